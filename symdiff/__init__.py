@@ -1,0 +1,55 @@
+"""symdiff: derivatives of plain NumPy functions that you can read, run and keep."""
+
+from symdiff.checking import check_grads
+from symdiff.costing import cost
+from symdiff.errors import (
+    BackendError,
+    ExportError,
+    NonHolomorphicError,
+    RuleError,
+    ShapeError,
+    SymdiffError,
+    TraceError,
+)
+from symdiff.exporting import export
+from symdiff.symbolic.declaring import Array, Complex, Real, diffrule, primitive
+from symdiff.symbolic.graph import Graph
+from symdiff.symbolic.rulebook import Rule, Rulebook, load_rules
+from symdiff.symbolic.tracing.trace import Spec, trace
+from symdiff.transforms import derivative, grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp, vmap, wirtinger
+from symdiff.version import __version__
+
+__all__ = [
+    "Array",
+    "BackendError",
+    "Complex",
+    "ExportError",
+    "Graph",
+    "NonHolomorphicError",
+    "Real",
+    "Rule",
+    "RuleError",
+    "Rulebook",
+    "ShapeError",
+    "Spec",
+    "SymdiffError",
+    "TraceError",
+    "__version__",
+    "check_grads",
+    "cost",
+    "derivative",
+    "diffrule",
+    "export",
+    "grad",
+    "hessian",
+    "hvp",
+    "jacobian",
+    "jvp",
+    "load_rules",
+    "primitive",
+    "trace",
+    "value_and_grad",
+    "vjp",
+    "vmap",
+    "wirtinger",
+]

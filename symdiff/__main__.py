@@ -1,0 +1,7 @@
+"""`python -m symdiff`."""
+
+import sys
+
+from symdiff.cli import main
+
+sys.exit(main())

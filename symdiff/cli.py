@@ -1,0 +1,194 @@
+"""The command line: `symdiff export`, `symdiff check`, `symdiff show`.
+
+Assumes functions given as `module:function` or `path/to/file.py:function`, importable from the current directory.
+Guarantees exit code 0 for success, 1 for a file that no longer matches, 2 for a user's error, told without a traceback.
+Refuses arguments it cannot read with the way to write them.
+"""
+
+import argparse
+import difflib
+import importlib
+import importlib.util
+import re
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from symdiff import transforms
+from symdiff.errors import ExportError, SymdiffError
+from symdiff.exporting import exported, write
+from symdiff.symbolic.tracing.trace import Spec, argument_names
+from symdiff.version import __version__
+
+KINDS: dict[str, Callable[..., Any]] = {
+    "grad": transforms.grad,
+    "value_and_grad": transforms.value_and_grad,
+    "jacobian": transforms.jacobian,
+    "hessian": transforms.hessian,
+    "derivative": transforms.derivative,
+    "wirtinger": transforms.wirtinger,
+}
+_COMMAND = re.compile(r"^#   (symdiff export .+)$", re.MULTILINE)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The argument parser, with its help texts."""
+    top = argparse.ArgumentParser(prog="symdiff", description="Derivatives you can read, run and keep.")
+    top.add_argument("--version", action="version", version=f"symdiff {__version__}")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, text in (
+        ("export", "write the derivative of a function as a stand-alone source file"),
+        ("show", "print the formula of a derivative and what it costs"),
+    ):
+        command = commands.add_parser(name, help=text, description=text)
+        command.add_argument("function", help="module:function or path/to/file.py:function")
+        command.add_argument(
+            "--arg", action="append", default=[], metavar="NAME=SPEC",
+            help="shape, dtype or value of an argument: x=8, A=3,4, z=8:complex128, n=int:5, s=scalar (default: scalar float64)",
+        )  # fmt: skip
+        command.add_argument("--wrt", default=None, help="arguments to differentiate by, with commas (default: the first)")
+        command.add_argument("--kind", choices=sorted(KINDS), default="grad", help="which derivative (default: grad)")
+        if name == "export":
+            command.add_argument("--target", choices=("numpy", "python"), default="numpy", help="default: numpy")
+            command.add_argument("-o", "--output", help="the file to write (default: standard output)")
+    check = commands.add_parser("check", help="tell whether generated files still match their functions")
+    check.add_argument("files", nargs="+", help="files written by symdiff export")
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    options = parser().parse_args(arguments)
+    try:
+        if options.command == "check":
+            return _check(options.files)
+        function, args = _function(options)
+        if options.command == "show":
+            from symdiff.display import graph_text
+
+            print(graph_text(function.graph(*args)))
+            print()
+            print(function.cost(*args))
+            return 0
+        text = exported(function, args, {}, options.target, command_line(options)).text
+        if options.output:
+            write(options.output, text)
+        else:
+            sys.stdout.write(text)
+    except SymdiffError as error:
+        print(f"symdiff: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def command_line(options: argparse.Namespace) -> str:
+    """The command that makes the same text again, without the output file."""
+    words = ["symdiff", "export", options.function]
+    for spec in options.arg:
+        words += ["--arg", spec]
+    if options.wrt:
+        words += ["--wrt", options.wrt]
+    if options.kind != "grad":
+        words += ["--kind", options.kind]
+    return shlex.join([*words, "--target", options.target])
+
+
+def _function(options: argparse.Namespace) -> tuple[Any, tuple[Any, ...]]:
+    f = load_function(options.function)
+    names = argument_names(f, 1000)
+    specs = dict(_spec(text) for text in options.arg)
+    unknown = set(specs) - set(names)
+    if unknown:
+        raise ExportError(f"{options.function} has no argument {sorted(unknown)[0]!r}; it has {', '.join(names)}")
+    wrt = options.wrt.split(",") if options.wrt else names[:1]
+    for name in wrt:
+        if name not in names:
+            raise ExportError(f"{options.function} has no argument {name!r}; it has {', '.join(names)}")
+    numbers = tuple(names.index(n) for n in wrt)
+    count = max([names.index(n) for n in specs] + list(numbers), default=-1) + 1
+    count = max(count, _required(f))
+    args = tuple(specs.get(n, Spec()) for n in names[:count])
+    return KINDS[options.kind](f, argnums=numbers[0] if len(numbers) == 1 else numbers), args
+
+
+def _required(f: Callable[..., Any]) -> int:
+    import inspect
+
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(p.kind in kinds and p.default is p.empty for p in inspect.signature(f).parameters.values())
+
+
+def _spec(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    shape, _, dtype = value.partition(":")
+    try:
+        if not equals or not name.isidentifier():
+            raise ValueError
+        if shape == "int":
+            return name, int(dtype)
+        if shape == "str":
+            return name, dtype
+        if dtype and dtype not in ("float32", "float64", "complex64", "complex128"):
+            raise ValueError
+        sizes = () if shape in ("scalar", "") else tuple(int(n) for n in shape.split(","))
+        return name, Spec(sizes, dtype or "float64")
+    except ValueError:
+        raise ExportError(
+            f"--arg {text!r} cannot be read; write NAME=SHAPE[:DTYPE], as x=8, A=3,4, z=scalar:complex128, or n=int:5"
+        ) from None
+
+
+def load_function(place: str) -> Callable[..., Any]:
+    """The function at `module:function` or `path/to/file.py:function`. Importing runs the module, as Python does."""
+    module_name, colon, path = place.rpartition(":")
+    if not colon:
+        raise ExportError(f"{place!r} names no function; write module:function or path/to/file.py:function")
+    try:
+        if module_name.endswith(".py"):
+            spec = importlib.util.spec_from_file_location(Path(module_name).stem, module_name)
+            if spec is None or spec.loader is None or not Path(module_name).is_file():
+                raise ExportError(f"{module_name}: no such file")
+            found: Any = importlib.util.module_from_spec(spec)
+            sys.modules.setdefault(Path(module_name).stem, found)
+            spec.loader.exec_module(found)
+        else:
+            sys.path.insert(0, "")
+            try:
+                found = importlib.import_module(module_name)
+            finally:
+                sys.path.remove("")
+        for part in path.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, SyntaxError) as error:
+        raise ExportError(f"{place}: {error}") from None
+    if not callable(found):
+        raise ExportError(f"{place} is {type(found).__name__}, not a function")
+    return found  # type: ignore[no-any-return]
+
+
+def _check(files: Sequence[str]) -> int:
+    failed = 0
+    for name in files:
+        try:
+            old = Path(name).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ExportError(f"{name}: {error}") from None
+        command = _COMMAND.search(old)
+        if command is None:
+            raise ExportError(f"{name}: no `symdiff export` command in its header, so it cannot be made again")
+        try:
+            options = parser().parse_args(shlex.split(command.group(1))[1:])
+        except SystemExit:
+            raise ExportError(f"{name}: the command in its header cannot be read: {command.group(1)}") from None
+        function, args = _function(options)
+        new = exported(function, args, {}, options.target, command_line(options)).text
+        if new == old:
+            print(f"{name}: up to date")
+            continue
+        failed = 1
+        print(f"{name}: differs from what {options.function} gives now")
+        sys.stdout.writelines(difflib.unified_diff(old.splitlines(True), new.splitlines(True), name, "regenerated"))
+    return failed
+

@@ -1,0 +1,185 @@
+"""The Program: a flat list of scalar instructions in static single assignment, without any SymPy object.
+
+Assumes operations of `ops.OPS`. Guarantees (checked by `check_program`): operands come before their users, no two
+instructions have the same operation and operands, every instruction is used or an output, inputs and constants are
+instructions without operands. Refuses, with `InvariantError`, a list that breaks this.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from symdiff.errors import InvariantError
+from symdiff.ops import OPS
+
+Number = bool | int | float | complex
+
+
+class Instr(NamedTuple):
+    """`op` applied to earlier instructions, by their positions.
+
+    `dtype` is one of "?", "f", "d", "F", "D". `payload` is the number of a "const" and the pair (input position, flat
+    cell in C order) of an "input". `primal` tells that the user wrote this operation, so that its sums keep their order.
+    """
+
+    op: str
+    operands: tuple[int, ...]
+    dtype: str
+    payload: object = None
+    primal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """An argument leaf: its Python name, shape and dtype code."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A result: its Python name, shape and dtype code, and the value number of each cell in C order."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    cells: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Program:
+    """Inputs, instructions, outputs. `origins[i]` is the user's "file.py:line" of instruction i, "" where there is none."""
+
+    name: str
+    inputs: tuple[Input, ...]
+    outputs: tuple[Output, ...]
+    instrs: list[Instr]
+    origins: list[str] = field(default_factory=list)
+    operations_before: int | None = None
+
+    def operations(self) -> int:
+        """The number of operations: + - * / negation, comparison, select or function call, one each."""
+        return sum(OPS[instr.op].cost for instr in self.instrs)
+
+    def by_kind(self) -> dict[str, int]:
+        """How often each operation occurs, most frequent first."""
+        counts: dict[str, int] = {}
+        for instr in self.instrs:
+            if OPS[instr.op].cost:
+                counts[instr.op] = counts.get(instr.op, 0) + 1
+        return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+    def __str__(self) -> str:
+        return print_program(self)
+
+
+def constant_key(value: Number) -> tuple[object, ...]:
+    """A key under which two constants are equal exactly when their type and bits are (so 0.0 and -0.0 differ)."""
+    if isinstance(value, complex):
+        return (complex, value.real, math.copysign(1.0, value.real), value.imag, math.copysign(1.0, value.imag))
+    if isinstance(value, float):
+        return (float, "nan" if value != value else value, math.copysign(1.0, value))
+    return (type(value), value)
+
+
+def live_only(program: Program) -> Program:
+    """The program without the instructions that no output needs; positions are renumbered, order is kept."""
+    instrs = program.instrs
+    live = bytearray(len(instrs))
+    for output in program.outputs:
+        for cell in output.cells:
+            live[cell] = 1
+    for position in range(len(instrs) - 1, -1, -1):
+        if live[position]:
+            for operand in instrs[position].operands:
+                live[operand] = 1
+    if all(live):
+        return program
+    renumbered = [-1] * len(instrs)
+    kept: list[Instr] = []
+    origins: list[str] = []
+    for position, instr in enumerate(instrs):
+        if live[position]:
+            renumbered[position] = len(kept)
+            kept.append(instr._replace(operands=tuple(renumbered[o] for o in instr.operands)))
+            if program.origins:
+                origins.append(program.origins[position])
+    outputs = tuple(
+        Output(o.name, o.shape, o.dtype, tuple(renumbered[c] for c in o.cells)) for o in program.outputs
+    )
+    return Program(program.name, program.inputs, outputs, kept, origins, program.operations_before)
+
+
+def check_program(program: Program) -> None:
+    """Raise `InvariantError` where the program breaks its invariant."""
+    seen: dict[tuple[object, ...], int] = {}
+    used = bytearray(len(program.instrs))
+    for position, instr in enumerate(program.instrs):
+        op = OPS.get(instr.op)
+        if op is None or len(instr.operands) != op.arity:
+            raise InvariantError(f"instruction {position}: {instr.op} with {len(instr.operands)} operands")
+        if instr.dtype not in ("?", "f", "d", "F", "D"):
+            raise InvariantError(f"instruction {position}: dtype {instr.dtype!r}")
+        for operand in instr.operands:
+            if not 0 <= operand < position:
+                raise InvariantError(f"instruction {position} uses {operand}, which does not come before it")
+            used[operand] = 1
+        payload = constant_key(instr.payload) if instr.op == "const" else instr.payload  # type: ignore[arg-type]
+        key = (instr.op, instr.operands, instr.dtype, payload)
+        if key in seen:
+            raise InvariantError(f"instructions {seen[key]} and {position} are the same: {instr}")
+        seen[key] = position
+    for output in program.outputs:
+        if len(output.cells) != math.prod(output.shape):
+            raise InvariantError(f"output {output.name}: {len(output.cells)} cells for shape {output.shape}")
+        for cell in output.cells:
+            used[cell] = 1
+    unused = [p for p, u in enumerate(used) if not u]
+    if unused:
+        raise InvariantError(f"unused instructions: {unused[:5]}")
+    if program.origins and len(program.origins) != len(program.instrs):
+        raise InvariantError("origins and instructions differ in length")
+
+
+def print_program(program: Program) -> str:
+    """The program as text: a headline, then one instruction a line with the place in the user's file."""
+    names = _names(program)
+    before = "" if program.operations_before is None else f", {program.operations_before} before sharing"
+    signature = ", ".join(f"{i.name}: {_typed(i)}" for i in program.inputs)
+    results = ", ".join(o.name for o in program.outputs)
+    lines = [f"{program.name}({signature}) -> {results}{' ' * 10}{program.operations()} ops{before}"]
+    ends: dict[int, list[str]] = {}
+    for output in program.outputs:
+        for index, cell in enumerate(output.cells):
+            ends.setdefault(cell, []).append(output.name if output.shape == () else f"{output.name}[{index}]")
+    for position, instr in enumerate(program.instrs):
+        if instr.op in ("input", "const"):
+            continue
+        text = f"  {names[position]} = {instr.op} {' '.join(names[o] for o in instr.operands)}"
+        place = program.origins[position] if program.origins else ""
+        result = f"= {', '.join(ends[position])}" if position in ends else ""
+        lines.append(f"{text:<36}{place:<20}{result}".rstrip())
+    return "\n".join(lines)
+
+
+def _typed(leaf: Input) -> str:
+    kind = {"?": "bool", "f": "f32", "d": "f64", "F": "c64", "D": "c128"}[leaf.dtype]
+    return kind + (f"[{', '.join(map(str, leaf.shape))}]" if leaf.shape else "")
+
+
+def _names(program: Program) -> list[str]:
+    names = []
+    count = 0
+    for instr in program.instrs:
+        if instr.op == "input":
+            position, cell = instr.payload  # type: ignore[misc]
+            leaf = program.inputs[position]
+            names.append(leaf.name if leaf.shape == () else f"{leaf.name}[{cell}]")
+        elif instr.op == "const":
+            names.append(repr(instr.payload))
+        else:
+            names.append(f"v{count}")
+            count += 1
+    return names

@@ -1,0 +1,185 @@
+"""A Graph made callable: argument checks, backends, `out=`.
+
+Assumes a Graph whose inputs are the traced argument leaves in order. Guarantees right answers or a clear error for every
+shape, dtype, stride and overlap; fresh arrays without `out=`; nothing written when an error is raised. Refuses wrong
+shapes, dtypes and layouts with `ShapeError`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import optree
+
+from symdiff.codegen.program import Program
+from symdiff.codegen.source import MISS
+from symdiff.errors import BackendError, ShapeError
+from symdiff.ops import is_complex
+from symdiff.pipeline import Options, kernel_of, plan_of, program_of
+from symdiff.symbolic.graph import Graph
+
+BACKENDS = ("auto", "python", "numpy", "native", "cupy")
+_MATH_ERRORS = (ZeroDivisionError, OverflowError, ValueError, TypeError, BufferError)
+
+
+def check_backend(backend: str) -> None:
+    """Raise `BackendError` for a backend that does not exist or is not available yet."""
+    if backend not in BACKENDS:
+        raise BackendError(f"unknown backend {backend!r}; there are auto, python and numpy")
+    if backend in ("native", "cupy"):
+        raise BackendError(f"backend {backend!r} is not part of this version; auto, python and numpy are")
+
+
+class Compiled:
+    """One specialisation: call it with the traced leaves in order. `tree` is the result's optree structure."""
+
+    def __init__(self, graph: Graph, tree: Any, options: Options, backend: str = "auto") -> None:
+        check_backend(backend)
+        self.graph = graph
+        self.tree = tree
+        self.options = options
+        self.backend = backend
+        self.program: Program = program_of(graph, options)
+        codes = {instr.dtype for instr in self.program.instrs} | {o.dtype for o in self.program.outputs}
+        self._doubles = not codes & {"f", "F"}
+        self._leaf = tree is None or optree.treespec_is_leaf(tree)
+        self._flat = not self._leaf and tree == optree.tree_structure((0,) * len(self.program.outputs))
+        self._numpy: Any = None
+        self._exact_types = tuple(np.dtype(i.dtype) for i in self.program.inputs)
+        self.door: Callable[..., Any] | None = self._open_door()
+
+    def _open_door(self) -> Callable[..., Any] | None:
+        """The generated function itself, when its arguments and result need no rearranging."""
+        if self.backend == "numpy" or not self._doubles:
+            return None
+        try:
+            return kernel_of(plan_of(self.program), "python", self.program.name)  # type: ignore[no-any-return]
+        except BackendError:
+            if self.backend == "python":
+                raise
+            return None
+
+    @property
+    def direct(self) -> bool:
+        """Whether the generated function returns the result in its structure."""
+        return self._leaf or self._flat
+
+    def _numpy_kernel(self) -> Any:
+        if self._numpy is None:
+            self._numpy = kernel_of(plan_of(self.program), "numpy", self.program.name)
+        return self._numpy
+
+    def call(self, leaves: list[Any], out: Any = None) -> Any:
+        """The result at the traced leaves, checked and normalised first."""
+        args = [self._argument(i, leaf) for i, leaf in enumerate(leaves)]
+        targets = None if out is None else self._targets(out)
+        flat = self._run(args, targets)
+        if out is not None:
+            return out
+        if self._leaf:
+            return flat[0]
+        return tuple(flat) if self._flat else optree.tree_unflatten(self.tree, flat)
+
+    def _run(self, args: list[Any], targets: list[Any] | None) -> list[Any]:
+        several = len(self.program.outputs) > 1
+        given = None if targets is None else tuple(targets) if several else targets[0]
+        if self.door is not None:
+            try:
+                result = self.door(*args, out=given)
+                if result is not MISS:
+                    return list(result) if several else [result]
+            except _MATH_ERRORS:
+                pass  # Python's math raises where IEEE arithmetic has a value; NumPy computes it
+        result = self._numpy_kernel()(*args, out=given)
+        return list(result) if several else [result]
+
+    def _argument(self, place: int, leaf: Any) -> Any:
+        expected = self.program.inputs[place]
+        dtype = self._exact_types[place]
+        value = np.asarray(leaf)
+        name = self.program.name
+        if value.dtype.kind not in "biufc":
+            raise ShapeError(f"{name}: {expected.name} has dtype {value.dtype}, {dtype} expected")
+        if value.dtype.kind == "c" and not is_complex(expected.dtype):
+            raise ShapeError(f"{name}: {expected.name} is complex, {dtype} expected; trace it with a complex argument")
+        if value.shape != expected.shape:
+            raise ShapeError(f"{name}: {expected.name} has shape {value.shape}, {expected.shape} expected")
+        value = value.astype(dtype, copy=False)
+        if expected.shape:
+            return np.ascontiguousarray(value)
+        return value.item() if self._doubles else value[()]
+
+    def _targets(self, out: Any) -> list[Any]:
+        leaves, tree = optree.tree_flatten(out)
+        expected = optree.tree_structure(0) if self.tree is None else self.tree
+        name = self.program.name
+        if tree != expected:
+            raise ShapeError(f"{name}: out has structure {tree}, {expected} expected")
+        for leaf, output in zip(leaves, self.program.outputs, strict=True):
+            if not isinstance(leaf, np.ndarray):
+                raise ShapeError(f"{name}: out for {output.name} is {type(leaf).__name__}; a NumPy array is needed")
+            if leaf.shape != output.shape:
+                raise ShapeError(f"{name}: out for {output.name} has shape {leaf.shape}, {output.shape} expected")
+            if leaf.dtype != np.dtype(output.dtype):
+                raise ShapeError(f"{name}: out for {output.name} has dtype {leaf.dtype}, {np.dtype(output.dtype)} expected")
+            if not leaf.flags.writeable:
+                raise ShapeError(f"{name}: out for {output.name} is not writeable")
+        return leaves
+
+
+class Batched:
+    """A Program over many points: one array of points for each batched leaf."""
+
+    def __init__(self, program: Program, in_axes: tuple[int | None, ...], out_axes: tuple[int, ...], tree: Any) -> None:
+        self.program = program
+        self.in_axes = in_axes
+        self.out_axes = out_axes
+        self.tree = tree
+        self.plan = plan_of(program, "batch", in_axes, out_axes)
+        self.kernel = kernel_of(self.plan, "numpy", program.name)
+
+    def call(self, leaves: list[Any], out: Any = None) -> Any:
+        """Results with a points axis, from leaves with one."""
+        args = []
+        points: dict[int, str] = {}
+        name = self.program.name
+        for leaf, expected, axis in zip(leaves, self.program.inputs, self.in_axes, strict=True):
+            value = np.asarray(leaf)
+            shape = value.shape
+            if axis is not None and value.ndim:
+                points.setdefault(shape[axis], expected.name)
+                shape = shape[1:] if axis == 0 else shape[:-1]
+            if shape != expected.shape or value.ndim != len(expected.shape) + (axis is not None):
+                raise ShapeError(
+                    f"{name}: {expected.name} has shape {value.shape}; a point of shape {expected.shape} with the points "
+                    f"{'nowhere' if axis is None else 'first' if axis == 0 else 'last'} expected"
+                )
+            if value.dtype.kind == "c" and not is_complex(expected.dtype):
+                raise ShapeError(f"{name}: {expected.name} is complex, {np.dtype(expected.dtype)} expected")
+            args.append(value.astype(np.dtype(expected.dtype), copy=False))
+        if len(points) != 1:
+            listed = ", ".join(f"{n} in {leaf}" for n, leaf in points.items()) or "none"
+            raise ShapeError(f"{name}: the arguments have different numbers of points: {listed}")
+        count = next(iter(points))
+        flat_out = None if out is None else self._targets(out, count)
+        several = len(self.program.outputs) > 1
+        given = None if flat_out is None else tuple(flat_out) if several else flat_out[0]
+        result = self.kernel(*args, out=given)
+        if out is not None:
+            return out
+        flat = list(result) if several else [result]
+        return flat[0] if self.tree is None else optree.tree_unflatten(self.tree, flat)
+
+    def _targets(self, out: Any, count: int) -> list[Any]:
+        leaves = optree.tree_leaves(out)
+        name = self.program.name
+        if len(leaves) != len(self.program.outputs):
+            raise ShapeError(f"{name}: out has {len(leaves)} arrays, {len(self.program.outputs)} expected")
+        for leaf, output, axis in zip(leaves, self.program.outputs, self.out_axes, strict=True):
+            shape = (count, *output.shape) if axis == 0 else (*output.shape, count)
+            if not isinstance(leaf, np.ndarray) or leaf.shape != shape or leaf.dtype != np.dtype(output.dtype):
+                found = f"{leaf.dtype} {leaf.shape}" if isinstance(leaf, np.ndarray) else type(leaf).__name__
+                raise ShapeError(f"{name}: out for {output.name} is {found}; {np.dtype(output.dtype)} {shape} expected")
+            if not leaf.flags.writeable:
+                raise ShapeError(f"{name}: out for {output.name} is not writeable")
+        return leaves

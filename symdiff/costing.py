@@ -1,0 +1,85 @@
+"""What a function and its derivative cost: operations counted on the shared Programs.
+
+Assumes example arguments. Guarantees machine-independent figures: one operation is one of + - * / negation, comparison,
+select or function call; an integer power counts its multiplications; folded constants count nothing. Refuses nothing.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from symdiff.codegen.program import Program
+from symdiff.pipeline import program_of
+
+_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "neg": "neg"}
+
+
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """A count of operations, and how often each kind occurs, most frequent first."""
+
+    operations: int
+    by_kind: dict[str, int]
+
+    def __str__(self) -> str:
+        kinds = ", ".join(f"{n} {_SIGNS.get(kind, kind)}" for kind, n in self.by_kind.items())
+        return f"{self.operations}" + (f" ({kinds})" if kinds else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Operations of the value alone, the derivative alone, both computed together, and the ratio both / value."""
+
+    value: Operations
+    derivative: Operations
+    both: Operations
+
+    @property
+    def ratio(self) -> float:
+        """Operations of value and derivative together over those of the value (infinite for a free value)."""
+        return self.both.operations / self.value.operations if self.value.operations else float("inf")
+
+    def __str__(self) -> str:
+        return (
+            f"value       {self.value}\nderivative  {self.derivative}\nboth        {self.both}\n"
+            f"ratio       {self.ratio:.3g}"
+        )
+
+
+def operations(program: Program) -> Operations:
+    """The count of a Program."""
+    return Operations(program.operations(), program.by_kind())
+
+
+def cost(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Cost:
+    """The cost of f and of its derivative by the first argument: the gradient, or the Jacobian where f is not scalar.
+
+    `f` may be a transform of symdiff, whose own derivative kind and argnums count then.
+
+    >>> print(cost(lambda x: x**3, 2.0))
+    value       2 (2 *)
+    derivative  2 (2 *)
+    both        3 (3 *)
+    ratio       1.5
+    """
+    from symdiff.transforms import Function, Jacobian
+
+    function = f if isinstance(f, Function) else Jacobian(f, 0)
+    return cost_of(function, args, kwargs)
+
+
+def cost_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cost:
+    """The cost of a transform at example arguments."""
+    from symdiff.symbolic.joining import side_by_side
+    from symdiff.transforms import Plain
+
+    inner = getattr(function, "inner", function)
+    if inner is not function:
+        args = function.point_arguments(args)[0]
+    plain = Plain(inner.f, rules=inner.rules)
+    value = plain.graph(*args, **kwargs)
+    derivative = inner.graph(*args, **kwargs)
+    counts = [
+        operations(program_of(graph, inner.options)) for graph in (value, derivative, side_by_side(value, derivative))
+    ]
+    return Cost(*counts)

@@ -1,0 +1,99 @@
+"""Formulas and costs for people: LaTeX in notebooks, text in terminals.
+
+Assumes scalar Graphs. Guarantees output linear in the size of the Program: small formulas inlined, larger ones as named
+shared steps, very large ones cut with a line that says so. Refuses nothing.
+"""
+
+from typing import Any
+
+import sympy as sp
+
+from symdiff.codegen.program import Program
+from symdiff.ops import OPS
+from symdiff.pipeline import Options, program_of
+from symdiff.symbolic.expressions import build, cell_name, number
+from symdiff.symbolic.graph import Graph
+
+INLINED = 60  # operations up to which a formula is inlined
+SHOWN = 200  # steps shown of a larger one
+
+
+def steps(program: Program, inline: bool) -> tuple[list[tuple[sp.Symbol, Any]], list[tuple[str, Any]]]:
+    """Named shared steps and the outputs' cells as SymPy expressions; `inline` substitutes values used once."""
+    uses = [0] * len(program.instrs)
+    for instr in program.instrs:
+        for operand in instr.operands:
+            uses[operand] += 1
+    exprs: list[Any] = []
+    depth: list[int] = []
+    named: list[tuple[sp.Symbol, Any]] = []
+    for position, instr in enumerate(program.instrs):
+        deep = 0
+        if instr.op == "input":
+            place, cell = instr.payload  # type: ignore[misc]
+            leaf = program.inputs[place]
+            expr: Any = sp.Symbol(leaf.name if leaf.shape == () else cell_name(leaf.name, leaf.shape, cell))
+        elif instr.op == "const":
+            expr = number(instr.payload)
+        else:
+            expr = build(instr.op, [exprs[o] for o in instr.operands])
+            deep = 1 + max(depth[o] for o in instr.operands)
+            if OPS[instr.op].cost and (not inline or uses[position] > 1 or deep > 12):
+                symbol = sp.Symbol(f"v{len(named)}")
+                named.append((symbol, expr))
+                expr, deep = symbol, 0
+        exprs.append(expr)
+        depth.append(deep)
+    outputs = []
+    for output in program.outputs:
+        for k, cell in enumerate(output.cells):
+            outputs.append((output.name if output.shape == () else f"{output.name}[{k}]", exprs[cell]))
+    return named, outputs
+
+
+def graph_latex(graph: Graph, options: Options = Options()) -> str:
+    """The formula of a Graph as display LaTeX: one aligned equation a line."""
+    program = program_of(graph, options)
+    named, outputs = steps(program, inline=True)
+    lines = [rf"{sp.latex(symbol)} &= {sp.latex(expr)}" for symbol, expr in named[:SHOWN]]
+    if len(named) > SHOWN:
+        lines.append(rf"&\;\;\vdots \quad \text{{{len(named) - SHOWN} more steps}}")
+    for name, expr in outputs[:SHOWN]:
+        lines.append(rf"{_latex_name(name)} &= {sp.latex(expr)}")
+    if len(outputs) > SHOWN:
+        lines.append(rf"&\;\;\vdots \quad \text{{{len(outputs) - SHOWN} more cells}}")
+    return "$$\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}$$"
+
+
+def graph_text(graph: Graph, options: Options = Options()) -> str:
+    """The formula of a Graph as plain text: shared steps, then the outputs."""
+    program = program_of(graph, options)
+    named, outputs = steps(program, inline=True)
+    lines = [f"{symbol} = {sp.sstr(expr, order='none')}" for symbol, expr in named[:SHOWN]]
+    if len(named) > SHOWN:
+        lines.append(f"... {len(named) - SHOWN} more steps")
+    lines += [f"{name} = {sp.sstr(expr, order='none')}" for name, expr in outputs[:SHOWN]]
+    if len(outputs) > SHOWN:
+        lines.append(f"... {len(outputs) - SHOWN} more cells")
+    return "\n".join(lines)
+
+
+def _latex_name(name: str) -> str:
+    head, bracket, index = name.partition("[")
+    if head.startswith("d") and "_d" in head:
+        top, _, bottom = head.partition("_d")
+        text = rf"\frac{{\partial {top[1:] or 'f'}}}{{\partial {sp.latex(sp.Symbol(bottom))}}}" if top[1:2] != "2" else None
+    else:
+        text = None
+    text = text or sp.latex(sp.Symbol(head))
+    return rf"\left({text}\right)_{{{index.rstrip(']')}}}" if bracket else text
+
+
+def function_latex(function: Any) -> str | None:
+    """The formula of the specialisation that was called last, None before the first call."""
+    compiled = list(function._compiled.values())
+    if not compiled or not hasattr(compiled[-1], "graph"):
+        return None
+    last = compiled[-1]
+    program = last.program
+    return graph_latex(last.graph, function.options) + f"\n\n{program.operations()} operations"

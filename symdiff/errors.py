@@ -1,0 +1,37 @@
+"""One exception per stage: the user's input and a defect of ours are told apart.
+
+Everything a user can cause derives from `SymdiffError` and names the file and line of the user's code where there is
+one. `InvariantError` is the exception of the `check_*` functions: whoever sees it has found a defect in symdiff.
+"""
+
+
+class SymdiffError(Exception):
+    """Base of every error that symdiff raises about its user's input."""
+
+
+class TraceError(SymdiffError):
+    """The function does something with a traced value that cannot become part of a graph."""
+
+
+class RuleError(SymdiffError):
+    """A derivative rule is missing, malformed or applied to arguments it does not cover."""
+
+
+class NonHolomorphicError(SymdiffError):
+    """The derivative by a complex input does not exist, because the output depends on its conjugate."""
+
+
+class ShapeError(SymdiffError, ValueError):
+    """An argument or `out` has the wrong shape, dtype, number or layout."""
+
+
+class ExportError(SymdiffError):
+    """A function cannot be written as a source file, or a committed file does not match its function."""
+
+
+class BackendError(SymdiffError):
+    """A backend is unknown, not installed, or cannot run this program."""
+
+
+class InvariantError(AssertionError):
+    """A Graph, Program or Plan breaks its written invariant: a defect of symdiff, please report it."""

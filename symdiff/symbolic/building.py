@@ -1,0 +1,172 @@
+"""The Builder: an append-only list of bindings, filled by tracing, by sweeps and by scalarizing.
+
+Assumes operands that it bound itself or that are its inputs. Guarantees a shape and a dtype for every binding by NumPy's
+rules (Python numbers weak, NumPy's typed, NEP 50), and that its folding methods (`add`, `mul`, ...) drop only structural
+zeros and ones. Refuses values of an unrelated trace.
+"""
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from symdiff.errors import TraceError
+from symdiff.ops import OPS, real_counterpart
+from symdiff.symbolic.graph import ArrayConstant, Atom, Binding, Constant, Graph, GraphInput, GraphOutput, Var, live_bindings
+
+_WEAK = {bool: True, int: 1, float: 1.0, complex: 1j}
+_FLOATING = "fdFD?"
+_cache: dict[tuple[Any, ...], str] = {}
+_serial = itertools.count()
+
+
+def dtype_code(dtype: np.dtype, origin: str = "") -> str:
+    """One of "?", "f", "d", "F", "D" for a dtype; integers and float16 count as the float they promote to."""
+    char = np.dtype(dtype).char
+    if char in _FLOATING:
+        return char
+    if np.dtype(dtype).kind in "iu":
+        return "d"
+    raise TraceError(f"{origin}: dtype {dtype} cannot be traced; use float32, float64, complex64 or complex128")
+
+
+def result_code(operands: tuple[Atom, ...]) -> str:
+    """The common dtype code of operands, as `np.result_type` gives it for NumPy values and weak Python numbers."""
+    key = tuple(o.dtype if o.dtype is not None else type(o.value) for o in operands)
+    code = _cache.get(key)
+    if code is None:
+        values = [np.dtype(k) if isinstance(k, str) else _WEAK[k] for k in key]
+        code = _cache[key] = dtype_code(np.result_type(*values))
+    return code
+
+
+class Builder:
+    """Inputs and bindings under construction. `parent` is the builder of the enclosing trace, if any."""
+
+    def __init__(self, parent: "Builder | None" = None) -> None:
+        self.parent = parent
+        self.level: int = 0 if parent is None else parent.level + 1
+        self.bindings: list[Binding] = []
+        self.inputs: list[GraphInput] = []
+        self.captures: dict[Atom, Var] = {}
+        self.captured: list[Any] = []
+        self.origin = ""
+        self.primal = True
+        self._count = 0
+
+    def input(self, name: str, shape: tuple[int, ...], dtype: str, path: str = "") -> Var:
+        """A new input symbol."""
+        symbol = Var(name, shape, dtype)
+        self.inputs.append(GraphInput(symbol, path or name))
+        return symbol
+
+    def bind(
+        self, op: str, operands: tuple[Atom, ...], shape: tuple[int, ...], dtype: str, params: Any = None, origin: str = ""
+    ) -> Var:
+        """Append `symbol = op(operands)` and return the symbol."""
+        symbol = Var(f"v{self._count}", shape, dtype)
+        self._count += 1
+        self.bindings.append(Binding(symbol, op, operands, params, origin or self.origin, self.primal))
+        return symbol
+
+    def emit(self, op: str, operands: tuple[Atom, ...], payload: Any = None, origin: str = "") -> Atom:
+        """An elementwise operation, its dtype and broadcast shape worked out."""
+        if op == "const":
+            return Constant(payload)
+        row = OPS[op]
+        if op == "select":
+            code = result_code(operands[1:])
+        elif row.result == "bool":
+            code = "?"
+        elif op == "cast":
+            code = payload
+        else:
+            code = result_code(operands)
+            if code == "?" and op not in ("conj", "real"):
+                # NumPy counts Booleans as small integers in arithmetic; as floats they count the same.
+                operands = tuple(self.emit("cast", (o,), "d", origin) if o.dtype == "?" else o for o in operands)
+                code = "d"
+            if row.result == "real":
+                code = real_counterpart(code)
+        shapes = [o.shape for o in operands if o.shape != ()]
+        if not shapes:
+            shape: tuple[int, ...] = ()
+        elif len(shapes) == 1:
+            shape = shapes[0]
+        else:
+            try:
+                shape = np.broadcast_shapes(*shapes)
+            except ValueError:
+                listed = " and ".join(str(s) for s in shapes)
+                raise TraceError(f"{origin or self.origin}: {op}: shapes {listed} do not broadcast") from None
+        return self.bind(op, operands, shape, code, None, origin)
+
+    def add(self, a: Atom, b: Atom) -> Atom:
+        """a + b, without structural zeros."""
+        if is_constant(a, 0):
+            return b
+        if is_constant(b, 0):
+            return a
+        return self.emit("add", (a, b))
+
+    def mul(self, a: Atom, b: Atom) -> Atom:
+        """a*b; a factor of exactly 1 is dropped and -1 becomes a negation."""
+        for x, y in ((a, b), (b, a)):
+            if isinstance(x, Constant):
+                if x.value == 1:
+                    return y
+                if x.value == -1 and not isinstance(x.value, complex):
+                    return self.neg(y)
+                if isinstance(y, Constant) and isinstance(x.value, int) and isinstance(y.value, int):
+                    return Constant(x.value * y.value)
+                if x.value == 2 and isinstance(y, Constant):
+                    return Constant(y.value + y.value)
+        return self.emit("mul", (a, b))
+
+    def neg(self, a: Atom) -> Atom:
+        """-a, constants folded."""
+        return Constant(-a.value, a.dtype) if isinstance(a, Constant) else self.emit("neg", (a,))
+
+    def select(self, condition: Atom, a: Atom, b: Atom) -> Atom:
+        """a where condition else b."""
+        return a if a is b else self.emit("select", (condition, a, b))
+
+    def conj(self, a: Atom) -> Atom:
+        """The conjugate; a real value is its own."""
+        if isinstance(a, Constant):
+            return Constant(a.value.conjugate(), a.dtype) if isinstance(a.value, complex) else a
+        return self.emit("conj", (a,)) if a.dtype in "FD" else a
+
+    def real(self, a: Atom) -> Atom:
+        """The real part; a real value is its own."""
+        if isinstance(a, Constant):
+            return Constant(a.value.real, None) if isinstance(a.value, complex) else a
+        return self.emit("real", (a,)) if a.dtype in "FD" else a
+
+    def cast(self, a: Atom, code: str) -> Atom:
+        """a with the dtype `code`."""
+        if isinstance(a, Constant):
+            return Constant(complex(a.value) if code in "FD" else a.value, code)
+        return a if a.dtype == code else self.emit("cast", (a,), code)
+
+    def array(self, cells: list[Atom], shape: tuple[int, ...], dtype: str) -> Var:
+        """An array of scalar cells in C order."""
+        return self.bind("array", tuple(cells), shape, dtype)
+
+    def graph(self, name: str, outputs: tuple[GraphOutput, ...], out_tree: Any = None, **facts: Any) -> Graph:
+        """The finished Graph, without dead bindings."""
+        return Graph(name, tuple(self.inputs), outputs, live_bindings(self.bindings, outputs), out_tree, **facts)
+
+
+def is_constant(atom: Atom, value: float) -> bool:
+    """Whether an atom is that number (a structural zero or one, for example)."""
+    return isinstance(atom, Constant) and bool(atom.value == value)
+
+
+def array_atom(value: np.ndarray) -> Atom:
+    """A constant atom of a NumPy scalar or array; its dtype is kept, since NumPy's numbers are typed."""
+    if value.ndim:
+        return ArrayConstant(value)
+    code = value.dtype.char
+    item = value.item()
+    return Constant(item, None if code == "O" else code)

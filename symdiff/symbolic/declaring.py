@@ -1,0 +1,208 @@
+"""Rules of the user's own: `@diffrule` in its three forms, `@primitive`, and which rules are in force.
+
+Assumes rule bodies that are plain functions of traced values. Guarantees that a declared rule is visible in every later
+trace, and one passed as `rules=` in that transform only. Refuses, with `RuleError`, bodies whose parameters or results
+do not fit the function, naming the rule's own line.
+"""
+
+import inspect
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from symdiff.errors import RuleError, TraceError
+from symdiff.symbolic.building import Builder
+from symdiff.symbolic.graph import Atom, Binding, Constant, Graph
+from symdiff.symbolic.rulebook import Rule, Rulebook, default_rules
+from symdiff.symbolic.tables import parse_formula
+from symdiff.symbolic.tracing.trace import definition_line, trace_leaves
+from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, user_line
+
+_lock = threading.Lock()
+_declared: Rulebook | None = None
+
+
+class Real:
+    """Annotation of a rule's argument: the rule holds for real values."""
+
+
+class Complex:
+    """Annotation of a rule's argument: the rule holds for complex values."""
+
+
+class Array:
+    """Annotation of a rule's argument: a whole array rather than a number."""
+
+
+def rules_in_force(passed: Rulebook | None = None) -> Rulebook:
+    """The package's tables, then what `diffrule` and `primitive` declared, then a rulebook passed to the transform."""
+    book = default_rules() if _declared is None else _declared
+    return book if passed is None else book + passed
+
+
+def _declare(rule: Rule) -> None:
+    global _declared
+    with _lock:
+        _declared = rules_in_force() + Rulebook([rule])
+
+
+def diffrule(target: Callable[..., Any] | str, *, wrt: str | None = None, pullback: bool = False, **partials: str) -> Any:
+    """Declare the derivative of a function: its partials, in terms of its inputs and its own result `out`.
+
+    As a decorator over `def _(out, x, ...)`, which returns one partial, or a tuple with one for each argument; with
+    `wrt="x"` the partial by that argument alone; with `pullback=True` over `def _(ds, out, x, ...)`, which returns the
+    cotangents of the arguments. As text, `diffrule("logistic(x)", x="out*(1 - out)")`. Raises `RuleError`.
+
+    >>> def cube(x): return x*x*x
+    >>> @diffrule(cube)
+    ... def _(out, x): return 3*x*x
+    """
+    if isinstance(target, str):
+        return _declare_text(target, partials)
+    if partials:
+        raise RuleError(f"{user_line()}: partials as text need the function as text, too: diffrule('f(x)', x='...')")
+    names = tuple(p.name for p in inspect.signature(target).parameters.values())
+    if wrt is not None and wrt not in names:
+        raise RuleError(f"{user_line()}: {target.__name__} has no argument {wrt!r}; it has {', '.join(names)}")
+
+    def declare(body: Callable[..., Any]) -> Callable[..., Any]:
+        expected = len(names) + (2 if pullback else 1)
+        found = len(inspect.signature(body).parameters)
+        if found != expected:
+            form = ", ".join((["ds"] if pullback else []) + ["out", *names])
+            raise RuleError(f"{definition_line(body)}: the rule of {target.__name__} takes ({form}); it has {found} parameters")
+        earlier = rules_in_force().lookup(target.__module__, target.__name__, len(names))
+        bodies = dict(earlier.body or {}) if earlier is not None and isinstance(earlier.body, dict) and wrt else {}
+        bodies["pullback" if pullback else wrt or "all"] = body
+        _declare(_rule(target, names, bodies, definition_line(body)))
+        return body
+
+    return declare
+
+
+def _rule(target: Callable[..., Any], names: tuple[str, ...], bodies: dict[str, Any], source: str) -> Rule:
+    return Rule(
+        module=target.__module__,
+        name=target.__name__,
+        parameters=names,
+        partials=(None,) * len(names),
+        function=target,
+        body=bodies,
+        source=source,
+    )
+
+
+def _declare_text(head: str, partials: dict[str, str]) -> None:
+    origin = user_line()
+    name, _, rest = head.partition("(")
+    names = tuple(n.strip() for n in rest.rstrip(") ").split(",") if n.strip())
+    name = name.strip()
+    if not name.isidentifier() or not names or set(partials) - set(names):
+        raise RuleError(f"{origin}: {head!r} with partials {sorted(partials)}; write diffrule('f(x, y)', x='...', y='...')")
+    templates = tuple(parse_formula(partials[n], names, origin) if n in partials else None for n in names)
+    module = sys._getframe(2).f_globals.get("__name__", "__main__")
+    _declare(Rule(module=module, name=name, parameters=names, partials=templates, source=origin))
+
+
+def primitive(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Keep a function opaque: it is called as it stands, once for value and derivative together.
+
+    Its derivative is a `diffrule`. Scalars in, a scalar out. It runs in this process only: exporting it is an error.
+    """
+    names = tuple(p.name for p in inspect.signature(function).parameters.values())
+    earlier = rules_in_force().lookup(function.__module__, function.__name__, len(names))
+    bodies = dict(earlier.body) if earlier is not None and isinstance(earlier.body, dict) else {}
+    bodies["opaque"] = function
+    _declare(_rule(function, names, bodies, definition_line(function)))
+    return function
+
+
+def opaque_rules(functions: Any) -> Rulebook:
+    """A rulebook that keeps functions opaque in one trace."""
+    rules = []
+    for function in functions:
+        names = tuple(p.name for p in inspect.signature(function).parameters.values())
+        rules.append(_rule(function, names, {"opaque": function}, definition_line(function)))
+    return Rulebook(rules)
+
+
+class CallSite:
+    """The static part of a `call` binding: the function, its rule, and its own Graph (None when it is opaque)."""
+
+    __slots__ = ("function", "graph", "rule")
+
+    def __init__(self, function: Callable[..., Any], rule: Rule, graph: Graph | None) -> None:
+        self.function = function
+        self.rule = rule
+        self.graph = graph
+
+    @property
+    def __name__(self) -> str:
+        return self.function.__name__
+
+    def items(self) -> list[tuple[str, Any]]:
+        return [("function", self.function.__name__)]
+
+
+def record_call(function: Callable[..., Any], rule: Rule, args: tuple[Any, ...]) -> Any:
+    """A call of a function with a rule, as one binding; over arrays, elementwise."""
+    origin = user_line()
+    builder = builder_of([c for a in args for c in (a.ravel().tolist() if isinstance(a, np.ndarray) else [a])])
+    atoms = [atom_of(a, builder, origin) for a in args]
+    shape = np.broadcast_shapes(*(a.shape for a in atoms))
+    if shape:
+        grids = [np.broadcast_to(_grid(a, builder), shape).ravel() for a in args]
+        cells = np.empty(len(grids[0]), dtype=object)
+        cells[:] = [record_call(function, rule, point) for point in zip(*grids, strict=True)]
+        return Tracer(builder, atom_of(cells.reshape(shape), builder, origin))  # type: ignore[arg-type]
+    opaque = isinstance(rule.body, dict) and "opaque" in rule.body
+    codes = ["D" if isinstance(a, Constant) and isinstance(a.value, complex) else a.dtype or "d" for a in atoms]
+    graph = None
+    code = "D" if "D" in codes else "F" if "F" in codes and "d" not in codes else "d" if "d" in codes else "f"
+    if not opaque:
+        import optree
+
+        leaves = [Tracer(builder, a) if not isinstance(a, Constant) else complex(a.value) if c in "FD" else float(a.value)
+                  for a, c in zip(atoms, codes, strict=True)]  # fmt: skip
+        _, tree = optree.tree_flatten((tuple(leaves), {}))
+        places = list(range(len(leaves)))
+        graph = trace_leaves(function, leaves, tree, places, [f"x{i}" for i in places], builder).graph
+        if len(graph.outputs) != 1 or graph.outputs[0].shape != ():
+            raise TraceError(f"{origin}: {function.__name__} has a rule, so it must return one number for numbers")
+        code = graph.outputs[0].dtype
+    site = CallSite(function, rule, graph)
+    return Tracer(builder, builder.bind("call", tuple(atoms), (), code, site, origin))
+
+
+def _grid(value: Any, builder: Builder) -> np.ndarray:
+    if isinstance(value, Tracer):
+        return np.array(value, dtype=object)
+    return np.asarray(value, dtype=object)
+
+
+def python_partial(rule: Rule, builder: Builder, binding: Binding, place: int) -> Atom:
+    """The partial by argument `place` from a rule's Python body, its operations appended to the builder."""
+    bodies = rule.body
+    args = [Tracer(builder, o) if not isinstance(o, Constant) else o.value for o in binding.operands]
+    out = Tracer(builder, binding.symbol)
+    name = rule.parameters[place]
+    if name in bodies:
+        result = bodies[name](out, *args)
+    elif "all" in bodies:
+        result = bodies["all"](out, *args)
+        if len(rule.parameters) > 1:
+            if not isinstance(result, tuple) or len(result) != len(rule.parameters):
+                raise RuleError(f"{rule.source}: the rule of {rule.name} must return {len(rule.parameters)} partials")
+            result = result[place]
+    elif "pullback" in bodies:
+        result = bodies["pullback"](1.0, out, *args)
+        result = result[place] if isinstance(result, tuple) else result
+    else:
+        raise RuleError(
+            f"{binding.origin}: no derivative of {rule.name} by {name}; write\n"
+            f"    @sd.diffrule({rule.name}, wrt={name!r})\n    def _(out, {', '.join(rule.parameters)}): return ..."
+        )
+    return atom_of(result, builder, binding.origin)

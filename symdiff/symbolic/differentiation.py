@@ -1,0 +1,416 @@
+"""Forward and reverse sweeps over the scalar bindings of a Graph, appending the derivative's bindings to a Builder.
+
+Assumes the unrolled regime and a rulebook with a rule for every operation on the way. Guarantees that constants are never
+differentiated, that only partials on a path from input to output are built, that a cotangent masked by a select stays
+masked to the end, and that a zero partial times an infinite cotangent behind a singular head is zero. Refuses missing
+rules with `RuleError`, and derivatives by complex inputs that depend on their conjugates with `NonHolomorphicError`.
+
+Source of the method: Griewank and Walther, Evaluating Derivatives, 2nd ed., chapters 3 and 13; the pair of cotangents by
+z and its conjugate is Wirtinger's calculus.
+"""
+
+import heapq
+from typing import Any, NamedTuple
+
+from symdiff.errors import NonHolomorphicError, RuleError
+from symdiff.ops import OPS, is_complex
+from symdiff.symbolic.building import Builder, is_constant
+from symdiff.symbolic.graph import Atom, Binding, Constant, Var
+from symdiff.symbolic.rulebook import apply
+
+ZERO = Constant(0.0)
+
+
+class Masked(NamedTuple):
+    """A cotangent that counts only where `mask` holds (everywhere when it is None)."""
+
+    value: Atom
+    mask: Atom | None
+
+
+class Partials:
+    """Instantiates the partials of bindings on a builder, each at most once."""
+
+    def __init__(self, builder: Builder, rules: Any) -> None:
+        self.builder = builder
+        self.rules = rules
+        self._built: dict[tuple[Var, int, bool], Atom | None] = {}
+        self._squares: dict[Atom, bool] = {}
+        self.bindings: dict[Atom, Binding] = {}
+
+    def rule(self, binding: Binding) -> Any:
+        """The rule of a binding's head."""
+        if binding.op == "call":
+            return binding.params.rule
+        rule = self.rules.for_op(binding.op)
+        if rule is None:
+            raise RuleError(
+                f"{binding.origin}: no derivative rule for {binding.op}; a table row or "
+                f'sd.diffrule("{OPS[binding.op].numpy}({", ".join("xyz"[: len(binding.operands)])})", x="...") adds one'
+            )
+        return rule
+
+    def partial(self, binding: Binding, place: int, conjugate: bool = False) -> Atom | None:
+        """The partial of a binding by operand `place` (by its conjugate), None where it is structurally zero."""
+        key = (binding.symbol, place, conjugate)
+        if key not in self._built:
+            self._built[key] = self._build(binding, place, conjugate)
+        return self._built[key]
+
+    def _build(self, binding: Binding, place: int, conjugate: bool) -> Atom | None:
+        if binding.op == "cast":
+            return None if conjugate else Constant(1)
+        rule = self.rule(binding)
+        if conjugate and not rule.conj_partials:
+            return None
+        operand = binding.operands[place]
+        if rule.holomorphic == "real" and any(o.dtype is not None and is_complex(o.dtype) for o in binding.operands):
+            raise RuleError(f"{binding.origin}: the rule of {rule.name} holds for real arguments only")
+        b = self.builder
+        b.origin = binding.origin
+        if rule.body is not None:
+            result = rule.python_partial(b, binding, place)
+        elif rule.conj_partials and not is_complex(operand.dtype or "d"):
+            # On a real operand abs, conj, ... have one partial: of abs the sign, of the others the sum of the two.
+            result = self._on_real(binding, rule, place)
+        else:
+            templates = rule.conj_partials if conjugate else rule.partials
+            template = templates[place]
+            if template is None:
+                raise RuleError(f"{binding.origin}: {rule.name} has no derivative by {rule.parameters[place]}")
+            result = apply(template, binding.operands, binding.symbol, self._emit)
+        return None if is_constant(result, 0) else result
+
+    def _on_real(self, binding: Binding, rule: Any, place: int) -> Atom:
+        if binding.op == "abs":
+            return self.builder.emit("sign", (binding.operands[place],))
+        return Constant(0.0 if binding.op == "imag" else 1.0)
+
+    def _emit(self, op: str, operands: tuple[Atom, ...], payload: Any = None) -> Atom:
+        b = self.builder
+        if op == "mul":
+            return b.mul(*operands)
+        if op == "add":
+            return b.add(*operands)
+        if op == "neg":
+            return b.neg(*operands)
+        if op == "conj":
+            return b.conj(*operands)
+        if op == "real":
+            return b.real(*operands)
+        if op == "sub" and isinstance(operands[0], Constant) and isinstance(operands[1], Constant):
+            return Constant(operands[0].value - operands[1].value)
+        if op == "pow" and isinstance(operands[1], Constant):
+            if operands[1].value == 1:
+                return operands[0]
+            if operands[1].value == 0:
+                return Constant(1)
+        return b.emit(op, operands, payload)
+
+    def is_singular(self, binding: Binding) -> bool:
+        """Whether the head's partial can be infinite where its value is finite, for these operands."""
+        rule = None if binding.op == "cast" else self.rule(binding)
+        if rule is None or not rule.singular:
+            return False
+        if binding.op == "pow" and isinstance(binding.operands[1], Constant):
+            exponent = binding.operands[1].value
+            return not isinstance(exponent, complex) and 0 < exponent < 1
+        return True
+
+    def is_square_sum(self, atom: Atom) -> bool:
+        """Whether a real value is a sum of squares, so that it is zero only where all its partials are."""
+        stack = [atom]
+        while stack:
+            top = stack[-1]
+            if top in self._squares:
+                stack.pop()
+                continue
+            binding = self.bindings.get(top)
+            if binding is None or is_complex(top.dtype or "d"):
+                self._squares[top] = False
+            elif binding.op == "mul" and binding.operands[0] is binding.operands[1]:
+                self._squares[top] = True
+            elif binding.op == "pow" and isinstance(binding.operands[1], Constant):
+                n = binding.operands[1].value
+                self._squares[top] = not isinstance(n, complex) and n > 1 and n % 2 == 0
+            elif binding.op == "add":
+                missing = [o for o in binding.operands if o not in self._squares]
+                if missing:
+                    stack.extend(missing)
+                    continue
+                self._squares[top] = all(self._squares[o] for o in binding.operands)
+            else:
+                self._squares[top] = False
+        return self._squares[atom]
+
+
+def active_symbols(bindings: list[Binding], seeds: set[Atom]) -> set[Atom]:
+    """The symbols that depend on the seeds differentiably."""
+    active = set(seeds)
+    for binding in bindings:
+        if binding.dtype != "?" and not active.isdisjoint(binding.operands):
+            places = binding.operands[1:] if binding.op == "select" else binding.operands
+            if not active.isdisjoint(places):
+                active.add(binding.symbol)
+    return active
+
+
+class Reverse:
+    """Reverse sweeps: from cotangents of outputs to cotangents of inputs.
+
+    For a real-valued output the cotangents of complex intermediates come in conjugate pairs, and twice the one by z is
+    carried alone (`mirrored`). Otherwise the cotangent by the conjugate is carried only where one arises.
+    """
+
+    def __init__(self, builder: Builder, bindings: list[Binding], wrt: list[Var], rules: Any) -> None:
+        self.builder = builder
+        self.bindings = bindings
+        self.wrt = wrt
+        self.partials = Partials(builder, rules)
+        self.partials.bindings = {b.symbol: b for b in bindings}
+        inputs: set[Atom] = set(wrt)
+        self.active = active_symbols(bindings, inputs)
+        self.position = {b.symbol: i for i, b in enumerate(bindings) if b.symbol not in inputs}
+        self.mixing: str | None = None
+
+    def sweep(self, seeds: dict[Atom, Atom], mirrored: bool) -> tuple[dict[Var, Atom], dict[Var, Atom]]:
+        """Cotangents by the inputs `wrt`, and by their conjugates; structurally zero ones are left out."""
+        bars: dict[Atom, list[Masked]] = {}
+        conjugates: dict[Atom, list[Masked]] = {}
+        tainted: set[Atom] = set()
+        pending: list[int] = []  # a heap of positions, so that a sweep costs what it reaches
+        for symbol, seed in seeds.items():
+            if symbol in self.active:
+                bars[symbol] = [Masked(seed, None)]
+                if symbol in self.position:
+                    heapq.heappush(pending, -self.position[symbol])
+        outer = self.builder.primal
+        self.builder.primal = False
+        while pending:
+            binding = self.bindings[-heapq.heappop(pending)]
+            symbol = binding.symbol
+            if symbol not in bars and symbol not in conjugates:
+                continue
+            for operand in binding.operands:
+                if operand in self.active and operand in self.position:
+                    heapq.heappush(pending, -self.position[operand])
+            self.builder.origin = binding.origin
+            bar = self._total(bars.pop(symbol, None))
+            conjugate = self._total(conjugates.pop(symbol, None))
+            self._push(binding, bar, conjugate, bars, conjugates, tainted, mirrored)
+        found = {v: self._settled(bars[v]) for v in self.wrt if v in bars}
+        found_conjugate = {v: self._settled(conjugates[v]) for v in self.wrt if v in conjugates}
+        if mirrored:
+            for v in self.wrt:
+                if is_complex(v.dtype) and v in found:
+                    found[v] = self.builder.mul(Constant(0.5), found[v])
+                    found_conjugate[v] = self.builder.conj(found[v])
+        self.builder.primal = outer
+        return found, found_conjugate
+
+    def _total(self, parts: list[Masked] | None) -> Masked | None:
+        if not parts:
+            return None
+        if len(parts) == 1:
+            return parts[0]
+        mask = parts[0].mask
+        if all(p.mask is mask for p in parts):
+            return Masked(self._sum([p.value for p in parts]), mask)
+        value = self._sum([self._unmasked(p) for p in parts])
+        if any(p.mask is None for p in parts):
+            return Masked(value, None)
+        union: Atom = parts[0].mask  # type: ignore[assignment]
+        for part in parts[1:]:
+            union = union if part.mask is union else self.builder.emit("or", (union, part.mask))  # type: ignore[arg-type]
+        return Masked(value, union)
+
+    def _sum(self, values: list[Atom]) -> Atom:
+        total = values[0]
+        for value in values[1:]:
+            total = self.builder.add(total, value)
+        return total
+
+    def _unmasked(self, part: Masked) -> Atom:
+        return part.value if part.mask is None else self.builder.select(part.mask, part.value, ZERO)
+
+    def _settled(self, parts: list[Masked]) -> Atom:
+        return self._unmasked(self._total(parts))  # type: ignore[arg-type]
+
+    def _push(
+        self,
+        binding: Binding,
+        bar: Masked | None,
+        conjugate: Masked | None,
+        bars: dict[Atom, list[Masked]],
+        conjugates: dict[Atom, list[Masked]],
+        tainted: set[Atom],
+        mirrored: bool,
+    ) -> None:
+        b = self.builder
+        if binding.op == "select":
+            self._push_select(binding, bar, conjugate, bars, conjugates, tainted, mirrored)
+            return
+        taint = binding.symbol in tainted
+        guard: Atom | None = None
+        if self.partials.is_singular(binding):
+            if self.partials.is_square_sum(binding.operands[0]):
+                guard = b.emit("eq", (binding.operands[0], Constant(0.0)))
+            else:
+                taint = True
+        for place, operand in enumerate(binding.operands):
+            if operand not in self.active:
+                continue
+            p = self.partials.partial(binding, place)
+            q = self.partials.partial(binding, place, conjugate=True) if is_complex(operand.dtype or "d") else None
+            if q is not None and self.mixing is None:
+                self.mixing = f"{binding.origin}: {binding.op}"
+            if taint:
+                tainted.add(operand)
+            zero_safe = binding.symbol in tainted
+
+            def times(
+                cotangent: Masked | None, partial: Atom | None, guard: Atom | None = guard, zero_safe: bool = zero_safe
+            ) -> Masked | None:
+                if cotangent is None or partial is None:
+                    return None
+                value = b.mul(cotangent.value, partial)
+                if guard is not None:
+                    value = b.select(guard, ZERO, value)
+                elif zero_safe and not isinstance(partial, Constant):
+                    value = b.select(b.emit("eq", (partial, Constant(0.0))), ZERO, value)
+                return Masked(value, cotangent.mask)
+
+            def put(where: dict[Atom, list[Masked]], item: Masked | None, operand: Atom = operand) -> None:
+                if item is not None:
+                    where.setdefault(operand, []).append(item)
+
+            if mirrored:
+                self._push_mirrored(binding, operand, p, q, bar, times, lambda item, put=put: put(bars, item))
+                continue
+            pc = None if p is None else b.conj(p)
+            qc = None if q is None else b.conj(q)
+            if is_complex(operand.dtype or "d"):
+                put(bars, times(bar, p))
+                put(conjugates, times(bar, q))
+                if is_complex(binding.dtype):
+                    put(bars, times(conjugate, qc))
+                    put(conjugates, times(conjugate, pc))
+            else:
+                put(bars, times(bar, p))
+                put(bars, times(conjugate, pc))
+
+    def _push_mirrored(
+        self, binding: Binding, operand: Atom, p: Atom | None, q: Atom | None, bar: Masked | None, times: Any, put: Any
+    ) -> None:
+        """Cotangents of complex symbols are doubled here: v = 2 df/dz."""
+        b = self.builder
+        if not is_complex(binding.dtype):
+            if is_complex(operand.dtype or "d"):
+                put(times(bar, None if p is None else b.mul(Constant(2), p)))
+            else:
+                put(times(bar, p))
+            return
+        forward = times(bar, p)
+        if not is_complex(operand.dtype or "d"):
+            if forward is not None:
+                put(Masked(b.real(forward.value), forward.mask))
+            return
+        put(forward)
+        crossed = times(bar, q)
+        if crossed is not None:
+            put(Masked(b.conj(crossed.value), crossed.mask))
+
+    def _push_select(
+        self,
+        binding: Binding,
+        bar: Masked | None,
+        conjugate: Masked | None,
+        bars: dict[Atom, list[Masked]],
+        conjugates: dict[Atom, list[Masked]],
+        tainted: set[Atom],
+        mirrored: bool,
+    ) -> None:
+        b = self.builder
+        condition = binding.operands[0]
+        masks = (condition, None)
+        for place in (1, 2):
+            operand = binding.operands[place]
+            if operand not in self.active:
+                continue
+            mask = masks[0] if place == 1 else b.emit("not", (condition,))
+            for cotangent, where in ((bar, bars), (conjugate, conjugates)):
+                if cotangent is None:
+                    continue
+                both = mask if cotangent.mask is None else b.emit("and", (cotangent.mask, mask))
+                value = cotangent.value
+                if is_complex(binding.dtype) and not is_complex(operand.dtype or "d"):
+                    value = b.real(value) if mirrored else value if where is bars else b.conj(value)
+                    where = bars
+                where.setdefault(operand, []).append(Masked(value, both))
+            if binding.symbol in tainted:
+                tainted.add(operand)
+
+
+class Forward:
+    """Forward sweeps: from tangents of inputs to tangents of every symbol."""
+
+    def __init__(self, builder: Builder, bindings: list[Binding], rules: Any) -> None:
+        self.builder = builder
+        self.bindings = bindings
+        self.partials = Partials(builder, rules)
+        self.partials.bindings = {b.symbol: b for b in bindings}
+
+    def sweep(self, seeds: dict[Atom, Atom]) -> dict[Atom, Atom]:
+        """Tangents of all symbols that depend on the seeds."""
+        b = self.builder
+        outer = b.primal
+        b.primal = False
+        dots: dict[Atom, Atom] = dict(seeds)
+        for binding in self.bindings:
+            if binding.op in ("item", "array") or binding.dtype == "?":
+                continue
+            moving = [place for place, o in enumerate(binding.operands) if o in dots]
+            if not moving:
+                continue
+            b.origin = binding.origin
+            if binding.op == "select":
+                arms = [dots.get(o, ZERO) for o in binding.operands[1:]]
+                if arms[0] is not ZERO or arms[1] is not ZERO:
+                    dots[binding.symbol] = b.select(binding.operands[0], *arms)
+                continue
+            singular = self.partials.is_singular(binding)
+            total: Atom | None = None
+            for place in moving:
+                term = self._term(binding, place, dots[binding.operands[place]], singular)
+                if term is not None:
+                    total = term if total is None else b.add(total, term)
+            if total is not None:
+                dots[binding.symbol] = total
+        b.primal = outer
+        return dots
+
+    def _term(self, binding: Binding, place: int, dot: Atom, singular: bool) -> Atom | None:
+        b = self.builder
+        operand = binding.operands[place]
+        p = self.partials.partial(binding, place)
+        q = self.partials.partial(binding, place, conjugate=True) if is_complex(operand.dtype or "d") else None
+        if q is not None and not is_complex(binding.dtype):
+            # q is the conjugate of p here, and p*dot + conj(p*dot) twice the real part.
+            return None if p is None else b.real(b.mul(b.mul(Constant(2), p), dot))
+        term = None if p is None else b.mul(p, dot)
+        if term is not None and singular and not isinstance(dot, Constant):
+            term = b.select(b.emit("eq", (dot, Constant(0.0))), ZERO, term)
+        if q is not None:
+            crossed = b.mul(q, b.conj(dot))
+            term = crossed if term is None else b.add(term, crossed)
+        return term
+
+
+def refuse_conjugates(conjugates: dict[Var, Atom], mixing: str | None) -> None:
+    """Raise `NonHolomorphicError` where a complex input's cotangent by its conjugate is structurally nonzero."""
+    for symbol in conjugates:
+        if is_complex(symbol.dtype):
+            raise NonHolomorphicError(
+                f"{mixing or '?'} makes the output depend on the conjugate of {symbol.name}, so that there is no complex "
+                "derivative; sd.wirtinger gives the derivatives by z and by its conjugate"
+            )

@@ -1,0 +1,129 @@
+"""Graph to Graph, from the array regime to the unrolled one: every cell becomes a scalar symbol.
+
+Assumes bindings whose operations are elementwise, `item`, `array`, a call, or structural with a function of cells.
+Guarantees that afterwards arrays occur only as inputs (read by `item`) and in `array` bindings that feed outputs.
+Refuses, with `TraceError`, graphs that would unroll to more than `LIMIT` scalar bindings.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from symdiff.errors import TraceError
+from symdiff.ops import OPS
+from symdiff.symbolic.building import Builder, array_atom
+from symdiff.symbolic.graph import ArrayConstant, Atom, Binding, Constant, Graph, GraphOutput, Var
+from symdiff.symbolic.tracing.tracer import Tracer, atom_of
+
+LIMIT = 2_000_000
+
+
+def is_scalar(graph: Graph) -> bool:
+    """Whether a graph is in the unrolled regime already."""
+    arrays: set[Atom] = {leaf.symbol for leaf in graph.inputs if leaf.symbol.shape != ()}
+    results: set[Atom] = set()
+    for binding in graph.bindings:
+        if binding.op == "array":
+            results.add(binding.symbol)
+            if any(o in arrays or o in results for o in binding.operands):
+                return False
+        elif binding.op == "item":
+            if binding.operands[0] not in arrays:
+                return False
+        elif binding.op not in OPS and binding.op != "call":
+            return False
+        elif binding.shape != () or any(o.shape != () for o in binding.operands):
+            return False
+    return not any(o.atom in arrays for o in graph.outputs)
+
+
+def scalarize(graph: Graph) -> Graph:
+    """The same function over scalar symbols only."""
+    if is_scalar(graph):
+        return graph
+    builder = Builder()
+    cells: dict[Atom, np.ndarray] = {}
+    scalars: dict[Atom, Atom] = {}
+    for leaf in graph.inputs:
+        symbol = builder.input(leaf.name, leaf.symbol.shape, leaf.symbol.dtype, leaf.path)
+        if leaf.symbol.shape == ():
+            scalars[leaf.symbol] = symbol
+        else:
+            size = int(np.prod(leaf.symbol.shape))
+            items = [builder.bind("item", (symbol,), (), leaf.symbol.dtype, k, graph.origin) for k in range(size)]
+            cells[leaf.symbol] = _grid(items, leaf.symbol.shape)
+    for binding in graph.bindings:
+        builder.origin = binding.origin
+        builder.primal = binding.primal
+        if len(builder.bindings) > LIMIT:
+            raise TraceError(f"{binding.origin}: unrolling {graph.name} passes {LIMIT} scalar operations; use smaller arrays")
+        _unroll(binding, builder, cells, scalars)
+    outputs = []
+    for output in graph.outputs:
+        if output.shape == ():
+            atom = scalars.get(output.atom, output.atom)
+        else:
+            atom = builder.array(list(cells[output.atom].ravel()), output.shape, output.dtype)
+        outputs.append(GraphOutput(output.name, atom))
+    return builder.graph(
+        graph.name, tuple(outputs), graph.out_tree, origin=graph.origin, doc=graph.doc, notes=dict(graph.notes)
+    )
+
+
+def _grid(atoms: list[Any], shape: tuple[int, ...]) -> np.ndarray:
+    grid = np.empty(len(atoms), dtype=object)
+    grid[:] = atoms
+    return grid.reshape(shape)
+
+
+def _unroll(binding: Binding, builder: Builder, cells: dict[Atom, np.ndarray], scalars: dict[Atom, Atom]) -> None:
+    symbol = binding.symbol
+    if binding.op == "item":
+        scalars[symbol] = cells[binding.operands[0]].ravel()[binding.params]
+    elif binding.op == "array":
+        cells[symbol] = _grid([scalars.get(o, o) for o in binding.operands], symbol.shape)
+    elif binding.op in OPS or binding.op == "call":
+        if symbol.shape == () and all(o.shape == () for o in binding.operands):
+            operands = tuple(scalars.get(o, o) for o in binding.operands)
+            scalars[symbol] = builder.bind(binding.op, operands, (), symbol.dtype, binding.params, binding.origin)
+            return
+        grids = [np.broadcast_to(_cells_of(o, cells, scalars), symbol.shape).ravel() for o in binding.operands]
+        made = [
+            builder.bind(binding.op, operands, (), symbol.dtype, binding.params, binding.origin)
+            for operands in zip(*grids, strict=True)
+        ]
+        cells[symbol] = _grid(made, symbol.shape)
+    else:
+        _run(binding, builder, cells, scalars)
+
+
+def _cells_of(atom: Atom, cells: dict[Atom, np.ndarray], scalars: dict[Atom, Atom]) -> np.ndarray:
+    if atom in cells:
+        return cells[atom]
+    if isinstance(atom, ArrayConstant):
+        return _grid([array_atom(v) for v in atom.value.ravel()], atom.shape)
+    return _grid([scalars.get(atom, atom)], ())
+
+
+def _run(binding: Binding, builder: Builder, cells: dict[Atom, np.ndarray], scalars: dict[Atom, Atom]) -> None:
+    """A structural binding: its function runs on object arrays of traced scalars."""
+    symbol = binding.symbol
+    arrays = []
+    for operand in binding.operands:
+        grid = _cells_of(operand, cells, scalars)
+        wrapped = [Tracer(builder, c) if isinstance(c, Var) else c.value for c in grid.ravel()]
+        arrays.append(_grid(wrapped, grid.shape))
+    result = binding.params.function(*arrays)
+    found = np.asarray(result, dtype=object)
+    atoms = [_typed(atom_of(c, builder, binding.origin), symbol.dtype, builder) for c in found.ravel()]
+    if symbol.shape == ():
+        scalars[symbol] = atoms[0]
+    else:
+        cells[symbol] = _grid(atoms, symbol.shape)
+
+
+def _typed(atom: Atom, code: str, builder: Builder) -> Atom:
+    """A cell with the dtype of its array, as NumPy would have it."""
+    if isinstance(atom, Constant):
+        return Constant(atom.value, code) if code != "?" else atom
+    return atom if atom.dtype == code else builder.cast(atom, code)

@@ -1,0 +1,245 @@
+"""NumPy's ufuncs and functions on tracers: elementwise ones by their rule's row, array ones on arrays of cells.
+
+Assumes the protocols `__array_ufunc__` and `__array_function__`. Guarantees NumPy's shapes. Refuses, with `TraceError`,
+functions it does not know, `out=`, `where=` and `dtype=`, naming the user's line.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import optree
+
+from symdiff.errors import TraceError
+from symdiff.ops import OPS
+from symdiff.symbolic.rulebook import apply, default_rules
+from symdiff.symbolic.tracing.tracer import MOVES, Tracer, atom_of, builder_of, record, structural
+
+_OP_OF_UFUNC: dict[Any, str] = {}
+for _op in OPS.values():
+    _function = getattr(np, _op.numpy, None) if _op.numpy else None
+    if isinstance(_function, np.ufunc):
+        _OP_OF_UFUNC[_function] = _op.name
+_REDUCTIONS: dict[Any, Callable[..., Any]] = {np.add: np.sum, np.multiply: np.prod}
+_ARITHMETIC = {np.matmul, np.vecdot}
+
+
+def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
+    """`ufunc(*inputs)` recorded."""
+    name = ufunc.__name__
+    if method == "reduce" and ufunc in _REDUCTIONS:
+        kwargs = {k: v for k, v in kwargs.items() if v is not None and not (k == "keepdims" and v is False)}
+        return call_function(_REDUCTIONS[ufunc], inputs, {"axis": 0, **kwargs}, origin)
+    if method != "__call__":
+        raise TraceError(f"{origin}: np.{name}.{method} of a traced value is not supported; write it with np.sum or a loop")
+    if kwargs.get("out") is not None:
+        raise TraceError(
+            f"{origin}: np.{name} writes a traced value into an existing array; use `y = y + x` instead of `y += x`, "
+            "and leave out= away"
+        )
+    if kwargs:
+        raise TraceError(f"{origin}: np.{name}({', '.join(kwargs)}=...) of a traced value; use np.where and x.astype")
+    if ufunc in _ARITHMETIC:
+        return call_function(ufunc, inputs, {}, origin)
+    builder = builder_of(inputs)
+    operands = tuple(atom_of(value, builder, origin) for value in inputs)
+    op = _OP_OF_UFUNC.get(ufunc)
+    if op is not None:
+        return Tracer(builder, record(builder, op, operands, origin))
+    rule = default_rules().lookup("numpy", name, len(inputs))
+    return _by_formula(rule, name, builder, operands, origin)
+
+
+def _by_formula(rule: Any, name: str, builder: Any, operands: Any, origin: str) -> Any:
+    if rule is None or (rule.primal is None and rule.op is None):
+        raise TraceError(f"{origin}: np.{name} has no derivative rule; see sd.diffrule for adding one")
+    if rule.op is not None:
+        return Tracer(builder, record(builder, rule.op, operands, origin))
+    outer, builder.origin = builder.origin, origin
+    try:
+        result = apply(rule.primal, operands, None, builder.emit)
+    finally:
+        builder.origin = outer
+    return Tracer(builder, result)
+
+
+def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
+    """`function(*args, **kwargs)` recorded."""
+    name = getattr(function, "__name__", str(function))
+    special = _SPECIAL.get(name)
+    if special is not None and _of_numpy(function, name):
+        return special(origin, *args, **kwargs)
+    if kwargs.get("out") is not None:
+        raise TraceError(f"{origin}: np.{name}(out=...) of a traced value; leave out= away")
+    if name in _GENERIC and _of_numpy(function, name):
+        return on_cells(name, _GENERIC[name] or function, args, kwargs, origin)
+    rule = default_rules().lookup("numpy", name, len(args))
+    if rule is not None and not kwargs and (rule.primal is not None or rule.op is not None):
+        builder = builder_of(args)
+        return _by_formula(rule, name, builder, tuple(atom_of(a, builder, origin) for a in args), origin)
+    module = getattr(function, "__module__", "numpy") or "numpy"
+    raise TraceError(f"{origin}: {module}.{name} of a traced value is not supported; write it with elementwise functions")
+
+
+def _of_numpy(function: Any, name: str) -> bool:
+    return getattr(np, name, None) is function or getattr(np.linalg, name, None) is function
+
+
+def on_cells(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
+    """A structural binding whose traced operands are found anywhere in the arguments (lists of arrays, too)."""
+    args = tuple(_plain(a) for a in args)
+    leaves, tree = optree.tree_flatten((args, kwargs), none_is_leaf=True)
+    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tracer)]
+    builder = builder_of(leaves)
+
+    def rebuilt(*arrays: Any) -> Any:
+        filled = list(leaves)
+        for place, array in zip(places, arrays, strict=True):
+            filled[place] = array
+        positional, named = optree.tree_unflatten(tree, filled)
+        return function(*positional, **named)
+
+    shown = {k: v for k, v in kwargs.items() if not isinstance(v, Tracer)}
+    return structural(builder, name, tuple(leaves[p] for p in places), rebuilt, origin, shown)
+
+
+def _plain(value: Any) -> Any:
+    """An object array of traced scalars as one traced array."""
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        builder = builder_of(value.ravel().tolist())
+        return Tracer(builder, atom_of(value, builder, builder.origin))  # type: ignore[arg-type]
+    if isinstance(value, (list, tuple)) and any(isinstance(v, np.ndarray) and v.dtype == object for v in value):
+        return type(value)(_plain(v) for v in value)
+    return value
+
+
+def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    x = np.asarray(x)
+    if axis is None and ord is None:
+        x = x.ravel()
+        axis = 0
+    if ord is None or ord == 2:
+        return np.sqrt(np.sum(_abs2(x), axis=axis, keepdims=keepdims))
+    if ord == 1:
+        return np.sum(np.abs(x), axis=axis, keepdims=keepdims)
+    if isinstance(ord, (int, float)) and np.isfinite(ord) and ord > 0:
+        return np.sum(np.abs(x) ** ord, axis=axis, keepdims=keepdims) ** (1.0 / ord)
+    raise ValueError(f"norm with ord={ord!r} is not supported; 1, 2 and finite powers are")
+
+
+def _abs2(x: Any) -> Any:
+    cells = [c.real * c.real + c.imag * c.imag if _is_complex(c) else c * c for c in x.ravel().tolist()]
+    return np.array(cells, dtype=object if x.dtype == object else None).reshape(x.shape)
+
+
+def _is_complex(cell: Any) -> bool:
+    return isinstance(cell, complex) or (isinstance(cell, Tracer) and cell.dtype.kind == "c")
+
+
+def _mean(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    total = np.sum(x, axis=axis, keepdims=keepdims)
+    return total / (np.size(x) // max(np.size(total), 1))
+
+
+def _var(x: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+    x = np.asarray(x)
+    away = x - _mean(x, axis, True)
+    total = np.sum(_abs2(away), axis=axis, keepdims=keepdims)
+    return total / (np.size(x) // max(np.size(total), 1) - ddof)
+
+
+def _std(x: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+    return np.sqrt(_var(x, axis, ddof, keepdims))
+
+
+def _vdot(a: Any, b: Any) -> Any:
+    return np.sum(np.conj(np.ravel(a)) * np.ravel(b))
+
+
+def _shape_of(origin: str, x: Any) -> Any:
+    return x.shape
+
+
+def _zeros_like(origin: str, x: Any, dtype: Any = None, **_: Any) -> Any:
+    return np.zeros(x.shape, dtype or x.dtype)
+
+
+def _ones_like(origin: str, x: Any, dtype: Any = None, **_: Any) -> Any:
+    return np.ones(x.shape, dtype or x.dtype)
+
+
+def _full_like(origin: str, x: Any, fill: Any, dtype: Any = None, **_: Any) -> Any:
+    return np.full(x.shape, fill, dtype or x.dtype)
+
+
+def _where(origin: str, condition: Any, a: Any, b: Any) -> Any:
+    builder = builder_of((condition, a, b))
+    operands = tuple(atom_of(v, builder, origin) for v in (condition, a, b))
+    return Tracer(builder, record(builder, "select", operands, origin))
+
+
+def _clip(origin: str, x: Any, low: Any = None, high: Any = None, *, a_min: Any = None, a_max: Any = None,
+          min: Any = None, max: Any = None) -> Any:  # fmt: skip
+    low = next((v for v in (low, a_min, min) if v is not None), None)
+    high = next((v for v in (high, a_max, max) if v is not None), None)
+    if low is not None:
+        x = np.maximum(x, low)
+    return x if high is None else np.minimum(x, high)
+
+
+def _around(origin: str, x: Any, decimals: int = 0) -> Any:
+    return np.rint(x) if decimals == 0 else np.rint(x * 10.0**decimals) / 10.0**decimals
+
+
+def _real(origin: str, x: Any) -> Any:
+    return x.real
+
+
+def _imag(origin: str, x: Any) -> Any:
+    return x.imag
+
+
+def _polyval(origin: str, p: Any, x: Any) -> Any:
+    y = x * 0
+    for coefficient in p:
+        y = y * x + coefficient
+    return y
+
+
+def _pieces(origin: str, x: Any, sections: Any, axis: int = 0) -> Any:
+    pieces = np.array_split(np.arange(x.shape[axis]), sections)
+    return [x[(slice(None),) * (axis % x.ndim) + (slice(int(p[0]), int(p[-1]) + 1) if len(p) else [],)] for p in pieces]
+
+
+_SPECIAL: dict[str, Callable[..., Any]] = {
+    "shape": _shape_of,
+    "ndim": lambda origin, x: len(x.shape),
+    "size": lambda origin, x: x.size,
+    "zeros_like": _zeros_like,
+    "empty_like": _zeros_like,
+    "ones_like": _ones_like,
+    "full_like": _full_like,
+    "where": _where,
+    "clip": _clip,
+    "round": _around,
+    "around": _around,
+    "real": _real,
+    "imag": _imag,
+    "polyval": _polyval,
+    "split": _pieces,
+    "array_split": _pieces,
+    "iscomplexobj": lambda origin, x: x.dtype.kind == "c",
+    "isrealobj": lambda origin, x: x.dtype.kind != "c",
+    "result_type": lambda origin, *xs: np.result_type(*(x.dtype if isinstance(x, Tracer) else x for x in xs)),
+    "copy": lambda origin, x, **_: x,
+}
+# None: NumPy's own function works on arrays of cells.
+_GENERIC: dict[str, Callable[..., Any] | None] = {
+    **dict.fromkeys(sorted(MOVES - {"getitem"})),
+    **dict.fromkeys("sum prod cumsum cumprod dot inner outer cross matmul tensordot kron einsum diff trace vecdot".split()),
+    "mean": _mean,
+    "var": _var,
+    "std": _std,
+    "norm": _norm,
+    "vdot": _vdot,
+}

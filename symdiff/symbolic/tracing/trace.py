@@ -1,0 +1,191 @@
+"""Runs a plain Python function on tracers and returns the Graph of what it did.
+
+Assumes that the function is deterministic and that its arguments are nested containers of numbers and arrays. Guarantees
+one binding for each operation, with the user's file:line, and that integers, strings, Booleans, None and callables stay
+static unless they are differentiated. Refuses, with `TraceError`, results that are neither numbers nor arrays.
+"""
+
+import inspect
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import optree
+
+from symdiff.errors import TraceError
+from symdiff.symbolic.building import Builder, dtype_code
+from symdiff.symbolic.graph import Constant, Graph, GraphOutput, Var
+from symdiff.symbolic.tracing.substitution import substituted
+from symdiff.symbolic.tracing.tracer import Tracer, atom_of
+
+
+_active = threading.local()
+
+
+def active_builders() -> list[Builder]:
+    """The builders of the traces that this thread is in, outermost first."""
+    if not hasattr(_active, "stack"):
+        _active.stack = []
+    return _active.stack  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """Stands for an argument: a shape and a dtype.
+
+    >>> Spec((8,))
+    Spec(shape=(8,), dtype='float64')
+    """
+
+    shape: tuple[int, ...] = ()
+    dtype: Any = "float64"
+
+    def __post_init__(self) -> None:
+        shape = (self.shape,) if isinstance(self.shape, int) else tuple(int(n) for n in self.shape)
+        object.__setattr__(self, "shape", shape)
+
+
+def is_static(leaf: Any) -> bool:
+    """Whether an argument leaf is part of the signature rather than traced: an integer, Boolean, string, None, callable."""
+    if isinstance(leaf, (bool, int, str, bytes, type(None), np.bool_, np.integer)) or callable(leaf):
+        return True
+    return isinstance(leaf, np.ndarray) and leaf.dtype.kind not in "fcO"
+
+
+def leaf_type(leaf: Any, where: str) -> tuple[tuple[int, ...], str]:
+    """Shape and dtype code of a traced argument leaf."""
+    if isinstance(leaf, (Tracer, Spec, np.ndarray, np.generic)):
+        return tuple(leaf.shape), dtype_code(np.dtype(leaf.dtype), where)
+    if isinstance(leaf, complex):
+        return (), "D"
+    if isinstance(leaf, (float, int)):
+        return (), "d"
+    raise TraceError(f"{where}: an argument of type {type(leaf).__name__} cannot be traced; numbers and NumPy arrays can")
+
+
+def definition_line(f: Callable[..., Any]) -> str:
+    """The "file.py:line" where a function is defined."""
+    code = getattr(inspect.unwrap(f), "__code__", None)
+    return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code else "?"
+
+
+def function_name(f: Callable[..., Any]) -> str:
+    """A name for generated code: the function's own, `f` for a lambda."""
+    name = getattr(f, "__name__", type(f).__name__)
+    return name if name.isidentifier() else "f"
+
+
+def argument_names(f: Callable[..., Any], count: int) -> list[str]:
+    """The parameter names for `count` positional arguments."""
+    try:
+        parameters = list(inspect.signature(f).parameters.values())
+    except (TypeError, ValueError):
+        return [f"x{i}" for i in range(count)]
+    names: list[str] = []
+    for parameter in parameters:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            names += [f"{parameter.name}{i}" for i in range(count - len(names))]
+        elif len(names) < count:
+            names.append(parameter.name)
+    return names
+
+
+def path_name(path: str) -> str:
+    """A Python identifier for an argument path: `m.W` gives `m_W`, `p['a'][0]` gives `p_a_0`."""
+    text = "".join(c if c.isalnum() or c == "_" else " " for c in path)
+    return "_".join(text.split())
+
+
+@dataclass(slots=True)
+class Traced:
+    """A Graph with what the caller needs to feed it: which leaves are inputs, and tracers captured from outer traces."""
+
+    graph: Graph
+    places: list[int]
+    captured: list[Any]
+
+
+def trace_leaves(
+    f: Callable[..., Any],
+    leaves: list[Any],
+    tree: Any,
+    traced: list[int],
+    paths: list[str],
+    parent: Builder | None,
+    rules: Any = None,
+) -> Traced:
+    """Trace f over flattened `(args, kwargs)`: leaves at the positions `traced` become inputs, the others stay."""
+    stack = active_builders()
+    builder = Builder(parent or (stack[-1] if stack else None))
+    where = definition_line(f)
+    filled = list(leaves)
+    used: set[str] = set()
+    for place in traced:
+        shape, code = leaf_type(leaves[place], where)
+        code = "d" if code == "?" else code
+        name = path_name(paths[place]) or "x"
+        while name in used:
+            name += "_"
+        used.add(name)
+        filled[place] = Tracer(builder, builder.input(name, shape, code, paths[place]))
+    args, kwargs = optree.tree_unflatten(tree, filled)
+    stack.append(builder)
+    try:
+        result = substituted(f, rules)(*args, **kwargs)
+        outputs, out_tree = outputs_of(result, builder, function_name(f), where)
+    finally:
+        stack.pop()
+    doc = inspect.getdoc(f) or ""
+    graph = builder.graph(function_name(f), outputs, out_tree, origin=where, doc=doc)
+    return Traced(graph, traced, builder.captured)
+
+
+def outputs_of(result: Any, builder: Builder, name: str, where: str) -> tuple[tuple[GraphOutput, ...], Any]:
+    """The result's leaves as outputs of the builder, and its structure."""
+    leaves, tree = optree.tree_flatten(result, none_is_leaf=True)
+    if not leaves:
+        raise TraceError(f"{where}: {name} returns no number or array")
+    outputs = []
+    for i, leaf in enumerate(leaves):
+        if leaf is None or isinstance(leaf, (str, bytes)) or callable(leaf):
+            raise TraceError(f"{where}: {name} returns {type(leaf).__name__}; return numbers, arrays, lists or tuples of them")
+        atom = atom_of(leaf, builder, where)
+        if not isinstance(atom, (Var, Constant)):
+            atom = builder.array([Constant(v) for v in atom.value.ravel().tolist()], atom.shape, dtype_code(atom.value.dtype))
+        elif isinstance(atom, Constant) and isinstance(atom.value, int):
+            atom = Constant(float(atom.value))
+        outputs.append(GraphOutput("f" if len(leaves) == 1 else f"f{i}", atom))
+    return tuple(outputs), tree
+
+
+def trace(f: Callable[..., Any], *args: Any, primitives: Any = (), rules: Any = None, **kwargs: Any) -> Graph:
+    """The Graph of f at example arguments (numbers, arrays, or `Spec`s; integers stay static).
+
+    `primitives` are functions that stay opaque. Raises `TraceError` at the user's line for what cannot be traced.
+
+    >>> print(trace(lambda x: x*x + 1.0, 3.0).expr)
+    x*x + 1
+    """
+    leaves, tree = optree.tree_flatten((args, kwargs), none_is_leaf=True)
+    paths = leaf_paths(f, args, kwargs)
+    traced = [i for i, leaf in enumerate(leaves) if not is_static(leaf)]
+    from symdiff.symbolic.declaring import opaque_rules, rules_in_force
+
+    rules = rules_in_force(rules)
+    if primitives:
+        rules = rules + opaque_rules(primitives)
+    return trace_leaves(f, leaves, tree, traced, paths, None, rules).graph
+
+
+def leaf_paths(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+    """A readable path for every leaf of `(args, kwargs)`: x, m.W, p['a'][0]."""
+    names = argument_names(f, len(args))
+    paths = []
+    for accessor in optree.tree_accessors((args, kwargs), none_is_leaf=True):
+        head = names[accessor[1].entry] if accessor[0].entry == 0 else str(accessor[1].entry)
+        rest = accessor[2:]
+        paths.append(head + "".join(entry.codify("") for entry in rest))
+    return paths

@@ -1,0 +1,409 @@
+"""The Tracer: a stand-in for a number or an array that records what is done to it.
+
+Assumes that the user's function runs in one thread at a time per trace. Guarantees that every operation becomes one
+binding with NumPy's shape and dtype and the user's file:line. Refuses, with `TraceError`, what would need the value:
+`float(x)`, `int(x)`, a condition, an index, `math.*`, and item assignment.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from symdiff.errors import TraceError
+from symdiff.symbolic.building import Builder, array_atom
+from symdiff.symbolic.graph import ArrayConstant, Atom, Constant, Var
+
+_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+_NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
+_ours: dict[str, str] = {}
+
+
+def user_line() -> str:
+    """The "file.py:line" of the innermost frame outside symdiff and NumPy."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        path = frame.f_code.co_filename
+        short = _ours.get(path)
+        if short is None:
+            inside = path.startswith((_ROOT, _NUMPY)) or path.startswith("<__array_function__")
+            short = _ours[path] = "" if inside else os.path.basename(path)
+        if short:
+            return f"{short}:{frame.f_lineno}"
+        frame = frame.f_back  # type: ignore[assignment]
+    return "?"
+
+
+def builder_of(values: Any) -> Builder:
+    """The innermost builder among the tracers in `values`."""
+    found: Builder | None = None
+    for value in values:
+        if isinstance(value, Tracer) and (found is None or value.builder.level > found.level):
+            found = value.builder
+    if found is None:
+        raise TraceError(f"{user_line()}: no traced value among the arguments")
+    return found
+
+
+def atom_of(value: Any, builder: Builder, origin: str) -> Atom:
+    """A value as an operand: a symbol of this builder, a captured one of an enclosing trace, or a constant."""
+    if isinstance(value, Tracer):
+        return value.atom if value.builder is builder else _captured(value, builder, origin)
+    if type(value) in (int, float, complex, bool):
+        return Constant(value)
+    if isinstance(value, (np.ndarray, np.generic)):
+        if value.dtype == object:
+            return array_of_objects(value, builder, origin)
+        if value.dtype.kind not in "biufc":
+            raise TraceError(f"{origin}: dtype {value.dtype} cannot be traced; use floating or complex numbers")
+        return array_atom(value)
+    if isinstance(value, (list, tuple)):
+        return array_of_objects(np.array(value, dtype=object), builder, origin)
+    if isinstance(value, (float, int, complex)):
+        return Constant(complex(value) if isinstance(value, complex) else value + 0)
+    raise TraceError(
+        f"{origin}: {type(value).__name__} cannot be combined with a traced value; numbers and NumPy arrays can"
+    )
+
+
+def _captured(tracer: "Tracer", builder: Builder, origin: str) -> Var:
+    parent = builder.parent
+    while parent is not None and parent is not tracer.builder:
+        parent = parent.parent
+    if parent is None:
+        raise TraceError(
+            f"{origin}: a traced value from an earlier or a different call is used here; "
+            "do not keep traced values in globals or attributes, return them instead"
+        )
+    symbol = builder.captures.get(tracer.atom)
+    if symbol is None:
+        symbol = builder.captures[tracer.atom] = builder.input(
+            f"captured{len(builder.captures)}", tracer.shape, tracer.atom.dtype
+        )
+        builder.captured.append(tracer)
+    return symbol
+
+
+def array_of_objects(cells: np.ndarray, builder: Builder, origin: str) -> Var | ArrayConstant:
+    """An array of numbers and traced scalars (nested lists of them, equal-length arrays included) as one symbol."""
+    flat = cells.ravel().tolist()
+    if any(isinstance(c, (np.ndarray, Tracer)) and c.shape != () for c in flat):
+        raise TraceError(f"{origin}: an array of arrays of different shapes; use np.stack or np.concatenate")
+    atoms = [atom_of(c, builder, origin) for c in flat]
+    if any(isinstance(a, Var) for a in atoms):
+        codes = [a.dtype if a.dtype is not None else np.asarray(a.value).dtype.char for a in atoms]
+        joined = np.result_type(*(np.dtype(c) for c in codes))
+        shape = cells.shape
+        code = joined.char if joined.char in "fdFD?" else "d"
+        return builder.bind("array", tuple(atoms), shape, code, None, origin)
+    return ArrayConstant(np.array([a.value for a in atoms]).reshape(cells.shape))
+
+
+class Tracer:
+    """A traced scalar (shape ()) or array. Everything NumPy can do elementwise, and moving cells, is recorded."""
+
+    __slots__ = ("__weakref__", "atom", "builder", "dtype", "shape")
+    __array_priority__ = 1000.0
+    __hash__ = object.__hash__
+
+    def __init__(self, builder: Builder, atom: Var) -> None:
+        self.builder = builder
+        self.atom = atom
+        self.shape: tuple[int, ...] = atom.shape
+        self.dtype: Any = np.dtype(atom.dtype)
+
+    # -- operators
+
+    def _binary(self, op: str, left: Any, right: Any) -> Any:
+        origin = user_line()
+        if isinstance(left, Tracer) and isinstance(right, Tracer) and left.builder is right.builder:
+            builder = left.builder
+            operands: tuple[Atom, ...] = (left.atom, right.atom)
+        else:
+            for value in (left, right):
+                if not isinstance(value, (Tracer, int, float, complex, np.ndarray, np.generic, list, tuple)):
+                    return NotImplemented
+            builder = builder_of((left, right))
+            operands = (atom_of(left, builder, origin), atom_of(right, builder, origin))
+        return Tracer(builder, record(builder, op, operands, origin))
+
+    def __add__(self, other: Any) -> Any:
+        return self._binary("add", self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        if type(other) is int and other == 0:
+            return self  # the start of Python's sum()
+        return self._binary("add", other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._binary("sub", self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._binary("sub", other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._binary("mul", self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self._binary("mul", other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._binary("div", self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return self._binary("div", other, self)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self._binary("floordiv", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return self._binary("floordiv", other, self)
+
+    def __mod__(self, other: Any) -> Any:
+        return self._binary("mod", self, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return self._binary("mod", other, self)
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __pow__(self, other: Any, modulo: None = None) -> Any:
+        return self._binary("pow", self, other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return self._binary("pow", other, self)
+
+    def __matmul__(self, other: Any) -> Any:
+        return np.matmul(self, other)  # type: ignore[call-overload]
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return np.matmul(other, self)  # type: ignore[call-overload]
+
+    def __neg__(self) -> Any:
+        return self._unary("neg")
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return self._unary("abs")
+
+    def _unary(self, op: str) -> Any:
+        return Tracer(self.builder, record(self.builder, op, (self.atom,), user_line()))
+
+    def __lt__(self, other: Any) -> Any:
+        return self._binary("lt", self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return self._binary("le", self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return self._binary("gt", self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return self._binary("ge", self, other)
+
+    def __eq__(self, other: Any) -> Any:  # type: ignore[override]
+        return self._binary("eq", self, other)
+
+    def __ne__(self, other: Any) -> Any:  # type: ignore[override]
+        return self._binary("ne", self, other)
+
+    def __and__(self, other: Any) -> Any:
+        return self._binary("and", self, other)
+
+    __rand__ = __and__
+
+    def __or__(self, other: Any) -> Any:
+        return self._binary("or", self, other)
+
+    __ror__ = __or__
+
+    def __xor__(self, other: Any) -> Any:
+        return self._binary("xor", self, other)
+
+    __rxor__ = __xor__
+
+    def __invert__(self) -> Any:
+        return self._unary("not")
+
+    # -- what needs the value
+
+    def _refuse(self, what: str, instead: str) -> TraceError:
+        return TraceError(f"{user_line()}: {what} needs the value of a traced argument; {instead}")
+
+    def __float__(self) -> float:
+        raise self._refuse("float(x) or math.f(x)", "leave float() out, and use np.exp, np.sin, ... instead of math's")
+
+    def __complex__(self) -> complex:
+        raise self._refuse("complex(x) or cmath.f(x)", "leave complex() out (use x + 0j), and NumPy instead of cmath")
+
+    def __int__(self) -> int:
+        raise self._refuse("int(x)", "use np.floor or np.trunc, or pass the argument as an int, which is static")
+
+    def __index__(self) -> int:
+        raise self._refuse("an index or range(x)", "pass the argument as an int, which is static")
+
+    def __bool__(self) -> bool:
+        raise self._refuse("a condition (if, while, and, or, min, max)", "use np.where, np.minimum, np.maximum, np.clip")
+
+    def __round__(self, digits: int | None = None) -> Any:
+        if digits:
+            raise self._refuse("round(x, digits)", "use np.rint(x*10**digits)/10**digits")
+        return self._unary("rint")
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise TraceError(f"{user_line()}: a traced array cannot be assigned to; build a list and call np.array on it")
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        if dtype is not None and dtype != object:
+            raise self._refuse("conversion to a NumPy array of numbers", "leave the dtype out, or use np.stack")
+        cells = np.empty(self.size, dtype=object)
+        for i, cell in enumerate(self.ravel() if self.shape else [self]):
+            cells[i] = cell
+        return cells.reshape(self.shape)
+
+    # -- arrays
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape, dtype=int))
+
+    @property
+    def T(self) -> Any:
+        return np.transpose(self)  # type: ignore[call-overload]
+
+    @property
+    def real(self) -> Any:
+        return self._unary("real") if self.dtype.kind == "c" else self
+
+    @property
+    def imag(self) -> Any:
+        return self._unary("imag") if self.dtype.kind == "c" else self * 0.0
+
+    @property
+    def flat(self) -> Iterator[Any]:
+        return iter(self.ravel())
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a traced scalar")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.shape:
+            raise TypeError(f"{user_line()}: iteration over a traced scalar")
+        return (self[i] for i in range(self.shape[0]))
+
+    def __getitem__(self, key: Any) -> Any:
+        origin = user_line()
+        if type(key) is int and len(self.shape) == 1:
+            n = self.shape[0]
+            if not -n <= key < n:
+                raise IndexError(f"{origin}: index {key} is out of bounds for axis 0 with size {n}")
+            atom = self.builder.bind("item", (self.atom,), (), self.dtype.char, key % n, origin)
+            return Tracer(self.builder, atom)
+        for part in key if isinstance(key, tuple) else (key,):
+            if isinstance(part, Tracer):
+                raise part._refuse("an index", "pass it as an int, or use np.where")
+        return structural(self.builder, "getitem", (self,), lambda a: a[key], origin, {"index": _text(key)})
+
+    def astype(self, dtype: Any, **_: Any) -> Any:
+        """The value with another floating or complex dtype."""
+        char = np.dtype(dtype).char
+        if char not in "fdFD" or (self.dtype.kind == "c" and char in "fd"):
+            raise TraceError(f"{user_line()}: astype({dtype}) of a traced value; float and complex dtypes only")
+        return Tracer(self.builder, self.builder.cast(self.atom, char))  # type: ignore[arg-type]
+
+    def copy(self) -> Any:
+        """The same value: traced values are immutable."""
+        return self
+
+    def item(self, *index: int) -> Any:
+        """One cell."""
+        return self.ravel()[index[0]] if index and self.shape else self.ravel()[0] if self.shape else self
+
+    def tolist(self) -> Any:
+        """Nested lists of traced scalars."""
+        return [row.tolist() for row in self] if self.shape else self
+
+    def __getattr__(self, name: str) -> Any:
+        # NumPy calls x.exp() and its like on the cells of object arrays.
+        if name in _METHODS or isinstance(getattr(np, name, None), np.ufunc):
+            function = getattr(np, name)
+            return lambda *args, **kwargs: function(self, *args, **kwargs)
+        raise AttributeError(f"{user_line()}: a traced value has no attribute {name!r}")
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        from symdiff.symbolic.tracing.functions import call_ufunc
+
+        return call_ufunc(ufunc, method, inputs, kwargs, user_line())
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        from symdiff.symbolic.tracing.functions import call_function
+
+        return call_function(function, args, kwargs, user_line())
+
+    def __repr__(self) -> str:
+        return f"<traced {self.atom.name} shape={self.shape} dtype={self.dtype}>"
+
+
+_METHODS = frozenset(
+    "sum prod mean dot ravel reshape transpose squeeze swapaxes flatten conj conjugate cumsum cumprod trace diagonal "
+    "clip min max take repeat var std round".split()
+)
+
+
+def _text(key: Any) -> str:
+    if isinstance(key, tuple):
+        return ", ".join(_text(k) for k in key)
+    if isinstance(key, slice):
+        return ":".join("" if v is None else str(v) for v in (key.start, key.stop, key.step)).removesuffix(":")
+    return "..." if key is Ellipsis else str(np.asarray(key).tolist() if isinstance(key, np.ndarray) else key)
+
+
+def record(builder: Builder, op: str, operands: tuple[Atom, ...], origin: str) -> Var:
+    """An elementwise operation on operands of this builder."""
+    return builder.emit(op, operands, None, origin)  # type: ignore[return-value]
+
+
+def structural(
+    builder: Builder, name: str, operands: tuple[Any, ...], function: Callable[..., Any], origin: str, shown: dict[str, Any]
+) -> Any:
+    """An operation on whole arrays. `function` works on arrays of any cells; it is tried on ones to learn the shape."""
+    atoms = tuple(atom_of(o, builder, origin) for o in operands)
+    try:
+        shape = np.shape(function(*(np.ones(a.shape) for a in atoms)))
+    except (ValueError, IndexError, TypeError) as error:
+        raise TraceError(f"{origin}: {name}: {error}") from None
+    codes = [a.dtype if a.dtype is not None else np.asarray(a.value).dtype.char for a in atoms]
+    joined = np.result_type(*(np.dtype(c) for c in codes)).char
+    code = joined if joined in "fdFD" or (joined == "?" and name in MOVES) else "d"
+    return Tracer(builder, builder.bind(name, atoms, shape, code, Static(function, shown), origin))
+
+
+MOVES = frozenset(
+    "getitem reshape ravel transpose squeeze expand_dims swapaxes moveaxis flip flipud fliplr rot90 roll tile repeat "
+    "concatenate stack vstack hstack column_stack dstack broadcast_to atleast_1d atleast_2d take diag diagonal append "
+    "delete insert triu tril pad".split()
+)
+
+
+class Static:
+    """The static part of a structural binding: what it does to arrays of cells, and how it is shown."""
+
+    __slots__ = ("function", "shown")
+
+    def __init__(self, function: Callable[..., Any], shown: dict[str, Any]) -> None:
+        self.function = function
+        self.shown = shown
+
+    def items(self) -> list[tuple[str, Any]]:
+        return list(self.shown.items())
