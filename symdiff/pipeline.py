@@ -23,7 +23,7 @@ from symdiff.codegen.source import Source
 from symdiff.errors import BackendError
 from symdiff.numbering import number
 from symdiff.symbolic.graph import Graph, check_graph
-from symdiff.symbolic.scalarizing import scalarize
+from symdiff.symbolic.scalarizing import expand_calls, scalarize
 
 TARGETS: dict[str, ModuleType] = {"python": python_emission, "numpy": numpy_emission}
 
@@ -40,7 +40,7 @@ def program_of(graph: Graph, options: Options = Options(), name: str | None = No
     """The shared Program of a Graph, with the fewest operations that `options` allow."""
     checking = os.environ.get("SYMDIFF_CHECK") == "1"
     with collector_off():
-        flat = scalarize(graph)
+        flat = expand_calls(scalarize(graph))
         if checking:
             check_graph(flat)
         program = number(flat, fold=not options.exact, name=name)

@@ -15,7 +15,7 @@ import numpy as np
 
 from symdiff.errors import RuleError, TraceError
 from symdiff.symbolic.building import Builder
-from symdiff.symbolic.graph import Atom, Binding, Constant, Graph
+from symdiff.symbolic.graph import Constant, Graph
 from symdiff.symbolic.rulebook import Rule, Rulebook, default_rules
 from symdiff.symbolic.tables import parse_formula
 from symdiff.symbolic.tracing.trace import definition_line, trace_leaves
@@ -181,28 +181,3 @@ def _grid(value: Any, builder: Builder) -> np.ndarray:
     if isinstance(value, Tracer):
         return np.array(value, dtype=object)
     return np.asarray(value, dtype=object)
-
-
-def python_partial(rule: Rule, builder: Builder, binding: Binding, place: int) -> Atom:
-    """The partial by argument `place` from a rule's Python body, its operations appended to the builder."""
-    bodies = rule.body
-    args = [Tracer(builder, o) if not isinstance(o, Constant) else o.value for o in binding.operands]
-    out = Tracer(builder, binding.symbol)
-    name = rule.parameters[place]
-    if name in bodies:
-        result = bodies[name](out, *args)
-    elif "all" in bodies:
-        result = bodies["all"](out, *args)
-        if len(rule.parameters) > 1:
-            if not isinstance(result, tuple) or len(result) != len(rule.parameters):
-                raise RuleError(f"{rule.source}: the rule of {rule.name} must return {len(rule.parameters)} partials")
-            result = result[place]
-    elif "pullback" in bodies:
-        result = bodies["pullback"](1.0, out, *args)
-        result = result[place] if isinstance(result, tuple) else result
-    else:
-        raise RuleError(
-            f"{binding.origin}: no derivative of {rule.name} by {name}; write\n"
-            f"    @sd.diffrule({rule.name}, wrt={name!r})\n    def _(out, {', '.join(rule.parameters)}): return ..."
-        )
-    return atom_of(result, builder, binding.origin)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from symdiff.errors import NonHolomorphicError, RuleError
 from symdiff.ops import OPS, is_complex
+from symdiff.symbolic.bodies import python_partial
 from symdiff.symbolic.building import Builder, is_constant
 from symdiff.symbolic.graph import Atom, Binding, Constant, Var
 from symdiff.symbolic.rulebook import apply
@@ -69,7 +70,7 @@ class Partials:
         b = self.builder
         b.origin = binding.origin
         if rule.body is not None:
-            result = rule.python_partial(b, binding, place)
+            result = python_partial(rule, b, binding, place)
         elif rule.conj_partials and not is_complex(operand.dtype or "d"):
             # On a real operand abs, conj, ... have one partial: of abs the sign, of the others the sum of the two.
             result = self._on_real(binding, rule, place)

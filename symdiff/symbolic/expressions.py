@@ -103,7 +103,7 @@ def expression(op: str, operands: tuple[Atom, ...], params: Any) -> Any:
     args: list[Any] = [number(o.value) if isinstance(o, Constant) else o for o in operands]
     if op == "item":
         return sp.IndexedBase(args[0].name, shape=args[0].shape)[tuple(int(i) for i in np.unravel_index(params, args[0].shape))]
-    return build(op if not callable(params) else params.__name__, args)
+    return build(op if op != "call" else params.__name__, args)
 
 
 def inlined(graph: Graph) -> Any:

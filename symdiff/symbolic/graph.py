@@ -146,15 +146,12 @@ class Binding:
 
     def __str__(self) -> str:
         inside = [str(o) for o in self.operands]
+        if self.op == "item":
+            index = ", ".join(str(int(i)) for i in np.unravel_index(self.params, self.operands[0].shape))
+            return f"{self.symbol.name} = {inside[0]}[{index}]"
         if self.params is not None and self.op != "array":
-            inside += [f"{key}={value}" for key, value in _shown(self.params)]
+            inside += [f"{key}={value}" for key, value in self.params.items()]
         return f"{self.symbol.name} = {self.op} {' '.join(inside)}"
-
-
-def _shown(params: Any) -> list[tuple[str, Any]]:
-    if isinstance(params, dict):
-        return [(key, value) for key, value in params.items()]
-    return [("index", params)] if not callable(params) else [("function", getattr(params, "__name__", "?"))]
 
 
 @dataclass(frozen=True, slots=True)

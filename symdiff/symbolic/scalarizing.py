@@ -127,3 +127,29 @@ def _typed(atom: Atom, code: str, builder: Builder) -> Atom:
     if isinstance(atom, Constant):
         return Constant(atom.value, code) if code != "?" else atom
     return atom if atom.dtype == code else builder.cast(atom, code)
+
+
+def expand_calls(graph: Graph) -> Graph:
+    """The scalar Graph with the bodies of called functions in place of the calls; opaque ones stay."""
+    if not any(b.op == "call" and b.params.graph is not None for b in graph.bindings):
+        return graph
+    builder = Builder()
+    builder.inputs = list(graph.inputs)
+    atoms: dict[Atom, Atom] = {}
+    _append(graph.bindings, builder, atoms)
+    outputs = tuple(GraphOutput(o.name, atoms.get(o.atom, o.atom)) for o in graph.outputs)
+    return builder.graph(graph.name, outputs, graph.out_tree, origin=graph.origin, doc=graph.doc, notes=dict(graph.notes))
+
+
+def _append(bindings: list[Binding], builder: Builder, atoms: dict[Atom, Atom]) -> None:
+    for b in bindings:
+        operands = tuple(atoms.get(o, o) for o in b.operands)
+        if b.op == "call" and b.params.graph is not None:
+            body = scalarize(b.params.graph)
+            inside: dict[Atom, Atom] = {leaf.symbol: o for leaf, o in zip(body.inputs, operands, strict=True)}
+            _append(body.bindings, builder, inside)
+            result = inside.get(body.outputs[0].atom, body.outputs[0].atom)
+            atoms[b.symbol] = builder.cast(result, b.dtype) if isinstance(result, Constant) else result
+            continue
+        builder.primal = b.primal
+        atoms[b.symbol] = builder.bind(b.op, operands, b.shape, b.dtype, b.params, b.origin)

@@ -1,0 +1,95 @@
+"""The problems that tests, notebooks and benchmarks share: plain functions, and points with known answers."""
+
+import numpy as np
+
+
+def cubic(x):
+    """The last equation of the heart dipole system, a cubic in eight variables."""
+    return (
+        x[2]*x[7]**3 - 3*x[2]*x[7]*x[5]**2 - x[0]*x[5]**3 + 3*x[0]*x[5]*x[7]**2
+        + x[3]*x[4]**3 - 3*x[3]*x[4]*x[6]**2 - x[1]*x[6]**3 + 3*x[1]*x[6]*x[4]**2 - 1.2342523
+    )  # fmt: skip
+
+
+def factored(x):
+    """l**4 - l**2 of a linear form l."""
+    l = x[0] + 3*x[1] + 2*x[2] + 5*x[3]  # noqa: E741
+    return l**4 - l**2
+
+
+def f10(x):
+    """Five cubes of sums of four variables out of ten."""
+    return 24*(
+        (x[0] + x[1] + x[3] + x[6])**3 + (x[0] + x[2] + x[4] + x[7])**3 + (x[1] + x[2] + x[5] + x[8])**3
+        + (x[3] + x[4] + x[5] + x[9])**3 + (x[6] + x[7] + x[8] + x[9])**3
+    )  # fmt: skip
+
+
+def rosenbrock(x):
+    """Rosenbrock's function, as a Python loop."""
+    total = 0.0
+    for i in range(len(x) - 1):
+        total = total + (1 - x[i])**2 + 100*(x[i + 1] - x[i]**2)**2
+    return total
+
+
+def chebyshev(x, n=10):
+    """The Chebyshev polynomial T_n by its recurrence."""
+    before, now = 1.0, x
+    for _ in range(n - 1):
+        before, now = now, 2*x*now - before
+    return now
+
+
+def product(x):
+    """x[0]*x[1]*...*x[n-1]."""
+    result = x[0]
+    for i in range(1, len(x)):
+        result = result*x[i]
+    return result
+
+
+def logistic(x):
+    """1/(1 + exp(-x))."""
+    return 1/(1 + np.exp(-x))
+
+
+def heart_real(p):
+    """The heart dipole system: eight real equations in a, b, c, d, t, u, v, w."""
+    a, b, c, d, t, u, v, w = p
+    return np.array([
+        a + b - 0.63254,
+        c + d + 1.34534,
+        t*a + u*b - v*c - w*d + 0.8365348,
+        v*a + w*b + t*c + u*d - 1.7345334,
+        a*t**2 - a*v**2 - 2*c*t*v + b*u**2 - b*w**2 - 2*d*u*w - 1.352352,
+        c*t**2 - c*v**2 + 2*a*t*v + d*u**2 - d*w**2 + 2*b*u*w + 0.843453,
+        a*t**3 - 3*a*t*v**2 + c*v**3 - 3*c*v*t**2 + b*u**3 - 3*b*u*w**2 + d*w**3 - 3*d*w*u**2 + 0.9563453,
+        c*t**3 - 3*c*t*v**2 - a*v**3 + 3*a*v*t**2 + d*u**3 - 3*d*u*w**2 - b*w**3 + 3*b*w*u**2 - 1.2342523,
+    ])  # fmt: skip
+
+
+def heart_complex(s):
+    """The same system as four holomorphic equations in p = a+ic, q = b+id, z = t+iv, y = u+iw."""
+    p, q, z, y = s
+    return np.array([
+        p + q - (0.63254 - 1.34534j),
+        p*z + q*y - (-0.8365348 + 1.7345334j),
+        p*z**2 + q*y**2 - (1.352352 - 0.843453j),
+        p*z**3 + q*y**3 - (-0.9563453 + 1.2342523j),
+    ])  # fmt: skip
+
+
+def complex_polynomial(x):
+    """A polynomial with complex coefficients in a real variable."""
+    return (1 + 2j)*x**3 + (0.5 - 1j)*x + 2j
+
+
+def real_through_complex(x):
+    """|exp(i x) + x|**2 = 1 + x**2 + 2 x cos x."""
+    return np.abs(np.exp(1j*x) + x)**2
+
+
+def branches(x, y, z, w):
+    """Two sums that share x + y."""
+    return (x + y + z)*np.exp(x + y + w)

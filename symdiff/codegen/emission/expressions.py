@@ -1,0 +1,80 @@
+"""Straight-line statements of a Program: single-use values are written into their users while that stays readable.
+
+Assumes spellings as templates over operands. Guarantees the Program's association: parentheses stand wherever leaving
+them out would change the order of operations. Refuses nothing.
+"""
+
+from collections.abc import Callable
+
+from symdiff.codegen.emission.names import Names
+from symdiff.codegen.program import Program
+
+# How tightly an expression binds: its own level, and the least level its operands need without parentheses.
+SUM, TERM, SIGN, ATOM = 1, 2, 3, 5
+_LEVELS = {
+    "add": (SUM, SUM, TERM), "sub": (SUM, SUM, TERM), "mul": (TERM, TERM, SIGN), "div": (TERM, TERM, SIGN),
+    "neg": (SIGN, SIGN, SIGN),
+}  # fmt: skip
+WIDTH = 80
+DEPTH = 5
+
+
+class Expression:
+    """A text, how tightly it binds, and how deeply it nests."""
+
+    __slots__ = ("depth", "level", "text")
+
+    def __init__(self, text: str, level: int, depth: int) -> None:
+        self.text = text
+        self.level = level
+        self.depth = depth
+
+    def at(self, level: int) -> str:
+        """The text as an operand that needs `level`."""
+        return self.text if self.level >= level else f"({self.text})"
+
+
+Spell = Callable[[int], tuple[str, int, tuple[int, ...]]]
+
+
+def statements(
+    program: Program, leaves: dict[int, str], spell: Spell, names: Names, inline: bool = True
+) -> tuple[list[str], dict[int, str]]:
+    """Assignments in order, and the expression of every output value.
+
+    `leaves` names inputs and constants; `spell(i)` gives (template, own level, levels its operands need).
+    """
+    uses = [0] * len(program.instrs)
+    for instr in program.instrs:
+        for operand in instr.operands:
+            uses[operand] += 1
+    outputs = {cell for output in program.outputs for cell in output.cells}
+    made: list[Expression | None] = [None] * len(program.instrs)
+    lines: list[str] = []
+    count = 0
+    for position, instr in enumerate(program.instrs):
+        if position in leaves:
+            text = leaves[position]
+            made[position] = Expression(text, SIGN if text.startswith("-") else ATOM, 0)
+            continue
+        template, level, needed = spell(position)
+        parts = [made[o] for o in instr.operands]
+        text = template.format(*(p.at(n) for p, n in zip(parts, needed, strict=True)))  # type: ignore[union-attr]
+        depth = 1 + max((p.depth for p in parts), default=0)  # type: ignore[union-attr]
+        alone = uses[position] == 1 and position not in outputs
+        if inline and alone and depth < DEPTH and len(text) <= WIDTH:
+            made[position] = Expression(text, level, depth)
+            continue
+        name = names.fresh(f"v{count}")
+        count += 1
+        lines.append(f"{name} = {text}")
+        made[position] = Expression(name, ATOM, 0)
+    return lines, {cell: made[cell].text for cell in outputs}  # type: ignore[union-attr]
+
+
+def levels(op: str, arity: int) -> tuple[int, tuple[int, ...]]:
+    """The binding level of an operation's result and the levels that its operands need."""
+    if op in _LEVELS:
+        own, *needed = _LEVELS[op]
+        return own, tuple(needed[:arity])
+    return ATOM, (0,) * arity

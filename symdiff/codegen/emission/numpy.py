@@ -1,0 +1,152 @@
+"""Plan to NumPy: scalar arithmetic for one point, in-place ufuncs over blocks for a batch.
+
+Assumes a Plan of any dtypes. Guarantees IEEE results without warnings, the dtypes of the Program, and outputs that are
+written only after the inputs they overlap were read. Refuses nothing that a Program can hold, but exporting opaque
+primitives.
+"""
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from symdiff.codegen.emission.expressions import ATOM, SIGN, levels, statements
+from symdiff.codegen.emission.names import Names, argument_names, cell_names
+from symdiff.codegen.emission.numpy_batch import batch_lines
+from symdiff.codegen.emission.text import docstring, dtype_text, joined, numpy_literal, wrapped
+from symdiff.codegen.plan import Plan
+from symdiff.codegen.program import Program
+from symdiff.codegen.source import Source
+from symdiff.ops import OPS
+
+INDENT = "    "
+_WRAPPED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+
+
+def emit(
+    plan: Plan, *, name: str, style: str = "runtime", header: str = "", doc: str = "", result: str = "tuple"
+) -> Source:
+    """The Plan as a NumPy function: style "runtime" for arguments already normalised, "export" for a stand-alone file."""
+    program = plan.program
+    names = Names(("np", "out", "MISS", "threading"))
+    arguments = argument_names(program, names)
+    entry = names.fresh(name)
+    checks = _checks(plan, arguments, names) if style == "export" else []
+    if plan.kind == "batch":
+        lines = batch_lines(plan, arguments, names, result)
+    else:
+        lines = _point_lines(plan, arguments, names, result)
+    signature = wrapped(f"def {entry}(", [*arguments, "out=None"], "):", "")
+    text = "\n".join([*signature, *docstring(doc), *checks, *lines]) + "\n"
+    calls = {f"call_{i.payload.__name__}": i.payload for i in program.instrs if i.op == "call"}  # type: ignore[attr-defined]
+    if style == "export":
+        imports = "import threading\n\nimport numpy as np\n" if plan.kind == "batch" else "import numpy as np\n"
+        shared = "\n_local = threading.local()\n" if plan.kind == "batch" and "_local" in text else ""
+        return Source(f"{header}{imports}{shared}\n\n{text}", entry, "numpy")
+    known: list[tuple[str, object]] = [("np", np), ("_local", threading.local()), *sorted(calls.items())]
+    return Source(text, entry, "numpy", tuple(known))
+
+
+def _checks(plan: Plan, arguments: list[str], names: Names) -> list[str]:
+    """Conversion and shape checks of an exported function's arguments."""
+    lines = []
+    for place, (leaf, argument) in enumerate(zip(plan.program.inputs, arguments, strict=True)):
+        axis = plan.in_axes[place] if plan.kind == "batch" else None
+        kind = dtype_text(leaf.dtype)
+        lines.append(f"{INDENT}{argument} = np.asarray({argument}, dtype=np.{kind})")
+        if axis is None:
+            condition, shown = f"{argument}.shape != {leaf.shape!r}", f"{leaf.shape!r}"
+        else:
+            sizes = [str(n) for n in leaf.shape]
+            shown = ", ".join(["n", *sizes] if axis == 0 else [*sizes, "n"])
+            part = "[1:]" if axis == 0 else "[:-1]"
+            shown = f"({shown})" if leaf.shape else "(n,)"
+            condition = f"{argument}.ndim != {len(leaf.shape) + 1} or {argument}.shape{part} != {leaf.shape!r}"
+        lines.append(f"{INDENT}if {condition}:")
+        lines.append(f'{INDENT * 2}raise ValueError(f"{argument} has shape {{{argument}.shape}}, {shown} expected")')
+    return lines
+
+
+def spelling(program: Program, position: int) -> tuple[str, int, tuple[int, ...]]:
+    """Template, level and operand levels of one instruction on NumPy scalars."""
+    instr = program.instrs[position]
+    op = OPS[instr.op]
+    kind = dtype_text(instr.dtype)
+    if instr.op == "call":
+        places = ", ".join(f"{{{k}}}" for k in range(len(instr.operands)))
+        return f"np.{kind}(call_{instr.payload.__name__}({places}))", ATOM, (0,) * len(instr.operands)  # type: ignore[attr-defined]
+    if instr.op in ("add", "sub", "mul", "div", "neg"):
+        if all(program.instrs[o].op == "const" for o in instr.operands):
+            return joined(f"np.{op.numpy}", op.arity), ATOM, (0,) * op.arity
+        level, needed = levels(instr.op, op.arity)
+        return op.python or "", level, needed
+    if instr.op in _WRAPPED:
+        return f"({{0}} {_WRAPPED[instr.op]} {{1}})", ATOM, (ATOM, ATOM)
+    if instr.op == "select":
+        return f"np.{kind}({{1}} if {{0}} else {{2}})", ATOM, (0, ATOM, 0)
+    if instr.op == "cast":
+        return f"np.{kind}({{0}})", ATOM, (0,)
+    if instr.op in ("real", "imag"):
+        return f"{{0}}.{instr.op}", ATOM, (ATOM,)
+    return joined(f"np.{op.numpy}", op.arity), ATOM, (0,) * op.arity
+
+
+def _point_lines(plan: Plan, arguments: list[str], names: Names, result: str) -> list[str]:
+    program = plan.program
+    cells = [cell_names(leaf, a, names) for leaf, a in zip(program.inputs, arguments, strict=True)]
+    lines: list[str] = []
+    for leaf, argument, own in zip(program.inputs, arguments, cells, strict=True):
+        if leaf.shape == ():
+            lines.append(f"{INDENT}{argument} = np.{dtype_text(leaf.dtype)}({argument})")
+        elif own:
+            flat = argument if len(leaf.shape) == 1 else f"{argument}.ravel()"
+            tail = f"{',' if len(own) == 1 else ''} = {flat}"
+            lines += wrapped("", own, tail, INDENT) if len(own) > 1 else [f"{INDENT}{own[0]}{tail}"]
+    leaves = {}
+    for position, instr in enumerate(program.instrs):
+        if instr.op == "input":
+            place, cell = instr.payload  # type: ignore[misc]
+            leaves[position] = cells[place][cell]
+        elif instr.op == "const":
+            leaves[position] = numpy_literal(instr.payload)
+    steps, values = statements(program, leaves, lambda i: spelling(program, i), names)
+    if steps:
+        lines.append(f'{INDENT}with np.errstate(all="ignore"):')
+        lines += [INDENT * 2 + step for step in steps]
+    several = len(program.outputs) > 1
+    own_names = [names.fresh(o.name) for o in program.outputs]
+    lines.append(f"{INDENT}if out is None:")
+    fresh = []
+    for output in program.outputs:
+        kind = dtype_text(output.dtype)
+        listed = [values[c] for c in output.cells]
+        if output.shape == ():
+            fresh.append([f"np.{kind}({listed[0]})"])
+        else:
+            tail = f"], dtype=np.{kind})" + ("" if len(output.shape) == 1 else f".reshape({output.shape!r})")
+            fresh.append(wrapped("np.array([", listed, tail, INDENT * 2))
+    if not several:
+        lines.append(f"{INDENT * 2}return {fresh[0][0].strip()}")
+        lines += fresh[0][1:]
+        target_names = ["out"]
+    else:
+        for own_name, parts in zip(own_names, fresh, strict=True):
+            lines.append(f"{INDENT * 2}{own_name} = {parts[0].strip()}")
+            lines += parts[1:]
+        listed_names = ", ".join(own_names)
+        lines.append(f"{INDENT * 2}return {f'[{listed_names}]' if result == 'list' else listed_names}")
+        lines.append(f"{INDENT}{', '.join(own_names)} = out")
+        target_names = own_names
+    for output, target in zip(program.outputs, target_names, strict=True):
+        listed = [values[c] for c in output.cells]
+        if output.shape == ():
+            lines.append(f"{INDENT}{target}[()] = {listed[0]}")
+        elif listed:
+            tail = "]" if len(output.shape) == 1 else f"]).reshape({output.shape!r})"
+            opening = "[" if len(output.shape) == 1 else "np.array(["
+            lines += wrapped(f"{target}[...] = {opening}", listed, tail, INDENT)
+    lines.append(f"{INDENT}return out")
+    return lines
+
+
+__all__ = ["SIGN", "Any", "emit"]

@@ -1,0 +1,233 @@
+"""The body of a batch function: in-place ufuncs over blocks of points, in work arrays that each thread keeps.
+
+Assumes a batch Plan. Guarantees that nothing as large as the batch is allocated but the outputs, and that with an `out`
+that overlaps no input a thread's second call allocates no array memory. Refuses nothing.
+"""
+
+from symdiff.codegen.emission.names import Names, cell_suffix
+from symdiff.codegen.emission.text import dtype_text, numpy_literal
+from symdiff.codegen.plan import Plan
+from symdiff.ops import OPS
+
+INDENT = "    "
+BLOCK = 4096  # points a block: 8 to 40 arrays of it stay in the second-level cache
+
+
+def batch_lines(plan: Plan, arguments: list[str], names: Names, result: str) -> list[str]:
+    """The statements after the argument checks."""
+    return _Batch(plan, arguments, names, result).lines()
+
+
+class _Batch:
+    def __init__(self, plan: Plan, arguments: list[str], names: Names, result: str) -> None:
+        self.plan = plan
+        self.program = plan.program
+        self.arguments = arguments
+        self.names = names
+        self.result = result
+        self.several = len(self.program.outputs) > 1
+        self.targets = [names.fresh(o.name) for o in self.program.outputs] if self.several else ["out"]
+        self.n, self.start, self.stop, self.m, self.work = (names.fresh(w) for w in ("n", "start", "stop", "m", "work"))
+        self.used = {i.payload for i in self.program.instrs if i.op == "input"}
+
+    def lines(self) -> list[str]:
+        body = [*self.inputs(), *self.slots(), *self.steps(), *self.outputs()]
+        lines = [*self.count(), *self.allocation(), *self.kept()]
+        lines.append(f'{INDENT}with np.errstate(all="ignore"):')
+        lines.append(f"{INDENT * 2}for {self.start} in range(0, {self.n}, {BLOCK}):")
+        lines.append(f"{INDENT * 3}{self.stop} = min({self.start} + {BLOCK}, {self.n})")
+        if any(f":{self.m}]" in line for line in body):
+            lines.append(f"{INDENT * 3}{self.m} = {self.stop} - {self.start}")
+        return [*lines, *(INDENT * 3 + line for line in body), f"{INDENT}return out"]
+
+    def count(self) -> list[str]:
+        batched = [(a, axis) for a, axis in zip(self.arguments, self.plan.in_axes, strict=True) if axis is not None]
+        argument, axis = batched[0]
+        return [f"{INDENT}{self.n} = {argument}.shape[{axis}]"]
+
+    def allocation(self) -> list[str]:
+        shapes = []
+        for output, axis in zip(self.program.outputs, self.plan.out_axes, strict=True):
+            sizes = [str(k) for k in output.shape]
+            listed = [self.n, *sizes] if axis == 0 else [*sizes, self.n]
+            shape = f"({', '.join(listed)})" if len(listed) > 1 else self.n
+            shapes.append(f"np.empty({shape}, dtype=np.{dtype_text(output.dtype)})")
+        lines = [f"{INDENT}if out is None:"]
+        if self.several:
+            lines.append(f"{INDENT * 2}out = (")
+            lines += [f"{INDENT * 3}{shape}," for shape in shapes]
+            lines.append(f"{INDENT * 2})")
+            if self.result == "list":
+                lines.append(f"{INDENT * 2}out = list(out)")
+        else:
+            lines.append(f"{INDENT * 2}out = {shapes[0]}")
+        given = "out" if self.several else "(out,)"
+        arrays = [a for a, axis in zip(self.arguments, self.plan.in_axes, strict=True) if axis is not None]
+        listed_arrays = ", ".join(arrays) + ("," if len(arrays) == 1 else "")
+        lines.append(f"{INDENT}elif any(np.may_share_memory(a, b) for a in ({listed_arrays}) for b in {given}):")
+        lines += [f"{INDENT * 2}{a} = {a}.copy()" for a in arrays]
+        if self.several:
+            lines.append(f"{INDENT}{', '.join(self.targets)} = out")
+        return lines
+
+    def gathered(self, place: int) -> bool:
+        """Whether a block of an input's cells is copied to contiguous rows first: points-first columns are strided."""
+        return self.plan.in_axes[place] == 0 and len(self.cells(place)) > 1
+
+    def cells(self, place: int) -> list[int]:
+        return sorted(cell for p, cell in self.used if p == place)  # type: ignore[misc]
+
+    def scattered(self, place: int) -> bool:
+        """Whether an output's cells are computed in contiguous rows and copied to their columns at the end."""
+        return self.plan.out_axes[place] == 0 and len(self.program.outputs[place].cells) > 1
+
+    def buffers(self) -> list[tuple[str, int, str]]:
+        """The thread's work arrays as (name, rows, dtype)."""
+        found = [(f"work_{code}" if code != "?" else "work_b", rows, code) for code, rows in sorted(self.plan.work.items())]
+        for place, leaf in enumerate(self.program.inputs):
+            if self.gathered(place):
+                found.append((f"{self.arguments[place]}_rows", len(self.cells(place)), leaf.dtype))
+        for place, output in enumerate(self.program.outputs):
+            if self.scattered(place):
+                found.append((f"{self.targets[place]}_rows", len(output.cells), output.dtype))
+        return found
+
+    def kept(self) -> list[str]:
+        buffers = self.buffers()
+        if not buffers:
+            return []
+        lines = [f'{INDENT}{self.work} = getattr(_local, "work", None)', f"{INDENT}if {self.work} is None:"]
+        lines.append(f"{INDENT * 2}{self.work} = _local.work = (")
+        lines += [f"{INDENT * 3}np.empty(({rows}, {BLOCK}), dtype=np.{dtype_text(code)})," for _, rows, code in buffers]
+        lines.append(f"{INDENT * 2})")
+        names = ", ".join(name for name, _, _ in buffers)
+        lines.append(f"{INDENT}{names}{',' if len(buffers) == 1 else ''} = {self.work}")
+        return lines
+
+    def cell(self, position: int) -> str:
+        place, cell = self.program.instrs[position].payload  # type: ignore[misc]
+        leaf = self.program.inputs[place]
+        return self.arguments[place] + (cell_suffix(leaf.shape, cell) if leaf.shape else "")
+
+    def inputs(self) -> list[str]:
+        lines = []
+        self.input_names: dict[int, str] = {}
+        for place, leaf in enumerate(self.program.inputs):
+            argument, axis = self.arguments[place], self.plan.in_axes[place]
+            own = self.cells(place)
+            if self.gathered(place):
+                every = own == list(range(len(own))) and len(own) == _size(leaf.shape)
+                block = f"{argument}[{self.start}:{self.stop}]"
+                flat = block if len(leaf.shape) == 1 else f"{block}.reshape(-1, {_size(leaf.shape)})"
+                picked = flat if every else f"{flat}[:, {own}]"
+                lines.append(f"np.copyto({argument}_rows[:, :{self.stop} - {self.start}], {picked}.T)")
+        for position, instr in enumerate(self.program.instrs):
+            if instr.op != "input":
+                continue
+            place, cell = instr.payload  # type: ignore[misc]
+            leaf = self.program.inputs[place]
+            argument, axis = self.arguments[place], self.plan.in_axes[place]
+            name = self.names.fresh(self.cell(position) if leaf.shape else f"{argument}_part")
+            self.input_names[position] = name
+            index = _index(leaf.shape, cell)
+            part = f"{self.start}:{self.stop}"
+            if axis is None:
+                text = f"{argument}[{index or '()'}]"
+            elif self.gathered(place):
+                text = f"{argument}_rows[{self.cells(place).index(cell)}, :{self.m}]"
+            elif axis == 0:
+                text = f"{argument}[{part}{', ' + index if index else ''}]"
+            else:
+                text = f"{argument}[{index + ', ' if index else ''}{part}]"
+            lines.append(f"{name} = {text}")
+        return lines
+
+    def slots(self) -> list[str]:
+        lines = []
+        self.slot_names: dict[tuple[str, int], str] = {}
+        for code, rows in sorted(self.plan.work.items()):
+            array = f"work_{code}" if code != "?" else "work_b"
+            for row in range(rows):
+                name = self.names.fresh(f"{'w' if code == 'd' else 'b' if code == '?' else 'w' + code}{row}")
+                self.slot_names[code, row] = name
+                lines.append(f"{name} = {array}[{row}, :{self.m}]")
+        self.final_names: dict[tuple[int, int], str] = {}
+        for place, output in enumerate(self.program.outputs):
+            target, axis = self.targets[place], self.plan.out_axes[place]
+            for cell in range(len(output.cells)):
+                base = target if self.several else output.name
+                name = self.names.fresh(f"{base}{cell_suffix(output.shape, cell)}" if output.shape else f"{base}_part")
+                self.final_names[place, cell] = name
+                index = _index(output.shape, cell)
+                part = f"{self.start}:{self.stop}"
+                if self.scattered(place):
+                    lines.append(f"{name} = {target}_rows[{cell}, :{self.m}]")
+                elif axis == 0:
+                    lines.append(f"{name} = {target}[{part}{', ' + index if index else ''}]")
+                else:
+                    lines.append(f"{name} = {target}[{index + ', ' if index else ''}{part}]")
+        return lines
+
+    def steps(self) -> list[str]:
+        lines = []
+        self.value_names: dict[int, str] = {}
+        count = 0
+        for position, instr in enumerate(self.program.instrs):
+            if instr.op == "input":
+                self.value_names[position] = self.input_names[position]
+                continue
+            if instr.op == "const":
+                self.value_names[position] = numpy_literal(instr.payload)
+                continue
+            slot = self.plan.slots[position]
+            target = self.slot_names[slot] if slot is not None else self.final_names[self.plan.finals[position][0]]
+            operands = [self.value_names[o] for o in instr.operands]
+            text = self.step(position, operands, target)
+            note = f"  # v{count}"
+            lines.append(f"{text}{note}" if len(text) < 80 else text)
+            self.value_names[position] = target
+            count += 1
+        return lines
+
+    def step(self, position: int, operands: list[str], target: str) -> str:
+        instr = self.program.instrs[position]
+        listed = ", ".join(operands)
+        if instr.op == "call":
+            points = f"zip(*np.broadcast_arrays({listed}), strict=True)"
+            return f"{target}[...] = [call_{instr.payload.__name__}(*p) for p in {points}]"  # type: ignore[attr-defined]
+        if instr.op == "select":
+            condition, yes, no = operands
+            return f"np.copyto({target}, {no}); np.copyto({target}, {yes}, where={condition})"
+        if instr.op == "cast":
+            return f"np.copyto({target}, {operands[0]}, casting='same_kind')"
+        if instr.op in ("real", "imag"):
+            return f"np.copyto({target}, np.{instr.op}({operands[0]}))"
+        return f"np.{OPS[instr.op].numpy}({listed}, out={target})"
+
+    def outputs(self) -> list[str]:
+        lines = []
+        for value, places in sorted(self.plan.finals.items()):
+            home = places[0] if self.plan.slots[value] is None and self.program.instrs[value].op not in ("input", "const") else None
+            for final in places:
+                if final != home:
+                    lines.append(f"np.copyto({self.final_names[final]}, {self.value_names[value]})")
+        for place, output in enumerate(self.program.outputs):
+            if self.scattered(place):
+                block = f"{self.targets[place]}[{self.start}:{self.stop}]"
+                rows = f"{self.targets[place]}_rows[:, :{self.m}].T"
+                if len(output.shape) > 1:
+                    shape = ", ".join(str(k) for k in output.shape)
+                    rows = f"{rows}.reshape(-1, {shape})"
+                lines.append(f"np.copyto({block}, {rows})")
+        return lines
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    size = 1
+    for n in shape:
+        size *= n
+    return size
+
+
+def _index(shape: tuple[int, ...], cell: int) -> str:
+    return cell_suffix(shape, cell).replace("_", ", ") if shape else ""

@@ -1,0 +1,188 @@
+"""Plan to a stand-alone file of plain Python, with IEEE results where Python's math raises.
+
+Assumes a point Plan in double precision. Guarantees a file without imports beyond `math` and `cmath`, that reads any
+sequences and writes `out` only after everything is computed. Refuses what plain Python cannot spell, with `BackendError`.
+"""
+
+import re
+
+from symdiff.codegen.emission import python
+from symdiff.codegen.emission.names import Names, argument_names, cell_names
+from symdiff.codegen.emission.text import docstring, wrapped
+from symdiff.codegen.plan import Plan
+from symdiff.codegen.program import Output, Program
+from symdiff.codegen.source import Source
+from symdiff.ops import is_complex
+
+INDENT = "    "
+# What a raising operation returns instead: the IEEE result, by the arguments that make Python's math raise.
+_DIVIDE = '''def _divide(a, b):
+    """a/b by IEEE 754."""
+    if b:
+        return a / b
+    return math.nan if not a or a != a else math.copysign(math.inf, a) * math.copysign(1.0, b)
+'''
+_CALL = '''def _ieee(function, *args):
+    """A function of math by IEEE 754: infinite where it overflows, -inf at the pole of a logarithm, else NaN."""
+    try:
+        return function(*args)
+    except OverflowError:
+        odd = function is math.sinh or (function is math.pow and args[1] % 2 == 1)
+        return -math.inf if odd and args[0] < 0 else math.inf
+    except ValueError:
+        x = args[0]
+        if x == 0 and function in (math.log, math.log10, math.log2):
+            return -math.inf
+        if x == 0 and function is math.pow:
+            return math.inf
+        if function is math.log1p and x == -1:
+            return -math.inf
+        return math.copysign(math.inf, x) if function is math.atanh and abs(x) == 1 else math.nan
+'''
+_RAISING = {
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "sin", "cos", "tan", "asin", "acos", "acosh", "atanh",
+    "sinh", "cosh", "pow", "fmod", "div",
+}  # fmt: skip
+
+
+def emit_file(plan: Plan, name: str, header: str, doc: str, result: str) -> Source:
+    """The stand-alone file."""
+    program = plan.program
+    names = Names(("_divide", "_ieee", "_steps"))
+    arguments = argument_names(program, names)
+    entry = names.fresh(name)
+    raising = {i.op for i in program.instrs if i.op in _RAISING and not is_complex(i.dtype)}
+    cells = [cell_names(leaf, a, names) for leaf, a in zip(program.inputs, arguments, strict=True)]
+    unpacking = []
+    for leaf, argument, own in zip(program.inputs, arguments, cells, strict=True):
+        if leaf.shape == ():
+            continue
+        flat = argument
+        for _ in leaf.shape[1:]:
+            flat = f"[v for row in {flat} for v in row]"
+        if leaf.shape[1:]:
+            unpacking.append(f"{INDENT}{argument} = {flat}")
+        unpacking.append(f"{INDENT}if len({argument}) != {len(own)}:")
+        unpacking.append(f'{INDENT * 2}raise ValueError(f"{argument} has {{len({argument})}} elements, {len(own)} expected")')
+        if own:
+            tail = f"{',' if len(own) == 1 else ''} = {argument}"
+            unpacking += wrapped("", own, tail, INDENT) if len(own) > 1 else [f"{INDENT}{own[0]}{tail}"]
+    steps, values = python.body(plan, cells, names)
+    flat_cells = [v for output in program.outputs for v in (values[c] for c in output.cells)]
+    lines = [*wrapped(f"def {entry}(", [*arguments, "out=None"], "):", ""), *docstring(doc), *unpacking]
+    if raising:
+        used = sorted({c for own in cells for c in own if re.search(rf"\b{c}\b", " ".join([*steps, *flat_cells]))})
+        order = [c for own in cells for c in own if c in used]
+        call = f"({', '.join(order)})"
+        count = len(flat_cells)
+        targets = [names.fresh(f"r{k}") for k in range(count)]
+        left = ", ".join(targets) + ("," if count == 1 else "")
+        lines.append(f"{INDENT}try:")
+        lines.append(f"{INDENT * 2}{left} = {entry}_steps{call}")
+        lines.append(f"{INDENT}except (ZeroDivisionError, OverflowError, ValueError):")
+        lines.append(f"{INDENT * 2}{left} = {entry}_ieee_steps{call}")
+        lines += _results(program, dict(enumerate(targets)), result)
+        slow, slow_values = _ieee_body(plan, cells, Names(tuple(names.taken)))
+        fast = _function(f"{entry}_steps", order, "The steps, on Python's own arithmetic.", steps, flat_cells)
+        careful = _function(
+            f"{entry}_ieee_steps", order, "The same steps, with IEEE results where Python's math raises.", slow,
+            [slow_values[c] for output in program.outputs for c in output.cells],
+        )  # fmt: skip
+        parts = ["\n".join(lines) + "\n", fast, careful]
+    else:
+        lines += [INDENT + step for step in steps]
+        lines += _results(program, dict(enumerate(flat_cells)), result)
+        parts = ["\n".join(lines) + "\n"]
+    text = "\n\n".join(parts)
+    helpers = []
+    if "_divide(" in text:
+        helpers.append(_DIVIDE)
+    if "_ieee(" in text:
+        helpers.append(_CALL)
+    whole = "\n\n".join([*helpers, text])
+    imports = "".join(f"import {module}\n" for module in ("cmath", "math") if re.search(rf"\b{module}\.", whole))
+    return Source(header + (f"{imports}\n\n" if imports else "\n\n") + whole, entry, "python")
+
+
+def _ieee_body(plan: Plan, cells: list[list[str]], names: Names) -> tuple[list[str], dict[int, str]]:
+    """The statements with every raising operation replaced by its careful form."""
+    from symdiff.codegen.emission.expressions import ATOM, statements
+
+    program = plan.program
+    leaves = {}
+    for position, instr in enumerate(program.instrs):
+        if instr.op == "input":
+            place, cell = instr.payload  # type: ignore[misc]
+            leaves[position] = cells[place][cell]
+        elif instr.op == "const":
+            leaves[position] = python.literal(instr.payload)
+
+    def spell(position: int) -> tuple[str, int, tuple[int, ...]]:
+        instr = program.instrs[position]
+        template, level, needed = python.spelling(program, position)
+        if instr.op not in _RAISING or is_complex(instr.dtype):
+            return template, level, needed
+        if instr.op == "div":
+            return "_divide({0}, {1})", ATOM, (0, 0)
+        function, _, rest = template.partition("(")
+        return f"_ieee({function}, {rest}", ATOM, needed
+
+    return statements(program, leaves, spell, names)
+
+
+def _function(name: str, arguments: list[str], doc: str, steps: list[str], results: list[str]) -> str:
+    returned = wrapped("return ", results, "", INDENT) if len(results) > 1 else [f"{INDENT}return ({results[0]},)"]
+    lines = [*wrapped(f"def {name}(", arguments, "):", ""), f'{INDENT}"""{doc}"""', *(INDENT + s for s in steps)]
+    if len(returned) > 1:
+        returned[0] = f"{INDENT}return ("
+        returned[-1] = f"{INDENT})"
+    return "\n".join([*lines, *returned]) + "\n"
+
+
+def _results(program: Program, flat: dict[int, str], result: str) -> list[str]:
+    """Returning fresh results, or filling `out`."""
+    lines = []
+    start = 0
+    texts = []
+    for output in program.outputs:
+        cells = [flat[start + k] for k in range(len(output.cells))]
+        start += len(cells)
+        texts.append(_nested(output.shape, cells))
+    several = len(texts) > 1
+    lines.append(f"{INDENT}if out is None:")
+    if several:
+        inside = wrapped("return " + ("[" if result == "list" else "("), texts, "]" if result == "list" else ")", INDENT * 2)
+        lines += inside
+    elif program.outputs[0].shape == ():
+        return [f"{INDENT}if out is not None:", f"{INDENT * 2}out[0] = {texts[0]}", f"{INDENT}return {texts[0]}"]
+    else:
+        lines += _wrapped_list("return ", program.outputs[0], flat, 0, INDENT * 2)
+    start = 0
+    for place, output in enumerate(program.outputs):
+        target = f"out[{place}]" if several else "out"
+        key = "0" if output.shape == () else ":"
+        if output.shape == ():
+            lines.append(f"{INDENT}{target}[{key}] = {texts[place]}")
+        else:
+            lines += _wrapped_list(f"{target}[{key}] = ", output, flat, start, INDENT)
+        start += len(output.cells)
+    return [*lines, f"{INDENT}return out"]
+
+
+def _wrapped_list(opening: str, output: Output, flat: dict[int, str], start: int, indent: str) -> list[str]:
+    cells = [flat[start + k] for k in range(len(output.cells))]
+    if len(output.shape) == 1:
+        return wrapped(f"{opening}[", cells, "]", indent)
+    rows = output.shape[0]
+    width = len(cells) // rows if rows else 0
+    parts = [_nested(output.shape[1:], cells[k * width : (k + 1) * width]) for k in range(rows)]
+    return wrapped(f"{opening}[", parts, "]", indent)
+
+
+def _nested(shape: tuple[int, ...], cells: list[str]) -> str:
+    if shape == ():
+        return cells[0]
+    if len(shape) == 1:
+        return f"[{', '.join(cells)}]"
+    width = len(cells) // shape[0] if shape[0] else 0
+    return f"[{', '.join(_nested(shape[1:], cells[k * width : (k + 1) * width]) for k in range(shape[0]))}]"
