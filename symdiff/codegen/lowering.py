@@ -1,0 +1,331 @@
+"""Sums of monomials back to a Program: powers and products share their parts, sums take the sign that costs least.
+
+Assumes a Polynomial whose sums may have been factored. Guarantees a numbered Program in depth-first order of its outputs,
+with the dtypes of the original. Refuses nothing.
+"""
+
+import heapq
+
+from symdiff.codegen.monomials import Form, Monomial, Polynomial
+from symdiff.codegen.program import Instr, Number, Output, Program, constant_key, live_only
+from symdiff.ops import OPS, is_complex, join, real_counterpart
+
+Factor = tuple[str, object]  # ("atom", i), ("const", value) or ("pair", i)
+
+
+class Products:
+    """Products as lists of factors, whose frequent pairs become factors of their own (as in byte-pair encoding)."""
+
+    def __init__(self) -> None:
+        self.lists: list[list[int]] = []
+        self.pairs: dict[int, tuple[int, int]] = {}
+        self.next = 0
+
+    def share(self, fresh_start: int) -> None:
+        """Replace the most frequent pair of factors until every pair is unique; ties go to pairs that complete a product."""
+        self.next = fresh_start
+        where: dict[tuple[int, int], set[int]] = {}
+        for index, factors in enumerate(self.lists):
+            for pair in _pairs(factors):
+                where.setdefault(pair, set()).add(index)
+        heap: list[tuple[int, int, tuple[int, int]]] = []
+
+        def push(pair: tuple[int, int]) -> None:
+            found = where.get(pair)
+            if found:
+                gain = sum(_occurrences(self.lists[i], pair) for i in found)
+                complete = any(len(self.lists[i]) == 2 for i in found)
+                if gain > 1:
+                    heapq.heappush(heap, (-gain, 0 if complete else 1, pair))
+
+        for pair in sorted(where):
+            push(pair)
+        while heap:
+            negated, _, pair = heapq.heappop(heap)
+            found = where.get(pair, set())
+            gain = sum(_occurrences(self.lists[i], pair) for i in found)
+            if gain < 2:
+                continue
+            if gain < -negated:
+                push(pair)
+                continue
+            symbol = self.next
+            self.next += 1
+            self.pairs[symbol] = pair
+            touched: set[tuple[int, int]] = set()
+            for i in sorted(found):
+                factors = self.lists[i]
+                old = set(_pairs(factors))
+                for _ in range(_occurrences(factors, pair)):
+                    factors.remove(pair[0])
+                    factors.remove(pair[1])
+                    factors.append(symbol)
+                factors.sort()
+                new = set(_pairs(factors))
+                for gone in old - new:
+                    where.get(gone, set()).discard(i)
+                for come in new - old:
+                    where.setdefault(come, set()).add(i)
+                    touched.add(come)
+            for again in sorted(touched):
+                push(again)
+
+
+def _pairs(factors: list[int]) -> list[tuple[int, int]]:
+    """The distinct pairs of a sorted list; of long lists the neighbouring ones only, which keeps the work linear."""
+    if len(factors) > 12:
+        return sorted(set(zip(factors, factors[1:], strict=False)))
+    return sorted({(a, b) for i, a in enumerate(factors) for b in factors[i + 1 :]})
+
+
+def _occurrences(factors: list[int], pair: tuple[int, int]) -> int:
+    a, b = pair
+    return factors.count(a) // 2 if a == b else min(factors.count(a), factors.count(b))
+
+
+class Lowering:
+    """Emits instructions for atoms and forms, each once."""
+
+    def __init__(self, poly: Polynomial, sums: dict[int, list[Form]]) -> None:
+        self.poly = poly
+        self.sums = sums
+        self.program = poly.program
+        assert self.program is not None
+        self.instrs: list[Instr] = []
+        self.origins: list[str] = []
+        self._seen: dict[tuple[object, ...], int] = {}
+        self._atoms: dict[int, int] = {}
+        self._signs: dict[int, int] = {}
+        self._product_index: dict[tuple[Number, Monomial], int] = {}
+        self.products = Products()
+        self._constants: dict[tuple[object, ...], int] = {}
+        self._constant_values: dict[int, Number] = {}
+        self._pair_values: dict[int, int] = {}
+
+    def lower(self) -> Program:
+        program = self.program
+        assert program is not None
+        roots = [self.poly.forms[c] for o in program.outputs for c in o.cells]
+        order = self._order(roots)
+        self._collect(order, roots)
+        for atom in order:
+            self._lower_atom(atom)
+        outputs = []
+        for output in program.outputs:
+            cells = tuple(self._form(self.poly.forms[c], program.instrs[c].dtype) for c in output.cells)
+            outputs.append(Output(output.name, output.shape, output.dtype, cells))
+        before = program.operations_before if program.operations_before is not None else program.operations()
+        lowered = Program(program.name, program.inputs, tuple(outputs), self.instrs, self.origins, before)
+        return live_only(lowered)
+
+    def _children(self, atom: int) -> list[Form]:
+        node = self.poly.atoms[atom]
+        if node.sum is not None:
+            return self.sums[atom]
+        return [node.product] if node.product is not None else list(node.operands)
+
+    def _order(self, roots: list[Form]) -> list[int]:
+        """Atoms in post-order from the outputs."""
+        order: list[int] = []
+        done: set[int] = set()
+        stack = [(a, False) for _, m in reversed(roots) for a, _ in reversed(m)]
+        while stack:
+            atom, ready = stack.pop()
+            if ready:
+                order.append(atom)
+                continue
+            if atom in done:
+                continue
+            done.add(atom)
+            stack.append((atom, True))
+            stack.extend((a, False) for _, m in reversed(self._children(atom)) for a, _ in reversed(m) if a not in done)
+        return order
+
+    def _collect(self, order: list[int], roots: list[Form]) -> None:
+        """Register every product that will be needed, then share their pairs."""
+        for atom in order:
+            node = self.poly.atoms[atom]
+            if node.sum is not None:
+                self._signs[atom] = self._sign(self.sums[atom])
+            for form in self._children(atom):
+                self._register(form)
+        for form in roots:
+            self._register(form)
+        self.products.share(3 * (len(self.poly.atoms) + len(self._constants)) + 1_000_000)
+
+    @staticmethod
+    def _sign(terms: list[Form]) -> int:
+        """-1 where a sum of negative terms only is better computed with the opposite sign."""
+        return -1 if all(not isinstance(c, complex) and c < 0 for c, _ in terms) else 1
+
+    def _flipped(self, form: Form) -> Form:
+        """A form in terms of the sums as they will be computed."""
+        c, monomial = form
+        for atom, e in monomial:
+            if self._signs.get(atom, 1) < 0 and e % 2:
+                c = -c
+        return c, monomial
+
+    def _register(self, form: Form) -> None:
+        c, monomial = form
+        magnitude = c if isinstance(c, complex) else abs(c)
+        upper = tuple((a, e) for a, e in monomial if e > 0)
+        lower = tuple((a, -e) for a, e in monomial if e < 0)
+        self._product(magnitude, upper)
+        if lower:
+            self._product(1, lower)
+
+    def _product(self, c: Number, monomial: Monomial) -> int:
+        key = (c, monomial)
+        index = self._product_index.get(key)
+        if index is None:
+            factors = [3 * a for a, e in monomial for _ in range(e)] if sum(e for _, e in monomial) <= 64 else []
+            if not factors:
+                for a, e in monomial:
+                    factors += self._power(3 * a, e)
+            if c != 1:
+                name = self._constants.setdefault(constant_key(c), 3 * len(self._constants) + 1)
+                self._constant_values[name] = c
+                factors.append(name)
+            factors.sort()
+            index = self._product_index[key] = len(self.products.lists)
+            self.products.lists.append(factors)
+        return index
+
+    def _power(self, factor: int, exponent: int) -> list[int]:
+        return [factor] * exponent
+
+    # -- emitting
+
+    def _put(self, op: str, operands: tuple[int, ...], dtype: str, payload: object = None, origin: str = "") -> int:
+        if OPS[op].commutes and operands[0] > operands[1]:
+            operands = operands[::-1]
+        key = (op, operands, dtype, constant_key(payload) if op == "const" else payload)  # type: ignore[arg-type]
+        found = self._seen.get(key)
+        if found is None:
+            found = self._seen[key] = len(self.instrs)
+            self.instrs.append(Instr(op, operands, dtype, payload))
+            self.origins.append(origin)
+        return found
+
+    def _factor(self, factor: int) -> int:
+        """The value of an atom, a constant, or a shared pair (their parts first, with an explicit stack)."""
+        stack = [factor]
+        while stack:
+            top = stack[-1]
+            if self._known(top) is not None:
+                stack.pop()
+                continue
+            a, b = self.products.pairs[top]
+            missing = [f for f in (a, b) if self._known(f) is None]
+            if missing:
+                stack += missing
+                continue
+            self._pair_values[top] = self._multiply(self._known(a), self._known(b))  # type: ignore[arg-type]
+        return self._known(factor)  # type: ignore[return-value]
+
+    def _known(self, factor: int) -> int | None:
+        if factor in self.products.pairs:
+            return self._pair_values.get(factor)
+        if factor % 3 == 0:
+            return self._atoms[factor // 3]
+        value = self._constant_values[factor]
+        return self._constant(value)
+
+    def _constant(self, value: Number) -> int:
+        single = any(i.dtype in "fF" for i in self.instrs[:64])
+        code = ("F" if single else "D") if isinstance(value, complex) else ("f" if single else "d")
+        return self._put("const", (), code, value if isinstance(value, complex) else float(value))
+
+    def _multiply(self, a: int, b: int) -> int:
+        return self._put("mul", (a, b), join(self.instrs[a].dtype, self.instrs[b].dtype))
+
+    def _chain(self, factors: list[int]) -> int:
+        values = [self._factor(f) for f in factors]
+        values.sort(key=lambda v: is_complex(self.instrs[v].dtype))  # real factors first: half the work
+        result = values[0]
+        for value in values[1:]:
+            result = self._multiply(result, value)
+        return result
+
+    def _magnitude(self, form: Form) -> int:
+        """The value of a form without its sign."""
+        c, monomial = form
+        magnitude = c if isinstance(c, complex) else abs(c)
+        upper = tuple((a, e) for a, e in monomial if e > 0)
+        lower = tuple((a, -e) for a, e in monomial if e < 0)
+        factors = self.products.lists[self._product(magnitude, upper)]
+        numerator = self._chain(factors) if factors else self._constant(1.0)
+        if not lower:
+            return numerator
+        denominator = self._chain(self.products.lists[self._product(1, lower)])
+        return self._put("div", (numerator, denominator), join(self.instrs[numerator].dtype, self.instrs[denominator].dtype))
+
+    def _form(self, form: Form, dtype: str, origin: str = "") -> int:
+        c, monomial = self._flipped(form)
+        if not monomial:
+            code = real_counterpart(dtype) if not isinstance(c, complex) and is_complex(dtype) else dtype
+            value = self._put("const", (), code, c if isinstance(c, complex) else float(c))
+            return self._as(value, dtype)
+        value = self._magnitude((c, monomial))
+        if not isinstance(c, complex) and c < 0:
+            value = self._put("neg", (value,), self.instrs[value].dtype, None, origin)
+        return self._as(value, dtype)
+
+    def _as(self, value: int, dtype: str) -> int:
+        instr = self.instrs[value]
+        if instr.dtype == dtype or dtype == "?":
+            return value
+        if instr.op == "const":
+            return self._put("const", (), dtype, complex(instr.payload) if is_complex(dtype) else instr.payload)  # type: ignore[arg-type]
+        return self._put("cast", (value,), dtype)
+
+    def _lower_atom(self, atom: int) -> None:
+        node = self.poly.atoms[atom]
+        if node.sum is not None:
+            self._atoms[atom] = self._lower_sum(atom, node.dtype, node.origin)
+        elif node.product is not None:
+            self._atoms[atom] = self._form(node.product, node.dtype, node.origin)
+        else:
+            instr = node.instr
+            assert instr is not None and self.program is not None
+            if instr.op in ("input", "const"):
+                self._atoms[atom] = self._put(instr.op, (), instr.dtype, instr.payload, node.origin)
+                return
+            codes = [self.program.instrs[o].dtype for o in instr.operands]
+            operands = tuple(self._form(f, code) for f, code in zip(node.operands, codes, strict=True))
+            self._atoms[atom] = self._put(instr.op, operands, instr.dtype, instr.payload, node.origin)
+
+    def _lower_sum(self, atom: int, dtype: str, origin: str) -> int:
+        sign = self._signs[atom]
+        terms = [self._flipped((c * sign, m)) for c, m in self.sums[atom]]
+        positive = [t for t in terms if isinstance(t[0], complex) or t[0] > 0]
+        if not positive:
+            result = self._form((1, ()), dtype) if not terms else None
+            first = terms[0]
+            result = self._put("neg", (self._term(first, dtype),), dtype)
+            rest = terms[1:]
+        else:
+            lead = terms[0]
+            if not isinstance(lead[0], complex) and lead[0] < 0 and len(terms) > 1:
+                second = terms[1]
+                if isinstance(second[0], complex) or second[0] > 0:
+                    terms = [second, lead, *terms[2:]]
+                else:
+                    terms = [positive[0], *(t for t in terms if t is not positive[0])]
+            result = self._term(terms[0], dtype)
+            rest = terms[1:]
+        for c, monomial in rest:
+            value = self._term((c, monomial), dtype)
+            code = join(self.instrs[result].dtype, self.instrs[value].dtype)
+            minus = not isinstance(c, complex) and c < 0
+            result = self._put("sub" if minus else "add", (result, value), code, None, origin)
+        return self._as(result, dtype)
+
+    def _term(self, form: Form, dtype: str) -> int:
+        """The value of a term without its sign."""
+        c, monomial = form
+        if monomial:
+            return self._magnitude(form)
+        code = real_counterpart(dtype) if not isinstance(c, complex) else dtype
+        return self._put("const", (), code, c if isinstance(c, complex) else abs(float(c)))
