@@ -127,10 +127,14 @@ class _Table:
             return operands[0]
         if op in ("add", "sub", "mul", "div", "pow", "atan2", "hypot", "max", "min", "fmax", "fmin"):
             operands = [self._widened(o, code) for o in operands]
-        if self.fold and op in _FOLDED and code == "d" and all(instrs[o].op == "const" for o in operands):
-            folded = self._folded(op, operands)
-            if folded is not None:
-                return self.constant(folded, code)
+        if self.fold and op in _FOLDED:
+            if code == "d" and all(instrs[o].op == "const" for o in operands):
+                folded = self._folded(op, operands)
+                if folded is not None:
+                    return self.constant(folded, code)
+            same = self._neutral(op, operands)
+            if same is not None:
+                return same
         if OPS[op].commutes and operands[0] > operands[1]:
             operands.reverse()
         return self.put(Instr(op, tuple(operands), code, None, primal), origin)
@@ -140,6 +144,18 @@ class _Table:
         own = self.instrs[value].dtype
         wide = code if own in "FD" else real_counterpart(code)
         return value if own in (wide, "?") or (own in "fd" and own == wide) else self.as_dtype(value, wide)
+
+    def _neutral(self, op: str, operands: list[int]) -> int | None:
+        """The other operand where one is a constant that leaves it as it is: x + 0, x - 0, x*1, x/1."""
+        neutral = 0.0 if op in ("add", "sub") else 1.0
+        code = self.instrs[operands[0]].dtype
+        for kept, dropped in ((0, -1), (-1, 0)) if OPS[op].commutes else ((0, -1),):
+            constant = self.instrs[operands[dropped]]
+            other = self.instrs[operands[kept]]
+            if op != "neg" and constant.op == "const" and constant.payload == neutral and other.op != "const":
+                wide = other.dtype if not isinstance(constant.payload, complex) else code
+                return operands[kept] if wide == other.dtype else None
+        return None
 
     def _folded(self, op: str, operands: list[int]) -> float | None:
         numbers = [self.instrs[o].payload for o in operands]

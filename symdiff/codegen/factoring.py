@@ -160,11 +160,15 @@ def _common(monomials: Iterable[Monomial]) -> Monomial:
 def take_out_constants(sums: dict[int, Terms], fresh: Fresh) -> None:
     """In each sum, take a constant out of the terms it divides where that saves multiplications."""
     available: dict[tuple[Number, int], int] = {}
-    for terms in sums.values():
+
+    def enter(terms: Terms, step: int) -> None:
         for c, monomial in terms:
             for atom, _ in monomial:
                 pair = (abs(c), atom)
-                available[pair] = available.get(pair, 0) + 1
+                available[pair] = available.get(pair, 0) + step
+
+    for terms in sums.values():
+        enter(terms, 1)
 
     def cost(c: Number, monomial: Monomial, shared_from: int) -> int:
         if abs(c) == 1:
@@ -182,7 +186,7 @@ def take_out_constants(sums: dict[int, Terms], fresh: Fresh) -> None:
                 before = sum(cost(c, m, 2) for c, m in group)
                 after = sum(cost(c / divisor, m, 1) for c, m in group)
                 saved = before - after - 1
-                if saved > 0 and (best is None or saved > best[0]):
+                if saved > 0 and (best is None or saved >= best[0]):
                     best = saved, divisor, list(group)
                 idle = [t for t in group if cost(*t, 2) <= cost(t[0] / divisor, t[1], 1)]
                 if not idle:
@@ -199,5 +203,8 @@ def take_out_constants(sums: dict[int, Terms], fresh: Fresh) -> None:
         place = next(i for i, (_, m) in enumerate(terms) if m in chosen)
         kept = [t for t in terms if t[1] not in chosen]
         kept.insert(sum(1 for _, m in terms[:place] if m not in chosen), (divisor * sign, ((quotient, 1),)))
+        enter(terms, -1)
         sums[atom] = kept
         sums[quotient] = quotient_terms
+        enter(kept, 1)
+        enter(quotient_terms, 1)

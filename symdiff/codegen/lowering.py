@@ -8,6 +8,7 @@ import heapq
 
 from symdiff.codegen.monomials import Form, Monomial, Polynomial
 from symdiff.codegen.program import Instr, Number, Output, Program, constant_key, live_only
+from symdiff.codegen.signs import children, post_order
 from symdiff.ops import OPS, is_complex, join, real_counterpart
 
 Factor = tuple[str, object]  # ("atom", i), ("const", value) or ("pair", i)
@@ -91,11 +92,11 @@ class Lowering:
         self.sums = sums
         self.program = poly.program
         assert self.program is not None
+        self.single = all(i.dtype in "fF?" for i in self.program.instrs)
         self.instrs: list[Instr] = []
         self.origins: list[str] = []
         self._seen: dict[tuple[object, ...], int] = {}
         self._atoms: dict[int, int] = {}
-        self._signs: dict[int, int] = {}
         self._product_index: dict[tuple[Number, Monomial], int] = {}
         self.products = Products()
         self._constants: dict[tuple[object, ...], int] = {}
@@ -106,7 +107,7 @@ class Lowering:
         program = self.program
         assert program is not None
         roots = [self.poly.forms[c] for o in program.outputs for c in o.cells]
-        order = self._order(roots)
+        order = post_order(self.poly, self.sums)
         self._collect(order, roots)
         for atom in order:
             self._lower_atom(atom)
@@ -118,53 +119,14 @@ class Lowering:
         lowered = Program(program.name, program.inputs, tuple(outputs), self.instrs, self.origins, before)
         return live_only(lowered)
 
-    def _children(self, atom: int) -> list[Form]:
-        node = self.poly.atoms[atom]
-        if node.sum is not None:
-            return self.sums[atom]
-        return [node.product] if node.product is not None else list(node.operands)
-
-    def _order(self, roots: list[Form]) -> list[int]:
-        """Atoms in post-order from the outputs."""
-        order: list[int] = []
-        done: set[int] = set()
-        stack = [(a, False) for _, m in reversed(roots) for a, _ in reversed(m)]
-        while stack:
-            atom, ready = stack.pop()
-            if ready:
-                order.append(atom)
-                continue
-            if atom in done:
-                continue
-            done.add(atom)
-            stack.append((atom, True))
-            stack.extend((a, False) for _, m in reversed(self._children(atom)) for a, _ in reversed(m) if a not in done)
-        return order
-
     def _collect(self, order: list[int], roots: list[Form]) -> None:
         """Register every product that will be needed, then share their pairs."""
         for atom in order:
-            node = self.poly.atoms[atom]
-            if node.sum is not None:
-                self._signs[atom] = self._sign(self.sums[atom])
-            for form in self._children(atom):
+            for form in children(self.poly, self.sums, atom):
                 self._register(form)
         for form in roots:
             self._register(form)
         self.products.share(3 * (len(self.poly.atoms) + len(self._constants)) + 1_000_000)
-
-    @staticmethod
-    def _sign(terms: list[Form]) -> int:
-        """-1 where a sum of negative terms only is better computed with the opposite sign."""
-        return -1 if all(not isinstance(c, complex) and c < 0 for c, _ in terms) else 1
-
-    def _flipped(self, form: Form) -> Form:
-        """A form in terms of the sums as they will be computed."""
-        c, monomial = form
-        for atom, e in monomial:
-            if self._signs.get(atom, 1) < 0 and e % 2:
-                c = -c
-        return c, monomial
 
     def _register(self, form: Form) -> None:
         c, monomial = form
@@ -233,12 +195,21 @@ class Lowering:
         return self._constant(value)
 
     def _constant(self, value: Number) -> int:
-        single = any(i.dtype in "fF" for i in self.instrs[:64])
-        code = ("F" if single else "D") if isinstance(value, complex) else ("f" if single else "d")
+        code = ("F" if self.single else "D") if isinstance(value, complex) else ("f" if self.single else "d")
         return self._put("const", (), code, value if isinstance(value, complex) else float(value))
 
     def _multiply(self, a: int, b: int) -> int:
-        return self._put("mul", (a, b), join(self.instrs[a].dtype, self.instrs[b].dtype))
+        return self._put("mul", (a, b), self._common(a, b))
+
+    def _common(self, a: int, b: int) -> str:
+        """The dtype of an operation on two values; a constant has no precision of its own."""
+        first, second = self.instrs[a], self.instrs[b]
+        for constant, other in ((first, second), (second, first)):
+            if constant.op == "const" and other.op != "const":
+                if isinstance(constant.payload, complex) and not is_complex(other.dtype):
+                    return "F" if other.dtype == "f" else "D"
+                return other.dtype
+        return join(first.dtype, second.dtype)
 
     def _chain(self, factors: list[int]) -> int:
         values = [self._factor(f) for f in factors]
@@ -259,10 +230,10 @@ class Lowering:
         if not lower:
             return numerator
         denominator = self._chain(self.products.lists[self._product(1, lower)])
-        return self._put("div", (numerator, denominator), join(self.instrs[numerator].dtype, self.instrs[denominator].dtype))
+        return self._put("div", (numerator, denominator), self._common(numerator, denominator))
 
     def _form(self, form: Form, dtype: str, origin: str = "") -> int:
-        c, monomial = self._flipped(form)
+        c, monomial = form
         if not monomial:
             code = real_counterpart(dtype) if not isinstance(c, complex) and is_complex(dtype) else dtype
             value = self._put("const", (), code, c if isinstance(c, complex) else float(c))
@@ -297,13 +268,10 @@ class Lowering:
             self._atoms[atom] = self._put(instr.op, operands, instr.dtype, instr.payload, node.origin)
 
     def _lower_sum(self, atom: int, dtype: str, origin: str) -> int:
-        sign = self._signs[atom]
-        terms = [self._flipped((c * sign, m)) for c, m in self.sums[atom]]
+        terms = self.sums[atom]
         positive = [t for t in terms if isinstance(t[0], complex) or t[0] > 0]
         if not positive:
-            result = self._form((1, ()), dtype) if not terms else None
-            first = terms[0]
-            result = self._put("neg", (self._term(first, dtype),), dtype)
+            result = self._put("neg", (self._term(terms[0], dtype),), dtype)
             rest = terms[1:]
         else:
             lead = terms[0]
@@ -317,7 +285,7 @@ class Lowering:
             rest = terms[1:]
         for c, monomial in rest:
             value = self._term((c, monomial), dtype)
-            code = join(self.instrs[result].dtype, self.instrs[value].dtype)
+            code = self._common(result, value)
             minus = not isinstance(c, complex) and c < 0
             result = self._put("sub" if minus else "add", (result, value), code, None, origin)
         return self._as(result, dtype)

@@ -92,6 +92,8 @@ class _Reader:
         self.fastmath = fastmath
         self.result = Polynomial(program=program)
         self.uses = [0] * len(program.instrs)
+        self.sum_atoms: dict[int, int] = {}  # by identity of the Sum
+        self.sum_uses: dict[int, int] = {}
         for instr in program.instrs:
             for operand in instr.operands:
                 self.uses[operand] += 1
@@ -201,7 +203,7 @@ class _Reader:
         else:
             total, scale = Sum([left], instr.dtype, primal, ""), 1
             self._atom(sum=total, dtype=instr.dtype)
-            self._sums[id(total)] = len(self.result.atoms) - 1
+            self.sum_atoms[id(total)] = len(self.result.atoms) - 1
         if not primal:
             other = self._open_sum(instr.operands[1], right, primal)
             if other is not None and other[0] is not total:
@@ -212,15 +214,10 @@ class _Reader:
             total.terms.append((right[0] * sign * scale, right[1]))
         total.origin = self._origin(position)
         total.dtype = instr.dtype
-        atom = self._sums[id(total)]
+        atom = self.sum_atoms[id(total)]
         self.result.atoms[atom].dtype = instr.dtype
+        self.sum_uses[atom] = self.uses[position]
         return scale, ((atom, 1),)
-
-    @property
-    def _sums(self) -> dict[int, int]:
-        if not hasattr(self, "_sum_atoms"):
-            self._sum_atoms: dict[int, int] = {}
-        return self._sum_atoms
 
     def _open_sum(self, operand: int, form: Form, primal: bool) -> tuple[Sum, int] | None:
         """A sum that only this instruction uses, and its sign: it can be continued in place."""
@@ -230,6 +227,6 @@ class _Reader:
         if primal and (coefficient == -1 or self.program.instrs[operand].op not in ("add", "sub")):
             return None
         found = self.result.atoms[monomial[0][0]].sum
-        if found is None or found.primal != primal or is_complex(found.dtype) != is_complex(self.program.instrs[operand].dtype):
+        if found is None or self.sum_uses[monomial[0][0]] != 1 or found.primal != primal or is_complex(found.dtype) != is_complex(self.program.instrs[operand].dtype):
             return None
         return found, int(coefficient)  # type: ignore[arg-type]

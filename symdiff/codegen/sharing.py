@@ -11,6 +11,7 @@ from symdiff.codegen.factoring import Factoring, Fresh, Terms, take_out_constant
 from symdiff.codegen.lowering import Lowering
 from symdiff.codegen.monomials import Atom, Form, Polynomial, Sum, polynomial
 from symdiff.codegen.program import Instr, Output, Program, live_only
+from symdiff.codegen.signs import Signs, dissolve_single_terms, post_order
 from symdiff.ops import OPS, join
 
 MAX_FACTORED = 60_000
@@ -48,7 +49,7 @@ class _NewSums(Fresh):
 def _rewritten(program: Program, fastmath: bool, factor: bool) -> Program:
     poly = polynomial(program, fastmath)
     sums = {i: list(a.sum.terms) if a.sum.primal else collected(a.sum.terms) for i, a in enumerate(poly.atoms) if a.sum is not None}
-    live = _live(poly, sums)
+    live = set(post_order(poly, sums))
     sums = {i: t for i, t in sums.items() if i in live}
     if factor:
         fresh = _NewSums(poly)
@@ -58,27 +59,14 @@ def _rewritten(program: Program, fastmath: bool, factor: bool) -> Program:
         take_out_constants(real, fresh)
         Factoring(real, fresh).run()
         sums = real | others
+    dissolve_single_terms(poly, sums, post_order(poly, sums))
+    Signs(poly, sums, post_order(poly, sums)).settle()
     return Lowering(poly, sums).lower()
 
 
 def _repeats(terms: Terms) -> bool:
     """Whether a monomial occurs twice (a value part whose like terms must stay apart)."""
     return len({m for _, m in terms}) < len(terms)
-
-
-def _live(poly: Polynomial, sums: dict[int, Terms]) -> set[int]:
-    assert poly.program is not None
-    stack = [a for o in poly.program.outputs for c in o.cells for a, _ in poly.forms[c][1]]
-    live: set[int] = set()
-    while stack:
-        atom = stack.pop()
-        if atom in live:
-            continue
-        live.add(atom)
-        node = poly.atoms[atom]
-        children: list[Form] = sums[atom] if node.sum is not None else [node.product] if node.product else list(node.operands)
-        stack.extend(a for _, m in children for a, _ in m if a not in live)
-    return live
 
 
 def collected(terms: Terms) -> Terms:

@@ -197,11 +197,16 @@ class Reverse:
                     heapq.heappush(pending, -self.position[operand])
             self.builder.origin = binding.origin
             bar = self._total(bars.pop(symbol, None))
+            if bar is not None and mirrored and not is_complex(binding.dtype):
+                bar = Masked(self.builder.real(bar.value), bar.mask)
             conjugate = self._total(conjugates.pop(symbol, None))
             self._push(binding, bar, conjugate, bars, conjugates, tainted, mirrored)
         found = {v: self._settled(bars[v]) for v in self.wrt if v in bars}
         found_conjugate = {v: self._settled(conjugates[v]) for v in self.wrt if v in conjugates}
         if mirrored:
+            for v in found:
+                if not is_complex(v.dtype):
+                    found[v] = self.builder.real(found[v])
             for v in self.wrt:
                 if is_complex(v.dtype) and v in found:
                     found[v] = self.builder.mul(Constant(0.5), found[v])
@@ -313,8 +318,7 @@ class Reverse:
             return
         forward = times(bar, p)
         if not is_complex(operand.dtype or "d"):
-            if forward is not None:
-                put(Masked(b.real(forward.value), forward.mask))
+            put(forward)  # its real part is taken once, of the total
             return
         put(forward)
         crossed = times(bar, q)
@@ -345,7 +349,7 @@ class Reverse:
                 both = mask if cotangent.mask is None else b.emit("and", (cotangent.mask, mask))
                 value = cotangent.value
                 if is_complex(binding.dtype) and not is_complex(operand.dtype or "d"):
-                    value = b.real(value) if mirrored else value if where is bars else b.conj(value)
+                    value = value if mirrored or where is bars else b.conj(value)
                     where = bars
                 where.setdefault(operand, []).append(Masked(value, both))
             if binding.symbol in tainted:
