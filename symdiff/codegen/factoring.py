@@ -157,8 +157,11 @@ def _common(monomials: Iterable[Monomial]) -> Monomial:
     return tuple(sorted(found.items()))
 
 
-def take_out_constants(sums: dict[int, Terms], fresh: Fresh) -> None:
-    """In each sum, take a constant out of the terms it divides where that saves multiplications."""
+def take_out_constants(sums: dict[int, Terms], others: Terms, fresh: Fresh) -> None:
+    """In each sum, take a constant out of the terms it divides where that saves multiplications.
+
+    `others` are the products outside the sums; a constant times an atom that stands there is free in a sum.
+    """
     available: dict[tuple[Number, int], int] = {}
 
     def enter(terms: Terms, step: int) -> None:
@@ -167,7 +170,7 @@ def take_out_constants(sums: dict[int, Terms], fresh: Fresh) -> None:
                 pair = (abs(c), atom)
                 available[pair] = available.get(pair, 0) + step
 
-    for terms in sums.values():
+    for terms in [*sums.values(), others]:
         enter(terms, 1)
 
     def cost(c: Number, monomial: Monomial, shared_from: int) -> int:

@@ -14,6 +14,51 @@ from symdiff.ops import OPS, is_complex, join, real_counterpart
 Factor = tuple[str, object]  # ("atom", i), ("const", value) or ("pair", i)
 
 
+def absorb_negations(program: Program) -> Program:
+    """-(k*x), -(k/x) and -(a - b) as (-k)*x, (-k)/x and b - a where the inner value has no other use."""
+    uses = [0] * len(program.instrs)
+    for instr in program.instrs:
+        for operand in instr.operands:
+            uses[operand] += 1
+    for output in program.outputs:
+        for cell in output.cells:
+            uses[cell] += 1
+    place: list[int] = []
+    instrs: list[Instr] = []
+    origins: list[str] = []
+    known: dict[tuple[object, ...], int] = {}
+
+    def put(instr: Instr, origin: str) -> int:
+        if OPS[instr.op].commutes and instr.operands[0] > instr.operands[1]:
+            instr = instr._replace(operands=instr.operands[::-1])
+        payload = constant_key(instr.payload) if instr.op == "const" else instr.payload  # type: ignore[arg-type]
+        key = (instr.op, instr.operands, instr.dtype, payload)
+        if key not in known:
+            known[key] = len(instrs)
+            instrs.append(instr)
+            origins.append(origin)
+        return known[key]
+
+    for position, instr in enumerate(program.instrs):
+        origin = program.origins[position] if program.origins else ""
+        inner = program.instrs[instr.operands[0]] if instr.op == "neg" else None
+        if inner is not None and uses[instr.operands[0]] == 1 and inner.op in ("mul", "div", "sub"):
+            a, b = inner.operands
+            if inner.op == "sub":
+                place.append(put(Instr("sub", (place[b], place[a]), instr.dtype), origin))
+                continue
+            constant = next((o for o in ((a, b) if inner.op == "mul" else (a,)) if program.instrs[o].op == "const"), None)
+            if constant is not None:
+                old = program.instrs[constant]
+                negative = put(old._replace(payload=-old.payload), "")  # type: ignore[operator]
+                first, second = (negative if o == constant else place[o] for o in (a, b))
+                place.append(put(Instr(inner.op, (first, second), instr.dtype), origin))
+                continue
+        place.append(put(instr._replace(operands=tuple(place[o] for o in instr.operands)), origin))
+    outputs = tuple(Output(o.name, o.shape, o.dtype, tuple(place[c] for c in o.cells)) for o in program.outputs)
+    return Program(program.name, program.inputs, outputs, instrs, origins, program.operations_before)
+
+
 class Products:
     """Products as lists of factors, whose frequent pairs become factors of their own (as in byte-pair encoding)."""
 
@@ -117,7 +162,7 @@ class Lowering:
             outputs.append(Output(output.name, output.shape, output.dtype, cells))
         before = program.operations_before if program.operations_before is not None else program.operations()
         lowered = Program(program.name, program.inputs, tuple(outputs), self.instrs, self.origins, before)
-        return live_only(lowered)
+        return live_only(absorb_negations(lowered))
 
     def _collect(self, order: list[int], roots: list[Form]) -> None:
         """Register every product that will be needed, then share their pairs."""

@@ -56,12 +56,23 @@ def _rewritten(program: Program, fastmath: bool, factor: bool) -> Program:
         real = {i: t for i, t in sums.items() if not _repeats(t)}
         others = {i: t for i, t in sums.items() if i not in real}
         Factoring(real, fresh).run()
-        take_out_constants(real, fresh)
+        take_out_constants(real, _products(poly, live), fresh)
         Factoring(real, fresh).run()
         sums = real | others
     dissolve_single_terms(poly, sums, post_order(poly, sums))
     Signs(poly, sums, post_order(poly, sums)).settle()
     return Lowering(poly, sums).lower()
+
+
+def _products(poly: Polynomial, live: set[int]) -> Terms:
+    """The forms outside sums: outputs, operands of functions, products that are atoms."""
+    assert poly.program is not None
+    cells = {c for o in poly.program.outputs for c in o.cells}
+    found = [poly.forms[c] for c in sorted(cells)]
+    for i in sorted(live):
+        node = poly.atoms[i]
+        found += [node.product] if node.product is not None else node.operands
+    return found
 
 
 def _repeats(terms: Terms) -> bool:

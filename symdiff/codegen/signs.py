@@ -34,20 +34,23 @@ class Signs:
                 self.users.setdefault(factor, set()).add(user)
 
     def settle(self) -> None:
-        """Flip sums while that saves negations."""
+        """Flip sums while that saves negations, the largest saving first."""
+        sums = [atom for atom in self.order if self.poly.atoms[atom].sum is not None]
         for _ in range(PASSES):
-            changed = False
-            for atom in self.order:
-                if self.poly.atoms[atom].sum is None:
-                    continue
-                before = self._cost(atom)
-                self._flip(atom)
-                if self._cost(atom) < before:
-                    changed = True
-                else:
+            gains = [(self._gain(atom), atom) for atom in sums]
+            promising = sorted((-gain, atom) for gain, atom in gains if gain > 0)
+            for _, atom in promising:
+                if self._gain(atom) > 0:
                     self._flip(atom)
-            if not changed:
+            if not promising:
                 return
+
+    def _gain(self, atom: int) -> int:
+        before = self._cost(atom)
+        self._flip(atom)
+        after = self._cost(atom)
+        self._flip(atom)
+        return before - after
 
     def _cost(self, atom: int) -> int:
         cost = _all_negative(self.sums[atom])
