@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from symdiff.codegen.monomials import Form, Monomial, degree, times
 from symdiff.codegen.program import Number
 
-MAX_TERMS = 400
+MAX_TERMS = 400  # longer sums are not factored: each change enumerates a sum anew
+MAX_DIVISORS = 8  # the most frequent coefficients of a sum are tried as its common constant
 Terms = list[Form]
 Key = tuple[tuple[Number, Monomial], ...]
 
@@ -180,10 +181,14 @@ def take_out_constants(sums: dict[int, Terms], others: Terms, fresh: Fresh) -> N
 
     for atom in sorted(sums):
         terms = sums[atom]
-        if not 2 <= len(terms) <= MAX_TERMS or any(isinstance(c, complex) for c, _ in terms):
+        if len(terms) < 2 or any(isinstance(c, complex) for c, _ in terms):
             continue
         best: tuple[int, Number, list[Form]] | None = None
-        for divisor in sorted({abs(c) for c, m in terms if abs(c) != 1}):
+        frequency: dict[Number, int] = {}
+        for c, m in terms:
+            if m and abs(c) != 1:
+                frequency[abs(c)] = frequency.get(abs(c), 0) + 1
+        for divisor in sorted(sorted(frequency, key=lambda d: (-frequency[d], d))[:MAX_DIVISORS]):
             group = [(c, m) for c, m in terms if m and (c / divisor).is_integer()]  # type: ignore[union-attr]
             while len(group) > 1:
                 before = sum(cost(c, m, 2) for c, m in group)
@@ -194,7 +199,8 @@ def take_out_constants(sums: dict[int, Terms], others: Terms, fresh: Fresh) -> N
                 idle = [t for t in group if cost(*t, 2) <= cost(t[0] / divisor, t[1], 1)]
                 if not idle:
                     break
-                group = [t for t in group if t not in idle]
+                dropped = {m for _, m in idle}
+                group = [t for t in group if t[1] not in dropped]
         if best is None:
             continue
         _, divisor, group = best
