@@ -71,13 +71,15 @@ def cost(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Cost:
 def cost_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cost:
     """The cost of a transform at example arguments."""
     from symdiff.symbolic.joining import side_by_side
-    from symdiff.transforms import Plain
+    from symdiff.transforms import Gradient, Plain, ValueAndGradient
 
     inner = getattr(function, "inner", function)
     if inner is not function:
         args = function.point_arguments(args)[0]
     plain = Plain(inner.f, rules=inner.rules)
     value = plain.graph(*args, **kwargs)
+    if isinstance(inner, ValueAndGradient):
+        inner = Gradient(inner.f, inner.argnums, rules=inner.rules, exact=inner.options.exact, fastmath=inner.options.fastmath)
     derivative = inner.graph(*args, **kwargs)
     counts = [
         operations(program_of(graph, inner.options)) for graph in (value, derivative, side_by_side(value, derivative))
