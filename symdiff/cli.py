@@ -191,4 +191,3 @@ def _check(files: Sequence[str]) -> int:
         print(f"{name}: differs from what {options.function} gives now")
         sys.stdout.writelines(difflib.unified_diff(old.splitlines(True), new.splitlines(True), name, "regenerated"))
     return failed
-

@@ -40,10 +40,7 @@ class Cost:
         return self.both.operations / self.value.operations if self.value.operations else float("inf")
 
     def __str__(self) -> str:
-        return (
-            f"value       {self.value}\nderivative  {self.derivative}\nboth        {self.both}\n"
-            f"ratio       {self.ratio:.3g}"
-        )
+        return f"value       {self.value}\nderivative  {self.derivative}\nboth        {self.both}\nratio       {self.ratio:.3g}"
 
 
 def operations(program: Program) -> Operations:
@@ -81,7 +78,5 @@ def cost_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cos
     if isinstance(inner, ValueAndGradient):
         inner = Gradient(inner.f, inner.argnums, rules=inner.rules, exact=inner.options.exact, fastmath=inner.options.fastmath)
     derivative = inner.graph(*args, **kwargs)
-    counts = [
-        operations(program_of(graph, inner.options)) for graph in (value, derivative, side_by_side(value, derivative))
-    ]
+    counts = [operations(program_of(graph, inner.options)) for graph in (value, derivative, side_by_side(value, derivative))]
     return Cost(*counts)

@@ -166,4 +166,3 @@ class _Table:
         except ZeroDivisionError:
             return None
         return result if math.isfinite(result) else None
-

@@ -147,7 +147,9 @@ class Function:
     def _key(self, call: Call) -> Any:
         chosen = set(call.traced)
         parts = [
-            leaf_type(leaf, self.where) if i in chosen else (type(leaf), leaf.tobytes() if isinstance(leaf, np.ndarray) else leaf)
+            leaf_type(leaf, self.where)
+            if i in chosen
+            else (type(leaf), leaf.tobytes() if isinstance(leaf, np.ndarray) else leaf)
             for i, leaf in enumerate(call.leaves)
         ]
         return (call.tree, tuple(parts), tuple(call.wrt))
@@ -481,7 +483,7 @@ class Vectorised(Function):
             points = []
             for leaf in flat:
                 value = leaf
-                if axis is not None and not is_static(leaf) or isinstance(leaf, np.ndarray) and axis is not None:
+                if (axis is not None and not is_static(leaf)) or (isinstance(leaf, np.ndarray) and axis is not None):
                     value = leaf if isinstance(leaf, (Tracer, Spec)) else np.asarray(leaf)
                     if not value.shape:
                         raise ShapeError(f"{self.where}: a batched argument needs a points axis; got a single number")
@@ -528,7 +530,10 @@ class Vectorised(Function):
     def _point_by_point(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         axes = self._axes(len(args))
         count = next(
-            leaf.shape[axis] for arg, axis in zip(args, axes, strict=True) if axis is not None for leaf in optree.tree_leaves(arg)
+            leaf.shape[axis]
+            for arg, axis in zip(args, axes, strict=True)
+            if axis is not None
+            for leaf in optree.tree_leaves(arg)
         )
 
         def point(k: int) -> Any:

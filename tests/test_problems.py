@@ -55,9 +55,7 @@ def test_factored():
 def test_f10():
     value, gradient = sd.value_and_grad(p.f10)(ONE_TO[10])
     assert value == 1694064
-    np.testing.assert_allclose(
-        gradient, [34920, 42912, 49608, 59112, 65808, 73800, 97344, 104040, 112032, 128232]
-    )
+    np.testing.assert_allclose(gradient, [34920, 42912, 49608, 59112, 65808, 73800, 97344, 104040, 112032, 128232])
 
 
 def test_rosenbrock():

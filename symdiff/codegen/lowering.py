@@ -143,6 +143,7 @@ class Lowering:
         self._seen: dict[tuple[object, ...], int] = {}
         self._atoms: dict[int, int] = {}
         self._product_index: dict[tuple[Number, Monomial], int] = {}
+        self._needed: set[tuple[Number, Monomial]] = set()  # products in numerators
         self.products = Products()
         self._constants: dict[tuple[object, ...], int] = {}
         self._constant_values: dict[int, Number] = {}
@@ -179,6 +180,7 @@ class Lowering:
         upper = tuple((a, e) for a, e in monomial if e > 0)
         lower = tuple((a, -e) for a, e in monomial if e < 0)
         self._product(magnitude, upper)
+        self._needed.add((magnitude, upper))
         if lower:
             self._product(1, lower)
 
@@ -258,7 +260,8 @@ class Lowering:
 
     def _chain(self, factors: list[int]) -> int:
         values = [self._factor(f) for f in factors]
-        values.sort(key=lambda v: is_complex(self.instrs[v].dtype))  # real factors first: half the work
+        # Real factors first, which halves the work; a constant last, where it can take up a sign.
+        values.sort(key=lambda v: (is_complex(self.instrs[v].dtype), self.instrs[v].op == "const"))
         result = values[0]
         for value in values[1:]:
             result = self._multiply(result, value)
@@ -274,6 +277,11 @@ class Lowering:
         numerator = self._chain(factors) if factors else self._constant(1.0)
         if not lower:
             return numerator
+        if len(lower) == 1 and lower[0][1] == 2 and (1, lower) not in self._needed:
+            # n/d/d costs what n/(d*d) costs, and d*d can overflow where the result does not.
+            divisor = self._atoms[lower[0][0]]
+            once = self._put("div", (numerator, divisor), self._common(numerator, divisor))
+            return self._put("div", (once, divisor), self._common(once, divisor))
         denominator = self._chain(self.products.lists[self._product(1, lower)])
         return self._put("div", (numerator, denominator), self._common(numerator, denominator))
 

@@ -227,6 +227,11 @@ class _Reader:
         if primal and (coefficient == -1 or self.program.instrs[operand].op not in ("add", "sub")):
             return None
         found = self.result.atoms[monomial[0][0]].sum
-        if found is None or self.sum_uses[monomial[0][0]] != 1 or found.primal != primal or is_complex(found.dtype) != is_complex(self.program.instrs[operand].dtype):
+        if (
+            found is None
+            or self.sum_uses[monomial[0][0]] != 1
+            or found.primal != primal
+            or is_complex(found.dtype) != is_complex(self.program.instrs[operand].dtype)
+        ):
             return None
         return found, int(coefficient)  # type: ignore[arg-type]

@@ -106,9 +106,7 @@ def live_only(program: Program) -> Program:
             kept.append(instr._replace(operands=tuple(renumbered[o] for o in instr.operands)))
             if program.origins:
                 origins.append(program.origins[position])
-    outputs = tuple(
-        Output(o.name, o.shape, o.dtype, tuple(renumbered[c] for c in o.cells)) for o in program.outputs
-    )
+    outputs = tuple(Output(o.name, o.shape, o.dtype, tuple(renumbered[c] for c in o.cells)) for o in program.outputs)
     return Program(program.name, program.inputs, outputs, kept, origins, program.operations_before)
 
 

@@ -48,7 +48,9 @@ class _NewSums(Fresh):
 
 def _rewritten(program: Program, fastmath: bool, factor: bool) -> Program:
     poly = polynomial(program, fastmath)
-    sums = {i: list(a.sum.terms) if a.sum.primal else collected(a.sum.terms) for i, a in enumerate(poly.atoms) if a.sum is not None}
+    sums = {
+        i: list(a.sum.terms) if a.sum.primal else collected(a.sum.terms) for i, a in enumerate(poly.atoms) if a.sum is not None
+    }
     live = set(post_order(poly, sums))
     sums = {i: t for i, t in sums.items() if i in live}
     if factor:
@@ -113,7 +115,12 @@ def expand_powers(program: Program) -> Program:
         operands = tuple(place[o] for o in instr.operands)
         exponent = program.instrs[instr.operands[1]] if instr.op == "pow" else None
         n = exponent.payload if exponent is not None and exponent.op == "const" else None
-        if isinstance(n, float) and n.is_integer() and abs(n) <= 1024 and program.instrs[instr.operands[0]].dtype == instr.dtype:
+        if (
+            isinstance(n, float)
+            and n.is_integer()
+            and abs(n) <= 1024
+            and program.instrs[instr.operands[0]].dtype == instr.dtype
+        ):
             place.append(_power(operands[0], int(n), instr, origin, put))
         elif n == 0.5 and instr.dtype in "fd":
             place.append(put(Instr("sqrt", operands[:1], instr.dtype, None, instr.primal), origin))

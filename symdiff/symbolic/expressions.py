@@ -217,4 +217,3 @@ def _lowered(expr: Any, args: list[Atom], builder: Builder) -> Atom:
     if not op:
         raise TraceError(f"SymPy's {type(expr).__name__} has no operation in symdiff: {str(expr)[:60]}")
     return builder.emit(op, tuple(args))
-

@@ -119,9 +119,7 @@ class Binding:
 
     __slots__ = ("op", "operands", "origin", "params", "primal", "symbol")
 
-    def __init__(
-        self, symbol: Var, op: str, operands: tuple[Atom, ...], params: Any, origin: str, primal: bool
-    ) -> None:
+    def __init__(self, symbol: Var, op: str, operands: tuple[Atom, ...], params: Any, origin: str, primal: bool) -> None:
         self.symbol = symbol
         self.op = op
         self.operands = operands

@@ -30,9 +30,11 @@ def is_scalar(graph: Graph) -> bool:
         elif binding.op == "item":
             if binding.operands[0] not in arrays:
                 return False
-        elif binding.op not in OPS and binding.op != "call":
-            return False
-        elif binding.shape != () or any(o.shape != () for o in binding.operands):
+        elif (
+            (binding.op not in OPS and binding.op != "call")
+            or binding.shape != ()
+            or any(o.shape != () for o in binding.operands)
+        ):
             return False
     return not any(o.atom in arrays for o in graph.outputs)
 

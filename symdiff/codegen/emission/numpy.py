@@ -6,11 +6,10 @@ primitives.
 """
 
 import threading
-from typing import Any
 
 import numpy as np
 
-from symdiff.codegen.emission.expressions import ATOM, SIGN, levels, statements
+from symdiff.codegen.emission.expressions import ATOM, levels, statements
 from symdiff.codegen.emission.names import Names, argument_names, cell_names
 from symdiff.codegen.emission.numpy_batch import batch_lines
 from symdiff.codegen.emission.text import docstring, dtype_text, joined, numpy_literal, wrapped
@@ -23,9 +22,7 @@ INDENT = "    "
 _WRAPPED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 
 
-def emit(
-    plan: Plan, *, name: str, style: str = "runtime", header: str = "", doc: str = "", result: str = "tuple"
-) -> Source:
+def emit(plan: Plan, *, name: str, style: str = "runtime", header: str = "", doc: str = "", result: str = "tuple") -> Source:
     """The Plan as a NumPy function: style "runtime" for arguments already normalised, "export" for a stand-alone file."""
     program = plan.program
     names = Names(("np", "out", "MISS", "threading"))
@@ -121,7 +118,8 @@ def _point_lines(plan: Plan, arguments: list[str], names: Names, result: str) ->
         kind = dtype_text(output.dtype)
         listed = [values[c] for c in output.cells]
         if output.shape == ():
-            fresh.append([f"np.{kind}({listed[0]})"])
+            bare = program.instrs[output.cells[0]].op != "const"
+            fresh.append([listed[0] if bare else f"np.{kind}({listed[0]})"])
         else:
             tail = f"], dtype=np.{kind})" + ("" if len(output.shape) == 1 else f".reshape({output.shape!r})")
             fresh.append(wrapped("np.array([", listed, tail, INDENT * 2))
@@ -130,10 +128,15 @@ def _point_lines(plan: Plan, arguments: list[str], names: Names, result: str) ->
         lines += fresh[0][1:]
         target_names = ["out"]
     else:
+        shown = []
         for own_name, parts in zip(own_names, fresh, strict=True):
+            if len(parts) == 1 and len(parts[0].strip()) < 20:
+                shown.append(parts[0].strip())
+                continue
             lines.append(f"{INDENT * 2}{own_name} = {parts[0].strip()}")
             lines += parts[1:]
-        listed_names = ", ".join(own_names)
+            shown.append(own_name)
+        listed_names = ", ".join(shown)
         lines.append(f"{INDENT * 2}return {f'[{listed_names}]' if result == 'list' else listed_names}")
         lines.append(f"{INDENT}{', '.join(own_names)} = out")
         target_names = own_names
@@ -147,6 +150,3 @@ def _point_lines(plan: Plan, arguments: list[str], names: Names, result: str) ->
             lines += wrapped(f"{target}[...] = {opening}", listed, tail, INDENT)
     lines.append(f"{INDENT}return out")
     return lines
-
-
-__all__ = ["SIGN", "Any", "emit"]

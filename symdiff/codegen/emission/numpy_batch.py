@@ -207,7 +207,11 @@ class _Batch:
     def outputs(self) -> list[str]:
         lines = []
         for value, places in sorted(self.plan.finals.items()):
-            home = places[0] if self.plan.slots[value] is None and self.program.instrs[value].op not in ("input", "const") else None
+            home = (
+                places[0]
+                if self.plan.slots[value] is None and self.program.instrs[value].op not in ("input", "const")
+                else None
+            )
             for final in places:
                 if final != home:
                     lines.append(f"np.copyto({self.final_names[final]}, {self.value_names[value]})")

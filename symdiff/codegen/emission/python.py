@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.codegen.emission.expressions import ATOM, SIGN, levels, statements
+from symdiff.codegen.emission.expressions import ATOM, levels, statements
 from symdiff.codegen.emission.names import Names, argument_names, cell_names
 from symdiff.codegen.plan import Plan
 from symdiff.codegen.program import Output, Program
@@ -36,7 +36,7 @@ _REAL = {
     "logaddexp": "(max({0}, {1}) + math.log1p(math.exp(-abs({0} - {1}))))",
     "logaddexp2": "(max({0}, {1}) + math.log2(1.0 + 2.0**-abs({0} - {1})))",
 }
-_WRAPPED = frozenset("lt le gt ge eq ne and or xor not select".split())
+_WRAPPED = frozenset(["lt", "le", "gt", "ge", "eq", "ne", "and", "or", "xor", "not", "select"])
 
 
 def spelling(program: Program, position: int) -> tuple[str, int, tuple[int, ...]]:
@@ -87,9 +87,7 @@ def body(plan: Plan, cells: list[list[str]], names: Names, inline: bool = True) 
     return statements(program, leaves, lambda i: spelling(program, i), names, inline)
 
 
-def emit(
-    plan: Plan, *, name: str, style: str = "runtime", header: str = "", doc: str = "", result: str = "tuple"
-) -> Source:
+def emit(plan: Plan, *, name: str, style: str = "runtime", header: str = "", doc: str = "", result: str = "tuple") -> Source:
     """The Plan as a Python function: style "runtime" for calls with arrays, "export" for a stand-alone file."""
     program = plan.program
     codes = {i.dtype for i in program.instrs} | {o.dtype for o in program.outputs}
@@ -191,6 +189,3 @@ def _store(output: Output, target: str, values: dict[int, str]) -> str:
         return f"pack_into('{count}d', {target}, 0, {_cells(output, values)})"
     flat = target if len(output.shape) == 1 else f"{target}.reshape(-1)"
     return f"{flat}[:] = [{_cells(output, values)}]"
-
-
-__all__ = ["SIGN", "body", "emit", "literal", "spelling"]

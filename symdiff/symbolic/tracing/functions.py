@@ -236,7 +236,25 @@ _SPECIAL: dict[str, Callable[..., Any]] = {
 # None: NumPy's own function works on arrays of cells.
 _GENERIC: dict[str, Callable[..., Any] | None] = {
     **dict.fromkeys(sorted(MOVES - {"getitem"})),
-    **dict.fromkeys("sum prod cumsum cumprod dot inner outer cross matmul tensordot kron einsum diff trace vecdot".split()),
+    **dict.fromkeys(
+        [
+            "sum",
+            "prod",
+            "cumsum",
+            "cumprod",
+            "dot",
+            "inner",
+            "outer",
+            "cross",
+            "matmul",
+            "tensordot",
+            "kron",
+            "einsum",
+            "diff",
+            "trace",
+            "vecdot",
+        ]
+    ),
     "mean": _mean,
     "var": _var,
     "std": _std,

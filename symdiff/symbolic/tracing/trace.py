@@ -21,7 +21,6 @@ from symdiff.symbolic.graph import Constant, Graph, GraphOutput, Var
 from symdiff.symbolic.tracing.substitution import substituted
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of
 
-
 _active = threading.local()
 
 

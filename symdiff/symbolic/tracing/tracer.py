@@ -63,9 +63,7 @@ def atom_of(value: Any, builder: Builder, origin: str) -> Atom:
         return array_of_objects(np.array(value, dtype=object), builder, origin)
     if isinstance(value, (float, int, complex)):
         return Constant(complex(value) if isinstance(value, complex) else value + 0)
-    raise TraceError(
-        f"{origin}: {type(value).__name__} cannot be combined with a traced value; numbers and NumPy arrays can"
-    )
+    raise TraceError(f"{origin}: {type(value).__name__} cannot be combined with a traced value; numbers and NumPy arrays can")
 
 
 def _captured(tracer: "Tracer", builder: Builder, origin: str) -> Var:
@@ -356,8 +354,32 @@ class Tracer:
 
 
 _METHODS = frozenset(
-    "sum prod mean dot ravel reshape transpose squeeze swapaxes flatten conj conjugate cumsum cumprod trace diagonal "
-    "clip min max take repeat var std round".split()
+    [
+        "sum",
+        "prod",
+        "mean",
+        "dot",
+        "ravel",
+        "reshape",
+        "transpose",
+        "squeeze",
+        "swapaxes",
+        "flatten",
+        "conj",
+        "conjugate",
+        "cumsum",
+        "cumprod",
+        "trace",
+        "diagonal",
+        "clip",
+        "min",
+        "max",
+        "take",
+        "repeat",
+        "var",
+        "std",
+        "round",
+    ]
 )
 
 
@@ -390,9 +412,41 @@ def structural(
 
 
 MOVES = frozenset(
-    "getitem reshape ravel transpose squeeze expand_dims swapaxes moveaxis flip flipud fliplr rot90 roll tile repeat "
-    "concatenate stack vstack hstack column_stack dstack broadcast_to atleast_1d atleast_2d take diag diagonal append "
-    "delete insert triu tril pad".split()
+    [
+        "getitem",
+        "reshape",
+        "ravel",
+        "transpose",
+        "squeeze",
+        "expand_dims",
+        "swapaxes",
+        "moveaxis",
+        "flip",
+        "flipud",
+        "fliplr",
+        "rot90",
+        "roll",
+        "tile",
+        "repeat",
+        "concatenate",
+        "stack",
+        "vstack",
+        "hstack",
+        "column_stack",
+        "dstack",
+        "broadcast_to",
+        "atleast_1d",
+        "atleast_2d",
+        "take",
+        "diag",
+        "diagonal",
+        "append",
+        "delete",
+        "insert",
+        "triu",
+        "tril",
+        "pad",
+    ]
 )
 
 
