@@ -3,6 +3,7 @@
 from symdiff.checking import check_grads
 from symdiff.costing import cost
 from symdiff.errors import (
+    ArgumentError,
     BackendError,
     ExportError,
     NonHolomorphicError,
@@ -20,6 +21,7 @@ from symdiff.transforms import derivative, grad, hessian, hvp, jacobian, jvp, va
 from symdiff.version import __version__
 
 __all__ = [
+    "ArgumentError",
     "Array",
     "BackendError",
     "Complex",

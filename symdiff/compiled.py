@@ -13,10 +13,11 @@ import optree
 
 from symdiff.codegen.program import Program
 from symdiff.codegen.source import MISS
-from symdiff.errors import BackendError, ShapeError
+from symdiff.errors import ArgumentError, BackendError, ShapeError
 from symdiff.ops import is_complex
 from symdiff.pipeline import Options, kernel_of, plan_of, program_of
 from symdiff.symbolic.graph import Graph
+from symdiff.symbolic.scalarizing import scalarize
 
 BACKENDS = ("auto", "python", "numpy", "native", "cupy")
 _MATH_ERRORS = (ZeroDivisionError, OverflowError, ValueError, TypeError, BufferError)
@@ -68,6 +69,15 @@ class Compiled:
         if self._numpy is None:
             self._numpy = kernel_of(plan_of(self.program), "numpy", self.program.name)
         return self._numpy
+
+    def __call__(self, *leaves: Any, out: Any = None) -> Any:
+        """The result at the traced leaves in order; see `call`."""
+        if len(leaves) != len(self.program.inputs):
+            raise ArgumentError(f"{self.program.name} takes {len(self.program.inputs)} arguments ({len(leaves)} given)")
+        return self.call(list(leaves), out)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Compiled, (scalarize(self.graph), self.tree, self.options, self.backend)
 
     def call(self, leaves: list[Any], out: Any = None) -> Any:
         """The result at the traced leaves, checked and normalised first."""

@@ -25,6 +25,10 @@ class ShapeError(SymdiffError, ValueError):
     """An argument or `out` has the wrong shape, dtype, number or layout."""
 
 
+class ArgumentError(SymdiffError, TypeError):
+    """A call has too few, too many or unknown arguments."""
+
+
 class ExportError(SymdiffError):
     """A function cannot be written as a source file, or a committed file does not match its function."""
 

@@ -15,7 +15,7 @@ import optree
 
 from symdiff.codegen.source import MISS
 from symdiff.compiled import Batched, Compiled, check_backend
-from symdiff.errors import ShapeError, TraceError
+from symdiff.errors import ArgumentError, ShapeError, TraceError
 from symdiff.pipeline import Options, program_of
 from symdiff.symbolic import transforming
 from symdiff.symbolic.building import Builder
@@ -48,6 +48,11 @@ class Call:
             raise ShapeError(f"{function.where}: {function.name} needs its arguments and then {extra} more")
         self.extra = args[count:]
         own = args[:count]
+        if function.signature is not None:
+            try:
+                function.signature.bind(*own, **kwargs)
+            except TypeError as error:
+                raise ArgumentError(f"{function.where}: {function.name}: {error}") from None
         self.leaves, self.tree = optree.tree_flatten((own, kwargs), none_is_leaf=True)
         self.paths = leaf_paths(function.f, own, kwargs)
         groups: list[int] = []
@@ -60,6 +65,16 @@ class Call:
         self.traced = [i for i, leaf in enumerate(self.leaves) if i in chosen or not is_static(leaf)]
         if not self.wrt and function.differentiates:
             raise TraceError(f"{function.where}: {function.name}: argument {function.argnums} holds no number or array")
+
+
+def _signature(f: Callable[..., Any]) -> inspect.Signature | None:
+    """The signature of a plain function; None where Python does not know it, or where a transform adds arguments."""
+    if isinstance(f, Function) and (f.extra or isinstance(f, Vectorised)):
+        return None
+    try:
+        return inspect.signature(f)
+    except (TypeError, ValueError):
+        return None
 
 
 def _differentiable(leaf: Any) -> bool:
@@ -96,6 +111,7 @@ class Function:
         self.rules = rules
         self.options = Options(exact, fastmath)
         self.backend = backend
+        self.signature = _signature(f)
         self.name = function_name(f)
         self.where = definition_line(f)
         self.__name__ = f"{self.name}_{self.suffix}" if self.suffix else self.name
@@ -263,13 +279,14 @@ class Function:
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
-        for name in ("_lock", "_door"):
+        for name in ("_lock", "_door", "signature"):
             del state[name]
         state["_compiled"] = {}
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        self.signature = _signature(self.f)
         self._lock = threading.Lock()
         self._door = None
 

@@ -5,6 +5,7 @@ that outputs are written only after every input was read. Refuses other dtypes a
 for complex numbers with `BackendError`; errors of Python's `math` (1/0, log(0)) are the caller's to handle.
 """
 
+import cmath
 import math
 import struct
 from typing import Any
@@ -131,11 +132,10 @@ def _runtime(plan: Plan, name: str) -> Source:
     known: list[tuple[str, object]] = [
         ("MISS", MISS), ("ndarray", np.ndarray), ("float64", np.float64), ("complex128", np.complex128), ("bool_", np.bool_),
         ("float64_dtype", np.dtype("f8")), ("complex128_dtype", np.dtype("c16")), ("bool__dtype", np.dtype("?")),
-        ("empty", np.empty), ("array", np.array), ("pack_into", struct.pack_into), ("math", math),
+        ("array", np.array), ("math", math), ("cmath", cmath),
     ]  # fmt: skip
-    import cmath
-
-    known.append(("cmath", cmath))
+    packed = {len(o.cells) for o in program.outputs if o.dtype == "d" and o.shape}
+    known += [(f"pack_{count}d", struct.Struct(f"{count}d").pack_into) for count in sorted(packed)]
     return Source(text, entry, "python", tuple(known))
 
 
@@ -158,11 +158,14 @@ def _results(program: Program, values: dict[int, str]) -> list[str]:
         lines.append(f"{INDENT}{', '.join(targets)} = out")
     dtype = {"d": "float64", "D": "complex128", "?": "bool_"}
     for output, target in zip(program.outputs, targets, strict=True):
-        contiguous = f" or not {target}.flags.c_contiguous" if output.shape else ""
-        lines.append(
-            f"{INDENT}if {target}.__class__ is not ndarray or {target}.dtype is not {dtype[output.dtype]}_dtype "
-            f"or {target}.shape != {output.shape!r}{contiguous} or not {target}.flags.writeable:\n{INDENT * 2}return MISS"
-        )
+        checks = [f"{target}.__class__ is not ndarray", f"{target}.dtype is not {dtype[output.dtype]}_dtype"]
+        checks.append(f"{target}.shape != {output.shape!r}")
+        if several or not output.shape or output.dtype != "d":
+            # A single float64 array needs no more: pack_into refuses what is not contiguous and writeable.
+            checks.append(f"not {target}.flags.writeable")
+            if output.shape:
+                checks.append(f"not {target}.flags.c_contiguous")
+        lines.append(f"{INDENT}if {' or '.join(checks)}:\n{INDENT * 2}return MISS")
     for output, target in zip(program.outputs, targets, strict=True):
         lines.append(INDENT + _store(output, target, values))
     lines.append(f"{INDENT}return out")
@@ -186,6 +189,6 @@ def _store(output: Output, target: str, values: dict[int, str]) -> str:
         return f"{target}[()] = {values[output.cells[0]]}"
     count = len(output.cells)
     if output.dtype == "d" and count:
-        return f"pack_into('{count}d', {target}, 0, {_cells(output, values)})"
+        return f"pack_{count}d({target}, 0, {_cells(output, values)})"
     flat = target if len(output.shape) == 1 else f"{target}.reshape(-1)"
     return f"{flat}[:] = [{_cells(output, values)}]"
