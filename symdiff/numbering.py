@@ -60,6 +60,10 @@ def number(graph: Graph, *, fold: bool = True, name: str | None = None) -> Progr
         code = binding.dtype
         around = _operand_code(binding.operands, code, row.result)
         operands = [value_of(o, "?" if op == "select" and i == 0 else around) for i, o in enumerate(binding.operands)]
+        if op == "call":
+            function = binding.params.function
+            values[binding.symbol] = table.put(Instr(op, tuple(operands), code, function, binding.primal), binding.origin)
+            continue
         values[binding.symbol] = table.apply(op, operands, code, binding.primal, binding.origin)
 
     outputs = []

@@ -40,6 +40,7 @@ def _unary(names: str, module_complex: bool) -> list[Op]:
 _ROWS = [
     Op("input", 0, "", None, cost=0),
     Op("const", 0, "", None, cost=0),
+    Op("call", -1, "", None),  # an opaque function of the user's, with any number of operands
     Op("cast", 1, "astype", "{0}", "{0}", cost=0),
     Op("add", 2, "add", "{0} + {1}", "{0} + {1}", commutes=True),
     Op("sub", 2, "subtract", "{0} - {1}", "{0} - {1}"),

@@ -116,7 +116,7 @@ def check_program(program: Program) -> None:
     used = bytearray(len(program.instrs))
     for position, instr in enumerate(program.instrs):
         op = OPS.get(instr.op)
-        if op is None or len(instr.operands) != op.arity:
+        if op is None or op.arity not in (-1, len(instr.operands)):
             raise InvariantError(f"instruction {position}: {instr.op} with {len(instr.operands)} operands")
         if instr.dtype not in ("?", "f", "d", "F", "D"):
             raise InvariantError(f"instruction {position}: dtype {instr.dtype!r}")

@@ -75,7 +75,8 @@ def diffrule(target: Callable[..., Any] | str, *, wrt: str | None = None, pullba
             form = ", ".join((["ds"] if pullback else []) + ["out", *names])
             raise RuleError(f"{definition_line(body)}: the rule of {target.__name__} takes ({form}); it has {found} parameters")
         earlier = rules_in_force().lookup(target.__module__, target.__name__, len(names))
-        bodies = dict(earlier.body or {}) if earlier is not None and isinstance(earlier.body, dict) and wrt else {}
+        known = earlier.body if earlier is not None and isinstance(earlier.body, dict) else {}
+        bodies = {key: known[key] for key in known if wrt or key == "opaque"}
         bodies["pullback" if pullback else wrt or "all"] = body
         _declare(_rule(target, names, bodies, definition_line(body)))
         return body

@@ -90,7 +90,9 @@ class Partials:
     def _emit(self, op: str, operands: tuple[Atom, ...], payload: Any = None) -> Atom:
         b = self.builder
         if op == "mul":
-            return b.mul(*operands)
+            # A constant zero in a partial is structural: the derivative of x**0 has no x**-1 in it.
+            zero = next((o for o in operands if is_constant(o, 0)), None)
+            return zero if zero is not None else b.mul(*operands)
         if op == "add":
             return b.add(*operands)
         if op == "neg":

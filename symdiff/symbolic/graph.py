@@ -297,7 +297,7 @@ def check_graph(graph: Graph) -> None:
                 raise InvariantError(f"{binding.symbol} uses {operand} before it is bound")
         if binding.symbol in bound:
             raise InvariantError(f"{binding.symbol} is bound twice")
-        if binding.op in OPS and OPS[binding.op].arity != len(binding.operands):
+        if binding.op in OPS and OPS[binding.op].arity not in (-1, len(binding.operands)):
             raise InvariantError(f"{binding}: wrong number of operands")
         bound.add(binding.symbol)
     for output in graph.outputs:

@@ -8,6 +8,7 @@ static unless they are differentiated. Refuses, with `TraceError`, results that 
 import inspect
 import os
 import threading
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -135,6 +136,14 @@ def trace_leaves(
     try:
         result = substituted(f, rules)(*args, **kwargs)
         outputs, out_tree = outputs_of(result, builder, function_name(f), where)
+    except IndexError as error:
+        if "valid indices" not in str(error):
+            raise
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        raise TraceError(
+            f"{os.path.basename(place.filename)}:{place.lineno}: an index of a plain array must be static; "
+            "pass it as an int, or use np.where"
+        ) from None
     finally:
         stack.pop()
     doc = inspect.getdoc(f) or ""

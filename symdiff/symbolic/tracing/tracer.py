@@ -313,6 +313,14 @@ class Tracer:
                 raise part._refuse("an index", "pass it as an int, or use np.where")
         return structural(self.builder, "getitem", (self,), lambda a: a[key], origin, {"index": _text(key)})
 
+    def reshape(self, *shape: Any, **order: Any) -> Any:
+        """The cells in another shape: `x.reshape(3, 1)` or `x.reshape((3, 1))`."""
+        return np.reshape(self, shape[0] if len(shape) == 1 else shape, **order)  # type: ignore[call-overload]
+
+    def transpose(self, *axes: Any) -> Any:
+        """The axes in another order: `x.transpose(1, 0)` or `x.transpose((1, 0))`."""
+        return np.transpose(self, (axes[0] if len(axes) == 1 else axes) or None)  # type: ignore[call-overload]
+
     def astype(self, dtype: Any, **_: Any) -> Any:
         """The value with another floating or complex dtype."""
         char = np.dtype(dtype).char
