@@ -46,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument("function", help="module:function or path/to/file.py:function")
         command.add_argument(
             "--arg", action="append", default=[], metavar="NAME=SPEC",
-            help="shape, dtype or value of an argument: x=8, A=3,4, z=8:complex128, n=int:5, s=scalar (default: scalar float64)",
+            help="shape, dtype or value of an argument: x=8, A=3,4, z=8:complex128, n=int:5, s=scalar (the default)",
         )  # fmt: skip
         command.add_argument("--wrt", default=None, help="arguments to differentiate by, with commas (default: the first)")
         command.add_argument("--kind", choices=sorted(KINDS), default="grad", help="which derivative (default: grad)")

@@ -59,7 +59,8 @@ def cost(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Cost:
     both        3 (3 *)
     ratio       1.5
     """
-    from symdiff.transforms import Function, Jacobian
+    from symdiff.derivatives import Jacobian
+    from symdiff.functions import Function
 
     function = f if isinstance(f, Function) else Jacobian(f, 0)
     return cost_of(function, args, kwargs)
@@ -67,8 +68,9 @@ def cost(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Cost:
 
 def cost_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cost:
     """The cost of a transform at example arguments."""
+    from symdiff.derivatives import Gradient, ValueAndGradient
+    from symdiff.functions import Plain
     from symdiff.symbolic.joining import side_by_side
-    from symdiff.transforms import Gradient, Plain, ValueAndGradient
 
     inner = getattr(function, "inner", function)
     if inner is not function:

@@ -10,7 +10,7 @@ import sympy as sp
 
 from symdiff.codegen.program import Program
 from symdiff.ops import OPS
-from symdiff.pipeline import Options, program_of
+from symdiff.pipeline import DEFAULT, Options, program_of
 from symdiff.symbolic.expressions import build, cell_name, number
 from symdiff.symbolic.graph import Graph
 
@@ -51,7 +51,7 @@ def steps(program: Program, inline: bool) -> tuple[list[tuple[sp.Symbol, Any]], 
     return named, outputs
 
 
-def graph_latex(graph: Graph, options: Options = Options()) -> str:
+def graph_latex(graph: Graph, options: Options = DEFAULT) -> str:
     """The formula of a Graph as display LaTeX: one aligned equation a line."""
     program = program_of(graph, options)
     named, outputs = steps(program, inline=True)
@@ -65,7 +65,7 @@ def graph_latex(graph: Graph, options: Options = Options()) -> str:
     return "$$\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}$$"
 
 
-def graph_text(graph: Graph, options: Options = Options()) -> str:
+def graph_text(graph: Graph, options: Options = DEFAULT) -> str:
     """The formula of a Graph as plain text: shared steps, then the outputs."""
     program = program_of(graph, options)
     named, outputs = steps(program, inline=True)

@@ -23,8 +23,9 @@ _NEEDS = {"numpy": "Needs NumPy only.", "python": "Needs nothing."}
 
 def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], target: str, command: str = "") -> Source:
     """The Source of a transform at example arguments."""
+    from symdiff.batching import Vectorised
+    from symdiff.functions import Call
     from symdiff.symbolic.declaring import rules_in_force
-    from symdiff.transforms import Call, Vectorised
 
     if target not in TARGETS:
         raise ExportError(f"{function.where}: unknown target {target!r}; there are {', '.join(TARGETS)}")
@@ -88,7 +89,7 @@ def _dtype(code: str) -> str:
 
 def _command(function: Any, args: tuple[Any, ...], target: str, call: Any) -> str:
     """The command that makes the file again: the command line's where it can say it, else Python's."""
-    from symdiff.transforms import Vectorised
+    from symdiff.batching import Vectorised
 
     inner = function.inner if isinstance(function, Vectorised) else function
     f = inner.f

@@ -36,7 +36,10 @@ class Options:
     fastmath: bool = False
 
 
-def program_of(graph: Graph, options: Options = Options(), name: str | None = None) -> Program:
+DEFAULT = Options()
+
+
+def program_of(graph: Graph, options: Options = DEFAULT, name: str | None = None) -> Program:
     """The shared Program of a Graph, with the fewest operations that `options` allow."""
     checking = os.environ.get("SYMDIFF_CHECK") == "1"
     with collector_off():

@@ -237,3 +237,39 @@ def test_fits_scipy_minimize():
 
     result = optimize.minimize(sd.value_and_grad(rosen), np.array([-1.2, 1.0]), jac=True, method="BFGS")
     np.testing.assert_allclose(result.x, [1, 1], atol=1e-5)
+
+
+FACTOR = 2.0
+
+
+def test_captured_values_that_change_are_noticed(monkeypatch):
+    weights = np.array([1.0, 2.0, 3.0])
+    count = 1.0
+
+    def g(x):
+        return FACTOR * count * np.sum(weights * x)
+
+    gradient = sd.grad(g)
+    np.testing.assert_array_equal(gradient(X), 2 * weights)
+    weights[0] = 10.0
+    np.testing.assert_array_equal(gradient(X), 2 * weights)
+    count = 3.0
+    np.testing.assert_array_equal(gradient(X), 6 * weights)
+    monkeypatch.setitem(globals(), "FACTOR", 1.0)
+    np.testing.assert_array_equal(gradient(X), 3 * weights)
+    np.testing.assert_array_equal(sd.vmap(gradient)(np.stack([X, X]))[1], 3 * weights)
+
+    class Model:
+        scale = 1.0
+
+        def __init__(self):
+            self.scale = 4.0
+
+        def __call__(self, x):
+            return self.scale * x
+
+    model = Model()
+    slope = sd.grad(model)
+    assert slope(1.0) == 4.0
+    model.scale = 5.0
+    assert slope(1.0) == 5.0

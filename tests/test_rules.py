@@ -133,10 +133,10 @@ def test_hostile_tables_name_the_line(tmp_path):
                  "m.f(x) | sin | x | maybe | 0..1 |", "m.f(x) | sin | x | yes | 0..a |", "m.f(x) | nothing | x | yes | 0..1 |",
                  "m.f(x) | sin | x | yes | 0..1 | here", "x" * 5000):  # fmt: skip
         table.write_text("# a comment\n" + line + "\n", encoding="utf-8")
-        with pytest.raises(sd.RuleError, match="mine.rules:2"):
+        with pytest.raises(sd.RuleError, match=r"mine\.rules:2"):
             load_rules(table)
     table.write_bytes(b"\xff\xfe")
-    with pytest.raises(sd.RuleError, match="mine.rules"):
+    with pytest.raises(sd.RuleError, match=r"mine\.rules"):
         load_rules(table)
 
 

@@ -65,9 +65,7 @@ def test_transforms_nest_in_any_order():
         return np.sin(x[0]) * x[1] ** 3
 
     x, v = np.array([0.3, 0.7]), np.array([0.2, -0.5])
-    expected = np.array(
-        [[-np.sin(0.3) * 0.7**3, np.cos(0.3) * 3 * 0.49], [np.cos(0.3) * 3 * 0.49, np.sin(0.3) * 6 * 0.7]]
-    )
+    expected = np.array([[-np.sin(0.3) * 0.7**3, np.cos(0.3) * 3 * 0.49], [np.cos(0.3) * 3 * 0.49, np.sin(0.3) * 6 * 0.7]])
     hessian = sd.hessian(f)(x)
     np.testing.assert_allclose(hessian, expected)
     for other in (sd.jacobian(sd.grad(f)), sd.jacobian(sd.grad(f), mode="forward"), sd.jacobian(sd.jacobian(f))):
@@ -78,9 +76,7 @@ def test_transforms_nest_in_any_order():
     np.testing.assert_allclose(sd.grad(lambda x: sd.grad(f)(x) @ v)(x), expected @ v)
     points = np.stack([x, x + 1])
     np.testing.assert_allclose(sd.vmap(sd.hessian(f))(points)[0], expected)
-    np.testing.assert_allclose(
-        sd.jacobian(lambda p: sd.vmap(f)(p))(points)[0, 0], sd.grad(f)(x)
-    )
+    np.testing.assert_allclose(sd.jacobian(lambda p: sd.vmap(f)(p))(points)[0, 0], sd.grad(f)(x))
 
 
 def test_complex_heads():

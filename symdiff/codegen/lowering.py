@@ -5,6 +5,7 @@ with the dtypes of the original. Refuses nothing.
 """
 
 import heapq
+from itertools import pairwise
 
 from symdiff.codegen.monomials import Form, Monomial, Polynomial
 from symdiff.codegen.program import Instr, Number, Output, Program, constant_key, live_only
@@ -120,7 +121,7 @@ class Products:
 def _pairs(factors: list[int]) -> list[tuple[int, int]]:
     """The distinct pairs of a sorted list; of long lists the neighbouring ones only, which keeps the work linear."""
     if len(factors) > 12:
-        return sorted(set(zip(factors, factors[1:], strict=False)))
+        return sorted(set(pairwise(factors)))
     return sorted({(a, b) for i, a in enumerate(factors) for b in factors[i + 1 :]})
 
 

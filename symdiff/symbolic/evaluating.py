@@ -11,7 +11,7 @@ import optree
 
 from symdiff.errors import ShapeError
 from symdiff.ops import OPS
-from symdiff.symbolic.graph import Atom, Constant, Graph
+from symdiff.symbolic.graph import Atom, Graph, Var
 
 
 def evaluate(graph: Graph, args: tuple[Any, ...]) -> Any:
@@ -26,7 +26,7 @@ def evaluate(graph: Graph, args: tuple[Any, ...]) -> Any:
         values[leaf.symbol] = value[()]
 
     def of(atom: Atom) -> Any:
-        return values[atom] if atom in values else atom.value
+        return values[atom] if isinstance(atom, Var) else atom.value
 
     with np.errstate(all="ignore"):
         for binding in graph.bindings:
@@ -49,6 +49,5 @@ def _apply(binding: Any, operands: list[Any]) -> Any:
     if binding.op == "call":
         return binding.params.function(*operands)
     if binding.op in OPS:
-        kept = [o.value if isinstance(o, Constant) else o for o in operands]
-        return np.asarray(getattr(np, OPS[binding.op].numpy)(*kept)).astype(dtype)[()]
+        return np.asarray(getattr(np, OPS[binding.op].numpy)(*operands)).astype(dtype)[()]
     return np.asarray(binding.params.function(*operands)).astype(dtype)[()]

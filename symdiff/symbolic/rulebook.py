@@ -127,7 +127,7 @@ class Rulebook(Mapping[tuple[str, str, int], Rule]):
     def digest(self) -> str:
         """The first eight hex digits of the SHA-256 of the rules' canonical text."""
         lines = sorted(
-            f"{r.key} {r.op} {r.primal} {r.partials} {r.conj_partials} {r.holomorphic} {r.singular} {r.source if r.body else ''}"
+            f"{r.key} {r.op} {r.primal} {r.partials} {r.conj_partials} {r.holomorphic} {r.singular}{r.source if r.body else ''}"
             for r in self._rules.values()
         )
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:8]

@@ -155,7 +155,7 @@ def _jacobian(graph: Graph, wrt: list[int], rules: Any, mode: str) -> Graph:
     if mode == "forward" and not complex_inputs:
         forward = Forward(open_.builder, bindings, rules)
         dots = [forward.sweep({c: ONE}) for c in flat]
-        column = {c: d for c, d in zip(flat, dots, strict=True)}
+        column = dict(zip(flat, dots, strict=True))
 
         def row(atom: Atom, mirrored: bool) -> dict[Var, Atom]:
             return {c: column[c][atom] for c in flat if atom in column[c]}

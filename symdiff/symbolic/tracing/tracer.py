@@ -257,7 +257,7 @@ class Tracer:
         raise TraceError(f"{user_line()}: a traced array cannot be assigned to; build a list and call np.array on it")
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        if dtype is not None and dtype != object:
+        if dtype is not None and np.dtype(dtype).char != "O":
             raise self._refuse("conversion to a NumPy array of numbers", "leave the dtype out, or use np.stack")
         cells = np.empty(self.size, dtype=object)
         for i, cell in enumerate(self.ravel() if self.shape else [self]):

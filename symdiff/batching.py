@@ -1,0 +1,179 @@
+"""Many points at once: elementwise derivatives, and `vmap`.
+
+Assumes functions of one point. Guarantees results with the points axis where it was asked for, computed by one kernel
+over blocks of points. Refuses axes other than the first and the last, and arguments with different numbers of points.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import optree
+
+from symdiff.compiled import Batched
+from symdiff.errors import ShapeError
+from symdiff.functions import Call, Function, Plain
+from symdiff.pipeline import program_of
+from symdiff.symbolic import transforming
+from symdiff.symbolic.graph import Graph, GraphOutput
+from symdiff.symbolic.tracing.trace import Spec, is_static
+from symdiff.symbolic.tracing.tracer import Tracer
+
+
+class Derivative(Function):
+    """The n-th derivative of a scalar function; over an array of points, elementwise."""
+
+    suffix = "derivative"
+    order = 1
+
+    def derive(self, graph: Graph, wrt: list[int]) -> Graph:
+        for _ in range(self.order):
+            graph = transforming.jacobian(graph, wrt, self._rules(), "reverse", lambda g: 0)
+        graph.name = f"{self.name}_derivative"
+        output = graph.outputs[0]
+        graph.outputs = (GraphOutput(f"d{self.order if self.order > 1 else ''}f", output.atom),)
+        return graph
+
+    def tree(self, call: Call, graph: Graph) -> Any:
+        return None
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
+        position = self.argnums % len(args) if isinstance(self.argnums, int) and args else 0
+        points = args[position] if args else None
+        if isinstance(points, Tracer) and points.shape:
+            cells = [self(*args[:position], p, *args[position + 1 :], **kwargs) for p in points.ravel()]
+            return np.reshape(np.stack(cells), points.shape)
+        if not isinstance(points, (np.ndarray, list, tuple)) or np.ndim(points) == 0:
+            return super()._call(args, kwargs, out)
+        values = np.asarray(points)
+        if values.dtype.kind in "iub":
+            values = values.astype(float)
+        scalar = Spec((), values.dtype)
+        call = Call(self, (*args[:position], scalar, *args[position + 1 :]), kwargs)
+        place = call.traced.index(call.wrt[0])
+        key = ("elementwise", self._key(call))
+        batched = self._compiled.get(key)
+        if batched is None:
+            program = program_of(self._built(call)[0], self.options)
+            axes = tuple(0 if i == place else None for i in range(len(program.inputs)))
+            batched = self._compiled[key] = Batched(program, axes, (0,), None)
+        fed = self._fed(call)
+        fed[place] = np.ravel(values)
+        flat_out = None
+        if out is not None:
+            if not isinstance(out, np.ndarray) or out.shape != values.shape:
+                raise ShapeError(f"{self.where}: out must be an array of shape {values.shape}")
+            flat_out = out.reshape(-1) if out.flags.c_contiguous else None
+        result = batched.call(fed, flat_out)
+        if out is None:
+            return result.reshape(values.shape)
+        if flat_out is None:
+            if out.dtype != result.dtype:
+                raise ShapeError(f"{self.where}: out has dtype {out.dtype}, {result.dtype} expected")
+            out[...] = result.reshape(values.shape)
+        return out
+
+
+class Vectorised(Function):
+    """A function or derivative over many points at once."""
+
+    differentiates = False
+    keeps_signature = False
+    suffix = "vmap"
+
+    def __init__(self, f: Callable[..., Any], in_axes: Any, out_axes: Any, **options: Any) -> None:
+        super().__init__(f, 0, **options)
+        self.inner = f if isinstance(f, Function) else Plain(f, **options)
+        self.in_axes = in_axes
+        axes = in_axes if isinstance(in_axes, (tuple, list)) else (in_axes,)
+        if any(a not in (0, -1, None) for a in axes) or all(a is None for a in axes):
+            raise ShapeError(f"{self.where}: in_axes={in_axes!r}; 0 (points first), -1 (points last) and None are possible")
+        self.out_axes = next(a for a in axes if a is not None) if out_axes is None else out_axes
+        if self.out_axes not in (0, -1):
+            raise ShapeError(f"{self.where}: out_axes={out_axes!r}; 0 (points first) and -1 (points last) are possible")
+
+    def positions(self, count: int) -> tuple[int, ...]:
+        return ()
+
+    def _axes(self, count: int) -> list[int | None]:
+        if not isinstance(self.in_axes, (tuple, list)):
+            return [self.in_axes] * count
+        if len(self.in_axes) != count:
+            raise ShapeError(f"{self.where}: in_axes has {len(self.in_axes)} entries for {count} arguments")
+        return list(self.in_axes)
+
+    def point_arguments(self, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[Any], list[int | None]]:
+        """The arguments with each batched leaf replaced by the `Spec` of one point, the leaves and their axes."""
+        axes = self._axes(len(args))
+        shown, leaves, leaf_axes = [], [], []
+        for arg, axis in zip(args, axes, strict=True):
+            flat, tree = optree.tree_flatten(arg, none_is_leaf=True)
+            points = []
+            for leaf in flat:
+                value = leaf
+                if (axis is not None and not is_static(leaf)) or (isinstance(leaf, np.ndarray) and axis is not None):
+                    value = leaf if isinstance(leaf, (Tracer, Spec)) else np.asarray(leaf)
+                    if not value.shape:
+                        raise ShapeError(f"{self.where}: a batched argument needs a points axis; got a single number")
+                    dtype = np.dtype(value.dtype)
+                    shape = value.shape[1:] if axis == 0 else value.shape[:-1]
+                    points.append(Spec(shape, np.dtype(float) if dtype.kind in "iub" else dtype))
+                    leaves.append(value)
+                    leaf_axes.append(axis)
+                else:
+                    points.append(leaf)
+                    if not is_static(leaf):
+                        leaves.append(leaf)
+                        leaf_axes.append(None)
+            shown.append(optree.tree_unflatten(tree, points))
+        return tuple(shown), leaves, leaf_axes
+
+    def batched(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Batched, list[Any]]:
+        """The batch kernel for these arguments, and the leaves to feed it."""
+        shown, leaves, axes = self.point_arguments(args)
+        inner = self.inner
+        extra = inner.extra
+        own, more = (shown[:-extra], shown[-extra:]) if extra else (shown, ())
+        call = Call(inner, own, kwargs)
+        rest = tuple((tuple(s.shape), str(s.dtype)) for s in optree.tree_leaves(more))
+        key = (inner._key(call), rest, tuple(axes))
+        found = self._compiled.get(key)
+        if found is None:
+            graph, tree = inner._built(call)
+            program = program_of(graph, inner.options)
+            outs = (self.out_axes,) * len(program.outputs)
+            if len(axes) < len(program.inputs):
+                axes = [*axes, *[None] * (len(program.inputs) - len(axes))]
+            found = self._compiled[key] = Batched(program, tuple(axes), outs, tree)
+        return found, leaves
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
+        if any(isinstance(leaf, Tracer) for leaf in optree.tree_leaves((args, kwargs), none_is_leaf=True)):
+            return self._point_by_point(args, kwargs)
+        batched, leaves = self.batched(args, kwargs)
+        if kwargs:
+            leaves = leaves + [v for v in optree.tree_leaves(kwargs, none_is_leaf=True) if not is_static(v)]
+        return batched.call(leaves, out)
+
+    def _point_by_point(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        axes = self._axes(len(args))
+        count = next(
+            leaf.shape[axis]
+            for arg, axis in zip(args, axes, strict=True)
+            if axis is not None
+            for leaf in optree.tree_leaves(arg)
+        )
+
+        def point(k: int) -> Any:
+            chosen = [
+                arg if axis is None else optree.tree_map(lambda a, axis=axis: a[k] if axis == 0 else a[..., k], arg)
+                for arg, axis in zip(args, axes, strict=True)
+            ]
+            return self.inner(*chosen, **kwargs)
+
+        results = [point(k) for k in range(count)]
+        return optree.tree_map(lambda *cells: np.stack(cells, axis=self.out_axes), *results)
+
+    def graph(self, *args: Any, **kwargs: Any) -> Graph:
+        """The Graph of one point."""
+        return self.inner.graph(*self.point_arguments(args)[0], **kwargs)

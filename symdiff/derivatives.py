@@ -1,0 +1,104 @@
+"""The kinds of derivative: what each makes of a traced function's Graph, and the structure of its result.
+
+Assumes the machinery of `functions`. Guarantees results in the structures of the arguments and of the function's own
+result, nested as in JAX. Refuses nothing of its own; `symbolic.transforming` does.
+"""
+
+from typing import Any
+
+import optree
+
+from symdiff.functions import Call, Function, tree_of
+from symdiff.pipeline import program_of
+from symdiff.symbolic import transforming
+from symdiff.symbolic.graph import Graph
+
+
+class Gradient(Function):
+    suffix = "grad"
+
+    def derive(self, graph: Graph, wrt: list[int]) -> Graph:
+        return transforming.gradient(graph, wrt, self._rules(), False)[0]
+
+    def tree(self, call: Call, graph: Graph) -> Any:
+        return tree_of(self._by_argument(call))
+
+
+class ValueAndGradient(Function):
+    suffix = "value_and_grad"
+
+    def derive(self, graph: Graph, wrt: list[int]) -> Graph:
+        return transforming.gradient(graph, wrt, self._rules(), True)[0]
+
+    def tree(self, call: Call, graph: Graph) -> Any:
+        return tree_of((0, self._by_argument(call)))
+
+
+class Jacobian(Function):
+    suffix = "jacobian"
+    mode = "auto"
+
+    def derive(self, graph: Graph, wrt: list[int]) -> Graph:
+        def operations(candidate: Graph) -> int:
+            return program_of(candidate, self.options).operations()
+
+        return transforming.jacobian(graph, wrt, self._rules(), self.mode, operations)
+
+    def tree(self, call: Call, graph: Graph) -> Any:
+        result = 0 if graph.out_tree is None else optree.tree_unflatten(graph.out_tree, [0] * len(graph.outputs))
+        return tree_of(optree.tree_map(lambda _: self._by_argument(call), result))
+
+
+class Hessian(Function):
+    suffix = "hessian"
+
+    def derive(self, graph: Graph, wrt: list[int]) -> Graph:
+        return transforming.hessian(graph, wrt, self._rules())
+
+    def tree(self, call: Call, graph: Graph) -> Any:
+        return tree_of(self._by_argument(call, self._by_argument(call)))
+
+
+class Pushforward(Function):
+    suffix = "jvp"
+    keeps_signature = False
+    extra = 1
+
+    def derive(self, graph: Graph, wrt: list[int]) -> Graph:
+        return transforming.pushforward(graph, wrt, self._rules())
+
+    def tree(self, call: Call, graph: Graph) -> Any:
+        result = 0 if graph.out_tree is None else optree.tree_unflatten(graph.out_tree, [0] * len(graph.outputs))
+        return tree_of((result, result))
+
+
+class Pullback(Pushforward):
+    suffix = "vjp"
+
+    def derive(self, graph: Graph, wrt: list[int]) -> Graph:
+        return transforming.pullback(graph, wrt, self._rules())
+
+    def tree(self, call: Call, graph: Graph) -> Any:
+        result = 0 if graph.out_tree is None else optree.tree_unflatten(graph.out_tree, [0] * len(graph.outputs))
+        return tree_of((result, self._by_argument(call)))
+
+
+class HessianProduct(Pushforward):
+    suffix = "hvp"
+
+    def derive(self, graph: Graph, wrt: list[int]) -> Graph:
+        return transforming.hessian_product(graph, wrt, self._rules())
+
+    def tree(self, call: Call, graph: Graph) -> Any:
+        return tree_of(self._by_argument(call))
+
+
+class Wirtinger(Function):
+    suffix = "wirtinger"
+
+    def derive(self, graph: Graph, wrt: list[int]) -> Graph:
+        return transforming.wirtinger(graph, wrt, self._rules())
+
+    def tree(self, call: Call, graph: Graph) -> Any:
+        each = self._by_argument(call)
+        return tree_of((each, each))

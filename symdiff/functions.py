@@ -1,0 +1,317 @@
+"""The callable behind every transform: flattening, specialising, calling, and looking inside.
+
+Assumes deterministic functions of numbers and arrays in nested containers. Guarantees one specialisation for each
+signature (structure, shapes, dtypes, static values), made on the first call and kept; thread-safe calls; fresh results.
+Refuses wrong arguments with errors that name the function's file and line.
+"""
+
+import inspect
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import optree
+
+from symdiff.codegen.source import MISS
+from symdiff.compiled import Compiled, check_backend
+from symdiff.errors import ArgumentError, ShapeError, TraceError
+from symdiff.pipeline import Options, program_of
+from symdiff.symbolic.building import Builder
+from symdiff.symbolic.declaring import rules_in_force
+from symdiff.symbolic.graph import Graph
+from symdiff.symbolic.replaying import innermost, replay
+from symdiff.symbolic.tracing.captures import Watch
+from symdiff.symbolic.tracing.trace import (
+    Spec,
+    active_builders,
+    definition_line,
+    function_name,
+    is_static,
+    leaf_paths,
+    leaf_type,
+    trace_leaves,
+)
+from symdiff.symbolic.tracing.tracer import Tracer, user_line
+
+_MISSED = (ZeroDivisionError, OverflowError, ValueError, TypeError, BufferError)
+
+
+class Call:
+    """Arguments of one call, flattened: leaves, structure, which leaves are traced and which differentiated."""
+
+    __slots__ = ("extra", "leaves", "paths", "traced", "tree", "wrt")
+
+    def __init__(self, function: "Function", args: tuple[Any, ...], kwargs: dict[str, Any], extra: int = 0) -> None:
+        count = len(args) - extra
+        if count < 0:
+            raise ShapeError(f"{function.where}: {function.name} needs its arguments and then {extra} more")
+        self.extra = args[count:]
+        own = args[:count]
+        if function.signature is not None:
+            try:
+                function.signature.bind(*own, **kwargs)
+            except TypeError as error:
+                raise ArgumentError(f"{function.where}: {function.name}: {error}") from None
+        self.leaves, self.tree = optree.tree_flatten((own, kwargs), none_is_leaf=True)
+        self.paths = leaf_paths(function.f, own, kwargs)
+        groups: list[int] = []
+        for position, arg in enumerate(own):
+            groups += [position] * optree.tree_structure(arg, none_is_leaf=True).num_leaves
+        groups += [-1] * (len(self.leaves) - len(groups))
+        wanted = function.positions(count)
+        self.wrt = [i for i, g in enumerate(groups) if g in wanted and _differentiable(self.leaves[i])]
+        chosen = set(self.wrt)
+        self.traced = [i for i, leaf in enumerate(self.leaves) if i in chosen or not is_static(leaf)]
+        if not self.wrt and function.differentiates:
+            raise TraceError(f"{function.where}: {function.name}: argument {function.argnums} holds no number or array")
+
+
+def _signature(f: Callable[..., Any]) -> inspect.Signature | None:
+    """The signature of a plain function; None where Python does not know it, or where a transform adds arguments."""
+    if isinstance(f, Function) and not f.keeps_signature:
+        return None
+    try:
+        return inspect.signature(f)
+    except (TypeError, ValueError):
+        return None
+
+
+def _differentiable(leaf: Any) -> bool:
+    if isinstance(leaf, (bool, str, bytes, np.bool_, type(None))):
+        return False
+    if isinstance(leaf, (np.ndarray, np.generic)):
+        return leaf.dtype.kind in "iufcO"
+    return isinstance(leaf, (int, float, complex, Tracer, Spec))
+
+
+class Function:
+    """A derivative (or a traced function) as a callable; see the functions of this module for what each computes."""
+
+    differentiates = True
+    keeps_signature = True
+    extra = 0
+
+    def __init__(
+        self,
+        f: Callable[..., Any],
+        argnums: int | Sequence[int] = 0,
+        *,
+        rules: Any = None,
+        exact: bool = False,
+        fastmath: bool = False,
+        backend: str = "auto",
+    ) -> None:
+        if not callable(f):
+            raise TraceError(f"{user_line()}: {type(f).__name__} is not a function")
+        if exact and fastmath:
+            raise ValueError("exact=True and fastmath=True exclude each other")
+        check_backend(backend)
+        self.f = f
+        self.argnums = argnums if isinstance(argnums, int) else tuple(argnums)
+        self.rules = rules
+        self.options = Options(exact, fastmath)
+        self.backend = backend
+        self.signature = _signature(f)
+        self.name = function_name(f)
+        self.where = definition_line(f)
+        self.__name__ = f"{self.name}_{self.suffix}" if self.suffix else self.name
+        self.__doc__ = inspect.getdoc(f)
+        self.__wrapped__ = f
+        self._compiled: dict[Any, Any] = {}
+        self._door: Callable[..., Any] | None = None
+        self._lock = threading.Lock()
+        self._watch = Watch(f)
+
+    suffix = ""
+
+    def positions(self, count: int) -> tuple[int, ...]:
+        """The differentiated argument positions, negative ones counted from the end."""
+        wanted = (self.argnums,) if isinstance(self.argnums, int) else self.argnums
+        for n in wanted:
+            if not -count <= n < count:
+                raise ShapeError(f"{self.where}: argnums={self.argnums}, but {self.name} is called with {count} arguments")
+        return tuple(n % count for n in wanted)
+
+    # -- calling
+
+    def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if self._watch and self._watch.changed():
+            self._forget()
+        if self._door is not None and not kwargs:
+            try:
+                result = self._door(*args, out=out)
+                if result is not MISS:
+                    return result
+            except _MISSED:
+                pass  # the long way finds out why, or computes what Python's math raises for
+        return self._call(args, kwargs, out)
+
+    def _forget(self) -> None:
+        """Drop what was traced: a value that the function captures has changed."""
+        with self._lock:
+            self._door = None
+            self._compiled.clear()
+            self._watch = Watch(self.f)
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
+        call = Call(self, args, kwargs, self.extra)
+        fed = self._fed(call)
+        if active_builders() or any(isinstance(leaf, Tracer) for leaf in fed):
+            inlined = self._inline(call, fed)
+            if inlined is not None:
+                return inlined[0]
+        compiled = self._specialised(call)
+        return compiled.call(fed, out)
+
+    def _fed(self, call: Call) -> list[Any]:
+        """The leaves that the graph takes as inputs, in order."""
+        return [call.leaves[i] for i in call.traced] + self._extra_leaves(call)
+
+    def _extra_leaves(self, call: Call) -> list[Any]:
+        return optree.tree_leaves(call.extra, none_is_leaf=True)
+
+    def _key(self, call: Call) -> Any:
+        chosen = set(call.traced)
+        parts = [
+            leaf_type(leaf, self.where)
+            if i in chosen
+            else (type(leaf), leaf.tobytes() if isinstance(leaf, np.ndarray) else leaf)
+            for i, leaf in enumerate(call.leaves)
+        ]
+        return (call.tree, tuple(parts), tuple(call.wrt))
+
+    def _specialised(self, call: Call) -> Compiled:
+        key = self._key(call)
+        compiled = self._compiled.get(key)
+        if compiled is None:
+            with self._lock:
+                compiled = self._compiled.get(key)
+                if compiled is None:
+                    compiled = Compiled(*self._built(call), self.options, self.backend)
+                    self._compiled[key] = compiled
+        simple = len(call.traced) == len(call.leaves) and not self.extra and compiled.direct
+        self._door = compiled.door if simple else None
+        return compiled
+
+    def _traced(self, call: Call, parent: Builder | None) -> Any:
+        return trace_leaves(self.f, call.leaves, call.tree, call.traced, call.paths, parent, self._rules())
+
+    def _rules(self) -> Any:
+        return rules_in_force(self.rules)
+
+    def _built(self, call: Call) -> tuple[Graph, Any]:
+        traced = self._traced(call, None)
+        wrt = [call.traced.index(i) for i in call.wrt]
+        return self.derive(traced.graph, wrt), self.tree(call, traced.graph)
+
+    def _inline(self, call: Call, fed: list[Any]) -> tuple[Any] | None:
+        """The result as traced values of the enclosing trace; None when no traced value takes part."""
+        parent = innermost(fed)
+        traced = self._traced(call, parent)
+        if parent is None and not traced.captured:
+            return None
+        if parent is None or traced.captured:
+            parent = max([t.builder for t in traced.captured] + ([parent] if parent else []), key=lambda b: b.level)
+        wrt = [call.traced.index(i) for i in call.wrt]
+        captured = traced.captured
+        own = len(call.traced)
+        graph = self.derive(traced.graph, wrt)
+        sources = [*fed[:own], *captured, *fed[own:]]
+        flat = replay(graph, sources, parent, user_line())
+        tree = self.tree(call, traced.graph)
+        return (flat[0] if tree is None else optree.tree_unflatten(tree, flat),)
+
+    # -- what the kinds of derivative say
+
+    def derive(self, graph: Graph, wrt: list[int]) -> Graph:
+        """The Graph of this transform, from the traced function's."""
+        return graph
+
+    def tree(self, call: Call, graph: Graph) -> Any:
+        """The structure of the result, None for a single leaf."""
+        return graph.out_tree
+
+    def _by_argument(self, call: Call, leaf_tree: Any = None) -> Any:
+        """A structure like the differentiated arguments, `leaf_tree` at each leaf."""
+        args = optree.tree_unflatten(call.tree, range(len(call.leaves)))[0]
+        count = len(args)
+        chosen = set(call.wrt)
+        inner = 0 if leaf_tree is None else leaf_tree
+
+        def shaped(position: int) -> Any:
+            return optree.tree_map(lambda i: inner if i in chosen else None, args[position % count])
+
+        if isinstance(self.argnums, int):
+            return shaped(self.argnums)
+        return tuple(shaped(n) for n in self.argnums)
+
+    # -- looking inside
+
+    def graph(self, *args: Any, **kwargs: Any) -> Graph:
+        """The Graph of this function at example arguments (numbers, arrays, `Spec`s)."""
+        call = Call(self, args, kwargs, 0)
+        return self._built(call)[0]
+
+    def compile(self, *args: Any, backend: str = "auto", **kwargs: Any) -> Compiled:
+        """A compiled specialisation at example arguments, for a backend."""
+        call = Call(self, args, kwargs, 0)
+        return Compiled(*self._built(call), self.options, backend)
+
+    def program(self, *args: Any, **kwargs: Any) -> Any:
+        """The Program (numbered, shared instructions) at example arguments."""
+        return program_of(self.graph(*args, **kwargs), self.options, self.__name__)
+
+    def source(self, *args: Any, target: str = "numpy", **kwargs: Any) -> str:
+        """The text of a stand-alone file for a target, "numpy" or "python"."""
+        from symdiff.exporting import exported
+
+        return exported(self, args, kwargs, target).text
+
+    def export(self, path: Any, *args: Any, target: str = "numpy", **kwargs: Any) -> None:
+        """Write a stand-alone file for a target; written whole or not at all."""
+        from symdiff.exporting import exported, write
+
+        write(path, exported(self, args, kwargs, target).text)
+
+    def cost(self, *args: Any, **kwargs: Any) -> Any:
+        """Operations of the function, of this derivative and of both together; see `sd.cost`."""
+        from symdiff.costing import cost_of
+
+        return cost_of(self, args, kwargs)
+
+    def __repr__(self) -> str:
+        return f"<{self.__name__} of {self.where}>"
+
+    def _repr_latex_(self) -> str | None:
+        from symdiff.display import function_latex
+
+        return function_latex(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        for name in ("_lock", "_door", "_watch", "signature"):
+            del state[name]
+        state["_compiled"] = {}
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.signature = _signature(self.f)
+        self._lock = threading.Lock()
+        self._watch = Watch(self.f)
+        self._door = None
+
+
+class Plain(Function):
+    """A function itself, traced and compiled."""
+
+    differentiates = False
+
+    def positions(self, count: int) -> tuple[int, ...]:
+        return ()
+
+
+def tree_of(shape: Any) -> Any:
+    tree = optree.tree_structure(shape)
+    return None if optree.treespec_is_leaf(tree) else tree

@@ -1,0 +1,43 @@
+"""Appends a finished scalar Graph to an enclosing trace: how transforms nest.
+
+Assumes a Graph from a transform that was called inside a trace. Guarantees the same bindings on the enclosing trace's
+builder, inputs bound to the traced values or numbers that the user passed. Refuses values of unrelated traces.
+"""
+
+from typing import Any
+
+from symdiff.symbolic.building import Builder
+from symdiff.symbolic.graph import ArrayConstant, Atom, Constant, Graph, Var
+from symdiff.symbolic.scalarizing import scalarize
+from symdiff.symbolic.tracing.tracer import Tracer, atom_of
+
+
+def innermost(values: list[Any]) -> Builder | None:
+    """The innermost builder among traced values, None where there is none."""
+    builders = [v.builder for v in values if isinstance(v, Tracer)]
+    return max(builders, key=lambda b: b.level) if builders else None
+
+
+def replay(graph: Graph, sources: list[Any], builder: Builder, origin: str) -> list[Any]:
+    """Append a scalar Graph to an enclosing trace, its inputs bound to `sources`; returns its outputs as traced values."""
+    graph = scalarize(graph)
+    atoms: dict[Atom, Atom] = {}
+    for leaf, source in zip(graph.inputs, sources, strict=True):
+        atom = atom_of(source, builder, origin)
+        if leaf.symbol.shape == () and isinstance(atom, Constant):
+            atom = Constant(complex(atom.value) if leaf.symbol.dtype in "FD" else float(atom.value), leaf.symbol.dtype)
+        atoms[leaf.symbol] = atom
+    for binding in graph.bindings:
+        if binding.op == "item" and isinstance(atoms[binding.operands[0]], ArrayConstant):
+            value = atoms[binding.operands[0]].value.ravel()[binding.params]
+            atoms[binding.symbol] = Constant(value.item(), binding.dtype)
+            continue
+        operands = tuple(atoms.get(o, o) for o in binding.operands)
+        atoms[binding.symbol] = builder.bind(
+            binding.op, operands, binding.shape, binding.dtype, binding.params, binding.origin or origin
+        )
+    results: list[Any] = []
+    for output in graph.outputs:
+        atom = atoms.get(output.atom, output.atom)
+        results.append(Tracer(builder, atom) if isinstance(atom, Var) else atom.value)
+    return results

@@ -1,0 +1,102 @@
+"""Notices when a value that a traced function captures has changed, so that its trace is stale.
+
+Assumes plain Python functions, methods and callable objects. Guarantees that numbers, strings and arrays reached through
+closures, globals, defaults and attributes of a callable object, of the function and of the functions it names, are
+compared before each call: numbers by identity, arrays by content. Refuses nothing; attributes of modules are not followed.
+"""
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+_VALUES = (bool, int, float, complex, str, bytes, type(None), np.generic)
+_SKIPPED = ("numpy", "scipy", "sympy", "symdiff", "optree")
+
+
+class Watch:
+    """The captured values of a function as they were when the watch was made."""
+
+    __slots__ = ("_arrays", "_values")
+
+    def __init__(self, f: Callable[..., Any]) -> None:
+        self._values: list[tuple[Any, Any, Any]] = []
+        self._arrays: list[tuple[Any, Any, Any, np.ndarray]] = []
+        _collect(f, self, set())
+
+    def __bool__(self) -> bool:
+        return bool(self._values or self._arrays)
+
+    def changed(self) -> bool:
+        """Whether a captured value is another object now, or a captured array holds other numbers."""
+        for read, key, value in self._values:
+            if read(key) is not value:
+                return True
+        for read, key, value, copy in self._arrays:
+            now = read(key)
+            if now is not value or now.shape != copy.shape or now.tobytes() != copy.tobytes():
+                return True
+        return False
+
+    def add(self, read: Callable[[Any], Any], key: Any, value: Any) -> None:
+        """Watch what `read(key)` returns."""
+        if isinstance(value, np.ndarray) and value.dtype != object:
+            self._arrays.append((read, key, value, value.copy()))
+        elif isinstance(value, _VALUES):
+            self._values.append((read, key, value))
+
+
+def _contents(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
+
+
+def _collect(f: Any, watch: Watch, seen: set[int]) -> None:
+    if id(f) in seen:
+        return
+    seen.add(id(f))
+    if isinstance(f, types.MethodType):
+        _attributes(f.__self__, watch)
+        f = f.__func__
+    if not isinstance(f, types.FunctionType):
+        inner = getattr(f, "__wrapped__", None) or getattr(f, "func", None)
+        if inner is not None:
+            _collect(inner, watch, seen)
+        elif not isinstance(f, (type, np.ufunc)) and isinstance(vars(type(f)).get("__call__"), types.FunctionType):
+            _attributes(f, watch)
+            _collect(vars(type(f))["__call__"], watch, seen)
+        return
+    if (f.__module__ or "").split(".")[0] in _SKIPPED:
+        return
+    for cell in f.__closure__ or ():
+        value = _contents(cell)
+        watch.add(_contents, cell, value)
+        if callable(value):
+            _collect(value, watch, seen)
+    defaults = f.__defaults__ or ()
+    for place, value in enumerate(defaults):
+        watch.add(lambda k, f=f: (f.__defaults__ or ())[k], place, value)
+    for name in _global_names(f.__code__):
+        if name in f.__globals__:
+            value = f.__globals__[name]
+            watch.add(f.__globals__.get, name, value)
+            if isinstance(value, types.FunctionType):
+                _collect(value, watch, seen)
+
+
+def _attributes(owner: Any, watch: Watch) -> None:
+    attributes = getattr(owner, "__dict__", None)
+    if isinstance(attributes, dict):
+        for name, value in attributes.items():
+            watch.add(attributes.get, name, value)
+
+
+def _global_names(code: types.CodeType) -> list[str]:
+    names = list(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            names += _global_names(constant)
+    return names
