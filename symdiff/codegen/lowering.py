@@ -55,7 +55,7 @@ def absorb_negations(program: Program) -> Program:
                 first, second = (negative if o == constant else place[o] for o in (a, b))
                 place.append(put(Instr(inner.op, (first, second), instr.dtype), origin))
                 continue
-        place.append(put(instr._replace(operands=tuple(place[o] for o in instr.operands)), origin))
+        place.append(put(Instr(instr.op, tuple([place[o] for o in instr.operands]), *instr[2:]), origin))
     outputs = tuple(Output(o.name, o.shape, o.dtype, tuple(place[c] for c in o.cells)) for o in program.outputs)
     return Program(program.name, program.inputs, outputs, instrs, origins, program.operations_before)
 
@@ -189,10 +189,7 @@ class Lowering:
         key = (c, monomial)
         index = self._product_index.get(key)
         if index is None:
-            factors = [3 * a for a, e in monomial for _ in range(e)] if sum(e for _, e in monomial) <= 64 else []
-            if not factors:
-                for a, e in monomial:
-                    factors += self._power(3 * a, e)
+            factors = [3 * a for a, e in monomial for _ in range(e)]
             if c != 1:
                 name = self._constants.setdefault(constant_key(c), 3 * len(self._constants) + 1)
                 self._constant_values[name] = c
@@ -201,9 +198,6 @@ class Lowering:
             index = self._product_index[key] = len(self.products.lists)
             self.products.lists.append(factors)
         return index
-
-    def _power(self, factor: int, exponent: int) -> list[int]:
-        return [factor] * exponent
 
     # -- emitting
 

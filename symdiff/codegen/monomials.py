@@ -16,6 +16,7 @@ Form = tuple[Number, Monomial]  # coefficient and monomial
 MAX_DEGREE = 24  # a longer product becomes an atom, so that long chains stay linear
 SHARED_DEGREE = 6  # so does a product used more than once beyond this degree
 MAX_EXPONENT = 1024
+_ARITHMETIC = frozenset({"const", "neg", "add", "sub", "mul", "div", "pow"})
 
 
 @dataclass(slots=True)
@@ -94,6 +95,7 @@ class _Reader:
         self.uses = [0] * len(program.instrs)
         self.sum_atoms: dict[int, int] = {}  # by identity of the Sum
         self.sum_uses: dict[int, int] = {}
+        self.mixed = len({self._precision(i.dtype) for i in program.instrs if i.dtype != "?"}) > 1
         for instr in program.instrs:
             for operand in instr.operands:
                 self.uses[operand] += 1
@@ -116,12 +118,12 @@ class _Reader:
     def _form(self, position: int, instr: Instr) -> Form:
         forms = self.result.forms
         operands = [forms[o] for o in instr.operands]
-        primal = instr.primal and not self.fastmath
-        mixed = any(self._precision(self.program.instrs[o].dtype) != self._precision(instr.dtype) for o in instr.operands)
-        if not mixed and instr.dtype != "?":
+        if instr.op in _ARITHMETIC and not self._is_mixed(instr):
+            primal = instr.primal and not self.fastmath
             found: Form | None = None
-            if instr.op == "const" and self._is_coefficient(instr.payload):
-                found = instr.payload, ()  # type: ignore[assignment]
+            if instr.op == "const":
+                if instr.dtype != "?" and self._is_coefficient(instr.payload):
+                    found = instr.payload, ()  # type: ignore[assignment]
             elif instr.op == "neg":
                 found = -operands[0][0], operands[0][1]
             elif instr.op == "mul":
@@ -138,6 +140,11 @@ class _Reader:
                     return one(self._atom(product=found, dtype=instr.dtype, origin=self._origin(position)))
                 return found
         return one(self._atom(instr=instr, operands=tuple(operands), dtype=instr.dtype, origin=self._origin(position)))
+
+    def _is_mixed(self, instr: Instr) -> bool:
+        """Whether an operation widens an operand, which keeps the two precisions apart."""
+        own = self._precision(instr.dtype)
+        return self.mixed and any(self._precision(self.program.instrs[o].dtype) != own for o in instr.operands)
 
     @staticmethod
     def _precision(code: str) -> str:

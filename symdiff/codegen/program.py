@@ -103,7 +103,7 @@ def live_only(program: Program) -> Program:
     for position, instr in enumerate(instrs):
         if live[position]:
             renumbered[position] = len(kept)
-            kept.append(instr._replace(operands=tuple(renumbered[o] for o in instr.operands)))
+            kept.append(Instr(instr.op, tuple([renumbered[o] for o in instr.operands]), *instr[2:]))
             if program.origins:
                 origins.append(program.origins[position])
     outputs = tuple(Output(o.name, o.shape, o.dtype, tuple(renumbered[c] for c in o.cells)) for o in program.outputs)

@@ -2,7 +2,7 @@
 
 Assumes a Program that passes `check_program`. Guarantees the same values up to rounding, by the semantics of the value
 (sums of the value part keep their order and their parentheses); the cheapest of the competing forms wins. Refuses
-nothing; Programs above `MAX_FACTORED` instructions are only numbered, so that the time stays linear.
+nothing; above `MAX_TRIED` instructions the middle form, which seldom wins, is left out to halve the time.
 """
 
 from collections.abc import Callable
@@ -14,17 +14,15 @@ from symdiff.codegen.program import Instr, Output, Program, live_only
 from symdiff.codegen.signs import Signs, dissolve_single_terms, post_order
 from symdiff.ops import OPS, join
 
-MAX_FACTORED = 60_000
+MAX_TRIED = 5_000
 
 
 def share(program: Program, *, fastmath: bool = False) -> Program:
     """The cheapest of: numbered only, products shared, sums factored as well."""
     plain = expand_powers(program)
     plain.operations_before = program.operations()
-    if len(program.instrs) > MAX_FACTORED:
-        return plain
     candidates = [plain]
-    for factor in (False, True):
+    for factor in (False, True) if len(program.instrs) <= MAX_TRIED else (True,):
         found = _rewritten(program, fastmath, factor)
         found.operations_before = program.operations()
         candidates.append(found)
@@ -125,7 +123,7 @@ def expand_powers(program: Program) -> Program:
         elif n == 0.5 and instr.dtype in "fd":
             place.append(put(Instr("sqrt", operands[:1], instr.dtype, None, instr.primal), origin))
         else:
-            place.append(put(instr._replace(operands=operands), origin))
+            place.append(put(Instr(instr.op, operands, *instr[2:]), origin))
     outputs = tuple(Output(o.name, o.shape, o.dtype, tuple(place[c] for c in o.cells)) for o in program.outputs)
     return live_only(Program(program.name, program.inputs, outputs, instrs, origins if program.origins else [], None))
 

@@ -4,7 +4,7 @@ Assumes a Polynomial and its sums. Guarantees that every value keeps its sign: f
 form in which it stands to an odd power. Refuses nothing.
 """
 
-from symdiff.codegen.monomials import Form, Monomial, Polynomial, times
+from symdiff.codegen.monomials import MAX_DEGREE, SHARED_DEGREE, Form, Monomial, Polynomial, degree, times
 
 PASSES = 3
 
@@ -47,6 +47,8 @@ class Signs:
 
     def _gain(self, atom: int) -> int:
         before = self._cost(atom)
+        if not before:
+            return 0
         self._flip(atom)
         after = self._cost(atom)
         self._flip(atom)
@@ -110,8 +112,13 @@ def post_order(poly: Polynomial, sums: dict[int, list[Form]]) -> list[int]:
 
 
 def dissolve_single_terms(poly: Polynomial, sums: dict[int, list[Form]], order: list[int]) -> None:
-    """Sums that factoring left with one term become part of the products that use them."""
+    """Sums that factoring left with one term become part of the products that use them, unless these grow long."""
     single: dict[int, Form] = {}
+    uses: dict[int, int] = {}
+    for atom in order:
+        for _, monomial in children(poly, sums, atom):
+            for factor, _ in monomial:
+                uses[factor] = uses.get(factor, 0) + 1
 
     def dissolved(form: Form) -> Form:
         c, monomial = form
@@ -129,7 +136,9 @@ def dissolve_single_terms(poly: Polynomial, sums: dict[int, list[Form]], order: 
         node = poly.atoms[atom]
         if node.sum is not None:
             sums[atom] = [dissolved(f) for f in sums[atom]]
-            if len(sums[atom]) == 1 and abs(sums[atom][0][0]) == 1 and not isinstance(sums[atom][0][0], complex):
+            c, monomial = sums[atom][0]
+            longest = SHARED_DEGREE if uses.get(atom, 0) > 1 else MAX_DEGREE
+            if len(sums[atom]) == 1 and c in (1, -1) and degree(monomial) <= longest:
                 single[atom] = sums[atom][0]
         elif node.product is not None:
             node.product = dissolved(node.product)
