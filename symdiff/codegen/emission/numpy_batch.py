@@ -10,7 +10,8 @@ from symdiff.codegen.plan import Plan
 from symdiff.ops import OPS
 
 INDENT = "    "
-BLOCK = 4096  # points a block: 8 to 40 arrays of it stay in the second-level cache
+LONGEST, SHORTEST = 4096, 64  # points a block: 8 to 40 rows of 4096 stay in the second-level cache
+CELLS = 2**19  # numbers in all work arrays of a thread, so that long programs take shorter blocks
 
 
 def batch_lines(plan: Plan, arguments: list[str], names: Names, result: str) -> list[str]:
@@ -29,13 +30,17 @@ class _Batch:
         self.targets = [names.fresh(o.name) for o in self.program.outputs] if self.several else ["out"]
         self.n, self.start, self.stop, self.m, self.work = (names.fresh(w) for w in ("n", "start", "stop", "m", "work"))
         self.used = {i.payload for i in self.program.instrs if i.op == "input"}
+        rows = sum(rows for _, rows, _ in self.buffers())
+        self.block = LONGEST
+        while self.block > SHORTEST and self.block * rows > CELLS:
+            self.block //= 2
 
     def lines(self) -> list[str]:
         body = [*self.inputs(), *self.slots(), *self.steps(), *self.outputs()]
         lines = [*self.count(), *self.allocation(), *self.kept()]
         lines.append(f'{INDENT}with np.errstate(all="ignore"):')
-        lines.append(f"{INDENT * 2}for {self.start} in range(0, {self.n}, {BLOCK}):")
-        lines.append(f"{INDENT * 3}{self.stop} = min({self.start} + {BLOCK}, {self.n})")
+        lines.append(f"{INDENT * 2}for {self.start} in range(0, {self.n}, {self.block}):")
+        lines.append(f"{INDENT * 3}{self.stop} = min({self.start} + {self.block}, {self.n})")
         if any(f":{self.m}]" in line for line in body):
             lines.append(f"{INDENT * 3}{self.m} = {self.stop} - {self.start}")
         return [*lines, *(INDENT * 3 + line for line in body), f"{INDENT}return out"]
@@ -98,7 +103,7 @@ class _Batch:
             return []
         lines = [f'{INDENT}{self.work} = getattr(_local, "work", None)', f"{INDENT}if {self.work} is None:"]
         lines.append(f"{INDENT * 2}{self.work} = _local.work = (")
-        lines += [f"{INDENT * 3}np.empty(({rows}, {BLOCK}), dtype=np.{dtype_text(code)})," for _, rows, code in buffers]
+        lines += [f"{INDENT * 3}np.empty(({rows}, {self.block}), dtype=np.{dtype_text(code)})," for _, rows, code in buffers]
         lines.append(f"{INDENT * 2})")
         names = ", ".join(name for name, _, _ in buffers)
         lines.append(f"{INDENT}{names}{',' if len(buffers) == 1 else ''} = {self.work}")
