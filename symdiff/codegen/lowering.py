@@ -131,11 +131,16 @@ def _occurrences(factors: list[int], pair: tuple[int, int]) -> int:
 
 
 class Lowering:
-    """Emits instructions for atoms and forms, each once."""
+    """Emits instructions for atoms and forms, each once.
 
-    def __init__(self, poly: Polynomial, sums: dict[int, list[Form]]) -> None:
+    With `reciprocals`, a divisor of several products of the derivative becomes the factor 1/divisor.
+    """
+
+    def __init__(self, poly: Polynomial, sums: dict[int, list[Form]], reciprocals: bool = False) -> None:
         self.poly = poly
         self.sums = sums
+        self.reciprocals = reciprocals
+        self._divides: dict[int, int] = {}  # how many different products an atom divides
         self.program = poly.program
         assert self.program is not None
         self.single = all(i.dtype in "fF?" for i in self.program.instrs)
@@ -168,28 +173,43 @@ class Lowering:
 
     def _collect(self, order: list[int], roots: list[Form]) -> None:
         """Register every product that will be needed, then share their pairs."""
-        for atom in order:
-            for form in children(self.poly, self.sums, atom):
-                self._register(form)
-        for form in roots:
+        forms = [form for atom in order for form in children(self.poly, self.sums, atom)] + roots
+        if self.reciprocals:
+            for monomial in {m for _, m in forms} - self.poly.quotients:
+                for atom, e in monomial:
+                    if e < 0:
+                        self._divides[atom] = self._divides.get(atom, 0) + 1
+        for form in forms:
             self._register(form)
         self.products.share(3 * (len(self.poly.atoms) + len(self._constants)) + 1_000_000)
 
     def _register(self, form: Form) -> None:
         c, monomial = form
         magnitude = c if isinstance(c, complex) else abs(c)
-        upper = tuple((a, e) for a, e in monomial if e > 0)
-        lower = tuple((a, -e) for a, e in monomial if e < 0)
+        upper, lower = self._split(monomial)
         self._product(magnitude, upper)
         self._needed.add((magnitude, upper))
         if lower:
             self._product(1, lower)
 
+    def _split(self, monomial: Monomial) -> tuple[Monomial, Monomial]:
+        """Numerator (with reciprocals as negative exponents) and denominator."""
+        if all(e > 0 for _, e in monomial):
+            return monomial, ()
+        kept = monomial in self.poly.quotients
+        upper, lower = [], []
+        for atom, e in monomial:
+            if e > 0 or (not kept and self._divides.get(atom, 0) > 1):
+                upper.append((atom, e))
+            else:
+                lower.append((atom, -e))
+        return tuple(upper), tuple(lower)
+
     def _product(self, c: Number, monomial: Monomial) -> int:
         key = (c, monomial)
         index = self._product_index.get(key)
         if index is None:
-            factors = [3 * a for a, e in monomial for _ in range(e)]
+            factors = [3 * a if e > 0 else 3 * a + 2 for a, e in monomial for _ in range(abs(e))]
             if c != 1:
                 name = self._constants.setdefault(constant_key(c), 3 * len(self._constants) + 1)
                 self._constant_values[name] = c
@@ -233,8 +253,11 @@ class Lowering:
             return self._pair_values.get(factor)
         if factor % 3 == 0:
             return self._atoms[factor // 3]
-        value = self._constant_values[factor]
-        return self._constant(value)
+        if factor % 3 == 2:
+            divisor = self._atoms[factor // 3]
+            unit = self._constant(1.0)
+            return self._put("div", (unit, divisor), self._common(unit, divisor))
+        return self._constant(self._constant_values[factor])
 
     def _constant(self, value: Number) -> int:
         code = ("F" if self.single else "D") if isinstance(value, complex) else ("f" if self.single else "d")
@@ -266,8 +289,7 @@ class Lowering:
         """The value of a form without its sign."""
         c, monomial = form
         magnitude = c if isinstance(c, complex) else abs(c)
-        upper = tuple((a, e) for a, e in monomial if e > 0)
-        lower = tuple((a, -e) for a, e in monomial if e < 0)
+        upper, lower = self._split(monomial)
         factors = self.products.lists[self._product(magnitude, upper)]
         numerator = self._chain(factors) if factors else self._constant(1.0)
         if not lower:

@@ -48,6 +48,7 @@ class Polynomial:
     atoms: list[Atom] = field(default_factory=list)
     forms: list[Form] = field(default_factory=list)  # by instruction of the original Program
     program: Program | None = None
+    quotients: set[Monomial] = field(default_factory=set)  # divisions of the value part, which stay divisions
 
 
 def one(atom: int) -> Form:
@@ -130,6 +131,8 @@ class _Reader:
                 found = self._product(operands[0], operands[1], primal)
             elif instr.op == "div":
                 found = self._quotient(operands[0], operands[1], primal)
+                if primal and found is not None:
+                    self.result.quotients.add(found[1])
             elif instr.op == "pow":
                 found = self._power(instr, operands)
             elif instr.op in ("add", "sub"):
@@ -195,11 +198,10 @@ class _Reader:
         coefficient, monomial = operands[0]
         if n == 0:
             return 1, ()
-        if coefficient == -1:
-            coefficient = -1 if n % 2 else 1
-        elif coefficient != 1:
-            return None
-        return coefficient, tuple((atom, e * n) for atom, e in monomial)
+        if coefficient not in (1, -1) or not monomial:
+            base = self._atom(product=operands[0], dtype=instr.dtype)
+            return 1, ((base, n),)
+        return coefficient ** abs(n), tuple((atom, e * n) for atom, e in monomial)
 
     def _sum(self, position: int, instr: Instr, operands: list[Form], primal: bool) -> Form:
         left, right = operands

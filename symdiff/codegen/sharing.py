@@ -1,8 +1,8 @@
-"""Program to Program with the fewest operations: powers, common factors, constants and signs.
+"""Program to Program with the fewest operations: powers, common factors, reciprocals, constants and signs.
 
 Assumes a Program that passes `check_program`. Guarantees the same values up to rounding, by the semantics of the value
 (sums of the value part keep their order and their parentheses); the cheapest of the competing forms wins. Refuses
-nothing; above `MAX_TRIED` instructions the middle form, which seldom wins, is left out to halve the time.
+nothing; above `MAX_TRIED` instructions only the one that wins most often is tried.
 """
 
 from collections.abc import Callable
@@ -18,12 +18,15 @@ MAX_TRIED = 5_000
 
 
 def share(program: Program, *, fastmath: bool = False) -> Program:
-    """The cheapest of: numbered only, products shared, sums factored as well."""
+    """The cheapest of: numbered only, products shared, sums factored as well, divisors shared as reciprocals as well."""
     plain = expand_powers(program)
     plain.operations_before = program.operations()
     candidates = [plain]
-    for factor in (False, True) if len(program.instrs) <= MAX_TRIED else (True,):
-        found = _rewritten(program, fastmath, factor)
+    forms = [(False, False), (True, False), (True, True)] if len(program.instrs) <= MAX_TRIED else [(True, False)]
+    if sum(instr.op in ("div", "pow") for instr in program.instrs) < 2:
+        forms = [(factor, reciprocals) for factor, reciprocals in forms if not reciprocals]
+    for factor, reciprocals in forms:
+        found = _rewritten(program, fastmath, factor, reciprocals)
         found.operations_before = program.operations()
         candidates.append(found)
     return min(candidates, key=Program.operations)
@@ -44,7 +47,7 @@ class _NewSums(Fresh):
         return len(atoms) - 1
 
 
-def _rewritten(program: Program, fastmath: bool, factor: bool) -> Program:
+def _rewritten(program: Program, fastmath: bool, factor: bool, reciprocals: bool) -> Program:
     poly = polynomial(program, fastmath)
     sums = {
         i: list(a.sum.terms) if a.sum.primal else collected(a.sum.terms) for i, a in enumerate(poly.atoms) if a.sum is not None
@@ -61,7 +64,7 @@ def _rewritten(program: Program, fastmath: bool, factor: bool) -> Program:
         sums = real | others
     dissolve_single_terms(poly, sums, post_order(poly, sums))
     Signs(poly, sums, post_order(poly, sums)).settle()
-    return Lowering(poly, sums).lower()
+    return Lowering(poly, sums, reciprocals).lower()
 
 
 def _products(poly: Polynomial, live: set[int]) -> Terms:

@@ -138,7 +138,8 @@ def dissolve_single_terms(poly: Polynomial, sums: dict[int, list[Form]], order: 
             sums[atom] = [dissolved(f) for f in sums[atom]]
             c, monomial = sums[atom][0]
             longest = SHARED_DEGREE if uses.get(atom, 0) > 1 else MAX_DEGREE
-            if len(sums[atom]) == 1 and c in (1, -1) and degree(monomial) <= longest:
+            free = not node.sum.primal and not isinstance(c, complex)
+            if len(sums[atom]) == 1 and (free or c in (1, -1)) and monomial and degree(monomial) <= longest:
                 single[atom] = sums[atom][0]
         elif node.product is not None:
             node.product = dissolved(node.product)

@@ -15,11 +15,13 @@ from typing import Any, NamedTuple
 from symdiff.errors import NonHolomorphicError, RuleError
 from symdiff.ops import OPS, is_complex
 from symdiff.symbolic.bodies import python_partial
+from symdiff.symbolic.bounds import Bounds
 from symdiff.symbolic.building import Builder, is_constant
 from symdiff.symbolic.graph import Atom, Binding, Constant, Var
 from symdiff.symbolic.rulebook import apply
 
 ZERO = Constant(0.0)
+TINY = 1e-300  # a value above it has a finite root, and the root a finite partial
 
 
 class Masked(NamedTuple):
@@ -32,12 +34,11 @@ class Masked(NamedTuple):
 class Partials:
     """Instantiates the partials of bindings on a builder, each at most once."""
 
-    def __init__(self, builder: Builder, rules: Any) -> None:
+    def __init__(self, builder: Builder, bindings: list[Binding], rules: Any) -> None:
         self.builder = builder
         self.rules = rules
+        self.bounds = Bounds(bindings)
         self._built: dict[tuple[Var, int, bool], Atom | None] = {}
-        self._squares: dict[Atom, bool] = {}
-        self.bindings: dict[Atom, Binding] = {}
 
     def rule(self, binding: Binding) -> Any:
         """The rule of a binding's head."""
@@ -117,34 +118,11 @@ class Partials:
             return False
         if binding.op == "pow" and isinstance(binding.operands[1], Constant):
             exponent = binding.operands[1].value
-            return not isinstance(exponent, complex) and 0 < exponent < 1
+            if isinstance(exponent, complex) or not 0 < exponent < 1:
+                return False
+        if binding.op in ("sqrt", "cbrt", "pow"):
+            return self.bounds.of(binding.operands[0]).low < TINY
         return True
-
-    def is_square_sum(self, atom: Atom) -> bool:
-        """Whether a real value is a sum of squares, so that it is zero only where all its partials are."""
-        stack = [atom]
-        while stack:
-            top = stack[-1]
-            if top in self._squares:
-                stack.pop()
-                continue
-            binding = self.bindings.get(top)
-            if binding is None or is_complex(top.dtype or "d"):
-                self._squares[top] = False
-            elif binding.op == "mul" and binding.operands[0] is binding.operands[1]:
-                self._squares[top] = True
-            elif binding.op == "pow" and isinstance(binding.operands[1], Constant):
-                n = binding.operands[1].value
-                self._squares[top] = not isinstance(n, complex) and n > 1 and n % 2 == 0
-            elif binding.op == "add":
-                missing = [o for o in binding.operands if o not in self._squares]
-                if missing:
-                    stack.extend(missing)
-                    continue
-                self._squares[top] = all(self._squares[o] for o in binding.operands)
-            else:
-                self._squares[top] = False
-        return self._squares[atom]
 
 
 def active_symbols(bindings: list[Binding], seeds: set[Atom]) -> set[Atom]:
@@ -169,8 +147,7 @@ class Reverse:
         self.builder = builder
         self.bindings = bindings
         self.wrt = wrt
-        self.partials = Partials(builder, rules)
-        self.partials.bindings = {b.symbol: b for b in bindings}
+        self.partials = Partials(builder, bindings, rules)
         inputs: set[Atom] = set(wrt)
         self.active = active_symbols(bindings, inputs)
         self.position = {b.symbol: i for i, b in enumerate(bindings) if b.symbol not in inputs}
@@ -261,7 +238,7 @@ class Reverse:
         taint = binding.symbol in tainted
         guard: Atom | None = None
         if self.partials.is_singular(binding):
-            if self.partials.is_square_sum(binding.operands[0]):
+            if self.partials.bounds.of(binding.operands[0]).squares:
                 guard = b.emit("eq", (binding.operands[0], Constant(0.0)))
             else:
                 taint = True
@@ -364,8 +341,7 @@ class Forward:
     def __init__(self, builder: Builder, bindings: list[Binding], rules: Any) -> None:
         self.builder = builder
         self.bindings = bindings
-        self.partials = Partials(builder, rules)
-        self.partials.bindings = {b.symbol: b for b in bindings}
+        self.partials = Partials(builder, bindings, rules)
 
     def sweep(self, seeds: dict[Atom, Atom]) -> dict[Atom, Atom]:
         """Tangents of all symbols that depend on the seeds."""

@@ -1,0 +1,75 @@
+"""What is known of real values from below: sums of squares, and values that stay away from zero.
+
+Assumes bindings in order. Guarantees bounds that hold for all inputs but NaN, so that a root of a value bounded away from
+zero needs no guard. Refuses nothing: what it cannot tell is unbounded.
+"""
+
+import math
+from typing import NamedTuple
+
+from symdiff.ops import is_complex
+from symdiff.symbolic.graph import Atom, Binding, Constant
+
+
+class Bound(NamedTuple):
+    """A real value is at least `low`; `squares` tells that it is a sum of squares, zero only where all its partials are."""
+
+    squares: bool
+    low: float
+
+
+UNKNOWN = Bound(False, -math.inf)
+_FOLLOWED = frozenset({"add", "mul", "max", "sqrt"})
+
+
+class Bounds:
+    """Bounds of the values of bindings, each worked out once, with an explicit stack."""
+
+    def __init__(self, bindings: list[Binding]) -> None:
+        self.bindings: dict[Atom, Binding] = {b.symbol: b for b in bindings}
+        self._known: dict[Atom, Bound] = {}
+
+    def of(self, atom: Atom) -> Bound:
+        """The bound of an atom."""
+        stack = [atom]
+        while stack:
+            top = stack[-1]
+            if top in self._known:
+                stack.pop()
+                continue
+            binding = self.bindings.get(top)
+            operands = binding.operands if binding is not None and binding.op in _FOLLOWED else ()
+            missing = [o for o in operands if o not in self._known]
+            if missing:
+                stack.extend(missing)
+            else:
+                self._known[top] = self._bound(top, binding)
+        return self._known[atom]
+
+    def _bound(self, atom: Atom, binding: Binding | None) -> Bound:
+        if isinstance(atom, Constant) and not isinstance(atom.value, complex):
+            return Bound(False, float(atom.value))
+        if binding is None or is_complex(atom.dtype or "d"):
+            return UNKNOWN
+        op, operands = binding.op, binding.operands
+        if op == "mul" and operands[0] is operands[1]:
+            return Bound(True, 0.0)
+        if op == "pow" and isinstance(operands[1], Constant):
+            n = operands[1].value
+            even = not isinstance(n, complex) and n > 1 and n % 2 == 0
+            return Bound(True, 0.0) if even else UNKNOWN
+        if op in ("abs", "exp", "exp2"):
+            return Bound(False, 0.0)
+        if op == "cosh":
+            return Bound(False, 1.0)
+        return self._followed(op, [self._known[o] for o in operands]) if op in _FOLLOWED else UNKNOWN
+
+    @staticmethod
+    def _followed(op: str, below: list[Bound]) -> Bound:
+        lows = [b.low for b in below]
+        if op == "max":
+            return Bound(False, max(lows))
+        if min(lows) < 0.0:
+            return UNKNOWN
+        low = math.sqrt(lows[0]) if op == "sqrt" else sum(lows) if op == "add" else lows[0] * lows[1]
+        return Bound(op == "add" and all(b.squares for b in below), low)
