@@ -30,7 +30,7 @@ def steps(program: Program, inline: bool) -> tuple[list[tuple[sp.Symbol, Any]], 
     for position, instr in enumerate(program.instrs):
         deep = 0
         if instr.op == "input":
-            place, cell = instr.payload  # type: ignore[misc]
+            place, cell = instr.payload
             leaf = program.inputs[place]
             expr: Any = sp.Symbol(leaf.name if leaf.shape == () else cell_name(leaf.name, leaf.shape, cell))
         elif instr.op == "const":

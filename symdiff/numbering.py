@@ -95,7 +95,7 @@ class _Table:
         self._seen: dict[tuple[object, ...], int] = {}
 
     def put(self, instr: Instr, origin: str) -> int:
-        payload = constant_key(instr.payload) if instr.op == "const" else instr.payload  # type: ignore[arg-type]
+        payload = constant_key(instr.payload) if instr.op == "const" else instr.payload
         key = (instr.op, instr.operands, instr.dtype, payload)
         found = self._seen.get(key)
         if found is None:

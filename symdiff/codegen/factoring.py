@@ -184,7 +184,7 @@ def take_out_constants(sums: dict[int, Terms], others: Terms, fresh: Fresh) -> N
         if len(terms) < 2 or any(isinstance(c, complex) for c, _ in terms):
             continue
         best: tuple[int, Number, list[Form]] | None = None
-        frequency: dict[Number, int] = {}
+        frequency: dict[float, int] = {}
         for c, m in terms:
             if m and abs(c) != 1:
                 frequency[abs(c)] = frequency.get(abs(c), 0) + 1

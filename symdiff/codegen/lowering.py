@@ -6,6 +6,7 @@ with the dtypes of the original. Refuses nothing.
 
 import heapq
 from itertools import pairwise
+from typing import Any
 
 from symdiff.codegen.monomials import Form, Monomial, Polynomial
 from symdiff.codegen.program import Instr, Number, Output, Program, constant_key, live_only
@@ -32,7 +33,7 @@ def absorb_negations(program: Program) -> Program:
     def put(instr: Instr, origin: str) -> int:
         if OPS[instr.op].commutes and instr.operands[0] > instr.operands[1]:
             instr = instr._replace(operands=instr.operands[::-1])
-        payload = constant_key(instr.payload) if instr.op == "const" else instr.payload  # type: ignore[arg-type]
+        payload = constant_key(instr.payload) if instr.op == "const" else instr.payload
         key = (instr.op, instr.operands, instr.dtype, payload)
         if key not in known:
             known[key] = len(instrs)
@@ -51,7 +52,7 @@ def absorb_negations(program: Program) -> Program:
             constant = next((o for o in ((a, b) if inner.op == "mul" else (a,)) if program.instrs[o].op == "const"), None)
             if constant is not None:
                 old = program.instrs[constant]
-                negative = put(old._replace(payload=-old.payload), "")  # type: ignore[operator]
+                negative = put(old._replace(payload=-old.payload), "")
                 first, second = (negative if o == constant else place[o] for o in (a, b))
                 place.append(put(Instr(inner.op, (first, second), instr.dtype), origin))
                 continue
@@ -221,10 +222,10 @@ class Lowering:
 
     # -- emitting
 
-    def _put(self, op: str, operands: tuple[int, ...], dtype: str, payload: object = None, origin: str = "") -> int:
+    def _put(self, op: str, operands: tuple[int, ...], dtype: str, payload: Any = None, origin: str = "") -> int:
         if OPS[op].commutes and operands[0] > operands[1]:
             operands = operands[::-1]
-        key = (op, operands, dtype, constant_key(payload) if op == "const" else payload)  # type: ignore[arg-type]
+        key = (op, operands, dtype, constant_key(payload) if op == "const" else payload)
         found = self._seen.get(key)
         if found is None:
             found = self._seen[key] = len(self.instrs)
@@ -318,7 +319,7 @@ class Lowering:
         if instr.dtype == dtype or dtype == "?":
             return value
         if instr.op == "const":
-            return self._put("const", (), dtype, complex(instr.payload) if is_complex(dtype) else instr.payload)  # type: ignore[arg-type]
+            return self._put("const", (), dtype, complex(instr.payload) if is_complex(dtype) else instr.payload)
         return self._put("cast", (value,), dtype)
 
     def _lower_atom(self, atom: int) -> None:

@@ -124,7 +124,7 @@ class _Reader:
             found: Form | None = None
             if instr.op == "const":
                 if instr.dtype != "?" and self._is_coefficient(instr.payload):
-                    found = instr.payload, ()  # type: ignore[assignment]
+                    found = instr.payload, ()
             elif instr.op == "neg":
                 found = -operands[0][0], operands[0][1]
             elif instr.op == "mul":
@@ -192,9 +192,9 @@ class _Reader:
     def _power(self, instr: Instr, operands: list[Form]) -> Form | None:
         exponent = self.program.instrs[instr.operands[1]]
         n = exponent.payload
-        if exponent.op != "const" or isinstance(n, (complex, bool)) or n != int(n) or abs(n) > MAX_EXPONENT:  # type: ignore[arg-type, operator]
+        if exponent.op != "const" or isinstance(n, (complex, bool)) or n != int(n) or abs(n) > MAX_EXPONENT:
             return None
-        n = int(n)  # type: ignore[arg-type]
+        n = int(n)
         coefficient, monomial = operands[0]
         if n == 0:
             return 1, ()

@@ -7,7 +7,7 @@ instructions without operands. Refuses, with `InvariantError`, a list that break
 
 import math
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from symdiff.errors import InvariantError
 from symdiff.ops import OPS
@@ -25,7 +25,7 @@ class Instr(NamedTuple):
     op: str
     operands: tuple[int, ...]
     dtype: str
-    payload: object = None
+    payload: Any = None
     primal: bool = False
 
 
@@ -124,7 +124,7 @@ def check_program(program: Program) -> None:
             if not 0 <= operand < position:
                 raise InvariantError(f"instruction {position} uses {operand}, which does not come before it")
             used[operand] = 1
-        payload = constant_key(instr.payload) if instr.op == "const" else instr.payload  # type: ignore[arg-type]
+        payload = constant_key(instr.payload) if instr.op == "const" else instr.payload
         key = (instr.op, instr.operands, instr.dtype, payload)
         if key in seen:
             raise InvariantError(f"instructions {seen[key]} and {position} are the same: {instr}")
@@ -172,7 +172,7 @@ def _names(program: Program) -> list[str]:
     count = 0
     for instr in program.instrs:
         if instr.op == "input":
-            position, cell = instr.payload  # type: ignore[misc]
+            position, cell = instr.payload
             leaf = program.inputs[position]
             names.append(leaf.name if leaf.shape == () else f"{leaf.name}[{cell}]")
         elif instr.op == "const":

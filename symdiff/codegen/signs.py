@@ -55,7 +55,7 @@ class Signs:
         return before - after
 
     def _cost(self, atom: int) -> int:
-        cost = _all_negative(self.sums[atom])
+        cost = int(_all_negative(self.sums[atom]))
         seen: set[Monomial] = set()
         for cell in self.readers.get(atom, ()):
             c, monomial = self.poly.forms[cell]

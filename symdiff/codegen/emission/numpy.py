@@ -35,7 +35,7 @@ def emit(plan: Plan, *, name: str, style: str = "runtime", header: str = "", doc
         lines = _point_lines(plan, arguments, names, result)
     signature = wrapped(f"def {entry}(", [*arguments, "out=None"], "):", "")
     text = "\n".join([*signature, *docstring(doc), *checks, *lines]) + "\n"
-    calls = {f"call_{i.payload.__name__}": i.payload for i in program.instrs if i.op == "call"}  # type: ignore[attr-defined]
+    calls = {f"call_{i.payload.__name__}": i.payload for i in program.instrs if i.op == "call"}
     if style == "export":
         imports = "import threading\n\nimport numpy as np\n" if plan.kind == "batch" else "import numpy as np\n"
         shared = "\n_local = threading.local()\n" if plan.kind == "batch" and "_local" in text else ""
@@ -71,7 +71,7 @@ def spelling(program: Program, position: int) -> tuple[str, int, tuple[int, ...]
     kind = dtype_text(instr.dtype)
     if instr.op == "call":
         places = ", ".join(f"{{{k}}}" for k in range(len(instr.operands)))
-        return f"np.{kind}(call_{instr.payload.__name__}({places}))", ATOM, (0,) * len(instr.operands)  # type: ignore[attr-defined]
+        return f"np.{kind}(call_{instr.payload.__name__}({places}))", ATOM, (0,) * len(instr.operands)
     if instr.op in ("add", "sub", "mul", "div", "neg"):
         if all(program.instrs[o].op == "const" for o in instr.operands):
             return joined(f"np.{op.numpy}", op.arity), ATOM, (0,) * op.arity
@@ -102,7 +102,7 @@ def _point_lines(plan: Plan, arguments: list[str], names: Names, result: str) ->
     leaves = {}
     for position, instr in enumerate(program.instrs):
         if instr.op == "input":
-            place, cell = instr.payload  # type: ignore[misc]
+            place, cell = instr.payload
             leaves[position] = cells[place][cell]
         elif instr.op == "const":
             leaves[position] = numpy_literal(instr.payload)

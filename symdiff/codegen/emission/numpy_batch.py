@@ -80,7 +80,7 @@ class _Batch:
         return self.plan.in_axes[place] == 0 and len(self.cells(place)) > 1
 
     def cells(self, place: int) -> list[int]:
-        return sorted(cell for p, cell in self.used if p == place)  # type: ignore[misc]
+        return sorted(cell for p, cell in self.used if p == place)
 
     def scattered(self, place: int) -> bool:
         """Whether an output's cells are computed in contiguous rows and copied to their columns at the end."""
@@ -110,7 +110,8 @@ class _Batch:
         return lines
 
     def cell(self, position: int) -> str:
-        place, cell = self.program.instrs[position].payload  # type: ignore[misc]
+        address: tuple[int, int] = self.program.instrs[position].payload
+        place, cell = address
         leaf = self.program.inputs[place]
         return self.arguments[place] + (cell_suffix(leaf.shape, cell) if leaf.shape else "")
 
@@ -129,7 +130,7 @@ class _Batch:
         for position, instr in enumerate(self.program.instrs):
             if instr.op != "input":
                 continue
-            place, cell = instr.payload  # type: ignore[misc]
+            place, cell = instr.payload
             leaf = self.program.inputs[place]
             argument, axis = self.arguments[place], self.plan.in_axes[place]
             name = self.names.fresh(self.cell(position) if leaf.shape else f"{argument}_part")
@@ -199,7 +200,7 @@ class _Batch:
         listed = ", ".join(operands)
         if instr.op == "call":
             points = f"zip(*np.broadcast_arrays({listed}), strict=True)"
-            return f"{target}[...] = [call_{instr.payload.__name__}(*p) for p in {points}]"  # type: ignore[attr-defined]
+            return f"{target}[...] = [call_{instr.payload.__name__}(*p) for p in {points}]"
         if instr.op == "select":
             condition, yes, no = operands
             return f"np.copyto({target}, {no}); np.copyto({target}, {yes}, where={condition})"

@@ -81,7 +81,7 @@ def body(plan: Plan, cells: list[list[str]], names: Names, inline: bool = True) 
     leaves = {}
     for position, instr in enumerate(program.instrs):
         if instr.op == "input":
-            place, cell = instr.payload  # type: ignore[misc]
+            place, cell = instr.payload
             leaves[position] = cells[place][cell]
         elif instr.op == "const":
             leaves[position] = literal(instr.payload)

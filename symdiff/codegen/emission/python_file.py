@@ -112,7 +112,7 @@ def _ieee_body(plan: Plan, cells: list[list[str]], names: Names) -> tuple[list[s
     leaves = {}
     for position, instr in enumerate(program.instrs):
         if instr.op == "input":
-            place, cell = instr.payload  # type: ignore[misc]
+            place, cell = instr.payload
             leaves[position] = cells[place][cell]
         elif instr.op == "const":
             leaves[position] = python.literal(instr.payload)
