@@ -183,7 +183,7 @@ def take_out_constants(sums: dict[int, Terms], others: Terms, fresh: Fresh) -> N
         terms = sums[atom]
         if len(terms) < 2 or any(isinstance(c, complex) for c, _ in terms):
             continue
-        best: tuple[int, Number, list[Form]] | None = None
+        best: tuple[int, float, list[Form]] | None = None
         frequency: dict[float, int] = {}
         for c, m in terms:
             if m and abs(c) != 1:
