@@ -13,7 +13,7 @@ def cubic(x):
 
 def factored(x):
     """l**4 - l**2 of a linear form l."""
-    l = x[0] + 3*x[1] + 2*x[2] + 5*x[3]  # noqa: E741
+    l = x[0] + 3 * x[1] + 2 * x[2] + 5 * x[3]  # noqa: E741
     return l**4 - l**2
 
 
@@ -29,7 +29,7 @@ def rosenbrock(x):
     """Rosenbrock's function, as a Python loop."""
     total = 0.0
     for i in range(len(x) - 1):
-        total = total + (1 - x[i])**2 + 100*(x[i + 1] - x[i]**2)**2
+        total = total + (1 - x[i]) ** 2 + 100 * (x[i + 1] - x[i] ** 2) ** 2
     return total
 
 
@@ -37,7 +37,7 @@ def chebyshev(x, n=10):
     """The Chebyshev polynomial T_n by its recurrence."""
     before, now = 1.0, x
     for _ in range(n - 1):
-        before, now = now, 2*x*now - before
+        before, now = now, 2 * x * now - before
     return now
 
 
@@ -45,13 +45,13 @@ def product(x):
     """x[0]*x[1]*...*x[n-1]."""
     result = x[0]
     for i in range(1, len(x)):
-        result = result*x[i]
+        result = result * x[i]
     return result
 
 
 def logistic(x):
     """1/(1 + exp(-x))."""
-    return 1/(1 + np.exp(-x))
+    return 1 / (1 + np.exp(-x))
 
 
 def heart_real(p):
@@ -82,14 +82,14 @@ def heart_complex(s):
 
 def complex_polynomial(x):
     """A polynomial with complex coefficients in a real variable."""
-    return (1 + 2j)*x**3 + (0.5 - 1j)*x + 2j
+    return (1 + 2j) * x**3 + (0.5 - 1j) * x + 2j
 
 
 def real_through_complex(x):
     """|exp(i x) + x|**2 = 1 + x**2 + 2 x cos x."""
-    return np.abs(np.exp(1j*x) + x)**2
+    return np.abs(np.exp(1j * x) + x) ** 2
 
 
 def branches(x, y, z, w):
     """Two sums that share x + y."""
-    return (x + y + z)*np.exp(x + y + w)
+    return (x + y + z) * np.exp(x + y + w)
