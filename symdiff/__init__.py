@@ -1,11 +1,13 @@
 """symdiff: derivatives of plain NumPy functions that you can read, run and keep."""
 
+from symdiff import special
 from symdiff.checking import check_grads
 from symdiff.costing import cost
 from symdiff.errors import (
     ArgumentError,
     BackendError,
     ExportError,
+    MissingPackageError,
     NonHolomorphicError,
     RuleError,
     ShapeError,
@@ -27,6 +29,7 @@ __all__ = [
     "Complex",
     "ExportError",
     "Graph",
+    "MissingPackageError",
     "NonHolomorphicError",
     "Real",
     "Rule",
@@ -49,6 +52,7 @@ __all__ = [
     "jvp",
     "load_rules",
     "primitive",
+    "special",
     "trace",
     "value_and_grad",
     "vjp",

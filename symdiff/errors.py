@@ -37,5 +37,9 @@ class BackendError(SymdiffError):
     """A backend is unknown, not installed, or cannot run this program."""
 
 
+class MissingPackageError(SymdiffError, ImportError):
+    """An optional package is not installed; the message has the command that installs it."""
+
+
 class InvariantError(AssertionError):
     """A Graph, Program or Plan breaks its written invariant: a defect of symdiff, please report it."""

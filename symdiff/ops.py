@@ -5,27 +5,10 @@ real and for complex operands) and in NumPy. Assumes nothing. Guarantees that ev
 step of a rule names a row of `OPS`. Refuses nothing: unknown names are the callers' errors.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
-
-@dataclass(frozen=True, slots=True)
-class Op:
-    """One operation. `result` is "same" (the operands' common dtype), "bool", "real" (its real counterpart) or "complex".
-
-    `python` and `python_complex` are expression templates over already parenthesised operands, None where the plain
-    language has none; `numpy` is the name of the NumPy ufunc.
-    """
-
-    name: str
-    arity: int
-    numpy: str
-    python: str | None
-    python_complex: str | None = None
-    commutes: bool = False
-    result: str = "same"
-    cost: int = 1
+from symdiff import special_operations
+from symdiff.operation import Op
 
 
 def _unary(names: str, module_complex: bool) -> list[Op]:
@@ -33,7 +16,7 @@ def _unary(names: str, module_complex: bool) -> list[Op]:
     for pair in names.split():
         name, _, numpy = pair.partition(":")
         both = f"cmath.{name}({{0}})" if module_complex else None
-        rows.append(Op(name, 1, numpy or name, f"math.{name}({{0}})", both))
+        rows.append(Op(name, 1, numpy or name, f"math.{name}({{0}})", both, c=name))
     return rows
 
 
@@ -47,28 +30,28 @@ _ROWS = [
     Op("mul", 2, "multiply", "{0}*{1}", "{0}*{1}", commutes=True),
     Op("div", 2, "divide", "{0}/{1}", "{0}/{1}"),
     Op("neg", 1, "negative", "-{0}", "-{0}"),
-    Op("pow", 2, "power", "math.pow({0}, {1})", "{0}**{1}"),
+    Op("pow", 2, "power", "math.pow({0}, {1})", "{0}**{1}", c="pow"),
     *_unary("sqrt exp sin cos tan sinh cosh tanh", True),
     *_unary("asin:arcsin acos:arccos atan:arctan asinh:arcsinh acosh:arccosh atanh:arctanh log log10", True),
     *_unary("cbrt exp2 expm1 log2 log1p", False),
-    Op("atan2", 2, "arctan2", "math.atan2({0}, {1})"),
-    Op("hypot", 2, "hypot", "math.hypot({0}, {1})", commutes=True),
+    Op("atan2", 2, "arctan2", "math.atan2({0}, {1})", c="atan2"),
+    Op("hypot", 2, "hypot", "math.hypot({0}, {1})", commutes=True, c="hypot"),
     Op("logaddexp", 2, "logaddexp", None, commutes=True),
     Op("logaddexp2", 2, "logaddexp2", None, commutes=True),
-    Op("abs", 1, "abs", "abs({0})", "abs({0})", result="real"),
+    Op("abs", 1, "abs", "abs({0})", "abs({0})", result="real", c="fabs"),
     Op("sign", 1, "sign", None),
-    Op("floor", 1, "floor", None),
-    Op("ceil", 1, "ceil", None),
-    Op("trunc", 1, "trunc", None),
-    Op("rint", 1, "rint", None),
-    Op("fmod", 2, "fmod", "math.fmod({0}, {1})"),
+    Op("floor", 1, "floor", None, c="floor"),
+    Op("ceil", 1, "ceil", None, c="ceil"),
+    Op("trunc", 1, "trunc", None, c="trunc"),
+    Op("rint", 1, "rint", None, c="rint"),
+    Op("fmod", 2, "fmod", "math.fmod({0}, {1})", c="fmod"),
     Op("mod", 2, "remainder", None),
     Op("floordiv", 2, "floor_divide", None),
-    Op("copysign", 2, "copysign", "math.copysign({0}, {1})"),
+    Op("copysign", 2, "copysign", "math.copysign({0}, {1})", c="copysign"),
     Op("max", 2, "maximum", None, commutes=True),
     Op("min", 2, "minimum", None, commutes=True),
-    Op("fmax", 2, "fmax", None, commutes=True),
-    Op("fmin", 2, "fmin", None, commutes=True),
+    Op("fmax", 2, "fmax", None, commutes=True, c="fmax"),
+    Op("fmin", 2, "fmin", None, commutes=True, c="fmin"),
     Op("lt", 2, "less", "{0} < {1}", result="bool"),
     Op("le", 2, "less_equal", "{0} <= {1}", result="bool"),
     Op("gt", 2, "greater", "{0} > {1}", result="bool"),
@@ -88,7 +71,7 @@ _ROWS = [
     Op("imag", 1, "imag", "0.0", "{0}.imag", result="real"),
 ]
 
-OPS: dict[str, Op] = {row.name: row for row in _ROWS}
+OPS: dict[str, Op] = {row.name: row for row in [*_ROWS, *special_operations.ROWS]}
 
 _RANK = {"?": 0, "f": 1, "d": 2, "F": 3, "D": 4}
 _REAL = {"F": "f", "D": "d", "f": "f", "d": "d", "?": "d"}

@@ -4,7 +4,7 @@ import ast
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1] / "symdiff"
-OPTIONAL = {"llvmlite", "cupy", "scipy", "IPython", "matplotlib", "mpmath"}
+OPTIONAL = {"llvmlite", "cupy", "scipy", "IPython", "matplotlib"}
 
 
 def imports(path, top_level_only=False):

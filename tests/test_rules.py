@@ -114,11 +114,11 @@ def test_every_ufunc_stands_in_one_place():
 @pytest.mark.parametrize(
     "text",
     [
-        "x.real", "__import__('os')", "open(x)", "lambda: x", "(y := x)", "f'{x}'", "x[0]", "[x]", "'text'", "x if x else x",
+        "x.real", "__import__('os')", "open(x)", "lambda: x", "(y := x)", "f'{x}'", "x[0]", "[x]", "'text'",
         "sin", "unknown(x)", "sin(x, x)", "sin(x=x)", "(" * 10**6 + "x" + ")" * 10**6, "x" * 10**7, "x\u202e + 1", "x;x", "",
         "-" * 1500 + "x", "x**" * 600 + "x", "x < x < x", "1 +", "0x" + "f" * 1900 + "**x**" * 3,
     ],
-    ids=range(24),
+    ids=range(23),
 )  # fmt: skip
 def test_hostile_formulas_are_refused_fast(text):
     start = time.perf_counter()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from symdiff.errors import TraceError
-from symdiff.ops import OPS, real_counterpart
+from symdiff.ops import OPS, is_complex, real_counterpart
 from symdiff.symbolic.graph import ArrayConstant, Atom, Binding, Constant, Graph, GraphInput, GraphOutput, Var, live_bindings
 
 _WEAK = {bool: True, int: 1, float: 1.0, complex: 1j}
@@ -86,8 +86,13 @@ class Builder:
                 # NumPy counts Booleans as small integers in arithmetic; as floats they count the same.
                 operands = tuple(self.emit("cast", (o,), "d", origin) if o.dtype == "?" else o for o in operands)
                 code = "d"
+            if row.real_only and is_complex(code):
+                where = f"{origin or self.origin}: "
+                raise TraceError(f"{where}SciPy computes {row.numpy} of real numbers only; a complex one is given")
             if row.result == "real":
                 code = real_counterpart(code)
+            elif row.result == "complex":
+                code = "F" if code in "fF" else "D"
         shapes = [o.shape for o in operands if o.shape != ()]
         if not shapes:
             shape: tuple[int, ...] = ()

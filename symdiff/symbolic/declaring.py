@@ -15,7 +15,8 @@ import numpy as np
 
 from symdiff.errors import RuleError, TraceError
 from symdiff.symbolic.building import Builder
-from symdiff.symbolic.graph import Constant, Graph
+from symdiff.symbolic.calls import CallSite
+from symdiff.symbolic.graph import Constant
 from symdiff.symbolic.rulebook import Rule, Rulebook, default_rules
 from symdiff.symbolic.tables import parse_formula
 from symdiff.symbolic.tracing.trace import definition_line, trace_leaves
@@ -128,24 +129,6 @@ def opaque_rules(functions: Any) -> Rulebook:
         names = tuple(p.name for p in inspect.signature(function).parameters.values())
         rules.append(_rule(function, names, {"opaque": function}, definition_line(function)))
     return Rulebook(rules)
-
-
-class CallSite:
-    """The static part of a `call` binding: the function, its rule, and its own Graph (None when it is opaque)."""
-
-    __slots__ = ("function", "graph", "rule")
-
-    def __init__(self, function: Callable[..., Any], rule: Rule, graph: Graph | None) -> None:
-        self.function = function
-        self.rule = rule
-        self.graph = graph
-
-    @property
-    def __name__(self) -> str:
-        return self.function.__name__
-
-    def items(self) -> list[tuple[str, Any]]:
-        return [("function", self.function.__name__)]
 
 
 def record_call(function: Callable[..., Any], rule: Rule, args: tuple[Any, ...]) -> Any:

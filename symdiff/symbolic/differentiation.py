@@ -21,6 +21,7 @@ from symdiff.symbolic.graph import Atom, Binding, Constant, Var
 from symdiff.symbolic.rulebook import apply
 
 ZERO = Constant(0.0)
+_ON_REAL = {"abs": None, "conj": Constant(1.0), "real": Constant(1.0), "imag": ZERO}
 TINY = 1e-300  # a value above it has a finite root, and the root a finite partial
 
 
@@ -73,7 +74,6 @@ class Partials:
         if rule.body is not None:
             result = python_partial(rule, b, binding, place)
         elif rule.conj_partials and not is_complex(operand.dtype or "d"):
-            # On a real operand abs, conj, ... have one partial: of abs the sign, of the others the sum of the two.
             result = self._on_real(binding, rule, place)
         else:
             templates = rule.conj_partials if conjugate else rule.partials
@@ -84,9 +84,12 @@ class Partials:
         return None if is_constant(result, 0) else result
 
     def _on_real(self, binding: Binding, rule: Any, place: int) -> Atom:
-        if binding.op == "abs":
-            return self.builder.emit("sign", (binding.operands[place],))
-        return Constant(0.0 if binding.op == "imag" else 1.0)
+        """On a real operand, which is its own conjugate, the sum of both partials."""
+        if binding.op in _ON_REAL:
+            simple = _ON_REAL[binding.op]
+            return simple if simple is not None else self.builder.emit("sign", (binding.operands[place],))
+        parts = [apply(t[place], binding.operands, binding.symbol, self._emit) for t in (rule.partials, rule.conj_partials)]
+        return self.builder.real(self.builder.add(*parts))
 
     def _emit(self, op: str, operands: tuple[Atom, ...], payload: Any = None) -> Atom:
         b = self.builder

@@ -49,5 +49,5 @@ def _apply(binding: Any, operands: list[Any]) -> Any:
     if binding.op == "call":
         return binding.params.function(*operands)
     if binding.op in OPS:
-        return np.asarray(getattr(np, OPS[binding.op].numpy)(*operands)).astype(dtype)[()]
+        return np.asarray(OPS[binding.op].function()(*operands)).astype(dtype)[()]
     return np.asarray(binding.params.function(*operands)).astype(dtype)[()]

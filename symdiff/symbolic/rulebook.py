@@ -6,6 +6,7 @@ Assumes rows of rule tables or rules declared in Python. Guarantees a mapping fr
 
 import functools
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -16,8 +17,10 @@ import numpy as np
 
 from symdiff.errors import RuleError
 from symdiff.ops import OPS
-from symdiff.symbolic.tables import Template, parse_formula, read_lines
+from symdiff.symbolic.tables import Functions, Template, parse_formula, read_lines
 
+_HEAD = re.compile(r"(?P<module>\w+(\.\w+)*)\.(?P<name>\w+)\((?P<parameters>[\w\s,]*)\)(?P<item>\[\d\])?")
+KINDS = ("yes", "no", "real", "half")
 Emit = Callable[[str, tuple[Any, ...], Any], Any]
 
 
@@ -46,7 +49,7 @@ class Rule:
     op: str | None = None
     primal: Template | None = None
     conj_partials: tuple[Template, ...] | None = None
-    holomorphic: str = "yes"
+    holomorphic: str = "yes"  # "half": for arguments with a positive real part
     singular: bool = False
     interval: tuple[tuple[float, float], ...] = ()
     kinks: tuple[tuple[tuple[float, ...], tuple[float, ...]], ...] = ()
@@ -58,12 +61,18 @@ class Rule:
         """The partials at numbers (or arrays), one for each argument, computed with NumPy."""
         if len(numbers) != len(self.parameters):
             raise RuleError(f"{self.source}: {self.name} takes {len(self.parameters)} arguments, {len(numbers)} given")
-        out = self.value(*numbers)
-        found = []
         for name, template in zip(self.parameters, self.partials, strict=True):
             if template is None:
                 raise RuleError(f"{self.source}: {self.name} has no derivative by {name}")
-            found.append(_with_numpy(template, numbers, out))
+        return self.evaluate_known(*numbers)
+
+    def evaluate_known(self, *numbers: Any) -> tuple[Any, ...]:
+        """The partials at numbers (or arrays), None where there is none; by a real number alone, not by its conjugate."""
+        out = self.value(*numbers)
+        found = [None if t is None else _with_numpy(t, numbers, out) for t in self.partials]
+        if self.conj_partials and not any(np.iscomplexobj(n) for n in numbers):
+            conjugate = [_with_numpy(t, numbers, out) for t in self.conj_partials]
+            found = [np.real(f + c) for f, c in zip(found, conjugate, strict=True)]
         return tuple(found)
 
     def value(self, *numbers: Any) -> Any:
@@ -72,10 +81,15 @@ class Rule:
             if self.function is not None:
                 return self.function(*numbers)
             if self.op is not None:
-                return getattr(np, OPS[self.op].numpy)(*numbers)
+                return OPS[self.op].function()(*numbers)
             if self.primal is None:
                 raise RuleError(f"{self.source}: the table does not say how {self.name} is computed")
             return _with_numpy(self.primal, numbers, None)
+
+    @property
+    def is_user_function(self) -> bool:
+        """Whether it is the rule of a Python function outside symdiff, which traces must watch for."""
+        return self.op is None and self.primal is None and not self.module.startswith("symdiff.")
 
     @property
     def key(self) -> tuple[str, str, int]:
@@ -84,7 +98,7 @@ class Rule:
 
 def _with_numpy(template: Template, numbers: tuple[Any, ...], out: Any) -> Any:
     def emit(op: str, operands: tuple[Any, ...], payload: Any) -> Any:
-        return payload if op == "const" else getattr(np, OPS[op].numpy)(*operands)
+        return payload if op == "const" else OPS[op].function()(*operands)
 
     with np.errstate(all="ignore"):
         return apply(template, numbers, out, emit)
@@ -96,9 +110,7 @@ class Rulebook(Mapping[tuple[str, str, int], Rule]):
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
         self._rules = {rule.key: rule for rule in rules}
         self._by_op = {rule.op: rule for rule in self._rules.values() if rule.op is not None}
-        self._functions = {
-            (rule.module, rule.name): rule for rule in self._rules.values() if rule.op is None and rule.primal is None
-        }
+        self._functions = {(rule.module, rule.name): rule for rule in self._rules.values() if rule.is_user_function}
 
     def __getitem__(self, key: tuple[str, str, int]) -> Rule:
         return self._rules[key]
@@ -140,9 +152,17 @@ def load_rules(path: Any) -> Rulebook:
     """The rules of a table in symdiff's own format; nothing in the file is executed. Raises `RuleError`."""
     place = Path(path)
     try:
-        return Rulebook(_rule(where, cells) for where, cells in read_lines(place))
+        lines = read_lines(place)
     except (OSError, UnicodeDecodeError) as error:
         raise RuleError(f"{place}: {error}") from None
+    return Rulebook(table_rules(lines))
+
+
+def table_rules(lines: list[tuple[str, list[str]]]) -> list[Rule]:
+    """The rules of a table's rows. Formulas may call the functions that the table defines by formulas."""
+    functions: dict[tuple[str, int], Template] = {}
+    heads = [_head(where, cells, functions) for where, cells in lines]
+    return [_rule(where, cells, *head, functions) for (where, cells), head in zip(lines, heads, strict=True)]
 
 
 def table_folder() -> Path:
@@ -163,30 +183,49 @@ def default_rules() -> Rulebook:
     return book
 
 
-def _rule(where: str, cells: list[str]) -> Rule:
+def _head(
+    where: str, cells: list[str], functions: dict[tuple[str, int], Template]
+) -> tuple[str, str, tuple[str, ...], Template | None]:
+    """Module, name, parameters and formula of a row; the formula is entered into `functions`."""
     if len(cells) != 6:
         raise RuleError(f"{where}: {len(cells)} columns; function | computed by | partials | kind | interval | kinks")
-    head, computed, formulas, kind, interval, kinks = cells
-    name, _, rest = head.removesuffix(")").partition("(")
-    module, _, name = name.rpartition(".")
-    parameters = tuple(p.strip() for p in rest.split(","))
-    if not module or not name or not all(p.isidentifier() for p in parameters):
-        raise RuleError(f"{where}: {head!r} is not module.name(x, y)")
+    head, computed = cells[:2]
+    found = _HEAD.fullmatch(head)
+    parameters = tuple(p.strip() for p in found["parameters"].split(",")) if found else ("",)
+    if found is None or not all(p.isidentifier() for p in parameters):
+        raise RuleError(f"{where}: {head!r} is not module.name(x, y), or module.name(x)[0] for one of several results")
+    module, name = found["module"], found["name"] + (found["item"] or "")
+    if not computed.startswith("="):
+        return module, name, parameters, None
+    primal = parse_formula(computed[1:], parameters, where, functions)
+    functions[name, len(parameters)] = primal
+    return module, name, parameters, primal
+
+
+def _rule(
+    where: str,
+    cells: list[str],
+    module: str,
+    name: str,
+    parameters: tuple[str, ...],
+    primal: Template | None,
+    functions: Functions,
+) -> Rule:
+    _, computed, formulas, kind, interval, kinks = cells
     plain, _, conjugate = formulas.partition(";;")
-    partials = tuple(None if t.strip() == "none" else parse_formula(t, parameters, where) for t in plain.split(";"))
+    partials = tuple(None if t.strip() == "none" else parse_formula(t, parameters, where, functions) for t in plain.split(";"))
     if len(partials) != len(parameters):
         raise RuleError(f"{where}: {len(partials)} partials for {len(parameters)} arguments")
-    conj = tuple(parse_formula(t, parameters, where) for t in conjugate.split(";")) if conjugate else None
-    op = None if computed.startswith("=") else computed
+    conj = tuple(parse_formula(t, parameters, where, functions) for t in conjugate.split(";")) if conjugate else None
+    op = None if primal is not None else computed
     if op is not None and op not in OPS:
         raise RuleError(f"{where}: {op!r} is no operation; write one of symdiff.ops.OPS, or = formula")
     words = kind.split()
-    if not words or words[0] not in ("yes", "no", "real") or set(words[1:]) - {"singular"}:
-        raise RuleError(f"{where}: kind {kind!r}; yes, no or real, then singular")
+    if not words or words[0] not in KINDS or set(words[1:]) - {"singular"}:
+        raise RuleError(f"{where}: kind {kind!r}; {', '.join(KINDS)}, then singular")
     return Rule(
-        module, name, parameters, partials, op,
-        None if op is not None else parse_formula(computed[1:], parameters, where),
-        conj, words[0], "singular" in words, _intervals(interval, len(parameters), where), _kinks(kinks, where), source=where,
+        module, name, parameters, partials, op, primal, conj, words[0], "singular" in words,
+        _intervals(interval, len(parameters), where), _kinks(kinks, where), source=where,
     )  # fmt: skip
 
 

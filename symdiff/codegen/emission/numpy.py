@@ -12,20 +12,22 @@ import numpy as np
 from symdiff.codegen.emission.expressions import ATOM, levels, statements
 from symdiff.codegen.emission.names import Names, argument_names, cell_names
 from symdiff.codegen.emission.numpy_batch import batch_lines
-from symdiff.codegen.emission.text import docstring, dtype_text, joined, numpy_literal, wrapped
+from symdiff.codegen.emission.text import docstring, dtype_text, numpy_literal, wrapped
 from symdiff.codegen.plan import Plan
 from symdiff.codegen.program import Program
 from symdiff.codegen.source import Source
+from symdiff.operation import scipy_special
 from symdiff.ops import OPS
 
 INDENT = "    "
+PLACES = ("{0}", "{1}", "{2}", "{3}")
 _WRAPPED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 
 
 def emit(plan: Plan, *, name: str, style: str = "runtime", header: str = "", doc: str = "", result: str = "tuple") -> Source:
     """The Plan as a NumPy function: style "runtime" for arguments already normalised, "export" for a stand-alone file."""
     program = plan.program
-    names = Names(("np", "out", "MISS", "threading"))
+    names = Names(("np", "out", "MISS", "special", "threading"))
     arguments = argument_names(program, names)
     entry = names.fresh(name)
     checks = _checks(plan, arguments, names) if style == "export" else []
@@ -36,11 +38,15 @@ def emit(plan: Plan, *, name: str, style: str = "runtime", header: str = "", doc
     signature = wrapped(f"def {entry}(", [*arguments, "out=None"], "):", "")
     text = "\n".join([*signature, *docstring(doc), *checks, *lines]) + "\n"
     calls = {f"call_{i.payload.__name__}": i.payload for i in program.instrs if i.op == "call"}
+    special = any(OPS[i.op].is_special for i in program.instrs)
     if style == "export":
         imports = "import threading\n\nimport numpy as np\n" if plan.kind == "batch" else "import numpy as np\n"
+        imports += "from scipy import special\n" if special else ""
         shared = "\n_local = threading.local()\n" if plan.kind == "batch" and "_local" in text else ""
         return Source(f"{header}{imports}{shared}\n\n{text}", entry, "numpy")
     known: list[tuple[str, object]] = [("np", np), ("_local", threading.local()), *sorted(calls.items())]
+    if special:
+        known.append(("special", scipy_special()))
     return Source(text, entry, "numpy", tuple(known))
 
 
@@ -74,7 +80,7 @@ def spelling(program: Program, position: int) -> tuple[str, int, tuple[int, ...]
         return f"np.{kind}(call_{instr.payload.__name__}({places}))", ATOM, (0,) * len(instr.operands)
     if instr.op in ("add", "sub", "mul", "div", "neg"):
         if all(program.instrs[o].op == "const" for o in instr.operands):
-            return joined(f"np.{op.numpy}", op.arity), ATOM, (0,) * op.arity
+            return op.spelled(*PLACES[: op.arity]), ATOM, (0,) * op.arity
         level, needed = levels(instr.op, op.arity)
         return op.python or "", level, needed
     if instr.op in _WRAPPED:
@@ -85,7 +91,7 @@ def spelling(program: Program, position: int) -> tuple[str, int, tuple[int, ...]
         return f"np.{kind}({{0}})", ATOM, (0,)
     if instr.op in ("real", "imag"):
         return f"{{0}}.{instr.op}", ATOM, (ATOM,)
-    return joined(f"np.{op.numpy}", op.arity), ATOM, (0,) * op.arity
+    return op.spelled(*PLACES[: op.arity]), ATOM, (0,) * op.arity
 
 
 def _point_lines(plan: Plan, arguments: list[str], names: Names, result: str) -> list[str]:

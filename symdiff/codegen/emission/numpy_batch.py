@@ -208,7 +208,10 @@ class _Batch:
             return f"np.copyto({target}, {operands[0]}, casting='same_kind')"
         if instr.op in ("real", "imag"):
             return f"np.copyto({target}, np.{instr.op}({operands[0]}))"
-        return f"np.{OPS[instr.op].numpy}({listed}, out={target})"
+        op = OPS[instr.op]
+        if not op.takes_out:
+            return f"np.copyto({target}, {op.spelled(*operands)})"
+        return op.spelled(*operands, f"out={target}")
 
     def outputs(self) -> list[str]:
         lines = []

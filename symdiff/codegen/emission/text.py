@@ -19,11 +19,6 @@ def dtype_text(code: str) -> str:
     return _DTYPES[code]
 
 
-def joined(function: str, arity: int) -> str:
-    """A call template: np.hypot({0}, {1})."""
-    return f"{function}({', '.join(f'{{{k}}}' for k in range(arity))})"
-
-
 def wrapped(opening: str, parts: list[str], closing: str, indent: str) -> list[str]:
     """`opening part, part, ... closing` on one line, or on several with the parts indented."""
     line = f"{indent}{opening}{', '.join(parts)}{closing}"

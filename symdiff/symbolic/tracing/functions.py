@@ -4,6 +4,7 @@ Assumes the protocols `__array_ufunc__` and `__array_function__`. Guarantees Num
 functions it does not know, `out=`, `where=` and `dtype=`, naming the user's line.
 """
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ import optree
 
 from symdiff.errors import TraceError
 from symdiff.ops import OPS
+from symdiff.symbolic.calls import formula_site
 from symdiff.symbolic.rulebook import apply, default_rules
 from symdiff.symbolic.tracing.tracer import MOVES, Tracer, atom_of, builder_of, record, structural
 
@@ -41,26 +43,46 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
         raise TraceError(f"{origin}: np.{name}({', '.join(kwargs)}=...) of a traced value; use np.where and x.astype")
     if ufunc in _ARITHMETIC:
         return call_function(ufunc, inputs, {}, origin)
-    builder = builder_of(inputs)
-    operands = tuple(atom_of(value, builder, origin) for value in inputs)
+    special = getattr(np, name, None) is not ufunc and _is_scipy(ufunc)
     op = _OP_OF_UFUNC.get(ufunc)
     if op is not None:
-        return Tracer(builder, record(builder, op, operands, origin))
-    rule = default_rules().lookup("numpy", name, len(inputs))
-    return _by_formula(rule, name, builder, operands, origin)
+        builder = builder_of(inputs)
+        return Tracer(builder, record(builder, op, tuple(atom_of(value, builder, origin) for value in inputs), origin))
+    book = default_rules()
+    module = "scipy.special" if special else "numpy"
+    if ufunc.nout > 1:
+        parts = [book.lookup(module, f"{name}[{k}]", len(inputs)) for k in range(ufunc.nout)]
+        if all(part is not None for part in parts):
+            return tuple(call_rule(part, inputs, origin) for part in parts)
+    rule = book.lookup(module, name, len(inputs))
+    if rule is None:
+        raise TraceError(f"{origin}: {'special' if special else 'np'}.{name} has no derivative rule; see sd.diffrule")
+    return call_rule(rule, inputs, origin)
 
 
-def _by_formula(rule: Any, name: str, builder: Any, operands: Any, origin: str) -> Any:
-    if rule is None or (rule.primal is None and rule.op is None):
-        raise TraceError(f"{origin}: np.{name} has no derivative rule; see sd.diffrule for adding one")
+def _is_scipy(ufunc: Any) -> bool:
+    special = sys.modules.get("scipy.special")
+    return special is not None and getattr(special, ufunc.__name__, None) is ufunc
+
+
+def call_rule(rule: Any, args: tuple[Any, ...], origin: str) -> Any:
+    """A function of the rule table on traced values: its operation, or a call that its formula replaces later."""
+    builder = builder_of(c for a in args for c in (a.ravel().tolist() if isinstance(a, np.ndarray) else [a]))
+    operands = tuple(atom_of(a, builder, origin) for a in args)
     if rule.op is not None:
         return Tracer(builder, record(builder, rule.op, operands, origin))
-    outer, builder.origin = builder.origin, origin
-    try:
-        result = apply(rule.primal, operands, None, builder.emit)
-    finally:
-        builder.origin = outer
-    return Tracer(builder, result)
+    if rule.primal is None:
+        raise TraceError(f"{origin}: the rule table does not say how {rule.module}.{rule.name} is computed")
+    if rule.module == "numpy":
+        outer, builder.origin = builder.origin, origin
+        try:
+            return Tracer(builder, apply(rule.primal, operands, None, builder.emit))
+        finally:
+            builder.origin = outer
+    site = formula_site(rule, operands)
+    shape = np.broadcast_shapes(*(o.shape for o in operands))
+    code = site.graph.outputs[0].dtype  # type: ignore[union-attr]
+    return Tracer(builder, builder.bind("call", operands, shape, code, site, origin))
 
 
 def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
@@ -75,8 +97,7 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
         return on_cells(name, _GENERIC[name] or function, args, kwargs, origin)
     rule = default_rules().lookup("numpy", name, len(args))
     if rule is not None and not kwargs and (rule.primal is not None or rule.op is not None):
-        builder = builder_of(args)
-        return _by_formula(rule, name, builder, tuple(atom_of(a, builder, origin) for a in args), origin)
+        return call_rule(rule, args, origin)
     module = getattr(function, "__module__", "numpy") or "numpy"
     raise TraceError(f"{origin}: {module}.{name} of a traced value is not supported; write it with elementwise functions")
 

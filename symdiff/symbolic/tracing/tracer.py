@@ -36,6 +36,11 @@ def user_line() -> str:
     return "?"
 
 
+def is_traced(value: Any) -> bool:
+    """Whether a value is traced, or an array of traced numbers."""
+    return isinstance(value, Tracer) or (isinstance(value, np.ndarray) and value.dtype == object)
+
+
 def builder_of(values: Any) -> Builder:
     """The innermost builder among the tracers in `values`."""
     found: Builder | None = None

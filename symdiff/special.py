@@ -1,0 +1,68 @@
+"""Functions that neither NumPy nor SciPy has, or has in a form that overflows or cancels: `sd.special.log1pexp(x)`.
+
+Assumes numbers, arrays or traced values. Guarantees elementwise results with NumPy's broadcasting, and derivatives by the
+rows of `rules/special.rules`, where each function's formula stands. Refuses unknown names with `AttributeError`.
+
+NaN-safe variants need no names of their own: NumPy's sqrt, log and power give NaN outside their domains, and `np.fmax`
+and `np.fmin` pass over NaN.
+
+>>> from symdiff import special
+>>> float(special.log1pexp(1000.0))
+1000.0
+"""
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from symdiff.symbolic.rulebook import Rule, default_rules
+from symdiff.symbolic.tracing.functions import call_rule
+from symdiff.symbolic.tracing.tracer import is_traced, user_line
+
+_MODULE = "symdiff.special"
+
+
+class SpecialFunction:
+    """A function of the rule table, called with numbers, arrays or traced values; `rules` by number of arguments."""
+
+    def __init__(self, name: str, rules: dict[int, Rule]) -> None:
+        self.__name__ = self.__qualname__ = name
+        self.__module__ = _MODULE
+        heads = " or ".join(f"{name}({', '.join(rule.parameters)})" for rule in rules.values())
+        self.__doc__ = f"{heads}, elementwise."
+        self._rules = rules
+
+    def __call__(self, *args: Any) -> Any:
+        rule = self._rules.get(len(args))
+        if rule is None:
+            raise TypeError(f"{self.__doc__.rstrip('.')}; called with {len(args)} arguments")
+        if any(is_traced(a) for a in args):
+            return call_rule(rule, args, user_line())
+        return rule.value(*(np.asarray(a)[()] if not isinstance(a, np.ndarray) else a for a in args))
+
+    def __repr__(self) -> str:
+        return f"<{_MODULE}.{self.__name__}>"
+
+    def __reduce__(self) -> str:
+        return self.__name__
+
+
+@functools.cache
+def _functions() -> dict[str, SpecialFunction]:
+    found: dict[str, dict[int, Rule]] = {}
+    for (module, name, arity), rule in default_rules().items():
+        if module == _MODULE and not name.startswith("_"):
+            found.setdefault(name, {})[arity] = rule
+    return {name: SpecialFunction(name, rules) for name, rules in found.items()}
+
+
+def __getattr__(name: str) -> Any:
+    function = _functions().get(name)
+    if function is None:
+        raise AttributeError(f"symdiff.special has no function {name!r}; it has {', '.join(sorted(_functions()))}")
+    return function
+
+
+def __dir__() -> list[str]:
+    return sorted(_functions())

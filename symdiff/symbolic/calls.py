@@ -1,0 +1,47 @@
+"""Calls of functions with a rule of their own: what a `call` binding holds.
+
+Assumes a function of numbers that gives one number. Guarantees that a function given by a formula has a Graph of its own,
+made once for each dtypes, which takes the place of the call after differentiation. Refuses nothing.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from symdiff.symbolic.building import Builder, result_code
+from symdiff.symbolic.graph import Atom, Constant, Graph, GraphOutput
+from symdiff.symbolic.rulebook import Rule, apply
+from symdiff.symbolic.tables import Template
+
+
+class CallSite:
+    """The static part of a `call` binding: the function, its rule, and its own Graph (None when it is opaque)."""
+
+    __slots__ = ("function", "graph", "rule")
+
+    def __init__(self, function: Callable[..., Any], rule: Rule, graph: Graph | None) -> None:
+        self.function = function
+        self.rule = rule
+        self.graph = graph
+
+    @property
+    def __name__(self) -> str:
+        return self.rule.name
+
+    def items(self) -> list[tuple[str, Any]]:
+        return [("function", self.rule.name)]
+
+
+def formula_site(rule: Rule, operands: tuple[Atom, ...]) -> CallSite:
+    """The call of a function that the rule table gives by a formula."""
+    assert rule.primal is not None
+    common = result_code(operands)
+    codes = tuple(common if isinstance(o, Constant) and o.dtype is None else o.dtype or common for o in operands)
+    return CallSite(rule.value, rule, _formula_graph(rule.name, rule.parameters, rule.primal, codes))
+
+
+@functools.lru_cache(maxsize=4096)
+def _formula_graph(name: str, parameters: tuple[str, ...], formula: Template, codes: tuple[str, ...]) -> Graph:
+    builder = Builder()
+    inputs = tuple(builder.input(p, (), "d" if c == "?" else c) for p, c in zip(parameters, codes, strict=True))
+    return builder.graph(name, (GraphOutput(name, apply(formula, inputs, None, builder.emit)),))
