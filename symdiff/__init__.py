@@ -17,6 +17,7 @@ from symdiff.errors import (
 from symdiff.exporting import export
 from symdiff.symbolic.declaring import Array, Complex, Real, diffrule, primitive
 from symdiff.symbolic.graph import Graph
+from symdiff.symbolic.rule_checking import check_rules
 from symdiff.symbolic.rulebook import Rule, Rulebook, load_rules
 from symdiff.symbolic.tracing.trace import Spec, trace
 from symdiff.transforms import derivative, grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp, vmap, wirtinger
@@ -41,6 +42,7 @@ __all__ = [
     "TraceError",
     "__version__",
     "check_grads",
+    "check_rules",
     "cost",
     "derivative",
     "diffrule",

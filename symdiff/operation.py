@@ -61,9 +61,7 @@ class Op:
 
     def function(self) -> Callable[..., Any]:
         """The function that computes it with NumPy or SciPy. Raises `MissingPackageError` without SciPy."""
-        if not self.is_special:
-            return getattr(np, self.numpy)  # type: ignore[no-any-return]
-        function = getattr(scipy_special(), self.numpy.partition(".")[2])
+        function = getattr(scipy_special(), self.numpy.partition(".")[2]) if self.is_special else getattr(np, self.numpy)
         item = self.item
         if self.counts:
             return lambda n, *rest: function(np.asarray(n).astype(int), *rest)

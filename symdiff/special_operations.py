@@ -15,10 +15,11 @@ exp10 sindg cosdg tandg cotdg wrightomega* ber bei berp beip ker kei kerp keip i
 _TWO = """
 jv* yv* iv* kv* jve* yve* ive* kve* beta betaln zeta expn polygamma gammainc gammaincc gammaincinv gammainccinv struve modstruve
 ellipkinc ellipeinc hyp0f1* xlogy* xlog1py* owens_t binom poch stdtr stdtrit agm elliprc* powm1
-eval_chebyt* eval_chebyu* eval_legendre* eval_hermite eval_hermitenorm eval_laguerre*
+eval_chebyt* eval_chebyu* eval_legendre* eval_hermite eval_hermitenorm eval_laguerre* tklmbda
 """
 _THREE = """
 betainc betaincc betaincinv betainccinv hyp1f1* hyperu elliprd* elliprf* elliprg* eval_gegenbauer* eval_genlaguerre*
+chndtr lpmv wright_bessel log_wright_bessel
 """
 _FOUR = "hyp2f1* elliprj* eval_jacobi*"
 _SEVERAL = """
@@ -27,9 +28,12 @@ sinint:sici* cosint:sici*  sinhint:shichi* coshint:shichi*  fresnels:fresnel* fr
 ellipsn:ellipj ellipcn:ellipj ellipdn:ellipj ellipph:ellipj
 itairyai:itairy itairybi:itairy itairyain:itairy itairybin:itairy
 itj0:itj0y0 ity0:itj0y0 iti0:iti0k0 itk0:iti0k0 it2j0:it2j0y0 it2y0:it2j0y0 it2i0:it2i0k0 it2k0:it2i0k0
+parabolicd:pbdv parabolicdp:pbdv parabolicv:pbvv parabolicvp:pbvv parabolicw:pbwa parabolicwp:pbwa
+modfresnelpf:modfresnelp modfresnelpk:modfresnelp modfresnelmf:modfresnelm modfresnelmk:modfresnelm
 """
+_PAIRED = frozenset({"ellipj", "pbdv", "pbvv", "pbwa"})
 _COUNTING = "eval_hermite eval_hermitenorm"
-_TO_COMPLEX = "wofz hankel1 hankel1e hankel2 hankel2e"
+_TO_COMPLEX = "wofz hankel1 hankel1e hankel2 hankel2e modfresnelpf modfresnelpk modfresnelmf modfresnelmk"
 _PYTHON = {"erf": "math.erf({0})", "erfc": "math.erfc({0})", "gamma": "math.gamma({0})", "gammaln": "math.lgamma({0})"}
 _C = {"erf": "erf", "erfc": "erfc", "gamma": "tgamma", "gammaln": "lgamma", "j0": "j0", "j1": "j1", "y0": "y0", "y1": "y1"}
 _CUDA = _C | {
@@ -61,7 +65,7 @@ def _several() -> list[Op]:
     for word in _SEVERAL.split():
         scipy = word.rstrip("*").partition(":")[2]
         item = seen[scipy] = seen.get(scipy, -1) + 1
-        rows.append(_row(word, 2 if scipy == "ellipj" else 1, item))
+        rows.append(_row(word, 2 if scipy in _PAIRED else 1, item))
     return rows
 
 
@@ -71,6 +75,6 @@ ROWS = [
     *(_row(word, 3) for word in _THREE.split()),
     *(_row(word, 4) for word in _FOUR.split()),
     _row("wofz*", 1),
-    *(_row(f"{name}*", 2) for name in _TO_COMPLEX.split()[1:]),
+    *(_row(f"{name}*", 2) for name in ("hankel1", "hankel1e", "hankel2", "hankel2e")),
     *_several(),
 ]

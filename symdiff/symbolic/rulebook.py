@@ -183,6 +183,21 @@ def default_rules() -> Rulebook:
     return book
 
 
+REASONS = ("integer-valued", "Boolean", "piecewise constant", "no closed form known")
+
+
+@functools.cache
+def without_derivative() -> Mapping[tuple[str, str], str]:
+    """The elementwise functions of NumPy and SciPy that have no derivative: (module, name) to the reason."""
+    found = {}
+    for where, cells in read_lines(table_folder() / "without.table"):
+        module, _, name = cells[0].rpartition(".")
+        if len(cells) != 2 or cells[1].partition(":")[0] not in REASONS:
+            raise RuleError(f"{where}: function | reason, one of {', '.join(REASONS)}")
+        found[module, name] = cells[1]
+    return found
+
+
 def _head(
     where: str, cells: list[str], functions: dict[tuple[str, int], Template]
 ) -> tuple[str, str, tuple[str, ...], Template | None]:

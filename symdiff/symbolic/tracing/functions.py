@@ -14,16 +14,16 @@ import optree
 from symdiff.errors import TraceError
 from symdiff.ops import OPS
 from symdiff.symbolic.calls import formula_site
-from symdiff.symbolic.rulebook import apply, default_rules
+from symdiff.symbolic.rulebook import apply, default_rules, without_derivative
 from symdiff.symbolic.tracing.tracer import MOVES, Tracer, atom_of, builder_of, record, structural
 
 _OP_OF_UFUNC: dict[Any, str] = {}
 for _op in OPS.values():
     _function = getattr(np, _op.numpy, None) if _op.numpy else None
-    if isinstance(_function, np.ufunc):
+    if isinstance(_function, np.ufunc) and _op.item is None:
         _OP_OF_UFUNC[_function] = _op.name
 _REDUCTIONS: dict[Any, Callable[..., Any]] = {np.add: np.sum, np.multiply: np.prod}
-_ARITHMETIC = {np.matmul, np.vecdot}
+_ARITHMETIC = {getattr(np, name) for name in ("matmul", "vecdot", "matvec", "vecmat") if hasattr(np, name)}
 
 
 def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
@@ -56,7 +56,8 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
             return tuple(call_rule(part, inputs, origin) for part in parts)
     rule = book.lookup(module, name, len(inputs))
     if rule is None:
-        raise TraceError(f"{origin}: {'special' if special else 'np'}.{name} has no derivative rule; see sd.diffrule")
+        reason = without_derivative().get((module, name), "no rule; sd.diffrule adds one")
+        raise TraceError(f"{origin}: {'special' if special else 'np'}.{name} has no derivative: {reason}")
     return call_rule(rule, inputs, origin)
 
 
@@ -274,6 +275,8 @@ _GENERIC: dict[str, Callable[..., Any] | None] = {
             "diff",
             "trace",
             "vecdot",
+            "matvec",
+            "vecmat",
         ]
     ),
     "mean": _mean,
