@@ -10,6 +10,7 @@ from symdiff.errors import (
     MissingPackageError,
     NonHolomorphicError,
     RuleError,
+    RuleWarning,
     ShapeError,
     SymdiffError,
     TraceError,
@@ -17,8 +18,9 @@ from symdiff.errors import (
 from symdiff.exporting import export
 from symdiff.symbolic.declaring import Array, Complex, Real, diffrule, primitive
 from symdiff.symbolic.graph import Graph
+from symdiff.symbolic.importing import load_rules
 from symdiff.symbolic.rule_checking import check_rules
-from symdiff.symbolic.rulebook import Rule, Rulebook, load_rules
+from symdiff.symbolic.rulebook import Rule, Rulebook
 from symdiff.symbolic.tracing.trace import Spec, trace
 from symdiff.transforms import derivative, grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp, vmap, wirtinger
 from symdiff.version import __version__
@@ -35,6 +37,7 @@ __all__ = [
     "Real",
     "Rule",
     "RuleError",
+    "RuleWarning",
     "Rulebook",
     "ShapeError",
     "Spec",

@@ -1,4 +1,4 @@
-"""The command line: `symdiff export`, `symdiff check`, `symdiff show`.
+"""The command line: `symdiff export`, `symdiff check`, `symdiff show`, `symdiff rules`.
 
 Assumes functions given as `module:function` or `path/to/file.py:function`, importable from the current directory.
 Guarantees exit code 0 for success, 1 for a file that no longer matches, 2 for a user's error, told without a traceback.
@@ -12,13 +12,20 @@ import importlib.util
 import re
 import shlex
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from symdiff import transforms
-from symdiff.errors import ExportError, SymdiffError
+from symdiff.errors import ExportError, RuleError, RuleWarning, SymdiffError
 from symdiff.exporting import exported, write
+from symdiff.symbolic.importing import load_rules, table_text
+from symdiff.symbolic.rule_checking import check_rules
+from symdiff.symbolic.rule_text import rule_text
+from symdiff.symbolic.rulebook import default_rules
 from symdiff.symbolic.tracing.trace import Spec, argument_names
 from symdiff.version import __version__
 
@@ -55,7 +62,22 @@ def parser() -> argparse.ArgumentParser:
             command.add_argument("-o", "--output", help="the file to write (default: standard output)")
     check = commands.add_parser("check", help="tell whether generated files still match their functions")
     check.add_argument("files", nargs="+", help="files written by symdiff export")
+    _add_rules(commands.add_parser("rules", help="list, show, check and import derivative rules"))
     return top
+
+
+def _add_rules(rules: argparse.ArgumentParser) -> None:
+    commands = rules.add_subparsers(dest="rules_command", required=True, metavar="COMMAND")
+    listed = commands.add_parser("list", help="the functions that have a rule")
+    listed.add_argument("file", nargs="?", help="a rule table or a Julia rule file (default: the package's own rules)")
+    show = commands.add_parser("show", help="the formulas of a function's rule, as text and LaTeX")
+    show.add_argument("name", help="erf, or scipy.special.erf")
+    check = commands.add_parser("check", help="compare every rule with its function in 50 digits")
+    check.add_argument("file", nargs="?", help="a rule table or a Julia rule file (default: the package's own rules)")
+    check.add_argument("--points", type=int, default=16, help="points for each rule, real and complex (default: 16)")
+    imported = commands.add_parser("import", help="turn a Julia rule file into a table")
+    imported.add_argument("file", help="a file in the syntax of DiffRules.jl, ChainRules.jl or Yota.jl")
+    imported.add_argument("-o", "--output", help="the table to write (default: standard output)")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,6 +86,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.command == "check":
             return _check(options.files)
+        if options.command == "rules":
+            return _rules(options)
         function, args = _function(options)
         if options.command == "show":
             from symdiff.display import graph_text
@@ -166,6 +190,44 @@ def load_function(place: str) -> Callable[..., Any]:
     if not callable(found):
         raise ExportError(f"{place} is {type(found).__name__}, not a function")
     return found  # type: ignore[no-any-return]
+
+
+def _rules(options: argparse.Namespace) -> int:
+    if options.rules_command == "import":
+        text, problems = table_text(options.file)
+        _report(problems)
+        if options.output:
+            write(options.output, text)
+        else:
+            sys.stdout.write(text)
+        return 1 if problems else 0
+    if options.rules_command == "show":
+        names = {options.name, getattr(getattr(np, options.name, None), "__name__", options.name)}
+        found = [r for r in default_rules().values() if not names.isdisjoint((r.name, f"{r.module}.{r.name}"))]
+        if not found:
+            near = difflib.get_close_matches(options.name, {r.name for r in default_rules().values()}, 3)
+            raise RuleError(f"no rule for {options.name!r}{'; ' if near else ''}{', '.join(near)}")
+        print("\n\n".join(rule_text(rule) for rule in found))
+        return 0
+    book = default_rules()
+    if options.file:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuleWarning)  # the problems are told below
+            book = load_rules(options.file)
+    _report(book.problems)
+    shown = [rule for rule in book.values() if not rule.name.startswith("_")]
+    if options.rules_command == "list":
+        for rule in shown:
+            print(f"{rule.module}.{rule.name}({', '.join(rule.parameters)})")
+        return 1 if book.problems else 0
+    report = check_rules(shown, options.points)
+    print(report)
+    return 1 if report.failed or book.problems else 0
+
+
+def _report(problems: Sequence[str]) -> None:
+    for problem in problems:
+        print(f"symdiff: {problem}", file=sys.stderr)
 
 
 def _check(files: Sequence[str]) -> int:

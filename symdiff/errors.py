@@ -17,6 +17,10 @@ class RuleError(SymdiffError):
     """A derivative rule is missing, malformed or applied to arguments it does not cover."""
 
 
+class RuleWarning(UserWarning):
+    """Lines of a rule file that could not be read; the others are loaded."""
+
+
 class NonHolomorphicError(SymdiffError):
     """The derivative by a complex input does not exist, because the output depends on its conjugate."""
 

@@ -1,6 +1,7 @@
 """Every row of the rule table against the function itself; hostile tables; rules of the user's own."""
 
 import dataclasses
+import threading
 import time
 
 import mpmath
@@ -9,8 +10,8 @@ import pytest
 from mpmath import mp
 
 import symdiff as sd
-from symdiff.symbolic.rule_checking import check_rule, primal_of
-from symdiff.symbolic.rulebook import REASONS, Rulebook, default_rules, load_rules, without_derivative
+from symdiff.symbolic.rule_checking import check_rule, condition, exactly, primal_of
+from symdiff.symbolic.rulebook import REASONS, Rulebook, default_rules, without_derivative
 from symdiff.symbolic.tables import parse_formula
 
 RULES = list(default_rules().values())
@@ -133,10 +134,16 @@ def test_hostile_tables_name_the_line(tmp_path):
                  "m.f(x) | sin | x | yes | 0..1 | here", "x" * 5000):  # fmt: skip
         table.write_text("# a comment\n" + line + "\n", encoding="utf-8")
         with pytest.raises(sd.RuleError, match=r"mine\.rules:2"):
-            load_rules(table)
+            sd.load_rules(table, strict=True)
     table.write_bytes(b"\xff\xfe")
     with pytest.raises(sd.RuleError, match=r"mine\.rules"):
-        load_rules(table)
+        sd.load_rules(table)
+    table.write_text(
+        "numpy.sin(x) | sin | open(x) | yes | 0..1 |\nnumpy.cos(x) | cos | -sin(x) | yes | 0..1 |\n", encoding="utf-8"
+    )
+    with pytest.warns(sd.RuleWarning, match=r"mine\.rules:1: unknown function 'open'"):
+        book = sd.load_rules(table)
+    assert [name for _, name, _ in book] == ["cos"]
 
 
 def test_rulebooks_are_values(tmp_path):
@@ -204,3 +211,74 @@ def test_diffrule_as_text():
         sd.diffrule("cube(x)", x="open(x)")
     with pytest.raises(sd.RuleError, match="partials"):
         sd.diffrule("cube(x)", y="x")
+
+
+def test_a_rulebook_overrides_one_call_in_its_own_thread():
+    def book(factor):
+        rule = dataclasses.replace(
+            default_rules().lookup("numpy", "sin", 1), partials=(parse_formula(f"{factor}*cos(x)", ("x",), "here"),)
+        )
+        return Rulebook([rule])
+
+    found = {}
+
+    def work(factor):
+        for _ in range(20):
+            found.setdefault(factor, set()).add(float(sd.grad(lambda x: np.sin(x), rules=book(factor))(0.0)))
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {k: {float(k)} for k in range(1, 5)}
+    assert sd.grad(np.sin)(0.0) == 1.0
+
+
+EXTREMES = {
+    "log1pexp": (-700.0, -40.0, 0.0, 40.0, 1e4),
+    "log1mexp": (-700.0, -1.0, -1e-10, -1e-300),
+    "logexpm1": (1e-300, 1e-8, 1.0, 1e4),
+    "log2mexp": (-700.0, -1e-12, 1e-12, 0.69),
+    "logistic": (-700.0, -40.0, 0.0, 40.0, 700.0),
+    "loglogistic": (-1e4, 0.0, 700.0),
+    "log1psq": (-1e300, 1e-160, 1e-5, 1.0, 1e200),
+    "logcosh": (-1e4, 1e-8, 0.5, 1.5, 700.0),
+    "log1pmx": (-0.999, 1e-12, 0.29, 0.31, 1e9),
+    "logmxp1": (1e-3, 1.0 + 1e-9, 1.25, 1e9),
+    "xlogx": (1e-300, 1.0, 1e300),
+    "logerfc": (-30.0, 0.0, 30.0, 1e4),
+    "logerfcx": (-1e4, 0.0, 1e4),
+    "cexpexp": (-700.0, 0.0, 5.0),
+    "cloglog": (1e-300, 0.5, 1 - 1e-12),
+    "xexpx": (-700.0, 1e-300, 700.0),
+    "csch": (1e-300, 1.0, 700.0),
+    "coth": (1e-100, 1.0, 300.0),
+    "sech": (-700.0, 0.0, 700.0),
+    "sinpi": (1e9 + 0.25, 3.0, 0.5),
+    "cospi": (1e9 + 0.25, 3.0, 0.5),
+    "logsubexp": ((1e3, -1e3), (700.0, 699.9999), (-800.0, -801.0)),
+    "xlogy": ((1e-300, 1e300), (0.0, 2.0)),
+    "xlog1py": ((1e300, 1e-300), (0.0, -0.5)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+def test_values_and_derivatives_at_the_extremes(name):
+    function = getattr(sd.special, name)
+    for point in EXTREMES[name]:
+        args = point if isinstance(point, tuple) else (point,)
+        rule = default_rules().lookup("symdiff.special", name, len(args))
+        primal = primal_of(rule)
+        with mp.workdps(400):
+            exact = tuple(map(mpmath.mpf, args))
+            out = primal(*exact)
+            slopes = [exactly(p, exact, out) for p in rule.partials]
+            # a value may be as wrong as its argument is rounded
+            room = float(2e-16 * sum(abs(x * s) for x, s in zip(exact, slopes, strict=True)))
+            rooms = [float(2e-16 * condition(p, exact, out, s)) for p, s in zip(rule.partials, slopes, strict=True)]
+        where = f"{name}{args}"
+        np.testing.assert_allclose(function(*args), float(out), rtol=8e-16, atol=room + 5e-324, err_msg=where)
+        found = sd.grad(function, tuple(range(len(args))))(*args)
+        for slope, exact_slope, slack in zip(found, slopes, rooms, strict=True):
+            np.testing.assert_allclose(slope, float(exact_slope), rtol=2e-15, atol=4 * slack + 5e-324, err_msg=where)

@@ -200,7 +200,7 @@ def _ulps(rule: Rule, point: Point) -> tuple[float, float]:
             if template is None:
                 continue
             exact = exactly(template, args, out)
-            scale = EPS * max(_condition(template, args, out, exact), mpmath.mpf(10) ** -300)
+            scale = EPS * max(condition(template, args, out, exact), mpmath.mpf(10) ** -300)
             values = [_rounded_form(template, numbers, _double(out)), computed[place]]
             if rule.conj_partials:
                 conjugate = rule.conj_partials[place]
@@ -212,7 +212,7 @@ def _ulps(rule: Rule, point: Point) -> tuple[float, float]:
     return worst[0], worst[1]
 
 
-def _condition(template: Template, args: Point, out: Any, exact: Any) -> Any:
+def condition(template: Template, args: Point, out: Any, exact: Any) -> Any:
     """How much a partial moves with its inputs, with `out`, and with its special functions, added up."""
     partial = functools.partial(exactly, template)
     total = abs(exact)

@@ -105,9 +105,13 @@ def _with_numpy(template: Template, numbers: tuple[Any, ...], out: Any) -> Any:
 
 
 class Rulebook(Mapping[tuple[str, str, int], Rule]):
-    """A mapping from (module, name, number of arguments) to `Rule`; a value, so `+` makes a new one (the right wins)."""
+    """A mapping from (module, name, number of arguments) to `Rule`; a value, so `+` makes a new one (the right wins).
 
-    def __init__(self, rules: Iterable[Rule] = ()) -> None:
+    `problems` are the lines that could not be read, each with file, line and reason.
+    """
+
+    def __init__(self, rules: Iterable[Rule] = (), problems: Iterable[str] = ()) -> None:
+        self.problems = tuple(problems)
         self._rules = {rule.key: rule for rule in rules}
         self._by_op = {rule.op: rule for rule in self._rules.values() if rule.op is not None}
         self._functions = {(rule.module, rule.name): rule for rule in self._rules.values() if rule.is_user_function}
@@ -122,7 +126,7 @@ class Rulebook(Mapping[tuple[str, str, int], Rule]):
         return len(self._rules)
 
     def __add__(self, other: "Rulebook") -> "Rulebook":
-        return Rulebook([*self._rules.values(), *other._rules.values()])
+        return Rulebook([*self._rules.values(), *other._rules.values()], self.problems + other.problems)
 
     def lookup(self, module: str, name: str, arity: int) -> Rule | None:
         """The rule of a function, None where there is none."""
@@ -148,21 +152,39 @@ class Rulebook(Mapping[tuple[str, str, int], Rule]):
         return f"<Rulebook of {len(self)} rules, {self.digest()}>"
 
 
-def load_rules(path: Any) -> Rulebook:
-    """The rules of a table in symdiff's own format; nothing in the file is executed. Raises `RuleError`."""
-    place = Path(path)
+def read_table(path: Path, functions: Functions | None = None) -> Rulebook:
+    """The rules of a table in symdiff's own format, with its problems. Raises `RuleError` where it is no text.
+
+    `functions` are formulas by name and number of arguments that the table's own formulas may call.
+    """
     try:
-        lines = read_lines(place)
+        lines = read_lines(path)
     except (OSError, UnicodeDecodeError) as error:
-        raise RuleError(f"{place}: {error}") from None
-    return Rulebook(table_rules(lines))
+        raise RuleError(f"{path}: {error}") from None
+    rules, problems = table_rules(lines, functions or {})
+    return Rulebook(rules, problems)
 
 
-def table_rules(lines: list[tuple[str, list[str]]]) -> list[Rule]:
-    """The rules of a table's rows. Formulas may call the functions that the table defines by formulas."""
-    functions: dict[tuple[str, int], Template] = {}
-    heads = [_head(where, cells, functions) for where, cells in lines]
-    return [_rule(where, cells, *head, functions) for (where, cells), head in zip(lines, heads, strict=True)]
+def table_rules(lines: list[tuple[str, list[str]]], known: Functions) -> tuple[list[Rule], list[str]]:
+    """The rules of a table's rows, and what is wrong with the others.
+
+    Formulas may call the functions that the table defines by formulas.
+    """
+    functions = dict(known)
+    heads = []
+    problems = []
+    for where, cells in lines:
+        try:
+            heads.append((where, cells, _head(where, cells, functions)))
+        except RuleError as error:
+            problems.append(str(error))
+    rules = []
+    for where, cells, head in heads:
+        try:
+            rules.append(_rule(where, cells, *head, functions))
+        except RuleError as error:
+            problems.append(str(error))
+    return rules, problems
 
 
 def table_folder() -> Path:
@@ -179,7 +201,9 @@ def default_rules() -> Rulebook:
         raise RuleError(f"no rule tables in {table_folder()}; the installation is broken")
     book = Rulebook()
     for table in tables:
-        book = book + load_rules(table)
+        book = book + read_table(table)
+    if book.problems:
+        raise RuleError("\n".join(book.problems))
     return book
 
 

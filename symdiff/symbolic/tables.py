@@ -118,6 +118,7 @@ class _Lowering:
         self.functions = functions
         self.steps: list[Step] = []
         self._known: dict[Step, int] = {}
+        self._lowered: dict[int, int] = {}  # by identity: trees from other languages share their parts
 
     def put(self, op: str, refs: tuple[int, ...], payload: Any = None) -> int:
         step = (op, refs, payload)
@@ -132,7 +133,11 @@ class _Lowering:
     def lower(self, node: ast.expr, depth: int) -> int:
         if depth > MAX_DEPTH:
             raise RuleError(f"{self.where}: a formula nested deeper than {MAX_DEPTH}")
-        deeper = depth + 1
+        if id(node) not in self._lowered:
+            self._lowered[id(node)] = self.lower_new(node, depth + 1)
+        return self._lowered[id(node)]
+
+    def lower_new(self, node: ast.expr, deeper: int) -> int:
         match node:
             case ast.Constant(value=bool() | int() | float() | complex() as value):
                 return self.put("const", (), value)
@@ -151,7 +156,7 @@ class _Lowering:
             case ast.BinOp(left=ast.UnaryOp(op=ast.USub(), operand=left), op=ast.Mult() | ast.Div() as op, right=right) if not (
                 isinstance(left, ast.Constant)
             ):
-                return self.put("neg", (self.lower(ast.BinOp(left, op, right), deeper),))  # -x*x is -(x*x)
+                return self.put("neg", (self.lower_new(ast.BinOp(left, op, right), deeper),))  # -x*x is -(x*x)
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
                 return self.put(_BINARY[type(op)], (self.lower(left, deeper), self.lower(right, deeper)))
             case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARE:
@@ -197,8 +202,9 @@ def read_lines(path: Path) -> list[tuple[str, list[str]]]:
         while line := file.readline(MAX_LINE + 2):
             number += 1
             where = f"{path.name}:{number}"
+            if len(line) > MAX_LINE:
+                raise RuleError(f"{where}: a line of more than {MAX_LINE} characters")
             if line.strip().startswith("#") or not line.strip():
                 continue
-            _bound(line.rstrip("\n"), where)
             rows.append((where, [cell.strip() for cell in line.split("|")]))
     return rows
