@@ -65,13 +65,13 @@ class Op:
         item = self.item
         if self.counts:
             return lambda n, *rest: function(np.asarray(n).astype(int), *rest)
-        return function if item is None else lambda *operands: function(*operands)[item]  # type: ignore[no-any-return]
+        return function if item is None else lambda *operands: function(*operands)[item]
 
 
 def scipy_special() -> Any:
     """The module `scipy.special`; raises `MissingPackageError` with the command that installs it."""
     try:
-        from scipy import special
+        from scipy import special  # type: ignore[import-untyped]
     except ImportError:
         raise MissingPackageError("special functions need SciPy: pip install 'symdiff[special]'") from None
     return special
