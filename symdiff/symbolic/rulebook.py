@@ -148,6 +148,11 @@ class Rulebook(Mapping[tuple[str, str, int], Rule]):
         )
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:8]
 
+    def used_in(self, bindings: Iterable[Any]) -> "Rulebook":
+        """The rules of the operations and calls in a graph's bindings."""
+        found = {id(rule): rule for b in bindings if (rule := b.params.rule if b.op == "call" else self._by_op.get(b.op))}
+        return Rulebook(found.values())
+
     def __repr__(self) -> str:
         return f"<Rulebook of {len(self)} rules, {self.digest()}>"
 

@@ -64,7 +64,8 @@ def _checks(plan: Plan, arguments: list[str], names: Names) -> list[str]:
             shown = ", ".join(["n", *sizes] if axis == 0 else [*sizes, "n"])
             part = "[1:]" if axis == 0 else "[:-1]"
             shown = f"({shown})" if leaf.shape else "(n,)"
-            condition = f"{argument}.ndim != {len(leaf.shape) + 1} or {argument}.shape{part} != {leaf.shape!r}"
+            condition = f"{argument}.ndim != {len(leaf.shape) + 1}"
+            condition += f" or {argument}.shape{part} != {leaf.shape!r}" if leaf.shape else ""
         lines.append(f"{INDENT}if {condition}:")
         lines.append(f'{INDENT * 2}raise ValueError(f"{argument} has shape {{{argument}.shape}}, {shown} expected")')
     return lines

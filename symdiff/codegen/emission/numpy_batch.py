@@ -48,7 +48,12 @@ class _Batch:
     def count(self) -> list[str]:
         batched = [(a, axis) for a, axis in zip(self.arguments, self.plan.in_axes, strict=True) if axis is not None]
         argument, axis = batched[0]
-        return [f"{INDENT}{self.n} = {argument}.shape[{axis}]"]
+        lines = [f"{INDENT}{self.n} = {argument}.shape[{axis}]"]
+        for other, its_axis in batched[1:]:
+            lines.append(f"{INDENT}if {other}.shape[{its_axis}] != {self.n}:")
+            message = f"{{{other}.shape[{its_axis}]}} points in {other}, {{{self.n}}} in {argument}"
+            lines.append(f'{INDENT * 2}raise ValueError(f"{message}")')
+        return lines
 
     def allocation(self) -> list[str]:
         shapes = []

@@ -14,6 +14,7 @@ import numpy as np
 
 from symdiff.codegen.emission.expressions import ATOM, levels, statements
 from symdiff.codegen.emission.names import Names, argument_names, cell_names
+from symdiff.codegen.emission.text import imaginary
 from symdiff.codegen.plan import Plan
 from symdiff.codegen.program import Output, Program
 from symdiff.codegen.source import MISS, Source
@@ -69,6 +70,8 @@ def spelling(program: Program, position: int) -> tuple[str, int, tuple[int, ...]
 def literal(value: Any) -> str:
     """A constant as Python text with all its bits."""
     if isinstance(value, complex):
+        if value.real == 0 and math.copysign(1.0, value.real) > 0 and 0 < value.imag < math.inf:
+            return imaginary(value.imag)
         return f"complex({literal(value.real)}, {literal(value.imag)})"
     if isinstance(value, float) and not math.isfinite(value):
         return "math.nan" if value != value else "math.inf" if value > 0 else "-math.inf"

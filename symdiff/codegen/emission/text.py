@@ -61,11 +61,17 @@ def _folded(text: str) -> list[str]:
     return lines
 
 
+def imaginary(part: float) -> str:
+    """A positive imaginary number: 1j, 0.25j."""
+    short = f"{part:g}"
+    return f"{short if float(short) == part else repr(part)}j"
+
+
 def numpy_literal(value: Any) -> str:
     """A constant as text with all its bits, in NumPy's words for infinities and NaN."""
     if isinstance(value, complex):
-        if value.real == 0 and math.copysign(1.0, value.real) > 0 and math.isfinite(value.imag) and value.imag > 0:
-            return repr(value.imag) + "j"
+        if value.real == 0 and math.copysign(1.0, value.real) > 0 and 0 < value.imag < math.inf:
+            return imaginary(value.imag)
         return f"complex({numpy_literal(value.real)}, {numpy_literal(value.imag)})"
     if isinstance(value, float) and not math.isfinite(value):
         return "np.nan" if value != value else "np.inf" if value > 0 else "-np.inf"

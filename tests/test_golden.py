@@ -1,0 +1,48 @@
+"""Generated files, byte for byte: a changed byte is an interface change. `pytest --update-golden` rewrites them."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import golden_functions as g
+import numpy as np
+import pytest
+
+import symdiff as sd
+
+FOLDER = Path(__file__).parent / "golden"
+FILES = {
+    "polynomial_grad.py": (sd.grad(g.polynomial, (0, 1)), (1.0, 1.0), "numpy"),
+    "polynomial_plain.py": (sd.value_and_grad(g.polynomial, (0, 1)), (1.0, 1.0), "python"),
+    "linear_form_hessian.py": (sd.hessian(g.linear_form), (np.ones(3),), "numpy"),
+    "bump_points.py": (sd.vmap(sd.value_and_grad(g.bump, (0, 1))), (np.ones(4), np.ones(4)), "numpy"),
+    "rotation_derivative.py": (sd.derivative(g.rotation, order=2), (1j,), "python"),
+    "residuals_jacobian.py": (sd.jacobian(g.residuals), (np.ones(3),), "numpy"),
+    "kinked_plain.py": (sd.grad(g.kinked), (1.0,), "python"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_generated_file(name, request):
+    function, args, target = FILES[name]
+    text = function.source(*args, target=target)
+    path = FOLDER / name
+    if request.config.getoption("--update-golden"):
+        path.write_text(text, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == text, "pytest --update-golden rewrites it; the change log needs a line"
+
+
+def test_no_stale_golden_files():
+    assert {p.name for p in FOLDER.glob("*.py")} == set(FILES)
+
+
+@pytest.mark.parametrize("seed", ["0", "1", "2"])
+def test_the_same_bytes_under_every_hash_seed(seed):
+    code = (
+        "import sys; sys.path.insert(0, 'tests'); import test_golden as t\n"
+        "for name, (f, args, target) in t.FILES.items(): sys.stdout.write(f.source(*args, target=target))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=FOLDER.parents[1], env={"PYTHONHASHSEED": seed}, capture_output=True, check=True
+    )
+    assert result.stdout.decode() == "".join((FOLDER / name).read_text(encoding="utf-8") for name in FILES)
