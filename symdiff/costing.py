@@ -40,7 +40,8 @@ class Cost:
         return self.both.operations / self.value.operations if self.value.operations else float("inf")
 
     def __str__(self) -> str:
-        return f"value       {self.value}\nderivative  {self.derivative}\nboth        {self.both}\nratio       {self.ratio:.3g}"
+        lines = ["operations of", f"value       {self.value}", f"derivative  {self.derivative}", f"both        {self.both}"]
+        return "\n".join([*lines, f"ratio       {self.ratio:.3g}"])
 
 
 def operations(program: Program) -> Operations:
@@ -54,6 +55,7 @@ def cost(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Cost:
     `f` may be a transform of symdiff, whose own derivative kind and argnums count then.
 
     >>> print(cost(lambda x: x**3, 2.0))
+    operations of
     value       2 (2 *)
     derivative  2 (2 *)
     both        3 (3 *)

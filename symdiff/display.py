@@ -8,6 +8,7 @@ from typing import Any
 
 import sympy as sp
 
+from symdiff.codegen.emission.expressions import in_reading_order
 from symdiff.codegen.program import Program
 from symdiff.ops import OPS
 from symdiff.pipeline import DEFAULT, Options, program_of
@@ -36,7 +37,7 @@ def steps(program: Program, inline: bool) -> tuple[list[tuple[sp.Symbol, Any]], 
         elif instr.op == "const":
             expr = number(instr.payload)
         else:
-            expr = build(instr.op, [exprs[o] for o in instr.operands])
+            expr = build(instr.op, [exprs[o] for o in in_reading_order(program, position)])
             deep = 1 + max(depth[o] for o in instr.operands)
             if OPS[instr.op].cost and (not inline or uses[position] > 1 or deep > 12):
                 symbol = sp.Symbol(f"v{len(named)}")

@@ -15,11 +15,11 @@ def linear_form_hessian(x, out=None):
         raise ValueError(f"x has shape {x.shape}, (3,) expected")
     x0, x1, x2 = x
     with np.errstate(all="ignore"):
-        v0 = x0 + x1*3.0 + x2*2.0
+        v0 = x0 + 3.0*x1 + 2.0*x2
         v1 = v0*v0
         v2 = 12.0*v1 - 2.0
-        v3 = v1*36.0 - 6.0
-        v4 = v1*24.0 - 4.0
+        v3 = 36.0*v1 - 6.0
+        v4 = 24.0*v1 - 4.0
         v5 = 3.0*v3
         v6 = 3.0*v4
         v7 = 2.0*v4

@@ -20,8 +20,8 @@ def polynomial_grad(x, y, out=None):
     y = np.float64(y)
     with np.errstate(all="ignore"):
         v0 = x*x
-        v1 = x*(v0 - y*4.0) + 0.5
-        v2 = y*(3.0*v0 - y*2.0)
+        v1 = x*(v0 - 4.0*y) + 0.5
+        v2 = y*(3.0*v0 - 2.0*y)
     if out is None:
         return v2, v1
     df_dx, df_dy = out

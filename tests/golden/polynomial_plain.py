@@ -11,10 +11,10 @@ def polynomial_value_and_grad(x, y, out=None):
     A polynomial in two variables.
     """
     v0 = x*x
-    v1 = y*2.0
-    v2 = 0.5 + x*(v0 - y*4.0)
+    v1 = 2.0*y
+    v2 = x*(v0 - 4.0*y) + 0.5
     v3 = y*(x*(v0 - v1) + 0.5)
-    v4 = y*(v0*3.0 - v1)
+    v4 = y*(3.0*v0 - v1)
     if out is None:
         return (v3, v4, v2)
     out[0][0] = v3

@@ -10,8 +10,8 @@ def rotation_derivative(z, out=None):
 
     A holomorphic function of a complex number.
     """
-    v0 = 1j*(z*2.0 + 1j*(z*z + 1.0))
-    v1 = cmath.exp(z*1j)*(2.0 + v0 + z*2j)
+    v0 = 1j*(2.0*z + 1j*(z*z + 1.0))
+    v1 = cmath.exp(1j*z)*(v0 + 2.0 + 2j*z)
     if out is not None:
         out[0] = v1
     return v1

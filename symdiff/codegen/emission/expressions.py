@@ -52,13 +52,13 @@ def statements(
     made: list[Expression | None] = [None] * len(program.instrs)
     lines: list[str] = []
     count = 0
-    for position, instr in enumerate(program.instrs):
+    for position in range(len(program.instrs)):
         if position in leaves:
             text = leaves[position]
             made[position] = Expression(text, SIGN if text.startswith("-") else ATOM, 0)
             continue
         template, level, needed = spell(position)
-        parts = [made[o] for o in instr.operands]
+        parts = [made[o] for o in in_reading_order(program, position)]
         text = template.format(*(p.at(n) for p, n in zip(parts, needed, strict=True)))  # type: ignore[union-attr]
         depth = 1 + max((p.depth for p in parts), default=0)  # type: ignore[union-attr]
         alone = uses[position] == 1 and position not in outputs
@@ -70,6 +70,16 @@ def statements(
         lines.append(f"{name} = {text}")
         made[position] = Expression(name, ATOM, 0)
     return lines, {cell: made[cell].text for cell in outputs}  # type: ignore[union-attr]
+
+
+def in_reading_order(program: Program, position: int) -> tuple[int, ...]:
+    """The operands as people write them: a constant before a product, and after a sum."""
+    instr = program.instrs[position]
+    if instr.op in ("mul", "add"):
+        first, second = instr.operands
+        if (program.instrs[second if instr.op == "mul" else first].op == "const") and first != second:
+            return second, first
+    return instr.operands
 
 
 def levels(op: str, arity: int) -> tuple[int, tuple[int, ...]]:

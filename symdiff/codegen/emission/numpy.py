@@ -40,9 +40,9 @@ def emit(plan: Plan, *, name: str, style: str = "runtime", header: str = "", doc
     calls = {f"call_{i.payload.__name__}": i.payload for i in program.instrs if i.op == "call"}
     special = any(OPS[i.op].is_special for i in program.instrs)
     if style == "export":
-        imports = "import threading\n\nimport numpy as np\n" if plan.kind == "batch" else "import numpy as np\n"
+        imports = "import threading\n\nimport numpy as np\n" if "_local" in text else "import numpy as np\n"
         imports += "from scipy import special\n" if special else ""
-        shared = "\n_local = threading.local()\n" if plan.kind == "batch" and "_local" in text else ""
+        shared = "\n_local = threading.local()\n" if "_local" in text else ""
         return Source(f"{header}{imports}{shared}\n\n{text}", entry, "numpy")
     known: list[tuple[str, object]] = [("np", np), ("_local", threading.local()), *sorted(calls.items())]
     if special:

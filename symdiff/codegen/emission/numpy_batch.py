@@ -4,6 +4,7 @@ Assumes a batch Plan. Guarantees that nothing as large as the batch is allocated
 that overlaps no input a thread's second call allocates no array memory. Refuses nothing.
 """
 
+from symdiff.codegen.emission.expressions import in_reading_order
 from symdiff.codegen.emission.names import Names, cell_suffix
 from symdiff.codegen.emission.text import dtype_text, numpy_literal
 from symdiff.codegen.plan import Plan
@@ -192,7 +193,8 @@ class _Batch:
                 continue
             slot = self.plan.slots[position]
             target = self.slot_names[slot] if slot is not None else self.final_names[self.plan.finals[position][0]]
-            operands = [self.value_names[o] for o in instr.operands]
+            ordered = in_reading_order(self.program, position) if instr.op == "add" else instr.operands
+            operands = [self.value_names[o] for o in ordered]
             text = self.step(position, operands, target)
             note = f"  # v{count}"
             lines.append(f"{text}{note}" if len(text) < 80 else text)
