@@ -37,12 +37,12 @@ def bump_value_and_grad(x, y, out=None):
     work = getattr(_local, "work", None)
     if work is None:
         work = _local.work = (
-            np.empty((1, 4096), dtype=np.float64),
+            np.empty((1, 8192), dtype=np.float64),
         )
     work_d, = work
     with np.errstate(all="ignore"):
-        for start in range(0, n, 4096):
-            stop = min(start + 4096, n)
+        for start in range(0, n, 8192):
+            stop = min(start + 8192, n)
             m = stop - start
             y_part = y[start:stop]
             x_part = x[start:stop]
