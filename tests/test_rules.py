@@ -282,3 +282,35 @@ def test_values_and_derivatives_at_the_extremes(name):
         found = sd.grad(function, tuple(range(len(args))))(*args)
         for slope, exact_slope, slack in zip(found, slopes, rooms, strict=True):
             np.testing.assert_allclose(slope, float(exact_slope), rtol=2e-15, atol=4 * slack + 5e-324, err_msg=where)
+
+
+def doubled(z):
+    return z + z
+
+
+def test_kinds_of_arguments_choose_between_rules():
+    @sd.diffrule(doubled)
+    def _(out, z: sd.Real):
+        return 10 * z
+
+    @sd.diffrule(doubled)
+    def _(out, z: sd.Complex):
+        return 20j * z
+
+    assert sd.grad(lambda x: doubled(x))(-3.0) == -30.0
+    assert sd.derivative(lambda z: doubled(z))(3 + 4j) == 20j * (3 + 4j)
+
+    def half(x, y):
+        return x * y
+
+    @sd.diffrule(half)
+    def _(out, x: sd.Complex, y):
+        return y, x
+
+    with pytest.raises(sd.RuleError, match="no rule of half is for real, real"):
+        sd.grad(lambda x: half(x, 2.0))(1.0)
+    with pytest.raises(sd.RuleError, match="whole arrays"):
+
+        @sd.diffrule(half)
+        def _(out, x: sd.Array, y):
+            return y, x

@@ -4,7 +4,10 @@ Assumes a rule declared with `diffrule` and a `call` binding of its function. Gu
 appended like those of built-in rules. Refuses, with `RuleError`, a missing partial or a wrong number of them.
 """
 
+from typing import Any
+
 from symdiff.errors import RuleError
+from symdiff.ops import is_complex
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import Atom, Binding, Constant
 from symdiff.symbolic.rulebook import Rule
@@ -13,24 +16,34 @@ from symdiff.symbolic.tracing.tracer import Tracer, atom_of
 
 def python_partial(rule: Rule, builder: Builder, binding: Binding, place: int) -> Atom:
     """The partial by argument `place` from a rule's Python body, its operations appended to the builder."""
-    bodies = rule.body
     args = [Tracer(builder, o) if not isinstance(o, Constant) else o.value for o in binding.operands]
     out = Tracer(builder, binding.symbol)
     name = rule.parameters[place]
-    if name in bodies:
+    kinds = ["complex" if is_complex(o.dtype or "d") or isinstance(a, complex) else "real"
+             for o, a in zip(binding.operands, args, strict=True)]  # fmt: skip
+    bodies = {key: fitting(entries, kinds) for key, entries in rule.body.items() if key != "opaque"}
+    if bodies.get(name) is not None:
         result = bodies[name](out, *args)
-    elif "all" in bodies:
+    elif bodies.get("all") is not None:
         result = bodies["all"](out, *args)
         if len(rule.parameters) > 1:
             if not isinstance(result, tuple) or len(result) != len(rule.parameters):
                 raise RuleError(f"{rule.source}: the rule of {rule.name} must return {len(rule.parameters)} partials")
             result = result[place]
-    elif "pullback" in bodies:
+    elif bodies.get("pullback") is not None:
         result = bodies["pullback"](1.0, out, *args)
         result = result[place] if isinstance(result, tuple) else result
+    elif rule.body.keys() & {name, "all", "pullback"}:
+        raise RuleError(f"{binding.origin}: no rule of {rule.name} is for {', '.join(kinds)} arguments ({rule.source})")
     else:
         raise RuleError(
             f"{binding.origin}: no derivative of {rule.name} by {name}; write\n"
             f"    @sd.diffrule({rule.name}, wrt={name!r})\n    def _(out, {', '.join(rule.parameters)}): return ..."
         )
     return atom_of(result, builder, binding.origin)
+
+
+def fitting(entries: Any, kinds: list[str]) -> Any:
+    """The latest body whose annotations fit the arguments, the one with the most annotations first; None without one."""
+    fits = [(wanted, body) for wanted, body in entries if all(w in ("", k) for w, k in zip(wanted, kinds, strict=True))]
+    return max(fits, key=lambda entry: sum(map(bool, entry[0])), default=(None, None))[1]

@@ -77,12 +77,30 @@ def diffrule(target: Callable[..., Any] | str, *, wrt: str | None = None, pullba
             raise RuleError(f"{definition_line(body)}: the rule of {target.__name__} takes ({form}); it has {found} parameters")
         earlier = rules_in_force().lookup(target.__module__, target.__name__, len(names))
         known = earlier.body if earlier is not None and isinstance(earlier.body, dict) else {}
-        bodies = {key: known[key] for key in known if wrt or key == "opaque"}
-        bodies["pullback" if pullback else wrt or "all"] = body
+        kinds = _kinds(body, len(names), target.__name__)
+        bodies = {key: known[key] for key in known if wrt or any(kinds) or key == "opaque"}
+        key = "pullback" if pullback else wrt or "all"
+        others = [entry for entry in bodies.get(key, ()) if entry[0] != kinds]
+        bodies[key] = ((kinds, body), *others)
         _declare(_rule(target, names, bodies, definition_line(body)))
         return body
 
     return declare
+
+
+def _kinds(body: Callable[..., Any], count: int, name: str) -> tuple[str, ...]:
+    """The kinds that a rule's body asks of the arguments: "real", "complex" or "" for any."""
+    names = {Real: "real", Complex: "complex", float: "real", complex: "complex"}
+    found = []
+    for parameter in list(inspect.signature(body, eval_str=True).parameters.values())[-count:]:
+        kind = parameter.annotation
+        if kind is Array:
+            raise RuleError(
+                f"{definition_line(body)}: a rule of {name} for whole arrays; rules are for numbers in this version, "
+                "and arrays are differentiated number by number"
+            )
+        found.append(names.get(kind, ""))
+    return tuple(found)
 
 
 def _rule(target: Callable[..., Any], names: tuple[str, ...], bodies: dict[str, Any], source: str) -> Rule:

@@ -1,0 +1,88 @@
+"""Sharing: fewer operations, the same values, time and size in proportion."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import symdiff as sd
+from symdiff.codegen.sharing import share
+from symdiff.numbering import number
+from symdiff.pipeline import Options, program_of
+from symdiff.symbolic.scalarizing import scalarize
+
+
+def operations(f, *args):
+    return sd.grad(f).program(*args).operations()
+
+
+def test_a_root_away_from_zero_needs_no_guard():
+    for f in (lambda x: np.sqrt(x * x + 1), lambda x: np.sqrt(np.abs(x) + 0.1), lambda x: (np.cosh(x)) ** 0.5):
+        assert "select" not in sd.grad(f).program(0.3).by_kind()
+    kinds = sd.grad(lambda x: np.sqrt(np.exp(x))).program(0.3).by_kind()
+    assert "select" in kinds, "exp(x) can underflow to zero"
+    assert operations(lambda x: np.sqrt(x * x + 1.0), 0.3) == 4
+
+
+@pytest.mark.parametrize(
+    ("f", "point"),
+    [
+        (lambda x: (1.5 * x) ** 3, 0.7),
+        (lambda x: (-x) ** 5, 0.7),
+        (lambda x: 3.0 / x**2, 0.7),
+        (lambda x: (2 * x[0] * x[1]) ** 4, np.ones(2)),
+    ],
+)
+def test_powers_of_products_are_multiplied_out(f, point):
+    assert "pow" not in sd.value_and_grad(f).program(point).by_kind()
+
+
+def test_a_divisor_of_several_products_is_inverted_once():
+    program = sd.jacobian(lambda x: np.array([x[0] * x[1] / x[2], x[1] * x[3] / x[2]])).program(np.ones(4))
+    assert program.by_kind()["div"] <= 3
+
+
+@pytest.mark.parametrize("n", [200, 400, 800])
+def test_size_grows_in_proportion(n):
+    def nested(x):
+        s = x[0]
+        for v in x[1:]:
+            s = (s + v) * (s - v)
+        return s
+
+    assert sd.value_and_grad(nested).program(np.ones(n)).operations() <= 7 * n
+
+
+STEPS = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b * 0.5,
+    "/": lambda a, b: a / (b * b + 1.0),
+    "^": lambda a, b: (0.5 * a) ** 3,
+    "n": lambda a, b: -a,
+}
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(sorted(STEPS)), st.integers(0, 9), st.integers(0, 9)), min_size=2, max_size=25),
+    st.integers(0, 2**31), st.booleans(),
+)  # fmt: skip
+@settings(max_examples=150, deadline=None)
+def test_sharing_keeps_values(steps, seed, fast):
+    def f(x):
+        values = [x[0], x[1], x[2], 3.0, -0.5]
+        for kind, i, j in steps:
+            a, b = values[i % len(values)], values[j % len(values)]
+            values.append(STEPS[kind](a, b))
+        return values[-1] * values[-2] + values[-3]
+
+    x = np.random.default_rng(seed).uniform(-1, 1, 3)
+    graph = sd.value_and_grad(f).graph(x)
+    plain = number(scalarize(graph))
+    program = program_of(graph, Options(fastmath=fast))
+    assert program.operations() <= share(plain).operations() + (0 if not fast else 100)
+    value, gradient = sd.value_and_grad(f, fastmath=fast)(x)
+    expected, slopes = graph(x)
+    scale = 1 + abs(expected) + np.max(np.abs(slopes))
+    np.testing.assert_allclose(value, expected, atol=1e-12 * scale, rtol=1e-12)
+    np.testing.assert_allclose(gradient, slopes, atol=1e-11 * scale, rtol=1e-11)
