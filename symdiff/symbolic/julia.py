@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from symdiff.errors import RuleError
-from symdiff.symbolic.julia_expressions import JuliaError, Parser, Token, formula, is_condition, number, tokens
+from symdiff.symbolic.julia_expressions import JuliaError, Parser, formula, is_condition, number
+from symdiff.symbolic.julia_tokens import Token, tokens
 
 MAX_BYTES = 4_000_000
 MAX_LINE = 20_000

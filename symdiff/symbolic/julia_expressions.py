@@ -5,8 +5,8 @@ bounds on nesting and length. Refuses, with `JuliaError`, what has no place in a
 """
 
 import ast
-import re
-from typing import NamedTuple
+
+from symdiff.symbolic.julia_tokens import Token
 
 MAX_DEPTH = 100
 MAX_TOKENS = 5000
@@ -18,68 +18,6 @@ class JuliaError(Exception):
 
 class RawName(ast.Name):
     """A name as it stands in the file, which may turn out to be a function, a module or a value."""
-
-
-class Token(NamedTuple):
-    """`kind` is number, name, macro, operator, newline or end; `after_space` tells what stands before it."""
-
-    kind: str
-    text: str
-    line: int
-    after_space: bool
-
-
-_TOKEN = re.compile(
-    r"""
-    (?P<space>[ \t\r]+)
-  | (?P<comment>\#(?!=)[^\n]*)
-  | (?P<newline>\n)
-  | (?P<string>\"\"\"(?:[^\\]|\\.)*?\"\"\"|"(?:[^"\\\n]|\\.)*")
-  | (?P<number>0x[0-9a-fA-F_]+|(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eEf][+-]?\d+)?)
-  | (?P<macro>@[^\W\d]\w*!?)
-  | (?P<name>[^\W\d][\w′]*)
-  | (?P<operator>//|\|\||&&|==|!=|<=|>=|::|=>|->|\.\.\.|\.\*|\./|\.\^|\.\+|\.-|[-+*/\\^%÷<>=≤≥≠!?:;,()\[\]{}$.&|'~√∘])
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-
-
-def tokens(text: str) -> list[Token]:
-    """The tokens of a file, comments and strings left out; raises `JuliaError` at a character that starts none."""
-    found: list[Token] = []
-    position, line, space = 0, 1, True
-    while position < len(text):
-        if text.startswith("#=", position):
-            end = _comment_end(text, position)
-            line += text.count("\n", position, end)
-            position, space = end, True
-            continue
-        match = _TOKEN.match(text, position)
-        if match is None:
-            found.append(Token("unknown", text[position], line, space))
-            position += 1
-            continue
-        kind = match.lastgroup or ""
-        if kind in ("space", "comment"):
-            space = True
-        else:
-            found.append(Token(kind, match.group(), line, space))
-            space = kind == "newline"
-        line += match.group().count("\n")
-        position = match.end()
-    found.append(Token("end", "", line, True))
-    return found
-
-
-def _comment_end(text: str, start: int) -> int:
-    """The position after a block comment, which nests."""
-    depth, position = 0, start
-    for mark in re.finditer(r"#=|=#", text[start:]):
-        depth += 1 if mark.group() == "#=" else -1
-        position = start + mark.end()
-        if depth == 0:
-            return position
-    return len(text)
 
 
 _CONSTANTS = {

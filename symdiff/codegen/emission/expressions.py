@@ -5,6 +5,7 @@ them out would change the order of operations. Refuses nothing.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from symdiff.codegen.emission.names import Names
 from symdiff.codegen.program import Program
@@ -70,6 +71,18 @@ def statements(
         lines.append(f"{name} = {text}")
         made[position] = Expression(name, ATOM, 0)
     return lines, {cell: made[cell].text for cell in outputs}  # type: ignore[union-attr]
+
+
+def leaf_names(program: Program, cells: list[list[str]], literal: Callable[[Any], str]) -> dict[int, str]:
+    """The text of every input and constant: cells by argument, constants by `literal`."""
+    leaves = {}
+    for position, instr in enumerate(program.instrs):
+        if instr.op == "input":
+            place, cell = instr.payload
+            leaves[position] = cells[place][cell]
+        elif instr.op == "const":
+            leaves[position] = literal(instr.payload)
+    return leaves
 
 
 def in_reading_order(program: Program, position: int) -> tuple[int, ...]:

@@ -9,10 +9,10 @@ import threading
 
 import numpy as np
 
-from symdiff.codegen.emission.expressions import ATOM, levels, statements
+from symdiff.codegen.emission.expressions import ATOM, leaf_names, levels, statements
 from symdiff.codegen.emission.names import Names, argument_names, cell_names
 from symdiff.codegen.emission.numpy_batch import batch_lines
-from symdiff.codegen.emission.text import docstring, dtype_text, numpy_literal, wrapped
+from symdiff.codegen.emission.text import docstring, dtype_text, number_literal, wrapped
 from symdiff.codegen.plan import Plan
 from symdiff.codegen.program import Program
 from symdiff.codegen.source import Source
@@ -106,13 +106,7 @@ def _point_lines(plan: Plan, arguments: list[str], names: Names, result: str) ->
             flat = argument if len(leaf.shape) == 1 else f"{argument}.ravel()"
             tail = f"{',' if len(own) == 1 else ''} = {flat}"
             lines += wrapped("", own, tail, INDENT) if len(own) > 1 else [f"{INDENT}{own[0]}{tail}"]
-    leaves = {}
-    for position, instr in enumerate(program.instrs):
-        if instr.op == "input":
-            place, cell = instr.payload
-            leaves[position] = cells[place][cell]
-        elif instr.op == "const":
-            leaves[position] = numpy_literal(instr.payload)
+    leaves = leaf_names(program, cells, number_literal)
     steps, values = statements(program, leaves, lambda i: spelling(program, i), names)
     if steps:
         lines.append(f'{INDENT}with np.errstate(all="ignore"):')

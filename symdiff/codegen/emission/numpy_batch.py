@@ -6,7 +6,7 @@ that overlaps no input a thread's second call allocates no array memory. Refuses
 
 from symdiff.codegen.emission.expressions import in_reading_order
 from symdiff.codegen.emission.names import Names, cell_suffix
-from symdiff.codegen.emission.text import dtype_text, numpy_literal
+from symdiff.codegen.emission.text import dtype_text, number_literal
 from symdiff.codegen.plan import Plan
 from symdiff.ops import OPS
 
@@ -189,7 +189,7 @@ class _Batch:
                 self.value_names[position] = self.input_names[position]
                 continue
             if instr.op == "const":
-                self.value_names[position] = numpy_literal(instr.payload)
+                self.value_names[position] = number_literal(instr.payload)
                 continue
             slot = self.plan.slots[position]
             target = self.slot_names[slot] if slot is not None else self.final_names[self.plan.finals[position][0]]

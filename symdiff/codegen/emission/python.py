@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.codegen.emission.expressions import ATOM, levels, statements
+from symdiff.codegen.emission.expressions import ATOM, leaf_names, levels, statements
 from symdiff.codegen.emission.names import Names, argument_names, cell_names
-from symdiff.codegen.emission.text import imaginary
+from symdiff.codegen.emission.text import number_literal
 from symdiff.codegen.plan import Plan
 from symdiff.codegen.program import Output, Program
 from symdiff.codegen.source import MISS, Source
@@ -69,25 +69,13 @@ def spelling(program: Program, position: int) -> tuple[str, int, tuple[int, ...]
 
 def literal(value: Any) -> str:
     """A constant as Python text with all its bits."""
-    if isinstance(value, complex):
-        if value.real == 0 and math.copysign(1.0, value.real) > 0 and 0 < value.imag < math.inf:
-            return imaginary(value.imag)
-        return f"complex({literal(value.real)}, {literal(value.imag)})"
-    if isinstance(value, float) and not math.isfinite(value):
-        return "math.nan" if value != value else "math.inf" if value > 0 else "-math.inf"
-    return repr(value)
+    return number_literal(value, "math")
 
 
 def body(plan: Plan, cells: list[list[str]], names: Names, inline: bool = True) -> tuple[list[str], dict[int, str]]:
     """The statements that compute every value, and the expressions of the outputs."""
     program = plan.program
-    leaves = {}
-    for position, instr in enumerate(program.instrs):
-        if instr.op == "input":
-            place, cell = instr.payload
-            leaves[position] = cells[place][cell]
-        elif instr.op == "const":
-            leaves[position] = literal(instr.payload)
+    leaves = leaf_names(program, cells, literal)
     return statements(program, leaves, lambda i: spelling(program, i), names, inline)
 
 

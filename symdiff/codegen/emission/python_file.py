@@ -7,6 +7,7 @@ sequences and writes `out` only after everything is computed. Refuses what plain
 import re
 
 from symdiff.codegen.emission import python
+from symdiff.codegen.emission.expressions import ATOM, leaf_names, statements
 from symdiff.codegen.emission.names import Names, argument_names, cell_names
 from symdiff.codegen.emission.text import docstring, wrapped
 from symdiff.codegen.plan import Plan
@@ -106,16 +107,8 @@ def emit_file(plan: Plan, name: str, header: str, doc: str, result: str) -> Sour
 
 def _ieee_body(plan: Plan, cells: list[list[str]], names: Names) -> tuple[list[str], dict[int, str]]:
     """The statements with every raising operation replaced by its careful form."""
-    from symdiff.codegen.emission.expressions import ATOM, statements
-
     program = plan.program
-    leaves = {}
-    for position, instr in enumerate(program.instrs):
-        if instr.op == "input":
-            place, cell = instr.payload
-            leaves[position] = cells[place][cell]
-        elif instr.op == "const":
-            leaves[position] = python.literal(instr.payload)
+    leaves = leaf_names(program, cells, python.literal)
 
     def spell(position: int) -> tuple[str, int, tuple[int, ...]]:
         instr = program.instrs[position]

@@ -61,18 +61,17 @@ def _folded(text: str) -> list[str]:
     return lines
 
 
-def imaginary(part: float) -> str:
-    """A positive imaginary number: 1j, 0.25j."""
-    short = f"{part:g}"
-    return f"{short if float(short) == part else repr(part)}j"
+def number_literal(value: Any, module: str = "np") -> str:
+    """A constant as text with all its bits; infinities and NaN in the words of a module, "np" or "math".
 
-
-def numpy_literal(value: Any) -> str:
-    """A constant as text with all its bits, in NumPy's words for infinities and NaN."""
+    >>> number_literal(0.25j), number_literal(float("-inf"))
+    ('0.25j', '-np.inf')
+    """
     if isinstance(value, complex):
         if value.real == 0 and math.copysign(1.0, value.real) > 0 and 0 < value.imag < math.inf:
-            return imaginary(value.imag)
-        return f"complex({numpy_literal(value.real)}, {numpy_literal(value.imag)})"
+            short = f"{value.imag:g}"
+            return f"{short if float(short) == value.imag else repr(value.imag)}j"
+        return f"complex({number_literal(value.real, module)}, {number_literal(value.imag, module)})"
     if isinstance(value, float) and not math.isfinite(value):
-        return "np.nan" if value != value else "np.inf" if value > 0 else "-np.inf"
+        return f"{module}.nan" if value != value else f"{module}.inf" if value > 0 else f"-{module}.inf"
     return repr(value)

@@ -259,25 +259,7 @@ _SPECIAL: dict[str, Callable[..., Any]] = {
 _GENERIC: dict[str, Callable[..., Any] | None] = {
     **dict.fromkeys(sorted(MOVES - {"getitem"})),
     **dict.fromkeys(
-        [
-            "sum",
-            "prod",
-            "cumsum",
-            "cumprod",
-            "dot",
-            "inner",
-            "outer",
-            "cross",
-            "matmul",
-            "tensordot",
-            "kron",
-            "einsum",
-            "diff",
-            "trace",
-            "vecdot",
-            "matvec",
-            "vecmat",
-        ]
+        "sum prod cumsum cumprod dot inner outer cross matmul tensordot kron einsum diff trace vecdot matvec vecmat".split()
     ),
     "mean": _mean,
     "var": _var,

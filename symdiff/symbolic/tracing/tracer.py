@@ -367,32 +367,10 @@ class Tracer:
 
 
 _METHODS = frozenset(
-    [
-        "sum",
-        "prod",
-        "mean",
-        "dot",
-        "ravel",
-        "reshape",
-        "transpose",
-        "squeeze",
-        "swapaxes",
-        "flatten",
-        "conj",
-        "conjugate",
-        "cumsum",
-        "cumprod",
-        "trace",
-        "diagonal",
-        "clip",
-        "min",
-        "max",
-        "take",
-        "repeat",
-        "var",
-        "std",
-        "round",
-    ]
+    """
+    sum prod mean dot ravel reshape transpose squeeze swapaxes flatten conj conjugate cumsum cumprod trace diagonal
+    clip min max take repeat var std round
+    """.split()
 )
 
 
@@ -425,41 +403,11 @@ def structural(
 
 
 MOVES = frozenset(
-    [
-        "getitem",
-        "reshape",
-        "ravel",
-        "transpose",
-        "squeeze",
-        "expand_dims",
-        "swapaxes",
-        "moveaxis",
-        "flip",
-        "flipud",
-        "fliplr",
-        "rot90",
-        "roll",
-        "tile",
-        "repeat",
-        "concatenate",
-        "stack",
-        "vstack",
-        "hstack",
-        "column_stack",
-        "dstack",
-        "broadcast_to",
-        "atleast_1d",
-        "atleast_2d",
-        "take",
-        "diag",
-        "diagonal",
-        "append",
-        "delete",
-        "insert",
-        "triu",
-        "tril",
-        "pad",
-    ]
+    """
+    getitem reshape ravel transpose squeeze expand_dims swapaxes moveaxis flip flipud fliplr rot90 roll tile repeat
+    concatenate stack vstack hstack column_stack dstack broadcast_to atleast_1d atleast_2d take diag diagonal append
+    delete insert triu tril pad
+    """.split()
 )
 
 
