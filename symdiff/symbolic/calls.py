@@ -28,9 +28,6 @@ class CallSite:
     def __name__(self) -> str:
         return self.rule.name
 
-    def items(self) -> list[tuple[str, Any]]:
-        return [("function", self.rule.name)]
-
 
 def formula_site(rule: Rule, operands: tuple[Atom, ...]) -> CallSite:
     """The call of a function that the rule table gives by a formula."""

@@ -147,6 +147,8 @@ class Binding:
         if self.op == "item":
             index = ", ".join(str(int(i)) for i in np.unravel_index(self.params, self.operands[0].shape))
             return f"{self.symbol.name} = {inside[0]}[{index}]"
+        if self.op == "call":
+            return f"{self.symbol.name} = {self.params.__name__} {' '.join(inside)}"
         if self.params is not None and self.op != "array":
             inside += [f"{key}={value}" for key, value in self.params.items()]
         return f"{self.symbol.name} = {self.op} {' '.join(inside)}"
