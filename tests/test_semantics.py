@@ -47,6 +47,23 @@ def test_kinks_of_norms():
     np.testing.assert_allclose(sd.grad(np.linalg.norm)(x), x / 5)
 
 
+def test_reductions_to_an_extreme_share_ties():
+    x = np.array([1.0, 3.0, 3.0, 2.0, 3.0])
+    third = np.array([0, 1, 1, 0, 1]) / 3
+    for f in (np.max, lambda x: x.max(), np.maximum.reduce, lambda x: np.linalg.norm(x, np.inf), lambda x: -np.min(-x)):
+        np.testing.assert_allclose(sd.grad(lambda x, f=f: f(x))(x), third)
+    assert sd.jvp(lambda x: np.max(x))(x, np.arange(5.0)) == (3.0, pytest.approx(7 / 3))
+    a = np.array([[1.0, 5.0], [5.0, 2.0], [5.0, 0.0]])
+    jacobian = sd.jacobian(lambda a: np.max(a, axis=0, keepdims=True))(a)
+    assert jacobian.shape == (1, 2, 3, 2)
+    np.testing.assert_allclose(jacobian[0, 0], [[0, 0], [0.5, 0], [0.5, 0]])
+    np.testing.assert_allclose(jacobian[0, 1], [[0, 1], [0, 0], [0, 0]])
+    value, gradient = sd.value_and_grad(lambda x: np.max(x))(np.array([1.0, np.nan]))
+    assert np.isnan(value) and np.isnan(gradient).all()
+    with pytest.raises(sd.TraceError, match="zero-size"):
+        sd.grad(lambda x: np.max(x))(np.empty(0))
+
+
 def test_forward_mode_agrees_at_kinks():
     for f, x, slope in KINKS:
         if np.isfinite(slope):

@@ -14,8 +14,8 @@ from symdiff.symbolic.rulebook import Rule
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of
 
 
-def python_partial(rule: Rule, builder: Builder, binding: Binding, place: int) -> Atom:
-    """The partial by argument `place` from a rule's Python body, its operations appended to the builder."""
+def python_partials(rule: Rule, builder: Builder, binding: Binding, place: int) -> dict[int, Atom]:
+    """The partial by argument `place` from a rule's Python body, and the others that it gives, by argument."""
     args = [Tracer(builder, o) if not isinstance(o, Constant) else o.value for o in binding.operands]
     out = Tracer(builder, binding.symbol)
     name = rule.parameters[place]
@@ -26,13 +26,11 @@ def python_partial(rule: Rule, builder: Builder, binding: Binding, place: int) -
         result = bodies[name](out, *args)
     elif bodies.get("all") is not None:
         result = bodies["all"](out, *args)
-        if len(rule.parameters) > 1:
-            if not isinstance(result, tuple) or len(result) != len(rule.parameters):
-                raise RuleError(f"{rule.source}: the rule of {rule.name} must return {len(rule.parameters)} partials")
-            result = result[place]
+        count = len(rule.parameters)
+        if count > 1 and (not isinstance(result, tuple) or len(result) != count):
+            raise RuleError(f"{rule.source}: the rule of {rule.name} must return {count} partials")
     elif bodies.get("pullback") is not None:
         result = bodies["pullback"](1.0, out, *args)
-        result = result[place] if isinstance(result, tuple) else result
     elif rule.body.keys() & {name, "all", "pullback"}:
         raise RuleError(f"{binding.origin}: no rule of {rule.name} is for {', '.join(kinds)} arguments ({rule.source})")
     else:
@@ -40,7 +38,9 @@ def python_partial(rule: Rule, builder: Builder, binding: Binding, place: int) -
             f"{binding.origin}: no derivative of {rule.name} by {name}; write\n"
             f"    @sd.diffrule({rule.name}, wrt={name!r})\n    def _(out, {', '.join(rule.parameters)}): return ..."
         )
-    return atom_of(result, builder, binding.origin)
+    if not isinstance(result, tuple):
+        return {place: atom_of(result, builder, binding.origin)}
+    return {k: atom_of(r, builder, binding.origin) for k, r in enumerate(result)}
 
 
 def fitting(entries: Any, kinds: list[str]) -> Any:

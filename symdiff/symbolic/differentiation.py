@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from symdiff.errors import NonHolomorphicError, RuleError
 from symdiff.ops import OPS, is_complex
-from symdiff.symbolic.bodies import python_partial
+from symdiff.symbolic.bodies import python_partials
 from symdiff.symbolic.bounds import Bounds
 from symdiff.symbolic.building import Builder, is_constant
 from symdiff.symbolic.graph import Atom, Binding, Constant, Var
@@ -58,7 +58,8 @@ class Partials:
         key = (binding.symbol, place, conjugate)
         if key not in self._built:
             self._built[key] = self._build(binding, place, conjugate)
-        return self._built[key]
+        found = self._built[key]
+        return None if found is None or is_constant(found, 0) else found
 
     def _build(self, binding: Binding, place: int, conjugate: bool) -> Atom | None:
         if binding.op == "cast":
@@ -72,7 +73,9 @@ class Partials:
         b = self.builder
         b.origin = binding.origin
         if rule.body is not None:
-            result = python_partial(rule, b, binding, place)
+            found = python_partials(rule, b, binding, place)
+            self._built |= {(binding.symbol, k, conjugate): atom for k, atom in found.items()}
+            return found[place]
         elif rule.conj_partials and not is_complex(operand.dtype or "d"):
             result = self._on_real(binding, rule, place)
         else:
@@ -81,7 +84,7 @@ class Partials:
             if template is None:
                 raise RuleError(f"{binding.origin}: {rule.name} has no derivative by {rule.parameters[place]}")
             result = apply(template, binding.operands, binding.symbol, self._emit)
-        return None if is_constant(result, 0) else result
+        return result
 
     def _on_real(self, binding: Binding, rule: Any, place: int) -> Atom:
         """On a real operand, which is its own conjugate, the sum of both partials."""

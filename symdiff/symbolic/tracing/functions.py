@@ -15,6 +15,7 @@ from symdiff.errors import TraceError
 from symdiff.ops import OPS
 from symdiff.symbolic.calls import formula_site
 from symdiff.symbolic.rulebook import apply, default_rules, without_derivative
+from symdiff.symbolic.tracing.extremes import extreme
 from symdiff.symbolic.tracing.tracer import MOVES, Tracer, atom_of, builder_of, record, structural
 
 _OP_OF_UFUNC: dict[Any, str] = {}
@@ -22,7 +23,9 @@ for _op in OPS.values():
     _function = getattr(np, _op.numpy, None) if _op.numpy else None
     if isinstance(_function, np.ufunc) and _op.item is None:
         _OP_OF_UFUNC[_function] = _op.name
-_REDUCTIONS: dict[Any, Callable[..., Any]] = {np.add: np.sum, np.multiply: np.prod}
+_REDUCTIONS: dict[Any, Callable[..., Any]] = {
+    np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min,
+}  # fmt: skip
 _ARITHMETIC = {getattr(np, name) for name in ("matmul", "vecdot", "matvec", "vecmat") if hasattr(np, name)}
 
 
@@ -95,7 +98,7 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
     if kwargs.get("out") is not None:
         raise TraceError(f"{origin}: np.{name}(out=...) of a traced value; leave out= away")
     if name in _GENERIC and _of_numpy(function, name):
-        return on_cells(name, _GENERIC[name] or function, args, kwargs, origin)
+        return on_cells(_RECORDED.get(name, name), _GENERIC[name] or function, args, kwargs, origin)
     rule = default_rules().lookup("numpy", name, len(args))
     if rule is not None and not kwargs and (rule.primal is not None or rule.op is not None):
         return call_rule(rule, args, origin)
@@ -144,9 +147,11 @@ def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> 
         return np.sqrt(np.sum(_abs2(x), axis=axis, keepdims=keepdims))
     if ord == 1:
         return np.sum(np.abs(x), axis=axis, keepdims=keepdims)
+    if ord in (np.inf, -np.inf):
+        return extreme("max" if ord > 0 else "min")(np.abs(x), axis, keepdims)
     if isinstance(ord, (int, float)) and np.isfinite(ord) and ord > 0:
         return np.sum(np.abs(x) ** ord, axis=axis, keepdims=keepdims) ** (1.0 / ord)
-    raise ValueError(f"norm with ord={ord!r} is not supported; 1, 2 and finite powers are")
+    raise ValueError(f"norm with ord={ord!r} is not supported; 1, 2, inf, -inf and other powers are")
 
 
 def _abs2(x: Any) -> Any:
@@ -255,12 +260,17 @@ _SPECIAL: dict[str, Callable[..., Any]] = {
     "result_type": lambda origin, *xs: np.result_type(*(x.dtype if isinstance(x, Tracer) else x for x in xs)),
     "copy": lambda origin, x, **_: x,
 }
+_RECORDED = {"max": "amax", "min": "amin"}  # max and min are elementwise operations
 # None: NumPy's own function works on arrays of cells.
 _GENERIC: dict[str, Callable[..., Any] | None] = {
     **dict.fromkeys(sorted(MOVES - {"getitem"})),
     **dict.fromkeys(
         "sum prod cumsum cumprod dot inner outer cross matmul tensordot kron einsum diff trace vecdot matvec vecmat".split()
     ),
+    "max": extreme("max"),
+    "amax": extreme("max"),
+    "min": extreme("min"),
+    "amin": extreme("min"),
     "mean": _mean,
     "var": _var,
     "std": _std,
