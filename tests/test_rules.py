@@ -314,3 +314,28 @@ def test_kinds_of_arguments_choose_between_rules():
         @sd.diffrule(half)
         def _(out, x: sd.Array, y):
             return y, x
+
+
+@pytest.mark.parametrize("x", [[1e3, 999.0, -1e4], [-1e3, -1001.0], [0.1, 0.2, 0.3], [710.0, 710.0]], ids=str)
+def test_log_sum_exp(x):
+    x = np.array(x)
+    with mp.workdps(60):
+        terms = [mpmath.exp(mpmath.mpf(v)) for v in x]
+        exact, shares = float(mpmath.log(sum(terms))), [float(t / sum(terms)) for t in terms]
+    np.testing.assert_allclose(sd.special.logsumexp(x), exact, rtol=1e-15)
+    value, gradient = sd.value_and_grad(lambda x: sd.special.logsumexp(x))(x)
+    np.testing.assert_allclose(value, exact, rtol=1e-15)
+    np.testing.assert_allclose(gradient, shares, rtol=1e-12, atol=1e-300)
+
+
+def test_log_sum_exp_over_axes_and_at_infinity():
+    a = np.arange(6.0).reshape(2, 3)
+    rows = sd.trace(lambda a: sd.special.logsumexp(a, axis=1, keepdims=True), a)
+    np.testing.assert_allclose(rows(a), np.log(np.sum(np.exp(a), axis=1, keepdims=True)), rtol=1e-15)
+    softmax = np.exp(a[0]) / np.sum(np.exp(a[0]))
+    hessian = sd.hessian(lambda x: sd.special.logsumexp(x))(a[0])
+    np.testing.assert_allclose(hessian, np.diag(softmax) - np.outer(softmax, softmax), atol=1e-15)
+    for x, shares in (([-np.inf, -np.inf], [0.5, 0.5]), ([np.inf, 1.0], [1.0, 0.0]), ([-np.inf, 1.0], [0.0, 1.0])):
+        value, gradient = sd.value_and_grad(lambda x: sd.special.logsumexp(x))(np.array(x))
+        assert value == max(x)
+        np.testing.assert_array_equal(gradient, shares)

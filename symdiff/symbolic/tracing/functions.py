@@ -15,7 +15,7 @@ from symdiff.errors import TraceError
 from symdiff.ops import OPS
 from symdiff.symbolic.calls import formula_site
 from symdiff.symbolic.rulebook import apply, default_rules, without_derivative
-from symdiff.symbolic.tracing.extremes import extreme
+from symdiff.symbolic.tracing.reductions import reduction
 from symdiff.symbolic.tracing.tracer import MOVES, Tracer, atom_of, builder_of, record, structural
 
 _OP_OF_UFUNC: dict[Any, str] = {}
@@ -148,7 +148,7 @@ def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> 
     if ord == 1:
         return np.sum(np.abs(x), axis=axis, keepdims=keepdims)
     if ord in (np.inf, -np.inf):
-        return extreme("max" if ord > 0 else "min")(np.abs(x), axis, keepdims)
+        return reduction("max" if ord > 0 else "min")(np.abs(x), axis, keepdims)
     if isinstance(ord, (int, float)) and np.isfinite(ord) and ord > 0:
         return np.sum(np.abs(x) ** ord, axis=axis, keepdims=keepdims) ** (1.0 / ord)
     raise ValueError(f"norm with ord={ord!r} is not supported; 1, 2, inf, -inf and other powers are")
@@ -267,10 +267,10 @@ _GENERIC: dict[str, Callable[..., Any] | None] = {
     **dict.fromkeys(
         "sum prod cumsum cumprod dot inner outer cross matmul tensordot kron einsum diff trace vecdot matvec vecmat".split()
     ),
-    "max": extreme("max"),
-    "amax": extreme("max"),
-    "min": extreme("min"),
-    "amin": extreme("min"),
+    "max": reduction("max"),
+    "amax": reduction("max"),
+    "min": reduction("min"),
+    "amin": reduction("min"),
     "mean": _mean,
     "var": _var,
     "std": _std,

@@ -1,0 +1,103 @@
+"""Reductions of cells to one number with a rule of their own: maximum, minimum, log-sum-exp.
+
+Assumes arrays of traced numbers and plain ones. Guarantees NumPy's result, NaN included; 1/n to each of n tied cells of an
+extreme, and no overflow in a log-sum-exp or its derivative. Refuses empty arrays, as NumPy does.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from symdiff.symbolic.building import Builder, result_code
+from symdiff.symbolic.calls import CallSite
+from symdiff.symbolic.graph import Atom, Constant, Graph, GraphOutput
+from symdiff.symbolic.rulebook import Rule
+from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, user_line
+
+
+def log_sum_exp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """log(sum(exp(x))) of plain numbers, the largest taken out."""
+    x = np.asarray(x)
+    with np.errstate(all="ignore"):
+        top = np.max(x, axis=axis, keepdims=True)
+        shift = np.where(np.isfinite(top), top, 0.0)
+        total = np.log(np.sum(np.exp(x - shift), axis=axis, keepdims=True)) + shift
+    return total if keepdims else np.squeeze(total, axis=axis)[()]
+
+
+PLAIN: dict[str, Callable[..., Any]] = {"max": np.max, "min": np.min, "logsumexp": log_sum_exp}
+
+
+def reduction(name: str) -> Callable[..., Any]:
+    """`np.max`, `np.min` or log-sum-exp ("max", "min", "logsumexp") over arrays of cells."""
+
+    def reduced(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+        x = np.asarray(x)
+        if x.dtype != object:
+            return PLAIN[name](x, axis=axis, keepdims=keepdims)
+        axes = range(x.ndim) if axis is None else [a % x.ndim for a in np.atleast_1d(axis)]
+        kept = [a for a in range(x.ndim) if a not in axes]
+        rows = x.transpose([*kept, *axes]).reshape([*(x.shape[a] for a in kept), -1])
+        if rows.shape[-1] == 0:
+            raise ValueError(f"zero-size array to {name}, which has no identity")
+        flat = [_of_cells(name, row) for row in rows.reshape(-1, rows.shape[-1])]
+        result = np.empty(len(flat), dtype=object)
+        result[:] = flat
+        shape = [1 if a in axes else x.shape[a] for a in range(x.ndim)] if keepdims else [x.shape[a] for a in kept]
+        return result.reshape(shape)[()]
+
+    return reduced
+
+
+def _of_cells(name: str, cells: np.ndarray) -> Any:
+    if not any(isinstance(c, Tracer) for c in cells):
+        return PLAIN[name](cells.astype(float))
+    if len(cells) == 1:
+        return cells[0]
+    origin = user_line()
+    builder = builder_of(cells)
+    operands = tuple(atom_of(c, builder, origin) for c in cells)
+    code = result_code(operands)
+    site = CallSite(lambda *values: PLAIN[name](values, axis=0), _rule(name, len(cells)), _body(name, len(cells), code))
+    outer, builder.origin = builder.origin, builder.origin or origin
+    try:
+        return Tracer(builder, builder.bind("call", operands, (), code, site))
+    finally:
+        builder.origin = outer
+
+
+@functools.lru_cache(maxsize=256)
+def _rule(name: str, count: int) -> Rule:
+    def equal_shares(out: Any, *cells: Any) -> Any:
+        hits = [np.where(c == out, 1.0, 0.0) for c in cells]
+        ties = sum(hits[1:], start=hits[0])
+        return tuple(hit / ties for hit in hits)
+
+    def exponential_shares(out: Any, *cells: Any) -> Any:
+        tied = equal_shares(out, *cells)
+        return tuple(np.where(np.isfinite(out), np.exp(c - out), share) for c, share in zip(cells, tied, strict=True))
+
+    shares = exponential_shares if name == "logsumexp" else equal_shares
+    parameters = tuple(f"x{k}" for k in range(count))
+    bodies = {"all": ((("",) * count, shares),)}
+    return Rule("numpy", name, parameters, (None,) * count, body=bodies, source=f"{name} of {count} cells")
+
+
+@functools.lru_cache(maxsize=256)
+def _body(name: str, count: int, code: str) -> Graph:
+    builder = Builder()
+    inputs = [builder.input(f"x{k}", (), code) for k in range(count)]
+    op = "min" if name == "min" else "max"
+    result: Atom = inputs[0]
+    for other in inputs[1:]:
+        result = builder.emit(op, (result, other))
+    if name == "logsumexp":
+        shift = builder.select(builder.emit("isfinite", (result,)), result, Constant(0.0))
+        terms = [builder.emit("exp", (builder.emit("sub", (x, shift)),)) for x in inputs]
+        total = terms[0]
+        for term in terms[1:]:
+            total = builder.emit("add", (total, term))
+        result = builder.emit("add", (builder.emit("log", (total,)), shift))
+    return builder.graph(name, (GraphOutput(name, result),))
