@@ -16,6 +16,7 @@ from symdiff.errors import (
     TraceError,
 )
 from symdiff.exporting import export
+from symdiff.structures import by_path, register, update
 from symdiff.symbolic.declaring import Array, Complex, Real, diffrule, primitive
 from symdiff.symbolic.graph import Graph
 from symdiff.symbolic.importing import load_rules
@@ -44,6 +45,7 @@ __all__ = [
     "SymdiffError",
     "TraceError",
     "__version__",
+    "by_path",
     "check_grads",
     "check_rules",
     "cost",
@@ -57,8 +59,10 @@ __all__ = [
     "jvp",
     "load_rules",
     "primitive",
+    "register",
     "special",
     "trace",
+    "update",
     "value_and_grad",
     "vjp",
     "vmap",

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import optree
 
+from symdiff import structures
 from symdiff.compiled import Batched
 from symdiff.errors import ShapeError
 from symdiff.functions import Call, Function, Plain
@@ -107,7 +107,7 @@ class Vectorised(Function):
         axes = self._axes(len(args))
         shown, leaves, leaf_axes = [], [], []
         for arg, axis in zip(args, axes, strict=True):
-            flat, tree = optree.tree_flatten(arg, none_is_leaf=True)
+            flat, tree = structures.flatten(arg, none_is_leaf=True)
             points = []
             for leaf in flat:
                 value = leaf
@@ -125,7 +125,7 @@ class Vectorised(Function):
                     if not is_static(leaf):
                         leaves.append(leaf)
                         leaf_axes.append(None)
-            shown.append(optree.tree_unflatten(tree, points))
+            shown.append(structures.unflatten(tree, points))
         return tuple(shown), leaves, leaf_axes
 
     def batched(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Batched, list[Any]]:
@@ -135,7 +135,7 @@ class Vectorised(Function):
         extra = inner.extra
         own, more = (shown[:-extra], shown[-extra:]) if extra else (shown, ())
         call = Call(inner, own, kwargs)
-        rest = tuple((tuple(s.shape), str(s.dtype)) for s in optree.tree_leaves(more))
+        rest = tuple((tuple(s.shape), str(s.dtype)) for s in structures.leaves(more))
         key = (inner._key(call), rest, tuple(axes))
         found = self._compiled.get(key)
         if found is None:
@@ -148,11 +148,11 @@ class Vectorised(Function):
         return found, leaves
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
-        if any(isinstance(leaf, Tracer) for leaf in optree.tree_leaves((args, kwargs), none_is_leaf=True)):
+        if any(isinstance(leaf, Tracer) for leaf in structures.leaves((args, kwargs), none_is_leaf=True)):
             return self._point_by_point(args, kwargs)
         batched, leaves = self.batched(args, kwargs)
         if kwargs:
-            leaves = leaves + [v for v in optree.tree_leaves(kwargs, none_is_leaf=True) if not is_static(v)]
+            leaves = leaves + [v for v in structures.leaves(kwargs, none_is_leaf=True) if not is_static(v)]
         return batched.call(leaves, out)
 
     def _point_by_point(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -161,18 +161,18 @@ class Vectorised(Function):
             leaf.shape[axis]
             for arg, axis in zip(args, axes, strict=True)
             if axis is not None
-            for leaf in optree.tree_leaves(arg)
+            for leaf in structures.leaves(arg)
         )
 
         def point(k: int) -> Any:
             chosen = [
-                arg if axis is None else optree.tree_map(lambda a, axis=axis: a[k] if axis == 0 else a[..., k], arg)
+                arg if axis is None else structures.mapped(lambda a, axis=axis: a[k] if axis == 0 else a[..., k], arg)
                 for arg, axis in zip(args, axes, strict=True)
             ]
             return self.inner(*chosen, **kwargs)
 
         results = [point(k) for k in range(count)]
-        return optree.tree_map(lambda *cells: np.stack(cells, axis=self.out_axes), *results)
+        return structures.mapped(lambda *cells: np.stack(cells, axis=self.out_axes), *results)
 
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
         """The Graph of one point."""

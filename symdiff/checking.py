@@ -9,9 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import optree
 
-from symdiff import transforms
+from symdiff import structures, transforms
 
 
 def check_grads(
@@ -32,7 +31,7 @@ def check_grads(
         moved = list(args)
         for i, point, d in zip(argnums, points, direction, strict=True):
             moved[i] = (point + step * d)[()]
-        return [np.asarray(v) for v in optree.tree_leaves(f(*moved))]
+        return [np.asarray(v) for v in structures.leaves(f(*moved))]
 
     step = 1e-6 * max(1.0, *(float(np.max(np.abs(p), initial=0.0)) for p in points))
     expected = [(hi - lo) / (2 * step) for hi, lo in zip(value(step), value(-step), strict=True)]
@@ -41,12 +40,12 @@ def check_grads(
     for i, point in zip(argnums, chosen, strict=True):
         full[i] = point
     primal, tangent = transforms.jvp(f, argnums)(*full, tuple(d[()] for d in direction))
-    tangents = optree.tree_leaves(tangent)
+    tangents = structures.leaves(tangent)
     for found, wanted in zip(tangents, expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=rtol, atol=atol, err_msg="jvp differs from central differences")
-    leaves, tree = optree.tree_flatten(primal)
+    leaves, tree = structures.flatten(primal)
     weights = [rng.standard_normal(np.shape(leaf))[()] for leaf in leaves]
-    _, bars = transforms.vjp(f, argnums)(*full, optree.tree_unflatten(tree, weights))
+    _, bars = transforms.vjp(f, argnums)(*full, structures.unflatten(tree, weights))
     reverse = sum(float(np.sum(b * d)) for b, d in zip(bars, direction, strict=True))
     forward = sum(float(np.sum(w * t)) for w, t in zip(weights, tangents, strict=True))
     np.testing.assert_allclose(reverse, forward, rtol=rtol, atol=atol, err_msg="vjp and jvp disagree")
@@ -54,6 +53,6 @@ def check_grads(
 
         def projected(*xs: Any) -> Any:
             value = f(*xs)
-            return sum(np.sum(np.asarray(w) * v) for w, v in zip(weights, optree.tree_leaves(value), strict=True))
+            return sum(np.sum(np.asarray(w) * v) for w, v in zip(weights, structures.leaves(value), strict=True))
 
         check_grads(transforms.grad(projected, argnums), args, order - 1, rtol=rtol * 10, atol=atol * 10, seed=seed + 1)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import optree
 
+from symdiff import structures
 from symdiff.codegen.program import Program
 from symdiff.codegen.source import MISS
 from symdiff.errors import ArgumentError, BackendError, ShapeError
@@ -44,7 +45,7 @@ class Compiled:
         codes = {instr.dtype for instr in self.program.instrs} | {o.dtype for o in self.program.outputs}
         self._doubles = not codes & {"f", "F"}
         self._leaf = tree is None or optree.treespec_is_leaf(tree)
-        self._flat = not self._leaf and tree == optree.tree_structure((0,) * len(self.program.outputs))
+        self._flat = not self._leaf and tree == structures.structure((0,) * len(self.program.outputs))
         self._numpy: Any = None
         self._exact_types = tuple(np.dtype(i.dtype) for i in self.program.inputs)
         self.door: Callable[..., Any] | None = self._open_door()
@@ -88,7 +89,7 @@ class Compiled:
             return out
         if self._leaf:
             return flat[0]
-        return tuple(flat) if self._flat else optree.tree_unflatten(self.tree, flat)
+        return tuple(flat) if self._flat else structures.unflatten(self.tree, flat)
 
     def _run(self, args: list[Any], targets: list[Any] | None) -> list[Any]:
         several = len(self.program.outputs) > 1
@@ -120,8 +121,8 @@ class Compiled:
         return value.item() if self._doubles else value[()]
 
     def _targets(self, out: Any) -> list[Any]:
-        leaves, tree = optree.tree_flatten(out)
-        expected = optree.tree_structure(0) if self.tree is None else self.tree
+        leaves, tree = structures.flatten(out)
+        expected = structures.structure(0) if self.tree is None else self.tree
         name = self.program.name
         if tree != expected:
             raise ShapeError(f"{name}: out has structure {tree}, {expected} expected")
@@ -178,10 +179,10 @@ class Batched:
         if out is not None:
             return out
         flat = list(result) if several else [result]
-        return flat[0] if self.tree is None else optree.tree_unflatten(self.tree, flat)
+        return flat[0] if self.tree is None else structures.unflatten(self.tree, flat)
 
     def _targets(self, out: Any, count: int) -> list[Any]:
-        leaves = optree.tree_leaves(out)
+        leaves = structures.leaves(out)
         name = self.program.name
         if len(leaves) != len(self.program.outputs):
             raise ShapeError(f"{name}: out has {len(leaves)} arrays, {len(self.program.outputs)} expected")

@@ -6,8 +6,7 @@ result, nested as in JAX. Refuses nothing of its own; `symbolic.transforming` do
 
 from typing import Any
 
-import optree
-
+from symdiff import structures
 from symdiff.functions import Call, Function, tree_of
 from symdiff.pipeline import program_of
 from symdiff.symbolic import transforming
@@ -45,8 +44,8 @@ class Jacobian(Function):
         return transforming.jacobian(graph, wrt, self._rules(), self.mode, operations)
 
     def tree(self, call: Call, graph: Graph) -> Any:
-        result = 0 if graph.out_tree is None else optree.tree_unflatten(graph.out_tree, [0] * len(graph.outputs))
-        return tree_of(optree.tree_map(lambda _: self._by_argument(call), result))
+        result = 0 if graph.out_tree is None else structures.unflatten(graph.out_tree, [0] * len(graph.outputs))
+        return tree_of(structures.mapped(lambda _: self._by_argument(call), result))
 
 
 class Hessian(Function):
@@ -68,7 +67,7 @@ class Pushforward(Function):
         return transforming.pushforward(graph, wrt, self._rules())
 
     def tree(self, call: Call, graph: Graph) -> Any:
-        result = 0 if graph.out_tree is None else optree.tree_unflatten(graph.out_tree, [0] * len(graph.outputs))
+        result = 0 if graph.out_tree is None else structures.unflatten(graph.out_tree, [0] * len(graph.outputs))
         return tree_of((result, result))
 
 
@@ -79,7 +78,7 @@ class Pullback(Pushforward):
         return transforming.pullback(graph, wrt, self._rules())
 
     def tree(self, call: Call, graph: Graph) -> Any:
-        result = 0 if graph.out_tree is None else optree.tree_unflatten(graph.out_tree, [0] * len(graph.outputs))
+        result = 0 if graph.out_tree is None else structures.unflatten(graph.out_tree, [0] * len(graph.outputs))
         return tree_of((result, self._by_argument(call)))
 
 

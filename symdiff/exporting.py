@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import optree
 
+from symdiff import structures
 from symdiff.codegen.source import Source
 from symdiff.errors import ExportError
 from symdiff.ops import OPS
@@ -49,7 +49,7 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     for path in (call.paths[i] for i in call.traced):
         if not path.isidentifier():
             raise ExportError(f"{inner.where}: argument {path} is part of a structure; export takes numbers and arrays")
-    listed = tree is not None and tree == optree.tree_structure([0] * len(graph.outputs))
+    listed = tree is not None and tree == structures.structure([0] * len(graph.outputs))
     name = inner.__name__
     program = program_of(graph, inner.options, name)
     if any(instr.op == "call" for instr in program.instrs):

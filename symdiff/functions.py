@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import optree
 
+from symdiff import structures
 from symdiff.codegen.source import MISS
 from symdiff.compiled import Compiled, check_backend
 from symdiff.errors import ArgumentError, ShapeError, TraceError
@@ -53,11 +54,11 @@ class Call:
                 function.signature.bind(*own, **kwargs)
             except TypeError as error:
                 raise ArgumentError(f"{function.where}: {function.name}: {error}") from None
-        self.leaves, self.tree = optree.tree_flatten((own, kwargs), none_is_leaf=True)
+        self.leaves, self.tree = structures.flatten((own, kwargs), none_is_leaf=True)
         self.paths = leaf_paths(function.f, own, kwargs)
         groups: list[int] = []
         for position, arg in enumerate(own):
-            groups += [position] * optree.tree_structure(arg, none_is_leaf=True).num_leaves
+            groups += [position] * structures.structure(arg, none_is_leaf=True).num_leaves
         groups += [-1] * (len(self.leaves) - len(groups))
         wanted = function.positions(count)
         self.wrt = [i for i, g in enumerate(groups) if g in wanted and _differentiable(self.leaves[i])]
@@ -169,7 +170,7 @@ class Function:
         return [call.leaves[i] for i in call.traced] + self._extra_leaves(call)
 
     def _extra_leaves(self, call: Call) -> list[Any]:
-        return optree.tree_leaves(call.extra, none_is_leaf=True)
+        return [leaf for leaf in structures.leaves(call.extra, none_is_leaf=True) if _differentiable(leaf)]
 
     def _key(self, call: Call) -> Any:
         chosen = set(call.traced)
@@ -220,7 +221,7 @@ class Function:
         sources = [*fed[:own], *captured, *fed[own:]]
         flat = replay(graph, sources, parent, user_line())
         tree = self.tree(call, traced.graph)
-        return (flat[0] if tree is None else optree.tree_unflatten(tree, flat),)
+        return (flat[0] if tree is None else structures.unflatten(tree, flat),)
 
     # -- what the kinds of derivative say
 
@@ -234,13 +235,15 @@ class Function:
 
     def _by_argument(self, call: Call, leaf_tree: Any = None) -> Any:
         """A structure like the differentiated arguments, `leaf_tree` at each leaf."""
-        args = optree.tree_unflatten(call.tree, range(len(call.leaves)))[0]
+        args = structures.unflatten(call.tree, range(len(call.leaves)))[0]
         count = len(args)
         chosen = set(call.wrt)
         inner = 0 if leaf_tree is None else leaf_tree
 
         def shaped(position: int) -> Any:
-            return optree.tree_map(lambda i: inner if i in chosen else None, args[position % count])
+            return structures.mapped(
+                lambda i: inner if i in chosen else structures.Kept(call.leaves[i]), args[position % count]
+            )
 
         if isinstance(self.argnums, int):
             return shaped(self.argnums)
@@ -313,5 +316,5 @@ class Plain(Function):
 
 
 def tree_of(shape: Any) -> Any:
-    tree = optree.tree_structure(shape)
+    tree = structures.structure(shape)
     return None if optree.treespec_is_leaf(tree) else tree

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from symdiff import structures
 from symdiff.errors import RuleError, TraceError
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.calls import CallSite
@@ -165,11 +166,9 @@ def record_call(function: Callable[..., Any], rule: Rule, args: tuple[Any, ...])
     graph = None
     code = "D" if "D" in codes else "F" if "F" in codes and "d" not in codes else "d" if "d" in codes else "f"
     if not opaque:
-        import optree
-
         leaves = [Tracer(builder, a) if not isinstance(a, Constant) else complex(a.value) if c in "FD" else float(a.value)
                   for a, c in zip(atoms, codes, strict=True)]  # fmt: skip
-        _, tree = optree.tree_flatten((tuple(leaves), {}))
+        _, tree = structures.flatten((tuple(leaves), {}))
         places = list(range(len(leaves)))
         graph = trace_leaves(function, leaves, tree, places, [f"x{i}" for i in places], builder).graph
         if len(graph.outputs) != 1 or graph.outputs[0].shape != ():

@@ -7,8 +7,8 @@ binding computed once. Refuses a wrong number of arguments with `ShapeError`.
 from typing import Any
 
 import numpy as np
-import optree
 
+from symdiff import structures
 from symdiff.errors import ShapeError
 from symdiff.ops import OPS
 from symdiff.symbolic.graph import Atom, Graph, Var
@@ -34,7 +34,7 @@ def evaluate(graph: Graph, args: tuple[Any, ...]) -> Any:
             values[binding.symbol] = _apply(binding, operands)
     results = [np.asarray(of(o.atom), dtype=np.dtype(o.dtype))[()] for o in graph.outputs]
     if graph.out_tree is not None:
-        return optree.tree_unflatten(graph.out_tree, results)
+        return structures.unflatten(graph.out_tree, results)
     return results[0] if len(results) == 1 else tuple(results)
 
 

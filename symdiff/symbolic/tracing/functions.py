@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import optree
 
+from symdiff import structures
 from symdiff.errors import TraceError
 from symdiff.ops import OPS
 from symdiff.symbolic.calls import formula_site
@@ -113,7 +113,7 @@ def _of_numpy(function: Any, name: str) -> bool:
 def on_cells(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
     """A structural binding whose traced operands are found anywhere in the arguments (lists of arrays, too)."""
     args = tuple(_plain(a) for a in args)
-    leaves, tree = optree.tree_flatten((args, kwargs), none_is_leaf=True)
+    leaves, tree = structures.flatten((args, kwargs), none_is_leaf=True)
     places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tracer)]
     builder = builder_of(leaves)
 
@@ -121,7 +121,7 @@ def on_cells(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwa
         filled = list(leaves)
         for place, array in zip(places, arrays, strict=True):
             filled[place] = array
-        positional, named = optree.tree_unflatten(tree, filled)
+        positional, named = structures.unflatten(tree, filled)
         return function(*positional, **named)
 
     shown = {k: v for k, v in kwargs.items() if not isinstance(v, Tracer)}

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import optree
 
+from symdiff import structures
 from symdiff.errors import TraceError
 from symdiff.symbolic.building import Builder, dtype_code
 from symdiff.symbolic.graph import Constant, Graph, GraphOutput, Var
@@ -131,7 +131,7 @@ def trace_leaves(
             name += "_"
         used.add(name)
         filled[place] = Tracer(builder, builder.input(name, shape, code, paths[place]))
-    args, kwargs = optree.tree_unflatten(tree, filled)
+    args, kwargs = structures.unflatten(tree, filled)
     stack.append(builder)
     try:
         result = substituted(f, rules)(*args, **kwargs)
@@ -153,7 +153,7 @@ def trace_leaves(
 
 def outputs_of(result: Any, builder: Builder, name: str, where: str) -> tuple[tuple[GraphOutput, ...], Any]:
     """The result's leaves as outputs of the builder, and its structure."""
-    leaves, tree = optree.tree_flatten(result, none_is_leaf=True)
+    leaves, tree = structures.flatten(result, none_is_leaf=True)
     if not leaves:
         raise TraceError(f"{where}: {name} returns no number or array")
     outputs = []
@@ -177,7 +177,7 @@ def trace(f: Callable[..., Any], *args: Any, primitives: Any = (), rules: Any = 
     >>> print(trace(lambda x: x*x + 1.0, 3.0).expr)
     x*x + 1
     """
-    leaves, tree = optree.tree_flatten((args, kwargs), none_is_leaf=True)
+    leaves, tree = structures.flatten((args, kwargs), none_is_leaf=True)
     paths = leaf_paths(f, args, kwargs)
     traced = [i for i, leaf in enumerate(leaves) if not is_static(leaf)]
     from symdiff.symbolic.declaring import opaque_rules, rules_in_force
@@ -192,7 +192,7 @@ def leaf_paths(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, A
     """A readable path for every leaf of `(args, kwargs)`: x, m.W, p['a'][0]."""
     names = argument_names(f, len(args))
     paths = []
-    for accessor in optree.tree_accessors((args, kwargs), none_is_leaf=True):
+    for accessor in structures.paths((args, kwargs)):
         head = names[accessor[1].entry] if accessor[0].entry == 0 else str(accessor[1].entry)
         rest = accessor[2:]
         paths.append(head + "".join(entry.codify("") for entry in rest))
