@@ -96,8 +96,11 @@ def refused(f, *args):
     return message
 
 
+CONSTANT = np.ones(3)
+
+
 def in_place(x):
-    y = np.ones(3)
+    y = CONSTANT
     y += x
     return y
 
@@ -118,7 +121,7 @@ def assigned(x):
         (np.linalg.det, "elementwise"),
         (lambda x: np.fft.fft(x), "not supported"),
         (in_place, "y = y + x"),
-        (assigned, "np.array"),
+        (assigned, "x = x.copy()"),
         (lambda x: range(x[0]), "static"),
         (lambda x: A[x[0]], "static"),
         (lambda x: np.add(x, 1.0, where=x > 0), "np.where"),

@@ -50,6 +50,8 @@ class Builder:
         self.inputs: list[GraphInput] = []
         self.captures: dict[Atom, Var] = {}
         self.captured: list[Any] = []
+        self.viewed: set[Atom] = set()  # arrays of which the user has taken a slice or another view
+        self.views: set[Atom] = set()  # these slices and views
         self.origin = ""
         self.primal = True
         self._count = 0

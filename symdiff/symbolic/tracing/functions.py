@@ -15,8 +15,9 @@ from symdiff.errors import TraceError
 from symdiff.ops import OPS
 from symdiff.symbolic.calls import formula_site
 from symdiff.symbolic.rulebook import apply, default_rules, without_derivative
+from symdiff.symbolic.tracing.mutable import Mutable, filled
 from symdiff.symbolic.tracing.reductions import reduction
-from symdiff.symbolic.tracing.tracer import MOVES, Tracer, atom_of, builder_of, record, structural
+from symdiff.symbolic.tracing.tracer import MOVES, VIEWS, Tracer, atom_of, builder_of, record, structural
 
 _OP_OF_UFUNC: dict[Any, str] = {}
 for _op in OPS.values():
@@ -97,6 +98,8 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
         return special(origin, *args, **kwargs)
     if kwargs.get("out") is not None:
         raise TraceError(f"{origin}: np.{name}(out=...) of a traced value; leave out= away")
+    if name in VIEWS and args and isinstance(args[0], Mutable):
+        return args[0].view(lambda cells: function(cells, *args[1:], **kwargs))
     if name in _GENERIC and _of_numpy(function, name):
         return on_cells(_RECORDED.get(name, name), _GENERIC[name] or function, args, kwargs, origin)
     rule = default_rules().lookup("numpy", name, len(args))
@@ -188,15 +191,17 @@ def _shape_of(origin: str, x: Any) -> Any:
 
 
 def _zeros_like(origin: str, x: Any, dtype: Any = None, **_: Any) -> Any:
-    return np.zeros(x.shape, dtype or x.dtype)
+    return filled(x.builder, np.zeros(x.shape, dtype or x.dtype))
 
 
 def _ones_like(origin: str, x: Any, dtype: Any = None, **_: Any) -> Any:
-    return np.ones(x.shape, dtype or x.dtype)
+    return filled(x.builder, np.ones(x.shape, dtype or x.dtype))
 
 
 def _full_like(origin: str, x: Any, fill: Any, dtype: Any = None, **_: Any) -> Any:
-    return np.full(x.shape, fill, dtype or x.dtype)
+    made = filled(x.builder, np.zeros(x.shape, dtype or x.dtype))
+    made[...] = fill
+    return made
 
 
 def _where(origin: str, condition: Any, a: Any, b: Any) -> Any:
@@ -258,7 +263,7 @@ _SPECIAL: dict[str, Callable[..., Any]] = {
     "iscomplexobj": lambda origin, x: x.dtype.kind == "c",
     "isrealobj": lambda origin, x: x.dtype.kind != "c",
     "result_type": lambda origin, *xs: np.result_type(*(x.dtype if isinstance(x, Tracer) else x for x in xs)),
-    "copy": lambda origin, x, **_: x,
+    "copy": lambda origin, x, **_: x.copy(),
 }
 _RECORDED = {"max": "amax", "min": "amin"}  # max and min are elementwise operations
 # None: NumPy's own function works on arrays of cells.

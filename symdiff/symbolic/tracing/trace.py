@@ -134,7 +134,7 @@ def trace_leaves(
     args, kwargs = structures.unflatten(tree, filled)
     stack.append(builder)
     try:
-        result = substituted(f, rules)(*args, **kwargs)
+        result = substituted(f, rules, builder)(*args, **kwargs)
         outputs, out_tree = outputs_of(result, builder, function_name(f), where)
     except IndexError as error:
         if "valid indices" not in str(error):

@@ -185,6 +185,29 @@ class Tracer:
     def __rmatmul__(self, other: Any) -> Any:
         return np.matmul(other, self)  # type: ignore[call-overload]
 
+    def _in_place(self, op: str, other: Any) -> Any:
+        """`y += x`: a computed array changes, numbers and arguments are named anew, as the caller's are never changed."""
+        result = self._binary(op, self, other)
+        if result is NotImplemented or self.shape == () or any(leaf.symbol is self.atom for leaf in self.builder.inputs):
+            return result
+        self[...] = result
+        return self
+
+    def __iadd__(self, other: Any) -> Any:
+        return self._in_place("add", other)
+
+    def __isub__(self, other: Any) -> Any:
+        return self._in_place("sub", other)
+
+    def __imul__(self, other: Any) -> Any:
+        return self._in_place("mul", other)
+
+    def __itruediv__(self, other: Any) -> Any:
+        return self._in_place("div", other)
+
+    def __ipow__(self, other: Any) -> Any:
+        return self._in_place("pow", other)
+
     def __neg__(self) -> Any:
         return self._unary("neg")
 
@@ -259,7 +282,9 @@ class Tracer:
         return self._unary("rint")
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        raise TraceError(f"{user_line()}: a traced array cannot be assigned to; build a list and call np.array on it")
+        from symdiff.symbolic.tracing.mutable import assign
+
+        assign(self, key, value)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         if dtype is not None and np.dtype(dtype).char != "O":
@@ -316,7 +341,9 @@ class Tracer:
         for part in key if isinstance(key, tuple) else (key,):
             if isinstance(part, Tracer):
                 raise part._refuse("an index", "pass it as an int, or use np.where")
-        return structural(self.builder, "getitem", (self,), lambda a: a[key], origin, {"index": _text(key)})
+        parts = key if isinstance(key, tuple) else (key,)
+        basic = all(part is None or part is Ellipsis or isinstance(part, (int, np.integer, slice)) for part in parts)
+        return structural(self.builder, "getitem", (self,), lambda a: a[key], origin, {"index": _text(key)}, basic)
 
     def reshape(self, *shape: Any, **order: Any) -> Any:
         """The cells in another shape: `x.reshape(3, 1)` or `x.reshape((3, 1))`."""
@@ -334,8 +361,10 @@ class Tracer:
         return Tracer(self.builder, self.builder.cast(self.atom, char))  # type: ignore[arg-type]
 
     def copy(self) -> Any:
-        """The same value: traced values are immutable."""
-        return self
+        """The same values in an array of its own, which can be assigned to."""
+        from symdiff.symbolic.tracing.mutable import copied
+
+        return copied(self) if self.shape else self
 
     def item(self, *index: int) -> Any:
         """One cell."""
@@ -388,10 +417,21 @@ def record(builder: Builder, op: str, operands: tuple[Atom, ...], origin: str) -
 
 
 def structural(
-    builder: Builder, name: str, operands: tuple[Any, ...], function: Callable[..., Any], origin: str, shown: dict[str, Any]
+    builder: Builder,
+    name: str,
+    operands: tuple[Any, ...],
+    function: Callable[..., Any],
+    origin: str,
+    shown: dict[str, Any],
+    view: bool | None = None,
 ) -> Any:
-    """An operation on whole arrays. `function` works on arrays of any cells; it is tried on ones to learn the shape."""
+    """An operation on whole arrays. `function` works on arrays of any cells; it is tried on ones to learn the shape.
+
+    `view`: whether NumPy's result shares the operand's memory (by the name, unless it is said).
+    """
     atoms = tuple(atom_of(o, builder, origin) for o in operands)
+    if view is None:
+        view = name in VIEWS
     try:
         shape = np.shape(function(*(np.ones(a.shape) for a in atoms)))
     except (ValueError, IndexError, TypeError) as error:
@@ -399,7 +439,11 @@ def structural(
     codes = [a.dtype if a.dtype is not None else np.asarray(a.value).dtype.char for a in atoms]
     joined = np.result_type(*(np.dtype(c) for c in codes)).char
     code = joined if joined in "fdFD" or (joined == "?" and name in MOVES) else "d"
-    return Tracer(builder, builder.bind(name, atoms, shape, code, Static(function, shown), origin))
+    symbol = builder.bind(name, atoms, shape, code, Static(function, shown), origin)
+    if view:
+        builder.viewed.update(atoms)
+        builder.views.add(symbol)
+    return Tracer(builder, symbol)
 
 
 MOVES = frozenset(
@@ -407,6 +451,14 @@ MOVES = frozenset(
     getitem reshape ravel transpose squeeze expand_dims swapaxes moveaxis flip flipud fliplr rot90 roll tile repeat
     concatenate stack vstack hstack column_stack dstack broadcast_to atleast_1d atleast_2d take diag diagonal append
     delete insert triu tril pad
+    """.split()
+)
+
+
+VIEWS = frozenset(
+    """
+    getitem reshape ravel transpose squeeze expand_dims swapaxes moveaxis flip flipud fliplr rot90 broadcast_to atleast_1d
+    atleast_2d diagonal
     """.split()
 )
 

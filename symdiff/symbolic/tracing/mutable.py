@@ -1,0 +1,163 @@
+"""Arrays made inside a traced function, which can be assigned to: `y = np.zeros(n); y[i] = ...; y[1:-1] += ...`.
+
+Assumes floating or complex arrays. Guarantees NumPy's own meaning of assignments, slices that are views included, because
+the cells live in an array of objects; the array becomes one binding when it is used. Refuses assignments to the caller's
+arrays, to arrays of which a view was taken before, and complex values in real arrays, with `TraceError`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from symdiff.errors import TraceError
+from symdiff.ops import OPS
+from symdiff.symbolic.building import Builder
+from symdiff.symbolic.graph import Var
+from symdiff.symbolic.tracing.tracer import Tracer, atom_of, user_line
+
+
+class Backing:
+    """The cells of a mutable array; views share the memory of `cells` and the list `version`."""
+
+    __slots__ = ("atom", "cells", "seen", "version")
+
+    def __init__(self, cells: np.ndarray, version: list[int]) -> None:
+        self.cells = cells
+        self.version = version
+        self.seen = -1
+        self.atom: Var | None = None
+
+
+class Mutable(Tracer):
+    """A traced array with cells of its own; its symbol is bound anew when it is read after a change."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, builder: Builder, cells: np.ndarray, dtype: Any, version: list[int] | None = None) -> "Mutable":
+        """A mutable array over an array of numbers and traced numbers."""
+        self = object.__new__(cls)
+        self.builder = builder
+        self.shape = cells.shape
+        self.dtype = np.dtype(dtype)
+        _SLOT.__set__(self, Backing(cells, [0] if version is None else version))
+        return self
+
+    @property
+    def backing(self) -> Backing:
+        """The cells and their version."""
+        return _SLOT.__get__(self)  # type: ignore[no-any-return]
+
+    @property
+    def atom(self) -> Var:  # type: ignore[override]
+        """The array as a symbol, as it is now."""
+        backing = self.backing
+        if backing.atom is None or backing.seen != backing.version[0]:
+            origin = user_line()
+            operands = tuple(atom_of(c, self.builder, origin) for c in backing.cells.ravel().tolist())
+            backing.atom = self.builder.bind("array", operands, self.shape, self.dtype.char, None, origin)
+            backing.seen = backing.version[0]
+        return backing.atom
+
+    def __getitem__(self, key: Any) -> Any:
+        _check_key(key)
+        found = self.backing.cells[key]
+        if not isinstance(found, np.ndarray):
+            return found
+        shared = np.may_share_memory(found, self.backing.cells)
+        return Mutable.of(self.builder, found, self.dtype, self.backing.version if shared else None)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        _check_key(key)
+        origin = user_line()
+        cells = value.backing.cells if isinstance(value, Mutable) else np.asarray(value, dtype=object)
+        cast = np.empty(cells.shape, dtype=object)
+        cast.ravel()[...] = [self._cell(c, origin) for c in cells.ravel()]
+        try:
+            self.backing.cells[key] = cast[()] if cast.shape == () else cast
+        except (ValueError, IndexError) as error:
+            raise TraceError(f"{origin}: {error}") from None
+        self.backing.version[0] += 1
+
+    def _binary(self, op: str, left: Any, right: Any) -> Any:
+        plain = [_plain(left), _plain(right)]
+        if any(p is None for p in plain):
+            return super()._binary(op, left, right)
+        with np.errstate(all="ignore"):
+            return filled(self.builder, np.asarray(OPS[op].function()(*plain)))
+
+    def _cell(self, value: Any, origin: str) -> Any:
+        """A value with the array's dtype, as NumPy's assignment gives it."""
+        if isinstance(value, Tracer):
+            if value.dtype.kind == "c" and self.dtype.kind != "c":
+                raise TraceError(f"{origin}: a complex value in an array of {self.dtype}; make the array with dtype=complex")
+            atom = atom_of(value, self.builder, origin)
+            cast = self.builder.cast(atom, self.dtype.char)
+            return Tracer(self.builder, cast) if isinstance(cast, Var) else cast.value  # type: ignore[union-attr]
+        if isinstance(value, complex) and self.dtype.kind != "c":
+            raise TraceError(f"{origin}: a complex value in an array of {self.dtype}; make the array with dtype=complex")
+        return self.dtype.type(value).item()
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        if dtype is not None and np.dtype(dtype).char != "O":
+            return super().__array__(dtype, copy)
+        return self.backing.cells.copy()
+
+    def view(self, moved: Callable[[np.ndarray], Any]) -> Any:
+        """The array reshaped or with its axes moved; a view of the same cells where NumPy gives one."""
+        found = moved(self.backing.cells)
+        shared = np.may_share_memory(found, self.backing.cells)
+        return Mutable.of(self.builder, found, self.dtype, self.backing.version if shared else None)
+
+    def copy(self) -> Any:
+        """The cells in memory of their own."""
+        return Mutable.of(self.builder, self.backing.cells.copy(), self.dtype)
+
+
+_SLOT: Any = Tracer.__dict__["atom"]
+
+
+def _check_key(key: Any) -> None:
+    for part in key if isinstance(key, tuple) else (key,):
+        if isinstance(part, Tracer):
+            raise part._refuse("an index", "pass it as an int, or use np.where")
+
+
+def _plain(value: Any) -> Any:
+    """A value without traced cells as NumPy's own; None where there are some."""
+    if isinstance(value, Mutable):
+        cells = value.backing.cells
+        return None if any(isinstance(c, Tracer) for c in cells.flat) else cells.astype(value.dtype)
+    return None if isinstance(value, Tracer) or (isinstance(value, np.ndarray) and value.dtype == object) else value
+
+
+def copied(value: Tracer) -> Mutable:
+    """A traced array in memory of its own."""
+    return Mutable.of(value.builder, np.array(value, dtype=object), value.dtype)
+
+
+def assign(target: Tracer, key: Any, value: Any) -> None:
+    """`target[key] = value` on a traced array: a computed one gets cells of its own; an argument is refused."""
+    origin = user_line()
+    if target.shape == ():
+        raise TraceError(f"{origin}: assignment into a traced number")
+    if any(leaf.symbol is target.atom for leaf in target.builder.inputs):
+        raise TraceError(f"{origin}: the caller's own array is assigned to; take a copy first: x = x.copy()")
+    if target.atom in target.builder.views:
+        raise TraceError(f"{origin}: a slice or another view is assigned to; assign through the array itself, or copy it first")
+    if target.atom in target.builder.viewed:
+        raise TraceError(f"{origin}: an array of which a slice or another view was taken before is assigned to; copy it first")
+    cells = np.array(target, dtype=object)
+    target.__class__ = Mutable
+    _SLOT.__set__(target, Backing(cells, [0]))
+    target[key] = value
+
+
+def filled(builder: Builder, plain: np.ndarray) -> Any:
+    """An array that NumPy made, as a mutable one; integers and Booleans stay as they are."""
+    if plain.dtype.char not in "fdFD" or plain.ndim == 0:
+        return plain[()]
+    cells = np.empty(plain.shape, dtype=object)
+    cells.ravel()[...] = plain.ravel().tolist()
+    return Mutable.of(builder, cells, plain.dtype)
