@@ -83,7 +83,19 @@ def through_a_helper(x):
     return np.prod(y)
 
 
-@pytest.mark.parametrize("f", [heat, recurrence, in_place, views, likes, own_copy, matrix, through_a_helper])
+def constants_stay_numbers(x):
+    a = np.array([[2.0, 1.0], [1.0, 3.0]])
+    b = np.linalg.solve(a, np.array([1.0, 2.0]))
+    weights = np.linspace(0.0, 1.0, 4)
+    if weights.sum() > 1 and weights[1] < 0.5 and np.max(np.abs(a)) == 3:
+        weights[0] = x[0]
+    assert len(weights.tolist()) == 4 and np.sin(b).shape == (2,)
+    return np.sum(weights * x) * b[0] * np.linalg.det(a)
+
+
+@pytest.mark.parametrize(
+    "f", [constants_stay_numbers, heat, recurrence, in_place, views, likes, own_copy, matrix, through_a_helper]
+)
 def test_value_and_gradient(f):
     x = np.array([0.7, 1.3, -0.4, 0.9])
     before = x.copy()

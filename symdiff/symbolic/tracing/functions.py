@@ -15,7 +15,7 @@ from symdiff.errors import TraceError
 from symdiff.ops import OPS
 from symdiff.symbolic.calls import formula_site
 from symdiff.symbolic.rulebook import apply, default_rules, without_derivative
-from symdiff.symbolic.tracing.mutable import Mutable, filled
+from symdiff.symbolic.tracing.mutable import Mutable, computed, filled, plain
 from symdiff.symbolic.tracing.reductions import reduction
 from symdiff.symbolic.tracing.tracer import MOVES, VIEWS, Tracer, atom_of, builder_of, record, structural
 
@@ -33,6 +33,8 @@ _ARITHMETIC = {getattr(np, name) for name in ("matmul", "vecdot", "matvec", "vec
 def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
     """`ufunc(*inputs)` recorded."""
     name = ufunc.__name__
+    if all(plain(v) is not None for v in inputs) and kwargs.get("out") is None:
+        return computed(getattr(ufunc, method), inputs, kwargs)
     if method == "reduce" and ufunc in _REDUCTIONS:
         kwargs = {k: v for k, v in kwargs.items() if v is not None and not (k == "keepdims" and v is False)}
         return call_function(_REDUCTIONS[ufunc], inputs, {"axis": 0, **kwargs}, origin)
@@ -93,6 +95,9 @@ def call_rule(rule: Any, args: tuple[Any, ...], origin: str) -> Any:
 def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
     """`function(*args, **kwargs)` recorded."""
     name = getattr(function, "__name__", str(function))
+    leaves = structures.leaves((args, kwargs), none_is_leaf=True)
+    if kwargs.get("out") is None and all(leaf is None or plain(leaf) is not None for leaf in leaves) and name not in VIEWS:
+        return computed(function, args, kwargs)
     special = _SPECIAL.get(name)
     if special is not None and _of_numpy(function, name):
         return special(origin, *args, **kwargs)

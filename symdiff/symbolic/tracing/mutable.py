@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from symdiff import structures
 from symdiff.errors import TraceError
 from symdiff.ops import OPS
 from symdiff.symbolic.building import Builder
@@ -81,11 +82,9 @@ class Mutable(Tracer):
         self.backing.version[0] += 1
 
     def _binary(self, op: str, left: Any, right: Any) -> Any:
-        plain = [_plain(left), _plain(right)]
-        if any(p is None for p in plain):
+        if plain(left) is None or plain(right) is None:
             return super()._binary(op, left, right)
-        with np.errstate(all="ignore"):
-            return filled(self.builder, np.asarray(OPS[op].function()(*plain)))
+        return computed(OPS[op].function(), (left, right), {})
 
     def _cell(self, value: Any, origin: str) -> Any:
         """A value with the array's dtype, as NumPy's assignment gives it."""
@@ -110,6 +109,10 @@ class Mutable(Tracer):
         shared = np.may_share_memory(found, self.backing.cells)
         return Mutable.of(self.builder, found, self.dtype, self.backing.version if shared else None)
 
+    def tolist(self) -> Any:
+        """Nested lists of numbers and traced numbers."""
+        return self.backing.cells.tolist()
+
     def copy(self) -> Any:
         """The cells in memory of their own."""
         return Mutable.of(self.builder, self.backing.cells.copy(), self.dtype)
@@ -124,12 +127,21 @@ def _check_key(key: Any) -> None:
             raise part._refuse("an index", "pass it as an int, or use np.where")
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A value without traced cells as NumPy's own; None where there are some."""
     if isinstance(value, Mutable):
         cells = value.backing.cells
         return None if any(isinstance(c, Tracer) for c in cells.flat) else cells.astype(value.dtype)
     return None if isinstance(value, Tracer) or (isinstance(value, np.ndarray) and value.dtype == object) else value
+
+
+def computed(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A function of arrays without traced cells, computed by NumPy; arrays come back as mutable ones."""
+    builder = next(v.builder for v in structures.leaves((args, kwargs), none_is_leaf=True) if isinstance(v, Mutable))
+    args, kwargs = structures.mapped(lambda v: plain(v) if isinstance(v, Mutable) else v, (args, kwargs))
+    with np.errstate(all="ignore"):
+        result = function(*args, **kwargs)
+    return structures.mapped(lambda v: filled(builder, v) if isinstance(v, np.ndarray) else v, result)
 
 
 def copied(value: Tracer) -> Mutable:
