@@ -121,11 +121,15 @@ class Compiled:
         return value.item() if self._doubles else value[()]
 
     def _targets(self, out: Any) -> list[Any]:
-        leaves, tree = structures.flatten(out)
-        expected = structures.structure(0) if self.tree is None else self.tree
+        place = object()
+        count = len(self.program.outputs)
+        shown = place if self.tree is None else structures.unflatten(self.tree, [place] * count)
+        places, expected = structures.flatten(shown, none_is_leaf=True)
+        given, tree = structures.flatten(out, none_is_leaf=True)
         name = self.program.name
         if tree != expected:
             raise ShapeError(f"{name}: out has structure {tree}, {expected} expected")
+        leaves = [leaf for leaf, wanted in zip(given, places, strict=True) if wanted is place]
         for leaf, output in zip(leaves, self.program.outputs, strict=True):
             if not isinstance(leaf, np.ndarray):
                 raise ShapeError(f"{name}: out for {output.name} is {type(leaf).__name__}; a NumPy array is needed")

@@ -56,6 +56,17 @@ def test_a_linear_layer():
     assert "m_W" in str(sd.trace(loss, m, x)) and [leaf.path for leaf in sd.trace(loss, m, x).inputs] == ["m.W", "m.b", "x"]
 
 
+def test_out_has_the_structure_of_the_result():
+    m, x = linear(), np.ones((4, 2))
+    out = (np.empty(()), Linear(np.empty((3, 4)), np.empty(3), "out"))
+    assert sd.value_and_grad(loss)(m, x, out=out) is out
+    value, gradient = sd.value_and_grad(loss)(m, x)
+    assert out[0] == value and out[1].name == "out"
+    np.testing.assert_array_equal(out[1].W, gradient.W)
+    with pytest.raises(sd.ShapeError, match="structure"):
+        sd.value_and_grad(loss)(m, x, out=(np.empty(()), np.empty((3, 4))))
+
+
 def test_nested_structures_and_paths():
     net = Network([linear(1, 2, 3), linear(2, 1, 2)], 2.0)
     gradient = sd.grad(output)
