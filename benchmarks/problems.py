@@ -93,3 +93,10 @@ def real_through_complex(x):
 def branches(x, y, z, w):
     """Two sums that share x + y."""
     return (x + y + z) * np.exp(x + y + w)
+
+
+def sine_chain(x, n=10):
+    """sin(sin(...sin(x)...)), n times."""
+    for _ in range(n):
+        x = np.sin(x)
+    return x

@@ -32,3 +32,8 @@ def residuals(p):
 def kinked(x):
     """A branch, an absolute value and a logarithm."""
     return np.where(x > 0, x * np.log(np.abs(x) + 1), 0.0)
+
+
+def logistic(x):
+    """1/(1 + exp(-x))."""
+    return 1 / (1 + np.exp(-x))

@@ -24,6 +24,22 @@ def powers(x, n):
     return x**n
 
 
+def two(x, y):
+    return np.sum(x)*y
+
+
+def modulus(z):
+    return np.abs(z)**2
+
+
+def misspelled(x):
+    return undefined*x
+
+
+def beyond(x):
+    return x[5]
+
+
 VALUE = 3
 '''
 
@@ -32,6 +48,9 @@ VALUE = 3
 def demo(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "demo_module.py").write_text(SOURCE, encoding="utf-8")
+    (tmp_path / "failing.py").write_text("raise RuntimeError('at import')\n", encoding="utf-8")
+    (tmp_path / "unfinished.py").write_text("f = (\n", encoding="utf-8")
+    (tmp_path / "wrong_header.py").write_text("#   symdiff export demo_module:f --colour red\n", encoding="utf-8")
     monkeypatch.delitem(sys.modules, "demo_module", raising=False)
     return tmp_path
 
@@ -55,10 +74,42 @@ def test_export_then_check_then_change(demo, place, target, capsys):
     assert "--- f_grad.py" in shown and "+++ regenerated" in shown and "\n-" in shown and "\n+" in shown
 
 
-@pytest.mark.parametrize("kind", ["grad", "value_and_grad", "jacobian", "hessian"])
-def test_every_kind_is_made_again_from_its_header(demo, kind, capsys):
-    assert main(["export", "demo_module:f", "--arg", "x=2", "--kind", kind, "-o", "out.py"]) == 0
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *(["demo_module:f", "--arg", "x=2", "--kind", kind] for kind in ("grad", "value_and_grad", "jacobian", "hessian")),
+        ["demo_module:powers", "--arg", "n=int:3", "--kind", "derivative"],
+        ["demo_module:modulus", "--arg", "z=scalar:complex128", "--kind", "wirtinger"],
+        ["demo_module:two", "--arg", "x=2,3:float32", "--arg", "y=scalar", "--wrt", "x,y"],
+        ["demo_module.py:f", "--arg", "x=0"],
+    ],
+    ids=" ".join,
+)
+def test_every_kind_is_made_again_from_its_header(demo, arguments, capsys):
+    assert main(["export", *arguments, "-o", "out.py"]) == 0
+    assert not capsys.readouterr().out
+    before = (demo / "out.py").read_bytes()
     assert main(["check", "out.py"]) == 0
+    assert (demo / "out.py").read_bytes() == before
+
+
+def test_wrt_chooses_the_arguments(demo, capsys):
+    arguments = ["export", "demo_module:two", "--arg", "x=3", "--target", "python"]
+    assert main([*arguments, "--wrt", "y"]) == 0
+    only = capsys.readouterr().out
+    assert main([*arguments, "--wrt", "y,x"]) == 0
+    both = capsys.readouterr().out
+    assert "returns df_dy float64." in only and "returns df_dy float64, df_dx float64[3]." in both
+
+
+def test_check_looks_at_every_file(demo, capsys):
+    for name in ("first.py", "second.py", "third.py"):
+        assert main(["export", "demo_module:f", "--arg", "x=2", "-o", name]) == 0
+    (demo / "second.py").write_text((demo / "second.py").read_text(encoding="utf-8") + "# edited\n", encoding="utf-8")
+    assert main(["check", "first.py", "second.py", "third.py"]) == 1
+    out = capsys.readouterr().out
+    assert "first.py: up to date" in out and "second.py: differs" in out and "\n-# edited" in out
+    assert out.endswith("third.py: up to date\n")
 
 
 def test_show_prints_formula_and_cost(demo, capsys):
@@ -78,6 +129,7 @@ def test_static_arguments(demo, capsys):
         (["export", "nowhere:f"], "nowhere"),
         (["export", "demo_module:g"], "'g'"),
         (["export", "demo_module"], "module:function"),
+        (["export", ":f"], ":f"),
         (["export", "demo_module:VALUE"], "not a function"),
         (["export", "missing.py:f"], "missing.py"),
         (["export", "demo_module:f", "--arg", "y=3"], "'y'"),
@@ -85,19 +137,37 @@ def test_static_arguments(demo, capsys):
         (["export", "demo_module:f", "--arg", "x=3:float16"], "float16"),
         (["export", "demo_module:f", "--arg", "x=3", "--wrt", "z"], "'z'"),
         (["export", "demo_module:branch", "--arg", "x=scalar"], "demo_module.py:11"),
+        (["export", "demo_module:two", "--arg", "x=3", "--kind", "jacobian", "--wrt", "x,q"], "'q'"),
+        (["export", "demo_module:modulus", "--arg", "z=scalar:complex128"], "wirtinger"),
+        (["export", "demo_module:misspelled"], "undefined"),
+        (["show", "demo_module:beyond", "--arg", "x=3"], "out of bounds"),
+        (["show", "failing:f"], "at import"),
+        (["show", "failing.py:f"], "at import"),
+        (["show", "unfinished.py:f"], "unfinished.py"),
         (["export", "demo_module:f", "--arg", "x=3", "-o", "no/such/folder/f.py"], "cannot be written"),
         (["check", "demo_module.py"], "no `symdiff export` command"),
         (["check", "missing_grad.py"], "missing_grad.py"),
+        (["check", "wrong_header.py"], "cannot be read"),
         (["rules", "check", "missing.jl"], "missing.jl"),
         (["rules", "show", "sinn"], "sin"),
     ],
     ids=lambda v: " ".join(v) if isinstance(v, list) else None,
 )
-def test_errors_are_one_line_on_stderr(demo, arguments, message, capsys):
+def test_errors_go_to_stderr_without_a_traceback(demo, arguments, message, capsys):
     assert main(arguments) == 2
     captured = capsys.readouterr()
-    assert message in captured.err and captured.err.startswith("symdiff: ")
+    assert message in captured.err and "symdiff: " in captured.err
     assert "Traceback" not in captured.err and not captured.out
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["bogus"], ["check"], ["export", "demo_module:f", "--target", "fortran"]], ids=" ".join
+)
+def test_wrong_usage_exits_with_2(arguments, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        main(arguments)
+    assert exit_.value.code == 2
+    assert "usage: symdiff" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -111,11 +181,19 @@ def test_help(arguments, capsys):
 
 
 def test_as_a_module_in_its_own_process(demo):
-    command = [sys.executable, "-m", "symdiff", "export", "demo_module:f", "--arg", "x=2"]
-    result = subprocess.run(command, cwd=demo, capture_output=True, text=True, check=True)
-    assert "def f_grad" in result.stdout and not result.stderr
-    result = subprocess.run([*command[:4], "demo_module:g"], cwd=demo, capture_output=True, text=True, check=False)
-    assert result.returncode == 2 and "Traceback" not in result.stderr
+    def run(*arguments):
+        return subprocess.run(
+            [sys.executable, "-m", "symdiff", *arguments], cwd=demo, capture_output=True, text=True, check=False
+        )
+
+    result = run("export", "demo_module:f", "--arg", "x=2", "-o", "out.py")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    assert run("check", "out.py").returncode == 0
+    (demo / "demo_module.py").write_text(SOURCE.replace("np.sin", "np.cos"), encoding="utf-8")
+    result = run("check", "out.py")
+    assert result.returncode == 1 and "\n-" in result.stdout and "\n+" in result.stdout and not result.stderr
+    result = run("export", "demo_module:g")
+    assert result.returncode == 2 and result.stderr.startswith("symdiff: ") and len(result.stderr.splitlines()) == 1
 
 
 def test_rules_import_writes_a_table_that_loads(demo, capsys):

@@ -1,15 +1,22 @@
 """Exported files: they run where symdiff is not, keep their promises, and are written whole or not at all."""
 
 import importlib.util
+import inspect
 import math
 import os
+import re
+import shlex
+import socket
 import subprocess
 import sys
+import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import symdiff as sd
+from symdiff.cli import main
 
 
 def several(x, y):
@@ -29,6 +36,18 @@ def mixed(z):
     return np.abs(z) ** 2 + z
 
 
+def keyword_only(x, *, scale=2.0):
+    return scale * x**2
+
+
+def chain(x):
+    return x[0] * x[1] + x[0] * x[2]
+
+
+def product(x, y):
+    return np.sum(x) * y
+
+
 CASES = {
     "grad": (sd.grad(lambda x: x[0] ** 3 * np.sin(x[1])), (np.array([0.3, 0.4]),)),
     "scalar": (sd.grad(lambda x: np.log(x) * x), (0.7,)),
@@ -43,6 +62,35 @@ CASES = {
     "single": (sd.grad(lambda x: np.sum(np.sin(x))), (np.array([0.3, 0.4], dtype=np.float32),)),
     "plain": (sd.vmap(lambda x: x**2), (np.array([0.3, 0.4]),)),
 }
+
+
+REMADE = {
+    "exact": (sd.grad(chain, exact=True), (np.ones(3),)),
+    "keyword": (sd.grad(keyword_only), (1.0,), {"scale": 3.0}),
+    "argnums": (sd.grad(product, (0, 1)), (np.ones(3), 1.0)),
+    "integer": (sd.grad(product), (np.ones(3), np.int64(2))),
+    "truth": (sd.grad(product), (np.ones(3), True)),
+    "single": (sd.grad(chain), (np.ones(3, np.float32),)),
+    "derivative": (sd.derivative(holomorphic), (1j,)),
+    "points": (sd.vmap(sd.grad(product, (0, 1))), (np.ones((4, 3)), np.ones(4))),
+    "points first": (sd.vmap(chain, in_axes=-1, out_axes=0), (np.ones((3, 4)),)),
+    "single points": (sd.vmap(chain), (np.ones((4, 3), np.float32),)),
+    "tangent": (sd.jvp(product, 1), (np.ones(3), 1.0, 1.0)),
+}
+
+
+@pytest.mark.parametrize("name", REMADE)
+def test_the_command_in_the_header_makes_the_same_file(name, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+    function, args, *keywords = REMADE[name]
+    text = function.source(*args, **(keywords[0] if keywords else {}))
+    command = text.splitlines()[1].removeprefix("#   ")
+    path = tmp_path / "made.py"
+    if command.startswith("symdiff export "):
+        assert main([*shlex.split(command)[1:], "-o", str(path)]) == 0
+    else:
+        exec(command, {**globals(), "symdiff": sd, "path": path})
+    assert path.read_text(encoding="utf-8") == text
 
 
 def flat(result):
@@ -109,6 +157,44 @@ def test_out_is_filled_and_overlap_is_right(target, tmp_path):
         function(np.ones(4))
 
 
+@pytest.mark.parametrize("target", ["numpy", "python"])
+def test_out_of_several_results(target, tmp_path):
+    path = tmp_path / "made_several.py"
+    sd.value_and_grad(product, (0, 1)).export(path, np.ones(3), 1.0, target=target)
+    function = loaded(path)
+    x = np.array([1.0, 2.0, 3.0])
+    out = (np.empty(()), x, np.empty(())) if target == "numpy" else ([0.0], x, [0.0])
+    assert function(x, 5.0, out=out) is out
+    assert flat(out) == [30.0, 5.0, 5.0, 5.0, 6.0]
+
+
+@pytest.mark.parametrize("target", ["numpy", "python"])
+def test_a_scalar_result_fills_an_array_without_axes(target, tmp_path):
+    path = tmp_path / "made_scalar.py"
+    sd.grad(np.sin).export(path, 0.3, target=target)
+    out = np.empty(())
+    assert loaded(path)(0.3, out=out) is out and out == math.cos(0.3)
+
+
+@pytest.mark.parametrize("target", ["numpy", "python"])
+@pytest.mark.parametrize("shape", [(4, 1), (1, 4), (3, 2)])
+def test_matrices_of_another_shape_are_refused(target, shape, tmp_path):
+    path = tmp_path / "made_matrix.py"
+    sd.grad(lambda a: np.sum(a @ a)).export(path, np.ones((2, 2)), target=target)
+    with pytest.raises(ValueError, match="expected"):
+        loaded(path)(np.ones(shape).tolist())
+
+
+@pytest.mark.parametrize("target", ["numpy", "python"])
+def test_out_of_another_shape_is_refused(target, tmp_path):
+    path = tmp_path / "made_shape.py"
+    sd.grad(chain).export(path, np.ones(3), target=target)
+    out = np.zeros((2, 3))
+    with pytest.raises(ValueError):
+        loaded(path)(np.ones(3), out=out)
+    assert not out.any()
+
+
 def test_a_batch_file_keeps_its_promises(tmp_path):
     path = tmp_path / "made_batch.py"
     batch = sd.vmap(sd.value_and_grad(lambda x, y: x * np.exp(y), (0, 1)))
@@ -122,17 +208,58 @@ def test_a_batch_file_keeps_its_promises(tmp_path):
     with pytest.raises(ValueError, match="expected"):
         function(x[:, None], y)
     assert [a.shape for a in function(x[:0], y[:0])[:1]] == [(0,)]
+    out = np.empty_like(x), x.copy(), np.empty_like(x)
+    assert function(out[1], y, out=out) is out
+    np.testing.assert_array_equal(out, function(x, y))
+    tracemalloc.start()
+    try:
+        function(x, y, out=out)
+        assert tracemalloc.get_traced_memory()[1] < 20_000
+    finally:
+        tracemalloc.stop()
 
 
-def test_python_files_follow_ieee(tmp_path):
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -3.5, 1000.0, -1000.0, 1e200, math.inf, -math.inf, math.nan]
+IEEE = {
+    "divide": lambda x: 1 / x,
+    "logarithm": np.log,
+    "exponential": lambda x: np.exp(x) - np.expm1(-x),
+    "roots": lambda x: np.sqrt(x) + x**1.5 + x**-2,
+    "powers": lambda x: x**x + 2.0**x,
+    "hyperbolic": lambda x: np.sinh(x) + np.arctanh(x) + np.cosh(x),
+    "trigonometric": lambda x: np.sin(x) * np.tan(x) + np.arcsin(x),
+    "kinks": lambda x: np.maximum(x, 1.0) * np.abs(x) + np.sign(x) * x,
+    "logaddexp": lambda x: np.logaddexp(x, 1.0),
+    "mod": lambda x: np.mod(x, 0.7) * x,
+    "floor": lambda x: np.floor(x) * x,
+    "ceil": lambda x: np.ceil(x) * x,
+    "trunc": lambda x: np.trunc(x) * x,
+    "rint": lambda x: np.rint(x) * x,
+}
+
+
+@pytest.mark.parametrize("name", IEEE)
+def test_python_files_follow_ieee(name, tmp_path):
+    function = sd.value_and_grad(IEEE[name])
     path = tmp_path / "made_ieee.py"
-    sd.value_and_grad(lambda x: np.exp(x) + np.log(x) + 1 / x + x**0.5).export(path, 1.0, target="python")
+    function.export(path, 1.0, target="python")
+    plain = loaded(path)
+    for x in SPECIAL:
+        np.testing.assert_allclose(plain(x), function(x), rtol=1e-12, err_msg=f"at {x}")
+
+
+def test_python_files_of_complex_functions_do_not_raise(tmp_path):
+    path = tmp_path / "made_complex.py"
+    sd.derivative(lambda z: 1 / z + np.exp(z)).export(path, 1j, target="python")
     function = loaded(path)
-    assert function(1000.0)[0] == math.inf
-    value, slope = function(0.0)
-    assert math.isnan(value) or value == math.inf
-    assert math.isnan(function(-1.0)[0]) and math.isnan(function(math.nan)[0])
-    assert slope == math.inf or math.isnan(slope)
+    assert not np.isfinite(function(0j)) and not np.isfinite(function(1000 + 1j))
+
+
+def test_python_files_take_numpy_numbers(tmp_path):
+    path = tmp_path / "made_numbers.py"
+    sd.value_and_grad(lambda x: np.sum(1 / x)).export(path, np.ones(2), target="python")
+    value, slope = loaded(path)(np.array([0.0, 2.0]))
+    assert (value, *slope) == (math.inf, -math.inf, -0.25)
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
@@ -186,6 +313,59 @@ def test_files_pass_the_default_rules_of_a_linter(tmp_path):
     assert result.returncode == 0, result.stdout
 
 
-def test_the_users_docstring_survives():
-    text = sd.jacobian(several).source(0.3, 0.4)
-    assert "Two results." in text and "float64" in text
+def every_text():
+    return "".join(function.source(*args, target=t) for name, (function, args) in CASES.items() for t in targets(name))
+
+
+@pytest.mark.parametrize("seed", ["0", "1", "2"])
+def test_the_same_bytes_under_every_hash_seed(seed):
+    code = "import sys, test_exporting; sys.stdout.write(test_exporting.every_text())"
+    environment = {**os.environ, "PYTHONHASHSEED": seed}
+    command = [sys.executable, "-c", code]
+    result = subprocess.run(command, cwd=Path(__file__).parent, env=environment, capture_output=True, text=True, check=True)
+    assert result.stdout == every_text()
+
+
+def test_no_dates_hosts_or_places():
+    text = every_text()
+    for word in (os.getcwd(), str(Path.home()), str(Path(__file__).parent), sys.prefix):
+        assert len(word) < 3 or word not in text
+    assert not re.search(rf"\b{re.escape(socket.gethostname())}\b", text)
+    assert not re.search(r"\b20\d\d\b|\d\d:\d\d", text)
+
+
+@pytest.mark.parametrize("target", ["numpy", "python"])
+def test_the_users_docstring_survives(target, tmp_path):
+    def quoted(x):
+        """Keeps \\alpha, "quotes" and '''triples'''.
+
+        An indented line."""
+        return x * x
+
+    path = tmp_path / "made_quoted.py"
+    sd.grad(quoted).export(path, 1.0, target=target)
+    doc = inspect.getdoc(loaded(path))
+    assert doc.startswith("Gradient of quoted. Takes x float64; returns df_dx float64.")
+    assert doc.endswith("Keeps \\alpha, \"quotes\" and '''triples'''.\n\n    An indented line.")
+
+
+def test_arguments_keep_their_names_and_defaults(tmp_path):
+    def damped(x, rate=2.0, *, shift=0.5):
+        return np.exp(-rate * x) + shift * x
+
+    path = tmp_path / "made_defaults.py"
+    sd.grad(damped).export(path, 1.0)
+    parameters = inspect.signature(loaded(path)).parameters
+    assert list(parameters) == ["x", "rate", "shift", "out"]
+    assert loaded(path)(1.0, rate=3.0, shift=0.0) == sd.grad(damped)(1.0, rate=3.0, shift=0.0)
+
+
+def test_argument_names_that_generated_code_uses_itself(tmp_path):
+    def hostile(np, math, v0, df_dnp):
+        return np * math + v0 * np**2 + df_dnp / np
+
+    expected = sd.grad(hostile)(2.0, 3.0, 4.0, 5.0)
+    for target in ("numpy", "python"):
+        path = tmp_path / f"made_hostile_{target}.py"
+        sd.grad(hostile).export(path, 2.0, 3.0, 4.0, 5.0, target=target)
+        assert loaded(path)(2.0, 3.0, 4.0, 5.0) == expected

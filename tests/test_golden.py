@@ -1,5 +1,6 @@
 """Generated files, byte for byte: a changed byte is an interface change. `pytest --update-golden` rewrites them."""
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import symdiff as sd
+from symdiff.cli import main
 
 FOLDER = Path(__file__).parent / "golden"
 FILES = {
@@ -19,17 +21,32 @@ FILES = {
     "rotation_derivative.py": (sd.derivative(g.rotation, order=2), (1j,), "python"),
     "residuals_jacobian.py": (sd.jacobian(g.residuals), (np.ones(3),), "numpy"),
     "kinked_plain.py": (sd.grad(g.kinked), (1.0,), "python"),
+    "logistic_value_and_grad.py": (sd.value_and_grad(g.logistic), (1.0,), "numpy"),
 }
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_generated_file(name, request):
+def test_generated_file(name, update_golden):
     function, args, target = FILES[name]
     text = function.source(*args, target=target)
     path = FOLDER / name
-    if request.config.getoption("--update-golden"):
+    if update_golden:
         path.write_text(text, encoding="utf-8")
     assert path.read_text(encoding="utf-8") == text, "pytest --update-golden rewrites it; the change log needs a line"
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_command_in_the_header_makes_the_same_file(name, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER.parent)
+    text = (FOLDER / name).read_text(encoding="utf-8")
+    command = text.splitlines()[1].removeprefix("#   ")
+    path = tmp_path / name
+    if command.startswith("symdiff export "):
+        assert main([*shlex.split(command)[1:], "-o", str(path)]) == 0
+        assert main(["check", str(FOLDER / name)]) == 0
+    else:
+        exec(command, {"symdiff": sd, "path": path, **vars(g)})
+    assert path.read_text(encoding="utf-8") == text
 
 
 def test_no_stale_golden_files():

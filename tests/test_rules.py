@@ -339,3 +339,17 @@ def test_log_sum_exp_over_axes_and_at_infinity():
         value, gradient = sd.value_and_grad(lambda x: sd.special.logsumexp(x))(np.array(x))
         assert value == max(x)
         np.testing.assert_array_equal(gradient, shares)
+
+
+def test_functions_that_scipy_writes_in_python():
+    special = pytest.importorskip("scipy.special")
+    import scipy
+    from scipy.special import zeta
+
+    assert sd.grad(lambda x: special.polygamma(1, x))(1.5) == pytest.approx(float(special.polygamma(2, 1.5)))
+    assert sd.grad(lambda x: scipy.special.polygamma(1, x))(1.5) == pytest.approx(float(special.polygamma(2, 1.5)))
+    assert sd.grad(lambda x: zeta(2, x))(1.5) == pytest.approx(-2 * special.zeta(3, 1.5))
+    x = np.array([1.0, 2.0, 3.0])
+    np.testing.assert_allclose(sd.grad(lambda x: special.logsumexp(x))(x), special.softmax(x), rtol=1e-14)
+    with pytest.raises(sd.TraceError, match=r"test_rules.py:\d+"):
+        sd.grad(lambda x: special.softmax(x)[0])(x)

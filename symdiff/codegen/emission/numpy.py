@@ -92,6 +92,8 @@ def spelling(program: Program, position: int) -> tuple[str, int, tuple[int, ...]
         return f"np.{kind}({{0}})", ATOM, (0,)
     if instr.op in ("real", "imag"):
         return f"{{0}}.{instr.op}", ATOM, (ATOM,)
+    if not op.takes_out and op.item is None:
+        return f"np.{kind}({op.spelled(*PLACES[: op.arity])})", ATOM, (0,) * op.arity  # a Python function gives a 0-d array
     return op.spelled(*PLACES[: op.arity]), ATOM, (0,) * op.arity
 
 

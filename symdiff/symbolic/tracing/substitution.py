@@ -7,19 +7,27 @@ makes an array and assigns into it. Refuses nothing; what is reached in another 
 
 import dis
 import functools
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from symdiff.errors import TraceError
+from symdiff.symbolic.rulebook import default_rules
+from symdiff.symbolic.tracing.functions import call_rule, on_cells
 from symdiff.symbolic.tracing.mutable import filled
-from symdiff.symbolic.tracing.tracer import Tracer, is_traced
+from symdiff.symbolic.tracing.reductions import reduction
+from symdiff.symbolic.tracing.tracer import Tracer, is_traced, user_line
 
 _SKIPPED = ("numpy", "scipy", "sympy", "symdiff", "optree", "math", "cmath", "builtins")
 _MAKERS = frozenset({"zeros", "ones", "empty", "full", "eye", "identity", "arange", "linspace", "array"})
-_FUNCTIONS = (types.BuiltinFunctionType, types.FunctionType, type(np.ones))
+_FUNCTIONS = (types.BuiltinFunctionType, types.FunctionType, type(np.linspace))
 _IN_PLACE = 13  # BINARY_OP arguments from here on are the in-place operators
+
+
+_OF_SCIPY = {"polygamma": 2, "zeta": 2, "logsumexp": None}  # Python functions there: what stands for them, by arguments
 
 
 def substituted(f: Callable[..., Any], rules: Any, builder: Any) -> Callable[..., Any]:
@@ -31,15 +39,16 @@ def substituted(f: Callable[..., Any], rules: Any, builder: Any) -> Callable[...
 
 
 def _makes_arrays(value: Any, seen: set[int]) -> bool:
-    """Whether a function, or one that it reaches, makes an array and assigns into one."""
+    """Whether a function, or one that it reaches, makes an array and assigns into one, or calls what SciPy writes in Python."""
     if not isinstance(value, types.FunctionType) or id(value) in seen:
         return False
     seen.add(id(value))
     if (value.__module__ or "").split(".")[0] in _SKIPPED:
         return False
-    if _assigns(value.__code__) and not _MAKERS.isdisjoint(_names(value.__code__)):
+    names = _names(value.__code__)
+    if (_assigns(value.__code__) and not _MAKERS.isdisjoint(names)) or not _OF_SCIPY.keys().isdisjoint(names):
         return True
-    reached = [value.__globals__.get(name) for name in _names(value.__code__)]
+    reached = [value.__globals__.get(name) for name in names]
     for cell in value.__closure__ or ():
         try:
             reached.append(cell.cell_contents)
@@ -70,22 +79,48 @@ def _makers(builder: Any) -> dict[Any, Callable[..., Any]]:
 
         return made
 
-    return {getattr(np, name): maker(getattr(np, name)) for name in _MAKERS}
+    found = {getattr(np, name): maker(getattr(np, name)) for name in _MAKERS}
+    special = sys.modules.get("scipy.special")
+    if special is not None:
+        found |= {getattr(special, name): _of_scipy(getattr(special, name), count) for name, count in _OF_SCIPY.items()}
+    return found
 
 
-class _Numpy:
-    """The module numpy with other makers of arrays."""
+def _of_scipy(function: Callable[..., Any], count: int | None) -> Callable[..., Any]:
+    """A Python function of SciPy's: by its rule on traced values, else as it stands."""
 
-    def __init__(self, makers: dict[Any, Callable[..., Any]]) -> None:
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        if not any(map(is_traced, args)):
+            return function(*args, **kwargs)
+        if count is None:
+            return on_cells("logsumexp", reduction("logsumexp"), args, kwargs, user_line())
+        rule = default_rules().lookup("symdiff.special", function.__name__, len(args))
+        if rule is None or kwargs:
+            raise TraceError(f"{user_line()}: special.{function.__name__} of a traced value takes {count} arguments")
+        return call_rule(rule, args, user_line())
+
+    return called
+
+
+class _Module:
+    """A module in which some functions are others."""
+
+    def __init__(self, module: types.ModuleType, makers: dict[Any, Callable[..., Any]]) -> None:
+        self._module = module
+        self._originals = makers
         self._makers = {function.__name__: made for function, made in makers.items()}
 
     def __getattr__(self, name: str) -> Any:
-        return self._makers.get(name) or getattr(np, name)
+        found = getattr(self._module, name)
+        if isinstance(found, types.ModuleType) and found.__name__ == "scipy.special":
+            return _Module(found, self._originals)
+        return self._makers[name] if isinstance(found, _FUNCTIONS) and name in self._makers else found
 
 
 def _copy(value: Any, functions: dict[Any, Any], copies: dict[int, Any], makers: dict[Any, Callable[..., Any]]) -> Any:
-    if value is np:
-        return _Numpy(makers)
+    if isinstance(value, types.ModuleType) and value.__name__ in ("numpy", "scipy", "scipy.special"):
+        return _Module(value, makers)
     if isinstance(value, _FUNCTIONS) and value in makers:
         return makers[value]
     if not isinstance(value, types.FunctionType):

@@ -18,17 +18,18 @@ from symdiff.symbolic.graph import ArrayConstant, Atom, Constant, Var
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
+_SCIPY = os.path.join(os.sep, "scipy", "special", "")
 _ours: dict[str, str] = {}
 
 
 def user_line() -> str:
-    """The "file.py:line" of the innermost frame outside symdiff and NumPy."""
+    """The "file.py:line" of the innermost frame outside symdiff, NumPy and SciPy's special functions."""
     frame = sys._getframe(2)
     while frame is not None:
         path = frame.f_code.co_filename
         short = _ours.get(path)
         if short is None:
-            inside = path.startswith((_ROOT, _NUMPY)) or path.startswith("<__array_function__")
+            inside = path.startswith((_ROOT, _NUMPY, "<__array_function__")) or _SCIPY in path
             short = _ours[path] = "" if inside else os.path.basename(path)
         if short:
             return f"{short}:{frame.f_lineno}"
