@@ -40,7 +40,7 @@ def _casadi(x: Any) -> Candidates:
     buffer.set_arg(0, memoryview(x))
     buffer.set_res(0, memoryview(out))
 
-    def buffered() -> Any:
+    def buffered(kept: Any = buffer) -> Any:  # without its buffer, `run` reads freed memory and the process dies
         run()
         return out
 

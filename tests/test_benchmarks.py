@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks import timing
+
+ROOT = Path(__file__).parents[1]
 
 
 def test_the_command_writes_every_table(tmp_path):

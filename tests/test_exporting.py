@@ -65,7 +65,7 @@ CASES = {
 
 
 REMADE = {
-    "exact": (sd.grad(chain, exact=True), (np.ones(3),)),
+    "exact": (sd.value_and_grad(chain, exact=True), (np.ones(3),)),
     "keyword": (sd.grad(keyword_only), (1.0,), {"scale": 3.0}),
     "argnums": (sd.grad(product, (0, 1)), (np.ones(3), 1.0)),
     "integer": (sd.grad(product), (np.ones(3), np.int64(2))),
@@ -168,12 +168,12 @@ def test_out_of_several_results(target, tmp_path):
     assert flat(out) == [30.0, 5.0, 5.0, 5.0, 6.0]
 
 
-@pytest.mark.parametrize("target", ["numpy", "python"])
-def test_a_scalar_result_fills_an_array_without_axes(target, tmp_path):
+@pytest.mark.parametrize(("target", "out"), [("numpy", np.empty(())), ("python", [0.0])])
+def test_a_scalar_result_fills_out_and_returns_it(target, out, tmp_path):
     path = tmp_path / "made_scalar.py"
-    sd.grad(np.sin).export(path, 0.3, target=target)
-    out = np.empty(())
-    assert loaded(path)(0.3, out=out) is out and out == math.cos(0.3)
+    sd.export(sd.grad(np.sin), path, 0.3, target=target)
+    assert loaded(path)(0.3, out=out) is out
+    assert flat(out) == [math.cos(0.3)]
 
 
 @pytest.mark.parametrize("target", ["numpy", "python"])
@@ -185,10 +185,9 @@ def test_matrices_of_another_shape_are_refused(target, shape, tmp_path):
         loaded(path)(np.ones(shape).tolist())
 
 
-@pytest.mark.parametrize("target", ["numpy", "python"])
-def test_out_of_another_shape_is_refused(target, tmp_path):
+def test_out_of_another_shape_is_refused(tmp_path):
     path = tmp_path / "made_shape.py"
-    sd.grad(chain).export(path, np.ones(3), target=target)
+    sd.grad(chain).export(path, np.ones(3))
     out = np.zeros((2, 3))
     with pytest.raises(ValueError):
         loaded(path)(np.ones(3), out=out)
@@ -328,10 +327,9 @@ def test_the_same_bytes_under_every_hash_seed(seed):
 
 def test_no_dates_hosts_or_places():
     text = every_text()
-    for word in (os.getcwd(), str(Path.home()), str(Path(__file__).parent), sys.prefix):
-        assert len(word) < 3 or word not in text
-    assert not re.search(rf"\b{re.escape(socket.gethostname())}\b", text)
-    assert not re.search(r"\b20\d\d\b|\d\d:\d\d", text)
+    words = (os.getcwd(), str(Path.home()), str(Path(__file__).parent), sys.prefix, socket.gethostname())
+    assert not [word for word in words if len(word) > 3 and word in text]
+    assert not re.search(r"\b20[23]\d\b|\d\d:\d\d", text)
 
 
 @pytest.mark.parametrize("target", ["numpy", "python"])
@@ -346,7 +344,7 @@ def test_the_users_docstring_survives(target, tmp_path):
     sd.grad(quoted).export(path, 1.0, target=target)
     doc = inspect.getdoc(loaded(path))
     assert doc.startswith("Gradient of quoted. Takes x float64; returns df_dx float64.")
-    assert doc.endswith("Keeps \\alpha, \"quotes\" and '''triples'''.\n\n    An indented line.")
+    assert doc.endswith("Keeps \\alpha, \"quotes\" and '''triples'''.\n\n    An indented line.\n\nThe last.")
 
 
 def test_arguments_keep_their_names_and_defaults(tmp_path):

@@ -65,6 +65,14 @@ def own_copy(x):
     return np.sum(s * x)
 
 
+def gathered(x):
+    y = np.array([x[0] * 2, 1.0, x[1], 3])
+    z = np.sin(y)
+    y[1] = x[2]
+    y[2:] *= z[:2]
+    return np.sum(np.exp(y) * z)
+
+
 def matrix(x):
     a = np.eye(4)
     index = np.arange(4)

@@ -167,9 +167,26 @@ def assign(target: Tracer, key: Any, value: Any) -> None:
 
 
 def filled(builder: Builder, plain: np.ndarray) -> Any:
-    """An array that NumPy made, as a mutable one; integers and Booleans stay as they are."""
-    if plain.dtype.char not in "fdFD" or plain.ndim == 0:
+    """An array that NumPy made, of numbers or traced numbers, as a mutable one; integers and Booleans stay as they are."""
+    if plain.ndim == 0:
         return plain[()]
+    if plain.dtype == object:
+        return _of_objects(builder, plain)
+    if plain.dtype.char not in "fdFD":
+        return plain
     cells = np.empty(plain.shape, dtype=object)
     cells.ravel()[...] = plain.ravel().tolist()
     return Mutable.of(builder, cells, plain.dtype)
+
+
+def _of_objects(builder: Builder, cells: np.ndarray) -> Any:
+    """An array of traced and plain numbers; one of anything else stays as it is."""
+    kinds = [float]
+    for cell in cells.flat:
+        if isinstance(cell, (Tracer, np.generic)) and cell.shape == ():
+            kinds.append(cell.dtype)
+        elif isinstance(cell, (float, int, complex)):
+            kinds.append(type(cell))
+        else:
+            return cells
+    return Mutable.of(builder, cells, np.result_type(*kinds))

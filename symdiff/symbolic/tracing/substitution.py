@@ -72,10 +72,8 @@ def _makers(builder: Any) -> dict[Any, Callable[..., Any]]:
     def maker(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def made(*args: Any, **kwargs: Any) -> Any:
-            if any(is_traced(a) or isinstance(a, (list, tuple)) for a in args):
-                result = function(*args, **kwargs)
-                return filled(builder, result) if isinstance(result, np.ndarray) else result
-            return filled(builder, function(*args, **kwargs))
+            result = function(*args, **kwargs)
+            return filled(builder, result) if isinstance(result, np.ndarray) else result
 
         return made
 
