@@ -181,7 +181,7 @@ def filled(builder: Builder, plain: np.ndarray) -> Any:
 
 def _of_objects(builder: Builder, cells: np.ndarray) -> Any:
     """An array of traced and plain numbers; one of anything else stays as it is."""
-    kinds = [float]
+    kinds: list[Any] = []
     for cell in cells.flat:
         if isinstance(cell, (Tracer, np.generic)) and cell.shape == ():
             kinds.append(cell.dtype)
@@ -189,4 +189,5 @@ def _of_objects(builder: Builder, cells: np.ndarray) -> Any:
             kinds.append(type(cell))
         else:
             return cells
-    return Mutable.of(builder, cells, np.result_type(*kinds))
+    joined = np.result_type(*kinds) if kinds else np.dtype(float)
+    return Mutable.of(builder, cells, joined if joined.kind in "fc" else float)
