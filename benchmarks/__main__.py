@@ -25,7 +25,7 @@ def machine() -> str:
 
 
 GROWTH = """Called plainly: f on Python numbers and on a NumPy array; the gradient takes the array. One-off cost: trace,
-differentiate, share, emit, load and the first call, the median of three. `auto` takes the Python backend here; `numpy`
+differentiate, share, emit, load and the first call, the best of three. `auto` takes the Python backend here; `numpy`
 is the other one that serves a point."""
 
 ONE_POINT = """From an array of eight numbers. symdiff with `out=`, "into an array" and the packages leave their answer in

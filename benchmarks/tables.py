@@ -4,7 +4,6 @@ Assumes the problems of `problems.py`. Guarantees that values and gradients are 
 before they are timed. Refuses nothing.
 """
 
-import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -89,7 +88,7 @@ def _once(f: Callable[..., Any], x: Any) -> tuple[Any, float]:
 def _growth_row(problem: Sized, rounds: int) -> list[str]:
     f, x = problem.f, problem.x
     made = [_once(f, x) for _ in range(3)]
-    gradient, once = made[0][0], statistics.median(seconds for _, seconds in made)
+    gradient, once = made[0][0], min(seconds for _, seconds in made)
     arrays = sd.value_and_grad(f).compile(x, backend="numpy")
     traced, numbers = sd.trace(f, x).operations(), x.tolist()
     plain: timing.Candidates = {"numbers": lambda: f(numbers), "array": lambda: f(x)}
@@ -100,7 +99,7 @@ def _growth_row(problem: Sized, rounds: int) -> list[str]:
     ratios = [f"{t['auto'] / t[name]:.2f}" for name in plain]
     return [
         problem.name, str(problem.n), str(traced), str(arrays.program.operations()), timing.shown(t["numbers"]),
-        timing.shown(t["array"]), timing.shown(t["auto"]), *ratios, timing.shown(t["numpy"]), f"{once * 1e3:.3g} ms",
+        timing.shown(t["array"]), timing.shown(t["auto"]), *ratios, timing.shown(t["numpy"]), f"{float(f'{once * 1e3:.3g}'):g} ms",
         f"{once / traced * 1e6:.0f} us",
     ]  # fmt: skip
 

@@ -12,6 +12,7 @@ import importlib.util
 import re
 import shlex
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -104,6 +105,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SymdiffError as error:
         print(f"symdiff: {error}", file=sys.stderr)
         return 2
+    except Exception as error:
+        # Tracing runs the user's function, which may raise anything: told by its line, without our frames.
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        print(f"symdiff: {Path(place.filename).name}:{place.lineno}: {type(error).__name__}: {error}", file=sys.stderr)
+        return 2
     return 0
 
 
@@ -167,7 +173,7 @@ def _spec(text: str) -> tuple[str, Any]:
 def load_function(place: str) -> Callable[..., Any]:
     """The function at `module:function` or `path/to/file.py:function`. Importing runs the module, as Python does."""
     module_name, colon, path = place.rpartition(":")
-    if not colon:
+    if not colon or not module_name or not path:
         raise ExportError(f"{place!r} names no function; write module:function or path/to/file.py:function")
     try:
         if module_name.endswith(".py"):

@@ -61,7 +61,7 @@ class Call:
             groups += [position] * structures.structure(arg, none_is_leaf=True).num_leaves
         groups += [-1] * (len(self.leaves) - len(groups))
         wanted = function.positions(count)
-        self.wrt = [i for i, g in enumerate(groups) if g in wanted and _differentiable(self.leaves[i])]
+        self.wrt = [i for n in wanted for i, g in enumerate(groups) if g == n and _differentiable(self.leaves[i])]
         chosen = set(self.wrt)
         self.traced = [i for i, leaf in enumerate(self.leaves) if i in chosen or not is_static(leaf)]
         if not self.wrt and function.differentiates:
@@ -132,7 +132,10 @@ class Function:
         for n in wanted:
             if not -count <= n < count:
                 raise ShapeError(f"{self.where}: argnums={self.argnums}, but {self.name} is called with {count} arguments")
-        return tuple(n % count for n in wanted)
+        found = tuple(n % count for n in wanted)
+        if len(set(found)) < len(found):
+            raise ShapeError(f"{self.where}: argnums={self.argnums} names an argument of {self.name} twice")
+        return found
 
     # -- calling
 

@@ -273,3 +273,18 @@ def test_captured_values_that_change_are_noticed(monkeypatch):
     assert slope(1.0) == 4.0
     model.scale = 5.0
     assert slope(1.0) == 5.0
+
+
+def test_argnums_give_the_order():
+    f = lambda x, y: np.sum(x) ** 2 * y  # noqa: E731
+    x = np.array([1.0, 2.0])
+    by_y, by_x = sd.grad(f, (1, 0))(x, 3.0)
+    assert by_y == 9.0 and by_x.tolist() == [18.0, 18.0]
+    assert sd.value_and_grad(f, (-1, 0))(x, 3.0)[1][0] == 9.0
+    assert sd.jvp(f, (1, 0))(x, 3.0, (1.0, np.zeros(2)))[1] == 9.0
+    assert sd.vjp(f, (1, 0))(x, 3.0, 2.0)[1][0] == 18.0
+    assert sd.jacobian(f, (1, 0))(x, 3.0)[1].tolist() == [18.0, 18.0]
+    assert sd.hessian(f, (1, 0))(x, 3.0)[0][1].tolist() == [6.0, 6.0]
+    assert sd.hvp(f, (1, 0))(x, 3.0, (1.0, np.zeros(2)))[1].tolist() == [6.0, 6.0]
+    with pytest.raises(sd.ShapeError, match="twice"):
+        sd.grad(f, (0, -2))(x, 3.0)

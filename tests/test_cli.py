@@ -51,7 +51,8 @@ def demo(tmp_path, monkeypatch):
     (tmp_path / "failing.py").write_text("raise RuntimeError('at import')\n", encoding="utf-8")
     (tmp_path / "unfinished.py").write_text("f = (\n", encoding="utf-8")
     (tmp_path / "wrong_header.py").write_text("#   symdiff export demo_module:f --colour red\n", encoding="utf-8")
-    monkeypatch.delitem(sys.modules, "demo_module", raising=False)
+    for name in ("demo_module", "failing", "unfinished"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
     return tmp_path
 
 

@@ -337,7 +337,10 @@ def test_the_users_docstring_survives(target, tmp_path):
     def quoted(x):
         """Keeps \\alpha, "quotes" and '''triples'''.
 
-        An indented line."""
+            An indented line.
+
+        The last.
+        """
         return x * x
 
     path = tmp_path / "made_quoted.py"

@@ -7,31 +7,52 @@ and reason for each that cannot; nothing in the file is executed. Refuses larger
 import ast
 import keyword
 import unicodedata
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from symdiff.errors import RuleError
-from symdiff.symbolic.julia_expressions import JuliaError, Parser, formula, is_condition, number
+from symdiff.symbolic.julia_expressions import JuliaError, Parser, as_number, number
 from symdiff.symbolic.julia_tokens import Token, tokens
+from symdiff.symbolic.precision import NAMED
 
 MAX_BYTES = 4_000_000
 MAX_LINE = 20_000
 MAX_NODES = 10_000
+MAX_HEIGHT = 100
+MAX_REASON = 200
 _BIDIRECTIONAL = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\x00")
 _MACROS = {"@define_diffrule": "_diffrules_row", "@scalar_rule": "_chainrules_row", "@diffrule": "_yota_row"}
 _OPENING = frozenset({"for", "while", "function", "macro", "let", "module", "if", "begin", "quote", "struct", "do", "try"})
 _LOOPS = frozenset({"for", "while", "function", "macro", "let"})
 _NUMBERS = frozenset({"Real", "Number", "Complex", "AbstractFloat", "Integer", "Float64", "Float32", "T", ""})
+_HEADS = frozenset({"+", "-", "*", "/", "\\", "^", "%", "//"})
+_TAKEN = frozenset({"out", "ds", *NAMED})
 
 
 class JuliaRow(NamedTuple):
-    """A rule: partials in the parameters and `out`, None where the file has none (NaN, NoTangent())."""
+    """A rule: partials in the parameters and `out`, None where the file has none (NaN, NoTangent()).
+
+    `out_name` is the file's own name for the primal result, where it has one. `kinds` are the arguments' types as
+    written, such as "Real", None where there are none.
+    """
 
     module: str
     name: str
     parameters: tuple[str, ...]
     partials: tuple[ast.expr | None, ...]
     line: int
+    out_name: str | None = None
+    kinds: tuple[str | None, ...] = ()
+
+
+class _Head(NamedTuple):
+    """What a rule is of."""
+
+    module: str
+    name: str
+    parameters: tuple[str, ...]
+    kinds: tuple[str | None, ...]
 
 
 class Problem(NamedTuple):
@@ -69,35 +90,46 @@ class _Reader:
         self.tokens = found
         self.rows: list[JuliaRow] = []
         self.problems: list[Problem] = []
+        self.blocks: list[str] = []
+        self.loops: list[str] = []  # those of the blocks whose names only running Julia would tell
+        self.pullbacks: dict[_Head, int] = {}  # the rows of Yota's rules, which have one argument a line
 
     def read(self) -> tuple[list[JuliaRow], list[Problem]]:
-        at, blocks, brackets = 0, [], 0  # type: ignore[var-annotated]
+        at, brackets = 0, 0
         while at < len(self.tokens):
             token = self.tokens[at]
             if token.kind == "macro" and token.text in _MACROS:
-                at = self._rule(token, at + 1, [b for b in blocks if b in _LOOPS])
+                at = self._rule(token, at + 1)
                 continue
             if token.kind == "operator":
                 brackets = max(0, brackets + (token.text in "([{") - (token.text in ")]}"))
-            elif token.kind == "name" and not brackets:
-                if token.text in _OPENING:
-                    blocks.append(token.text)
-                elif token.text == "end" and blocks:
-                    blocks.pop()
+            elif token.kind == "name" and not brackets and not self._is_symbol(at):
+                self._enter_or_leave(token.text, at)
             at += 1
         return self.rows, self.problems
 
-    def _rule(self, macro: Token, at: int, loops: list[str]) -> int:
-        if loops:
-            self.problems.append(
-                Problem(macro.line, f"a rule inside a `{loops[-1]}`, whose names only running Julia would tell")
-            )
+    def _is_symbol(self, at: int) -> bool:
+        """Whether it is `:end`, quoted, and not the word itself."""
+        return at > 0 and self.tokens[at - 1].text == ":" and not self.tokens[at].after_space
+
+    def _enter_or_leave(self, word: str, at: int) -> None:
+        if word in _OPENING:
+            binds = word in _LOOPS and not (word == "let" and self.tokens[at + 1].kind == "newline")
+            self.blocks.append(word if binds else "begin")
+            self.loops += [word] * binds
+        elif word == "end" and self.blocks and self.blocks.pop() != "begin":
+            self.loops.pop()
+
+    def _rule(self, macro: Token, at: int) -> int:
+        if self.loops:
+            reason = f"a rule inside a `{self.loops[-1]}`, whose names only running Julia would tell"
+            self.problems.append(Problem(macro.line, reason))
             return at
         parser = Parser(self.tokens, at, {})
         try:
             getattr(self, _MACROS[macro.text])(parser, macro.line)
-        except (JuliaError, RuleError, ValueError, TypeError, OverflowError) as error:
-            self.problems.append(Problem(macro.line, str(error)))
+        except (JuliaError, RuleError, ValueError, TypeError, OverflowError, RecursionError) as error:
+            self.problems.append(Problem(macro.line, str(error)[:MAX_REASON]))
             return self._next_line(at)
         return parser.at
 
@@ -108,51 +140,85 @@ class _Reader:
 
     # -- heads
 
-    def _head(self, parser: Parser) -> tuple[str, str, tuple[str, ...]]:
-        """`Mod.f(x, y)`, `Base.:^(x, y)`, `$(Mod.f)(x)`: module, name, parameters; the parser learns their names."""
+    def _head(self, parser: Parser) -> _Head:
+        """`Mod.f(x, y)`, `Base.:^(x, y)`, `$(Mod.f)(x)`, `-x`, `x + y`; the parser learns the parameters' names."""
+        first, second, third = (parser.peek(k) for k in range(3))
+        if first.text in ("-", "+") and second.kind == "name":
+            parser.at += 2
+            return self._named(parser, "Base", first.text, [second.text], [None])
+        if first.kind == "name" and second.text in _HEADS and third.kind == "name":
+            parser.at += 3
+            return self._named(parser, "Base", second.text, [first.text, third.text], [None, None])
         parts = self._dotted(parser)
         parser.expect("(")
-        parameters = []
+        parameters, kinds = [], []
         while not parser.is_next(")"):
-            name = parser.take()
-            if name.kind != "name":
-                raise JuliaError(f"{name.text!r} is no argument name")
-            kind = ""
-            if parser.is_next("::"):
-                parser.take()
-                kind = parser.type_name()
-            if kind not in _NUMBERS:
-                raise JuliaError(f"argument {name.text} of type {kind}: rules of the table are elementwise")
-            parameters.append(name.text)
+            name, kind = self._argument(parser)
+            parameters.append(name)
+            kinds.append(kind)
             if not parser.is_next(")"):
                 parser.expect(",")
         parser.take()
-        return ".".join(parts[:-1]) or "Base", parts[-1], self._named(parser, parameters)
+        return self._named(parser, ".".join(parts[:-1]) or "Base", parts[-1], parameters, kinds)
 
-    def _named(self, parser: Parser, parameters: list[str]) -> tuple[str, ...]:
-        ours = tuple(identifier(p) for p in parameters)
-        if len(set(ours)) != len(ours) or not ours:
-            raise JuliaError("arguments need different names")
-        parser.names = dict(zip(parameters, ours, strict=True))
-        return ours
+    def _argument(self, parser: Parser) -> tuple[str, str | None]:
+        """`x` or `x::Real`."""
+        name = parser.take()
+        if name.kind != "name":
+            raise JuliaError(f"{name.text!r} is no argument name")
+        if not parser.is_next("::"):
+            return name.text, None
+        parser.take()
+        kind = parser.type_name()
+        if not _NUMBERS.issuperset(kind.removeprefix("Union{").removesuffix("}").split(", ")):
+            raise JuliaError(f"argument {name.text} of type {kind}: rules of the table are elementwise")
+        return name.text, kind
+
+    def _named(self, parser: Parser, module: str, name: str, parameters: list[str], kinds: list[str | None]) -> _Head:
+        if len(set(parameters)) != len(parameters) or not parameters:
+            raise JuliaError("arguments need different names" if parameters else "a function without arguments")
+        parser.names = {}
+        for parameter in parameters:
+            ours = identifier(parameter)
+            while ours in parser.names.values():
+                ours += "_"
+            parser.names[parameter] = ours
+        return _Head(module, name, tuple(parser.names.values()), tuple(kinds))
 
     def _dotted(self, parser: Parser) -> list[str]:
+        """The parts of a function's name, the last of which may be an operator."""
         wrapped = parser.is_next("$")
         if wrapped:
             parser.take()
             parser.expect("(")
-        parts = [parser.take().text]
+        parts = [self._part(parser)]
         while parser.is_next("."):
             parser.take()
-            parts.append(parser.member())
+            parts.append(self._part(parser))
         if wrapped:
             parser.expect(")")
+        if not all(part.isidentifier() for part in parts[:-1]):
+            raise JuliaError(f"{'.'.join(parts)!r} is no function")
         return parts
+
+    def _part(self, parser: Parser) -> str:
+        """`f`, `:f`, `+`, `:+`, `(+)` or `:(+)`."""
+        if parser.is_next(":"):
+            parser.take()
+        wrapped = parser.is_next("(")
+        if wrapped:
+            parser.take()
+        token = parser.take()
+        if token.kind != "name" and token.text not in _HEADS:
+            raise JuliaError(f"{token.text or 'the end'!r} is no function")
+        if wrapped:
+            parser.expect(")")
+        return token.text
 
     # -- the three kinds of file
 
     def _diffrules_row(self, parser: Parser, line: int) -> None:
-        module, name, parameters = self._head(parser)
+        head = self._head(parser)
         parser.newlines()
         parser.expect("=")
         parser.newlines()
@@ -161,7 +227,7 @@ class _Reader:
             parser.take()
             parser.newlines()
             found.append(self._partial(parser))
-        self._add(module, name, parameters, found, line, parser)
+        self._add(head, found, line, parser)
 
     def _partial(self, parser: Parser) -> ast.expr:
         parser.locals = {}
@@ -173,8 +239,9 @@ class _Reader:
             parser.take()
             parser.inside += 1
         parser.in_macro = not wrapped
-        module, name, parameters = self._operator_head(parser) or self._head(parser)
-        parser.names |= {"Ω": "out", "y": parser.names.get("y", "y")} if "y" in parser.names else {"Ω": "out"}
+        head = self._head(parser)
+        out_name = None if "Ω" in parser.names else "Ω"
+        parser.names = {"Ω": "out"} | parser.names
         found = []
         while parser.peek().kind not in ("newline", "end") and not (wrapped and parser.is_next(")")):
             if parser.is_next(","):
@@ -188,18 +255,7 @@ class _Reader:
             parser.expect(")")
         if len(found) == 1 and isinstance(found[0], ast.Tuple):
             found = found[0].elts
-        self._add(module, name, parameters, found, line, parser)
-
-    def _operator_head(self, parser: Parser) -> tuple[str, str, tuple[str, ...]] | None:
-        """`x + y` and `-x` as heads."""
-        first, second, third = (parser.peek(k) for k in range(3))
-        if first.text in ("-", "+") and second.kind == "name":
-            parser.at += 2
-            return "Base", first.text, self._named(parser, [second.text])
-        if first.kind == "name" and second.text in ("+", "-", "*", "/", "\\", "^") and third.kind == "name":
-            parser.at += 3
-            return "Base", second.text, self._named(parser, [first.text, third.text])
-        return None
+        self._add(head, found, line, parser, out_name)
 
     def _setup(self, parser: Parser) -> None:
         """`@setup(u = ..., v = ...)` and `@setup u = ...`."""
@@ -210,6 +266,8 @@ class _Reader:
             parser.inside += 1
         while True:
             name = parser.take()
+            if name.kind != "name":
+                raise JuliaError(f"{name.text!r} is no name to set up")
             parser.expect("=")
             parser.locals[name.text] = parser.expression()
             if not (wrapped and parser.is_next(",")):
@@ -221,89 +279,92 @@ class _Reader:
 
     def _yota_row(self, parser: Parser, line: int) -> None:
         parser.in_macro = True
-        module, name, parameters = self._operator_head(parser) or self._head(parser)
+        head = self._head(parser)
         wanted = parser.names.get(parser.take().text)
         if wanted is None:
             raise JuliaError("the second word of @diffrule is an argument")
+        out_name = None if "y" in parser.names else "y"
         parser.names = {"y": "out", "ds": "ds", "dy": "ds"} | parser.names
-        partial = _without_seed(parser.expression())
-        before = next((row for row in self.rows if row[:3] == (module, name, parameters)), None)
-        partials = list(before.partials) if before is not None else [None] * len(parameters)
-        partials[parameters.index(wanted)] = partial
+        pullback = parser.expression()
+        at = self.pullbacks.setdefault(head, len(self.rows))
+        before = self.rows[at] if at < len(self.rows) else None
+        partials = list(before.partials) if before is not None else [None] * len(head.parameters)
+        partials[head.parameters.index(wanted)] = _without_seed(pullback, _parts(pullback))
+        self._add(head, partials, before.line if before else line, parser, out_name)
         if before is not None:
-            self.rows.remove(before)
-        self._add(module, name, parameters, partials, line, parser)
+            self.rows[at] = self.rows.pop()
 
     def _add(
-        self, module: str, name: str, parameters: tuple[str, ...], partials: list[ast.expr | None], line: int, parser: Parser
+        self, head: _Head, partials: Sequence[ast.expr | None], line: int, parser: Parser, out_name: str | None = None
     ) -> None:
-        if parser.peek().kind not in ("newline", "end") and not parser.is_next(";", ")", "end"):
+        if parser.peek().kind not in ("newline", "end") and not parser.is_next(";", "end"):
             raise JuliaError(f"{parser.peek().text!r} after the rule")
-        if len(partials) != len(parameters):
-            raise JuliaError(f"{len(partials)} partials for {len(parameters)} arguments")
-        checked = tuple(None if p is None or _is_missing(p) else _as_number(p) for p in partials)
+        if len(partials) != len(head.parameters):
+            raise JuliaError(f"{len(partials)} partials for {len(head.parameters)} arguments")
+        checked = tuple(None if p is None or _is_missing(p) else as_number(p) for p in partials)
         for partial in checked:
-            _bound_nodes(partial)
-        self.rows.append(JuliaRow(module, name, parameters, checked, line))
+            if partial is not None:
+                _parts(partial)
+        self.rows.append(JuliaRow(*head[:3], checked, line, out_name, head.kinds))
 
 
 def identifier(name: str) -> str:
     """An argument's name as a Python identifier that is not taken: Greek letters stay."""
     plain = unicodedata.normalize("NFKC", name).replace("′", "_p")
-    return f"{plain}_" if keyword.iskeyword(plain) or plain in ("out", "ds") else plain
+    if not plain.isidentifier():
+        raise JuliaError(f"{name!r} is no argument name")
+    return f"{plain}_" if keyword.iskeyword(plain) or plain in _TAKEN else plain
 
 
 def _is_missing(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id == "nan"
 
 
-def _as_number(node: ast.expr) -> ast.expr:
-    """A Boolean partial as 1 or 0, which masks like a strong zero."""
-    return ast.IfExp(node, number(1), number(0)) if is_condition(node) else node
+class _Part(NamedTuple):
+    """Of a part of a formula: the nodes it has unfolded, its height, and whether `ds` is in it."""
+
+    nodes: int
+    height: int
+    seeded: bool
 
 
-def _bound_nodes(partial: ast.expr | None) -> None:
-    """Refuse formulas that unfold to more than `MAX_NODES` nodes through shared local names."""
-    if partial is None:
-        return
-    sizes: dict[int, int] = {}
+def _parts(root: ast.expr) -> dict[int, _Part]:
+    """The parts of a formula by identity; refuses what shared local names unfold to more than can be lowered."""
+    found: dict[int, _Part] = {}
+    stack: list[ast.AST] = [root]
+    while stack:
+        children = list(ast.iter_child_nodes(stack[-1]))
+        waiting = [child for child in children if id(child) not in found]
+        if waiting:
+            stack += waiting
+            continue
+        node = stack.pop()
+        below = [found[id(child)] for child in children]
+        seeded = isinstance(node, ast.Name) and node.id == "ds" or any(p.seeded for p in below)
+        part = _Part(1 + sum(p.nodes for p in below), 1 + max((p.height for p in below), default=0), seeded)
+        if part.nodes > MAX_NODES or part.height > MAX_HEIGHT:
+            raise JuliaError(f"a formula of more than {MAX_NODES} parts or nested deeper than {MAX_HEIGHT}")
+        found[id(node)] = part
+    return found
 
-    def size(node: ast.AST) -> int:
-        if id(node) not in sizes:
-            sizes[id(node)] = 1 + sum(size(child) for child in ast.iter_child_nodes(node))
-            if sizes[id(node)] > MAX_NODES:
-                raise JuliaError(f"a formula of more than {MAX_NODES} parts")
-        return sizes[id(node)]
 
-    try:
-        size(partial)
-    except RecursionError:
-        raise JuliaError("a formula nested too deeply through local names") from None
-
-
-def _without_seed(node: ast.expr) -> ast.expr:
+def _without_seed(node: ast.expr, parts: dict[int, _Part]) -> ast.expr:
     """The partial in a pullback that is linear in `ds`: ds replaced by 1. Raises `JuliaError` where it is not."""
-    if not _has_seed(node):
+    if not parts[id(node)].seeded:
         raise JuliaError("the cotangent ds does not occur")
     match node:
         case ast.Name():
-            return formula("1")
+            return number(1)
         case ast.UnaryOp(op=ast.USub(), operand=inner):
-            return ast.UnaryOp(ast.USub(), _without_seed(inner))
-        case ast.BinOp(left=left, op=ast.Mult(), right=right) if _has_seed(left) != _has_seed(right):
-            return _times(left, right)
-        case ast.BinOp(left=left, op=ast.Div(), right=right) if not _has_seed(right):
-            return ast.BinOp(_without_seed(left), ast.Div(), right)
-        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() as op, right=right) if _has_seed(left) and _has_seed(right):
-            return ast.BinOp(_without_seed(left), op, _without_seed(right))
+            return ast.UnaryOp(ast.USub(), _without_seed(inner, parts))
+        case ast.BinOp(left=left, op=ast.Mult(), right=right) if parts[id(left)].seeded != parts[id(right)].seeded:
+            seeded, other = (left, right) if parts[id(left)].seeded else (right, left)
+            rest = _without_seed(seeded, parts)
+            return other if isinstance(rest, ast.Constant) and rest.value == 1 else ast.BinOp(rest, ast.Mult(), other)
+        case ast.BinOp(left=left, op=ast.Div(), right=right) if not parts[id(right)].seeded:
+            return ast.BinOp(_without_seed(left, parts), ast.Div(), right)
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() as op, right=right):
+            return ast.BinOp(_without_seed(left, parts), op, _without_seed(right, parts))
+        case ast.IfExp(test=test, body=body, orelse=ast.Constant(value=0) as zero) if not parts[id(test)].seeded:
+            return ast.IfExp(test, _without_seed(body, parts), zero)
     raise JuliaError("the pullback is not ds times a partial")
-
-
-def _times(left: ast.expr, right: ast.expr) -> ast.expr:
-    seeded, other = (left, right) if _has_seed(left) else (right, left)
-    rest = _without_seed(seeded)
-    return other if isinstance(rest, ast.Constant) and rest.value == 1 else ast.BinOp(rest, ast.Mult(), other)
-
-
-def _has_seed(node: ast.expr) -> bool:
-    return any(isinstance(n, ast.Name) and n.id == "ds" for n in ast.walk(node))

@@ -39,9 +39,10 @@ def kinked_grad(x, out=None):
         r0, = kinked_grad_steps(x)
     except (ZeroDivisionError, OverflowError, ValueError):
         r0, = kinked_grad_ieee_steps(x)
-    if out is not None:
-        out[0] = r0
-    return r0
+    if out is None:
+        return r0
+    out[0] = r0
+    return out
 
 
 def kinked_grad_steps(x):

@@ -12,6 +12,7 @@ def rotation_derivative(z, out=None):
     """
     v0 = 1j*(2.0*z + 1j*(z*z + 1.0))
     v1 = cmath.exp(1j*z)*(v0 + 2.0 + 2j*z)
-    if out is not None:
-        out[0] = v1
-    return v1
+    if out is None:
+        return v1
+    out[0] = v1
+    return out

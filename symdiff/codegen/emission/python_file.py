@@ -42,7 +42,7 @@ _CALL = '''def _ieee(function, *args):
 '''
 _RAISING = {
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "sin", "cos", "tan", "asin", "acos", "acosh", "atanh",
-    "sinh", "cosh", "pow", "fmod", "div",
+    "sinh", "cosh", "pow", "fmod", "div", "floor", "ceil", "trunc", "rint",
 }  # fmt: skip
 
 
@@ -115,6 +115,8 @@ def _ieee_body(plan: Plan, cells: list[list[str]], names: Names) -> tuple[list[s
         template, level, needed = python.spelling(program, position)
         if instr.op not in _RAISING or is_complex(instr.dtype):
             return template, level, needed
+        if instr.op in ("floor", "ceil", "trunc", "rint"):
+            return f"({template} if math.isfinite({{0}}) else {{0}})", ATOM, needed
         if instr.op == "div":
             return "_divide({0}, {1})", ATOM, (0, 0)
         function, _, rest = template.partition("(")
@@ -147,7 +149,7 @@ def _results(program: Program, flat: dict[int, str], result: str) -> list[str]:
         inside = wrapped("return " + ("[" if result == "list" else "("), texts, "]" if result == "list" else ")", INDENT * 2)
         lines += inside
     elif program.outputs[0].shape == ():
-        return [f"{INDENT}if out is not None:", f"{INDENT * 2}out[0] = {texts[0]}", f"{INDENT}return {texts[0]}"]
+        lines.append(f"{INDENT * 2}return {texts[0]}")
     else:
         lines += _wrapped_list("return ", program.outputs[0], flat, 0, INDENT * 2)
     start = 0
