@@ -97,9 +97,10 @@ def _growth_row(problem: Sized, rounds: int) -> list[str]:
     timing.checked(ours, problem.answer)
     t = timing.medians(plain | ours, rounds)
     ratios = [f"{t['auto'] / t[name]:.2f}" for name in plain]
+    one_off = f"{float(f'{once * 1e3:.3g}'):g} ms"
     return [
         problem.name, str(problem.n), str(traced), str(arrays.program.operations()), timing.shown(t["numbers"]),
-        timing.shown(t["array"]), timing.shown(t["auto"]), *ratios, timing.shown(t["numpy"]), f"{float(f'{once * 1e3:.3g}'):g} ms",
+        timing.shown(t["array"]), timing.shown(t["auto"]), *ratios, timing.shown(t["numpy"]), one_off,
         f"{once / traced * 1e6:.0f} us",
     ]  # fmt: skip
 

@@ -288,7 +288,7 @@ class _Reader:
         pullback = parser.expression()
         at = self.pullbacks.setdefault(head, len(self.rows))
         before = self.rows[at] if at < len(self.rows) else None
-        partials = list(before.partials) if before is not None else [None] * len(head.parameters)
+        partials: list[ast.expr | None] = list(before.partials) if before else [None] * len(head.parameters)
         partials[head.parameters.index(wanted)] = _without_seed(pullback, _parts(pullback))
         self._add(head, partials, before.line if before else line, parser, out_name)
         if before is not None:
@@ -340,7 +340,7 @@ def _parts(root: ast.expr) -> dict[int, _Part]:
             continue
         node = stack.pop()
         below = [found[id(child)] for child in children]
-        seeded = isinstance(node, ast.Name) and node.id == "ds" or any(p.seeded for p in below)
+        seeded = (isinstance(node, ast.Name) and node.id == "ds") or any(p.seeded for p in below)
         part = _Part(1 + sum(p.nodes for p in below), 1 + max((p.height for p in below), default=0), seeded)
         if part.nodes > MAX_NODES or part.height > MAX_HEIGHT:
             raise JuliaError(f"a formula of more than {MAX_NODES} parts or nested deeper than {MAX_HEIGHT}")

@@ -44,7 +44,7 @@ _TYPED = frozenset(
 )
 _REAL = frozenset("Real AbstractFloat Float64 Float32 Float16 BigFloat".split())
 _COMPLEX = frozenset("Complex ComplexF64 ComplexF32".split())
-_ARITY = {"ifelse": (3,), "NoTangent": (0,), "ZeroTangent": (0,)}
+_ARITY: dict[str, tuple[int, ...]] = {"ifelse": (3,), "NoTangent": (0,), "ZeroTangent": (0,)}
 _ARITY |= dict.fromkeys(("one", "oneunit", "zero", "signbit", "iszero", "angle"), (1,))
 _ARITY |= dict.fromkeys(("*", "/", "\\", "^", "%"), (2,)) | dict.fromkeys(("+", "-", "log", "atan", "expint"), (1, 2))
 _COMPARE = {"<": ast.Lt, "<=": ast.LtE, "≤": ast.LtE, ">": ast.Gt, ">=": ast.GtE, "≥": ast.GtE, "==": ast.Eq, "!=": ast.NotEq,
