@@ -136,9 +136,9 @@ def _command(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
 
 
 def _spec_text(path: str, leaf: Any) -> str | None:
-    if isinstance(leaf, (bool, np.integer, np.bool_)) or not path.isidentifier():
+    if isinstance(leaf, (bool, np.bool_)) or not path.isidentifier():
         return None
-    if isinstance(leaf, int):
+    if isinstance(leaf, (int, np.integer)):
         return f"{path}=int:{leaf}"
     if isinstance(leaf, str):
         return f"{path}=str:{leaf}" if leaf.isidentifier() else None

@@ -35,6 +35,7 @@ def kinked_grad(x, out=None):
 
     A branch, an absolute value and a logarithm.
     """
+    x = float(x)
     try:
         r0, = kinked_grad_steps(x)
     except (ZeroDivisionError, OverflowError, ValueError):

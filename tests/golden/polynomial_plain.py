@@ -10,6 +10,8 @@ def polynomial_value_and_grad(x, y, out=None):
 
     A polynomial in two variables.
     """
+    x = float(x)
+    y = float(y)
     v0 = x*x
     v1 = 2.0*y
     v2 = x*(v0 - 4.0*y) + 0.5

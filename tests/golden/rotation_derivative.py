@@ -3,6 +3,21 @@
 # graph 956bc021, rules 2b06abbb, complex128. Needs nothing. Belongs to the project that generated it.
 # 12 operations (14 before sharing).
 import cmath
+import math
+
+
+def _ieee_complex(function, *args):
+    """A function of complex numbers by IEEE 754: NaN where Python raises, infinite where exp overflows or log has its pole."""
+    try:
+        return function(*args)
+    except OverflowError:
+        z = args[0]
+        if function is cmath.exp:
+            return complex(math.copysign(math.inf, math.cos(z.imag)), math.copysign(math.inf, math.sin(z.imag)))
+    except (ValueError, ZeroDivisionError):
+        if function in (cmath.log, cmath.log10) and args[0] == 0:
+            return complex(-math.inf, 0.0)
+    return complex(math.nan, math.nan)
 
 
 def rotation_derivative(z, out=None):
@@ -10,9 +25,26 @@ def rotation_derivative(z, out=None):
 
     A holomorphic function of a complex number.
     """
+    z = complex(z)
+    try:
+        r0, = rotation_derivative_steps(z)
+    except (ZeroDivisionError, OverflowError, ValueError):
+        r0, = rotation_derivative_ieee_steps(z)
+    if out is None:
+        return r0
+    out[0] = r0
+    return out
+
+
+def rotation_derivative_steps(z):
+    """The steps, on Python's own arithmetic."""
     v0 = 1j*(2.0*z + 1j*(z*z + 1.0))
     v1 = cmath.exp(1j*z)*(v0 + 2.0 + 2j*z)
-    if out is None:
-        return v1
-    out[0] = v1
-    return out
+    return (v1,)
+
+
+def rotation_derivative_ieee_steps(z):
+    """The same steps, with IEEE results where Python's math raises."""
+    v0_ = 1j*(2.0*z + 1j*(z*z + 1.0))
+    v1_ = _ieee_complex(cmath.exp, 1j*z)*(v0_ + 2.0 + 2j*z)
+    return (v1_,)

@@ -11,7 +11,7 @@ from symdiff.codegen.emission.expressions import ATOM, leaf_names, statements
 from symdiff.codegen.emission.names import Names, argument_names, cell_names
 from symdiff.codegen.emission.text import docstring, wrapped
 from symdiff.codegen.plan import Plan
-from symdiff.codegen.program import Output, Program
+from symdiff.codegen.program import Input, Output, Program
 from symdiff.codegen.source import Source
 from symdiff.ops import is_complex
 
@@ -40,6 +40,37 @@ _CALL = '''def _ieee(function, *args):
             return -math.inf
         return math.copysign(math.inf, x) if function is math.atanh and abs(x) == 1 else math.nan
 '''
+_COMPLEX = '''def _ieee_complex(function, *args):
+    """A function of complex numbers by IEEE 754: NaN where Python raises, infinite where exp overflows or log has its pole."""
+    try:
+        return function(*args)
+    except OverflowError:
+        z = args[0]
+        if function is cmath.exp:
+            return complex(math.copysign(math.inf, math.cos(z.imag)), math.copysign(math.inf, math.sin(z.imag)))
+    except (ValueError, ZeroDivisionError):
+        if function in (cmath.log, cmath.log10) and args[0] == 0:
+            return complex(-math.inf, 0.0)
+    return complex(math.nan, math.nan)
+'''
+_COMPLEX_RAISING = {
+    "exp",
+    "log",
+    "log10",
+    "sin",
+    "cos",
+    "tan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "acosh",
+    "atanh",
+    "asin",
+    "acos",
+    "atan",
+    "div",
+    "pow",
+}
 _RAISING = {
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "sin", "cos", "tan", "asin", "acos", "acosh", "atanh",
     "sinh", "cosh", "pow", "fmod", "div", "floor", "ceil", "trunc", "rint",
@@ -49,25 +80,14 @@ _RAISING = {
 def emit_file(plan: Plan, name: str, header: str, doc: str, result: str) -> Source:
     """The stand-alone file."""
     program = plan.program
-    names = Names(("_divide", "_ieee", "_steps"))
+    names = Names(("_divide", "_ieee", "_ieee_complex", "_steps"))
     arguments = argument_names(program, names)
     entry = names.fresh(name)
-    raising = {i.op for i in program.instrs if i.op in _RAISING and not is_complex(i.dtype)}
+    raising = {i.op for i in program.instrs if i.op in (_COMPLEX_RAISING if is_complex(i.dtype) else _RAISING)}
     cells = [cell_names(leaf, a, names) for leaf, a in zip(program.inputs, arguments, strict=True)]
-    unpacking = []
-    for leaf, argument, own in zip(program.inputs, arguments, cells, strict=True):
-        if leaf.shape == ():
-            continue
-        flat = argument
-        for _ in leaf.shape[1:]:
-            flat = f"[v for row in {flat} for v in row]"
-        if leaf.shape[1:]:
-            unpacking.append(f"{INDENT}{argument} = {flat}")
-        unpacking.append(f"{INDENT}if len({argument}) != {len(own)}:")
-        unpacking.append(f'{INDENT * 2}raise ValueError(f"{argument} has {{len({argument})}} elements, {len(own)} expected")')
-        if own:
-            tail = f"{',' if len(own) == 1 else ''} = {argument}"
-            unpacking += wrapped("", own, tail, INDENT) if len(own) > 1 else [f"{INDENT}{own[0]}{tail}"]
+    unpacking = [
+        INDENT + line for leaf, a, own in zip(program.inputs, arguments, cells, strict=True) for line in _unpacked(leaf, a, own)
+    ]
     steps, values = python.body(plan, cells, names)
     flat_cells = [v for output in program.outputs for v in (values[c] for c in output.cells)]
     lines = [*wrapped(f"def {entry}(", [*arguments, "out=None"], "):", ""), *docstring(doc), *unpacking]
@@ -100,9 +120,33 @@ def emit_file(plan: Plan, name: str, header: str, doc: str, result: str) -> Sour
         helpers.append(_DIVIDE)
     if "_ieee(" in text:
         helpers.append(_CALL)
+    if "_ieee_complex(" in text:
+        helpers.append(_COMPLEX)
     whole = "\n\n".join([*helpers, text])
     imports = "".join(f"import {module}\n" for module in ("cmath", "math") if re.search(rf"\b{module}\.", whole))
     return Source(header + (f"{imports}\n\n" if imports else "\n\n") + whole, entry, "python")
+
+
+def _unpacked(leaf: Input, argument: str, own: list[str]) -> list[str]:
+    """An argument as Python's own numbers: NumPy's would warn where Python's raise."""
+    number = "complex" if is_complex(leaf.dtype) else "float"
+    if leaf.shape == ():
+        return [f"{argument} = {number}({argument})"]
+    first, *others = leaf.shape
+    checks = [f"len({argument}) != {first}"]
+    flattening = []
+    if others:
+        checks.append(f"any(len(row) != {others[0]} for row in {argument})")
+        flattening = [f"{argument} = [v for row in {argument} for v in row]"] * len(others)
+    message = f"{argument} has another shape than {leaf.shape!r}, which is expected"
+    lines = [f"if {' or '.join(checks)}:", f'{INDENT}raise ValueError("{message}")', *flattening]
+    if own:
+        lines += (
+            wrapped("", own, f"{',' if len(own) == 1 else ''} = map({number}, {argument})", "")
+            if len(own) > 1
+            else [f"{own[0]}, = map({number}, {argument})"]
+        )
+    return lines
 
 
 def _ieee_body(plan: Plan, cells: list[list[str]], names: Names) -> tuple[list[str], dict[int, str]]:
@@ -113,7 +157,15 @@ def _ieee_body(plan: Plan, cells: list[list[str]], names: Names) -> tuple[list[s
     def spell(position: int) -> tuple[str, int, tuple[int, ...]]:
         instr = program.instrs[position]
         template, level, needed = python.spelling(program, position)
-        if instr.op not in _RAISING or is_complex(instr.dtype):
+        if is_complex(instr.dtype):
+            if instr.op not in _COMPLEX_RAISING:
+                return template, level, needed
+            if instr.op in ("div", "pow"):
+                sign = "/" if instr.op == "div" else "**"
+                return f"_ieee_complex(lambda a, b: a {sign} b, {{0}}, {{1}})", ATOM, (0, 0)
+            function, _, rest = template.partition("(")
+            return f"_ieee_complex({function}, {rest}", ATOM, needed
+        if instr.op not in _RAISING:
             return template, level, needed
         if instr.op in ("floor", "ceil", "trunc", "rint"):
             return f"({template} if math.isfinite({{0}}) else {{0}})", ATOM, needed
