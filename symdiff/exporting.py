@@ -74,7 +74,7 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     ]
     header = "\n".join(f"# {line}" for line in lines) + "\n"
     return source_of(
-        plan, target, name=name, style="export", header=header, doc=_doc(inner, program),
+        plan, target, name=name, style="export", header=header, doc=_doc(inner, program, _defaults(inner, call)),
         result="list" if listed else "tuple",
     )  # fmt: skip
 
@@ -156,7 +156,14 @@ def _example(arg: Any) -> str:
     return f"symdiff.Spec({tuple(shape)}{'' if dtype == 'float64' else f', {dtype!r}'})"
 
 
-def _doc(function: Any, program: Any) -> str:
+def _defaults(function: Any, call: Any) -> str:
+    """The arguments that were left at their defaults, which are part of the file: rate=2.0, shift=0.5."""
+    given = {path.partition(".")[0].partition("[")[0] for path in call.paths}
+    parameters = function.signature.parameters.values() if function.signature is not None else ()
+    return ", ".join(f"{p.name}={p.default!r}" for p in parameters if p.default is not p.empty and p.name not in given)
+
+
+def _doc(function: Any, program: Any, defaults: str) -> str:
     what = {
         "grad": "Gradient", "value_and_grad": "Value and gradient", "jacobian": "Jacobian", "hessian": "Hessian",
         "jvp": "Value and its tangent", "vjp": "Value and cotangents", "hvp": "Hessian times vector",
@@ -167,6 +174,8 @@ def _doc(function: Any, program: Any) -> str:
     inputs = ", ".join(f"{i.name} {_dtype(i.dtype)}{list(i.shape) or ''}" for i in program.inputs)
     outputs = ", ".join(f"{o.name} {_dtype(o.dtype)}{list(o.shape) or ''}" for o in program.outputs)
     first = f"{what} of {function.name}. Takes {inputs}; returns {outputs}."
+    if defaults:
+        first += f" Made with {defaults}."
     own = (function.__doc__ or "").strip()
     return first if not own else f"{first}\n\n{textwrap.dedent(own)}"
 

@@ -25,5 +25,7 @@ def linear_form_hessian(x, out=None):
         v7 = 2.0*v4
     if out is None:
         return np.array([v2, v3, v4, v3, v5, v6, v4, v6, v7], dtype=np.float64).reshape((3, 3))
+    if out.shape != (3, 3):
+        raise ValueError(f"out has shape {out.shape}, (3, 3) expected")
     out[...] = np.array([v2, v3, v4, v3, v5, v6, v4, v6, v7]).reshape((3, 3))
     return out

@@ -22,5 +22,7 @@ def residuals_jacobian(p, out=None):
         v4 = -(p2/p0/p0)
     if out is None:
         return np.array([v0, v1, 0.0, v4, v2, v3], dtype=np.float64).reshape((2, 3))
+    if out.shape != (2, 3):
+        raise ValueError(f"out has shape {out.shape}, (2, 3) expected")
     out[...] = np.array([v0, v1, 0.0, v4, v2, v3]).reshape((2, 3))
     return out

@@ -34,7 +34,7 @@ def emit(plan: Plan, *, name: str, style: str = "runtime", header: str = "", doc
     if plan.kind == "batch":
         lines = batch_lines(plan, arguments, names, result)
     else:
-        lines = _point_lines(plan, arguments, names, result)
+        lines = _point_lines(plan, arguments, names, result, style == "export")
     signature = wrapped(f"def {entry}(", [*arguments, "out=None"], "):", "")
     text = "\n".join([*signature, *docstring(doc), *checks, *lines]) + "\n"
     calls = {f"call_{i.payload.__name__}": i.payload for i in program.instrs if i.op == "call"}
@@ -97,7 +97,7 @@ def spelling(program: Program, position: int) -> tuple[str, int, tuple[int, ...]
     return op.spelled(*PLACES[: op.arity]), ATOM, (0,) * op.arity
 
 
-def _point_lines(plan: Plan, arguments: list[str], names: Names, result: str) -> list[str]:
+def _point_lines(plan: Plan, arguments: list[str], names: Names, result: str, checked: bool) -> list[str]:
     program = plan.program
     cells = [cell_names(leaf, a, names) for leaf, a in zip(program.inputs, arguments, strict=True)]
     lines: list[str] = []
@@ -143,6 +143,11 @@ def _point_lines(plan: Plan, arguments: list[str], names: Names, result: str) ->
         lines.append(f"{INDENT * 2}return {f'[{listed_names}]' if result == 'list' else listed_names}")
         lines.append(f"{INDENT}{', '.join(own_names)} = out")
         target_names = own_names
+    for output, target in zip(program.outputs, target_names, strict=True):
+        if checked and output.shape:
+            lines.append(f"{INDENT}if {target}.shape != {output.shape!r}:")
+            message = f"{target} has shape {{{target}.shape}}, {output.shape!r} expected"
+            lines.append(f'{INDENT * 2}raise ValueError(f"{message}")')
     for output, target in zip(program.outputs, target_names, strict=True):
         listed = [values[c] for c in output.cells]
         if output.shape == ():
