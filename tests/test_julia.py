@@ -93,7 +93,8 @@ def test_formulas_have_julias_values(formula, expected, tmp_path):
 
 REFUSED = [formula for formula, expected in VALUES if expected is None] + [
     "x.field", "x.a.b", "x[1]", "x'", "x y", "[x, y]", "{x}", '"text"', "x |> sin", "y -> y", "unknown", "$unknown",
-    "@eval x", "x = ", "", "x +", "x ? y", "(x", "x)", "x === y", "return x", "for i in 1:2; x end", "f(x; k = 1)", "f(x...)", "ifelse(x > y, 1)",
+    "@eval x", "x = ", "", "x +", "x ? y", "(x", "x)", "x === y", "return x", "for i in 1:2; x end",
+    "f(x; k = 1)", "f(x...)", "ifelse(x > y, 1)",
     "signbit()", "one()", "log()", "atan(1, 2, 3)", "+(x, y, x)", "x isa Integer", "x isa AbstractArray",
     "isa(x, Union{Real, T})", "1e999", "9" * 400, "x\u00b0", "`ls`", "\\", "begin end", "(,)", "let z = 1, w = 2; z end",
 ]  # fmt: skip
