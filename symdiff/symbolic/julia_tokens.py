@@ -21,7 +21,7 @@ _TOKEN = re.compile(
     (?P<space>[ \t\r]+)
   | (?P<comment>\#(?!=)[^\n]*)
   | (?P<newline>\n)
-  | (?P<string>\"\"\"(?:[^\\]|\\.)*?\"\"\"|"(?:[^"\\\n]|\\.)*")
+  | (?P<string>\"\"\"(?:[^"\\]|\\.|"(?!""))*+(?:\"\"\"|\\?\Z)|"(?:[^"\\\n]|\\.)*+(?:"|(?=\n)|\\?\Z))
   | (?P<number>0x[0-9a-fA-F_]+|(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eEf][+-]?\d+)?)
   | (?P<macro>@[^\W\d]\w*!?)
   | (?P<name>[^\W\d][\w′]*)
@@ -29,6 +29,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_MARK = re.compile(r"#=|=#")
 
 
 def tokens(text: str) -> list[Token]:
@@ -61,9 +62,9 @@ def tokens(text: str) -> list[Token]:
 def _comment_end(text: str, start: int) -> int:
     """The position after a block comment, which nests."""
     depth, position = 0, start
-    for mark in re.finditer(r"#=|=#", text[start:]):
+    for mark in _MARK.finditer(text, start):
         depth += 1 if mark.group() == "#=" else -1
-        position = start + mark.end()
+        position = mark.end()
         if depth == 0:
             return position
     return len(text)
