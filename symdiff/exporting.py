@@ -45,7 +45,8 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     extra = inner.extra
     own = shown[: len(shown) - extra] if extra and len(shown) > _parameters(inner.f) else shown
     call = Call(inner, own, kwargs)
-    graph, tree = inner._built(call)
+    primal = inner._traced(call, None).graph
+    graph, tree = inner._derived(call, primal)
     for path in (call.paths[i] for i in call.traced):
         if not path.isidentifier():
             raise ExportError(f"{inner.where}: argument {path} is part of a structure; export takes numbers and arrays")
@@ -61,8 +62,7 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
         plan = plan_of(program, "batch", padded, (function.out_axes,) * len(program.outputs))
     else:
         plan = plan_of(program)
-    primal = scalarize(inner._traced(call, None).graph)
-    rules = rules_in_force(inner.rules).used_in([*primal.bindings, *graph.bindings])
+    rules = rules_in_force(inner.rules).used_in([*scalarize(primal).bindings, *graph.bindings])
     digest = f"graph {graph.digest()}, rules {rules.digest()}"
     dtypes = ", ".join(sorted({_dtype(leaf.dtype) for leaf in (*program.inputs, *program.outputs)}))
     before = program.operations_before or graph.operations()

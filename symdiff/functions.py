@@ -205,9 +205,11 @@ class Function:
         return rules_in_force(self.rules)
 
     def _built(self, call: Call) -> tuple[Graph, Any]:
-        traced = self._traced(call, None)
+        return self._derived(call, self._traced(call, None).graph)
+
+    def _derived(self, call: Call, primal: Graph) -> tuple[Graph, Any]:
         wrt = [call.traced.index(i) for i in call.wrt]
-        return self.derive(traced.graph, wrt), self.tree(call, traced.graph)
+        return self.derive(primal, wrt), self.tree(call, primal)
 
     def _inline(self, call: Call, fed: list[Any]) -> tuple[Any] | None:
         """The result as traced values of the enclosing trace; None when no traced value takes part."""

@@ -13,20 +13,16 @@ from typing import Any
 
 from symdiff.errors import RuleError, RuleWarning
 from symdiff.symbolic.julia import JuliaRow, is_julia, read_julia
+from symdiff.symbolic.julia_expressions import FUNCTIONS
 from symdiff.symbolic.rulebook import Rule, Rulebook, default_rules, read_table
 from symdiff.symbolic.tables import Template, lower_formula
 
-# Julia's name, with its number of arguments where that matters, and ours.
-_NAMES = {
-    "+": "add", "-": "subtract", "*": "multiply", "/": "divide", "^": "power", "-/1": "negative", "+/1": "positive",
-    "\\": "divide", "abs": "absolute", "max": "maximum", "min": "minimum", "rem": "fmod", "mod": "remainder",
-    "atan/2": "arctan2",
+# Julia's name, with its number of arguments where that matters, and ours; beside those that formulas share.
+_NAMES = FUNCTIONS | {
+    "+": "add", "-": "subtract", "*": "multiply", "/": "divide", "\\": "divide", "^": "power", "-/1": "negative",
+    "+/1": "positive", "abs": "absolute", "max": "maximum", "min": "minimum", "mod": "remainder", "atan/2": "arctan2",
     "log/2": "log_base", "asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh",
-    "atanh": "arctanh", "conj": "conjugate", "ceil": "ceil", "round": "rint", "erf/2": "erf", "besselj": "jv", "bessely": "yv",
-    "besseli": "iv", "besselk": "kv", "besseljx": "jve", "besselyx": "yve", "besselix": "ive", "besselkx": "kve",
-    "hankelh1": "hankel1", "hankelh2": "hankel2", "hankelh1x": "hankel1e", "hankelh2x": "hankel2e", "besselj0": "j0",
-    "besselj1": "j1", "bessely0": "y0", "bessely1": "y1", "dawson": "dawsn", "digamma": "psi", "logbeta": "betaln",
-    "expint/1": "exp1", "expint/2": "expn", "lgamma": "gammaln",
+    "atanh": "arctanh", "conj": "conjugate", "digamma": "psi", "expint/1": "exp1", "expint/2": "expn", "lgamma": "gammaln",
 }  # fmt: skip
 _NAN_SAFE = {"max": "fmax", "min": "fmin", "pow": "power"}
 _MODULES = ("numpy", "symdiff.special", "scipy.special")
@@ -51,15 +47,21 @@ def load_rules(path: Any, strict: bool = False) -> Rulebook:
 
 
 def _julia_book(path: Path) -> Rulebook:
-    rows, problems = read_julia(path)
+    rules, problems = _julia_rules(path)
+    return Rulebook((rule for _, rule in rules), problems)
+
+
+def _julia_rules(path: Path) -> tuple[list[tuple[JuliaRow, Rule]], list[str]]:
+    """The rows of a file with their rules, and what could not be read."""
+    rows, unread = read_julia(path)
     rules = []
-    reasons = [f"{path.name}:{problem.line}: {problem.reason}" for problem in problems]
+    problems = [f"{path.name}:{problem.line}: {problem.reason}" for problem in unread]
     for row in rows:
         try:
-            rules.append(_rule(row, f"{path.name}:{row.line}"))
+            rules.append((row, _rule(row, f"{path.name}:{row.line}")))
         except RuleError as error:
-            reasons.append(str(error))
-    return Rulebook(rules, reasons)
+            problems.append(str(error))
+    return rules, problems
 
 
 def _rule(row: JuliaRow, where: str) -> Rule:
@@ -103,15 +105,14 @@ def formulas_by_name() -> dict[tuple[str, int], Template]:
 def table_text(path: Any) -> tuple[str, tuple[str, ...]]:
     """A Julia rule file as a table of ours, and the lines that could not be read."""
     place = Path(path)
-    rows, problems = read_julia(place)
+    rules, problems = _julia_rules(place)
     lines = [f"# Imported from {place.name} by symdiff; the columns are those of rules/numpy.rules."]
-    reasons = [f"{place.name}:{problem.line}: {problem.reason}" for problem in problems]
-    for row in rows:
+    for row, rule in rules:
         try:
-            lines.append(_line(row, _rule(row, f"{place.name}:{row.line}")))
+            lines.append(_line(row, rule))
         except RuleError as error:
-            reasons.append(str(error))
-    return "\n".join(lines) + "\n", tuple(reasons)
+            problems.append(str(error))
+    return "\n".join(lines) + "\n", tuple(problems)
 
 
 def _line(row: JuliaRow, rule: Rule) -> str:

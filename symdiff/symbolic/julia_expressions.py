@@ -33,7 +33,7 @@ _CONSTANTS = {
     "Inf": "inf", "NaN": "nan", "true": "1", "false": "0", "im": "1j",
 }  # fmt: skip
 _CONSTANTS |= {name.replace("π", "pi"): text for name, text in list(_CONSTANTS.items()) if name != "π"}
-_FUNCTIONS = {
+FUNCTIONS = {
     "besselj": "jv", "bessely": "yv", "besseli": "iv", "besselk": "kv", "besseljx": "jve", "besselyx": "yve",
     "besselix": "ive", "besselkx": "kve", "hankelh1": "hankel1", "hankelh2": "hankel2", "hankelh1x": "hankel1e",
     "hankelh2x": "hankel2e", "besselj0": "j0", "besselj1": "j1", "bessely0": "y0", "bessely1": "y1", "dawson": "dawsn",
@@ -485,7 +485,7 @@ class Parser:
             return _call("atan2", args)
         if name == "expint":
             return _call("exp1" if len(args) == 1 else "expn", args)
-        return self.operator_call(name, args) if name in _OPERATORS else _call(_FUNCTIONS.get(name, name), args)
+        return self.operator_call(name, args) if name in _OPERATORS else _call(FUNCTIONS.get(name, name), args)
 
     def operator_call(self, op: str, args: list[ast.expr]) -> ast.expr:
         """`+(a, b)`: an operator written as a function."""

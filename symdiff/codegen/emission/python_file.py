@@ -54,23 +54,8 @@ _COMPLEX = '''def _ieee_complex(function, *args):
     return complex(math.nan, math.nan)
 '''
 _COMPLEX_RAISING = {
-    "exp",
-    "log",
-    "log10",
-    "sin",
-    "cos",
-    "tan",
-    "sinh",
-    "cosh",
-    "tanh",
-    "acosh",
-    "atanh",
-    "asin",
-    "acos",
-    "atan",
-    "div",
-    "pow",
-}
+    "exp", "log", "log10", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "acosh", "atanh", "div", "pow",
+}  # fmt: skip
 _RAISING = {
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "sin", "cos", "tan", "asin", "acos", "acosh", "atanh",
     "sinh", "cosh", "pow", "fmod", "div", "floor", "ceil", "trunc", "rint",

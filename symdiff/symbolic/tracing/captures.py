@@ -79,7 +79,7 @@ def _collect(f: Any, watch: Watch, seen: set[int]) -> None:
     defaults = f.__defaults__ or ()
     for place, value in enumerate(defaults):
         watch.add(lambda k, f=f: (f.__defaults__ or ())[k], place, value)
-    for name in _global_names(f.__code__):
+    for name in global_names(f.__code__):
         if name in f.__globals__:
             value = f.__globals__[name]
             watch.add(f.__globals__.get, name, value)
@@ -94,9 +94,10 @@ def _attributes(owner: Any, watch: Watch) -> None:
             watch.add(attributes.get, name, value)
 
 
-def _global_names(code: types.CodeType) -> list[str]:
+def global_names(code: types.CodeType) -> list[str]:
+    """The names that a function and those nested in it look up outside themselves."""
     names = list(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            names += _global_names(constant)
+            names += global_names(constant)
     return names

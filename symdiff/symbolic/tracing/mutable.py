@@ -63,11 +63,7 @@ class Mutable(Tracer):
 
     def __getitem__(self, key: Any) -> Any:
         _check_key(key)
-        found = self.backing.cells[key]
-        if not isinstance(found, np.ndarray):
-            return found
-        shared = np.may_share_memory(found, self.backing.cells)
-        return Mutable.of(self.builder, found, self.dtype, self.backing.version if shared else None)
+        return self.view(lambda cells: cells[key])
 
     def __setitem__(self, key: Any, value: Any) -> None:
         _check_key(key)
@@ -104,8 +100,10 @@ class Mutable(Tracer):
         return self.backing.cells.copy()
 
     def view(self, moved: Callable[[np.ndarray], Any]) -> Any:
-        """The array reshaped or with its axes moved; a view of the same cells where NumPy gives one."""
+        """Cells picked or moved, a view of the same ones where NumPy gives one; a single cell is given itself."""
         found = moved(self.backing.cells)
+        if not isinstance(found, np.ndarray):
+            return found
         shared = np.may_share_memory(found, self.backing.cells)
         return Mutable.of(self.builder, found, self.dtype, self.backing.version if shared else None)
 

@@ -61,11 +61,7 @@ def _of_cells(name: str, cells: np.ndarray) -> Any:
     operands = tuple(atom_of(c, builder, origin) for c in cells)
     code = result_code(operands)
     site = CallSite(lambda *values: PLAIN[name](values, axis=0), _rule(name, len(cells)), _body(name, len(cells), code))
-    outer, builder.origin = builder.origin, builder.origin or origin
-    try:
-        return Tracer(builder, builder.bind("call", operands, (), code, site))
-    finally:
-        builder.origin = outer
+    return Tracer(builder, builder.bind("call", operands, (), code, site, builder.origin or origin))
 
 
 @functools.lru_cache(maxsize=256)

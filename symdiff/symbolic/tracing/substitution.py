@@ -2,7 +2,8 @@
 
 Assumes plain Python functions reached through globals and closures. Guarantees that nothing is patched: the function and
 those it calls are copied with their own globals and cells, and only when a function with a rule is reached, or one that
-makes an array and assigns into it. Refuses nothing; what is reached in another way runs as it stands.
+makes an array and assigns into it, or calls what SciPy writes in Python. Refuses nothing; what is reached in another way
+runs as it stands.
 """
 
 import dis
@@ -16,17 +17,16 @@ import numpy as np
 
 from symdiff.errors import TraceError
 from symdiff.symbolic.rulebook import default_rules
+from symdiff.symbolic.tracing.captures import global_names
 from symdiff.symbolic.tracing.functions import call_rule, on_cells
 from symdiff.symbolic.tracing.mutable import filled
 from symdiff.symbolic.tracing.reductions import reduction
-from symdiff.symbolic.tracing.tracer import Tracer, is_traced, user_line
+from symdiff.symbolic.tracing.tracer import is_traced, user_line
 
 _SKIPPED = ("numpy", "scipy", "sympy", "symdiff", "optree", "math", "cmath", "builtins")
 _MAKERS = frozenset({"zeros", "ones", "empty", "full", "eye", "identity", "arange", "linspace", "array"})
 _FUNCTIONS = (types.BuiltinFunctionType, types.FunctionType, type(np.linspace))
 _IN_PLACE = 13  # BINARY_OP arguments from here on are the in-place operators
-
-
 _OF_SCIPY = {"polygamma": 2, "zeta": 2, "logsumexp": None}  # Python functions there: what stands for them, by arguments
 
 
@@ -45,7 +45,7 @@ def _makes_arrays(value: Any, seen: set[int]) -> bool:
     seen.add(id(value))
     if (value.__module__ or "").split(".")[0] in _SKIPPED:
         return False
-    names = _names(value.__code__)
+    names = global_names(value.__code__)
     if (_assigns(value.__code__) and not _MAKERS.isdisjoint(names)) or not _OF_SCIPY.keys().isdisjoint(names):
         return True
     reached = [value.__globals__.get(name) for name in names]
@@ -136,7 +136,7 @@ def _copy(value: Any, functions: dict[Any, Any], copies: dict[int, Any], makers:
     copy = types.FunctionType(value.__code__, namespace, value.__name__, value.__defaults__, cells or None)
     copy.__kwdefaults__ = value.__kwdefaults__
     copies[id(value)] = copy
-    for name in _names(value.__code__):
+    for name in global_names(value.__code__):
         if name in namespace:
             namespace[name] = _copy(namespace[name], functions, copies, makers)
     for cell, old in zip(cells, value.__closure__ or (), strict=True):
@@ -147,17 +147,9 @@ def _copy(value: Any, functions: dict[Any, Any], copies: dict[int, Any], makers:
     return copy
 
 
-def _names(code: types.CodeType) -> list[str]:
-    names = list(code.co_names)
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            names += _names(constant)
-    return names
-
-
 def _recording(function: Callable[..., Any], rule: Any) -> Callable[..., Any]:
     def recorded(*args: Any) -> Any:
-        if not any(isinstance(a, Tracer) or (isinstance(a, np.ndarray) and a.dtype == object) for a in args):
+        if not any(map(is_traced, args)):
             return function(*args)
         from symdiff.symbolic.declaring import record_call
 
