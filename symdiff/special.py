@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from symdiff.heads import log_sum_exp
 from symdiff.symbolic.rulebook import Rule, default_rules
-from symdiff.symbolic.tracing.functions import call_rule, on_cells
-from symdiff.symbolic.tracing.reductions import log_sum_exp, reduction
+from symdiff.symbolic.tracing.functions import call_rule, on_arrays
+from symdiff.symbolic.tracing.reducing import REDUCING
 from symdiff.symbolic.tracing.tracer import is_traced, user_line
 
 _MODULE = "symdiff.special"
@@ -58,15 +59,41 @@ def _functions() -> dict[str, SpecialFunction]:
     return {name: SpecialFunction(name, rules) for name, rules in found.items()}
 
 
+def _over_axes(name: str, x: Any, **options: Any) -> Any:
+    """A function along axes on traced values; None on plain ones."""
+    if is_traced(x) or (isinstance(x, (list, tuple)) and any(map(is_traced, x))):
+        return on_arrays(REDUCING[name], (x,), options, user_line(), name)
+    return None
+
+
 def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """log(sum(exp(x))) over an axis (all by default), float64; neither it nor its derivative overflows.
 
     >>> float(logsumexp(np.array([1000.0, 0.0])))
     1000.0
     """
-    if is_traced(x) or (isinstance(x, (list, tuple)) and any(map(is_traced, x))):
-        return on_cells("logsumexp", reduction("logsumexp"), (x,), {"axis": axis, "keepdims": keepdims}, user_line())
-    return log_sum_exp(x, axis, keepdims)
+    found = _over_axes("logsumexp", x, axis=axis, keepdims=keepdims)
+    return log_sum_exp(x, axis, keepdims) if found is None else found
+
+
+def log_softmax(x: Any, axis: Any = None) -> Any:
+    """x - logsumexp(x) over an axis (all by default), float64.
+
+    >>> log_softmax(np.array([0.0, -1000.0]))
+    array([    0., -1000.])
+    """
+    found = _over_axes("log_softmax", x, axis=axis)
+    return np.asarray(x) - log_sum_exp(x, axis, True) if found is None else found
+
+
+def softmax(x: Any, axis: Any = None) -> Any:
+    """exp(x)/sum(exp(x)) over an axis (all by default), float64, without overflow.
+
+    >>> softmax(np.array([1000.0, 1000.0]))
+    array([0.5, 0.5])
+    """
+    found = _over_axes("softmax", x, axis=axis)
+    return np.exp(log_softmax(x, axis)) if found is None else found
 
 
 def __getattr__(name: str) -> Any:
@@ -77,4 +104,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*_functions(), "logsumexp"])
+    return sorted([*_functions(), "log_softmax", "logsumexp", "softmax"])

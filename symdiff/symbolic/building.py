@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from symdiff.errors import TraceError
+from symdiff.heads import Static
 from symdiff.ops import OPS, is_complex, real_counterpart
 from symdiff.symbolic.graph import ArrayConstant, Atom, Binding, Constant, Graph, GraphInput, GraphOutput, Var, live_bindings
 
 _WEAK = {bool: True, int: 1, float: 1.0, complex: 1j}
 _FLOATING = "fdFD?"
+_SCALING = frozenset({"mul", "div", "neg", "conj", "real", "cast"})
 _cache: dict[tuple[Any, ...], str] = {}
 _serial = itertools.count()
 
@@ -52,6 +54,7 @@ class Builder:
         self.captured: list[Any] = []
         self.viewed: set[Atom] = set()  # arrays of which the user has taken a slice or another view
         self.views: set[Atom] = set()  # these slices and views
+        self.structural: dict[Atom, Binding] = {}  # what is known of whole arrays, by their symbols
         self.origin = ""
         self.primal = True
         self._count = 0
@@ -75,6 +78,10 @@ class Builder:
         """An elementwise operation, its dtype and broadcast shape worked out."""
         if op == "const":
             return Constant(payload)
+        if self.structural and not self.primal:
+            found = self._narrowed(op, operands, payload, origin)
+            if found is not None:
+                return found
         row = OPS[op]
         if op == "select":
             code = result_code(operands[1:])
@@ -107,6 +114,35 @@ class Builder:
                 listed = " and ".join(str(s) for s in shapes)
                 raise TraceError(f"{origin or self.origin}: {op}: shapes {listed} do not broadcast") from None
         return self.bind(op, operands, shape, code, None, origin)
+
+    def _narrowed(self, op: str, operands: tuple[Atom, ...], payload: Any, origin: str) -> Atom | None:
+        """An operation in a derivative on broadcast or diagonal arrays: done on what they hold; None for other operands."""
+        by = [self.structural.get(o) for o in operands]
+        if any(b is not None and b.op == "broadcast_to" for b in by):
+            narrow = tuple(
+                b.operands[0] if b is not None and b.op == "broadcast_to" else o for o, b in zip(operands, by, strict=True)
+            )
+            folding = {"mul": self.mul, "add": self.add, "neg": self.neg}.get(op)
+            found = folding(*narrow) if folding else self.emit(op, narrow, payload, origin)
+            try:
+                shape = np.broadcast_shapes(*(o.shape for o in operands))
+            except ValueError:
+                return None
+            return found if found.shape == shape else self._whole("broadcast_to", found, shape=shape)
+        if op in _SCALING and any(b is not None and b.op == "embed" for b in by):
+            place = next(i for i, b in enumerate(by) if b is not None and b.op == "embed")
+            if (op != "div" or place == 0) and all(o.shape == () for i, o in enumerate(operands) if i != place):
+                inside = by[place].operands[0]  # type: ignore[union-attr]
+                scaled = self.emit(op, (*operands[:place], inside, *operands[place + 1 :]), payload, origin)
+                return self._whole("embed", scaled)
+        return None
+
+    def _whole(self, head: str, operand: Atom, **params: Any) -> Atom:
+        code = result_code((operand,))
+        shape = params.get("shape", (*operand.shape, *operand.shape[-1:]))
+        symbol = self.bind(head, (operand,), shape, code, Static(head, params))
+        self.structural[symbol] = self.bindings[-1]
+        return symbol
 
     def add(self, a: Atom, b: Atom) -> Atom:
         """a + b, without structural zeros."""

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from symdiff.errors import TraceError
+from symdiff.heads import HEADS
 from symdiff.ops import OPS
 from symdiff.symbolic.building import Builder, array_atom
 from symdiff.symbolic.graph import ArrayConstant, Atom, Binding, Constant, Graph, GraphOutput, Var
+from symdiff.symbolic.tracing.reductions import CELLS
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of
 
 LIMIT = 2_000_000
@@ -89,6 +91,9 @@ def _unroll(binding: Binding, builder: Builder, cells: dict[Atom, np.ndarray], s
             operands = tuple(scalars.get(o, o) for o in binding.operands)
             scalars[symbol] = builder.bind(binding.op, operands, (), symbol.dtype, binding.params, binding.origin)
             return
+        if binding.op == "select" and isinstance(binding.operands[0], ArrayConstant):
+            cells[symbol] = _picked(binding, builder, cells, scalars)
+            return
         grids = [np.broadcast_to(_cells_of(o, cells, scalars), symbol.shape).ravel() for o in binding.operands]
         made = [
             builder.bind(binding.op, operands, (), symbol.dtype, binding.params, binding.origin)
@@ -97,6 +102,13 @@ def _unroll(binding: Binding, builder: Builder, cells: dict[Atom, np.ndarray], s
         cells[symbol] = _grid(made, symbol.shape)
     else:
         _run(binding, builder, cells, scalars)
+
+
+def _picked(binding: Binding, builder: Builder, cells: dict[Atom, np.ndarray], scalars: dict[Atom, Atom]) -> np.ndarray:
+    """A selection by a constant mask: the cells themselves."""
+    mask, yes, no = (np.broadcast_to(_cells_of(o, cells, scalars), binding.shape).ravel() for o in binding.operands)
+    chosen = [a if m.value else b for m, a, b in zip(mask, yes, no, strict=True)]
+    return _grid([_typed(c, binding.dtype, builder) for c in chosen], binding.shape)
 
 
 def _cells_of(atom: Atom, cells: dict[Atom, np.ndarray], scalars: dict[Atom, Atom]) -> np.ndarray:
@@ -115,7 +127,12 @@ def _run(binding: Binding, builder: Builder, cells: dict[Atom, np.ndarray], scal
         grid = _cells_of(operand, cells, scalars)
         wrapped = [Tracer(builder, c) if isinstance(c, Var) else c.value for c in grid.ravel()]
         arrays.append(_grid(wrapped, grid.shape))
-    result = binding.params.function(*arrays)
+    static = binding.params
+    head = HEADS[static.head]
+    if not head.cells:
+        raise TraceError(f"{binding.origin}: {static.head} works on whole arrays only; leave scalarize=True away")
+    function = CELLS.get(static.head, head.function)
+    result = function(*arrays, **static.params)
     found = np.asarray(result, dtype=object)
     atoms = [_typed(atom_of(c, builder, binding.origin), symbol.dtype, builder) for c in found.ravel()]
     if symbol.shape == ():

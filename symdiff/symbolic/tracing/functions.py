@@ -4,6 +4,8 @@ Assumes the protocols `__array_ufunc__` and `__array_function__`. Guarantees Num
 functions it does not know, `out=`, `where=` and `dtype=`, naming the user's line.
 """
 
+import functools
+import inspect
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -13,11 +15,16 @@ import numpy as np
 from symdiff import structures
 from symdiff.errors import TraceError
 from symdiff.ops import OPS
+from symdiff.symbolic.arrays.algebra import Arrays
 from symdiff.symbolic.calls import formula_site
+from symdiff.symbolic.graph import Atom, Var
 from symdiff.symbolic.rulebook import apply, default_rules, without_derivative
+from symdiff.symbolic.tracing.indexing import indexed, is_basic
+from symdiff.symbolic.tracing.moving import MOVING, diagonal, stack
 from symdiff.symbolic.tracing.mutable import Mutable, computed, filled, plain
-from symdiff.symbolic.tracing.reductions import reduction
-from symdiff.symbolic.tracing.tracer import MOVES, VIEWS, Tracer, atom_of, builder_of, record, structural
+from symdiff.symbolic.tracing.products import LINALG, PRODUCTS, trace
+from symdiff.symbolic.tracing.reducing import REDUCING
+from symdiff.symbolic.tracing.tracer import VIEWS, Tracer, atom_of, builder_of, record
 
 _OP_OF_UFUNC: dict[Any, str] = {}
 for _op in OPS.values():
@@ -105,8 +112,12 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
         raise TraceError(f"{origin}: np.{name}(out=...) of a traced value; leave out= away")
     if name in VIEWS and args and isinstance(args[0], Mutable):
         return args[0].view(lambda cells: function(cells, *args[1:], **kwargs))
-    if name in _GENERIC and _of_numpy(function, name):
-        return on_cells(_RECORDED.get(name, name), _GENERIC[name] or function, args, kwargs, origin)
+    implementation = _IMPLEMENTED.get(function)
+    if implementation is not None:
+        found = on_arrays(implementation, args, kwargs, origin, name)
+        if name == "lstsq":
+            return found, None, None, None
+        return _RESULTS[name](*found) if name in _RESULTS else found
     rule = default_rules().lookup("numpy", name, len(args))
     if rule is not None and not kwargs and (rule.primal is not None or rule.op is not None):
         return call_rule(rule, args, origin)
@@ -118,77 +129,81 @@ def _of_numpy(function: Any, name: str) -> bool:
     return getattr(np, name, None) is function or getattr(np.linalg, name, None) is function
 
 
-def on_cells(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
-    """A structural binding whose traced operands are found anywhere in the arguments (lists of arrays, too)."""
-    args = tuple(_plain(a) for a in args)
-    leaves, tree = structures.flatten((args, kwargs), none_is_leaf=True)
-    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tracer)]
-    builder = builder_of(leaves)
-
-    def rebuilt(*arrays: Any) -> Any:
-        filled = list(leaves)
-        for place, array in zip(places, arrays, strict=True):
-            filled[place] = array
-        positional, named = structures.unflatten(tree, filled)
-        return function(*positional, **named)
-
-    shown = {k: v for k, v in kwargs.items() if not isinstance(v, Tracer)}
-    return structural(builder, name, tuple(leaves[p] for p in places), rebuilt, origin, shown)
-
-
-def _plain(value: Any) -> Any:
-    """An object array of traced scalars as one traced array."""
-    if isinstance(value, np.ndarray) and value.dtype == object:
-        builder = builder_of(value.ravel().tolist())
-        return Tracer(builder, atom_of(value, builder, builder.origin))  # type: ignore[arg-type]
-    if isinstance(value, (list, tuple)) and any(isinstance(v, np.ndarray) and v.dtype == object for v in value):
-        return type(value)(_plain(v) for v in value)
-    return value
-
-
-def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    x = np.asarray(x)
-    if axis is None and ord is None:
-        x = x.ravel()
-        axis = 0
-    if ord is None or ord == 2:
-        return np.sqrt(np.sum(_abs2(x), axis=axis, keepdims=keepdims))
-    if ord == 1:
-        return np.sum(np.abs(x), axis=axis, keepdims=keepdims)
-    if ord in (np.inf, -np.inf):
-        return reduction("max" if ord > 0 else "min")(np.abs(x), axis, keepdims)
-    if isinstance(ord, (int, float)) and np.isfinite(ord) and ord > 0:
-        return np.sum(np.abs(x) ** ord, axis=axis, keepdims=keepdims) ** (1.0 / ord)
-    raise ValueError(f"norm with ord={ord!r} is not supported; 1, 2, inf, -inf and other powers are")
+def on_arrays(implementation: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str, name: str) -> Any:
+    """A function on whole arrays recorded: its array arguments become operands, the others are static."""
+    signature, operands, lists = _parameters(implementation)
+    builder = builder_of(_cells_of((args, kwargs)))
+    kwargs = {k: v for k, v in kwargs.items() if not (v is None and k in ("out", "dtype"))}
+    arrays = Arrays(builder, origin)
+    try:
+        bound = signature.bind(arrays, *args, **kwargs)
+    except TypeError as error:
+        raise TraceError(f"{origin}: np.{name} of a traced value: {error}; leave these arguments away") from None
+    for key, value in bound.arguments.items():
+        if key in operands:
+            several = signature.parameters[key].kind is inspect.Parameter.VAR_POSITIONAL
+            if several:
+                bound.arguments[key] = tuple(as_atom(v, builder, origin) for v in value)
+            elif value is not None:
+                bound.arguments[key] = as_atom(value, builder, origin)
+        elif key in lists:
+            bound.arguments[key] = [as_atom(v, builder, origin) for v in value]
+    outer, builder.origin = builder.origin, origin
+    try:
+        found = implementation(*bound.args, **bound.kwargs)
+    except IndexError as error:
+        raise IndexError(str(error) if str(error).startswith(origin) else f"{origin}: np.{name}: {error}") from None
+    except ValueError as error:
+        raise TraceError(f"{origin}: np.{name}: {error}") from None
+    finally:
+        builder.origin = outer
+    if name in VIEWS and isinstance(found, Var):
+        builder.viewed.update(o for o in bound.arguments.values() if isinstance(o, Var))
+        builder.views.add(found)
+    return tuple(_given(f, builder) for f in found) if isinstance(found, tuple) else _given(found, builder)
 
 
-def _abs2(x: Any) -> Any:
-    cells = [c.real * c.real + c.imag * c.imag if _is_complex(c) else c * c for c in x.ravel().tolist()]
-    return np.array(cells, dtype=object if x.dtype == object else None).reshape(x.shape)
+@functools.lru_cache(maxsize=512)
+def _parameters(implementation: Any) -> tuple[inspect.Signature, frozenset[str], frozenset[str]]:
+    """The signature, the parameters that are arrays, and those that are lists of arrays."""
+    signature = inspect.signature(implementation)
+    kinds = (Atom, Atom | None)
+    plain = inspect.Parameter.empty  # the parameters of lambdas
+    named = signature.parameters.items()
+    arrays = frozenset(n for n, p in named if p.annotation in kinds or (n == "x" and p.annotation is plain))
+    return signature, arrays, frozenset(n for n, _ in named if n == "parts")
 
 
-def _is_complex(cell: Any) -> bool:
-    return isinstance(cell, complex) or (isinstance(cell, Tracer) and cell.dtype.kind == "c")
+def _cells_of(values: Any) -> list[Any]:
+    found: list[Any] = []
+    for leaf in structures.leaves(values, none_is_leaf=True):
+        found += leaf.ravel().tolist() if isinstance(leaf, np.ndarray) and leaf.dtype == object else [leaf]
+    return found
 
 
-def _mean(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    total = np.sum(x, axis=axis, keepdims=keepdims)
-    return total / (np.size(x) // max(np.size(total), 1))
+def _given(atom: Any, builder: Any) -> Any:
+    return Tracer(builder, atom) if isinstance(atom, Var) else atom.value
 
 
-def _var(x: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
-    x = np.asarray(x)
-    away = x - _mean(x, axis, True)
-    total = np.sum(_abs2(away), axis=axis, keepdims=keepdims)
-    return total / (np.size(x) // max(np.size(total), 1) - ddof)
+def as_atom(value: Any, builder: Any, origin: str) -> Atom:
+    """A value as an operand; lists of arrays are stacked."""
+    if isinstance(value, (list, tuple)) and any(np.ndim(v) if not isinstance(v, Tracer) else v.ndim for v in value):
+        parts = [as_atom(v, builder, origin) for v in value]
+        return stack(Arrays(builder, origin), parts)
+    return atom_of(value, builder, origin)
 
 
-def _std(x: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
-    return np.sqrt(_var(x, axis, ddof, keepdims))
-
-
-def _vdot(a: Any, b: Any) -> Any:
-    return np.sum(np.conj(np.ravel(a)) * np.ravel(b))
+def get_item(x: Tracer, key: Any, origin: str) -> Any:
+    """`x[key]` recorded."""
+    for part in key if isinstance(key, tuple) else (key,):
+        if isinstance(part, Tracer):
+            raise part._refuse("an index", "pass it as an int, or use np.where")
+    builder = x.builder
+    atom = indexed(Arrays(builder, origin), x.atom, key)
+    if is_basic(key) and atom.shape:
+        builder.viewed.add(x.atom)
+        builder.views.add(atom)
+    return Tracer(builder, atom)  # type: ignore[arg-type]
 
 
 def _shape_of(origin: str, x: Any) -> Any:
@@ -270,20 +285,22 @@ _SPECIAL: dict[str, Callable[..., Any]] = {
     "result_type": lambda origin, *xs: np.result_type(*(x.dtype if isinstance(x, Tracer) else x for x in xs)),
     "copy": lambda origin, x, **_: x.copy(),
 }
-_RECORDED = {"max": "amax", "min": "amin"}  # max and min are elementwise operations
-# None: NumPy's own function works on arrays of cells.
-_GENERIC: dict[str, Callable[..., Any] | None] = {
-    **dict.fromkeys(sorted(MOVES - {"getitem"})),
-    **dict.fromkeys(
-        "sum prod cumsum cumprod dot inner outer cross matmul tensordot kron einsum diff trace vecdot matvec vecmat".split()
-    ),
-    "max": reduction("max"),
-    "amax": reduction("max"),
-    "min": reduction("min"),
-    "amin": reduction("min"),
-    "mean": _mean,
-    "var": _var,
-    "std": _std,
-    "norm": _norm,
-    "vdot": _vdot,
-}
+_RESULTS = {name: type(getattr(np.linalg, name)(np.eye(1))) for name in ("slogdet", "eigh")}
+
+
+def _implementations() -> dict[Any, Any]:
+    """What stands for NumPy's functions on whole arrays, by function."""
+    found = {}
+    for module, table in ((np, MOVING | REDUCING | PRODUCTS), (np.linalg, PRODUCTS | LINALG | MOVING)):
+        for name, implementation in table.items():
+            function = getattr(module, name, None)
+            if function is not None:
+                found.setdefault(function, implementation)
+    for name in ("norm", "vector_norm"):
+        found[getattr(np.linalg, name)] = REDUCING[name]
+    found[np.linalg.trace] = lambda a, x, *, offset=0: trace(a, x, offset, -2, -1)
+    found[np.linalg.diagonal] = lambda a, x, *, offset=0: diagonal(a, x, offset, -2, -1)
+    return found
+
+
+_IMPLEMENTED = _implementations()

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from symdiff.heads import log_sum_exp
 from symdiff.symbolic.building import Builder, result_code
 from symdiff.symbolic.calls import CallSite
 from symdiff.symbolic.graph import Atom, Constant, Graph, GraphOutput
@@ -17,36 +18,19 @@ from symdiff.symbolic.rulebook import Rule
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, user_line
 
 
-def log_sum_exp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """log(sum(exp(x))) of plain numbers, the largest taken out."""
-    x = np.asarray(x)
-    with np.errstate(all="ignore"):
-        top = np.max(x, axis=axis, keepdims=True)
-        shift = np.where(np.isfinite(top), top, 0.0)
-        total = np.log(np.sum(np.exp(x - shift), axis=axis, keepdims=True)) + shift
-    return total if keepdims else np.squeeze(total, axis=axis)[()]
-
-
-PLAIN: dict[str, Callable[..., Any]] = {"max": np.max, "min": np.min, "logsumexp": log_sum_exp}
+PLAIN: dict[str, Callable[..., Any]] = {"amax": np.max, "amin": np.min, "logsumexp": log_sum_exp}
 
 
 def reduction(name: str) -> Callable[..., Any]:
-    """`np.max`, `np.min` or log-sum-exp ("max", "min", "logsumexp") over arrays of cells."""
+    """The head `amax`, `amin` or `logsumexp` over arrays of cells."""
 
-    def reduced(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-        x = np.asarray(x)
-        if x.dtype != object:
-            return PLAIN[name](x, axis=axis, keepdims=keepdims)
-        axes = range(x.ndim) if axis is None else [a % x.ndim for a in np.atleast_1d(axis)]
+    def reduced(x: Any, axes: tuple[int, ...]) -> Any:
         kept = [a for a in range(x.ndim) if a not in axes]
         rows = x.transpose([*kept, *axes]).reshape([*(x.shape[a] for a in kept), -1])
-        if rows.shape[-1] == 0:
-            raise ValueError(f"zero-size array to {name}, which has no identity")
         flat = [_of_cells(name, row) for row in rows.reshape(-1, rows.shape[-1])]
         result = np.empty(len(flat), dtype=object)
         result[:] = flat
-        shape = [1 if a in axes else x.shape[a] for a in range(x.ndim)] if keepdims else [x.shape[a] for a in kept]
-        return result.reshape(shape)[()]
+        return result.reshape([x.shape[a] for a in kept])[()]
 
     return reduced
 
@@ -60,7 +44,7 @@ def _of_cells(name: str, cells: np.ndarray) -> Any:
     builder = builder_of(cells)
     operands = tuple(atom_of(c, builder, origin) for c in cells)
     code = result_code(operands)
-    site = CallSite(lambda *values: PLAIN[name](values, axis=0), _rule(name, len(cells)), _body(name, len(cells), code))
+    site = CallSite(lambda *values: PLAIN[name](np.asarray(values)), _rule(name, len(cells)), _body(name, len(cells), code))
     return Tracer(builder, builder.bind("call", operands, (), code, site, builder.origin or origin))
 
 
@@ -78,14 +62,14 @@ def _rule(name: str, count: int) -> Rule:
     shares = exponential_shares if name == "logsumexp" else equal_shares
     parameters = tuple(f"x{k}" for k in range(count))
     bodies = {"all": ((("",) * count, shares),)}
-    return Rule("numpy", name, parameters, (None,) * count, body=bodies, source=f"{name} of {count} cells")
+    return Rule("numpy", name.removeprefix("a"), parameters, (None,) * count, body=bodies, source=f"{name} of {count} cells")
 
 
 @functools.lru_cache(maxsize=256)
 def _body(name: str, count: int, code: str) -> Graph:
     builder = Builder()
     inputs = [builder.input(f"x{k}", (), code) for k in range(count)]
-    op = "min" if name == "min" else "max"
+    op = "min" if name == "amin" else "max"
     result: Atom = inputs[0]
     for other in inputs[1:]:
         result = builder.emit(op, (result, other))
@@ -96,4 +80,7 @@ def _body(name: str, count: int, code: str) -> Graph:
         for term in terms[1:]:
             total = builder.emit("add", (total, term))
         result = builder.emit("add", (builder.emit("log", (total,)), shift))
-    return builder.graph(name, (GraphOutput(name, result),))
+    return builder.graph(name.removeprefix("a"), (GraphOutput(name, result),))
+
+
+CELLS = {name: reduction(name) for name in PLAIN}

@@ -18,16 +18,16 @@ import numpy as np
 from symdiff.errors import TraceError
 from symdiff.symbolic.rulebook import default_rules
 from symdiff.symbolic.tracing.captures import global_names
-from symdiff.symbolic.tracing.functions import call_rule, on_cells
+from symdiff.symbolic.tracing.functions import call_rule, on_arrays
 from symdiff.symbolic.tracing.mutable import filled
-from symdiff.symbolic.tracing.reductions import reduction
+from symdiff.symbolic.tracing.reducing import REDUCING
 from symdiff.symbolic.tracing.tracer import is_traced, user_line
 
 _SKIPPED = ("numpy", "scipy", "sympy", "symdiff", "optree", "math", "cmath", "builtins")
 _MAKERS = frozenset({"zeros", "ones", "empty", "full", "eye", "identity", "arange", "linspace", "array"})
 _FUNCTIONS = (types.BuiltinFunctionType, types.FunctionType, type(np.linspace))
 _IN_PLACE = 13  # BINARY_OP arguments from here on are the in-place operators
-_OF_SCIPY = {"polygamma": 2, "zeta": 2, "logsumexp": None}  # Python functions there: what stands for them, by arguments
+_OF_SCIPY = {"polygamma": 2, "zeta": 2, "logsumexp": None, "softmax": None, "log_softmax": None}  # Python functions there: what stands for them, by arguments
 
 
 def substituted(f: Callable[..., Any], rules: Any, builder: Any) -> Callable[..., Any]:
@@ -92,7 +92,7 @@ def _of_scipy(function: Callable[..., Any], count: int | None) -> Callable[..., 
         if not any(map(is_traced, args)):
             return function(*args, **kwargs)
         if count is None:
-            return on_cells("logsumexp", reduction("logsumexp"), args, kwargs, user_line())
+            return on_arrays(REDUCING[function.__name__], args, kwargs, user_line(), function.__name__)
         rule = default_rules().lookup("symdiff.special", function.__name__, len(args))
         if rule is None or kwargs:
             raise TraceError(f"{user_line()}: special.{function.__name__} of a traced value takes {count} arguments")

@@ -7,7 +7,7 @@ binding with NumPy's shape and dtype and the user's file:line. Refuses, with `Tr
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -339,12 +339,9 @@ class Tracer:
                 raise IndexError(f"{origin}: index {key} is out of bounds for axis 0 with size {n}")
             atom = self.builder.bind("item", (self.atom,), (), self.dtype.char, key % n, origin)
             return Tracer(self.builder, atom)
-        for part in key if isinstance(key, tuple) else (key,):
-            if isinstance(part, Tracer):
-                raise part._refuse("an index", "pass it as an int, or use np.where")
-        parts = key if isinstance(key, tuple) else (key,)
-        basic = all(part is None or part is Ellipsis or isinstance(part, (int, np.integer, slice)) for part in parts)
-        return structural(self.builder, "getitem", (self,), lambda a: a[key], origin, {"index": _text(key)}, basic)
+        from symdiff.symbolic.tracing.functions import get_item
+
+        return get_item(self, key, origin)
 
     def reshape(self, *shape: Any, **order: Any) -> Any:
         """The cells in another shape: `x.reshape(3, 1)` or `x.reshape((3, 1))`."""
@@ -404,56 +401,9 @@ _METHODS = frozenset(
 )
 
 
-def _text(key: Any) -> str:
-    if isinstance(key, tuple):
-        return ", ".join(_text(k) for k in key)
-    if isinstance(key, slice):
-        return ":".join("" if v is None else str(v) for v in (key.start, key.stop, key.step)).removesuffix(":")
-    return "..." if key is Ellipsis else str(np.asarray(key).tolist() if isinstance(key, np.ndarray) else key)
-
-
 def record(builder: Builder, op: str, operands: tuple[Atom, ...], origin: str) -> Var:
     """An elementwise operation on operands of this builder."""
     return builder.emit(op, operands, None, origin)  # type: ignore[return-value]
-
-
-def structural(
-    builder: Builder,
-    name: str,
-    operands: tuple[Any, ...],
-    function: Callable[..., Any],
-    origin: str,
-    shown: dict[str, Any],
-    view: bool | None = None,
-) -> Any:
-    """An operation on whole arrays. `function` works on arrays of any cells; it is tried on ones to learn the shape.
-
-    `view`: whether NumPy's result shares the operand's memory (by the name, unless it is said).
-    """
-    atoms = tuple(atom_of(o, builder, origin) for o in operands)
-    if view is None:
-        view = name in VIEWS
-    try:
-        shape = np.shape(function(*(np.ones(a.shape) for a in atoms)))
-    except (ValueError, IndexError, TypeError) as error:
-        raise TraceError(f"{origin}: {name}: {error}") from None
-    codes = [a.dtype if a.dtype is not None else np.asarray(a.value).dtype.char for a in atoms]
-    joined = np.result_type(*(np.dtype(c) for c in codes)).char
-    code = joined if joined in "fdFD" or (joined == "?" and name in MOVES) else "d"
-    symbol = builder.bind(name, atoms, shape, code, Static(function, shown), origin)
-    if view:
-        builder.viewed.update(atoms)
-        builder.views.add(symbol)
-    return Tracer(builder, symbol)
-
-
-MOVES = frozenset(
-    """
-    getitem reshape ravel transpose squeeze expand_dims swapaxes moveaxis flip flipud fliplr rot90 roll tile repeat
-    concatenate stack vstack hstack column_stack dstack broadcast_to atleast_1d atleast_2d take diag diagonal append
-    delete insert triu tril pad
-    """.split()
-)
 
 
 VIEWS = frozenset(
@@ -462,16 +412,3 @@ VIEWS = frozenset(
     atleast_2d diagonal
     """.split()
 )
-
-
-class Static:
-    """The static part of a structural binding: what it does to arrays of cells, and how it is shown."""
-
-    __slots__ = ("function", "shown")
-
-    def __init__(self, function: Callable[..., Any], shown: dict[str, Any]) -> None:
-        self.function = function
-        self.shown = shown
-
-    def items(self) -> list[tuple[str, Any]]:
-        return list(self.shown.items())

@@ -1,0 +1,242 @@
+"""The closed vocabulary of structural operations: what is done to whole arrays rather than to each cell.
+
+One row a head: how NumPy computes it, the shape of its result, its cost, and how it is written in generated code. Assumes
+static parameters in one canonical form (axes not negative, slices normalised). Guarantees that every structural binding of
+a Graph names a row of `HEADS`. Refuses nothing: NumPy's own errors pass.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Shape = tuple[int, ...]
+Slice = tuple[int, int | None, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """One structural operation.
+
+    `function(*arrays, **params)` computes it with NumPy and `shape(*shapes, **params)` tells the result's shape. `text`
+    is a format string over the operands {0}, {1} and the parameters, as NumPy code. `result` is "same" (the operands'
+    common dtype), "real" (its real counterpart) or "index" (integers). `out`: the code takes `out=`. `view`: the result is
+    a view of the operand. `cells`: `function` works on arrays of traced cells, so that the head can be unrolled.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    shape: Callable[..., Shape]
+    text: str = ""
+    result: str = "same"
+    out: bool = False
+    view: bool = False
+    cells: bool = True
+    cost: Callable[..., int] = lambda *shapes, **params: 0
+
+
+class Static:
+    """The static part of a structural binding: its head and its parameters."""
+
+    __slots__ = ("head", "params")
+
+    def __init__(self, head: str, params: dict[str, Any]) -> None:
+        self.head = head
+        self.params = params
+
+    def function(self, *arrays: Any) -> Any:
+        """The operation, by NumPy."""
+        return HEADS[self.head].function(*arrays, **self.params)
+
+    def items(self) -> list[tuple[str, Any]]:
+        """The parameters as they are shown."""
+        return [(key, shown(key, value)) for key, value in self.params.items()]
+
+    def key(self) -> tuple[Any, ...]:
+        """Equal for equal operations."""
+        values = ((k, v.tobytes() if isinstance(v, np.ndarray) else v) for k, v in self.params.items())
+        return (self.head, *values)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Static, (self.head, self.params)
+
+
+def shown(name: str, value: Any) -> str:
+    """A parameter as text."""
+    if name == "key":
+        return f"[{slices_text(value)}]"
+    if isinstance(value, np.ndarray):
+        return f"int{list(value.shape)}"
+    return repr(value)
+
+
+def slices_text(key: tuple[Slice, ...], shape: Shape | None = None) -> str:
+    """A normalised index as NumPy text: 1:, :-1, ::2. With the shape of the array, full ends are left out."""
+    parts = []
+    for place, (start, stop, step) in enumerate(key):
+        n = None if shape is None else shape[place]
+        first = "" if (start == 0 and step > 0) or (step < 0 and n is not None and start == n - 1) else str(start)
+        last = "" if stop is None or (n is not None and stop == n and step > 0) else str(stop)
+        parts.append(f"{first}:{last}" + ("" if step == 1 else f":{step}"))
+    while parts and parts[-1] == ":":
+        parts.pop()
+    return ", ".join(parts) or "..."
+
+
+def as_slices(key: tuple[Slice, ...]) -> tuple[slice, ...]:
+    """The NumPy index of a normalised one."""
+    return tuple(slice(*part) for part in key)
+
+
+def _without(shape: Shape, axes: tuple[int, ...]) -> Shape:
+    return tuple(n for axis, n in enumerate(shape) if axis not in axes)
+
+
+def _sliced(shape: Shape, key: tuple[Slice, ...]) -> Shape:
+    return tuple(len(range(n)[slice(*part)]) for n, part in zip(shape, key, strict=True))
+
+
+def _zeros(shape: Shape, like: Any) -> Any:
+    like = np.asarray(like)
+    if like.dtype != object:
+        return np.zeros(shape, like.dtype)
+    made = np.empty(shape, dtype=object)
+    made.fill(0.0)
+    return made
+
+
+def put(x: Any, key: tuple[Slice, ...], shape: Shape) -> Any:
+    """Zeros of `shape` with x in the region `key`."""
+    made = _zeros(shape, x)
+    made[as_slices(key)] = x
+    return made
+
+
+def set_region(x: Any, y: Any, key: tuple[Slice, ...]) -> Any:
+    """x with y in the region `key`."""
+    made = np.array(x)
+    made[as_slices(key)] = y
+    return made
+
+
+def scatter(x: Any, indices: np.ndarray, size: int) -> Any:
+    """Zeros with `size` rows, to which the rows of x are added where `indices` say."""
+    rows = np.reshape(x, (indices.size, *np.shape(x)[indices.ndim :]))
+    made = _zeros((size, *rows.shape[1:]), x)
+    np.add.at(made, indices.ravel(), rows)
+    return made
+
+
+def put_along(x: Any, indices: Any, axis: int) -> Any:
+    """Zeros with the cells of x where a permutation along the axis took them from."""
+    made = _zeros(np.shape(x), x)
+    np.put_along_axis(made, np.asarray(indices), x, axis)
+    return made
+
+
+def embedded(x: Any) -> Any:
+    """Matrices of zeros with the last axis of x on their diagonals."""
+    n = np.shape(x)[-1]
+    made = _zeros((*np.shape(x), n), x)
+    made[..., range(n), range(n)] = x
+    return made
+
+
+def cofactors(x: Any) -> Any:
+    """The cofactors of square matrices, singular ones included: by singular values, det(u) det(v) u diag(others) v."""
+    u, s, vh = np.linalg.svd(x)
+    others = np.stack([np.prod(np.delete(s, i, axis=-1), axis=-1) for i in range(s.shape[-1])], axis=-1)
+    sign = np.linalg.det(u) * np.linalg.det(vh)
+    return np.conj(sign[..., None, None] * ((np.conj(u) * others[..., None, :]) @ np.conj(vh))) if np.iscomplexobj(x) else (
+        sign[..., None, None] * ((u * others[..., None, :]) @ vh)
+    )
+
+
+def log_sum_exp(x: Any, axes: Any = None, keepdims: bool = False) -> Any:
+    """log(sum(exp(x))) of plain numbers, the largest taken out."""
+    x = np.asarray(x)
+    with np.errstate(all="ignore"):
+        top = np.max(x, axis=axes, keepdims=True)
+        shift = np.where(np.isfinite(top), top, 0.0)
+        total = np.log(np.sum(np.exp(x - shift), axis=axes, keepdims=True)) + shift
+    return total if keepdims else np.squeeze(total, axis=axes)[()]
+
+
+def _matmul_shape(a: Shape, b: Shape) -> Shape:
+    if a[-1] != b[-2]:
+        raise ValueError(f"shapes {a} and {b} do not fit: {a[-1]} (axis {len(a) - 1}) is not {b[-2]} (axis {len(b) - 2})")
+    return (*np.broadcast_shapes(a[:-2], b[:-2]), a[-2], b[-1])
+
+
+def _size(*shapes: Shape, **_: Any) -> int:
+    return math.prod(shapes[0])
+
+
+def _cubic(*shapes: Shape, **_: Any) -> int:
+    return math.prod(shapes[0]) * shapes[0][-1]
+
+
+def _first(*shapes: Shape, **_: Any) -> Shape:
+    return shapes[0]
+
+
+_ROWS = [
+    Head("sum", lambda x, axes: np.sum(x, axis=axes), lambda s, axes: _without(s, axes), "np.sum({0}, axis={axes})",
+         out=True, cost=_size),
+    Head("amax", lambda x, axes: np.max(x, axis=axes), lambda s, axes: _without(s, axes), "np.max({0}, axis={axes})",
+         out=True, cost=_size),
+    Head("amin", lambda x, axes: np.min(x, axis=axes), lambda s, axes: _without(s, axes), "np.min({0}, axis={axes})",
+         out=True, cost=_size),
+    Head("logsumexp", log_sum_exp, lambda s, axes: _without(s, axes), cost=_size),
+    Head("prod", lambda x, axes: np.prod(x, axis=axes), lambda s, axes: _without(s, axes), "np.prod({0}, axis={axes})",
+         out=True, cost=_size),
+    Head("cumsum", lambda x, axis: np.cumsum(x, axis=axis), _first, "np.cumsum({0}, axis={axis})", out=True, cost=_size),
+    Head("cumprod", lambda x, axis: np.cumprod(x, axis=axis), _first, "np.cumprod({0}, axis={axis})", out=True, cost=_size),
+    Head("reshape", lambda x, shape: np.reshape(x, shape), lambda s, shape: shape, "{0}.reshape({shape})", view=True),
+    Head("transpose", lambda x, axes: np.transpose(x, axes), lambda s, axes: tuple(s[a] for a in axes),
+         "{0}.transpose({axes})", view=True),
+    Head("broadcast_to", lambda x, shape: np.broadcast_to(x, shape), lambda s, shape: np.broadcast_shapes(s, shape),
+         "np.broadcast_to({0}, {shape})", view=True),
+    Head("getitem", lambda x, key: np.asarray(x)[as_slices(key)], _sliced, "{0}[{key}]", view=True),
+    Head("put", put, lambda s, key, shape: shape),
+    Head("set", set_region, lambda s, v, key: s),
+    Head("take", lambda x, indices: np.take(x, indices, axis=0), lambda s, indices: (*indices.shape, *s[1:]),
+         "np.take({0}, {indices}, axis=0, mode='clip')", out=True),
+    Head("scatter", scatter, lambda s, indices, size: (size, *s[indices.ndim:]), cost=_size),
+    Head("concatenate", lambda *xs, axis: np.concatenate(xs, axis=axis),
+         lambda *ss, axis: tuple(sum(s[axis] for s in ss) if i == axis else n for i, n in enumerate(ss[0])),
+         "np.concatenate(({operands}), axis={axis})", out=True),
+    Head("diagonal", lambda x: np.diagonal(x, axis1=-2, axis2=-1), lambda s: (*s[:-2], min(s[-2:])),
+         "np.diagonal({0}, axis1=-2, axis2=-1)", view=True),
+    Head("embed", embedded, lambda s: (*s, s[-1])),
+    Head("matmul", np.matmul, _matmul_shape, "np.matmul({0}, {1})", out=True,
+         cost=lambda a, b: 2 * math.prod(_matmul_shape(a, b)) * a[-1]),
+    Head("convolve", np.convolve, lambda a, b: (a[0] + b[0] - 1,), "np.convolve({0}, {1})",
+         cost=lambda a, b: 2 * a[0] * b[0]),
+    Head("argsort", lambda x, axis: np.argsort(x, axis=axis, kind="stable"), _first,
+         "np.argsort({0}, axis={axis}, kind='stable')", result="index", cells=False, cost=_size),
+    Head("argpartition", lambda x, kth, axis: np.argpartition(x, kth, axis=axis), _first,
+         "np.argpartition({0}, {kth}, axis={axis})", result="index", cells=False, cost=_size),
+    Head("take_along", lambda x, i, axis: np.take_along_axis(x, i, axis), lambda s, i, axis: i,
+         "np.take_along_axis({0}, {1}, axis={axis})", cells=False),
+    Head("put_along", put_along, lambda s, i, axis: s, cells=False),
+    Head("inv", np.linalg.inv, _first, "np.linalg.inv({0})", cells=False, cost=_cubic),
+    Head("solve", np.linalg.solve, lambda a, b: (*np.broadcast_shapes(a[:-2], b[:-2]), *b[-2:]),
+         "np.linalg.solve({0}, {1})", cells=False, cost=_cubic),
+    Head("det", np.linalg.det, lambda s: s[:-2], "np.linalg.det({0})", cells=False, cost=_cubic),
+    Head("cofactors", cofactors, _first, cells=False, cost=_cubic),
+    Head("det_sign", lambda x: np.linalg.slogdet(x)[0], lambda s: s[:-2], "np.linalg.slogdet({0})[0]", cells=False,
+         cost=_cubic),
+    Head("log_abs_det", lambda x: np.linalg.slogdet(x)[1], lambda s: s[:-2], "np.linalg.slogdet({0})[1]", result="real",
+         cells=False, cost=_cubic),
+    Head("cholesky", np.linalg.cholesky, _first, "np.linalg.cholesky({0})", cells=False, cost=_cubic),
+    Head("eigenvalues", lambda x: np.linalg.eigh(x)[0], lambda s: s[:-1], "np.linalg.eigh({0})[0]", result="real",
+         cells=False, cost=_cubic),
+    Head("eigenvectors", lambda x: np.linalg.eigh(x)[1], _first, "np.linalg.eigh({0})[1]", cells=False, cost=_cubic),
+    Head("lstsq", lambda a, b: np.linalg.lstsq(a, b, rcond=None)[0], lambda a, b: (a[1], b[1]),
+         "np.linalg.lstsq({0}, {1}, rcond=None)[0]", cells=False, cost=_cubic),
+]  # fmt: skip
+
+HEADS: dict[str, Head] = {row.name: row for row in _ROWS}
