@@ -12,6 +12,7 @@ import numpy as np
 import optree
 
 from symdiff import structures
+from symdiff.codegen.arrays.fusing import Fused
 from symdiff.codegen.program import Program
 from symdiff.codegen.source import MISS
 from symdiff.errors import ArgumentError, BackendError, ShapeError
@@ -41,8 +42,10 @@ class Compiled:
         self.tree = tree
         self.options = options
         self.backend = backend
-        self.program: Program = program_of(graph, options)
-        codes = {instr.dtype for instr in self.program.instrs} | {o.dtype for o in self.program.outputs}
+        self.program: Program | Fused = program_of(graph, options)
+        self._whole = isinstance(self.program, Fused)
+        codes = set() if self._whole else {instr.dtype for instr in self.program.instrs}
+        codes |= {leaf.dtype for leaf in (*self.program.inputs, *self.program.outputs)}
         self._doubles = not codes & {"f", "F"}
         self._leaf = tree is None or optree.treespec_is_leaf(tree)
         self._flat = not self._leaf and tree == structures.structure((0,) * len(self.program.outputs))
@@ -52,6 +55,10 @@ class Compiled:
 
     def _open_door(self) -> Callable[..., Any] | None:
         """The generated function itself, when its arguments and result need no rearranging."""
+        if self._whole:
+            if self.backend == "python":
+                raise BackendError(f"{self.program.name}: whole arrays need the numpy backend; scalarize=True unrolls them")
+            return self._numpy_kernel()  # type: ignore[no-any-return]
         if self.backend == "numpy" or not self._doubles:
             return None
         try:
@@ -78,7 +85,8 @@ class Compiled:
         return self.call(list(leaves), out)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Compiled, (scalarize(self.graph), self.tree, self.options, self.backend)
+        graph = self.graph if self._whole else scalarize(self.graph)
+        return Compiled, (graph, self.tree, self.options, self.backend)
 
     def call(self, leaves: list[Any], out: Any = None) -> Any:
         """The result at the traced leaves, checked and normalised first."""
@@ -94,6 +102,8 @@ class Compiled:
     def _run(self, args: list[Any], targets: list[Any] | None) -> list[Any]:
         several = len(self.program.outputs) > 1
         given = None if targets is None else tuple(targets) if several else targets[0]
+        if self._whole:
+            return self._run_whole(args, targets, several)
         if self.door is not None:
             try:
                 result = self.door(*args, out=given)
@@ -103,6 +113,19 @@ class Compiled:
                 pass  # Python's math raises where IEEE arithmetic has a value; NumPy computes it
         result = self._numpy_kernel()(*args, out=given)
         return list(result) if several else [result]
+
+    def _run_whole(self, args: list[Any], targets: list[Any] | None, several: bool) -> list[Any]:
+        """Results that are not contiguous are computed elsewhere and copied."""
+        if targets is None or all(t.flags.carray for t in targets):
+            given = None if targets is None else tuple(targets) if several else targets[0]
+            found = self._numpy_kernel()(*args, out=given)
+            if found is not MISS:
+                return list(found) if several else [found]
+        found = self._numpy_kernel()(*args)
+        results = list(found) if several else [found]
+        for target, value in zip(targets or [], results, strict=False):
+            target[...] = value
+        return results
 
     def _argument(self, place: int, leaf: Any) -> Any:
         expected = self.program.inputs[place]

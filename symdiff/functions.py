@@ -22,6 +22,7 @@ from symdiff.symbolic.building import Builder
 from symdiff.symbolic.declaring import rules_in_force
 from symdiff.symbolic.graph import Graph
 from symdiff.symbolic.replaying import innermost, replay
+from symdiff.symbolic.scalarizing import settled
 from symdiff.symbolic.tracing.captures import Watch
 from symdiff.symbolic.tracing.trace import (
     Spec,
@@ -102,6 +103,7 @@ class Function:
         exact: bool = False,
         fastmath: bool = False,
         backend: str = "auto",
+        scalarize: bool | None = None,
     ) -> None:
         if not callable(f):
             raise TraceError(f"{user_line()}: {type(f).__name__} is not a function")
@@ -113,6 +115,7 @@ class Function:
         self.rules = rules
         self.options = Options(exact, fastmath)
         self.backend = backend
+        self.scalarize = scalarize
         self.signature = _signature(f)
         self.name = function_name(f)
         self.where = definition_line(f)
@@ -199,7 +202,9 @@ class Function:
         return compiled
 
     def _traced(self, call: Call, parent: Builder | None) -> Any:
-        return trace_leaves(self.f, call.leaves, call.tree, call.traced, call.paths, parent, self._rules())
+        traced = trace_leaves(self.f, call.leaves, call.tree, call.traced, call.paths, parent, self._rules())
+        traced.graph = settled(traced.graph, self.scalarize)
+        return traced
 
     def _rules(self) -> Any:
         return rules_in_force(self.rules)

@@ -12,18 +12,25 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+from symdiff.array_numbering import number_arrays
+from symdiff.codegen.arrays.fusing import Fused, fuse
+from symdiff.codegen.arrays.plan import ArrayPlan, check_array_plan
+from symdiff.codegen.arrays.planning import plan_arrays
+from symdiff.codegen.arrays.program import check_array_program
 from symdiff.codegen.emission import numpy as numpy_emission
+from symdiff.codegen.emission import numpy_arrays
 from symdiff.codegen.emission import python as python_emission
 from symdiff.codegen.loading import load
 from symdiff.codegen.plan import Plan, check_plan
 from symdiff.codegen.program import Program, check_program
-from symdiff.codegen.scheduling import schedule
-from symdiff.codegen.sharing import share
+from symdiff.codegen.scheduling import schedule, schedule_kernel
+from symdiff.codegen.sharing import expand_powers, share
 from symdiff.codegen.source import Source
 from symdiff.errors import BackendError
 from symdiff.numbering import number
+from symdiff.symbolic.arrays.expanding import computable
 from symdiff.symbolic.graph import Graph, check_graph
-from symdiff.symbolic.scalarizing import expand_calls, scalarize
+from symdiff.symbolic.scalarizing import expand_calls, is_scalar, scalarize
 
 TARGETS: dict[str, ModuleType] = {"python": python_emission, "numpy": numpy_emission}
 
@@ -39,8 +46,10 @@ class Options:
 DEFAULT = Options()
 
 
-def program_of(graph: Graph, options: Options = DEFAULT, name: str | None = None) -> Program:
-    """The shared Program of a Graph, with the fewest operations that `options` allow."""
+def program_of(graph: Graph, options: Options = DEFAULT, name: str | None = None) -> Program | Fused:
+    """The shared Program of a Graph, with the fewest operations that `options` allow; fused tasks for whole arrays."""
+    if not is_scalar(graph):
+        return fused_of(graph, options, name)
     checking = os.environ.get("SYMDIFF_CHECK") == "1"
     with collector_off():
         flat = expand_calls(scalarize(graph))
@@ -54,22 +63,50 @@ def program_of(graph: Graph, options: Options = DEFAULT, name: str | None = None
     return program
 
 
-def plan_of(program: Program, kind: str = "point", in_axes: Any = None, out_axes: Any = None) -> Plan:
-    """The Plan of a Program for one point, or for a batch with these points axes."""
+def fused_of(graph: Graph, options: Options = DEFAULT, name: str | None = None) -> Fused:
+    """The fused tasks of a Graph of whole arrays."""
+    checking = os.environ.get("SYMDIFF_CHECK") == "1"
+
+    def shared(kernel: Program) -> Program:
+        return expand_powers(kernel) if options.exact else share(kernel, fastmath=options.fastmath)
+
+    with collector_off():
+        whole = computable(expand_calls(graph))
+        program = number_arrays(whole, name)
+        if checking:
+            check_graph(whole)
+            check_array_program(program)
+        return fuse(program, shared)
+
+
+def plan_of(
+    program: Program | Fused, kind: str = "point", in_axes: Any = None, out_axes: Any = None
+) -> Plan | ArrayPlan:
+    """The Plan of a Program for one point, or for a batch with these points axes; the ArrayPlan of fused tasks."""
+    checking = os.environ.get("SYMDIFF_CHECK") == "1"
+    if isinstance(program, Fused):
+        whole = plan_arrays(program, schedule_kernel)
+        if checking:
+            check_array_plan(whole)
+        return whole
     plan = schedule(program, kind, in_axes, out_axes)
-    if os.environ.get("SYMDIFF_CHECK") == "1":
+    if checking:
         check_plan(plan)
     return plan
 
 
-def source_of(plan: Plan, target: str, **layout: Any) -> Source:
+def source_of(plan: Plan | ArrayPlan, target: str, **layout: Any) -> Source:
     """The Plan as text for a target."""
     if target not in TARGETS:
         raise BackendError(f"unknown target {target!r}; there are {', '.join(TARGETS)}")
+    if isinstance(plan, ArrayPlan):
+        if target != "numpy":
+            raise BackendError(f"whole arrays are computed by NumPy; target {target!r} takes numbers and small arrays")
+        return numpy_arrays.emit(plan, **layout)
     return TARGETS[target].emit(plan, **layout)  # type: ignore[no-any-return]
 
 
-def kernel_of(plan: Plan, target: str, name: str) -> Any:
+def kernel_of(plan: Plan | ArrayPlan, target: str, name: str) -> Any:
     """A loaded function of the Plan, for calls from within the process."""
     with collector_off():
         return load(source_of(plan, target, name=name, style="runtime"))

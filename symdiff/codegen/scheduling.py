@@ -27,6 +27,16 @@ def schedule(
     return plan
 
 
+def schedule_kernel(program: Program, stored: list[bool]) -> Plan:
+    """The Plan of a kernel over blocks: outputs that are `stored` are written in place, the others stay in work arrays."""
+    plan = Plan(program, "batch", (0,) * len(program.inputs), (0,) * len(program.outputs), [None] * len(program.instrs))
+    for place, output in enumerate(program.outputs):
+        if stored[place]:
+            plan.finals.setdefault(output.cells[0], []).append((place, 0))
+    _allocate(plan)
+    return plan
+
+
 def _allocate(plan: Plan) -> None:
     program = plan.program
     last = last_uses(program)

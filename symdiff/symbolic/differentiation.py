@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 from symdiff.errors import NonHolomorphicError, RuleError
 from symdiff.ops import OPS, is_complex
+from symdiff.symbolic.arrays.algebra import Arrays
+from symdiff.symbolic.arrays.rules import pulled_back, pushed_forward
 from symdiff.symbolic.bodies import python_partials
 from symdiff.symbolic.bounds import Bounds
 from symdiff.symbolic.building import Builder, is_constant
@@ -21,6 +23,7 @@ from symdiff.symbolic.graph import Atom, Binding, Constant, Var
 from symdiff.symbolic.rulebook import apply
 
 ZERO = Constant(0.0)
+_MOVING = frozenset({"reshape", "transpose", "getitem", "take", "diagonal", "concatenate", "item"})
 _ON_REAL = {"abs": None, "conj": Constant(1.0), "real": Constant(1.0), "imag": ZERO}
 TINY = 1e-300  # a value above it has a finite root, and the root a finite partial
 
@@ -119,7 +122,7 @@ class Partials:
 
     def is_singular(self, binding: Binding) -> bool:
         """Whether the head's partial can be infinite where its value is finite, for these operands."""
-        rule = None if binding.op == "cast" else self.rule(binding)
+        rule = None if binding.op == "cast" or is_structural(binding) else self.rule(binding)
         if rule is None or not rule.singular:
             return False
         if binding.op == "pow" and isinstance(binding.operands[1], Constant):
@@ -131,11 +134,16 @@ class Partials:
         return True
 
 
+def is_structural(binding: Binding) -> bool:
+    """Whether a binding moves, adds up or multiplies whole arrays, rather than working cell by cell."""
+    return binding.op not in OPS
+
+
 def active_symbols(bindings: list[Binding], seeds: set[Atom]) -> set[Atom]:
     """The symbols that depend on the seeds differentiably."""
     active = set(seeds)
     for binding in bindings:
-        if binding.dtype != "?" and not active.isdisjoint(binding.operands):
+        if binding.dtype not in "?l" and not active.isdisjoint(binding.operands):
             places = binding.operands[1:] if binding.op == "select" else binding.operands
             if not active.isdisjoint(places):
                 active.add(binding.symbol)
@@ -158,6 +166,7 @@ class Reverse:
         self.active = active_symbols(bindings, inputs)
         self.position = {b.symbol: i for i, b in enumerate(bindings) if b.symbol not in inputs}
         self.mixing: str | None = None
+        self.arrays = Arrays(builder)
 
     def sweep(self, seeds: dict[Atom, Atom], mirrored: bool) -> tuple[dict[Var, Atom], dict[Var, Atom]]:
         """Cotangents by the inputs `wrt`, and by their conjugates; structurally zero ones are left out."""
@@ -216,6 +225,7 @@ class Reverse:
         return Masked(value, union)
 
     def _sum(self, values: list[Atom]) -> Atom:
+        values = self.arrays.by_region(values) if self.builder.structural and len(values) > 1 else values
         total = values[0]
         for value in values[1:]:
             total = self.builder.add(total, value)
@@ -240,6 +250,9 @@ class Reverse:
         b = self.builder
         if binding.op == "select":
             self._push_select(binding, bar, conjugate, bars, conjugates, tainted, mirrored)
+            return
+        if is_structural(binding):
+            self._push_structural(binding, bar, conjugate, bars, conjugates, tainted, mirrored)
             return
         taint = binding.symbol in tainted
         guard: Atom | None = None
@@ -273,7 +286,7 @@ class Reverse:
 
             def put(where: dict[Atom, list[Masked]], item: Masked | None, operand: Atom = operand) -> None:
                 if item is not None:
-                    where.setdefault(operand, []).append(item)
+                    where.setdefault(operand, []).append(self._fitted(item, operand))
 
             if mirrored:
                 self._push_mirrored(binding, operand, p, q, bar, times, lambda item, put=put: put(bars, item))
@@ -289,6 +302,49 @@ class Reverse:
             else:
                 put(bars, times(bar, p))
                 put(bars, times(conjugate, pc))
+
+    def _fitted(self, item: Masked, operand: Atom) -> Masked:
+        """A cotangent with the operand's shape: summed where the operand was broadcast."""
+        if item.value.shape == operand.shape:
+            return item
+        return Masked(self.arrays.unbroadcast(self._unmasked(item), operand.shape), None)
+
+    def _push_structural(
+        self,
+        binding: Binding,
+        bar: Masked | None,
+        conjugate: Masked | None,
+        bars: dict[Atom, list[Masked]],
+        conjugates: dict[Atom, list[Masked]],
+        tainted: set[Atom],
+        mirrored: bool,
+    ) -> None:
+        b = self.builder
+        arrays = Arrays(b, binding.origin)
+        for place, operand in enumerate(binding.operands):
+            if operand not in self.active:
+                continue
+            if bar is not None:
+                found = self._pulled(arrays, binding, place, bar)
+                if found is not None:
+                    bars.setdefault(operand, []).append(found)
+            if conjugate is not None:
+                swapped = Masked(b.conj(conjugate.value), conjugate.mask)
+                found = self._pulled(arrays, binding, place, swapped)
+                if found is not None:
+                    found = Masked(b.conj(found.value), found.mask)
+                    (conjugates if is_complex(operand.dtype or "d") else bars).setdefault(operand, []).append(found)
+            if binding.symbol in tainted:
+                tainted.add(operand)
+
+    def _pulled(self, arrays: Arrays, binding: Binding, place: int, cotangent: Masked) -> Masked | None:
+        """One cotangent through a structural binding; where cells are only moved, so is its mask."""
+        if cotangent.mask is None or binding.op not in _MOVING:
+            value = pulled_back(arrays, binding, place, self._unmasked(cotangent))
+            return None if value is None else Masked(value, None)
+        mask = arrays.broadcast_to(cotangent.mask, binding.shape)
+        value = pulled_back(arrays, binding, place, cotangent.value)
+        return None if value is None else Masked(value, pulled_back(arrays, binding, place, mask))
 
     def _push_mirrored(
         self, binding: Binding, operand: Atom, p: Atom | None, q: Atom | None, bar: Masked | None, times: Any, put: Any
@@ -336,7 +392,7 @@ class Reverse:
                 if is_complex(binding.dtype) and not is_complex(operand.dtype or "d"):
                     value = value if mirrored or where is bars else b.conj(value)
                     where = bars
-                where.setdefault(operand, []).append(Masked(value, both))
+                where.setdefault(operand, []).append(self._fitted(Masked(value, both), operand))
             if binding.symbol in tainted:
                 tainted.add(operand)
 
@@ -356,16 +412,22 @@ class Forward:
         b.primal = False
         dots: dict[Atom, Atom] = dict(seeds)
         for binding in self.bindings:
-            if binding.op in ("item", "array") or binding.dtype == "?":
+            if binding.dtype in "?l":
                 continue
             moving = [place for place, o in enumerate(binding.operands) if o in dots]
             if not moving:
                 continue
             b.origin = binding.origin
+            arrays = Arrays(b, binding.origin)
+            if is_structural(binding):
+                found = pushed_forward(arrays, binding, {place: dots[binding.operands[place]] for place in moving})
+                if found is not None:
+                    dots[binding.symbol] = found
+                continue
             if binding.op == "select":
                 arms = [dots.get(o, ZERO) for o in binding.operands[1:]]
                 if arms[0] is not ZERO or arms[1] is not ZERO:
-                    dots[binding.symbol] = b.select(binding.operands[0], *arms)
+                    dots[binding.symbol] = arrays.broadcast_to(b.select(binding.operands[0], *arms), binding.shape)
                 continue
             singular = self.partials.is_singular(binding)
             total: Atom | None = None
@@ -374,7 +436,7 @@ class Forward:
                 if term is not None:
                     total = term if total is None else b.add(total, term)
             if total is not None:
-                dots[binding.symbol] = total
+                dots[binding.symbol] = arrays.broadcast_to(total, binding.shape)
         b.primal = outer
         return dots
 

@@ -1,4 +1,4 @@
-"""Appends a finished scalar Graph to an enclosing trace: how transforms nest.
+"""Appends a finished Graph to an enclosing trace: how transforms nest.
 
 Assumes a Graph from a transform that was called inside a trace. Guarantees the same bindings on the enclosing trace's
 builder, inputs bound to the traced values or numbers that the user passed. Refuses values of unrelated traces.
@@ -8,7 +8,6 @@ from typing import Any
 
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import ArrayConstant, Atom, Constant, Graph, Var
-from symdiff.symbolic.scalarizing import scalarize
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of
 
 
@@ -19,8 +18,7 @@ def innermost(values: list[Any]) -> Builder | None:
 
 
 def replay(graph: Graph, sources: list[Any], builder: Builder, origin: str) -> list[Any]:
-    """Append a scalar Graph to an enclosing trace, its inputs bound to `sources`; returns its outputs as traced values."""
-    graph = scalarize(graph)
+    """Append a Graph to an enclosing trace, its inputs bound to `sources`; returns its outputs as traced values."""
     atoms: dict[Atom, Atom] = {}
     for leaf, source in zip(graph.inputs, sources, strict=True):
         atom = atom_of(source, builder, origin)

@@ -5,6 +5,7 @@ Guarantees that afterwards arrays occur only as inputs (read by `item`) and in `
 Refuses, with `TraceError`, graphs that would unroll to more than `LIMIT` scalar bindings.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from symdiff.symbolic.tracing.reductions import CELLS
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of
 
 LIMIT = 2_000_000
+UNROLLED = 500  # operations on cells up to which whole arrays are unrolled without being asked
 
 
 def is_scalar(graph: Graph) -> bool:
@@ -39,6 +41,23 @@ def is_scalar(graph: Graph) -> bool:
         ):
             return False
     return not any(o.atom in arrays for o in graph.outputs)
+
+
+def settled(graph: Graph, unroll: bool | None = None) -> Graph:
+    """The graph in its regime: unrolled up to `UNROLLED` operations on cells, or as `unroll` says."""
+    if unroll is False or is_scalar(graph):
+        return graph
+    if unroll is None:
+        cells = 0
+        for binding in graph.bindings:
+            head = HEADS.get(binding.op)
+            if head is not None and not head.cells:
+                return graph
+            shapes = [o.shape for o in binding.operands]
+            cells += math.prod(binding.shape) if head is None else head.cost(*shapes, **binding.params.params)
+            if cells > UNROLLED:
+                return graph
+    return scalarize(graph)
 
 
 def scalarize(graph: Graph) -> Graph:

@@ -1,6 +1,6 @@
 """Graph to Graph: the derivative transforms, each from a traced function to the Graph of its derivative.
 
-Assumes scalar Graphs (see `scalarizing`). Guarantees outputs in the structures of DESIGN: a gradient has its argument's
+Assumes scalar Graphs (see `scalarizing`); whole arrays go to `arrays.transforming`. Guarantees outputs in the structures of DESIGN: a gradient has its argument's
 shape, a Jacobian the output's axes and then the input's, a Hessian the input's twice. Refuses outputs that are not one
 scalar where a gradient is asked for, and derivatives by complex inputs that do not exist.
 """
@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 
 from symdiff.errors import ShapeError
-from symdiff.ops import is_complex, join
+from symdiff.ops import is_complex
+from symdiff.symbolic.arrays import transforming as whole
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.differentiation import ZERO, Forward, Reverse, refuse_conjugates
 from symdiff.symbolic.graph import Atom, Binding, Constant, Graph, GraphOutput, Var
-from symdiff.symbolic.scalarizing import scalarize
+from symdiff.symbolic.naming import derivative_dtype, output_name
+from symdiff.symbolic.scalarizing import is_scalar, scalarize
 
 ONE = Constant(1.0)
 
@@ -91,16 +93,6 @@ class Unrolled:
         return self.builder.graph(name, tuple(outputs), out_tree, origin=old.origin, doc=old.doc, notes=dict(old.notes))
 
 
-def derivative_dtype(output: str, input_: str) -> str:
-    """The dtype code of a derivative: `result_type(output, input)`, Booleans counting as real."""
-    return join(join(output, input_), "f") if "?" in (output, input_) else join(output, input_)
-
-
-def output_name(output: str, inputs: list[str], several: bool) -> str:
-    """df_dx; the output's name is kept when there are several."""
-    return f"d{output if several else 'f'}_d{'_d'.join(inputs)}"
-
-
 def the_scalar(graph: Graph, what: str) -> GraphOutput:
     """The only output, which must be a scalar."""
     if len(graph.outputs) != 1 or graph.outputs[0].shape != ():
@@ -115,6 +107,8 @@ def the_scalar(graph: Graph, what: str) -> GraphOutput:
 def gradient(graph: Graph, wrt: list[int], rules: Any, with_value: bool) -> tuple[Graph, list[int]]:
     """The Graph of (value and) gradient by the inputs `wrt`; outputs: value if asked for, then one for each input."""
     output = the_scalar(graph, "grad")
+    if not is_scalar(graph):
+        return whole.gradient(graph, wrt, rules, with_value), wrt
     open_ = Unrolled(graph)
     atom = open_.output_cells(0)[0]
     cells = [open_.input_cells(place) for place in wrt]
@@ -134,6 +128,8 @@ def gradient(graph: Graph, wrt: list[int], rules: Any, with_value: bool) -> tupl
 
 def jacobian(graph: Graph, wrt: list[int], rules: Any, mode: str, count: Callable[[Graph], int]) -> Graph:
     """The Graph of all partials: for each output, one array for each input in `wrt`; `count` decides between modes."""
+    if not is_scalar(graph):
+        return whole.jacobian(graph, wrt, rules, mode)
     rows = sum(math.prod(o.shape) for o in graph.outputs)
     columns = sum(math.prod(graph.inputs[p].symbol.shape) for p in wrt)
     if mode == "auto" and (rows == 1 or columns == 1):
@@ -180,6 +176,8 @@ def _jacobian(graph: Graph, wrt: list[int], rules: Any, mode: str) -> Graph:
 def hessian(graph: Graph, wrt: list[int], rules: Any) -> Graph:
     """The Graph of second partials, one array for each pair of inputs; each symmetric pair is swept once."""
     output = the_scalar(graph, "hessian")
+    if not is_scalar(graph):
+        return whole.hessian(graph, wrt, rules)
     first, _ = gradient(graph, wrt, rules, False)
     open_ = Unrolled(first)
     cells = [open_.input_cells(place) for place in wrt]
@@ -208,6 +206,8 @@ def hessian(graph: Graph, wrt: list[int], rules: Any) -> Graph:
 
 def pushforward(graph: Graph, wrt: list[int], rules: Any) -> Graph:
     """Inputs, then a tangent for each of `wrt`; outputs, then their tangents."""
+    if not is_scalar(graph):
+        return whole.pushforward(graph, wrt, rules)
     open_ = Unrolled(graph)
     b = open_.builder
     seeds: dict[Atom, Atom] = {}
@@ -230,6 +230,8 @@ def pushforward(graph: Graph, wrt: list[int], rules: Any) -> Graph:
 
 def pullback(graph: Graph, wrt: list[int], rules: Any) -> Graph:
     """Inputs, then a cotangent for each output; outputs, then the cotangents of `wrt`."""
+    if not is_scalar(graph):
+        return whole.pullback(graph, wrt, rules)
     open_ = Unrolled(graph)
     b = open_.builder
     seeds: dict[Atom, Atom] = {}
@@ -270,6 +272,8 @@ def hessian_product(graph: Graph, wrt: list[int], rules: Any) -> Graph:
 def wirtinger(graph: Graph, wrt: list[int], rules: Any) -> Graph:
     """The pair (df/dz, df/dzbar) for one scalar complex-valued or real-valued output and each input."""
     output = the_scalar(graph, "wirtinger")
+    if not is_scalar(graph):
+        return whole.wirtinger(graph, wrt, rules)
     open_ = Unrolled(graph)
     atom = open_.output_cells(0)[0]
     cells = [open_.input_cells(place) for place in wrt]

@@ -18,6 +18,7 @@ class Names:
 
     def __init__(self, taken: tuple[str, ...] = ()) -> None:
         self.taken = set(taken)
+        self._next: dict[str, int] = {}
 
     def fresh(self, name: str) -> str:
         """`name`, with underscores appended while it is taken."""
@@ -25,6 +26,16 @@ class Names:
             name += "_"
         self.taken.add(name)
         return name
+
+
+    def numbered(self, stem: str) -> str:
+        """`stem` with the first number that is free: x0, x1, ..."""
+        k = self._next.get(stem, 0)
+        while f"{stem}{k}" in self.taken:
+            k += 1
+        self._next[stem] = k + 1
+        self.taken.add(f"{stem}{k}")
+        return f"{stem}{k}"
 
 
 def cell_suffix(shape: tuple[int, ...], cell: int) -> str:

@@ -14,8 +14,8 @@ from symdiff.codegen.emission.names import Names, argument_names, cell_names
 from symdiff.codegen.emission.numpy_batch import batch_lines
 from symdiff.codegen.emission.text import docstring, dtype_text, number_literal, wrapped
 from symdiff.codegen.plan import Plan
-from symdiff.codegen.program import Program
-from symdiff.codegen.source import Source
+from symdiff.codegen.program import Input, Program
+from symdiff.codegen.source import MISS, Source
 from symdiff.operation import scipy_special
 from symdiff.ops import OPS
 
@@ -30,33 +30,44 @@ def emit(plan: Plan, *, name: str, style: str = "runtime", header: str = "", doc
     names = Names(("np", "out", "MISS", "special", "threading"))
     arguments = argument_names(program, names)
     entry = names.fresh(name)
-    checks = _checks(plan, arguments, names) if style == "export" else []
+    axes = plan.in_axes if plan.kind == "batch" else ()
+    tests = checks(program.inputs, arguments, axes) if style == "export" else []
     if plan.kind == "batch":
         lines = batch_lines(plan, arguments, names, result)
     else:
         lines = _point_lines(plan, arguments, names, result, style == "export")
     signature = wrapped(f"def {entry}(", [*arguments, "out=None"], "):", "")
-    text = "\n".join([*signature, *docstring(doc), *checks, *lines]) + "\n"
+    text = "\n".join([*signature, *docstring(doc), *tests, *lines]) + "\n"
     calls = {f"call_{i.payload.__name__}": i.payload for i in program.instrs if i.op == "call"}
     special = any(OPS[i.op].is_special for i in program.instrs)
     if style == "export":
-        imports = "import threading\n\nimport numpy as np\n" if "_local" in text else "import numpy as np\n"
-        imports += "from scipy import special\n" if special else ""
-        shared = "\n_local = threading.local()\n" if "_local" in text else ""
-        return Source(f"{header}{imports}{shared}\n\n{text}", entry, "numpy")
-    known: list[tuple[str, object]] = [("np", np), ("_local", threading.local()), *sorted(calls.items())]
-    if special:
-        known.append(("special", scipy_special()))
-    return Source(text, entry, "numpy", tuple(known))
+        return Source(f"{header}{imports_text('_local' in text, special)}\n\n{text}", entry, "numpy")
+    return Source(text, entry, "numpy", (*known_names(calls, special), ("_local", threading.local())))
 
 
-def _checks(plan: Plan, arguments: list[str], names: Names) -> list[str]:
+def imports_text(threads: bool, special: bool) -> str:
+    """The imports of a stand-alone file, and its threads' own store."""
+    imports = "import threading\n\nimport numpy as np\n" if threads else "import numpy as np\n"
+    imports += "from scipy import special\n" if special else ""
+    return imports + ("\n_local = threading.local()\n" if threads else "")
+
+
+def known_names(calls: dict[str, object], special: bool) -> list[tuple[str, object]]:
+    """The globals of a function that runs in this process."""
+    known: list[tuple[str, object]] = [("np", np), ("MISS", MISS), *sorted(calls.items())]
+    return [*known, ("special", scipy_special())] if special else known
+
+
+def checks(
+    inputs: tuple[Input, ...], arguments: list[str], axes: tuple[int | None, ...] = (), contiguous: bool = False
+) -> list[str]:
     """Conversion and shape checks of an exported function's arguments."""
     lines = []
-    for place, (leaf, argument) in enumerate(zip(plan.program.inputs, arguments, strict=True)):
-        axis = plan.in_axes[place] if plan.kind == "batch" else None
+    for place, (leaf, argument) in enumerate(zip(inputs, arguments, strict=True)):
+        axis = axes[place] if axes else None
         kind = dtype_text(leaf.dtype)
-        lines.append(f"{INDENT}{argument} = np.asarray({argument}, dtype=np.{kind})")
+        order = ', order="C"' if contiguous and leaf.shape else ""
+        lines.append(f"{INDENT}{argument} = np.asarray({argument}, dtype=np.{kind}{order})")
         if axis is None:
             condition, shown = f"{argument}.shape != {leaf.shape!r}", f"{leaf.shape!r}"
         else:

@@ -8,6 +8,7 @@ from symdiff.codegen.emission.expressions import in_reading_order
 from symdiff.codegen.emission.names import Names, cell_suffix
 from symdiff.codegen.emission.text import dtype_text, number_literal
 from symdiff.codegen.plan import Plan
+from symdiff.codegen.program import Program
 from symdiff.ops import OPS
 
 INDENT = "    "
@@ -195,30 +196,12 @@ class _Batch:
             target = self.slot_names[slot] if slot is not None else self.final_names[self.plan.finals[position][0]]
             ordered = in_reading_order(self.program, position) if instr.op == "add" else instr.operands
             operands = [self.value_names[o] for o in ordered]
-            text = self.step(position, operands, target)
+            text = in_place(self.program, position, operands, target)
             note = f"  # v{count}"
             lines.append(f"{text}{note}" if len(text) < 80 else text)
             self.value_names[position] = target
             count += 1
         return lines
-
-    def step(self, position: int, operands: list[str], target: str) -> str:
-        instr = self.program.instrs[position]
-        listed = ", ".join(operands)
-        if instr.op == "call":
-            points = f"zip(*np.broadcast_arrays({listed}), strict=True)"
-            return f"{target}[...] = [call_{instr.payload.__name__}(*p) for p in {points}]"
-        if instr.op == "select":
-            condition, yes, no = operands
-            return f"np.copyto({target}, {no}); np.copyto({target}, {yes}, where={condition})"
-        if instr.op == "cast":
-            return f"np.copyto({target}, {operands[0]}, casting='same_kind')"
-        if instr.op in ("real", "imag"):
-            return f"np.copyto({target}, np.{instr.op}({operands[0]}))"
-        op = OPS[instr.op]
-        if not op.takes_out:
-            return f"np.copyto({target}, {op.spelled(*operands)})"
-        return op.spelled(*operands, f"out={target}")
 
     def outputs(self) -> list[str]:
         lines = []
@@ -240,6 +223,26 @@ class _Batch:
                     rows = f"{rows}.reshape(-1, {shape})"
                 lines.append(f"np.copyto({block}, {rows})")
         return lines
+
+
+def in_place(program: Program, position: int, operands: list[str], target: str) -> str:
+    """One instruction as a NumPy statement that writes into a given array."""
+    instr = program.instrs[position]
+    listed = ", ".join(operands)
+    if instr.op == "call":
+        points = f"zip(*np.broadcast_arrays({listed}), strict=True)"
+        return f"{target}[...] = [call_{instr.payload.__name__}(*p) for p in {points}]"
+    if instr.op == "select":
+        condition, yes, no = operands
+        return f"np.copyto({target}, {no}); np.copyto({target}, {yes}, where={condition})"
+    if instr.op == "cast":
+        return f"np.copyto({target}, {operands[0]}, casting='same_kind')"
+    if instr.op in ("real", "imag"):
+        return f"np.copyto({target}, np.{instr.op}({operands[0]}))"
+    op = OPS[instr.op]
+    if not op.takes_out:
+        return f"np.copyto({target}, {op.spelled(*operands)})"
+    return op.spelled(*operands, f"out={target}")
 
 
 def _size(shape: tuple[int, ...]) -> int:

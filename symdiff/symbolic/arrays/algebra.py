@@ -137,6 +137,24 @@ class Arrays:
         """Zeros with x in a region."""
         return x if key == full_key(shape) else self.bind("put", x, key=key, shape=shape)
 
+    def by_region(self, values: list[Atom]) -> list[Atom]:
+        """Terms of a sum, those that fill the same region of zeros added up first."""
+        regions: dict[Any, list[Atom]] = {}
+        for value in values:
+            inner = self.made_by(value, "put")
+            regions.setdefault(id(value) if inner is None else (inner.params.params["key"], value.dtype), []).append(value)
+        found = []
+        for group in regions.values():
+            total = group[0]
+            if len(group) > 1:
+                first = self.builder.structural[total]
+                total = first.operands[0]
+                for value in group[1:]:
+                    total = self.builder.add(total, self.builder.structural[value].operands[0])
+                total = self.put(total, first.params.params["key"], first.shape)
+            found.append(total)
+        return found
+
     def embed(self, x: Atom) -> Atom:
         """Diagonal matrices."""
         return self.bind("embed", x)

@@ -1,0 +1,309 @@
+"""ArrayProgram to tasks: chains of elementwise steps become kernels, also into sums and into regions of arrays.
+
+Assumes an ArrayProgram that passes `check_array_program`. Guarantees an order in which every task finds its operands, and
+that a value which only its own kernel reads is never stored. Each kernel is a scalar Program, shared like any other, so
+that its operations are the fewest. Refuses nothing.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from symdiff.codegen.arrays.program import ASSEMBLE, ArrayOutput, ArrayProgram, Shape, Step, is_elementwise, is_view, size
+from symdiff.codegen.program import Input, Instr, Output, Program, live_only
+from symdiff.heads import HEADS, Slice
+from symdiff.ops import OPS
+
+Share = Callable[[Program], Program]
+
+
+class Sink(NamedTuple):
+    """What becomes of one value of a kernel.
+
+    "store": it fills the array of step `value`; "sum": its sum over `axes` is step `value`; "add": it is added to the
+    region `key` of the assembled step `value`.
+    """
+
+    kind: str
+    value: int
+    axes: tuple[int, ...] = ()
+    key: tuple[Slice, ...] = ()
+
+
+@dataclass(slots=True)
+class Kernel:
+    """A chain of elementwise steps over one domain: `program` has an input for each operand and an output for each sink."""
+
+    domain: Shape
+    operands: list[int]
+    program: Program
+    sinks: list[Sink]
+
+
+@dataclass(slots=True)
+class Call:
+    """One structural step; for an assembled one, `pending` are the parts that no kernel adds."""
+
+    value: int
+    pending: list[tuple[int, tuple[Slice, ...]]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Clear:
+    """The array of an assembled step is filled with zeros."""
+
+    value: int
+
+
+Task = Kernel | Call | Clear
+
+
+@dataclass(slots=True)
+class Fused:
+    """An ArrayProgram and its tasks in order."""
+
+    program: ArrayProgram
+    tasks: list[Task]
+
+    @property
+    def name(self) -> str:
+        """The program's name."""
+        return self.program.name
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """The program's inputs."""
+        return self.program.inputs
+
+    @property
+    def outputs(self) -> tuple[ArrayOutput, ...]:
+        """The program's outputs."""
+        return self.program.outputs
+
+    def operations(self) -> int:
+        """Operations on cells: those of kernels times their cells, and what structural calls take."""
+        return sum(self.by_kind().values())
+
+    def by_kind(self) -> dict[str, int]:
+        """How often each operation occurs, most frequent first."""
+        counts: dict[str, int] = {}
+        for task in self.tasks:
+            if isinstance(task, Kernel):
+                cells = size(task.domain)
+                for kind, n in task.program.by_kind().items():
+                    counts[kind] = counts.get(kind, 0) + n * cells
+                for sink in task.sinks:
+                    if sink.kind != "store":
+                        counts["add"] = counts.get("add", 0) + cells
+            elif isinstance(task, Call):
+                step = self.program.steps[task.value]
+                if step.op in HEADS:
+                    shapes = [self.program.steps[o].shape for o in step.operands]
+                    cost = HEADS[step.op].cost(*shapes, **step.params)
+                    counts[step.op] = counts.get(step.op, 0) + cost
+        return dict(sorted(((k, n) for k, n in counts.items() if n), key=lambda item: (-item[1], item[0])))
+
+
+def fuse(program: ArrayProgram, share: Share) -> Fused:
+    """The tasks of a program."""
+    return _Fusing(program, share).fused()
+
+
+class _Fusing:
+    def __init__(self, program: ArrayProgram, share: Share) -> None:
+        self.program = program
+        self.steps = program.steps
+        self.share = share
+        self.users: list[list[int]] = [[] for _ in self.steps]
+        for position, step in enumerate(self.steps):
+            for operand in dict.fromkeys(step.operands):
+                self.users[operand].append(position)
+        self.results = {o.value for o in program.outputs}
+        self.level = [0] * len(self.steps)
+        self.place()
+        self.sink()
+
+    # -- levels
+
+    def available(self, value: int) -> int:
+        """The level from which a value can be read as an array."""
+        step = self.steps[value]
+        if step.op in ("input", "const"):
+            return 0
+        return self.available(step.operands[0]) if is_view(step) else self.level[value] + 1
+
+    def together(self, value: int, shape: Shape) -> bool:
+        """Whether a value can be computed in the same kernel as a user over `shape`."""
+        return is_elementwise(self.steps[value]) and self.steps[value].shape == shape
+
+    def is_sum(self, value: int) -> bool:
+        """Whether a step is a sum that ends a kernel."""
+        step = self.steps[value]
+        return step.op == "sum" and is_elementwise(self.steps[step.operands[0]]) and size(self.steps[step.operands[0]].shape) > 0
+
+    def place(self) -> None:
+        for position, step in enumerate(self.steps):
+            if step.op in ("input", "const") or is_view(step):
+                continue
+            if self.is_sum(position):
+                self.level[position] = self.level[step.operands[0]]
+            elif is_elementwise(step):
+                self.level[position] = max(
+                    (self.level[o] if self.together(o, step.shape) else self.available(o) for o in step.operands), default=0
+                )
+            else:
+                self.level[position] = max((self.available(o) for o in step.operands), default=0)
+
+    def sink(self) -> None:
+        """Move steps whose operands are kept anyway to the kernel that needs them, so that they are not kept as well."""
+        for position in range(len(self.steps) - 1, -1, -1):
+            step = self.steps[position]
+            users = self.users[position]
+            if not is_elementwise(step) or position in self.results or not users or step.shape == ():
+                continue
+            if not all(self.together(u, step.shape) for u in users):
+                continue
+            later = min(self.level[u] for u in users)
+            if later > self.level[position] and all(self.kept(o, step.shape, position) for o in step.operands):
+                self.level[position] = later
+
+    def kept(self, value: int, shape: Shape, besides: int) -> bool:
+        """Whether a value is stored as an array even if the step `besides` does not read it here."""
+        if not self.together(value, shape):
+            return True
+        others = [u for u in self.users[value] if u != besides]
+        return value in self.results or any(not self.joins(value, u) for u in others)
+
+    def joins(self, value: int, user: int) -> bool:
+        """Whether a user reads a value inside the kernel that computes it."""
+        if self.is_sum(user):
+            return True
+        return self.together(value, self.steps[user].shape) and is_elementwise(self.steps[user]) and (
+            self.level[user] == self.level[value]
+        )
+
+    # -- tasks
+
+    def fused(self) -> Fused:
+        groups: dict[tuple[int, Shape], list[int]] = {}
+        order: list[tuple[int, int, tuple[int, Shape] | int]] = []
+        for position, step in enumerate(self.steps):
+            if step.op in ("input", "const") or is_view(step) or self.is_sum(position):
+                continue
+            if is_elementwise(step):
+                key = (self.level[position], step.shape)
+                if key not in groups:
+                    order.append((self.level[position], position, key))
+                groups.setdefault(key, []).append(position)
+            else:
+                order.append((self.level[position], position, position))
+        tasks: list[Task] = []
+        adders = self.adders(groups)
+        cleared: set[int] = set()
+        for _, _, entry in sorted(order, key=lambda item: item[:2]):
+            if isinstance(entry, int):
+                step = self.steps[entry]
+                if step.op == ASSEMBLE:
+                    taken = {part for parts in adders.values() for v, part in parts if v == entry}
+                    if entry not in cleared:
+                        tasks.append(Clear(entry))
+                    pending = [(o, k) for i, (o, k) in enumerate(zip(step.operands, step.params["keys"], strict=True))
+                               if i not in taken]  # fmt: skip
+                    if pending:
+                        tasks.append(Call(entry, pending))
+                else:
+                    tasks.append(Call(entry))
+                continue
+            for value, _ in adders.get(entry, ()):
+                if value not in cleared:
+                    cleared.add(value)
+                    tasks.append(Clear(value))
+            tasks.append(self.kernel(entry[1], groups[entry], adders.get(entry, [])))
+        return Fused(self.program, tasks)
+
+    def adders(self, groups: dict[tuple[int, Shape], list[int]]) -> dict[tuple[int, Shape], list[tuple[int, int]]]:
+        """For each kernel the parts of assembled arrays that it adds: (assembled step, place of the part)."""
+        found: dict[tuple[int, Shape], list[tuple[int, int]]] = {}
+        for position, step in enumerate(self.steps):
+            if step.op != ASSEMBLE:
+                continue
+            for place, operand in enumerate(step.operands):
+                inside = self.steps[operand]
+                if is_elementwise(inside) and inside.shape != () and inside.dtype == step.dtype and size(inside.shape):
+                    found.setdefault((self.level[operand], inside.shape), []).append((position, place))
+        return found
+
+    def kernel(self, domain: Shape, members: list[int], added: list[tuple[int, int]]) -> Kernel:
+        inside = {m: i for i, m in enumerate(members)}
+        operands: list[int] = []
+        instrs: list[Instr] = []
+        inputs: list[Input] = []
+        numbers: dict[int, int] = {}
+        origins: list[str] = []
+
+        def number(operand: int) -> int:
+            found = numbers.get(operand)
+            if found is not None:
+                return found
+            step = self.steps[operand]
+            numbers[operand] = len(instrs)
+            if step.op == "const" and step.shape == ():
+                instrs.append(Instr("const", (), step.dtype, step.params, True))
+            else:
+                instrs.append(Instr("input", (), step.dtype, (len(operands), 0), True))
+                operands.append(operand)
+                inputs.append(Input(f"x{operand}", (), step.dtype))
+            origins.append("")
+            return numbers[operand]
+
+        for member in members:
+            step = self.steps[member]
+            places = tuple(number(o) for o in step.operands)
+            numbers[member] = len(instrs)
+            instrs.append(_scalar(step, places))
+            origins.append(self.program.origins[member])
+        sinks: list[Sink] = []
+        outputs: list[Output] = []
+
+        def drain(sink: Sink, member: int) -> None:
+            sinks.append(sink)
+            outputs.append(Output(f"y{len(sinks)}", (), self.steps[member].dtype, (numbers[member],)))
+
+        taken = {self.steps[v].operands[place] for v, place in added}
+        for member in members:
+            users = self.users[member]
+            for user in users:
+                if self.is_sum(user):
+                    drain(Sink("sum", user, self.steps[user].params["axes"]), member)
+            stored = member in self.results or any(
+                not self.joins(member, u) and not (self.steps[u].op == ASSEMBLE and member in taken) for u in users
+            )
+            if stored:
+                drain(Sink("store", member), member)
+        for value, place in added:
+            step = self.steps[value]
+            if step.operands[place] in inside:
+                drain(Sink("add", value, (), step.params["keys"][place]), step.operands[place])
+        scalar = live_only(Program("kernel", tuple(inputs), tuple(outputs), instrs, origins))
+        shared = self.share(scalar)
+        return _without_unused(Kernel(domain, operands, shared, sinks))
+
+
+def _scalar(step: Step, places: tuple[int, ...]) -> Instr:
+    payload = step.params if step.op == "call" else None
+    if OPS[step.op].commutes and len(places) == 2 and places[0] > places[1]:
+        places = (places[1], places[0])
+    return Instr(step.op, places, step.dtype, payload, step.primal)
+
+
+def _without_unused(kernel: Kernel) -> Kernel:
+    """The kernel without operands that its program does not read."""
+    program = kernel.program
+    used = sorted({i.payload[0] for i in program.instrs if i.op == "input"})
+    if len(used) == len(kernel.operands):
+        return kernel
+    place = {old: new for new, old in enumerate(used)}
+    instrs = [i._replace(payload=(place[i.payload[0]], 0)) if i.op == "input" else i for i in program.instrs]
+    inputs = tuple(program.inputs[u] for u in used)
+    slim = Program(program.name, inputs, program.outputs, instrs, program.origins, program.operations_before)
+    return Kernel(kernel.domain, [kernel.operands[u] for u in used], slim, kernel.sinks)

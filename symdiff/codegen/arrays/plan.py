@@ -1,0 +1,144 @@
+"""The ArrayPlan: tasks with an array for every value that is stored.
+
+Assumes tasks in an order that respects their operands. Guarantees (checked by `check_array_plan`) that no array is
+overwritten while its value is still needed, and that everything but the outputs lives in arrays that are made once.
+Refuses, with `InvariantError`, plans that break this.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from symdiff.codegen.arrays.fusing import Call, Clear, Fused, Kernel, Task
+from symdiff.codegen.arrays.program import ASSEMBLE, ArrayProgram, Step, is_view, size
+from symdiff.codegen.plan import Plan
+from symdiff.errors import InvariantError
+from symdiff.heads import HEADS
+from symdiff.ops import dtype_of
+
+BLOCK = 8192  # cells of a block: a few arrays of them stay in the second cache
+FILLED = frozenset({"put", "set", "scatter", "embed", "put_along", ASSEMBLE})  # heads that fill an array given to them
+
+
+@dataclass(slots=True)
+class Loop:
+    """How a kernel goes over its domain: `axis` None for all at once, -1 for a flat view, else the axis that is cut.
+
+    `rows` are the cells of that axis in a block, `cells` all cells of a block, `blocks` their number.
+    """
+
+    axis: int | None
+    rows: int
+    cells: int
+    blocks: int
+
+
+@dataclass(slots=True)
+class ArrayPlan:
+    """A fused program with a place for every stored value.
+
+    `places[v]` is ("output", k), ("work", slot), "fresh" for what NumPy itself allocates, or "number" for 0-d values.
+    `slots` are the work arrays as (dtype code, cells); `scratch` the blocks of kernels as dtype code to (rows, cells),
+    `partial` likewise the sums of blocks.
+    `kernels[i]` holds loop and Plan of the task i.
+    """
+
+    fused: Fused
+    kind: str = "arrays"
+    places: dict[int, tuple[str, int]] = field(default_factory=dict)
+    slots: list[tuple[str, int]] = field(default_factory=list)
+    scratch: dict[str, tuple[int, int]] = field(default_factory=dict)
+    partial: dict[str, tuple[int, int]] = field(default_factory=dict)
+    kernels: dict[int, tuple[Loop, Plan]] = field(default_factory=dict)
+
+    @property
+    def program(self) -> ArrayProgram:
+        """The program that is planned."""
+        return self.fused.program
+
+    def work_bytes(self) -> int:
+        """Bytes of all arrays that a thread keeps for intermediate values."""
+        stored = sum(dtype_of(code).itemsize * cells for code, cells in self.slots)
+        blocks = [*self.scratch.items(), *self.partial.items()]
+        return stored + sum(dtype_of(code).itemsize * rows * cells for code, (rows, cells) in blocks)
+
+    def output_bytes(self) -> int:
+        """Bytes of the results."""
+        return sum(dtype_of(o.dtype).itemsize * size(o.shape) for o in self.program.outputs)
+
+    def __str__(self) -> str:
+        lines = [f"{self.program.name}: {len(self.fused.tasks)} tasks, {self.work_bytes()} bytes of work arrays"]
+        for task in self.fused.tasks:
+            if isinstance(task, Kernel):
+                kinds = ", ".join(f"{s.kind} v{s.value}" for s in task.sinks)
+                lines.append(f"  kernel over {list(task.domain)}: {task.program.operations()} ops, {kinds}")
+            else:
+                step = self.program.steps[task.value]
+                what = "clear" if isinstance(task, Clear) else step.op
+                lines.append(f"  {what} v{task.value} in {self.places.get(task.value)}")
+        return "\n".join(lines)
+
+
+def base_of(steps: list[Step], value: int) -> int:
+    """The step whose array a view looks at."""
+    while is_view(steps[value]):
+        value = steps[value].operands[0]
+    return value
+
+
+def reads(steps: list[Step], task: Task) -> list[int]:
+    """The stored values that a task reads."""
+    if isinstance(task, Kernel):
+        found = [*task.operands, *(s.value for s in task.sinks if s.kind == "add")]
+    elif isinstance(task, Call) and steps[task.value].op == ASSEMBLE:
+        found = [task.value, *(v for v, _ in task.pending)]
+    else:
+        found = list(steps[task.value].operands) if isinstance(task, Call) else []
+    return [base_of(steps, v) for v in found]
+
+
+def writes(steps: list[Step], task: Task) -> list[int]:
+    """The values that a task makes."""
+    if isinstance(task, Kernel):
+        return [s.value for s in task.sinks if s.kind != "add"]
+    if isinstance(task, Clear):
+        return [task.value]
+    return [] if steps[task.value].op == ASSEMBLE else [task.value]
+
+
+def is_planned(step: Step) -> bool:
+    """Whether the result of a structural step is written into an array that is given."""
+    return step.op in FILLED or (step.op in HEADS and HEADS[step.op].out)
+
+
+def last_reads(plan: ArrayPlan) -> dict[int, int]:
+    """The last task that reads each stored value; the number of tasks for what outputs hold."""
+    steps = plan.program.steps
+    last: dict[int, int] = {}
+    for index, task in enumerate(plan.fused.tasks):
+        for value in [*reads(steps, task), *writes(steps, task)]:
+            last[value] = index
+    for output in plan.program.outputs:
+        last[base_of(steps, output.value)] = len(plan.fused.tasks)
+    return last
+
+
+def check_array_plan(plan: ArrayPlan) -> None:
+    """Raise `InvariantError` where a value's array is overwritten while it is needed."""
+    steps = plan.program.steps
+    last = last_reads(plan)
+    holder: dict[tuple[str, int], int] = {}
+    for index, task in enumerate(plan.fused.tasks):
+        for value in writes(steps, task):
+            place = plan.places.get(value)
+            if place is None or place[0] not in ("work", "output"):
+                continue
+            before = holder.get(place)
+            if before is not None and before != value and last[before] > index:
+                raise InvariantError(f"v{value} overwrites v{before}, which task {last[before]} reads")
+            holder[place] = value
+    for output in plan.program.outputs:
+        if np.prod(output.shape, dtype=int) and base_of(steps, output.value) not in {
+            v for t in plan.fused.tasks for v in writes(steps, t)
+        } and steps[base_of(steps, output.value)].op not in ("input", "const"):
+            raise InvariantError(f"output {output.name} is never written")

@@ -1,0 +1,165 @@
+"""Fused tasks to ArrayPlan: which stored value lives in which array, by liveness, and how kernels cut their domains.
+
+Assumes tasks in order. Guarantees that an array is used again once its value is dead, in place where a kernel reads and
+writes cell by cell, and that results are computed in the outputs themselves. Refuses nothing.
+"""
+
+from collections.abc import Callable
+
+from symdiff.codegen.arrays.fusing import Fused, Kernel
+from symdiff.codegen.arrays.plan import BLOCK, ArrayPlan, Loop, base_of, is_planned, last_reads, reads, writes
+from symdiff.codegen.arrays.program import Step, size
+from symdiff.codegen.plan import Plan, last_uses
+from symdiff.codegen.program import Program
+from symdiff.heads import HEADS
+
+ScheduleKernel = Callable[[Program, list[bool]], Plan]
+_NOT_IN_PLACE = frozenset({"select", "cast", "real", "imag", "call"})
+
+
+def plan_arrays(fused: Fused, schedule_kernel: ScheduleKernel) -> ArrayPlan:
+    """The plan of fused tasks."""
+    plan = ArrayPlan(fused)
+    _outputs(plan)
+    steps = plan.program.steps
+    last = last_reads(plan)
+    free: dict[str, list[int]] = {}
+    for index, task in enumerate(fused.tasks):
+        if isinstance(task, Kernel) and task.domain != ():
+            loop = _loop(plan, task)
+            inner = schedule_kernel(task.program, [s.kind == "store" for s in task.sinks])
+            plan.kernels[index] = (loop, inner)
+            for code, rows in inner.work.items():
+                old = plan.scratch.get(code, (0, 0))
+                plan.scratch[code] = (max(old[0], rows), max(old[1], loop.cells))
+            if loop.axis is not None:
+                _sums(plan, task, loop, inner)
+        for value in writes(steps, task):
+            if value not in plan.places:
+                _give_place(plan, index, value, free, last)
+        held = {plan.places[v] for v in writes(steps, task) if last[v] > index}
+        for value in sorted({*reads(steps, task), *writes(steps, task)}):
+            place = plan.places.get(value)
+            if place is not None and place[0] == "work" and last[value] == index and place not in held:
+                code = plan.slots[place[1]][0]
+                if place[1] not in free.setdefault(code, []):
+                    free[code].append(place[1])
+    return plan
+
+
+def _sums(plan: ArrayPlan, kernel: Kernel, loop: Loop, inner: Plan) -> None:
+    """Room for the sums of blocks: a number for each block, or an array that is added to the result."""
+    whole = 0
+    for sink in kernel.sinks:
+        if sink.kind != "sum":
+            continue
+        step = plan.program.steps[sink.value]
+        if len(sink.axes) == len(kernel.domain):
+            whole += 1
+            old = plan.partial.get(step.dtype, (0, 0))
+            plan.partial[step.dtype] = (max(old[0], whole), max(old[1], loop.blocks))
+        elif loop.axis in sink.axes:
+            old = plan.scratch.get(step.dtype, (0, 0))
+            rows = inner.work.get(step.dtype, 0) + 1
+            plan.scratch[step.dtype] = (max(old[0], rows), max(old[1], size(step.shape)))
+
+
+def _outputs(plan: ArrayPlan) -> None:
+    """Results computed in place: each output's array holds the value itself, or the one that it reshapes."""
+    steps = plan.program.steps
+    for k, output in enumerate(plan.program.outputs):
+        value = output.value
+        while steps[value].op == "reshape":
+            value = steps[value].operands[0]
+        step = steps[value]
+        if step.shape == () or value in plan.places or step.op in ("input", "const"):
+            continue
+        if step.op in HEADS and not is_planned(step):
+            continue
+        plan.places[value] = ("output", k)
+
+
+def _give_place(plan: ArrayPlan, index: int, value: int, free: dict[str, list[int]], last: dict[int, int]) -> None:
+    step = plan.program.steps[value]
+    if step.shape == ():
+        plan.places[value] = ("number", 0)
+        return
+    if step.op in HEADS and step.op != "sum" and not is_planned(step):
+        plan.places[value] = ("fresh", 0)
+        return
+    taken = _in_place(plan, index, value, last)
+    cells = size(step.shape)
+    if taken is None:
+        pool = free.setdefault(step.dtype, [])
+        fitting = sorted(pool, key=lambda s: (plan.slots[s][1] < cells, abs(plan.slots[s][1] - cells)))
+        if fitting:
+            taken = fitting[0]
+            pool.remove(taken)
+            plan.slots[taken] = (step.dtype, max(cells, plan.slots[taken][1]))
+        else:
+            taken = len(plan.slots)
+            plan.slots.append((step.dtype, cells))
+    plan.places[value] = ("work", taken)
+
+
+def _in_place(plan: ArrayPlan, index: int, value: int, last: dict[int, int]) -> int | None:
+    """The slot of an operand that dies in this kernel and that the kernel has read when it writes the value."""
+    task = plan.fused.tasks[index]
+    steps = plan.program.steps
+    if not isinstance(task, Kernel):
+        return None
+    store = next((k for k, s in enumerate(task.sinks) if s.kind == "store" and s.value == value), None)
+    if store is None:
+        return None
+    program = task.program
+    position = program.outputs[store].cells[0]
+    if program.instrs[position].op in _NOT_IN_PLACE or program.instrs[position].op in ("input", "const"):
+        return None
+    used = {plan.places[v] for v in writes(steps, task) if v in plan.places}
+    reading = last_uses(program)
+    bases = [base_of(steps, o) for o in task.operands]
+    for instr_at, instr in enumerate(program.instrs):
+        if instr.op != "input":
+            continue
+        operand = task.operands[instr.payload[0]]
+        place = plan.places.get(operand)
+        if (
+            place is not None
+            and place[0] == "work"
+            and place not in used
+            and last[operand] == index
+            and bases.count(operand) == 1
+            and steps[operand].shape == steps[value].shape
+            and steps[operand].dtype == steps[value].dtype
+            and reading[instr_at] <= position
+        ):
+            return place[1]
+    return None
+
+
+def _loop(plan: ArrayPlan, kernel: Kernel) -> Loop:
+    """One block for small domains; a flat view where all operands are alike and contiguous; else one axis is cut."""
+    steps = plan.program.steps
+    domain = kernel.domain
+    cells = size(domain)
+    if cells <= 2 * BLOCK:
+        return Loop(None, 0, cells, 1)
+    arrays = [steps[o].shape for o in kernel.operands if steps[o].shape != ()]
+    alike = all(shape == domain for shape in arrays) and all(
+        s.kind != "add" and len(s.axes) in (0, len(domain)) for s in kernel.sinks
+    )
+    if len(domain) > 1 and alike and all(_contiguous(steps, o) for o in kernel.operands if steps[o].shape != ()):
+        return Loop(-1, BLOCK, BLOCK, -(-cells // BLOCK))
+    axis = 0 if cells // domain[0] <= BLOCK else domain.index(max(domain))
+    inner = cells // domain[axis]
+    rows = min(max(1, BLOCK // inner), domain[axis])
+    return Loop(axis, rows, rows * inner, -(-domain[axis] // rows))
+
+
+def _contiguous(steps: list[Step], value: int) -> bool:
+    """Whether a value's array is contiguous: inputs are made so, and work arrays are."""
+    step = steps[value]
+    if step.op == "reshape":
+        return _contiguous(steps, step.operands[0])
+    return step.op not in HEADS or is_planned(step)
+

@@ -1,0 +1,258 @@
+"""A kernel as NumPy text: in-place ufuncs over all of a small domain, or over blocks of a large one.
+
+Assumes the texts of the operands. Guarantees that intermediate values stay in blocks, that sums of blocks are added
+pairwise, and that nothing but numbers is allocated. Refuses nothing.
+"""
+
+import re
+from typing import Any
+
+from symdiff.codegen.arrays.fusing import Kernel, Sink
+from symdiff.codegen.arrays.program import Shape, size
+from symdiff.codegen.emission.array_text import region
+from symdiff.codegen.emission.expressions import in_reading_order, statements
+from symdiff.codegen.emission.numpy import spelling
+from symdiff.codegen.emission.numpy_batch import in_place
+from symdiff.codegen.emission.text import number_literal
+
+INDENT = "    "
+
+
+class KernelLines:
+    """The lines of one kernel; `writer` knows names, texts and places."""
+
+    def __init__(self, writer: Any, index: int, kernel: Kernel) -> None:
+        self.writer = writer
+        self.kernel = kernel
+        self.program = kernel.program
+        self.steps = writer.steps
+        self.before: list[str] = []
+        self.after: list[str] = []
+        if kernel.domain != ():
+            self.loop, self.plan = writer.plan.kernels[index]
+
+    def lines(self) -> list[str]:
+        """All lines, names bound before a loop first."""
+        if self.kernel.domain == ():
+            return self.numbers()
+        body = self.block()
+        if self.loop.axis is None:
+            return [*self.before, *body, *self.after]
+        extent = size(self.kernel.domain) if self.loop.axis == -1 else self.kernel.domain[self.loop.axis]
+        if self.uses(body, "rows"):
+            body.insert(0, "rows = stop - start")
+        body.insert(0, f"stop = min(start + {self.loop.rows}, {extent})")
+        loop = f"for start in range(0, {extent}, {self.loop.rows}):"
+        return [*self.before, loop, *(INDENT + line for line in body), *self.after]
+
+    @staticmethod
+    def uses(body: list[str], name: str) -> bool:
+        return any(f"{name}]" in line or f"{name} *" in line or f"{name}*" in line or f"{name}," in line for line in body)
+
+    # -- numbers
+
+    def numbers(self) -> list[str]:
+        """A kernel over numbers: plain expressions."""
+        leaves = {}
+        for position, instr in enumerate(self.program.instrs):
+            if instr.op == "input":
+                leaves[position] = self.writer.text(self.kernel.operands[instr.payload[0]])
+            elif instr.op == "const":
+                leaves[position] = number_literal(instr.payload)
+        lines, values = statements(self.program, leaves, lambda i: spelling(self.program, i), self.writer.names)
+        for sink, output in zip(self.kernel.sinks, self.program.outputs, strict=True):
+            lines.append(f"{self.writer.texts[sink.value]} = {values[output.cells[0]]}")
+        return lines
+
+    # -- arrays
+
+    def block(self) -> list[str]:
+        """The lines for one block."""
+        lines: list[str] = []
+        program = self.program
+        names: dict[int, str] = {}
+        for position, instr in enumerate(program.instrs):
+            if instr.op == "input":
+                names[position] = self.operand(self.kernel.operands[instr.payload[0]], lines)
+            elif instr.op == "const":
+                names[position] = number_literal(instr.payload)
+        slots = self.slots(lines)
+        targets = self.targets(lines)
+        dotted = self.dotted()
+        for position, instr in enumerate(program.instrs):
+            if instr.op in ("input", "const") or position in dotted:
+                continue
+            slot = self.plan.slots[position]
+            target = slots[slot] if slot is not None else targets[self.plan.finals[position][0][0]]
+            ordered = in_reading_order(program, position) if instr.op == "add" else instr.operands
+            lines.append(in_place(program, position, [names[o] for o in ordered], target))
+            names[position] = target
+        written = {p: self.plan.finals[p][0][0] for p in self.plan.finals if self.plan.slots[p] is None}
+        for place, (sink, output) in enumerate(zip(self.kernel.sinks, program.outputs, strict=True)):
+            value = output.cells[0]
+            instr = program.instrs[value]
+            if sink.kind == "store":
+                if written.get(value) != place or instr.op in ("input", "const"):
+                    lines.append(f"np.copyto({targets[place]}, {names[value]})")
+            elif sink.kind == "add":
+                lines.append(f"np.add({targets[place]}, {names[value]}, out={targets[place]})")
+            elif value in dotted:
+                first, second = (names[o] for o in instr.operands)
+                self.total(sink, f"np.dot({first}, {second})", lines)
+            else:
+                self.sum(sink, names[value], instr.op in ("input", "const"), lines)
+        return lines
+
+    def dotted(self) -> set[int]:
+        """Products that are only summed: a dot product of two blocks takes one pass."""
+        if self.loop.axis not in (None, -1) and len(self.kernel.domain) != 1:
+            return set()
+        if self.loop.axis is None and len(self.kernel.domain) != 1:
+            return set()
+        uses: dict[int, int] = {}
+        for instr in self.program.instrs:
+            for operand in instr.operands:
+                uses[operand] = uses.get(operand, 0) + 1
+        for output in self.program.outputs:
+            uses[output.cells[0]] = uses.get(output.cells[0], 0) + 1
+        found = set()
+        for sink, output in zip(self.kernel.sinks, self.program.outputs, strict=True):
+            value = output.cells[0]
+            instr = self.program.instrs[value]
+            if sink.kind == "sum" and instr.op == "mul" and uses[value] == 1 and instr.dtype != "?":
+                parts = [self.program.instrs[o] for o in instr.operands]
+                if all(p.dtype == instr.dtype and p.op != "const" and self.is_full(p) for p in parts):
+                    found.add(value)
+        return found
+
+    def is_full(self, instr: Any) -> bool:
+        """Whether an operand of a product has the cells of the domain."""
+        return instr.op != "input" or self.steps[self.kernel.operands[instr.payload[0]]].shape == self.kernel.domain
+
+    def operand(self, value: int, lines: list[str]) -> str:
+        """An operand's block."""
+        text: str = self.writer.text(value)
+        shape = self.steps[value].shape
+        if shape == () or self.loop.axis is None:
+            if text.isidentifier():
+                return text
+            return self.named(text)
+        return self.cut(text, shape, lines)
+
+    def cut(self, text: str, shape: Shape, lines: list[str]) -> str:
+        """The block of an array with the domain's shape, or with one that broadcasts to it."""
+        domain, axis = self.kernel.domain, self.loop.axis
+        base = text
+        if axis == -1:
+            base = self.named(f"{text}.reshape(-1)")
+            part = f"{base}[start:stop]"
+        else:
+            own = axis - (len(domain) - len(shape))
+            if not base.isidentifier():
+                base = self.named(text)
+            if own < 0 or shape[own] != domain[axis]:
+                return str(base)
+            part = f"{base}[{':, ' * own}start:stop]"
+        name = self.writer.names.numbered(_stem(text))
+        lines.append(f"{name} = {part}")
+        return str(name)
+
+    def named(self, text: str) -> str:
+        """A name for a view, bound before the loop."""
+        name: str = self.writer.names.numbered(f"{_stem(text)}_")
+        self.before.append(f"{name} = {text}")
+        return name
+
+    def block_shape(self) -> str:
+        """The shape of a block, the cut axis in terms of `rows`."""
+        sizes = [str(n) for n in self.kernel.domain]
+        sizes[self.loop.axis] = "rows"
+        return ", ".join(sizes)
+
+    def slots(self, lines: list[str]) -> dict[tuple[str, int], str]:
+        """Work blocks by slot."""
+        found = {}
+        domain, axis = self.kernel.domain, self.loop.axis
+        cells = size(domain)
+        for code, rows in sorted(self.plan.work.items()):
+            scratch = self.writer.scratch_name(code)
+            for row in range(rows):
+                name = self.writer.names.fresh(f"{'w' if code == 'd' else 'b' if code == '?' else 'w' + code}{row}")
+                found[code, row] = name
+                if axis is None:
+                    part = f"{scratch}[{row}, :{cells}]"
+                    self.before.append(f"{name} = {part}" + ("" if len(domain) == 1 else f".reshape({domain!r})"))
+                elif axis == -1 or len(domain) == 1:
+                    lines.append(f"{name} = {scratch}[{row}, :stop - start]")
+                else:
+                    inner = cells // domain[axis]
+                    lines.append(f"{name} = {scratch}[{row}, :rows * {inner}].reshape({self.block_shape()})")
+        return found
+
+    def targets(self, lines: list[str]) -> dict[int, str]:
+        """The block that each stored or added value goes to, by sink."""
+        found = {}
+        for place, sink in enumerate(self.kernel.sinks):
+            if sink.kind == "sum":
+                continue
+            text = self.writer.text(sink.value)
+            if sink.kind == "add":
+                text = region(text, sink.key, self.steps[sink.value].shape)
+            if self.loop.axis is not None:
+                found[place] = self.cut(text, self.kernel.domain, lines)
+            elif text.isidentifier():
+                found[place] = text
+            else:
+                found[place] = self.named(text)
+        return found
+
+    def sum(self, sink: Sink, block: str, repeated: bool, lines: list[str]) -> None:
+        """A sum over axes."""
+        rank = len(self.kernel.domain)
+        if repeated:
+            shape = self.block_shape() if self.loop.axis not in (None, -1) else "stop - start" if self.loop.axis == -1 else ""
+            block = f"np.broadcast_to({block}, {f'({shape},)' if shape else repr(self.kernel.domain)})"
+        code = self.steps[sink.value].dtype
+        kind = ", dtype=np.float64" if code == "d" and self.is_bool(sink) else ""
+        if len(sink.axes) == rank:
+            axis = "" if rank == 1 or self.loop.axis == -1 else ", axis=None"
+            self.total(sink, f"np.add.reduce({block}{axis}{kind})", lines)
+            return
+        target = self.writer.text(sink.value)
+        axes = repr(sink.axes[0] if len(sink.axes) == 1 else sink.axes)
+        axis = self.loop.axis
+        if axis is None:
+            lines.append(f"np.add.reduce({block}, axis={axes}{kind}, out={target})")
+        elif axis not in sink.axes:
+            own = axis - sum(a < axis for a in sink.axes)
+            lines.append(f"np.add.reduce({block}, axis={axes}{kind}, out={target}[{':, ' * own}start:stop])")
+        else:
+            shape = self.steps[sink.value].shape
+            rows = self.plan.work.get(code, 0)
+            part = self.writer.names.fresh("sums")
+            scratch = f"{self.writer.scratch_name(code)}[{rows}, :{size(shape)}]"
+            self.before += [f"{part} = {scratch}.reshape({shape!r})", f"{target}.fill(0)"]
+            lines.append(f"np.add.reduce({block}, axis={axes}{kind}, out={part})")
+            lines.append(f"np.add({target}, {part}, out={target})")
+
+    def is_bool(self, sink: Sink) -> bool:
+        place = self.kernel.sinks.index(sink)
+        return self.program.instrs[self.program.outputs[place].cells[0]].dtype == "?"
+
+    def total(self, sink: Sink, text: str, lines: list[str]) -> None:
+        """A sum over everything: at once, or of the sums of blocks."""
+        name = self.writer.texts[sink.value]
+        if self.loop.axis is None:
+            lines.append(f"{name} = {text}")
+            return
+        partial = self.writer.partial_name(self.steps[sink.value].dtype)
+        row = sum(s.kind == "sum" and len(s.axes) == len(self.kernel.domain) for s in self.kernel.sinks[: self.kernel.sinks.index(sink)])
+        lines.append(f"{partial}[{row}, start // {self.loop.rows}] = {text}")
+        self.after.append(f"{name} = np.add.reduce({partial}[{row}, :{self.loop.blocks}])")
+
+
+def _stem(text: str) -> str:
+    """The name that an expression begins with: x for `x[1:]` and `x.T`; a for anything else."""
+    stem = re.match(r"[A-Za-z]\w*", text)
+    found = stem.group().rstrip("_") if stem is not None else "a"
+    return "a" if found == "np" else found

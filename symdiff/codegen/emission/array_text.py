@@ -1,0 +1,139 @@
+"""Views and structural calls as NumPy text, as people write them: `x[1:]`, `W.T`, `np.matmul(W, X, out=v0)`.
+
+Assumes steps of an ArrayProgram. Guarantees text that evaluates to the step's value. Refuses, with `ExportError`, to write
+constant arrays beyond `LARGEST` numbers into a file.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from symdiff.codegen.arrays.program import Shape, Step
+from symdiff.errors import ExportError
+from symdiff.heads import HEADS, Slice, slices_text
+
+LARGEST = 10_000
+Text = Callable[[int], str]
+
+
+def region(text: str, key: tuple[Slice, ...], shape: Shape) -> str:
+    """A region of an array as text; the array itself where the region is everything."""
+    inside = slices_text(key, shape)
+    return text if inside == "..." and all(k == (0, n, 1) for k, n in zip(key, shape, strict=True)) else f"{text}[{inside}]"
+
+
+def view_text(steps: list[Step], value: int, text: Text) -> str:
+    """A view as an expression over what it looks at."""
+    step = steps[value]
+    source = step.operands[0]
+    inner = steps[source]
+    if step.op == "reshape":
+        indexed = _indexed(steps, value, text)
+        return indexed or _shaped(inner, step.shape, text(source))
+    if step.op == "transpose":
+        return _transposed(text(source), step.params["axes"])
+    if step.op == "getitem":
+        return region(text(source), step.params["key"], inner.shape)
+    if step.op == "broadcast_to":
+        return f"np.broadcast_to({text(source)}, {step.shape!r})"
+    return HEADS[step.op].text.format(text(source))
+
+
+def _shaped(inner: Step, shape: Shape, text: str) -> str:
+    """A reshape; a new last or first axis by None."""
+    if inner.shape == ():
+        return f"np.reshape({text}, {shape!r})"
+    if shape == (*inner.shape, 1):
+        return f"{text}[..., None]"
+    if shape == (1, *inner.shape):
+        return f"{text}[None]"
+    return f"{text}.reshape({', '.join(map(str, shape)) if shape else '()'})"
+
+
+def _indexed(steps: list[Step], value: int, text: Text) -> str:
+    """`x[3, 1:]`, where a region of single cells along some axes loses these axes; else ""."""
+    step = steps[value]
+    inner = steps[step.operands[0]]
+    if inner.op != "getitem":
+        return ""
+    key = inner.params["key"]
+    single = [n == 1 and k[2] == 1 and k[1] == k[0] + 1 for n, k in zip(inner.shape, key, strict=True)]
+    if not any(single) or tuple(n for n, s in zip(inner.shape, single, strict=True) if not s) != step.shape:
+        return ""
+    source = inner.operands[0]
+    shape = steps[source].shape
+    parts = [str(k[0]) if s else slices_text((k,), (n,)).replace("...", ":") for k, s, n in zip(key, single, shape, strict=True)]
+    while len(parts) > 1 and parts[-1] == ":":
+        parts.pop()
+    return f"{text(source)}[{', '.join(parts)}]"
+
+
+def _transposed(text: str, axes: tuple[int, ...]) -> str:
+    n = len(axes)
+    if axes == tuple(reversed(range(n))):
+        return f"{text}.T"
+    moved = [i for i in range(n) if axes[i] != i]
+    if len(moved) == 2:
+        return f"{text}.swapaxes({moved[0]}, {moved[1]})"
+    return f"{text}.transpose({', '.join(map(str, axes))})"
+
+
+def structural_text(
+    steps: list[Step], value: int, texts: list[str], target: str, planned: bool, named: Callable[[np.ndarray], str]
+) -> list[str]:
+    """The lines that compute a structural step into `target`; `named` gives constant arrays their names."""
+    step = steps[value]
+    filled = _FILLING.get(step.op)
+    params = {k: named(v) if isinstance(v, np.ndarray) else _param(v) for k, v in (step.params or {}).items()}
+    if filled is not None:
+        return filled(step, texts, target, params)
+    head = HEADS[step.op]
+    if step.op in ("sum", "prod", "amax", "amin") and len(step.params["axes"]) == len(steps[step.operands[0]].shape):
+        call = f"{head.text.partition('(')[0]}({texts[0]})"
+    else:
+        call = head.text.format(*texts, operands=", ".join(texts), **params)
+    if planned:
+        return [f"{call[:-1]}, out={target})"]
+    return [f"{target} = {call}"]
+
+
+def _param(value: Any) -> str:
+    return repr(value[0] if isinstance(value, tuple) and len(value) == 1 and isinstance(value[0], int) else value)
+
+
+def _put(step: Step, texts: list[str], target: str, params: dict[str, str]) -> list[str]:
+    return [f"{target}.fill(0)", f"{region(target, step.params['key'], step.shape)}[...] = {texts[0]}"]
+
+
+def _set(step: Step, texts: list[str], target: str, params: dict[str, str]) -> list[str]:
+    return [f"np.copyto({target}, {texts[0]})", f"{region(target, step.params['key'], step.shape)}[...] = {texts[1]}"]
+
+
+def _scatter(step: Step, texts: list[str], target: str, params: dict[str, str]) -> list[str]:
+    return [f"{target}.fill(0)", f"np.add.at({target}, {params['indices']}, {texts[0]})"]
+
+
+def _embed(step: Step, texts: list[str], target: str, params: dict[str, str]) -> list[str]:
+    n = step.shape[-1]
+    flat = f"{target}.reshape({', '.join(map(str, (*step.shape[:-2], n * n)))})"
+    lead = "..., " if len(step.shape) > 2 else ""
+    return [f"{target}.fill(0)", f"{flat}[{lead}::{n + 1}] = {texts[0]}"]
+
+
+def _put_along(step: Step, texts: list[str], target: str, params: dict[str, str]) -> list[str]:
+    return [f"np.put_along_axis({target}, {texts[1]}, {texts[0]}, axis={params['axis']})"]
+
+
+_FILLING = {"put": _put, "set": _set, "scatter": _scatter, "embed": _embed, "put_along": _put_along}
+
+
+def constant_text(value: np.ndarray) -> str:
+    """A constant array as text."""
+    if value.size > LARGEST:
+        raise ExportError(
+            f"an array of {value.size} numbers that the function holds would be written into the file; pass it as an argument"
+        )
+    flat = ", ".join(repr(v) for v in value.ravel().tolist()).replace("inf", "np.inf").replace("nan", "np.nan")
+    shape = "" if value.ndim == 1 else f".reshape({value.shape!r})"
+    return f"np.array([{flat}], dtype=np.{value.dtype.name.replace('bool', 'bool_')}){shape}"

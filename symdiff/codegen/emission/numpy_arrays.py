@@ -1,0 +1,290 @@
+"""ArrayPlan to NumPy: one line for each structural call, kernels as in-place ufuncs over blocks.
+
+Assumes an ArrayPlan. Guarantees that a thread's second call allocates its results only, and with an `out` that overlaps no
+input nothing at all (but for what `np.linalg` and sorting allocate themselves); IEEE results without warnings. Refuses, with
+`ExportError`, to write large constant arrays into a file.
+"""
+
+import threading
+import numpy as np
+
+from symdiff.codegen.arrays.fusing import Call, Clear, Kernel
+from symdiff.codegen.arrays.plan import ArrayPlan, is_planned
+from symdiff.codegen.arrays.program import ASSEMBLE, Step, is_view, size
+from symdiff.codegen.emission.array_kernels import KernelLines
+from symdiff.codegen.emission.array_text import constant_text, region, structural_text, view_text
+from symdiff.codegen.emission.names import Names, argument_names
+from symdiff.codegen.emission.numpy import checks, imports_text, known_names
+from symdiff.codegen.emission.text import docstring, dtype_text, number_literal, wrapped
+from symdiff.codegen.source import Source
+from symdiff.ops import OPS
+
+INDENT = "    "
+
+
+def emit(plan: ArrayPlan, *, name: str, style: str = "runtime", header: str = "", doc: str = "", result: str = "tuple") -> Source:
+    """The plan as a NumPy function: style "runtime" with checks that decline, "export" for a stand-alone file."""
+    writer = _Writer(plan, name, style, result)
+    text = "\n".join(writer.lines(doc)) + "\n"
+    instrs = [i for t in plan.fused.tasks if isinstance(t, Kernel) for i in t.program.instrs]
+    calls = {f"call_{i.payload.__name__}": i.payload for i in instrs if i.op == "call"}
+    special = any(OPS[i.op].is_special for i in instrs)
+    if style == "export":
+        constants = "\n".join(f"{n} = {constant_text(c)}" for n, c in writer.constants)
+        head = imports_text("_local" in text, special) + (f"\n{constants}\n" if constants else "")
+        return Source(f"{header}{head}\n\n{text}", writer.entry, "numpy")
+    known = known_names(calls, special)
+    return Source(text, writer.entry, "numpy", (*known, ("_local", threading.local()), *writer.constants))
+
+
+class _Writer:
+    def __init__(self, plan: ArrayPlan, name: str, style: str, result: str) -> None:
+        self.plan = plan
+        self.program = plan.program
+        self.steps = plan.program.steps
+        self.style = style
+        self.result = result
+        self.names = Names(("np", "out", "MISS", "special", "threading", "work", "_local"))
+        self.arguments = argument_names(self.program, self.names)
+        self.entry = self.names.fresh(name)
+        self.several = len(self.program.outputs) > 1
+        self.targets = [self.names.fresh(o.name) for o in self.program.outputs]
+        self.texts: dict[int, str] = {}
+        self.constants: list[tuple[str, np.ndarray]] = []
+        self.count = 0
+        for position, step in enumerate(self.steps):
+            if step.op == "input":
+                self.texts[position] = self.arguments[step.params]
+            elif step.op == "const":
+                self.texts[position] = self.constant(step)
+
+    def constant(self, step: Step) -> str:
+        if not isinstance(step.params, np.ndarray):
+            return number_literal(step.params)
+        return self.array(step.params)
+
+    def array(self, value: np.ndarray) -> str:
+        """The name of a constant array."""
+        for name, known in self.constants:
+            if known is value:
+                return name
+        name = self.names.fresh(f"constant{len(self.constants)}")
+        self.constants.append((name, value))
+        return name
+
+    def text(self, value: int) -> str:
+        """A value as an expression: a name, or a view of one."""
+        found = self.texts.get(value)
+        if found is None:
+            step = self.steps[value]
+            assert is_view(step), f"v{value} ({step.op}) is read before it is made"
+            found = view_text(self.steps, value, self.text)
+            self.texts[value] = found
+        return found
+
+    def fresh(self) -> str:
+        name = self.names.fresh(f"v{self.count}")
+        self.count += 1
+        return name
+
+    # -- the function
+
+    def lines(self, doc: str) -> list[str]:
+        body: list[str] = []
+        for index, task in enumerate(self.plan.fused.tasks):
+            if isinstance(task, Kernel):
+                body += self.kernel(index, task)
+            else:
+                body += self.structural(task)
+        body += self.copies()
+        signature = wrapped(f"def {self.entry}(", [*self.arguments, "out=None"], "):", "")
+        lines = [*signature, *docstring(doc)]
+        lines += checks(self.program.inputs, self.arguments, contiguous=True) if self.style == "export" else self.declined()
+        lines += self.overlap()
+        lines += self.allocation()
+        lines += self.work()
+        if body:
+            lines.append(f'{INDENT}with np.errstate(all="ignore"):')
+            lines += [f"{INDENT * 2}{line}" for line in body]
+        return [*lines, *self.results()]
+
+    def declined(self) -> list[str]:
+        """A runtime function declines arguments that are not exactly what it was made for."""
+        lines = []
+        for leaf, argument in zip(self.program.inputs, self.arguments, strict=True):
+            if leaf.shape == ():
+                lines.append(f"{INDENT}{argument} = np.{dtype_text(leaf.dtype)}({argument})")
+                continue
+            tests = [f"type({argument}) is not np.ndarray", f"{argument}.shape != {leaf.shape!r}",
+                     f"{argument}.dtype.char != {leaf.dtype!r}", f"not {argument}.flags.c_contiguous"]  # fmt: skip
+            lines.append(f"{INDENT}if {' or '.join(tests)}:")
+            lines.append(f"{INDENT * 2}return MISS")
+        if not self.several:
+            lines.append(f"{INDENT}if out is not None and ({self.unfit('out', 0)}):")
+            return [*lines, f"{INDENT * 2}return MISS"]
+        lines.append(f"{INDENT}if out is not None:")
+        lines.append(f"{INDENT * 2}if type(out) is not {self.result} or len(out) != {len(self.targets)}:")
+        lines.append(f"{INDENT * 3}return MISS")
+        for k in range(len(self.targets)):
+            lines.append(f"{INDENT * 2}if {self.unfit(f'out[{k}]', k)}:")
+            lines.append(f"{INDENT * 3}return MISS")
+        return lines
+
+    def unfit(self, given: str, k: int) -> str:
+        output = self.program.outputs[k]
+        tests = [f"type({given}) is not np.ndarray", f"{given}.shape != {output.shape!r}",
+                 f"{given}.dtype.char != {output.dtype!r}", f"not {given}.flags.carray"]  # fmt: skip
+        return " or ".join(tests)
+
+    def overlap(self) -> list[str]:
+        """Results that overlap arguments are computed elsewhere first."""
+        arrays = [a for a, leaf in zip(self.arguments, self.program.inputs, strict=True) if leaf.shape != ()]
+        if not arrays:
+            return []
+        listed = f"({', '.join(arrays)}{',' if len(arrays) == 1 else ''})"
+        given = "out" if self.several else "(out,)"
+        lines = []
+        if self.style == "export":
+            lines += self.shape_checks()
+        condition = f"any(np.may_share_memory(a, b) for a in {listed} for b in {given})"
+        if self.style == "export":
+            condition = f"(not all(b.flags.c_contiguous for b in {given}) or {condition})"
+        lines.append(f"{INDENT}if out is not None and {condition}:")
+        call = f"{self.entry}({', '.join(self.arguments)})"
+        if self.several:
+            lines.append(f"{INDENT * 2}for target, value in zip(out, {call}):")
+            lines.append(f"{INDENT * 3}target[...] = value")
+        else:
+            lines.append(f"{INDENT * 2}out[...] = {call}")
+        return [*lines, f"{INDENT * 2}return out"]
+
+    def shape_checks(self) -> list[str]:
+        lines = [f"{INDENT}if out is not None:"]
+        for k, output in enumerate(self.program.outputs):
+            given = f"out[{k}]" if self.several else "out"
+            lines.append(f"{INDENT * 2}if {given}.shape != {output.shape!r}:")
+            shown = f"{output.name if self.several else 'out'} has shape {{{given}.shape}}, {output.shape!r} expected"
+            lines.append(f'{INDENT * 3}raise ValueError(f"{shown}")')
+        return lines
+
+    def allocation(self) -> list[str]:
+        arrays = [(t, o) for t, o in zip(self.targets, self.program.outputs, strict=True) if o.shape != ()]
+        if not arrays:
+            return []
+        lines = [f"{INDENT}if out is None:"]
+        for target, output in arrays:
+            lines.append(f"{INDENT * 2}{target} = np.empty({output.shape!r}, dtype=np.{dtype_text(output.dtype)})")
+        lines.append(f"{INDENT}else:")
+        if self.several:
+            return [*lines, f"{INDENT * 2}{', '.join(self.targets)} = out"]
+        return [*lines, f"{INDENT * 2}{self.targets[0]} = out"]
+
+    def work(self) -> list[str]:
+        """The thread's work arrays, made in its first call."""
+        made = []
+        self.slot_names = []
+        for k, (code, cells) in enumerate(self.plan.slots):
+            self.slot_names.append(self.names.fresh(f"slot{k}"))
+            made.append((self.slot_names[-1], f"np.empty({cells}, dtype=np.{dtype_text(code)})"))
+        for code, (rows, cells) in sorted(self.plan.scratch.items()):
+            made.append((self.scratch_name(code), f"np.empty(({rows}, {cells}), dtype=np.{dtype_text(code)})"))
+        for code, (rows, blocks) in sorted(self.plan.partial.items()):
+            made.append((self.partial_name(code), f"np.empty(({rows}, {blocks}), dtype=np.{dtype_text(code)})"))
+        if not made:
+            return []
+        lines = [f'{INDENT}work = getattr(_local, "work", None)', f"{INDENT}if work is None:"]
+        lines.append(f"{INDENT * 2}work = _local.work = (")
+        lines += [f"{INDENT * 3}{text}," for _, text in made]
+        lines.append(f"{INDENT * 2})")
+        names = ", ".join(n for n, _ in made)
+        return [*lines, f"{INDENT}{names}{',' if len(made) == 1 else ''} = work"]
+
+    def scratch_name(self, code: str) -> str:
+        return f"blocks_{'b' if code == '?' else code}"
+
+    def partial_name(self, code: str) -> str:
+        return "partial" if code == "d" else f"partial_{code}"
+
+    def results(self) -> list[str]:
+        values = []
+        for target, output in zip(self.targets, self.program.outputs, strict=True):
+            if output.shape != ():
+                values.append(target)
+                continue
+            step = self.steps[output.value]
+            bare = step.op not in ("const", "input") and not is_view(step)
+            text = self.text(output.value)
+            values.append(text if bare else f"np.{dtype_text(output.dtype)}({text})")
+        listed = ", ".join(values)
+        fresh = (f"[{listed}]" if self.result == "list" else listed) if self.several else values[0]
+        if all(o.shape != () for o in self.program.outputs):
+            if not self.several:
+                return [f"{INDENT}return {fresh}"]
+            return [f"{INDENT}return {fresh if self.result == 'list' else f'({listed})'} if out is None else out"]
+        lines = [f"{INDENT}if out is None:", f"{INDENT * 2}return {fresh}"]
+        for k, (output, value) in enumerate(zip(self.program.outputs, values, strict=True)):
+            if output.shape == ():
+                lines.append(f"{INDENT}{f'out[{k}]' if self.several else 'out'}[()] = {value}")
+        return [*lines, f"{INDENT}return out"]
+
+    def copies(self) -> list[str]:
+        """Results that were not computed in their own arrays."""
+        lines = []
+        for k, output in enumerate(self.program.outputs):
+            value = output.value
+            while self.steps[value].op == "reshape":
+                value = self.steps[value].operands[0]
+            if output.shape != () and self.plan.places.get(value) != ("output", k):
+                lines.append(f"np.copyto({self.targets[k]}, {self.text(output.value)})")
+        return lines
+
+    # -- places
+
+    def made(self, value: int) -> list[str]:
+        """The lines that give a value its array, under a name."""
+        kind, k = self.plan.places[value]
+        step = self.steps[value]
+        if kind == "output":
+            output = self.program.outputs[k]
+            if output.shape == step.shape:
+                self.texts[value] = self.targets[k]
+                return []
+            self.texts[value] = self.fresh()
+            return [f"{self.texts[value]} = {self.targets[k]}.reshape({step.shape!r})"]
+        self.texts[value] = self.fresh()
+        if kind != "work":
+            return []
+        code, cells = self.plan.slots[k]
+        own = size(step.shape)
+        part = f"slot{k}" if own == cells else f"slot{k}[:{own}]"
+        return [f"{self.texts[value]} = {part}" + ("" if len(step.shape) == 1 else f".reshape({step.shape!r})")]
+
+    # -- tasks
+
+    def structural(self, task: Call | Clear) -> list[str]:
+        value = task.value
+        step = self.steps[value]
+        if isinstance(task, Clear):
+            return [*self.made(value), f"{self.texts[value]}.fill(0)"]
+        if step.op == ASSEMBLE:
+            target = self.text(value)
+            lines = []
+            for operand, key in task.pending:
+                region = region(target, key, step.shape)
+                lines.append(f"np.add({region}, {self.text(operand)}, out={region})")
+            return lines
+        texts = [self.text(o) for o in step.operands]
+        planned = is_planned(step) and step.shape != ()
+        lines = self.made(value)
+        target = self.texts[value]
+        return lines + structural_text(self.steps, value, texts, target, planned, self.array)
+
+    def kernel(self, index: int, task: Kernel) -> list[str]:
+        stored: list[str] = []
+        for sink in task.sinks:
+            if sink.kind != "add" and self.steps[sink.value].shape != ():
+                stored += self.made(sink.value)
+            elif sink.kind != "add":
+                self.texts[sink.value] = self.fresh()
+        return [*stored, *KernelLines(self, index, task).lines()]
+
