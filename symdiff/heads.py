@@ -147,13 +147,11 @@ def embedded(x: Any) -> Any:
 
 
 def cofactors(x: Any) -> Any:
-    """The cofactors of square matrices, singular ones included: by singular values, det(u) det(v) u diag(others) v."""
+    """The cofactors of square matrices, singular ones included: by singular values, det(u) det(v) u diag(products of the others) v."""
     u, s, vh = np.linalg.svd(x)
     others = np.stack([np.prod(np.delete(s, i, axis=-1), axis=-1) for i in range(s.shape[-1])], axis=-1)
     sign = np.linalg.det(u) * np.linalg.det(vh)
-    return np.conj(sign[..., None, None] * ((np.conj(u) * others[..., None, :]) @ np.conj(vh))) if np.iscomplexobj(x) else (
-        sign[..., None, None] * ((u * others[..., None, :]) @ vh)
-    )
+    return sign[..., None, None] * ((np.conj(u) * others[..., None, :]) @ np.conj(vh))
 
 
 def log_sum_exp(x: Any, axes: Any = None, keepdims: bool = False) -> Any:

@@ -72,7 +72,7 @@ def _outputs(plan: ArrayPlan) -> None:
         while steps[value].op == "reshape":
             value = steps[value].operands[0]
         step = steps[value]
-        if step.shape == () or value in plan.places or step.op in ("input", "const"):
+        if output.shape == () or step.shape == () or value in plan.places or step.op in ("input", "const"):
             continue
         if step.op in HEADS and not is_planned(step):
             continue

@@ -59,9 +59,14 @@ class KernelLines:
                 leaves[position] = self.writer.text(self.kernel.operands[instr.payload[0]])
             elif instr.op == "const":
                 leaves[position] = number_literal(instr.payload)
-        lines, values = statements(self.program, leaves, lambda i: spelling(self.program, i), self.writer.names)
+        lines, values = statements(self.program, leaves, lambda i: spelling(self.program, i), self.writer)
         for sink, output in zip(self.kernel.sinks, self.program.outputs, strict=True):
-            lines.append(f"{self.writer.texts[sink.value]} = {values[output.cells[0]]}")
+            text = values[output.cells[0]]
+            if not text.isidentifier():
+                name = self.writer.fresh()
+                lines.append(f"{name} = {text}")
+                text = name
+            self.writer.texts[sink.value] = text
         return lines
 
     # -- arrays
@@ -80,7 +85,11 @@ class KernelLines:
         targets = self.targets(lines)
         dotted = self.dotted()
         for position, instr in enumerate(program.instrs):
-            if instr.op in ("input", "const") or position in dotted:
+            if instr.op in ("input", "const"):
+                continue
+            if position in dotted:
+                first, second = (names[o] for o in instr.operands)
+                self.total(dotted[position], f"np.dot({first}, {second})", lines)
                 continue
             slot = self.plan.slots[position]
             target = slots[slot] if slot is not None else targets[self.plan.finals[position][0][0]]
@@ -96,33 +105,30 @@ class KernelLines:
                     lines.append(f"np.copyto({targets[place]}, {names[value]})")
             elif sink.kind == "add":
                 lines.append(f"np.add({targets[place]}, {names[value]}, out={targets[place]})")
-            elif value in dotted:
-                first, second = (names[o] for o in instr.operands)
-                self.total(sink, f"np.dot({first}, {second})", lines)
-            else:
+            elif value not in dotted:
                 self.sum(sink, names[value], instr.op in ("input", "const"), lines)
         return lines
 
-    def dotted(self) -> set[int]:
+    def dotted(self) -> dict[int, Sink]:
         """Products that are only summed: a dot product of two blocks takes one pass."""
         if self.loop.axis not in (None, -1) and len(self.kernel.domain) != 1:
-            return set()
+            return {}
         if self.loop.axis is None and len(self.kernel.domain) != 1:
-            return set()
+            return {}
         uses: dict[int, int] = {}
         for instr in self.program.instrs:
             for operand in instr.operands:
                 uses[operand] = uses.get(operand, 0) + 1
         for output in self.program.outputs:
             uses[output.cells[0]] = uses.get(output.cells[0], 0) + 1
-        found = set()
+        found = {}
         for sink, output in zip(self.kernel.sinks, self.program.outputs, strict=True):
             value = output.cells[0]
             instr = self.program.instrs[value]
             if sink.kind == "sum" and instr.op == "mul" and uses[value] == 1 and instr.dtype != "?":
                 parts = [self.program.instrs[o] for o in instr.operands]
                 if all(p.dtype == instr.dtype and p.op != "const" and self.is_full(p) for p in parts):
-                    found.add(value)
+                    found[value] = sink
         return found
 
     def is_full(self, instr: Any) -> bool:

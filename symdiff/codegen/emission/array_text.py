@@ -125,7 +125,18 @@ def _put_along(step: Step, texts: list[str], target: str, params: dict[str, str]
     return [f"np.put_along_axis({target}, {texts[1]}, {texts[0]}, axis={params['axis']})"]
 
 
-_FILLING = {"put": _put, "set": _set, "scatter": _scatter, "embed": _embed, "put_along": _put_along}
+def _cofactors(step: Step, texts: list[str], target: str, params: dict[str, str]) -> list[str]:
+    """By singular values, so that singular matrices have them too."""
+    n = step.shape[-1]
+    return [
+        f"u, s, vh = np.linalg.svd({texts[0]})",
+        f"others = np.stack([np.prod(np.delete(s, i, -1), -1) for i in range({n})], -1)",
+        "sign = np.linalg.det(u) * np.linalg.det(vh)",
+        f"{target} = sign[..., None, None] * ((np.conj(u) * others[..., None, :]) @ np.conj(vh))",
+    ]
+
+
+_FILLING = {"cofactors": _cofactors, "put": _put, "set": _set, "scatter": _scatter, "embed": _embed, "put_along": _put_along}
 
 
 def constant_text(value: np.ndarray) -> str:

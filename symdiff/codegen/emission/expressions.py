@@ -5,9 +5,8 @@ them out would change the order of operations. Refuses nothing.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
-from symdiff.codegen.emission.names import Names
 from symdiff.codegen.program import Program
 
 # How tightly an expression binds: its own level, and the least level its operands need without parentheses.
@@ -35,11 +34,19 @@ class Expression:
         return self.text if self.level >= level else f"({self.text})"
 
 
+class Fresh(Protocol):
+    """What hands out names that are still free."""
+
+    def fresh(self, name: str) -> str:
+        """A free name like `name`."""
+        ...
+
+
 Spell = Callable[[int], tuple[str, int, tuple[int, ...]]]
 
 
 def statements(
-    program: Program, leaves: dict[int, str], spell: Spell, names: Names, inline: bool = True
+    program: Program, leaves: dict[int, str], spell: Spell, names: Fresh, inline: bool = True
 ) -> tuple[list[str], dict[int, str]]:
     """Assignments in order, and the expression of every output value.
 

@@ -82,7 +82,8 @@ class _Writer:
             self.texts[value] = found
         return found
 
-    def fresh(self) -> str:
+    def fresh(self, _: str = "v") -> str:
+        """The next name for a value."""
         name = self.names.fresh(f"v{self.count}")
         self.count += 1
         return name
@@ -270,8 +271,8 @@ class _Writer:
             target = self.text(value)
             lines = []
             for operand, key in task.pending:
-                region = region(target, key, step.shape)
-                lines.append(f"np.add({region}, {self.text(operand)}, out={region})")
+                place = region(target, key, step.shape)
+                lines.append(f"np.add({place}, {self.text(operand)}, out={place})")
             return lines
         texts = [self.text(o) for o in step.operands]
         planned = is_planned(step) and step.shape != ()
@@ -284,7 +285,7 @@ class _Writer:
         for sink in task.sinks:
             if sink.kind != "add" and self.steps[sink.value].shape != ():
                 stored += self.made(sink.value)
-            elif sink.kind != "add":
+            elif sink.kind != "add" and task.domain != ():
                 self.texts[sink.value] = self.fresh()
         return [*stored, *KernelLines(self, index, task).lines()]
 

@@ -267,7 +267,7 @@ def pad(a: Arrays, x: Atom, pad_width: Any, mode: str = "constant", *, constant_
         key = tuple((int(p), int(p) + n, 1) for n, (p, _) in zip(x.shape, widths, strict=True))
         if np.ndim(constant_values) == 0 and constant_values == 0:
             return a.put(x, key, shape)
-            around = np.pad(np.zeros(x.shape), pad_width, constant_values=constant_values)
+        around = np.pad(np.zeros(x.shape), pad_width, constant_values=constant_values)
         return a.bind("set", array_atom(around), x, key=key)
     if mode not in ("edge", "reflect", "symmetric", "wrap"):
         raise TraceError(f"{a.origin}: np.pad with mode={mode!r}; constant, edge, reflect, symmetric and wrap are possible")
