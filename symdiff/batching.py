@@ -10,14 +10,17 @@ from typing import Any
 import numpy as np
 
 from symdiff import structures
-from symdiff.compiled import Batched
+from symdiff.compiled import Batched, Compiled
 from symdiff.errors import ShapeError
 from symdiff.functions import Call, Function, Plain
-from symdiff.pipeline import program_of
+from symdiff.pipeline import Options, program_of
 from symdiff.symbolic import transforming
+from symdiff.symbolic.arrays.batching import batched as over_points
 from symdiff.symbolic.graph import Graph, GraphOutput
+from symdiff.symbolic.replaying import innermost, replay
+from symdiff.symbolic.scalarizing import UNROLLED, is_scalar
 from symdiff.symbolic.tracing.trace import Spec, is_static
-from symdiff.symbolic.tracing.tracer import Tracer
+from symdiff.symbolic.tracing.tracer import Tracer, user_line
 
 
 class Derivative(Function):
@@ -54,9 +57,13 @@ class Derivative(Function):
         key = ("elementwise", self._key(call))
         batched = self._compiled.get(key)
         if batched is None:
-            program = program_of(self._built(call)[0], self.options)
-            axes = tuple(0 if i == place else None for i in range(len(program.inputs)))
-            batched = self._compiled[key] = Batched(program, axes, (0,), None)
+            graph = self._built(call)[0]
+            axes = tuple(0 if i == place else None for i in range(len(graph.inputs)))
+            if is_scalar(graph):
+                batched = Batched(program_of(graph, self.options), axes, (0,), None)  # type: ignore[arg-type]
+            else:
+                batched = WholeBatched(graph, None, list(axes), 0, self.options)
+            self._compiled[key] = batched
         fed = self._fed(call)
         fed[place] = np.ravel(values)
         flat_out = None
@@ -72,6 +79,42 @@ class Derivative(Function):
                 raise ShapeError(f"{self.where}: out has dtype {out.dtype}, {result.dtype} expected")
             out[...] = result.reshape(values.shape)
         return out
+
+
+class WholeBatched:
+    """A graph of whole arrays over many points, compiled for each number of points."""
+
+    def __init__(self, graph: Graph, tree: Any, axes: list[int | None], out_axis: int, options: Options) -> None:
+        self.graph = graph
+        self.tree = tree
+        self.axes = axes
+        self.out_axis = out_axis
+        self.options = options
+        self._compiled: dict[int, Compiled] = {}
+
+    def points(self, leaves: list[Any]) -> int:
+        """The number of points. Raises `ShapeError` where the arguments differ in it."""
+        counts = {
+            int(np.shape(leaf)[axis]): leaf_in.name
+            for leaf, axis, leaf_in in zip(leaves, self.axes, self.graph.inputs, strict=True)
+            if axis is not None
+        }
+        if len(counts) != 1:
+            listed = ", ".join(f"{n} in {name}" for n, name in counts.items()) or "none"
+            raise ShapeError(f"{self.graph.name}: the arguments have different numbers of points: {listed}")
+        return next(iter(counts))
+
+    def over(self, count: int) -> Graph:
+        """The graph over a number of points."""
+        return over_points(self.graph, self.axes, count, self.out_axis)
+
+    def call(self, leaves: list[Any], out: Any = None) -> Any:
+        """Results with a points axis, from leaves with one."""
+        count = self.points(leaves)
+        compiled = self._compiled.get(count)
+        if compiled is None:
+            compiled = self._compiled[count] = Compiled(self.over(count), self.tree, self.options)
+        return compiled.call(leaves, out)
 
 
 class Vectorised(Function):
@@ -128,7 +171,7 @@ class Vectorised(Function):
             shown.append(structures.unflatten(tree, points))
         return tuple(shown), leaves, leaf_axes
 
-    def batched(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Batched, list[Any]]:
+    def kernel(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Batched | WholeBatched, list[Any]]:
         """The batch kernel for these arguments, and the leaves to feed it."""
         shown, leaves, axes = self.point_arguments(args)
         inner = self.inner
@@ -140,6 +183,10 @@ class Vectorised(Function):
         found = self._compiled.get(key)
         if found is None:
             graph, tree = inner._built(call)
+            if not is_scalar(graph):
+                padded = [*axes, *[None] * (len(graph.inputs) - len(axes))]
+                found = self._compiled[key] = WholeBatched(graph, tree, padded, self.out_axes, inner.options)
+                return found, leaves
             program = program_of(graph, inner.options)
             outs = (self.out_axes,) * len(program.outputs)
             if len(axes) < len(program.inputs):
@@ -150,12 +197,18 @@ class Vectorised(Function):
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
         if any(isinstance(leaf, Tracer) for leaf in structures.leaves((args, kwargs), none_is_leaf=True)):
             return self._point_by_point(args, kwargs)
-        batched, leaves = self.batched(args, kwargs)
+        kernel, leaves = self.kernel(args, kwargs)
         if kwargs:
             leaves = leaves + [v for v in structures.leaves(kwargs, none_is_leaf=True) if not is_static(v)]
-        return batched.call(leaves, out)
+        return kernel.call(leaves, out)
 
     def _point_by_point(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        shown, fed, leaf_axes = self.point_arguments(args)
+        if not kwargs and not self.inner.extra:
+            graph = self.inner.graph(*shown)
+            count = next(leaf.shape[a] for leaf, a in zip(fed, leaf_axes, strict=True) if a is not None)
+            if not is_scalar(graph) or count * len(graph.bindings) > UNROLLED:
+                return self._whole(graph, shown, fed, leaf_axes)
         axes = self._axes(len(args))
         count = next(
             leaf.shape[axis]
@@ -173,6 +226,15 @@ class Vectorised(Function):
 
         results = [point(k) for k in range(count)]
         return structures.mapped(lambda *cells: np.stack(cells, axis=self.out_axes), *results)
+
+    def _whole(self, graph: Graph, shown: tuple[Any, ...], fed: list[Any], axes: list[int | None]) -> Any:
+        """All points of a trace at once."""
+        whole = WholeBatched(graph, None, axes, self.out_axes, self.inner.options)
+        builder = innermost(fed)
+        assert builder is not None
+        flat = replay(whole.over(whole.points(fed)), fed, builder, user_line())
+        tree = self.inner.tree(Call(self.inner, shown, {}), self.inner._traced(Call(self.inner, shown, {}), None).graph)
+        return flat[0] if tree is None else structures.unflatten(tree, flat)
 
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
         """The Graph of one point."""

@@ -68,6 +68,30 @@ class Compiled:
                 raise
             return None
 
+    def structured_door(self, tree: Any) -> Callable[..., Any]:
+        """The generated function behind arguments and results in their structures; `tree` is that of `(args, kwargs)`."""
+        door = self.door
+        assert door is not None
+        several = len(self.program.outputs) > 1
+        expected = None if self.tree is None else structures.structure(structures.unflatten(self.tree, self.program.outputs))
+
+        def through(*args: Any, out: Any = None) -> Any:
+            leaves, given = structures.flatten((args, {}), none_is_leaf=True)
+            if given != tree:
+                return MISS
+            if out is None:
+                found = door(*leaves)
+                if found is MISS or self.direct:
+                    return found
+                return structures.unflatten(self.tree, found if several else [found])
+            targets, shape = structures.flatten(out)
+            if expected is not None and shape != expected:
+                return MISS
+            found = door(*leaves, out=tuple(targets) if several else targets[0])
+            return MISS if found is MISS else out
+
+        return through
+
     @property
     def direct(self) -> bool:
         """Whether the generated function returns the result in its structure."""

@@ -8,22 +8,29 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from symdiff.codegen.arrays.fusing import Fused
 from symdiff.codegen.program import Program
-from symdiff.pipeline import program_of
+from symdiff.pipeline import plan_of, program_of
 
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "neg": "neg"}
 
 
 @dataclass(frozen=True, slots=True)
 class Operations:
-    """A count of operations, and how often each kind occurs, most frequent first."""
+    """A count of operations, and how often each kind occurs, most frequent first.
+
+    `memory` are the bytes of results and work arrays of a program of whole arrays, None for an unrolled one, which has
+    its results only.
+    """
 
     operations: int
     by_kind: dict[str, int]
+    memory: int | None = None
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{n} {_SIGNS.get(kind, kind)}" for kind, n in self.by_kind.items())
-        return f"{self.operations}" + (f" ({kinds})" if kinds else "")
+        text = f"{self.operations}" + (f" ({kinds})" if kinds else "")
+        return text if self.memory is None else f"{text} in {self.memory} bytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +51,13 @@ class Cost:
         return "\n".join([*lines, f"ratio       {self.ratio:.3g}"])
 
 
-def operations(program: Program) -> Operations:
-    """The count of a Program."""
-    return Operations(program.operations(), program.by_kind())
+def operations(program: Program | Fused) -> Operations:
+    """The count of a program."""
+    memory = None
+    if isinstance(program, Fused):
+        plan = plan_of(program)
+        memory = plan.output_bytes() + plan.work_bytes()
+    return Operations(program.operations(), program.by_kind(), memory)
 
 
 def cost(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Cost:
@@ -77,10 +88,13 @@ def cost_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cos
     inner = getattr(function, "inner", function)
     if inner is not function:
         args = function.point_arguments(args)[0]
-    plain = Plain(inner.f, rules=inner.rules)
+    plain = Plain(inner.f, rules=inner.rules, scalarize=inner.scalarize)
     value = plain.graph(*args, **kwargs)
     if isinstance(inner, ValueAndGradient):
-        inner = Gradient(inner.f, inner.argnums, rules=inner.rules, exact=inner.options.exact, fastmath=inner.options.fastmath)
+        inner = Gradient(
+            inner.f, inner.argnums, rules=inner.rules, exact=inner.options.exact, fastmath=inner.options.fastmath,
+            scalarize=inner.scalarize,
+        )  # fmt: skip
     derivative = inner.graph(*args, **kwargs)
     counts = [operations(program_of(graph, inner.options)) for graph in (value, derivative, side_by_side(value, derivative))]
     return Cost(*counts)

@@ -197,8 +197,12 @@ class Function:
                 if compiled is None:
                     compiled = Compiled(*self._built(call), self.options, self.backend)
                     self._compiled[key] = compiled
-        simple = len(call.traced) == len(call.leaves) and not self.extra and compiled.direct
-        self._door = compiled.door if simple else None
+        if len(call.traced) < len(call.leaves) or self.extra or compiled.door is None:
+            self._door = None
+        elif compiled.direct and len(call.leaves) == len(call.paths) and all(p.isidentifier() for p in call.paths):
+            self._door = compiled.door
+        else:
+            self._door = compiled.structured_door(call.tree)
         return compiled
 
     def _traced(self, call: Call, parent: Builder | None) -> Any:

@@ -6,7 +6,6 @@ nothing: inputs that only the second has are appended.
 
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import Atom, Graph, GraphOutput
-from symdiff.symbolic.scalarizing import scalarize
 
 
 def side_by_side(first: Graph, second: Graph) -> Graph:
@@ -14,7 +13,7 @@ def side_by_side(first: Graph, second: Graph) -> Graph:
     builder = Builder()
     inputs = {}
     outputs: list[GraphOutput] = []
-    for graph in (scalarize(first), scalarize(second)):
+    for graph in (first, second):
         atoms: dict[Atom, Atom] = {}
         for leaf in graph.inputs:
             if leaf.name not in inputs:
