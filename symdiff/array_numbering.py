@@ -51,11 +51,7 @@ def number_arrays(graph: Graph, name: str | None = None) -> ArrayProgram:
             cell = table.put(Step("getitem", operands, (1,) * len(source.shape), code, {"key": at}, True), binding.origin)
             op, operands, params = "reshape", (cell,), {"shape": ()}
         elif op == "array":
-            parts = tuple(
-                table.put(Step("reshape", (o,), (1,), table.steps[o].dtype, {"shape": (1,)}, True), binding.origin) for o in operands
-            )
-            row = table.put(Step("concatenate", parts, (len(parts),), code, {"axis": 0}, True), binding.origin)
-            op, operands, params = "reshape", (row,), {"shape": shape}
+            op, params = "cells", {"shape": shape}
         elif op not in OPS:
             params = binding.params.params
         if op == "cast" and table.steps[operands[0]].dtype == code:
@@ -137,6 +133,11 @@ def gathered(program: ArrayProgram) -> ArrayProgram:
         if position in parts:
             listed = parts[position]
             made[-1] = Step(
-                ASSEMBLE, tuple(v for v, _ in listed), step.shape, step.dtype, {"keys": tuple(k for _, k in listed)}, step.primal
+                ASSEMBLE,
+                tuple(v for v, _ in listed),
+                step.shape,
+                step.dtype,
+                {"keys": tuple(k for _, k in listed)},
+                step.primal,
             )
     return ArrayProgram(program.name, program.inputs, program.outputs, made, program.origins)

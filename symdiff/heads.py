@@ -123,6 +123,13 @@ def set_region(x: Any, y: Any, key: tuple[Slice, ...]) -> Any:
     return made
 
 
+def set_at(x: Any, y: Any, indices: np.ndarray) -> Any:
+    """x with y in the cells of flat index `indices`."""
+    made = np.array(x)
+    made.reshape(-1)[indices] = y
+    return made
+
+
 def scatter(x: Any, indices: np.ndarray, size: int) -> Any:
     """Zeros with `size` rows, to which the rows of x are added where `indices` say."""
     rows = np.reshape(x, (indices.size, *np.shape(x)[indices.ndim :]))
@@ -147,7 +154,7 @@ def embedded(x: Any) -> Any:
 
 
 def cofactors(x: Any) -> Any:
-    """The cofactors of square matrices, singular ones included: by singular values, det(u) det(v) u diag(products of the others) v."""
+    """The cofactors of square matrices, singular ones included: det(u) det(vh) u diag(products of the other s) vh."""
     u, s, vh = np.linalg.svd(x)
     others = np.stack([np.prod(np.delete(s, i, axis=-1), axis=-1) for i in range(s.shape[-1])], axis=-1)
     sign = np.linalg.det(u) * np.linalg.det(vh)
@@ -202,12 +209,14 @@ _ROWS = [
     Head("getitem", lambda x, key: np.asarray(x)[as_slices(key)], _sliced, "{0}[{key}]", view=True),
     Head("put", put, lambda s, key, shape: shape),
     Head("set", set_region, lambda s, v, key: s),
+    Head("set_at", set_at, lambda s, v, indices: s),
     Head("take", lambda x, indices: np.take(x, indices, axis=0), lambda s, indices: (*indices.shape, *s[1:]),
          "np.take({0}, {indices}, axis=0, mode='clip')", out=True),
     Head("scatter", scatter, lambda s, indices, size: (size, *s[indices.ndim:]), cost=_size),
     Head("concatenate", lambda *xs, axis: np.concatenate(xs, axis=axis),
          lambda *ss, axis: tuple(sum(s[axis] for s in ss) if i == axis else n for i, n in enumerate(ss[0])),
          "np.concatenate(({operands}), axis={axis})", out=True),
+    Head("cells", lambda *xs, shape: np.array(xs).reshape(shape), lambda *ss, shape: shape),
     Head("diagonal", lambda x: np.diagonal(x, axis1=-2, axis2=-1), lambda s: (*s[:-2], min(s[-2:])),
          "np.diagonal({0}, axis1=-2, axis2=-1)", view=True),
     Head("embed", embedded, lambda s: (*s, s[-1])),

@@ -79,9 +79,7 @@ def fused_of(graph: Graph, options: Options = DEFAULT, name: str | None = None) 
         return fuse(program, shared)
 
 
-def plan_of(
-    program: Program | Fused, kind: str = "point", in_axes: Any = None, out_axes: Any = None
-) -> Plan | ArrayPlan:
+def plan_of(program: Program | Fused, kind: str = "point", in_axes: Any = None, out_axes: Any = None) -> Plan | ArrayPlan:
     """The Plan of a Program for one point, or for a batch with these points axes; the ArrayPlan of fused tasks."""
     checking = os.environ.get("SYMDIFF_CHECK") == "1"
     if isinstance(program, Fused):

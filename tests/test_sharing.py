@@ -86,3 +86,15 @@ def test_sharing_keeps_values(steps, seed, fast):
     scale = 1 + abs(expected) + np.max(np.abs(slopes))
     np.testing.assert_allclose(value, expected, atol=1e-12 * scale, rtol=1e-12)
     np.testing.assert_allclose(gradient, slopes, atol=1e-11 * scale, rtol=1e-11)
+
+
+def test_a_sum_behind_a_shared_sign_is_shared_itself():
+    def f(x):
+        double = x[0] + x[0]
+        negative = -double
+        return negative * (x[0] - x[1]) + 0.5 * x[0] * x[1]
+
+    x = np.array([0.3, 0.7])
+    value, gradient = sd.value_and_grad(f, fastmath=True)(x)
+    np.testing.assert_allclose(value, f(x), rtol=1e-14)
+    np.testing.assert_allclose(gradient, [-4 * x[0] + 2.5 * x[1], 2.5 * x[0]], rtol=1e-14)

@@ -138,6 +138,9 @@ class _Reader:
             elif instr.op in ("add", "sub"):
                 return self._sum(position, instr, operands, primal)
             if found is not None:
+                for factor, _ in found[1]:
+                    if factor in self.sum_uses:  # a sum behind a sign or in a product is used as often as these are
+                        self.sum_uses[factor] += self.uses[position] - 1
                 size = degree(found[1])
                 if size > MAX_DEGREE or (size > SHARED_DEGREE and self.uses[position] > 1):
                     return one(self._atom(product=found, dtype=instr.dtype, origin=self._origin(position)))
@@ -244,3 +247,13 @@ class _Reader:
         ):
             return None
         return found, int(coefficient)  # type: ignore[arg-type]
+
+
+def collected(terms: list[Form]) -> list[Form]:
+    """Like terms of a derivative's sum added up; terms that cancel are dropped."""
+    found: dict[tuple[tuple[int, int], ...], Form] = {}
+    for c, monomial in terms:
+        before = found.get(monomial)
+        found[monomial] = (c if before is None else before[0] + c, monomial)
+    kept = [t for t in found.values() if t[0] != 0]
+    return kept or [next(iter(found.values()))]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from symdiff.codegen.factoring import Factoring, Fresh, Terms, take_out_constants
 from symdiff.codegen.lowering import Lowering
-from symdiff.codegen.monomials import Atom, Form, Polynomial, Sum, polynomial
+from symdiff.codegen.monomials import Atom, Polynomial, Sum, collected, polynomial
 from symdiff.codegen.program import Instr, Output, Program, live_only
 from symdiff.codegen.signs import Signs, dissolve_single_terms, post_order
 from symdiff.ops import OPS, join
@@ -81,16 +81,6 @@ def _products(poly: Polynomial, live: set[int]) -> Terms:
 def _repeats(terms: Terms) -> bool:
     """Whether a monomial occurs twice (a value part whose like terms must stay apart)."""
     return len({m for _, m in terms}) < len(terms)
-
-
-def collected(terms: Terms) -> Terms:
-    """Like terms of a derivative's sum added up; terms that cancel are dropped."""
-    found: dict[tuple[tuple[int, int], ...], Form] = {}
-    for c, monomial in terms:
-        before = found.get(monomial)
-        found[monomial] = (c if before is None else before[0] + c, monomial)
-    kept = [t for t in found.values() if t[0] != 0]
-    return kept or [next(iter(found.values()))]
 
 
 def expand_powers(program: Program) -> Program:

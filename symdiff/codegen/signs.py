@@ -4,7 +4,7 @@ Assumes a Polynomial and its sums. Guarantees that every value keeps its sign: f
 form in which it stands to an odd power. Refuses nothing.
 """
 
-from symdiff.codegen.monomials import MAX_DEGREE, SHARED_DEGREE, Form, Monomial, Polynomial, degree, times
+from symdiff.codegen.monomials import MAX_DEGREE, SHARED_DEGREE, Form, Monomial, Polynomial, collected, degree, times
 
 PASSES = 3
 
@@ -135,7 +135,8 @@ def dissolve_single_terms(poly: Polynomial, sums: dict[int, list[Form]], order: 
     for atom in order:
         node = poly.atoms[atom]
         if node.sum is not None:
-            sums[atom] = [dissolved(f) for f in sums[atom]]
+            terms = [dissolved(f) for f in sums[atom]]
+            sums[atom] = terms if node.sum.primal else collected(terms)
             c, monomial = sums[atom][0]
             longest = SHARED_DEGREE if uses.get(atom, 0) > 1 else MAX_DEGREE
             free = not node.sum.primal and not isinstance(c, complex)

@@ -40,7 +40,7 @@ def is_scalar(graph: Graph) -> bool:
             or any(o.shape != () for o in binding.operands)
         ):
             return False
-    return not any(o.atom in arrays for o in graph.outputs)
+    return not any(o.atom in arrays or isinstance(o.atom, ArrayConstant) for o in graph.outputs)
 
 
 def settled(graph: Graph, unroll: bool | None = None) -> Graph:
@@ -86,7 +86,7 @@ def scalarize(graph: Graph) -> Graph:
         if output.shape == ():
             atom = scalars.get(output.atom, output.atom)
         else:
-            atom = builder.array(list(cells[output.atom].ravel()), output.shape, output.dtype)
+            atom = builder.array(list(_cells_of(output.atom, cells, scalars).ravel()), output.shape, output.dtype)
         outputs.append(GraphOutput(output.name, atom))
     return builder.graph(
         graph.name, tuple(outputs), graph.out_tree, origin=graph.origin, doc=graph.doc, notes=dict(graph.notes)

@@ -1,8 +1,9 @@
 """Graph to Graph: the derivative transforms, each from a traced function to the Graph of its derivative.
 
-Assumes scalar Graphs (see `scalarizing`); whole arrays go to `arrays.transforming`. Guarantees outputs in the structures of DESIGN: a gradient has its argument's
-shape, a Jacobian the output's axes and then the input's, a Hessian the input's twice. Refuses outputs that are not one
-scalar where a gradient is asked for, and derivatives by complex inputs that do not exist.
+Assumes scalar Graphs (see `scalarizing`); whole arrays go to `arrays.transforming`. Guarantees outputs in the structures
+of DESIGN: a gradient has its argument's shape, a Jacobian the output's axes and then the input's, a Hessian the input's
+twice. Refuses outputs that are not one scalar where a gradient is asked for, and derivatives by complex inputs that do
+not exist.
 """
 
 import math

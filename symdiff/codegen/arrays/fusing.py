@@ -139,7 +139,9 @@ class _Fusing:
     def is_sum(self, value: int) -> bool:
         """Whether a step is a sum that ends a kernel."""
         step = self.steps[value]
-        return step.op == "sum" and is_elementwise(self.steps[step.operands[0]]) and size(self.steps[step.operands[0]].shape) > 0
+        return (
+            step.op == "sum" and is_elementwise(self.steps[step.operands[0]]) and size(self.steps[step.operands[0]].shape) > 0
+        )
 
     def place(self) -> None:
         for position, step in enumerate(self.steps):
@@ -178,8 +180,10 @@ class _Fusing:
         """Whether a user reads a value inside the kernel that computes it."""
         if self.is_sum(user):
             return True
-        return self.together(value, self.steps[user].shape) and is_elementwise(self.steps[user]) and (
-            self.level[user] == self.level[value]
+        return (
+            self.together(value, self.steps[user].shape)
+            and is_elementwise(self.steps[user])
+            and (self.level[user] == self.level[value])
         )
 
     # -- tasks

@@ -17,7 +17,9 @@ from symdiff.heads import HEADS
 from symdiff.ops import dtype_of
 
 BLOCK = 8192  # cells of a block: a few arrays of them stay in the second cache
-FILLED = frozenset({"put", "set", "scatter", "embed", "put_along", ASSEMBLE})  # heads that fill an array given to them
+FILLED = frozenset(
+    {"cells", "put", "set", "set_at", "scatter", "embed", "put_along", ASSEMBLE}
+)  # heads that fill an array given to them
 
 
 @dataclass(slots=True)
@@ -138,7 +140,9 @@ def check_array_plan(plan: ArrayPlan) -> None:
                 raise InvariantError(f"v{value} overwrites v{before}, which task {last[before]} reads")
             holder[place] = value
     for output in plan.program.outputs:
-        if np.prod(output.shape, dtype=int) and base_of(steps, output.value) not in {
-            v for t in plan.fused.tasks for v in writes(steps, t)
-        } and steps[base_of(steps, output.value)].op not in ("input", "const"):
+        if (
+            np.prod(output.shape, dtype=int)
+            and base_of(steps, output.value) not in {v for t in plan.fused.tasks for v in writes(steps, t)}
+            and steps[base_of(steps, output.value)].op not in ("input", "const")
+        ):
             raise InvariantError(f"output {output.name} is never written")

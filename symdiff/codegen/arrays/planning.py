@@ -107,7 +107,12 @@ def _in_place(plan: ArrayPlan, index: int, value: int, last: dict[int, int]) -> 
     task = plan.fused.tasks[index]
     steps = plan.program.steps
     if not isinstance(task, Kernel):
-        return None
+        source = steps[value].operands[0] if steps[value].op in ("set", "set_at") else -1
+        place = plan.places.get(source)
+        if place is None or place[0] != "work" or last[source] > index or steps[source].dtype != steps[value].dtype:
+            return None
+        others = [base_of(steps, o) for o in steps[value].operands[1:]]
+        return None if source in others else place[1]
     store = next((k for k, s in enumerate(task.sinks) if s.kind == "store" and s.value == value), None)
     if store is None:
         return None
@@ -162,4 +167,3 @@ def _contiguous(steps: list[Step], value: int) -> bool:
     if step.op == "reshape":
         return _contiguous(steps, step.operands[0])
     return step.op not in HEADS or is_planned(step)
-

@@ -9,6 +9,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from symdiff.codegen.program import Input
 from symdiff.errors import InvariantError
 from symdiff.heads import HEADS, slices_text
@@ -131,7 +133,7 @@ def print_array_program(program: ArrayProgram) -> str:
 def _name(program: ArrayProgram, position: int) -> str:
     step = program.steps[position]
     if step.op == "input":
-        return program.inputs[step.params].name
+        return str(program.inputs[step.params].name)
     if step.op == "const":
         return repr(step.params) if step.shape == () else f"array{list(step.shape)}"
     return f"v{position}"
@@ -140,7 +142,7 @@ def _name(program: ArrayProgram, position: int) -> str:
 def _shown(key: str, value: Any) -> str:
     if key == "key":
         return f"[{slices_text(value)}]"
-    return f"int{list(value.shape)}" if hasattr(value, "shape") else repr(value).replace(" ", "")
+    return f"int{list(value.shape)}" if isinstance(value, np.ndarray) else repr(value).replace(" ", "")
 
 
 def _typed(code: str, shape: Shape) -> str:

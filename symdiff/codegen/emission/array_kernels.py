@@ -9,7 +9,7 @@ from typing import Any
 
 from symdiff.codegen.arrays.fusing import Kernel, Sink
 from symdiff.codegen.arrays.program import Shape, size
-from symdiff.codegen.emission.array_text import region
+from symdiff.codegen.emission.array_text import listed, region
 from symdiff.codegen.emission.expressions import in_reading_order, statements
 from symdiff.codegen.emission.numpy import spelling
 from symdiff.codegen.emission.numpy_batch import in_place
@@ -187,7 +187,7 @@ class KernelLines:
                 found[code, row] = name
                 if axis is None:
                     part = f"{scratch}[{row}, :{cells}]"
-                    self.before.append(f"{name} = {part}" + ("" if len(domain) == 1 else f".reshape({domain!r})"))
+                    self.before.append(f"{name} = {part}" + ("" if len(domain) == 1 else f".reshape({listed(domain)})"))
                 elif axis == -1 or len(domain) == 1:
                     lines.append(f"{name} = {scratch}[{row}, :stop - start]")
                 else:
@@ -237,7 +237,7 @@ class KernelLines:
             rows = self.plan.work.get(code, 0)
             part = self.writer.names.fresh("sums")
             scratch = f"{self.writer.scratch_name(code)}[{rows}, :{size(shape)}]"
-            self.before += [f"{part} = {scratch}.reshape({shape!r})", f"{target}.fill(0)"]
+            self.before += [f"{part} = {scratch}.reshape({listed(shape)})", f"{target}.fill(0)"]
             lines.append(f"np.add.reduce({block}, axis={axes}{kind}, out={part})")
             lines.append(f"np.add({target}, {part}, out={target})")
 
@@ -252,7 +252,10 @@ class KernelLines:
             lines.append(f"{name} = {text}")
             return
         partial = self.writer.partial_name(self.steps[sink.value].dtype)
-        row = sum(s.kind == "sum" and len(s.axes) == len(self.kernel.domain) for s in self.kernel.sinks[: self.kernel.sinks.index(sink)])
+        row = sum(
+            s.kind == "sum" and len(s.axes) == len(self.kernel.domain)
+            for s in self.kernel.sinks[: self.kernel.sinks.index(sink)]
+        )
         lines.append(f"{partial}[{row}, start // {self.loop.rows}] = {text}")
         self.after.append(f"{name} = np.add.reduce({partial}[{row}, :{self.loop.blocks}])")
 
@@ -261,4 +264,4 @@ def _stem(text: str) -> str:
     """The name that an expression begins with: x for `x[1:]` and `x.T`; a for anything else."""
     stem = re.match(r"[A-Za-z]\w*", text)
     found = stem.group().rstrip("_") if stem is not None else "a"
-    return "a" if found == "np" else found
+    return "a" if found == "np" else f"{found}_" if found[-1].isdigit() else found

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from symdiff.codegen.arrays.program import Shape, Step
+from symdiff.codegen.emission.text import wrapped
 from symdiff.errors import ExportError
 from symdiff.heads import HEADS, Slice, slices_text
 
@@ -48,7 +49,12 @@ def _shaped(inner: Step, shape: Shape, text: str) -> str:
         return f"{text}[..., None]"
     if shape == (1, *inner.shape):
         return f"{text}[None]"
-    return f"{text}.reshape({', '.join(map(str, shape)) if shape else '()'})"
+    return f"{text}.reshape({listed(shape)})"
+
+
+def listed(shape: Shape) -> str:
+    """A shape as arguments: 3, 4."""
+    return ", ".join(map(str, shape)) if shape else "()"
 
 
 def _indexed(steps: list[Step], value: int, text: Text) -> str:
@@ -63,7 +69,9 @@ def _indexed(steps: list[Step], value: int, text: Text) -> str:
         return ""
     source = inner.operands[0]
     shape = steps[source].shape
-    parts = [str(k[0]) if s else slices_text((k,), (n,)).replace("...", ":") for k, s, n in zip(key, single, shape, strict=True)]
+    parts = [
+        str(k[0]) if s else slices_text((k,), (n,)).replace("...", ":") for k, s, n in zip(key, single, shape, strict=True)
+    ]
     while len(parts) > 1 and parts[-1] == ":":
         parts.pop()
     return f"{text(source)}[{', '.join(parts)}]"
@@ -102,12 +110,22 @@ def _param(value: Any) -> str:
     return repr(value[0] if isinstance(value, tuple) and len(value) == 1 and isinstance(value[0], int) else value)
 
 
+def _cells(step: Step, texts: list[str], target: str, params: dict[str, str]) -> list[str]:
+    flat = target if len(step.shape) == 1 else f"{target}.reshape(-1)"
+    return wrapped(f"{flat}[...] = [", texts, "]", "")
+
+
 def _put(step: Step, texts: list[str], target: str, params: dict[str, str]) -> list[str]:
     return [f"{target}.fill(0)", f"{region(target, step.params['key'], step.shape)}[...] = {texts[0]}"]
 
 
 def _set(step: Step, texts: list[str], target: str, params: dict[str, str]) -> list[str]:
-    return [f"np.copyto({target}, {texts[0]})", f"{region(target, step.params['key'], step.shape)}[...] = {texts[1]}"]
+    assignment = f"{region(target, step.params['key'], step.shape)}[...] = {texts[1]}"
+    return [f"np.copyto({target}, {texts[0]})", assignment]
+
+
+def _set_at(step: Step, texts: list[str], target: str, params: dict[str, str]) -> list[str]:
+    return [f"np.copyto({target}, {texts[0]})", f"{target}.reshape(-1)[{params['indices']}] = {texts[1]}"]
 
 
 def _scatter(step: Step, texts: list[str], target: str, params: dict[str, str]) -> list[str]:
@@ -136,7 +154,16 @@ def _cofactors(step: Step, texts: list[str], target: str, params: dict[str, str]
     ]
 
 
-_FILLING = {"cofactors": _cofactors, "put": _put, "set": _set, "scatter": _scatter, "embed": _embed, "put_along": _put_along}
+_FILLING = {
+    "cells": _cells,
+    "cofactors": _cofactors,
+    "put": _put,
+    "set": _set,
+    "set_at": _set_at,
+    "scatter": _scatter,
+    "embed": _embed,
+    "put_along": _put_along,
+}
 
 
 def constant_text(value: np.ndarray) -> str:

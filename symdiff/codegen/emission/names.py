@@ -8,7 +8,7 @@ import builtins
 import keyword
 import math
 
-from symdiff.codegen.program import Input, Program
+from symdiff.codegen.program import Input
 
 _RESERVED = frozenset(keyword.kwlist) | frozenset(dir(builtins)) | {"np", "math", "cmath", "out", "self"}
 
@@ -26,7 +26,6 @@ class Names:
             name += "_"
         self.taken.add(name)
         return name
-
 
     def numbered(self, stem: str) -> str:
         """`stem` with the first number that is free: x0, x1, ..."""
@@ -54,6 +53,6 @@ def cell_names(leaf: Input, argument: str, names: Names) -> list[str]:
     return [names.fresh(argument + cell_suffix(leaf.shape, k)) for k in range(math.prod(leaf.shape))]
 
 
-def argument_names(program: Program, names: Names) -> list[str]:
+def argument_names(inputs: tuple[Input, ...], names: Names) -> list[str]:
     """One name for each input."""
-    return [names.fresh(leaf.name) for leaf in program.inputs]
+    return [names.fresh(leaf.name) for leaf in inputs]

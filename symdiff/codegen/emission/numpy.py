@@ -28,7 +28,7 @@ def emit(plan: Plan, *, name: str, style: str = "runtime", header: str = "", doc
     """The Plan as a NumPy function: style "runtime" for arguments already normalised, "export" for a stand-alone file."""
     program = plan.program
     names = Names(("np", "out", "MISS", "special", "threading"))
-    arguments = argument_names(program, names)
+    arguments = argument_names(program.inputs, names)
     entry = names.fresh(name)
     axes = plan.in_axes if plan.kind == "batch" else ()
     tests = checks(program.inputs, arguments, axes) if style == "export" else []

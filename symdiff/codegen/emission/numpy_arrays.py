@@ -6,13 +6,14 @@ input nothing at all (but for what `np.linalg` and sorting allocate themselves);
 """
 
 import threading
+
 import numpy as np
 
 from symdiff.codegen.arrays.fusing import Call, Clear, Kernel
 from symdiff.codegen.arrays.plan import ArrayPlan, is_planned
 from symdiff.codegen.arrays.program import ASSEMBLE, Step, is_view, size
 from symdiff.codegen.emission.array_kernels import KernelLines
-from symdiff.codegen.emission.array_text import constant_text, region, structural_text, view_text
+from symdiff.codegen.emission.array_text import constant_text, listed, region, structural_text, view_text
 from symdiff.codegen.emission.names import Names, argument_names
 from symdiff.codegen.emission.numpy import checks, imports_text, known_names
 from symdiff.codegen.emission.text import docstring, dtype_text, number_literal, wrapped
@@ -22,7 +23,9 @@ from symdiff.ops import OPS
 INDENT = "    "
 
 
-def emit(plan: ArrayPlan, *, name: str, style: str = "runtime", header: str = "", doc: str = "", result: str = "tuple") -> Source:
+def emit(
+    plan: ArrayPlan, *, name: str, style: str = "runtime", header: str = "", doc: str = "", result: str = "tuple"
+) -> Source:
     """The plan as a NumPy function: style "runtime" with checks that decline, "export" for a stand-alone file."""
     writer = _Writer(plan, name, style, result)
     text = "\n".join(writer.lines(doc)) + "\n"
@@ -45,7 +48,7 @@ class _Writer:
         self.style = style
         self.result = result
         self.names = Names(("np", "out", "MISS", "special", "threading", "work", "_local"))
-        self.arguments = argument_names(self.program, self.names)
+        self.arguments = argument_names(self.program.inputs, self.names)
         self.entry = self.names.fresh(name)
         self.several = len(self.program.outputs) > 1
         self.targets = [self.names.fresh(o.name) for o in self.program.outputs]
@@ -101,7 +104,6 @@ class _Writer:
         signature = wrapped(f"def {self.entry}(", [*self.arguments, "out=None"], "):", "")
         lines = [*signature, *docstring(doc)]
         lines += checks(self.program.inputs, self.arguments, contiguous=True) if self.style == "export" else self.declined()
-        lines += self.overlap()
         lines += self.allocation()
         lines += self.work()
         if body:
@@ -120,65 +122,60 @@ class _Writer:
                      f"{argument}.dtype.char != {leaf.dtype!r}", f"not {argument}.flags.c_contiguous"]  # fmt: skip
             lines.append(f"{INDENT}if {' or '.join(tests)}:")
             lines.append(f"{INDENT * 2}return MISS")
-        if not self.several:
-            lines.append(f"{INDENT}if out is not None and ({self.unfit('out', 0)}):")
-            return [*lines, f"{INDENT * 2}return MISS"]
-        lines.append(f"{INDENT}if out is not None:")
-        lines.append(f"{INDENT * 2}if type(out) is not {self.result} or len(out) != {len(self.targets)}:")
-        lines.append(f"{INDENT * 3}return MISS")
-        for k in range(len(self.targets)):
-            lines.append(f"{INDENT * 2}if {self.unfit(f'out[{k}]', k)}:")
-            lines.append(f"{INDENT * 3}return MISS")
         return lines
 
-    def unfit(self, given: str, k: int) -> str:
-        output = self.program.outputs[k]
-        tests = [f"type({given}) is not np.ndarray", f"{given}.shape != {output.shape!r}",
-                 f"{given}.dtype.char != {output.dtype!r}", f"not {given}.flags.carray"]  # fmt: skip
-        return " or ".join(tests)
-
-    def overlap(self) -> list[str]:
-        """Results that overlap arguments are computed elsewhere first."""
-        arrays = [a for a, leaf in zip(self.arguments, self.program.inputs, strict=True) if leaf.shape != ()]
-        if not arrays:
-            return []
-        listed = f"({', '.join(arrays)}{',' if len(arrays) == 1 else ''})"
-        given = "out" if self.several else "(out,)"
+    def given(self) -> list[str]:
+        """The checks of a given `out`, and the way for one in which results cannot be computed."""
         lines = []
-        if self.style == "export":
-            lines += self.shape_checks()
-        condition = f"any(np.may_share_memory(a, b) for a in {listed} for b in {given})"
-        if self.style == "export":
-            condition = f"(not all(b.flags.c_contiguous for b in {given}) or {condition})"
-        lines.append(f"{INDENT}if out is not None and {condition}:")
+        if self.style == "runtime" and self.several:
+            lines += [f"if type(out) is not {self.result} or len(out) != {len(self.targets)}:", f"{INDENT}return MISS"]
+        for k, output in enumerate(self.program.outputs):
+            name = f"out[{k}]" if self.several else "out"
+            if self.style == "runtime":
+                tests = [f"type({name}) is not np.ndarray", f"{name}.shape != {output.shape!r}",
+                         f"{name}.dtype.char != {output.dtype!r}", f"not {name}.flags.carray"]  # fmt: skip
+                lines += [f"if {' or '.join(tests)}:", f"{INDENT}return MISS"]
+            else:
+                shown = f"{output.name if self.several else 'out'} has shape {{{name}.shape}}, {output.shape!r} expected"
+                kind = dtype_text(output.dtype)
+                lines += [f"if {name}.shape != {output.shape!r}:", f'{INDENT}raise ValueError(f"{shown}")']
+                shown = f"{output.name if self.several else 'out'} has dtype {{{name}.dtype}}, {kind} expected"
+                lines += [f"if {name}.dtype != np.{kind}:", f'{INDENT}raise ValueError(f"{shown}")']
+        arrays = [a for a, leaf in zip(self.arguments, self.program.inputs, strict=True) if leaf.shape != ()]
+        lines += self.elsewhere(arrays)
+        if self.several:
+            return [*lines, f"{', '.join(self.targets)} = out"]
+        return [*lines, f"{self.targets[0]} = out"] if self.program.outputs[0].shape != () else lines
+
+    def elsewhere(self, arrays: list[str]) -> list[str]:
+        """Results that overlap arguments, or lie scattered, are computed in arrays of their own and copied."""
+        tests = [] if self.style == "runtime" else ["not target.flags.carray"]
+        listed = f"({', '.join(arrays)}{',' if len(arrays) == 1 else ''})"
+        if arrays:
+            tests.append(f"any(np.may_share_memory(target, argument) for argument in {listed})")
+        if not tests:
+            return []
+        given = "out" if self.several else "[out]"
+        lines = ["if any(", *(f"{INDENT}{line}" for line in (" or ".join(tests), f"for target in {given}")), "):"]
         call = f"{self.entry}({', '.join(self.arguments)})"
         if self.several:
-            lines.append(f"{INDENT * 2}for target, value in zip(out, {call}):")
-            lines.append(f"{INDENT * 3}target[...] = value")
+            lines += [f"{INDENT}for target, value in zip(out, {call}):", f"{INDENT * 2}target[...] = value"]
         else:
-            lines.append(f"{INDENT * 2}out[...] = {call}")
-        return [*lines, f"{INDENT * 2}return out"]
-
-    def shape_checks(self) -> list[str]:
-        lines = [f"{INDENT}if out is not None:"]
-        for k, output in enumerate(self.program.outputs):
-            given = f"out[{k}]" if self.several else "out"
-            lines.append(f"{INDENT * 2}if {given}.shape != {output.shape!r}:")
-            shown = f"{output.name if self.several else 'out'} has shape {{{given}.shape}}, {output.shape!r} expected"
-            lines.append(f'{INDENT * 3}raise ValueError(f"{shown}")')
-        return lines
+            lines.append(f"{INDENT}out[...] = {call}")
+        return [*lines, f"{INDENT}return out"]
 
     def allocation(self) -> list[str]:
-        arrays = [(t, o) for t, o in zip(self.targets, self.program.outputs, strict=True) if o.shape != ()]
-        if not arrays:
-            return []
-        lines = [f"{INDENT}if out is None:"]
-        for target, output in arrays:
-            lines.append(f"{INDENT * 2}{target} = np.empty({output.shape!r}, dtype=np.{dtype_text(output.dtype)})")
-        lines.append(f"{INDENT}else:")
-        if self.several:
-            return [*lines, f"{INDENT * 2}{', '.join(self.targets)} = out"]
-        return [*lines, f"{INDENT * 2}{self.targets[0]} = out"]
+        """The arrays of the results: made here, or given and checked."""
+        made = [
+            f"{target} = np.empty({output.shape!r}, dtype=np.{dtype_text(output.dtype)})"
+            for target, output in zip(self.targets, self.program.outputs, strict=True)
+            if output.shape != ()
+        ]
+        given = self.given()
+        if not made:
+            return [f"{INDENT}if out is not None:", *(INDENT * 2 + line for line in given)]
+        lines = [f"{INDENT}if out is None:", *(INDENT * 2 + line for line in made)]
+        return [*lines, f"{INDENT}else:", *(INDENT * 2 + line for line in given)]
 
     def work(self) -> list[str]:
         """The thread's work arrays, made in its first call."""
@@ -236,7 +233,9 @@ class _Writer:
             while self.steps[value].op == "reshape":
                 value = self.steps[value].operands[0]
             if output.shape != () and self.plan.places.get(value) != ("output", k):
-                lines.append(f"np.copyto({self.targets[k]}, {self.text(output.value)})")
+                source = self.steps[output.value]
+                shown = source.operands[0] if source.op == "broadcast_to" else output.value
+                lines.append(f"np.copyto({self.targets[k]}, {self.text(shown)})")
         return lines
 
     # -- places
@@ -251,14 +250,14 @@ class _Writer:
                 self.texts[value] = self.targets[k]
                 return []
             self.texts[value] = self.fresh()
-            return [f"{self.texts[value]} = {self.targets[k]}.reshape({step.shape!r})"]
+            return [f"{self.texts[value]} = {self.targets[k]}.reshape({listed(step.shape)})"]
         self.texts[value] = self.fresh()
         if kind != "work":
             return []
-        code, cells = self.plan.slots[k]
+        cells = self.plan.slots[k][1]
         own = size(step.shape)
         part = f"slot{k}" if own == cells else f"slot{k}[:{own}]"
-        return [f"{self.texts[value]} = {part}" + ("" if len(step.shape) == 1 else f".reshape({step.shape!r})")]
+        return [f"{self.texts[value]} = {part}" + ("" if len(step.shape) == 1 else f".reshape({listed(step.shape)})")]
 
     # -- tasks
 
@@ -276,6 +275,10 @@ class _Writer:
             return lines
         texts = [self.text(o) for o in step.operands]
         planned = is_planned(step) and step.shape != ()
+        source = step.operands[0] if step.operands else -1
+        if step.op in ("set", "set_at") and self.plan.places.get(source) == self.plan.places[value]:
+            self.texts[value] = self.texts[source]
+            return structural_text(self.steps, value, texts, self.texts[value], planned, self.array)[1:]
         lines = self.made(value)
         target = self.texts[value]
         return lines + structural_text(self.steps, value, texts, target, planned, self.array)
@@ -288,4 +291,3 @@ class _Writer:
             elif sink.kind != "add" and task.domain != ():
                 self.texts[sink.value] = self.fresh()
         return [*stored, *KernelLines(self, index, task).lines()]
-

@@ -95,7 +95,7 @@ def emit(plan: Plan, *, name: str, style: str = "runtime", header: str = "", doc
 def _runtime(plan: Plan, name: str) -> Source:
     program = plan.program
     names = Names(("MISS", "ndarray", "float64", "complex128", "empty", "pack_into", "array", "math", "cmath"))
-    arguments = argument_names(program, names)
+    arguments = argument_names(program.inputs, names)
     cells = [cell_names(leaf, a, names) for leaf, a in zip(program.inputs, arguments, strict=True)]
     entry = names.fresh(name)
     lines = [f"def {entry}({', '.join([*arguments, 'out=None'])}):"]

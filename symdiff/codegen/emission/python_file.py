@@ -66,7 +66,7 @@ def emit_file(plan: Plan, name: str, header: str, doc: str, result: str) -> Sour
     """The stand-alone file."""
     program = plan.program
     names = Names(("_divide", "_ieee", "_ieee_complex", "_steps"))
-    arguments = argument_names(program, names)
+    arguments = argument_names(program.inputs, names)
     entry = names.fresh(name)
     raising = {i.op for i in program.instrs if i.op in (_COMPLEX_RAISING if is_complex(i.dtype) else _RAISING)}
     cells = [cell_names(leaf, a, names) for leaf, a in zip(program.inputs, arguments, strict=True)]

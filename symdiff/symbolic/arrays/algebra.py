@@ -140,9 +140,9 @@ class Arrays:
     def by_region(self, values: list[Atom]) -> list[Atom]:
         """Terms of a sum, those that fill the same region of zeros added up first."""
         regions: dict[Any, list[Atom]] = {}
-        for value in values:
+        for place, value in enumerate(values):
             inner = self.made_by(value, "put")
-            regions.setdefault(id(value) if inner is None else (inner.params.params["key"], value.dtype), []).append(value)
+            regions.setdefault(place if inner is None else (inner.params.params["key"], value.dtype), []).append(value)
         found = []
         for group in regions.values():
             total = group[0]

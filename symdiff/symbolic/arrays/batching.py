@@ -122,6 +122,11 @@ class _Batch:
             region = HEADS["getitem"].shape(operands[0].shape, key=params["key"])
             value = a.broadcast_to(self.aligned(operands[1], len(region), a), (self.count, *region))
             return a.bind("set", x, value, key=(lead, *params["key"]))
+        if op == "set_at":
+            cells = int(np.prod(operands[0].shape))
+            every = (np.arange(self.count)[:, None] * cells + params["indices"]).ravel()
+            value = a.broadcast_to(self.aligned(operands[1], 1, a), (self.count, len(params["indices"])))
+            return a.bind("set_at", x, a.reshape(value, (every.size,)), indices=every)
         if op in ("take", "scatter"):
             rank = 1 if op == "take" else params["indices"].ndim
             inside = a.transpose(x, (*range(1, rank + 1), 0, *range(rank + 1, len(x.shape))))
@@ -160,4 +165,3 @@ class _Batch:
         rows = a.bind("take", a.transpose(wide, (1, 0)), indices=places)
         found = a.matmul(a.transpose(rows, (2, 0, 1)), a.reshape(x, (self.count, n, 1)))
         return a.reshape(found, (self.count, n + m - 1))
-

@@ -28,9 +28,7 @@ def expanded(graph: Graph, expansions: dict[str, Expansion], which: set[Atom] | 
             builder.origin, builder.primal = binding.origin, binding.primal
             atoms[binding.symbol] = expansions[binding.op](Arrays(builder, binding.origin), binding, operands)
             continue
-        builder.bindings.append(
-            Binding(binding.symbol, binding.op, operands, binding.params, binding.origin, binding.primal)
-        )
+        builder.bindings.append(Binding(binding.symbol, binding.op, operands, binding.params, binding.origin, binding.primal))
         if binding.op in ("broadcast_to", "embed"):
             builder.structural[binding.symbol] = builder.bindings[-1]
     outputs = tuple(GraphOutput(o.name, atoms.get(o.atom, o.atom)) for o in graph.outputs)

@@ -7,6 +7,7 @@ walked, never evaluated as Python. Refuses malformed rows, and complex arrays wh
 
 import ast
 import functools
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,8 +19,8 @@ from symdiff.errors import RuleError
 from symdiff.heads import HEADS, Shape
 from symdiff.ops import is_complex
 from symdiff.symbolic.arrays.algebra import Arrays, full_key, kept_shape
-from symdiff.symbolic.graph import Atom, Binding, Constant
 from symdiff.symbolic.building import array_atom
+from symdiff.symbolic.graph import Atom, Binding, Constant
 from symdiff.symbolic.rulebook import table_folder
 from symdiff.symbolic.tracing import moving, reducing
 
@@ -55,7 +56,9 @@ def parsed_row(line: str, source: str) -> StructuralRule:
     columns = [c.strip() for c in line.split("|")]
     head = _HEAD.fullmatch(columns[0])
     if head is None or len(columns) != 4 or columns[3] not in ("yes", "real"):
-        raise RuleError(f"{source}: head(operands; parameters) | tangents | cotangents | yes or real is expected: {line.strip()}")
+        raise RuleError(
+            f"{source}: head(operands; parameters) | tangents | cotangents | yes or real is expected: {line.strip()}"
+        )
     operands = tuple(o.strip() for o in head["operands"].split(","))
     if head["name"] not in HEADS:
         raise RuleError(f"{source}: unknown operation {head['name']}; there are {', '.join(HEADS)}")
@@ -97,7 +100,8 @@ def pushed_forward(arrays: Arrays, binding: Binding, tangents: dict[int, Atom]) 
     """The tangent of the result from those of some operands, by their places; None where it has none."""
     if binding.op == "concatenate":
         parts = [
-            tangents[i] if i in tangents else arrays.broadcast_to(Constant(0.0), o.shape) for i, o in enumerate(binding.operands)
+            tangents[i] if i in tangents else arrays.broadcast_to(Constant(0.0), o.shape)
+            for i, o in enumerate(binding.operands)
         ]
         return arrays.concatenate(parts, binding.params.params["axis"])
     if binding.op == "item":
@@ -183,6 +187,20 @@ def _erased(a: Arrays, x: Atom, key: Any) -> Atom:
     return a.bind("set", x, Constant(0.0), key=key)
 
 
+def _erased_at(a: Arrays, x: Atom, indices: np.ndarray) -> Atom:
+    return a.bind("set_at", x, Constant(0.0), indices=indices)
+
+
+def _spread_at(a: Arrays, x: Atom, indices: np.ndarray, of: Atom) -> Atom:
+    """Zeros like `of` with x in the cells of flat index `indices`."""
+    rows = a.broadcast_to(x, indices.shape)
+    return a.reshape(a.bind("scatter", rows, indices=indices, size=math.prod(of.shape)), of.shape)
+
+
+def _taken_at(a: Arrays, x: Atom, indices: np.ndarray) -> Atom:
+    return a.bind("take", a.reshape(x, (math.prod(x.shape),)), indices=indices)
+
+
 def _scatter(a: Arrays, x: Atom, indices: np.ndarray, of: Atom) -> Atom:
     return a.bind("scatter", x, indices=indices, size=of.shape[0])
 
@@ -243,6 +261,9 @@ _VOCABULARY: dict[str, Callable[..., Any]] = {
     "erase": _erased,
     "take": lambda a, x, indices: a.bind("take", x, indices=indices),
     "scatter": _scatter,
+    "erase_at": _erased_at,
+    "spread_at": _spread_at,
+    "take_at": _taken_at,
     "flip": lambda a, x, axis: moving.flip(a, x, axis),
     "cumsum": lambda a, x, axis: reducing.cumsum(a, x, axis),
     "take_along": lambda a, x, i, axis: a.bind("take_along", x, i, axis=axis),

@@ -35,7 +35,9 @@ def expanded_key(key: Any, rank: int, origin: str) -> list[Any]:
     """The parts of an index, one for each axis (and each None), the ellipsis and trailing slices written out."""
     parts = list(key) if isinstance(key, tuple) else [key]
     parts = [np.asarray(p) if isinstance(p, (list, np.ndarray)) else p for p in parts]
-    used = sum(p.ndim if isinstance(p, np.ndarray) and p.dtype == bool else 1 for p in parts if p is not None and p is not Ellipsis)
+    used = sum(
+        p.ndim if isinstance(p, np.ndarray) and p.dtype == bool else 1 for p in parts if p is not None and p is not Ellipsis
+    )
     if used > rank:
         raise IndexError(f"{origin}: too many indices: {used} for an array with {rank} axes")
     dots = [i for i, p in enumerate(parts) if p is Ellipsis]
@@ -138,3 +140,13 @@ def along(arrays: Arrays, x: Atom, indices: Any, axis: int) -> Atom:
 def region_key(shape: Shape, axis: int, part: slice) -> tuple[Slice, ...]:
     """The index of a slice along one axis."""
     return tuple(normal_slice(part if a == axis else slice(None), n) for a, n in enumerate(shape))
+
+
+def flat_indices(key: Any, shape: Shape, origin: str) -> np.ndarray:
+    """The flat index of every cell that an index names, in the shape of the indexed array."""
+    parts = key if isinstance(key, tuple) else (key,)
+    plain = tuple(np.asarray(p) if isinstance(p, list) else p for p in parts)
+    try:
+        return np.asarray(np.arange(int(np.prod(shape, dtype=int))).reshape(shape)[plain])
+    except IndexError as error:
+        raise IndexError(f"{origin}: {error}") from None

@@ -305,7 +305,8 @@ MOVING: dict[str, Function] = {
         diagonal, diag, diagflat, triu, tril, pad, diff, take,
     )
 } | {
-    "permute_dims": transpose, "concat": concatenate, "fliplr": lambda a, x: flip(a, x, 1), "flipud": lambda a, x: flip(a, x, 0),
+    "permute_dims": transpose, "concat": concatenate,
+    "fliplr": lambda a, x: flip(a, x, 1), "flipud": lambda a, x: flip(a, x, 0),
     "atleast_1d": lambda a, x: atleast(a, x, 1), "atleast_2d": lambda a, x: atleast(a, x, 2),
     "atleast_3d": lambda a, x: atleast(a, x, 3),
 }  # fmt: skip

@@ -1,8 +1,9 @@
 """Arrays made inside a traced function, which can be assigned to: `y = np.zeros(n); y[i] = ...; y[1:-1] += ...`.
 
 Assumes floating or complex arrays. Guarantees NumPy's own meaning of assignments, slices that are views included, because
-the cells live in an array of objects; the array becomes one binding when it is used. Refuses assignments to the caller's
-arrays, to arrays of which a view was taken before, and complex values in real arrays, with `TraceError`.
+the cells live in an array of objects (larger arrays stay whole, see `whole`); the array becomes one binding when it is
+used. Refuses assignments to the caller's arrays, to arrays of which a view was taken before, and complex values in real
+arrays, with `TraceError`.
 """
 
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from symdiff.ops import OPS
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import Var
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of, user_line
+from symdiff.symbolic.tracing.whole import CELLS, WholeMutable, assigned, held
 
 
 class Backing:
@@ -142,8 +144,10 @@ def computed(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[s
     return structures.mapped(lambda v: filled(builder, v) if isinstance(v, np.ndarray) else v, result)
 
 
-def copied(value: Tracer) -> Mutable:
+def copied(value: Tracer) -> Tracer:
     """A traced array in memory of its own."""
+    if value.size > CELLS:
+        return WholeMutable.of(value.builder, value.atom, value.dtype)
     return Mutable.of(value.builder, np.array(value, dtype=object), value.dtype)
 
 
@@ -158,6 +162,10 @@ def assign(target: Tracer, key: Any, value: Any) -> None:
         raise TraceError(f"{origin}: a slice or another view is assigned to; assign through the array itself, or copy it first")
     if target.atom in target.builder.viewed:
         raise TraceError(f"{origin}: an array of which a slice or another view was taken before is assigned to; copy it first")
+    if target.size > CELLS:
+        assigned(target)
+        target[key] = value
+        return
     cells = np.array(target, dtype=object)
     target.__class__ = Mutable
     _SLOT.__set__(target, Backing(cells, [0]))
@@ -172,6 +180,8 @@ def filled(builder: Builder, plain: np.ndarray) -> Any:
         return _of_objects(builder, plain)
     if plain.dtype.char not in "fdFD":
         return plain
+    if plain.size > CELLS:
+        return WholeMutable.of(builder, held(builder, plain), plain.dtype)
     cells = np.empty(plain.shape, dtype=object)
     cells.ravel()[...] = plain.ravel().tolist()
     return Mutable.of(builder, cells, plain.dtype)

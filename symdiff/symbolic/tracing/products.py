@@ -227,8 +227,18 @@ def _contracted(a: Arrays, x: Atom, first: str, y: Atom, second: str, needed: st
         right = ordered(y, second, [*both, *summed, *columns], [*lead, total(summed), total(columns)])
         found = a.matmul(left, right)
     else:
-        left = ordered(x, first, [*both, *rows, *summed], [*lead, *(sizes[c] for c in rows), *([1] * len(columns)), *(sizes[c] for c in summed)])  # noqa: E501
-        right = ordered(y, second, [*both, *columns, *summed], [*lead, *([1] * len(rows)), *(sizes[c] for c in columns), *(sizes[c] for c in summed)])  # noqa: E501
+        left = ordered(
+            x,
+            first,
+            [*both, *rows, *summed],
+            [*lead, *(sizes[c] for c in rows), *([1] * len(columns)), *(sizes[c] for c in summed)],
+        )
+        right = ordered(
+            y,
+            second,
+            [*both, *columns, *summed],
+            [*lead, *([1] * len(rows)), *(sizes[c] for c in columns), *(sizes[c] for c in summed)],
+        )
         found = a.emit("mul", left, right)
         if summed:
             rank = len(found.shape)

@@ -39,7 +39,7 @@ def reduced(a: Arrays, head: str, x: Atom, axis: Any, keepdims: bool) -> Atom:
     return a.reshape(found, kept_shape(x.shape, axes)) if keepdims else found
 
 
-def sum(a: Arrays, x: Atom, axis: Any = None, keepdims: bool = False) -> Atom:  # noqa: A001
+def sum(a: Arrays, x: Atom, axis: Any = None, keepdims: bool = False) -> Atom:
     return a.sum(x, axes_of(x, axis), keepdims)
 
 
@@ -117,7 +117,7 @@ def std(a: Arrays, x: Atom, axis: Any = None, ddof: int = 0, keepdims: bool = Fa
     return a.emit("sqrt", var(a, x, axis, ddof, keepdims, correction=correction))
 
 
-def norm(a: Arrays, x: Atom, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Atom:  # noqa: A002
+def norm(a: Arrays, x: Atom, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Atom:
     if axis is None and ord is None:
         x, axis = (ravel(a, x), 0) if not keepdims else (x, tuple(range(len(x.shape))))
     axes = axes_of(x, axis)
@@ -142,7 +142,7 @@ def norm(a: Arrays, x: Atom, ord: Any = None, axis: Any = None, keepdims: bool =
     raise TraceError(f"{a.origin}: norm with ord={ord!r} is not supported; 1, 2, inf, -inf and other positive powers are")
 
 
-def vector_norm(a: Arrays, x: Atom, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Atom:  # noqa: A002
+def vector_norm(a: Arrays, x: Atom, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Atom:
     if axis is None and not keepdims:
         x, axis = ravel(a, x), 0
     axes = axes_of(x, axis)
@@ -187,7 +187,9 @@ def trapezoid(a: Arrays, y: Atom, x: Atom | None = None, dx: float = 1.0, axis: 
         return a.emit("mul", sum(a, pairs, axis), Constant(0.5 * dx))
     line = x if len(x.shape) == 1 else swapaxes(a, x, axis, -1)
     n = line.shape[-1]
-    widths = a.emit("sub", *(a.getitem(line, region_key(line.shape, len(line.shape) - 1, s)) for s in (slice(1, n), slice(0, n - 1))))
+    widths = a.emit(
+        "sub", *(a.getitem(line, region_key(line.shape, len(line.shape) - 1, s)) for s in (slice(1, n), slice(0, n - 1)))
+    )
     across = swapaxes(a, pairs, axis, -1)
     return a.emit("mul", sum(a, a.emit("mul", widths, across), -1), Constant(0.5))
 

@@ -17,7 +17,6 @@ from symdiff.symbolic.graph import Atom, Constant, Graph, GraphOutput
 from symdiff.symbolic.rulebook import Rule
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, user_line
 
-
 PLAIN: dict[str, Callable[..., Any]] = {"amax": np.max, "amin": np.min, "logsumexp": log_sum_exp}
 
 

@@ -27,7 +27,13 @@ _SKIPPED = ("numpy", "scipy", "sympy", "symdiff", "optree", "math", "cmath", "bu
 _MAKERS = frozenset({"zeros", "ones", "empty", "full", "eye", "identity", "arange", "linspace", "array"})
 _FUNCTIONS = (types.BuiltinFunctionType, types.FunctionType, type(np.linspace))
 _IN_PLACE = 13  # BINARY_OP arguments from here on are the in-place operators
-_OF_SCIPY = {"polygamma": 2, "zeta": 2, "logsumexp": None, "softmax": None, "log_softmax": None}  # Python functions there: what stands for them, by arguments
+_OF_SCIPY = {
+    "polygamma": 2,
+    "zeta": 2,
+    "logsumexp": None,
+    "softmax": None,
+    "log_softmax": None,
+}  # Python functions there: what stands for them, by arguments
 
 
 def substituted(f: Callable[..., Any], rules: Any, builder: Any) -> Callable[..., Any]:

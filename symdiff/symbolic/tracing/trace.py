@@ -17,10 +17,11 @@ import numpy as np
 
 from symdiff import structures
 from symdiff.errors import TraceError
-from symdiff.symbolic.building import Builder, dtype_code
-from symdiff.symbolic.graph import Constant, Graph, GraphOutput, Var
+from symdiff.symbolic.building import Builder, array_atom, dtype_code
+from symdiff.symbolic.graph import ArrayConstant, Constant, Graph, GraphOutput, Var
 from symdiff.symbolic.tracing.substitution import substituted
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of
+from symdiff.symbolic.tracing.whole import CELLS
 
 _active = threading.local()
 
@@ -161,7 +162,9 @@ def outputs_of(result: Any, builder: Builder, name: str, where: str) -> tuple[tu
         if leaf is None or isinstance(leaf, (str, bytes)) or callable(leaf):
             raise TraceError(f"{where}: {name} returns {type(leaf).__name__}; return numbers, arrays, lists or tuples of them")
         atom = atom_of(leaf, builder, where)
-        if not isinstance(atom, (Var, Constant)):
+        if isinstance(atom, ArrayConstant) and atom.value.size > CELLS:
+            atom = array_atom(atom.value.astype(np.dtype(dtype_code(atom.value.dtype))))
+        elif not isinstance(atom, (Var, Constant)):
             atom = builder.array([Constant(v) for v in atom.value.ravel().tolist()], atom.shape, dtype_code(atom.value.dtype))
         elif isinstance(atom, Constant) and isinstance(atom.value, int):
             atom = Constant(float(atom.value))
