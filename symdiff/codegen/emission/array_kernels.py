@@ -133,7 +133,9 @@ class KernelLines:
 
     def is_full(self, instr: Any) -> bool:
         """Whether an operand of a product has the cells of the domain."""
-        return instr.op != "input" or self.steps[self.kernel.operands[instr.payload[0]]].shape == self.kernel.domain
+        if instr.op != "input":
+            return True
+        return bool(self.steps[self.kernel.operands[instr.payload[0]]].shape == self.kernel.domain)
 
     def operand(self, value: int, lines: list[str]) -> str:
         """An operand's block."""

@@ -50,7 +50,7 @@ def _makes_arrays(value: Any, seen: set[int]) -> bool:
         return False
     seen.add(id(value))
     if (value.__module__ or "").split(".")[0] in _SKIPPED:
-        return False
+        return value.__name__ in _OF_SCIPY and value.__module__.startswith("scipy.special")
     names = global_names(value.__code__)
     if (_assigns(value.__code__) and not _MAKERS.isdisjoint(names)) or not _OF_SCIPY.keys().isdisjoint(names):
         return True
