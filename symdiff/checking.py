@@ -14,11 +14,19 @@ from symdiff import structures, transforms
 
 
 def check_grads(
-    f: Callable[..., Any], args: Sequence[Any], order: int = 2, *, rtol: float = 1e-5, atol: float = 1e-7, seed: int = 0
+    f: Callable[..., Any],
+    args: Sequence[Any],
+    order: int = 2,
+    *,
+    rtol: float = 1e-5,
+    atol: float = 1e-7,
+    seed: int = 0,
+    **options: Any,
 ) -> None:
     """Compare jvp and vjp of f at `args`, and with `order=2` of its gradient, with central differences.
 
-    Real arguments; every array or float argument is differentiated. Raises `AssertionError` where they differ.
+    Real arguments; every array or float argument is differentiated. `options` go to the transforms (`scalarize=False`
+    checks the rules of whole arrays, for example). Raises `AssertionError` where they differ.
 
     >>> check_grads(lambda x: np.sin(x)*x, (0.7,))
     """
@@ -39,13 +47,13 @@ def check_grads(
     full = list(args)
     for i, point in zip(argnums, chosen, strict=True):
         full[i] = point
-    primal, tangent = transforms.jvp(f, argnums)(*full, tuple(d[()] for d in direction))
+    primal, tangent = transforms.jvp(f, argnums, **options)(*full, tuple(d[()] for d in direction))
     tangents = structures.leaves(tangent)
     for found, wanted in zip(tangents, expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=rtol, atol=atol, err_msg="jvp differs from central differences")
     leaves, tree = structures.flatten(primal)
     weights = [rng.standard_normal(np.shape(leaf))[()] for leaf in leaves]
-    _, bars = transforms.vjp(f, argnums)(*full, structures.unflatten(tree, weights))
+    _, bars = transforms.vjp(f, argnums, **options)(*full, structures.unflatten(tree, weights))
     reverse = sum(float(np.sum(b * d)) for b, d in zip(bars, direction, strict=True))
     forward = sum(float(np.sum(w * t)) for w, t in zip(weights, tangents, strict=True))
     np.testing.assert_allclose(reverse, forward, rtol=rtol, atol=atol, err_msg="vjp and jvp disagree")
@@ -55,4 +63,5 @@ def check_grads(
             value = f(*xs)
             return sum(np.sum(np.asarray(w) * v) for w, v in zip(weights, structures.leaves(value), strict=True))
 
-        check_grads(transforms.grad(projected, argnums), args, order - 1, rtol=rtol * 10, atol=atol * 10, seed=seed + 1)
+        slopes = transforms.grad(projected, argnums, **options)
+        check_grads(slopes, args, order - 1, rtol=rtol * 10, atol=atol * 10, seed=seed + 1, **options)

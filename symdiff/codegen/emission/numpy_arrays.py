@@ -116,6 +116,8 @@ class _Writer:
         lines = []
         for leaf, argument in zip(self.program.inputs, self.arguments, strict=True):
             if leaf.shape == ():
+                kinds = "float, np.floating" + (", complex, np.complexfloating" if leaf.dtype in "FD" else "")
+                lines += [f"{INDENT}if not isinstance({argument}, ({kinds})):", f"{INDENT * 2}return MISS"]
                 lines.append(f"{INDENT}{argument} = np.{dtype_text(leaf.dtype)}({argument})")
                 continue
             tests = [f"type({argument}) is not np.ndarray", f"{argument}.shape != {leaf.shape!r}",
