@@ -127,7 +127,8 @@ def _command(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     place = f"{getattr(f, '__module__', '__main__')}:{getattr(f, '__qualname__', '<')}"
     shapes = [_spec_text(path, leaf) for path, leaf in zip(call.paths, call.leaves, strict=True)]
     named = "<" not in place and not place.startswith("__main__")
-    plain = inner is function and not inner.extra and not kwargs and inner.options == DEFAULT and inner.rules is None
+    plain = inner is function and not inner.extra and not kwargs and inner.options == DEFAULT
+    plain = plain and inner.rules is None and inner.scalarize is None
     if (
         plain
         and named
@@ -143,6 +144,7 @@ def _command(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     options = [f"argnums={inner.argnums!r}"] if inner.differentiates and inner.argnums != 0 else []
     options += [f"order={inner.order}"] if getattr(inner, "order", 1) > 1 else []
     options += [f"{name}=True" for name in ("exact", "fastmath") if getattr(inner.options, name)]
+    options += [f"scalarize={inner.scalarize}"] if inner.scalarize is not None else []
     options += ["rules=rules"] if inner.rules is not None else []
     text = f"symdiff.{inner.suffix}({', '.join([inner.name, *options])})" if inner.suffix else inner.name
     if inner is not function:

@@ -28,7 +28,7 @@ from symdiff.codegen.sharing import expand_powers, share
 from symdiff.codegen.source import Source
 from symdiff.errors import BackendError
 from symdiff.numbering import number
-from symdiff.symbolic.arrays.expanding import computable
+from symdiff.symbolic.arrays.expanding import computable, relaxed
 from symdiff.symbolic.graph import Graph, check_graph
 from symdiff.symbolic.scalarizing import expand_calls, is_scalar, scalarize
 
@@ -71,7 +71,7 @@ def fused_of(graph: Graph, options: Options = DEFAULT, name: str | None = None) 
         return expand_powers(kernel) if options.exact else share(kernel, fastmath=options.fastmath)
 
     with collector_off():
-        whole = computable(expand_calls(graph))
+        whole = computable(expand_calls(relaxed(graph) if options.fastmath else graph))
         program = number_arrays(whole, name)
         if checking:
             check_graph(whole)

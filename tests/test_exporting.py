@@ -48,6 +48,28 @@ def product(x, y):
     return np.sum(x) * y
 
 
+MATRIX = np.cos(np.arange(12.0)).reshape(3, 4)
+
+
+def layer(W, b, X):
+    return np.sum(np.tanh(W @ X + b))
+
+
+def regions(x):
+    y = np.zeros_like(x)
+    y[1:-1] = x[2:] * x[:-2]
+    return np.sum(y * y) + np.max(x)
+
+
+def algebra(a, b):
+    return np.linalg.solve(a, b) + np.linalg.det(a) * np.sort(b)
+
+
+def moves(x):
+    picked = np.concatenate([x[[0, 2]], np.pad(x[:1], ((0, 0), (1, 0)))[:, :4]])
+    return np.sum(np.cumsum(picked, axis=0) * np.triu(picked)) + np.sum(np.diag(picked[:, :3]) ** 3) + x[1, 2] * x[0, 0]
+
+
 CASES = {
     "grad": (sd.grad(lambda x: x[0] ** 3 * np.sin(x[1])), (np.array([0.3, 0.4]),)),
     "scalar": (sd.grad(lambda x: np.log(x) * x), (0.7,)),
@@ -61,10 +83,20 @@ CASES = {
     "matrix": (sd.grad(lambda a: np.sum(a @ a)), (np.array([[1.0, 2.0], [3.0, 4.0]]),)),
     "single": (sd.grad(lambda x: np.sum(np.sin(x))), (np.array([0.3, 0.4], dtype=np.float32),)),
     "plain": (sd.vmap(lambda x: x**2), (np.array([0.3, 0.4]),)),
-}
+    "layer": (sd.value_and_grad(layer, (0, 1), scalarize=False), (MATRIX, np.ones((3, 1)), MATRIX.T)),
+    "regions": (sd.value_and_grad(regions), (np.linspace(0.1, 1, 1200),)),
+    "algebra": (sd.jacobian(algebra), (MATRIX @ MATRIX.T + 3 * np.eye(3), np.arange(1.0, 4.0))),
+    "moves": (sd.grad(moves, scalarize=False), (MATRIX,)),
+    "many layers": (sd.vmap(sd.grad(layer, scalarize=False), in_axes=(0, None, None)),
+                    (np.stack([MATRIX, 2 * MATRIX]), np.ones((3, 1)), MATRIX.T)),
+}  # fmt: skip
 
 
 REMADE = {
+    "whole arrays": (sd.value_and_grad(layer, (0, 1), scalarize=False), (MATRIX, np.ones((3, 1)), MATRIX.T)),
+    "a long array": (sd.grad(regions), (np.linspace(0.1, 1, 2000),)),
+    "many layers": (sd.vmap(sd.grad(layer, scalarize=False), in_axes=(0, None, None)),
+                    (np.stack([MATRIX, 2 * MATRIX]), np.ones((3, 1)), MATRIX.T)),
     "exact": (sd.value_and_grad(chain, exact=True), (np.ones(3),)),
     "keyword": (sd.grad(keyword_only), (1.0,), {"scale": 3.0}),
     "argnums": (sd.grad(product, (0, 1)), (np.ones(3), 1.0)),
@@ -76,7 +108,7 @@ REMADE = {
     "points first": (sd.vmap(chain, in_axes=-1, out_axes=0), (np.ones((3, 4)),)),
     "single points": (sd.vmap(chain), (np.ones((4, 3), np.float32),)),
     "tangent": (sd.jvp(product, 1), (np.ones(3), 1.0, 1.0)),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", REMADE)
@@ -107,7 +139,8 @@ def loaded(path):
 
 
 def targets(name):
-    return ["numpy"] if name in ("single", "plain") else ["numpy", "python"]
+    only_numpy = ("single", "plain", "layer", "regions", "algebra", "moves", "many layers")
+    return ["numpy"] if name in only_numpy else ["numpy", "python"]
 
 
 @pytest.mark.parametrize(("name", "target"), [(n, t) for n in CASES for t in targets(n)])

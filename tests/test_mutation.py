@@ -198,3 +198,106 @@ def traced_index(x):
 def test_refusals(f, message):
     with pytest.raises(sd.TraceError, match=rf"test_mutation.py:\d+: .*{message}"):
         sd.jacobian(f)(np.ones(3))
+
+
+N = 200
+
+
+def regions(x):
+    y = np.zeros(N)
+    y[1:-1] = x[2:] - x[:-2]
+    y[0] = x[0]
+    y[5] *= 3
+    y[10:20] += x[10:20] ** 2
+    view = y[30:50]
+    view[::2] = 1.0
+    view *= x[30:50]
+    y[[60, 61, 60]] = x[:3]
+    y[-1] = x[3] * y[5]
+    return np.sum(y * y * np.sin(x))
+
+
+def columns(x):
+    y = x.copy()
+    y[0] = 0
+    y[3:7] = y[4:8] * 2
+    w = np.empty((N, 2))
+    w[:, 0] = y
+    w[:, 1] = 2 * y * x
+    w[2] = x[:2]
+    w[::3, 1] *= w[::3, 0]
+    return np.sum(np.cos(w))
+
+
+def recurrence(x):
+    y = np.ones(N)
+    for i in range(1, N):
+        y[i] = y[i - 1] * 0.5 + np.sin(x[i])
+    return y @ y
+
+
+def in_place_operators(x):
+    y = x * 2
+    y += 1
+    y *= x
+    y[5:9] = 0
+    y -= np.arange(N) / N
+    return (y**3).sum()
+
+
+def work_array(x):
+    h = np.zeros((3, N))
+    for t in range(3):
+        h[t] = np.tanh(x * (t + 1) + (h[t - 1] if t else 0))
+    return h.sum()
+
+
+@pytest.mark.parametrize("scalarize", [None, False, True])
+@pytest.mark.parametrize("f", [regions, columns, recurrence, in_place_operators, work_array])
+def test_longer_arrays(f, scalarize):
+    x = np.random.default_rng(0).standard_normal(N)
+    before = x.copy()
+    value, gradient = sd.value_and_grad(f, scalarize=scalarize)(x)
+    np.testing.assert_array_equal(x, before)
+    assert value == pytest.approx(f(x), rel=1e-12)
+    d = np.cos(np.arange(N))
+    step = 1e-6
+    slope = (f(x + step * d) - f(x - step * d)) / (2 * step)
+    assert gradient @ d == pytest.approx(slope, rel=1e-6, abs=1e-6)
+    if f is not recurrence:
+        slopes = sd.grad(f, scalarize=scalarize)
+        curvature = (slopes(x + step * d) - slopes(x - step * d)) / (2 * step)
+        np.testing.assert_allclose(sd.hvp(f, scalarize=scalarize)(x, d), curvature, rtol=1e-5, atol=1e-5)
+
+
+def test_longer_arrays_refuse_what_numpy_would_see_through_another_view():
+    def reshaped(x):
+        y = np.zeros(N)
+        z = y.reshape(2, -1)
+        y[0] = x[0]
+        return z.sum()
+
+    with pytest.raises(sd.TraceError, match=r"test_mutation.py:\d+: .*reshaped view"):
+        sd.grad(reshaped)(np.ones(N))
+
+    def misfit(x):
+        y = np.zeros(N)
+        y[:3] = x[:2]
+        return y.sum()
+
+    with pytest.raises(sd.TraceError, match=r"test_mutation.py:\d+: an array of shape \(2,\) for a region of shape \(3,\)"):
+        sd.grad(misfit)(np.ones(N))
+
+
+def test_a_large_array_stays_whole():
+    def f(x):
+        y = np.zeros_like(x)
+        y[1:-1] = x[2:] - x[:-2]
+        y[0] += 1
+        return y @ y
+
+    x = np.linspace(0, 1, 10**5)
+    assert len(sd.grad(f).graph(x).bindings) < 40
+    step = np.zeros_like(x)
+    step[7] = 1e-6
+    assert sd.grad(f)(x)[7] == pytest.approx((f(x + step) - f(x - step)) / 2e-6, abs=1e-9)

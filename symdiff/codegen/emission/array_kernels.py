@@ -81,9 +81,9 @@ class KernelLines:
                 names[position] = self.operand(self.kernel.operands[instr.payload[0]], lines)
             elif instr.op == "const":
                 names[position] = number_literal(instr.payload)
-        slots = self.slots(lines)
-        targets = self.targets(lines)
         dotted = self.dotted()
+        slots = self.slots({self.plan.slots[p] for p in range(len(program.instrs)) if p not in dotted}, lines)
+        targets = self.targets(lines)
         for position, instr in enumerate(program.instrs):
             if instr.op in ("input", "const"):
                 continue
@@ -177,15 +177,17 @@ class KernelLines:
         sizes[self.loop.axis] = "rows"
         return ", ".join(sizes)
 
-    def slots(self, lines: list[str]) -> dict[tuple[str, int], str]:
-        """Work blocks by slot."""
+    def slots(self, used: set[Any], lines: list[str]) -> dict[tuple[str, int], str]:
+        """The work blocks that are used, by slot."""
         found = {}
         domain, axis = self.kernel.domain, self.loop.axis
         cells = size(domain)
         for code, rows in sorted(self.plan.work.items()):
             scratch = self.writer.scratch_name(code)
             for row in range(rows):
-                name = self.writer.names.fresh(f"{'w' if code == 'd' else 'b' if code == '?' else 'w' + code}{row}")
+                if (code, row) not in used:
+                    continue
+                name = self.writer.block_name(code, row)
                 found[code, row] = name
                 if axis is None:
                     part = f"{scratch}[{row}, :{cells}]"

@@ -55,6 +55,7 @@ class _Writer:
         self.texts: dict[int, str] = {}
         self.constants: list[tuple[str, np.ndarray]] = []
         self.count = 0
+        self.block_names: dict[tuple[str, int], str] = {}
         for position, step in enumerate(self.steps):
             if step.op == "input":
                 self.texts[position] = self.arguments[step.params]
@@ -146,7 +147,8 @@ class _Writer:
         arrays = [a for a, leaf in zip(self.arguments, self.program.inputs, strict=True) if leaf.shape != ()]
         lines += self.elsewhere(arrays)
         if self.several:
-            return [*lines, f"{', '.join(self.targets)} = out"]
+            taken = [t if o.shape != () else "_" for t, o in zip(self.targets, self.program.outputs, strict=True)]
+            return [*lines, f"{', '.join(taken)} = out"] if set(taken) != {"_"} else lines
         return [*lines, f"{self.targets[0]} = out"] if self.program.outputs[0].shape != () else lines
 
     def elsewhere(self, arrays: list[str]) -> list[str]:
@@ -198,6 +200,13 @@ class _Writer:
         lines.append(f"{INDENT * 2})")
         names = ", ".join(n for n, _ in made)
         return [*lines, f"{INDENT}{names}{',' if len(made) == 1 else ''} = work"]
+
+    def block_name(self, code: str, row: int) -> str:
+        """The name of a work block, the same in all kernels."""
+        if (code, row) not in self.block_names:
+            stem = "w" if code == "d" else "b" if code == "?" else f"w{code}"
+            self.block_names[code, row] = self.names.fresh(f"{stem}{row}")
+        return self.block_names[code, row]
 
     def scratch_name(self, code: str) -> str:
         return f"blocks_{'b' if code == '?' else code}"

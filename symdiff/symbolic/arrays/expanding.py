@@ -46,6 +46,29 @@ def computable(graph: Graph) -> Graph:
     return expanded(graph, {"logsumexp": _log_sum_exp})
 
 
+def relaxed(graph: Graph) -> Graph:
+    """The graph with sums over products of matrices taken apart, where all sums may be regrouped (`fastmath`)."""
+    made = {b.symbol: b for b in graph.bindings}
+
+    def regrouped(a: Arrays, binding: Binding, operands: tuple[Atom, ...]) -> Atom:
+        product = made[binding.operands[0]]
+        x, y = product.operands if product.op == "matmul" else made[product.operands[0]].operands
+        if product.op == "matmul":  # sum(x @ y): the sums of columns times the sums of rows
+            return a.sum(a.emit("mul", a.sum(x, (0,)), a.sum(y, (1,))), (0,))
+        return a.sum(a.emit("mul", x, a.swapped(y)), (0, 1))  # trace(x @ y)
+
+    def fits(binding: Binding) -> bool:
+        product = made.get(binding.operands[0])
+        if product is None or len(binding.shape):
+            return False
+        if product.op == "diagonal":
+            product = made.get(product.operands[0])
+        return product is not None and product.op == "matmul" and all(len(o.shape) == 2 for o in product.operands)
+
+    found: set[Atom] = {b.symbol for b in graph.bindings if b.op == "sum" and fits(b)}
+    return expanded(graph, {"sum": regrouped}, found) if found else graph
+
+
 def _product(a: Arrays, binding: Binding, operands: tuple[Atom, ...]) -> Atom:
     """A product by halves, so that its derivative divides by nothing."""
     x = operands[0]

@@ -1,0 +1,386 @@
+"""What is computed for whole arrays: structure that stays symbolic, memory, edge shapes, dtypes, kinks, threads."""
+
+import pickle
+import threading
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import symdiff as sd
+from symdiff import structures
+from symdiff.functions import Plain
+from symdiff.pipeline import plan_of
+
+RNG = np.random.default_rng(1)
+
+
+def rosenbrock(x):
+    return np.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+
+def layer(W, b, X):
+    return np.sum(np.tanh(W @ X + b))
+
+
+def deep(W1, W2, W3, X):
+    h = np.tanh(W1 @ X)
+    h = np.tanh(W2 @ h)
+    return np.sum((W3 @ h) ** 2)
+
+
+def heads(graph):
+    return [b.op for b in graph.bindings]
+
+
+# -- the regimes
+
+
+def test_small_graphs_unroll_by_themselves_and_either_regime_can_be_forced():
+    x = np.linspace(0.1, 1, 10)
+    assert "item" in heads(sd.grad(rosenbrock).graph(x))
+    assert "item" not in heads(sd.grad(rosenbrock, scalarize=False).graph(x))
+    long = np.linspace(0.1, 1, 1000)
+    assert "item" not in heads(sd.grad(rosenbrock).graph(long))
+    assert "item" in heads(sd.grad(rosenbrock, scalarize=True).graph(long))
+    expected = sd.grad(rosenbrock, scalarize=True)(long)
+    np.testing.assert_allclose(sd.grad(rosenbrock)(long), expected, rtol=1e-12)
+    with pytest.raises(sd.TraceError, match="whole arrays only"):
+        sd.grad(lambda x: np.linalg.det(x), scalarize=True)(np.eye(2))
+
+
+def test_a_graph_has_as_many_bindings_for_long_arrays_as_for_short_ones():
+    counts = {len(sd.value_and_grad(rosenbrock, scalarize=False).graph(sd.Spec((n,))).bindings) for n in (10, 10**3, 10**7)}
+    assert len(counts) == 1
+
+
+@pytest.mark.parametrize("n", [1000, 10**5])
+def test_rosenbrock(n):
+    x = np.arange(1, n + 1) / n
+    value, gradient = sd.value_and_grad(rosenbrock)(x)
+    assert value == pytest.approx(rosenbrock(x), rel=1e-12)
+    if n == 1000:
+        assert value == pytest.approx(3699.60003333)
+        assert gradient.sum() == pytest.approx(-999)
+        assert gradient @ gradient == pytest.approx(178475.576805)
+    step = 1e-6
+    for i in (0, 1, n // 2, n - 1):
+        e = np.zeros(n)
+        e[i] = step
+        near = slice(max(i - 2, 0), i + 3)
+        difference = (rosenbrock((x + e)[near]) - rosenbrock((x - e)[near])) / (2 * step)
+        assert gradient[i] == pytest.approx(difference, abs=1e-6)
+
+
+def test_hessian_of_rosenbrock():
+    n = 200
+    x = np.arange(1, n + 1) / n
+    hessian = sd.hessian(rosenbrock)(x)
+    assert np.trace(hessian) == pytest.approx(79401)
+    assert hessian.sum() == pytest.approx(-199)
+    assert np.count_nonzero(hessian) == 598
+
+
+def test_jacobian_of_a_matrix_function():
+    def f(A, B):
+        return (A + B) @ (A @ B).T
+
+    A = (np.arange(100).reshape(10, 10) + 1) / 100
+    B = (np.arange(100).reshape(10, 10)[::-1] + 1) / 50
+    assert f(A, B)[0, 0] == pytest.approx(7.70055)
+    assert Plain(f)(A, B).sum() == pytest.approx(7502.28)
+    by_a, by_b = sd.jacobian(f, (0, 1))(A, B)
+    assert by_a.shape == by_b.shape == (10, 10, 10, 10)
+    for wanted, found in [((1, 2), by_a[..., 1, 2]), ((7, 0), by_a[..., 7, 0])]:
+        e = np.zeros((10, 10))
+        e[wanted] = 1e-6
+        np.testing.assert_allclose(found, (f(A + e, B) - f(A - e, B)) / 2e-6, atol=1e-8)
+    np.testing.assert_allclose(by_b, sd.jacobian(f, 1, mode="forward")(A, B), rtol=1e-12)
+
+
+# -- what stays symbolic
+
+
+def test_the_gradient_of_a_summed_product_multiplies_no_matrices():
+    W, X = RNG.standard_normal((30, 40)), RNG.standard_normal((40, 20))
+    f = sd.grad(lambda W, X: np.sum(W @ X), (0, 1))
+    assert heads(f.graph(W, X)).count("matmul") == 0
+    by_w, by_x = f(W, X)
+    np.testing.assert_allclose(by_w, np.broadcast_to(X.sum(1), W.shape))
+    np.testing.assert_allclose(by_x, np.broadcast_to(W.sum(0)[:, None], X.shape))
+    for gradient in (by_w, by_x):
+        gradient += 1.0  # it is writable and owns its memory
+        assert gradient.flags.owndata
+
+
+def test_the_gradient_of_a_trace_multiplies_no_matrices():
+    A, B = RNG.standard_normal((30, 40)), RNG.standard_normal((40, 30))
+    f = sd.grad(lambda A, B: np.trace(A @ B), (0, 1))
+    assert "matmul" not in heads(f.graph(A, B))
+    np.testing.assert_array_equal(f(A, B)[0], B.T)
+    np.testing.assert_array_equal(f(A, B)[1], A.T)
+
+
+def test_fastmath_sums_a_product_without_multiplying_matrices():
+    W, X = RNG.standard_normal((30, 40)), RNG.standard_normal((40, 20))
+
+    def f(W, X):
+        return np.sum(W @ X)
+
+    fast = sd.value_and_grad(f, (0, 1), fastmath=True)
+    cost = fast.cost(W, X)
+    assert "matmul" not in cost.both.by_kind and "matmul" in sd.value_and_grad(f).cost(W, X).value.by_kind
+    assert fast(W, X)[0] == pytest.approx(f(W, X), rel=1e-12)
+
+
+def test_a_diagonal_hessian_is_computed_as_a_vector():
+    x = np.linspace(0, 1, 1000)
+    f = sd.hessian(lambda x: np.sum(np.sin(x) ** 3))
+    assert f.cost(x).derivative.operations < 20 * 1000
+    np.testing.assert_allclose(np.diag(f(x)), 6 * np.sin(x) * np.cos(x) ** 2 - 3 * np.sin(x) ** 3, atol=1e-14)
+
+
+# -- memory
+
+
+def second_call(function):
+    function()
+    tracemalloc.start()
+    try:
+        function()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_second_call_with_out_allocates_nothing():
+    W, b, X = RNG.standard_normal((200, 300)), RNG.standard_normal((200, 1)), RNG.standard_normal((300, 100))
+    f = sd.value_and_grad(layer, (0, 1, 2))
+    out = (np.empty(()), (np.empty_like(W), np.empty_like(b), np.empty_like(X)))
+    iteration = 8 * np.getbufsize()  # NumPy's own buffer, for the operand that it broadcasts
+    assert second_call(lambda: f(W, b, X, out=out)) < iteration + 10_000
+    assert second_call(lambda: f(W, b, X)) < W.nbytes + b.nbytes + X.nbytes + iteration + 10_000
+    x = np.linspace(0.1, 1, 10**5)
+    g = sd.value_and_grad(rosenbrock)
+    out = (np.empty(()), np.empty_like(x))
+    assert second_call(lambda: g(x, out=out)) < 10_000
+    np.testing.assert_array_equal(out[1], sd.grad(rosenbrock)(x))
+
+
+def test_peak_memory_of_a_layer_is_its_results_and_two_activations():
+    W, b, X = sd.Spec((256, 512)), sd.Spec((256, 1)), sd.Spec((512, 128))
+    f = sd.value_and_grad(layer, (0, 1))
+    results, activation = 8 * (1 + 256 * 512 + 256), 8 * 256 * 128
+    memory = f.cost(W, b, X).both.memory
+    assert results + activation <= memory <= results + 2 * activation
+    assert str(memory) in str(f.cost(W, b, X))
+
+
+def test_buffers_are_used_again():
+    specs = [sd.Spec((50, 50)) for _ in range(3)] + [sd.Spec((50, 400))]
+    program = sd.grad(deep).program(*specs)
+    plan = plan_of(program)
+    assert sum(cells for _, cells in plan.slots) <= 4 * 50 * 400
+    args = [RNG.standard_normal(s.shape) / 10 for s in specs]
+    sd.check_grads(deep, args, order=1)
+
+
+# -- calls
+
+
+def test_out_may_overlap_inputs_and_lie_scattered():
+    x = np.linspace(0.1, 1, 2000)
+    expected = sd.grad(rosenbrock)(x)
+    f = sd.grad(rosenbrock)
+    own = x.copy()
+    f(own, out=own)
+    np.testing.assert_array_equal(own, expected)
+    wide = np.zeros((2000, 3))
+    f(x, out=wide[:, 1])
+    np.testing.assert_array_equal(wide[:, 1], expected)
+    assert not wide[:, [0, 2]].any()
+    with pytest.raises(sd.ShapeError, match="shape"):
+        f(x, out=np.empty(3))
+    with pytest.raises(sd.ShapeError, match="float64"):
+        f(x, out=np.empty(2000, dtype=np.float32))
+
+
+def test_strides_threads_and_pickles():
+    x = np.linspace(0.1, 1, 6000)
+    f = sd.value_and_grad(rosenbrock)
+    expected = f(x[::2].copy())[1]
+    np.testing.assert_array_equal(f(x[::2])[1], expected)
+    np.testing.assert_array_equal(f(x[::-2][::-1] * 1.0)[1].shape, (3000,))
+    compiled = pickle.loads(pickle.dumps(f.compile(x)))
+    np.testing.assert_array_equal(compiled(x)[1], f(x)[1])
+    failures = []
+
+    def hammer(seed):
+        y = np.random.default_rng(seed).uniform(0.1, 1, 3000)
+        wanted = [200 * (y[1:] - y[:-1] ** 2)]
+        for _ in range(30):
+            if not np.allclose(f(y)[1][-1], wanted[0][-1]):
+                failures.append(seed)
+
+    threads = [threading.Thread(target=hammer, args=(k,)) for k in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+@pytest.mark.parametrize(
+    ("h", "args"),
+    [
+        (lambda x: np.sum(x), (np.zeros((0, 3)),)),
+        (lambda x: np.sum(np.sin(x), axis=0), (np.zeros((0, 3)),)),
+        (lambda x: np.sin(x) * 2, (np.zeros((0, 3)),)),
+        (lambda x, y: x @ y, (np.zeros((0, 3)), np.ones((3, 2)))),
+        (lambda x, y: x @ y, (np.ones((2, 0)), np.zeros((0, 4)))),
+        (lambda x, y: np.concatenate([x, y]), (np.zeros((0, 3)), np.ones((2, 3)))),
+        (lambda x: x[5:], (np.ones(3),)),
+        (lambda x: np.prod(x, axis=0), (np.zeros((0, 3)),)),
+        (lambda x: np.cumprod(x, axis=0), (np.zeros((0, 3)),)),
+        (lambda x: x[[]], (np.ones(3),)),
+        (lambda x: x * np.sin(x) + np.sum(x), (np.array(0.3),)),
+        (lambda x, y: x * y, (np.array(0.3), np.ones((2, 3)))),
+        (lambda x, y: x * y + x / y, (RNG.random((1, 4)) + 1, RNG.random((3, 1)) + 1)),
+        (lambda x, y: x * y, (np.ones((1, 1)), np.ones(1))),
+        (lambda x: x @ x.T + x.sum(), (RNG.random((6, 6))[::2, ::3],)),
+        (lambda x: np.cumsum(x), (RNG.random(9)[::-1],)),
+        (lambda x: np.tanh(x) @ x.T, (np.asfortranarray(RNG.random((3, 4))),)),
+        (lambda x: np.max(x, axis=1, keepdims=True) * x, (RNG.random((3, 1)),)),
+    ],
+)
+def test_edge_shapes(h, args):
+    found, wanted = Plain(h, scalarize=False)(*args), h(*args)
+    assert np.shape(found) == np.shape(wanted)
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)
+    sd.check_grads(lambda *a: np.sum(np.sin(h(*a))), args, scalarize=False)
+
+
+def test_dtypes():
+    single = RNG.random((3, 4)).astype(np.float32)
+    f = Plain(lambda x: np.tanh(x) @ x.T * 2.0, scalarize=False)
+    assert f(single).dtype == np.float32
+    assert sd.grad(lambda x: np.sum(np.tanh(x)), scalarize=False)(single).dtype == np.float32
+    assert Plain(lambda x, y: x * y, scalarize=False)(single, np.ones(4)).dtype == np.float64
+    gradient = sd.grad(lambda x: np.sum((1 + 2j) * x**3), scalarize=False)(np.ones(3))
+    assert gradient.dtype == np.complex128
+    np.testing.assert_allclose(gradient, 3 + 6j)
+    assert sd.grad(np.sum, scalarize=False)(np.arange(3)).dtype == np.float64
+
+
+def test_complex_arrays():
+    z = RNG.random((3, 4)) + 1j * RNG.random((3, 4))
+    by_z, by_conjugate = sd.wirtinger(lambda z: np.sum(np.abs(z) ** 2), scalarize=False)(z)
+    np.testing.assert_allclose(by_z, z.conj())
+    np.testing.assert_allclose(by_conjugate, z)
+    np.testing.assert_allclose(sd.jacobian(lambda z: z**2, scalarize=False)(z[0]), np.diag(2 * z[0]))
+    with pytest.raises(sd.NonHolomorphicError, match=r"test_array_plans.py:\d+: conj"):
+        sd.grad(lambda z: np.sum(np.conj(z) * z), scalarize=False)(z)
+    real = np.linspace(0.1, 2, 5)
+    found = sd.grad(lambda x: np.sum(np.abs(np.exp(1j * x) + x) ** 2), scalarize=False)(real)
+    np.testing.assert_allclose(found, 2 * real + 2 * np.cos(real) - 2 * real * np.sin(real))
+    A = z[:, :3]
+    inverse = sd.jacobian(np.linalg.inv, scalarize=False)(A)
+    e = np.zeros((3, 3))
+    e[1, 2] = 1e-6
+    np.testing.assert_allclose(inverse[..., 1, 2], (np.linalg.inv(A + e) - np.linalg.inv(A - e)) / 2e-6, rtol=1e-7)
+    with pytest.raises(sd.RuleError, match=r"test_array_plans.py:\d+: .*real arrays only"):
+        sd.grad(lambda z: np.abs(np.linalg.cholesky(z)[0, 0]), scalarize=False)(A @ A.conj().T + np.eye(3))
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "expected"),
+    [
+        (np.max, [1, 2, 2], [0, 0.5, 0.5]),
+        (lambda x: np.linalg.norm(x), [0, 0, 0], [0, 0, 0]),
+        (lambda x: np.sqrt(np.sum(x * x)), [0, 0, 0], [0, 0, 0]),
+        (lambda x: np.sqrt(x @ x), [0, 0, 0], [0, 0, 0]),
+        (np.std, [1, 1, 1], [0, 0, 0]),
+        (lambda x: np.sum(np.where(x > 0, np.sqrt(x), 0)), [0, -1, 4], [0, 0, 0.25]),
+        (lambda x: np.sum(np.where(x > 0, np.log(x), 0).reshape(3, 1)[::-1]), [0, -1, 4], [0, 0, 0.25]),
+        (lambda x: np.sum(np.stack([np.where(x > 0, 1 / x, 0), x])[0]), [0, -1, 4], [0, 0, -1 / 16]),
+        (lambda x: np.sum(np.abs(x) + np.maximum(x, 0)), [0, -1, 4], [0.5, -1, 2]),
+        (np.prod, [0, 3, 4], [12, 0, 0]),
+        (lambda x: np.cumprod(x)[-1], [0, 0, 4], [0, 0, 0]),
+        (lambda x: np.sort(x)[1], [3, 1, 2], [0, 0, 1]),
+        (lambda x: np.clip(x, 0, 1).sum(), [0, 0.5, 3], [0.5, 1, 0]),
+        (lambda x: sd.special.logsumexp(x), [-np.inf, 0, 0], [0, 0.5, 0.5]),
+    ],
+)
+def test_kinks(f, x, expected):
+    x = np.array(x, dtype=float)
+    with np.errstate(all="raise"):
+        np.testing.assert_allclose(sd.grad(f, scalarize=False)(x), expected, atol=1e-15)
+
+
+def test_logsumexp_and_softmax():
+    x = np.array([1000.0, 1001.0, 1004.0])
+    p = np.exp(x - 1004) / np.sum(np.exp(x - 1004))
+
+    def by_hand(x):
+        m = np.max(x)
+        return m + np.log(np.sum(np.exp(x - m)))
+
+    for f in (sd.special.logsumexp, by_hand):
+        gradient = sd.grad(f, scalarize=False)(x)
+        np.testing.assert_allclose(gradient, p, rtol=1e-11)
+        assert gradient.sum() == pytest.approx(1)
+    hessian = sd.hessian(sd.special.logsumexp, scalarize=False)(x)
+    np.testing.assert_allclose(hessian, np.diag(p) - np.outer(p, p), atol=1e-13)
+
+
+def test_determinants_of_singular_matrices_have_gradients():
+    ones = np.ones((3, 3))
+    np.testing.assert_allclose(sd.grad(np.linalg.det)(ones), 0, atol=1e-15)
+    A = np.diag([0.0, 2.0, 3.0])
+    np.testing.assert_allclose(sd.grad(np.linalg.det)(A), np.diag([6.0, 0, 0]), atol=1e-14)
+
+
+def test_transforms_nest():
+    x = np.linspace(0.2, 1.4, 300)
+    inner = sd.grad(lambda y: np.sum(np.sin(y) ** 3))
+    found = sd.grad(lambda x: np.sum(inner(x) ** 2))(x)
+    slope = 3 * np.sin(x) ** 2 * np.cos(x)
+    curvature = 6 * np.sin(x) * np.cos(x) ** 2 - 3 * np.sin(x) ** 3
+    np.testing.assert_allclose(found, 2 * slope * curvature, rtol=1e-12)
+    np.testing.assert_allclose(sd.jacobian(inner)(x), np.diag(curvature), atol=1e-14)
+    total = sd.grad(lambda X: np.sum(sd.vmap(inner)(X) ** 2))(np.stack([x, x]))
+    np.testing.assert_allclose(total, np.stack([found, found]), rtol=1e-12)
+
+
+def test_unknown_functions_and_shapes_name_the_line():
+    x = np.ones((100, 100))
+    with pytest.raises(sd.TraceError, match=r"test_array_plans.py:\d+: .*not supported"):
+        sd.grad(lambda x: np.sum(np.fft.fft(x)))(x)
+    with pytest.raises(sd.TraceError, match=r"test_array_plans.py:\d+: matmul: shapes .* do not fit"):
+        sd.grad(lambda x: np.sum(x @ np.ones((3, 100))))(x)
+    with pytest.raises(sd.TraceError, match=r"test_array_plans.py:\d+: np.linalg.norm|test_array_plans.py:\d+: .*norm"):
+        sd.grad(lambda x: np.linalg.norm(x, "nuc"))(x)
+    with pytest.raises(IndexError, match=r"test_array_plans.py:\d+: index 100 is out of bounds"):
+        sd.grad(lambda x: np.sum(x[:, [0, 100]]))(x)
+    with pytest.raises(sd.BackendError, match="numpy backend"):
+        sd.grad(lambda x: np.sum(x), scalarize=False).compile(x, backend="python")
+
+
+def test_exported_files_over_blocks():
+    x = np.linspace(0.1, 1, 50_000)
+    W, b, X = RNG.standard_normal((300, 20)), RNG.standard_normal((300, 1)), RNG.standard_normal((20, 200))
+    for f, args in [(sd.value_and_grad(rosenbrock), (x,)), (sd.value_and_grad(layer, (0, 1, 2)), (W, b, X))]:
+        names = {}
+        exec(compile(f.source(*args), "made", "exec"), names)
+        made = next(v for k, v in names.items() if k.endswith("_value_and_grad"))
+        wanted = structures.leaves(f(*args))
+        for found, expected in zip(made(*args), wanted, strict=True):
+            np.testing.assert_array_equal(found, expected)
+        own = [a.copy() for a in args]
+        out = (np.empty(()), *own)
+        for found, expected in zip(made(*own, out=out), wanted, strict=True):
+            np.testing.assert_array_equal(found, expected)
+        with pytest.raises(ValueError, match="has dtype float32"):
+            made(*args, out=(np.empty(()), *(a.astype(np.float32) for a in args)))
+        with pytest.raises(ValueError, match="has shape"):
+            made(*(a[:-1] for a in args))
