@@ -237,6 +237,15 @@ class _Fusing:
                     found.setdefault((self.level[operand], inside.shape), []).append((position, place))
         return found
 
+    def unrepeated(self, value: int) -> int:
+        """What a broadcast array repeats, or the number that it holds: a kernel broadcasts by itself."""
+        while self.steps[value].op in ("broadcast_to", "reshape"):
+            source = self.steps[value].operands[0]
+            if self.steps[value].op == "reshape" and self.steps[source].shape != ():
+                break
+            value = source
+        return value
+
     def kernel(self, domain: Shape, members: list[int], added: list[tuple[int, int]]) -> Kernel:
         inside = {m: i for i, m in enumerate(members)}
         operands: list[int] = []
@@ -262,7 +271,7 @@ class _Fusing:
 
         for member in members:
             step = self.steps[member]
-            places = tuple(number(o) for o in step.operands)
+            places = tuple(number(self.unrepeated(o)) for o in step.operands)
             numbers[member] = len(instrs)
             instrs.append(_scalar(step, places))
             origins.append(self.program.origins[member])

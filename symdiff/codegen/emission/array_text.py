@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from symdiff.codegen.arrays.program import Shape, Step
-from symdiff.codegen.emission.text import wrapped
+from symdiff.codegen.emission.text import number_literal, wrapped
 from symdiff.errors import ExportError
 from symdiff.heads import HEADS, Slice, slices_text
 
@@ -167,11 +167,38 @@ _FILLING = {
 
 
 def constant_text(value: np.ndarray) -> str:
-    """A constant array as text."""
+    """A constant array as text, over several lines where it is long."""
+    known = _pattern(value)
+    if known:
+        return known
     if value.size > LARGEST:
         raise ExportError(
             f"an array of {value.size} numbers that the function holds would be written into the file; pass it as an argument"
         )
-    flat = ", ".join(repr(v) for v in value.ravel().tolist()).replace("inf", "np.inf").replace("nan", "np.nan")
-    shape = "" if value.ndim == 1 else f".reshape({value.shape!r})"
-    return f"np.array([{flat}], dtype=np.{value.dtype.name.replace('bool', 'bool_')}){shape}"
+    parts = [number_literal(v) for v in value.ravel().tolist()]
+    shape = "" if value.ndim == 1 else f".reshape({listed(value.shape)})"
+    return "\n".join(wrapped("np.array([", parts, f"], dtype=np.{_kind(value)}){shape}", ""))
+
+
+def _kind(value: np.ndarray) -> str:
+    return value.dtype.name.replace("bool", "bool_")
+
+
+def _pattern(value: np.ndarray) -> str:
+    """Identity matrices, triangles, ranges and repeated numbers as the calls that make them; "" for other arrays."""
+    if value.ndim == 2 and value.dtype == bool:
+        for k in range(1 - len(value), value.shape[1]):
+            lower = np.tri(*value.shape, k=k, dtype=bool)
+            for triangle, text in ((lower, "np.tri"), (~lower, "~np.tri")):
+                if np.array_equal(value, triangle):
+                    return f"{text}({listed(value.shape)}, k={k}, dtype=bool)"
+    if value.ndim == 2 and value.dtype == float and np.array_equal(value, np.eye(*value.shape)):
+        return f"np.eye({listed(value.shape if value.shape[0] != value.shape[1] else value.shape[:1])})"
+    if value.ndim == 1 and value.size > 2 and value.dtype.kind == "i" and len(set(np.diff(value).tolist())) == 1:
+        step = int(value[1] - value[0])
+        if step:
+            return f"np.arange({int(value[0])}, {int(value[-1]) + (1 if step > 0 else -1)}, {step})"
+    first = value.flat[0] if value.size else None
+    if value.size > 8 and value.tobytes() == np.full(value.shape, first).astype(value.dtype).tobytes():
+        return f"np.full({value.shape!r}, {number_literal(first.item())}, dtype=np.{_kind(value)})"  # type: ignore[union-attr]
+    return ""

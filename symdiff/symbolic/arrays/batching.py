@@ -52,7 +52,7 @@ def append_batched(graph: Graph, builder: Builder, seeds: dict[Atom, Atom], coun
             batch.points[binding.symbol] = batch.bind(binding)
         elif binding.symbol not in known:
             builder.bindings.append(binding)
-            if binding.op in ("broadcast_to", "embed"):
+            if binding.op in HEADS:
                 builder.structural[binding.symbol] = binding
     return [batch.full(o.atom) for o in graph.outputs]
 

@@ -6,6 +6,7 @@ among their factors. Refuses nothing.
 
 from collections.abc import Callable
 
+from symdiff.heads import HEADS
 from symdiff.symbolic.arrays.algebra import Arrays, full_key, kept_shape
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.differentiation import active_symbols
@@ -29,7 +30,7 @@ def expanded(graph: Graph, expansions: dict[str, Expansion], which: set[Atom] | 
             atoms[binding.symbol] = expansions[binding.op](Arrays(builder, binding.origin), binding, operands)
             continue
         builder.bindings.append(Binding(binding.symbol, binding.op, operands, binding.params, binding.origin, binding.primal))
-        if binding.op in ("broadcast_to", "embed"):
+        if binding.op in HEADS:
             builder.structural[binding.symbol] = builder.bindings[-1]
     outputs = tuple(GraphOutput(o.name, atoms.get(o.atom, o.atom)) for o in graph.outputs)
     return builder.graph(graph.name, outputs, graph.out_tree, origin=graph.origin, doc=graph.doc, notes=dict(graph.notes))

@@ -8,6 +8,7 @@ do not exist, with `NonHolomorphicError`.
 import math
 from typing import Any
 
+from symdiff.heads import HEADS
 from symdiff.ops import is_complex
 from symdiff.symbolic.arrays.algebra import Arrays
 from symdiff.symbolic.arrays.batching import append_batched
@@ -30,7 +31,7 @@ class Whole:
         self.builder = Builder()
         self.builder.inputs = list(self.graph.inputs)
         self.builder.bindings = list(self.graph.bindings)
-        self.builder.structural = {b.symbol: b for b in self.graph.bindings if b.op in ("broadcast_to", "embed")}
+        self.builder.structural = {b.symbol: b for b in self.graph.bindings if b.op in HEADS}
         self.builder.origin = graph.origin
         self.builder._count = 2 * len(self.graph.bindings) + len(graph.bindings)
         self.builder.primal = False

@@ -248,7 +248,7 @@ def diagflat(a: Arrays, x: Atom, k: int = 0) -> Atom:
 
 
 def _masked(a: Arrays, x: Atom, keep: np.ndarray) -> Atom:
-    return a.emit("select", array_atom(np.broadcast_to(keep, x.shape)), x, Constant(0.0))
+    return a.emit("select", array_atom(keep), x, Constant(0.0))
 
 
 def triu(a: Arrays, x: Atom, k: int = 0) -> Atom:
