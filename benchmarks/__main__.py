@@ -10,7 +10,7 @@ import numpy
 import sympy
 
 import symdiff
-from benchmarks import cubic, peers, tables
+from benchmarks import arrays, cubic, peers, tables
 
 
 def machine() -> str:
@@ -34,6 +34,9 @@ one array; the others return a list of numbers."""
 MANY_POINTS = """symdiff leaves its answer in one array laid out like the points; the rows of lambdify and by hand return a
 list of eight arrays, which nobody has put together."""
 
+ARRAYS = """Value and gradient, or the gradients alone where it says so, in float64; NumPy's own threads in products of
+matrices, one thread elsewhere. By hand is NumPy as people write it, without buffers."""
+
 OPERATIONS = """Counted by `sd.cost`; all partials, so a Jacobian for the heart systems. The counts elsewhere are known
 ones, not measured here."""
 
@@ -49,6 +52,7 @@ def document(points: int, quick: bool) -> str:
         f"## Growth\n\n{GROWTH}\n\n{tables.growth(sizes, rounds)}",
         f"## One point: the gradient of an eight-variable cubic\n\n{ONE_POINT}\n\n{cubic.one_point(rounds)}",
         f"## Many points: the same gradient\n\n{MANY_POINTS}\n\n{cubic.many_points(points, rounds)}",
+        f"## Whole arrays\n\n{ARRAYS}\n\n{arrays.table(quick, rounds)}",
         f"## Operations\n\n{OPERATIONS}\n\n{tables.operations()}",
     ]
     return "\n\n".join(parts) + "\n"

@@ -37,3 +37,13 @@ def kinked(x):
 def logistic(x):
     """1/(1 + exp(-x))."""
     return 1 / (1 + np.exp(-x))
+
+
+def layer(W, b, X):
+    """The sum of a layer's activations."""
+    return np.sum(np.tanh(W @ X + b))
+
+
+def differences(x):
+    """Rosenbrock's function by slices."""
+    return np.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)

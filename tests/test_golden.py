@@ -22,6 +22,12 @@ FILES = {
     "residuals_jacobian.py": (sd.jacobian(g.residuals), (np.ones(3),), "numpy"),
     "kinked_plain.py": (sd.grad(g.kinked), (1.0,), "python"),
     "logistic_value_and_grad.py": (sd.value_and_grad(g.logistic), (1.0,), "numpy"),
+    "layer_value_and_grad.py": (
+        sd.value_and_grad(g.layer, (0, 1)),
+        (np.ones((256, 512)), np.ones((256, 1)), np.ones((512, 128))),
+        "numpy",
+    ),
+    "differences_grad.py": (sd.grad(g.differences), (np.ones(100_000),), "numpy"),
 }
 
 

@@ -130,37 +130,43 @@ class _Writer:
     def given(self) -> list[str]:
         """The checks of a given `out`, and the way for one in which results cannot be computed."""
         lines = []
-        if self.style == "runtime" and self.several:
-            lines += [f"if type(out) is not {self.result} or len(out) != {len(self.targets)}:", f"{INDENT}return MISS"]
-        for k, output in enumerate(self.program.outputs):
-            name = f"out[{k}]" if self.several else "out"
+        own = self.results_names()
+        if self.several:
+            if self.style == "runtime":
+                lines += [f"if type(out) is not {self.result} or len(out) != {len(own)}:", f"{INDENT}return MISS"]
+            lines.append(f"{', '.join(own)} = out")
+        elif own != ["out"]:
+            lines.append(f"{own[0]} = out")
+        for name, output in zip(own, self.program.outputs, strict=True):
+            kind = dtype_text(output.dtype)
             if self.style == "runtime":
                 tests = [f"type({name}) is not np.ndarray", f"{name}.shape != {output.shape!r}",
                          f"{name}.dtype.char != {output.dtype!r}", f"not {name}.flags.carray"]  # fmt: skip
                 lines += [f"if {' or '.join(tests)}:", f"{INDENT}return MISS"]
             else:
-                shown = f"{output.name if self.several else 'out'} has shape {{{name}.shape}}, {output.shape!r} expected"
-                kind = dtype_text(output.dtype)
-                lines += [f"if {name}.shape != {output.shape!r}:", f'{INDENT}raise ValueError(f"{shown}")']
-                shown = f"{output.name if self.several else 'out'} has dtype {{{name}.dtype}}, {kind} expected"
-                lines += [f"if {name}.dtype != np.{kind}:", f'{INDENT}raise ValueError(f"{shown}")']
-        arrays = [a for a, leaf in zip(self.arguments, self.program.inputs, strict=True) if leaf.shape != ()]
-        lines += self.elsewhere(arrays)
-        if self.several:
-            taken = [t if o.shape != () else "_" for t, o in zip(self.targets, self.program.outputs, strict=True)]
-            return [*lines, f"{', '.join(taken)} = out"] if set(taken) != {"_"} else lines
-        return [*lines, f"{self.targets[0]} = out"] if self.program.outputs[0].shape != () else lines
+                lines.append(f"if {name}.shape != {output.shape!r} or {name}.dtype != np.{kind}:")
+                shown = f"{name} is {{{name}.dtype}} {{{name}.shape}}; {kind} {output.shape!r} expected"
+                lines.append(f'{INDENT}raise ValueError(f"{shown}")')
+        return lines + self.elsewhere()
 
-    def elsewhere(self, arrays: list[str]) -> list[str]:
+    def results_names(self) -> list[str]:
+        """The names of the results' arrays: `out` itself for a single number."""
+        return self.targets if self.several or self.program.outputs[0].shape != () else ["out"]
+
+    def elsewhere(self) -> list[str]:
         """Results that overlap arguments, or lie scattered, are computed in arrays of their own and copied."""
-        tests = [] if self.style == "runtime" else ["not target.flags.carray"]
-        listed = f"({', '.join(arrays)}{',' if len(arrays) == 1 else ''})"
-        if arrays:
-            tests.append(f"any(np.may_share_memory(target, argument) for argument in {listed})")
+        arrays = [a for a, leaf in zip(self.arguments, self.program.inputs, strict=True) if leaf.shape != ()]
+        tests = [] if self.style == "runtime" else ["not r.flags.carray"]
+        tests += ["np.may_share_memory(r, a)"] if arrays else []
         if not tests:
             return []
         given = "out" if self.several else "[out]"
-        lines = ["if any(", *(f"{INDENT}{line}" for line in (" or ".join(tests), f"for target in {given}")), "):"]
+        loops = [f"for r in {given}"]
+        if arrays:
+            loops += wrapped("for a in (", arrays, ",)" if len(arrays) == 1 else ")", "")
+        lines = [f"if any({' '.join([' or '.join(tests), *loops])}):"]
+        if len(lines[0]) > 90:
+            lines = ["if any(", *(INDENT + line for line in (" or ".join(tests), *loops)), "):"]
         call = f"{self.entry}({', '.join(self.arguments)})"
         if self.several:
             lines += [f"{INDENT}for target, value in zip(out, {call}):", f"{INDENT * 2}target[...] = value"]
@@ -231,9 +237,9 @@ class _Writer:
                 return [f"{INDENT}return {fresh}"]
             return [f"{INDENT}return {fresh if self.result == 'list' else f'({listed})'} if out is None else out"]
         lines = [f"{INDENT}if out is None:", f"{INDENT * 2}return {fresh}"]
-        for k, (output, value) in enumerate(zip(self.program.outputs, values, strict=True)):
+        for name, output, value in zip(self.results_names(), self.program.outputs, values, strict=True):
             if output.shape == ():
-                lines.append(f"{INDENT}{f'out[{k}]' if self.several else 'out'}[()] = {value}")
+                lines.append(f"{INDENT}{name}[()] = {value}")
         return [*lines, f"{INDENT}return out"]
 
     def copies(self) -> list[str]:
