@@ -188,7 +188,7 @@ def _pattern(value: np.ndarray) -> str:
     """Identity matrices, triangles, ranges and repeated numbers as the calls that make them; "" for other arrays."""
     if value.ndim == 2 and value.dtype == bool:
         for k in range(1 - len(value), value.shape[1]):
-            lower = np.tri(*value.shape, k=k, dtype=bool)
+            lower = np.tri(value.shape[0], value.shape[1], k, dtype=bool)
             for triangle, text in ((lower, "np.tri"), (~lower, "~np.tri")):
                 if np.array_equal(value, triangle):
                     return f"{text}({listed(value.shape)}, k={k}, dtype=bool)"
