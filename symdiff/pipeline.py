@@ -24,7 +24,7 @@ from symdiff.codegen.loading import load
 from symdiff.codegen.plan import Plan, check_plan
 from symdiff.codegen.program import Program, check_program
 from symdiff.codegen.scheduling import schedule, schedule_kernel
-from symdiff.codegen.sharing import expand_powers, share
+from symdiff.codegen.sharing import share
 from symdiff.codegen.source import Source
 from symdiff.errors import BackendError
 from symdiff.numbering import number
@@ -68,7 +68,7 @@ def fused_of(graph: Graph, options: Options = DEFAULT, name: str | None = None) 
     checking = os.environ.get("SYMDIFF_CHECK") == "1"
 
     def shared(kernel: Program) -> Program:
-        return expand_powers(kernel) if options.exact else share(kernel, fastmath=options.fastmath)
+        return kernel if options.exact else share(kernel, fastmath=options.fastmath)
 
     with collector_off():
         whole = computable(expand_calls(relaxed(graph) if options.fastmath else graph))
@@ -76,7 +76,7 @@ def fused_of(graph: Graph, options: Options = DEFAULT, name: str | None = None) 
         if checking:
             check_graph(whole)
             check_array_program(program)
-        return fuse(program, shared)
+        return fuse(program, shared, options.exact)
 
 
 def plan_of(program: Program | Fused, kind: str = "point", in_axes: Any = None, out_axes: Any = None) -> Plan | ArrayPlan:

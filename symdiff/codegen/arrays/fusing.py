@@ -21,7 +21,7 @@ class Sink(NamedTuple):
     """What becomes of one value of a kernel.
 
     "store": it fills the array of step `value`; "sum": its sum over `axes` is step `value`; "add": it is added to the
-    region `key` of the assembled step `value`.
+    region `key` of the assembled step `value`; "put": it is the first to fill that region.
     """
 
     kind: str
@@ -32,12 +32,16 @@ class Sink(NamedTuple):
 
 @dataclass(slots=True)
 class Kernel:
-    """A chain of elementwise steps over one domain: `program` has an input for each operand and an output for each sink."""
+    """A chain of elementwise steps over one domain: `program` has an input for each operand and an output for each sink.
+
+    `exact`: sums are not taken apart.
+    """
 
     domain: Shape
     operands: list[int]
     program: Program
     sinks: list[Sink]
+    exact: bool = False
 
 
 @dataclass(slots=True)
@@ -50,9 +54,10 @@ class Call:
 
 @dataclass(slots=True)
 class Clear:
-    """The array of an assembled step is filled with zeros."""
+    """The array of an assembled step is filled with zeros, but for a region that the next kernel puts."""
 
     value: int
+    besides: tuple[Slice, ...] = ()
 
 
 Task = Kernel | Call | Clear
@@ -93,7 +98,7 @@ class Fused:
                 for kind, n in task.program.by_kind().items():
                     counts[kind] = counts.get(kind, 0) + n * cells
                 for sink in task.sinks:
-                    if sink.kind != "store":
+                    if sink.kind in ("sum", "add"):
                         counts["add"] = counts.get("add", 0) + cells
             elif isinstance(task, Call):
                 step = self.program.steps[task.value]
@@ -104,16 +109,17 @@ class Fused:
         return dict(sorted(((k, n) for k, n in counts.items() if n), key=lambda item: (-item[1], item[0])))
 
 
-def fuse(program: ArrayProgram, share: Share) -> Fused:
-    """The tasks of a program."""
-    return _Fusing(program, share).fused()
+def fuse(program: ArrayProgram, share: Share, exact: bool = False) -> Fused:
+    """The tasks of a program; `share` rewrites kernels, `exact` keeps sums whole."""
+    return _Fusing(program, share, exact).fused()
 
 
 class _Fusing:
-    def __init__(self, program: ArrayProgram, share: Share) -> None:
+    def __init__(self, program: ArrayProgram, share: Share, exact: bool) -> None:
         self.program = program
         self.steps = program.steps
         self.share = share
+        self.exact = exact
         self.users: list[list[int]] = [[] for _ in self.steps]
         for position, step in enumerate(self.steps):
             for operand in dict.fromkeys(step.operands):
@@ -218,12 +224,28 @@ class _Fusing:
                 else:
                     tasks.append(Call(entry))
                 continue
-            for value, _ in adders.get(entry, ()):
+            puts: set[tuple[int, int]] = set()
+            for value in dict.fromkeys(v for v, _ in adders.get(entry, ())):
                 if value not in cleared:
                     cleared.add(value)
-                    tasks.append(Clear(value))
-            tasks.append(self.kernel(entry[1], groups[entry], adders.get(entry, [])))
+                    first = self.first_put(value, [part for v, part in adders[entry] if v == value])
+                    puts |= {(value, first)} if first is not None else set()
+                    tasks.append(Clear(value, () if first is None else self.steps[value].params["keys"][first]))
+            tasks.append(self.kernel(entry[1], groups[entry], adders.get(entry, []), puts))
         return Fused(self.program, tasks)
+
+    def first_put(self, value: int, parts: list[int]) -> int | None:
+        """The part of an assembled array that may be put before the others of its kernel are added, None where none may.
+
+        Blocks go up along the first axis. The part whose region lies farthest along it fills a cell before any other part
+        reaches it.
+        """
+        step = self.steps[value]
+        keys = {part: step.params["keys"][part] for part in parts}
+        for key in keys.values():
+            if any(k != (0, n, 1) for k, n in zip(key[1:], step.shape[1:], strict=True)) or key[0][2] != 1:
+                return None
+        return max(parts, key=lambda part: keys[part][0][0])
 
     def adders(self, groups: dict[tuple[int, Shape], list[int]]) -> dict[tuple[int, Shape], list[tuple[int, int]]]:
         """For each kernel the parts of assembled arrays that it adds: (assembled step, place of the part)."""
@@ -246,7 +268,7 @@ class _Fusing:
             value = source
         return value
 
-    def kernel(self, domain: Shape, members: list[int], added: list[tuple[int, int]]) -> Kernel:
+    def kernel(self, domain: Shape, members: list[int], added: list[tuple[int, int]], puts: set[tuple[int, int]]) -> Kernel:
         inside = {m: i for i, m in enumerate(members)}
         operands: list[int] = []
         instrs: list[Instr] = []
@@ -296,10 +318,11 @@ class _Fusing:
         for value, place in added:
             step = self.steps[value]
             if step.operands[place] in inside:
-                drain(Sink("add", value, (), step.params["keys"][place]), step.operands[place])
+                kind = "put" if (value, place) in puts else "add"
+                drain(Sink(kind, value, (), step.params["keys"][place]), step.operands[place])
         scalar = live_only(Program("kernel", tuple(inputs), tuple(outputs), instrs, origins))
         shared = self.share(scalar)
-        return _without_unused(Kernel(domain, operands, shared, sinks))
+        return _without_unused(Kernel(domain, operands, shared, sinks, self.exact))
 
 
 def _scalar(step: Step, places: tuple[int, ...]) -> Instr:
@@ -319,4 +342,4 @@ def _without_unused(kernel: Kernel) -> Kernel:
     instrs = [i._replace(payload=(place[i.payload[0]], 0)) if i.op == "input" else i for i in program.instrs]
     inputs = tuple(program.inputs[u] for u in used)
     slim = Program(program.name, inputs, program.outputs, instrs, program.origins, program.operations_before)
-    return Kernel(kernel.domain, [kernel.operands[u] for u in used], slim, kernel.sinks)
+    return Kernel(kernel.domain, [kernel.operands[u] for u in used], slim, kernel.sinks, kernel.exact)

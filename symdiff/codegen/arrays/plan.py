@@ -91,7 +91,7 @@ def base_of(steps: list[Step], value: int) -> int:
 def reads(steps: list[Step], task: Task) -> list[int]:
     """The stored values that a task reads."""
     if isinstance(task, Kernel):
-        found = [*task.operands, *(s.value for s in task.sinks if s.kind == "add")]
+        found = [*task.operands, *(s.value for s in task.sinks if s.kind in ("add", "put"))]
     elif isinstance(task, Call) and steps[task.value].op == ASSEMBLE:
         found = [task.value, *(v for v, _ in task.pending)]
     else:
@@ -102,7 +102,7 @@ def reads(steps: list[Step], task: Task) -> list[int]:
 def writes(steps: list[Step], task: Task) -> list[int]:
     """The values that a task makes."""
     if isinstance(task, Kernel):
-        return [s.value for s in task.sinks if s.kind != "add"]
+        return [s.value for s in task.sinks if s.kind not in ("add", "put")]
     if isinstance(task, Clear):
         return [task.value]
     return [] if steps[task.value].op == ASSEMBLE else [task.value]
@@ -111,6 +111,17 @@ def writes(steps: list[Step], task: Task) -> list[int]:
 def is_planned(step: Step) -> bool:
     """Whether the result of a structural step is written into an array that is given."""
     return step.op in FILLED or (step.op in HEADS and HEADS[step.op].out)
+
+
+def full_values(steps: list[Step], kernel: Kernel, loop: Loop) -> list[bool]:
+    """Which values of a kernel can be factors of a dot product: blocks with one axis and the cells of the domain."""
+    flat = loop.axis == -1 or len(kernel.domain) == 1
+    return [
+        flat
+        and instr.op != "const"
+        and (instr.op != "input" or steps[kernel.operands[instr.payload[0]]].shape == kernel.domain)
+        for instr in kernel.program.instrs
+    ]
 
 
 def last_reads(plan: ArrayPlan) -> dict[int, int]:

@@ -7,8 +7,19 @@ writes cell by cell, and that results are computed in the outputs themselves. Re
 from collections.abc import Callable
 
 from symdiff.codegen.arrays.fusing import Fused, Kernel
-from symdiff.codegen.arrays.plan import BLOCK, ArrayPlan, Loop, base_of, is_planned, last_reads, reads, writes
+from symdiff.codegen.arrays.plan import (
+    BLOCK,
+    ArrayPlan,
+    Loop,
+    base_of,
+    full_values,
+    is_planned,
+    last_reads,
+    reads,
+    writes,
+)
 from symdiff.codegen.arrays.program import Step, size
+from symdiff.codegen.arrays.summing import terms_of
 from symdiff.codegen.plan import Plan, last_uses
 from symdiff.codegen.program import Program
 from symdiff.heads import HEADS
@@ -27,7 +38,7 @@ def plan_arrays(fused: Fused, schedule_kernel: ScheduleKernel) -> ArrayPlan:
     for index, task in enumerate(fused.tasks):
         if isinstance(task, Kernel) and task.domain != ():
             loop = _loop(plan, task)
-            inner = schedule_kernel(task.program, [s.kind == "store" for s in task.sinks])
+            inner = schedule_kernel(task.program, [s.kind in ("store", "put") for s in task.sinks])
             plan.kernels[index] = (loop, inner)
             for code, rows in inner.work.items():
                 old = plan.scratch.get(code, (0, 0))
@@ -50,12 +61,12 @@ def plan_arrays(fused: Fused, schedule_kernel: ScheduleKernel) -> ArrayPlan:
 def _sums(plan: ArrayPlan, kernel: Kernel, loop: Loop, inner: Plan) -> None:
     """Room for the sums of blocks: a number for each block, or an array that is added to the result."""
     whole = 0
-    for sink in kernel.sinks:
+    for place, sink in enumerate(kernel.sinks):
         if sink.kind != "sum":
             continue
         step = plan.program.steps[sink.value]
         if len(sink.axes) == len(kernel.domain):
-            whole += 1
+            whole += len(terms_of(kernel.program, place, full_values(plan.program.steps, kernel, loop), kernel.exact)[0])
             old = plan.partial.get(step.dtype, (0, 0))
             plan.partial[step.dtype] = (max(old[0], whole), max(old[1], loop.blocks))
         elif loop.axis in sink.axes:
@@ -151,7 +162,7 @@ def _loop(plan: ArrayPlan, kernel: Kernel) -> Loop:
         return Loop(None, 0, cells, 1)
     arrays = [steps[o].shape for o in kernel.operands if steps[o].shape != ()]
     alike = all(shape == domain for shape in arrays) and all(
-        s.kind != "add" and len(s.axes) in (0, len(domain)) for s in kernel.sinks
+        s.kind not in ("add", "put") and len(s.axes) in (0, len(domain)) for s in kernel.sinks
     )
     if len(domain) > 1 and alike and all(_contiguous(steps, o) for o in kernel.operands if steps[o].shape != ()):
         return Loop(-1, BLOCK, BLOCK, -(-cells // BLOCK))

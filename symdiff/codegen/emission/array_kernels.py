@@ -8,7 +8,9 @@ import re
 from typing import Any
 
 from symdiff.codegen.arrays.fusing import Kernel, Sink
+from symdiff.codegen.arrays.plan import full_values
 from symdiff.codegen.arrays.program import Shape, size
+from symdiff.codegen.arrays.summing import terms_of
 from symdiff.codegen.emission.array_text import listed, region
 from symdiff.codegen.emission.expressions import in_reading_order, statements
 from symdiff.codegen.emission.numpy import spelling
@@ -16,6 +18,7 @@ from symdiff.codegen.emission.numpy_batch import in_place
 from symdiff.codegen.emission.text import number_literal
 
 INDENT = "    "
+SHORT = 64  # sums along a shorter last axis: np.add.reduce takes 4 times as long at 10 cells as a product with ones
 
 
 class KernelLines:
@@ -28,6 +31,7 @@ class KernelLines:
         self.steps = writer.steps
         self.before: list[str] = []
         self.after: list[str] = []
+        self.rows: dict[int, str] = {}
         if kernel.domain != ():
             self.loop, self.plan = writer.plan.kernels[index]
 
@@ -81,61 +85,64 @@ class KernelLines:
                 names[position] = self.operand(self.kernel.operands[instr.payload[0]], lines)
             elif instr.op == "const":
                 names[position] = number_literal(instr.payload)
-        dotted = self.dotted()
-        slots = self.slots({self.plan.slots[p] for p in range(len(program.instrs)) if p not in dotted}, lines)
+        summed, needless, coefficients = self.sums()
+        slots = self.slots({self.plan.slots[p] for p in range(len(program.instrs)) if p not in needless}, lines)
         targets = self.targets(lines)
         for position, instr in enumerate(program.instrs):
-            if instr.op in ("input", "const"):
-                continue
-            if position in dotted:
-                first, second = (names[o] for o in instr.operands)
-                self.total(dotted[position], f"np.dot({first}, {second})", lines)
-                continue
-            slot = self.plan.slots[position]
-            target = slots[slot] if slot is not None else targets[self.plan.finals[position][0][0]]
-            ordered = in_reading_order(program, position) if instr.op == "add" else instr.operands
-            lines.append(in_place(program, position, [names[o] for o in ordered], target))
-            names[position] = target
+            if instr.op not in ("input", "const") and position not in needless:
+                self.step(position, names, slots, targets, lines)
+            for sink, row, product in summed.get(position, ()):
+                if product:
+                    first, second = (names[o] for o in instr.operands)
+                    text = f"np.dot({first}, {second})"
+                else:
+                    text = self.reduced(sink, position, names[position])
+                self.term(sink, row, text, coefficients[sink] == [1], lines)
         written = {p: self.plan.finals[p][0][0] for p in self.plan.finals if self.plan.slots[p] is None}
         for place, (sink, output) in enumerate(zip(self.kernel.sinks, program.outputs, strict=True)):
             value = output.cells[0]
             instr = program.instrs[value]
-            if sink.kind == "store":
+            if sink.kind in ("store", "put"):
                 if written.get(value) != place or instr.op in ("input", "const"):
                     lines.append(f"np.copyto({targets[place]}, {names[value]})")
             elif sink.kind == "add":
                 lines.append(f"np.add({targets[place]}, {names[value]}, out={targets[place]})")
-            elif value not in dotted:
+            elif sink in coefficients:
+                self.total(sink, coefficients[sink], lines)
+            else:
                 self.sum(sink, names[value], instr.op in ("input", "const"), lines)
         return lines
 
-    def dotted(self) -> dict[int, Sink]:
-        """Products that are only summed: a dot product of two blocks takes one pass."""
-        if self.loop.axis not in (None, -1) and len(self.kernel.domain) != 1:
-            return {}
-        if self.loop.axis is None and len(self.kernel.domain) != 1:
-            return {}
-        uses: dict[int, int] = {}
-        for instr in self.program.instrs:
-            for operand in instr.operands:
-                uses[operand] = uses.get(operand, 0) + 1
-        for output in self.program.outputs:
-            uses[output.cells[0]] = uses.get(output.cells[0], 0) + 1
-        found = {}
-        for sink, output in zip(self.kernel.sinks, self.program.outputs, strict=True):
-            value = output.cells[0]
-            instr = self.program.instrs[value]
-            if sink.kind == "sum" and instr.op == "mul" and uses[value] == 1 and instr.dtype != "?":
-                parts = [self.program.instrs[o] for o in instr.operands]
-                if all(p.dtype == instr.dtype and p.op != "const" and self.is_full(p) for p in parts):
-                    found[value] = sink
-        return found
+    def step(
+        self, position: int, names: dict[int, str], slots: dict[tuple[str, int], str], targets: dict[int, str], lines: list[str]
+    ) -> None:
+        """One instruction, in place."""
+        slot = self.plan.slots[position]
+        target = slots[slot] if slot is not None else targets[self.plan.finals[position][0][0]]
+        program = self.program
+        operands = program.instrs[position].operands
+        ordered = in_reading_order(program, position) if program.instrs[position].op == "add" else operands
+        lines.append(in_place(program, position, [names[o] for o in ordered], target))
+        names[position] = target
 
-    def is_full(self, instr: Any) -> bool:
-        """Whether an operand of a product has the cells of the domain."""
-        if instr.op != "input":
-            return True
-        return bool(self.steps[self.kernel.operands[instr.payload[0]]].shape == self.kernel.domain)
+    def sums(self) -> tuple[dict[int, list[tuple[Sink, int, bool]]], set[int], dict[Sink, list[complex]]]:
+        """The terms of sums over the whole domain by position (sink, row, whether a product), what they make needless,
+        and the coefficients of each sum."""
+        full = full_values(self.steps, self.kernel, self.loop)
+        by_position: dict[int, list[tuple[Sink, int, bool]]] = {}
+        needless: set[int] = set()
+        coefficients: dict[Sink, list[complex]] = {}
+        row = 0
+        for place, sink in enumerate(self.kernel.sinks):
+            if sink.kind != "sum" or len(sink.axes) < len(self.kernel.domain):
+                continue
+            terms, skipped = terms_of(self.program, place, full, self.kernel.exact)
+            needless |= skipped
+            coefficients[sink] = [t.coefficient for t in terms]
+            for term in terms:
+                by_position.setdefault(term.position, []).append((sink, row, term.product))
+                row += 1
+        return by_position, needless, coefficients
 
     def operand(self, value: int, lines: list[str]) -> str:
         """An operand's block."""
@@ -206,7 +213,7 @@ class KernelLines:
             if sink.kind == "sum":
                 continue
             text = self.writer.text(sink.value)
-            if sink.kind == "add":
+            if sink.kind in ("add", "put"):
                 text = region(text, sink.key, self.steps[sink.value].shape)
             if self.loop.axis is not None:
                 found[place] = self.cut(text, self.kernel.domain, lines)
@@ -216,26 +223,36 @@ class KernelLines:
                 found[place] = self.named(text)
         return found
 
+    def repeated(self, block: str) -> str:
+        """A number or a smaller operand as a block of its own."""
+        shape = self.block_shape() if self.loop.axis not in (None, -1) else "stop - start" if self.loop.axis == -1 else ""
+        return f"np.broadcast_to({block}, {f'({shape},)' if shape else repr(self.kernel.domain)})"
+
+    def reduced(self, sink: Sink, position: int, block: str) -> str:
+        """The sum of a block over everything."""
+        instr = self.program.instrs[position]
+        if instr.op in ("input", "const"):
+            block = self.repeated(block)
+        axis = "" if len(self.kernel.domain) == 1 or self.loop.axis == -1 else ", axis=None"
+        kind = ", dtype=np.float64" if instr.dtype == "?" else ""
+        return f"np.add.reduce({block}{axis}{kind})"
+
     def sum(self, sink: Sink, block: str, repeated: bool, lines: list[str]) -> None:
-        """A sum over axes."""
-        rank = len(self.kernel.domain)
-        if repeated:
-            shape = self.block_shape() if self.loop.axis not in (None, -1) else "stop - start" if self.loop.axis == -1 else ""
-            block = f"np.broadcast_to({block}, {f'({shape},)' if shape else repr(self.kernel.domain)})"
+        """A sum over some axes."""
+        block = self.repeated(block) if repeated else block
         code = self.steps[sink.value].dtype
         kind = ", dtype=np.float64" if code == "d" and self.is_bool(sink) else ""
-        if len(sink.axes) == rank:
-            axis = "" if rank == 1 or self.loop.axis == -1 else ", axis=None"
-            self.total(sink, f"np.add.reduce({block}{axis}{kind})", lines)
-            return
         target = self.writer.text(sink.value)
         axes = repr(sink.axes[0] if len(sink.axes) == 1 else sink.axes)
         axis = self.loop.axis
-        if axis is None:
-            lines.append(f"np.add.reduce({block}, axis={axes}{kind}, out={target})")
-        elif axis not in sink.axes:
-            own = axis - sum(a < axis for a in sink.axes)
-            lines.append(f"np.add.reduce({block}, axis={axes}{kind}, out={target}[{':, ' * own}start:stop])")
+        if axis is None or axis not in sink.axes:
+            own = 0 if axis is None else axis - sum(a < axis for a in sink.axes)
+            part = target if axis is None else f"{target}[{':, ' * own}start:stop]"
+            rank, length = len(self.kernel.domain), self.kernel.domain[-1]
+            if sink.axes == (rank - 1,) and rank > 1 and length <= SHORT and not kind and not self.kernel.exact:
+                lines.append(f"np.matmul({block}, {self.writer.ones(length, code)}, out={part})")
+            else:
+                lines.append(f"np.add.reduce({block}, axis={axes}{kind}, out={part})")
         else:
             shape = self.steps[sink.value].shape
             rows = self.plan.work.get(code, 0)
@@ -249,19 +266,29 @@ class KernelLines:
         place = self.kernel.sinks.index(sink)
         return self.program.instrs[self.program.outputs[place].cells[0]].dtype == "?"
 
-    def total(self, sink: Sink, text: str, lines: list[str]) -> None:
-        """A sum over everything: at once, or of the sums of blocks."""
-        name = self.writer.texts[sink.value]
+    def term(self, sink: Sink, row: int, text: str, alone: bool, lines: list[str]) -> None:
+        """A term of a sum over everything: at once, or for each block."""
         if self.loop.axis is None:
-            lines.append(f"{name} = {text}")
+            self.rows[row] = self.writer.texts[sink.value] if alone else self.writer.names.numbered("sum")
+            lines.append(f"{self.rows[row]} = {text}")
             return
         partial = self.writer.partial_name(self.steps[sink.value].dtype)
-        row = sum(
-            s.kind == "sum" and len(s.axes) == len(self.kernel.domain)
-            for s in self.kernel.sinks[: self.kernel.sinks.index(sink)]
-        )
         lines.append(f"{partial}[{row}, start // {self.loop.rows}] = {text}")
-        self.after.append(f"{name} = np.add.reduce({partial}[{row}, :{self.loop.blocks}])")
+        self.rows[row] = f"np.add.reduce({partial}[{row}, :{self.loop.blocks}])"
+
+    def total(self, sink: Sink, coefficients: list[complex], lines: list[str]) -> None:
+        """A sum over everything, of its terms."""
+        text = ""
+        for coefficient in coefficients:
+            part = self.rows.pop(min(self.rows))
+            if coefficient not in (1, -1):
+                part = f"{number_literal(coefficient if coefficient.imag else coefficient.real)}*{part}"
+            elif coefficient == -1:
+                part = f"-{part}"
+            text += part if not text else f" - {part[1:]}" if part.startswith("-") else f" + {part}"
+        if text == self.writer.texts[sink.value]:
+            return
+        (lines if self.loop.axis is None else self.after).append(f"{self.writer.texts[sink.value]} = {text}")
 
 
 def _stem(text: str) -> str:

@@ -24,6 +24,15 @@ def region(text: str, key: tuple[Slice, ...], shape: Shape) -> str:
     return text if inside == "..." and all(k == (0, n, 1) for k, n in zip(key, shape, strict=True)) else f"{text}[{inside}]"
 
 
+def cleared(text: str, besides: tuple[Slice, ...], shape: Shape) -> list[str]:
+    """Zeros in an array, but for a region along its first axis."""
+    if not besides:
+        return [f"{text}.fill(0)"]
+    start, stop, _ = besides[0]
+    lines = [f"{text}[:{start}].fill(0)"] if start else []
+    return lines + ([f"{text}[{stop if stop < shape[0] - 9 else stop - shape[0]}:].fill(0)"] if stop < shape[0] else [])  # type: ignore[operator]
+
+
 def view_text(steps: list[Step], value: int, text: Text) -> str:
     """A view as an expression over what it looks at."""
     step = steps[value]
@@ -199,6 +208,8 @@ def _pattern(value: np.ndarray) -> str:
         if step:
             return f"np.arange({int(value[0])}, {int(value[-1]) + (1 if step > 0 else -1)}, {step})"
     first = value.flat[0] if value.size else None
-    if value.size > 8 and value.tobytes() == np.full(value.shape, first).astype(value.dtype).tobytes():
+    if value.size > 1 and value.tobytes() == np.full(value.shape, first).astype(value.dtype).tobytes():
+        if first == 1 and value.dtype.kind == "f":
+            return f"np.ones({listed(value.shape)}, dtype=np.{_kind(value)})".replace(", dtype=np.float64", "")
         return f"np.full({value.shape!r}, {number_literal(first.item())}, dtype=np.{_kind(value)})"  # type: ignore[union-attr]
     return ""

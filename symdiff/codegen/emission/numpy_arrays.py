@@ -13,7 +13,7 @@ from symdiff.codegen.arrays.fusing import Call, Clear, Kernel
 from symdiff.codegen.arrays.plan import ArrayPlan, is_planned
 from symdiff.codegen.arrays.program import ASSEMBLE, Step, is_view, size
 from symdiff.codegen.emission.array_kernels import KernelLines
-from symdiff.codegen.emission.array_text import constant_text, listed, region, structural_text, view_text
+from symdiff.codegen.emission.array_text import cleared, constant_text, listed, region, structural_text, view_text
 from symdiff.codegen.emission.names import Names, argument_names
 from symdiff.codegen.emission.numpy import checks, imports_text, known_names
 from symdiff.codegen.emission.text import docstring, dtype_text, number_literal, wrapped
@@ -55,6 +55,7 @@ class _Writer:
         self.texts: dict[int, str] = {}
         self.constants: list[tuple[str, np.ndarray]] = []
         self.count = 0
+        self.known_ones: dict[tuple[int, str], str] = {}
         self.block_names: dict[tuple[str, int], str] = {}
         for position, step in enumerate(self.steps):
             if step.op == "input":
@@ -75,6 +76,12 @@ class _Writer:
         name = self.names.fresh(f"constant{len(self.constants)}")
         self.constants.append((name, value))
         return name
+
+    def ones(self, count: int, code: str) -> str:
+        """The name of a constant array of ones."""
+        if (count, code) not in self.known_ones:
+            self.known_ones[count, code] = self.array(np.ones(count, dtype=code))
+        return self.known_ones[count, code]
 
     def text(self, value: int) -> str:
         """A value as an expression: a name, or a view of one."""
@@ -282,7 +289,8 @@ class _Writer:
         value = task.value
         step = self.steps[value]
         if isinstance(task, Clear):
-            return [*self.made(value), f"{self.texts[value]}.fill(0)"]
+            lines = self.made(value)
+            return lines + cleared(self.texts[value], task.besides, step.shape)
         if step.op == ASSEMBLE:
             target = self.text(value)
             lines = []
@@ -303,8 +311,8 @@ class _Writer:
     def kernel(self, index: int, task: Kernel) -> list[str]:
         stored: list[str] = []
         for sink in task.sinks:
-            if sink.kind != "add" and self.steps[sink.value].shape != ():
+            if sink.kind in ("store", "sum") and self.steps[sink.value].shape != ():
                 stored += self.made(sink.value)
-            elif sink.kind != "add" and task.domain != ():
+            elif sink.kind in ("store", "sum") and task.domain != ():
                 self.texts[sink.value] = self.fresh()
         return [*stored, *KernelLines(self, index, task).lines()]
