@@ -23,6 +23,7 @@ import numpy as np
 from symdiff import transforms
 from symdiff.errors import ExportError, RuleError, RuleWarning, SymdiffError
 from symdiff.exporting import exported, write
+from symdiff.symbolic.arrays.rules import structural_rules
 from symdiff.symbolic.importing import load_rules, table_text
 from symdiff.symbolic.rule_checking import check_rules
 from symdiff.symbolic.rule_text import rule_text
@@ -210,8 +211,13 @@ def _rules(options: argparse.Namespace) -> int:
     if options.rules_command == "show":
         names = {options.name, getattr(getattr(np, options.name, None), "__name__", options.name)}
         found = [r for r in default_rules().values() if not names.isdisjoint((r.name, f"{r.module}.{r.name}"))]
+        structural = structural_rules().get(options.name)
+        if structural is not None:
+            print(structural)
+            return 0
         if not found:
-            near = difflib.get_close_matches(options.name, {r.name for r in default_rules().values()}, 3)
+            known = {r.name for r in default_rules().values()} | set(structural_rules())
+            near = difflib.get_close_matches(options.name, known, 3)
             raise RuleError(f"no rule for {options.name!r}{'; ' if near else ''}{', '.join(near)}")
         print("\n\n".join(rule_text(rule) for rule in found))
         return 0
@@ -225,6 +231,8 @@ def _rules(options: argparse.Namespace) -> int:
     if options.rules_command == "list":
         for rule in shown:
             print(f"{rule.module}.{rule.name}({', '.join(rule.parameters)})")
+        if not options.file:
+            print("\n".join(str(rule).partition("\n")[0] for rule in structural_rules().values()))
         return 1 if book.problems else 0
     report = check_rules(shown, options.points)
     print(report)

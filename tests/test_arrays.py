@@ -6,6 +6,7 @@ import pytest
 import symdiff as sd
 from symdiff import structures
 from symdiff.functions import Plain
+from symdiff.symbolic.arrays.rules import structural_rules
 
 rng = np.random.default_rng(0)
 A, B, C = rng.standard_normal((3, 4)), rng.standard_normal((4, 2)), rng.standard_normal((2, 3, 4))
@@ -114,6 +115,7 @@ CASES = {
     "solve": (lambda a, b: np.linalg.solve(a, b), (P, w)),
     "solvem": (lambda a, b: np.linalg.solve(a, b), (P, A)),
     "det": (lambda a: np.linalg.det(a), (S,)),
+    "sign": (lambda a: np.linalg.slogdet(a)[0] * a, (S,)),
     "slogdet": (lambda a: np.linalg.slogdet(a)[1], (S,)),
     "cholesky": (lambda a: np.linalg.cholesky(a), (P,)),
     "eigh": (lambda a: np.linalg.eigh(a)[0], (P,)),
@@ -197,3 +199,13 @@ def test_many_points(name):
         for i, leaf in enumerate(structures.leaves(found)):
             expected = np.stack([structures.leaves(one)[i] for one in wanted])
             np.testing.assert_allclose(leaf, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_every_structural_rule_is_tried():
+    tried = set()
+    for h, args in CASES.values():
+        graph = sd.hessian(weighted(h), scalarize=False).graph(*points(args))
+        tried |= {b.op for b in graph.bindings}
+        tried |= {b.op for b in Plain(h, scalarize=False).graph(*points(args)).bindings}
+    mutated = {"set", "set_at"}  # in test_mutation.py
+    assert set(structural_rules()) - tried <= mutated

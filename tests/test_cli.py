@@ -209,3 +209,12 @@ def test_rules_import_writes_a_table_that_loads(demo, capsys):
     (demo / "wrong.jl").write_text("@define_diffrule Base.sin(x) = :(sin(x))\n", encoding="utf-8")
     assert main(["rules", "check", "wrong.jl"]) == 1
     assert "WRONG (wrong.jl:1)" in capsys.readouterr().out
+
+
+def test_rules_of_whole_arrays_are_listed_and_shown(capsys):
+    assert main(["rules", "list"]) == 0
+    assert "matmul(x, y)" in capsys.readouterr().out
+    assert main(["rules", "show", "matmul"]) == 0
+    assert "unbroadcast(ds @ T(y), x)" in capsys.readouterr().out
+    assert main(["rules", "show", "cumsum"]) == 0
+    assert "linear" in capsys.readouterr().out

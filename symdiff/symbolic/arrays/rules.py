@@ -37,6 +37,10 @@ class StructuralRule:
     cotangents: tuple[ast.expr | None, ...]
     real: bool
     source: str
+    text: str = ""
+
+    def __str__(self) -> str:
+        return self.text
 
 
 @functools.cache
@@ -73,7 +77,21 @@ def parsed_row(line: str, source: str) -> StructuralRule:
             raise RuleError(f"{source}: {error.msg}: {text}") from None
 
     tangents = None if columns[1] == "linear" else formulas(columns[1])
-    return StructuralRule(head["name"], operands, tangents, formulas(columns[2]), columns[3] == "real", source)
+    return StructuralRule(
+        head["name"], operands, tangents, formulas(columns[2]), columns[3] == "real", source, _shown(columns, operands)
+    )
+
+
+def _shown(columns: list[str], operands: tuple[str, ...]) -> str:
+    """A row for people: the operation, then the tangent and the cotangent of each operand."""
+    lines = [columns[0] + (", for real arrays" if columns[3] == "real" else "")]
+    for title, text in (("tangent by", columns[1]), ("cotangent of", columns[2])):
+        parts = [p.strip() for p in text.split(";")]
+        if parts == ["linear"]:
+            lines.append("  linear in each operand: the tangent is the operation itself on the operand's tangent")
+            continue
+        lines += [f"  {title} {o:<2} {part}" for o, part in zip(operands, parts, strict=True)]
+    return "\n".join(lines)
 
 
 def pulled_back(arrays: Arrays, binding: Binding, place: int, cotangent: Atom) -> Atom | None:
