@@ -52,7 +52,7 @@ def document(points: int, quick: bool) -> str:
         f"## Growth\n\n{GROWTH}\n\n{tables.growth(sizes, rounds)}",
         f"## One point: the gradient of an eight-variable cubic\n\n{ONE_POINT}\n\n{cubic.one_point(rounds)}",
         f"## Many points: the same gradient\n\n{MANY_POINTS}\n\n{cubic.many_points(points, rounds)}",
-        f"## Whole arrays\n\n{ARRAYS}\n\n{arrays.table(quick, rounds)}",
+        f"## Whole arrays\n\n{ARRAYS}\n\n{arrays.table(quick, rounds)}\n\n{arrays.layer_floor(rounds)}",
         f"## Operations\n\n{OPERATIONS}\n\n{tables.operations()}",
     ]
     return "\n\n".join(parts) + "\n"

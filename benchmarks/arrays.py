@@ -210,3 +210,22 @@ def table(quick: bool, rounds: int) -> str:
             cells.append(text if column == "by hand" else f"{text} ({times[column] / times['by hand']:.2f})")
         lines.append(f"| {problem.name} | {' | '.join(cells)} | {times['symdiff, out='] / times['f']:.2f} |")
     return "\n".join(lines)
+
+
+def layer_floor(rounds: int) -> str:
+    """The layer against what it cannot do without: two products of matrices, one tanh pass, one pass over the activations."""
+    problem = next(p for p in problems(True) if p.f is layer)
+    W, _, X = problem.args
+    product, gradient = np.empty((256, 128)), np.empty_like(W)
+
+    def floor() -> Any:
+        np.matmul(W, X, out=product)
+        np.tanh(product, out=product)
+        np.multiply(product, product, out=product)
+        np.matmul(product, X.T, out=gradient)
+
+    times = timing.medians({"symdiff": _symdiff(problem)["symdiff, out="], "floor": floor}, rounds)
+    return (
+        f"The layer's value and gradient with `out=` take {times['symdiff'] / times['floor']:.2f} times two such products, "
+        "one tanh pass and one pass over the activations, all into arrays made before."
+    )

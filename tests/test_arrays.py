@@ -96,6 +96,7 @@ CASES = {
     "split": (lambda a: tuple(np.split(a, 2, axis=1)), (A,)),
     "where": (lambda a: np.where(a > 0, np.sqrt(np.abs(a)), a * a), (A,)),
     "wherebc": (lambda a, b: np.where(b > 0, a, b), (A, v)),
+    "select": (lambda a: np.select([a > 0.5, a < -0.5], [a**2, np.sin(a)], default=3 * a), (A,)),
     "clip": (lambda a: np.clip(a, -0.5, 0.5), (A,)),
     "sort": (lambda a: np.sort(a, axis=1), (A,)),
     "median": (lambda a: np.median(a, axis=0), (A,)),

@@ -230,6 +230,13 @@ def _where(origin: str, condition: Any, a: Any, b: Any) -> Any:
     return Tracer(builder, record(builder, "select", operands, origin))
 
 
+def _select(origin: str, condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    result = default
+    for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
+        result = np.where(condition, choice, result)
+    return result
+
+
 def _clip(origin: str, x: Any, low: Any = None, high: Any = None, *, a_min: Any = None, a_max: Any = None,
           min: Any = None, max: Any = None) -> Any:  # fmt: skip
     low = next((v for v in (low, a_min, min) if v is not None), None)
@@ -272,6 +279,7 @@ _SPECIAL: dict[str, Callable[..., Any]] = {
     "ones_like": _ones_like,
     "full_like": _full_like,
     "where": _where,
+    "select": _select,
     "clip": _clip,
     "round": _around,
     "around": _around,
