@@ -17,7 +17,7 @@ from symdiff.codegen.program import Program
 from symdiff.codegen.source import MISS
 from symdiff.errors import ArgumentError, BackendError, ShapeError
 from symdiff.ops import is_complex
-from symdiff.pipeline import Options, kernel_of, plan_of, program_of
+from symdiff.pipeline import Options, builtin_of, kernel_of, plan_of, program_of
 from symdiff.symbolic.graph import Graph
 from symdiff.symbolic.scalarizing import scalarize
 
@@ -28,9 +28,9 @@ _MATH_ERRORS = (ZeroDivisionError, OverflowError, ValueError, TypeError, BufferE
 def check_backend(backend: str) -> None:
     """Raise `BackendError` for a backend that does not exist or is not available yet."""
     if backend not in BACKENDS:
-        raise BackendError(f"unknown backend {backend!r}; there are auto, python and numpy")
-    if backend in ("native", "cupy"):
-        raise BackendError(f"backend {backend!r} is not part of this version; auto, python and numpy are")
+        raise BackendError(f"unknown backend {backend!r}; there are auto, python, numpy and native")
+    if backend == "cupy":
+        raise BackendError("backend 'cupy' is not part of this version; auto, python, numpy and native are")
 
 
 class Compiled:
@@ -50,15 +50,22 @@ class Compiled:
         self._leaf = tree is None or optree.treespec_is_leaf(tree)
         self._flat = not self._leaf and tree == structures.structure((0,) * len(self.program.outputs))
         self._numpy: Any = None
+        self._kernel: Any = None
         self._exact_types = tuple(np.dtype(i.dtype) for i in self.program.inputs)
         self.door: Callable[..., Any] | None = self._open_door()
 
     def _open_door(self) -> Callable[..., Any] | None:
         """The generated function itself, when its arguments and result need no rearranging."""
         if self._whole:
-            if self.backend == "python":
+            if self.backend in ("python", "native"):
                 raise BackendError(f"{self.program.name}: whole arrays need the numpy backend; scalarize=True unrolls them")
             return self._numpy_kernel()  # type: ignore[no-any-return]
+        if self.backend == "native" or (self.backend == "auto" and not self.options.exact):
+            try:
+                return builtin_of(self.program)  # type: ignore[no-any-return, arg-type]
+            except BackendError:
+                if self.backend == "native":
+                    raise
         if self.backend == "numpy" or not self._doubles:
             return None
         try:
@@ -91,6 +98,18 @@ class Compiled:
             return MISS if found is MISS else out
 
         return through
+
+    @property
+    def kernel(self) -> Callable[..., Any]:
+        """The bare builtin of the native backend: inputs, then outputs; contiguous arrays of exactly the traced types.
+
+        Raises `TypeError` for any other argument, and `BackendError` where there is no machine code.
+        """
+        if self._kernel is None:
+            if self._whole:
+                raise BackendError(f"{self.program.name}: whole arrays run with NumPy, which has no kernel of its own")
+            self._kernel = builtin_of(self.program, strict=True)  # type: ignore[arg-type]
+        return self._kernel  # type: ignore[no-any-return]
 
     @property
     def direct(self) -> bool:

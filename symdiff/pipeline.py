@@ -17,10 +17,12 @@ from symdiff.codegen.arrays.fusing import Fused, fuse
 from symdiff.codegen.arrays.plan import ArrayPlan, check_array_plan
 from symdiff.codegen.arrays.planning import plan_arrays
 from symdiff.codegen.arrays.program import check_array_program
+from symdiff.codegen.emission import llvm, numpy_arrays
 from symdiff.codegen.emission import numpy as numpy_emission
-from symdiff.codegen.emission import numpy_arrays
 from symdiff.codegen.emission import python as python_emission
 from symdiff.codegen.loading import load
+from symdiff.codegen.native import engine
+from symdiff.codegen.native.fastcall import builtin, is_native
 from symdiff.codegen.plan import Plan, check_plan
 from symdiff.codegen.program import Program, check_program
 from symdiff.codegen.scheduling import schedule, schedule_kernel
@@ -32,6 +34,7 @@ from symdiff.symbolic.arrays.expanding import computable, relaxed
 from symdiff.symbolic.graph import Graph, check_graph
 from symdiff.symbolic.scalarizing import expand_calls, is_scalar, scalarize
 
+SMALL = 2_000  # instructions up to which LLVM optimises in full
 TARGETS: dict[str, ModuleType] = {"python": python_emission, "numpy": numpy_emission}
 
 
@@ -108,6 +111,20 @@ def kernel_of(plan: Plan | ArrayPlan, target: str, name: str) -> Any:
     """A loaded function of the Plan, for calls from within the process."""
     with collector_off():
         return load(source_of(plan, target, name=name, style="runtime"))
+
+
+def builtin_of(program: Program, strict: bool = False) -> Any:
+    """The Program as machine code behind a Python builtin. Raises `BackendError` where there is none for it."""
+    problem = engine.supported()
+    if problem:
+        raise BackendError(problem)
+    if not is_native(program):
+        raise BackendError(f"{program.name}: machine code takes float32, float64 and complex128 arguments")
+    if len(program.instrs) > engine.LARGEST:
+        raise BackendError(f"{program.name}: {len(program.instrs)} instructions; machine code takes up to {engine.LARGEST}")
+    with collector_off():
+        text = llvm.point_function(program, "kernel")
+        return builtin(program, text, 2 if len(program.instrs) <= SMALL else 1, strict)
 
 
 @contextmanager

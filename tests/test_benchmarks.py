@@ -27,7 +27,7 @@ def test_the_command_writes_every_table(tmp_path):
     titles = ("# Benchmarks", "## Growth", "## One point", "## Many points", "## Operations")
     assert all(f"\n{title}" in f"\n{text}" for title in titles)
     assert "3000 points, points first" in text and "3000 points, points last" in text
-    assert text.count("\n| --- |") == 5
+    assert text.count("\n| --- |") == 6
     for row in ("Rosenbrock loop", "product", "chain of sines", "symdiff, out= given", "lambdify(cse=True)", "floor"):
         assert f"| {row}" in text
     assert "| cubic | 24 | 34 | 42 |" in text

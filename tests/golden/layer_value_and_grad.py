@@ -62,9 +62,9 @@ def layer_value_and_grad(W, b, X, out=None):
             v3_0 = v3[start:stop]
             np.add(b0, v0_0, out=w0)
             np.tanh(w0, out=w0)
+            partial[0, start // 64] = np.add.reduce(w0, axis=None)
             np.multiply(w0, w0, out=w1)
             np.subtract(1.0, w1, out=v3_0)
-            partial[0, start // 64] = np.add.reduce(w0, axis=None)
             np.add.reduce(v3_0, axis=1, out=v2[start:stop])
         v1 = np.add.reduce(partial[0, :4])
         np.matmul(v3, X.T, out=df_dW)
