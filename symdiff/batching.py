@@ -60,7 +60,7 @@ class Derivative(Function):
             graph = self._built(call)[0]
             axes = tuple(0 if i == place else None for i in range(len(graph.inputs)))
             if is_scalar(graph):
-                batched = Batched(program_of(graph, self.options), axes, (0,), None)  # type: ignore[arg-type]
+                batched = Batched(program_of(graph, self.options), axes, (0,), None, self.options, self.backend)  # type: ignore[arg-type]
             else:
                 batched = WholeBatched(graph, None, list(axes), 0, self.options)
             self._compiled[key] = batched
@@ -191,7 +191,7 @@ class Vectorised(Function):
             outs = (self.out_axes,) * len(program.outputs)
             if len(axes) < len(program.inputs):
                 axes = [*axes, *[None] * (len(program.inputs) - len(axes))]
-            found = self._compiled[key] = Batched(program, tuple(axes), outs, tree)
+            found = self._compiled[key] = Batched(program, tuple(axes), outs, tree, inner.options, self.backend)
         return found, leaves
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:

@@ -17,7 +17,7 @@ from symdiff.codegen.program import Program
 from symdiff.codegen.source import MISS
 from symdiff.errors import ArgumentError, BackendError, ShapeError
 from symdiff.ops import is_complex
-from symdiff.pipeline import Options, builtin_of, kernel_of, plan_of, program_of
+from symdiff.pipeline import Options, batch_kernel_of, builtin_of, kernel_of, plan_of, program_of
 from symdiff.symbolic.graph import Graph
 from symdiff.symbolic.scalarizing import scalarize
 
@@ -211,13 +211,20 @@ class Compiled:
 class Batched:
     """A Program over many points: one array of points for each batched leaf."""
 
-    def __init__(self, program: Program, in_axes: tuple[int | None, ...], out_axes: tuple[int, ...], tree: Any) -> None:
+    def __init__(
+        self,
+        program: Program,
+        in_axes: tuple[int | None, ...],
+        out_axes: tuple[int, ...],
+        tree: Any,
+        options: Options,
+        backend: str = "auto",
+    ) -> None:
         self.program = program
         self.in_axes = in_axes
         self.out_axes = out_axes
         self.tree = tree
-        self.plan = plan_of(program, "batch", in_axes, out_axes)
-        self.kernel = kernel_of(self.plan, "numpy", program.name)
+        self.kernel = batch_kernel_of(program, in_axes, out_axes, options, backend)
 
     def call(self, leaves: list[Any], out: Any = None) -> Any:
         """Results with a points axis, from leaves with one."""

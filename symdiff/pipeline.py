@@ -22,6 +22,7 @@ from symdiff.codegen.emission import numpy as numpy_emission
 from symdiff.codegen.emission import python as python_emission
 from symdiff.codegen.loading import load
 from symdiff.codegen.native import engine
+from symdiff.codegen.native.batch import NativeBatch
 from symdiff.codegen.native.fastcall import builtin, is_native
 from symdiff.codegen.plan import Plan, check_plan
 from symdiff.codegen.program import Program, check_program
@@ -125,6 +126,20 @@ def builtin_of(program: Program, strict: bool = False) -> Any:
     with collector_off():
         text = llvm.point_function(program, "kernel")
         return builtin(program, text, 2 if len(program.instrs) <= SMALL else 1, strict)
+
+
+def batch_kernel_of(
+    program: Program, in_axes: tuple[int | None, ...], out_axes: tuple[int, ...], options: Options, backend: str = "auto"
+) -> Any:
+    """The function of a Program over points: machine code where there is some, else NumPy over blocks."""
+    if backend == "native" or (backend == "auto" and not options.exact and not engine.supported()):
+        try:
+            with collector_off():
+                return NativeBatch(program, in_axes, out_axes)
+        except BackendError:
+            if backend == "native":
+                raise
+    return kernel_of(plan_of(program, "batch", in_axes, out_axes), "numpy", program.name)
 
 
 @contextmanager

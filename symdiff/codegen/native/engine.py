@@ -80,6 +80,13 @@ def check_layout() -> None:
         raise BackendError(f"machine code does not know the array objects of NumPy {np.__version__} on {platform.machine()}")
 
 
+@functools.cache
+def lanes() -> int:
+    """The float64 numbers that the machine's widest vectors hold."""
+    features = llvm().get_host_cpu_features()
+    return 8 if features.get("avx512f") else 4 if features.get("avx2") else 2
+
+
 class Code:
     """Compiled IR. The addresses of its functions are good as long as this object lives."""
 

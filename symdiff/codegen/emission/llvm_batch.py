@@ -1,0 +1,136 @@
+"""Program to LLVM IR over many points: a loop over explicit vectors of points, and one over those that remain.
+
+Assumes points that lie first or last in contiguous arrays. Guarantees the arithmetic of `llvm` for every point. Refuses what
+`llvm` refuses.
+"""
+
+from symdiff.codegen.emission.llvm import Lines, Value, computed, converted
+from symdiff.codegen.program import Program
+from symdiff.errors import BackendError
+from symdiff.ops import is_complex, real_counterpart
+
+_TYPES = {"d": "double", "f": "float"}
+_BYTES = {"d": 8, "f": 4, "?": 1}
+
+
+def batch_function(program: Program, name: str, in_axes: tuple[int | None, ...], out_axes: tuple[int, ...], lanes: int) -> str:
+    """A function `name(pointer, step between points, step between cells for each array..., first point, end)`, steps in bytes.
+
+    Points that lie last are loaded and stored as vectors, others are gathered and scattered; an input without an axis of
+    points is read once.
+    """
+    arrays = [f"in{i}" for i in range(len(program.inputs))] + [f"out{i}" for i in range(len(program.outputs))]
+    parameters = [text for a in arrays for text in (f"ptr %{a}", f"i64 %{a}.point", f"i64 %{a}.cell")]
+    declared: dict[str, str] = {}
+    entry: list[str] = []
+    if lanes > 1:
+        counted = ", ".join(f"i64 {k}" for k in range(lanes))
+        for array, axis in zip(arrays, [*in_axes, *out_axes], strict=True):
+            if axis is None:
+                continue
+            entry += [
+                f"  %{array}.one = insertelement <{lanes} x i64> undef, i64 %{array}.point, i32 0",
+                f"  %{array}.all = shufflevector <{lanes} x i64> %{array}.one, <{lanes} x i64> undef, <{lanes} x i32> zeroinitializer",
+                f"  %{array}.lanes = mul <{lanes} x i64> %{array}.all, <{counted}>",
+            ]
+    text = [f"define void @{name}({', '.join(parameters)}, i64 %start, i64 %stop) {{", "entry:", *entry]
+    if lanes > 1:
+        text += _loop(program, "wide", lanes, "%start", "entry", in_axes, out_axes, declared, "tail")
+        text += ["tail:", "  %middle = phi i64 [%wide.i, %wide.test]"]
+        text += _loop(program, "rest", 1, "%middle", "tail", in_axes, out_axes, declared, "end")
+    else:
+        text += _loop(program, "rest", 1, "%start", "entry", in_axes, out_axes, declared, "end")
+    text += ["end:", "  ret void", "}"]
+    return "\n".join([*declared.values(), *text]) + "\n"
+
+
+def _loop(
+    program: Program, label: str, lanes: int, first: str, before: str, in_axes: tuple[int | None, ...],
+    out_axes: tuple[int, ...], declared: dict[str, str], after: str,
+) -> list[str]:  # fmt: skip
+    """One loop; it leaves to the block `after`, with `%label.i` the first point that it has not done."""
+    lines = Lines(lanes, f"{label}")
+    point = f"%{label}.i"
+    loaded: dict[int, Value] = {}
+    for position, instr in enumerate(program.instrs):
+        if instr.op == "input":
+            place, cell = instr.payload
+            loaded[position] = _loaded(lines, f"in{place}", cell, instr.dtype, in_axes[place], point)
+    values = computed(program, lines, loaded)
+    for place, output in enumerate(program.outputs):
+        for cell, value in enumerate(output.cells):
+            own = converted(lines, values[value], program.instrs[value].dtype, output.dtype)
+            _stored(lines, f"out{place}", cell, own, output.dtype, out_axes[place], point)
+    declared.update(lines.declared)
+    return [
+        f"  br label %{label}.test",
+        f"{label}.test:",
+        f"  {point} = phi i64 [{first}, %{before}], [%{label}.next, %{label}.body]",
+        f"  %{label}.next = add i64 {point}, {lanes}",
+        f"  %{label}.more = icmp sle i64 %{label}.next, %stop",
+        f"  br i1 %{label}.more, label %{label}.body, label %{after}",
+        f"{label}.body:",
+        *lines.text,
+        f"  br label %{label}.test",
+    ]
+
+
+def _address(lines: Lines, array: str, cell: int, part: int, code: str, axis: int | None, point: str) -> str:
+    """The address of a cell's part at a point."""
+    offset = lines.put(f"mul i64 %{array}.cell, {cell}")
+    if axis is not None:
+        moved = lines.put(f"mul i64 %{array}.point, {point}")
+        offset = lines.put(f"add i64 {offset}, {moved}")
+    if part:
+        offset = lines.put(f"add i64 {offset}, {_BYTES[code]}")
+    return lines.put(f"getelementptr i8, ptr %{array}, i64 {offset}")
+
+
+def _loaded(lines: Lines, array: str, cell: int, code: str, axis: int | None, point: str) -> Value:
+    if code == "?":
+        raise BackendError("Boolean arguments run with NumPy only")
+    part = real_counterpart(code) if is_complex(code) else code
+    kind, plain = lines.kind(part), _TYPES[part]
+    found = []
+    for k in range(2 if is_complex(code) else 1):
+        place = _address(lines, array, cell, k, part, axis, point)
+        if lines.lanes == 1:
+            found.append(lines.put(f"load {plain}, ptr {place}"))
+        elif axis is None:
+            single = lines.put(f"load {plain}, ptr {place}")
+            one = lines.put(f"insertelement {kind} undef, {plain} {single}, i32 0")
+            found.append(lines.put(f"shufflevector {kind} {one}, {kind} undef, <{lines.lanes} x i32> zeroinitializer"))
+        elif axis == -1 and not is_complex(code):
+            found.append(lines.put(f"load {kind}, ptr {place}, align {_BYTES[part]}"))
+        else:
+            pointers = lines.put(f"getelementptr i8, ptr {place}, <{lines.lanes} x i64> %{array}.lanes")
+            vector, mask = f"<{lines.lanes} x ptr>", f"<{lines.lanes} x i1>"
+            full = f"llvm.masked.gather.v{lines.lanes}{'f64' if part == 'd' else 'f32'}.v{lines.lanes}p0"
+            lines.declared[full] = f"declare {kind} @{full}({vector}, i32, {mask}, {kind})"
+            true = ", ".join(["i1 true"] * lines.lanes)
+            found.append(
+                lines.put(f"call {kind} @{full}({vector} {pointers}, i32 {_BYTES[part]}, {mask} <{true}>, {kind} undef)")
+            )
+    return tuple(found)
+
+
+def _stored(lines: Lines, array: str, cell: int, value: Value, code: str, axis: int, point: str) -> None:
+    if code == "?":
+        raise BackendError("Boolean results of many points run with NumPy only")
+    part = real_counterpart(code) if is_complex(code) else code
+    kind = lines.kind(part)
+    for k, v in enumerate(value):
+        place = _address(lines, array, cell, k, part, axis, point)
+        if lines.lanes == 1:
+            lines.text.append(f"  store {_TYPES[part]} {v}, ptr {place}")
+        elif axis == -1 and not is_complex(code):
+            lines.text.append(f"  store {kind} {v}, ptr {place}, align {_BYTES[part]}")
+        else:
+            pointers = lines.put(f"getelementptr i8, ptr {place}, <{lines.lanes} x i64> %{array}.lanes")
+            vector, mask = f"<{lines.lanes} x ptr>", f"<{lines.lanes} x i1>"
+            full = f"llvm.masked.scatter.v{lines.lanes}{'f64' if part == 'd' else 'f32'}.v{lines.lanes}p0"
+            lines.declared[full] = f"declare void @{full}({kind}, {vector}, i32, {mask})"
+            true = ", ".join(["i1 true"] * lines.lanes)
+            lines.text.append(
+                f"  call void @{full}({kind} {v}, {vector} {pointers}, i32 {_BYTES[part]}, {mask} <{true}>)"
+            )
