@@ -217,7 +217,9 @@ def _divided(lines: Lines, op: str, code: str, a: str, b: str) -> str:
     found = lines.select(some, code, moved, lines.call("llvm.copysign", code, zero, b))
     if op == "mod":
         return found
-    quotient = lines.op("fdiv", code, lines.op("fsub", code, a, moved), b)
+    quotient = lines.op("fdiv", code, lines.op("fsub", code, a, rest), b)
+    less = lines.op("fsub", code, quotient, lines.literal(1.0, code))
+    quotient = lines.select(lines.op("and", "?", crossed, some), code, less, quotient)
     whole = lines.call("llvm.floor", code, quotient)
     above = lines.compare("ogt", code, lines.op("fsub", code, quotient, whole), half)
     whole = lines.select(above, code, lines.op("fadd", code, whole, lines.literal(1.0, code)), whole)
