@@ -30,7 +30,8 @@ def batch_function(program: Program, name: str, in_axes: tuple[int | None, ...],
                 continue
             entry += [
                 f"  %{array}.one = insertelement <{lanes} x i64> undef, i64 %{array}.point, i32 0",
-                f"  %{array}.all = shufflevector <{lanes} x i64> %{array}.one, <{lanes} x i64> undef, <{lanes} x i32> zeroinitializer",
+                f"  %{array}.all = shufflevector <{lanes} x i64> %{array}.one, <{lanes} x i64> undef, "
+                f"<{lanes} x i32> zeroinitializer",
                 f"  %{array}.lanes = mul <{lanes} x i64> %{array}.all, <{counted}>",
             ]
     text = [f"define void @{name}({', '.join(parameters)}, i64 %start, i64 %stop) {{", "entry:", *entry]
