@@ -22,7 +22,7 @@ import numpy as np
 
 from symdiff import transforms
 from symdiff.errors import ExportError, RuleError, RuleWarning, SymdiffError
-from symdiff.exporting import exported, write
+from symdiff.exporting import exported, write, write_source
 from symdiff.symbolic.arrays.rules import structural_rules
 from symdiff.symbolic.importing import load_rules, table_text
 from symdiff.symbolic.rule_checking import check_rules
@@ -39,7 +39,7 @@ KINDS: dict[str, Callable[..., Any]] = {
     "derivative": transforms.derivative,
     "wirtinger": transforms.wirtinger,
 }
-_COMMAND = re.compile(r"^#   (symdiff export .+)$", re.MULTILINE)
+_COMMAND = re.compile(r"^(?:#| \*)   (symdiff export .+)$", re.MULTILINE)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -60,7 +60,7 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument("--wrt", default=None, help="arguments to differentiate by, with commas (default: the first)")
         command.add_argument("--kind", choices=sorted(KINDS), default="grad", help="which derivative (default: grad)")
         if name == "export":
-            command.add_argument("--target", choices=("numpy", "python"), default="numpy", help="default: numpy")
+            command.add_argument("--target", choices=("numpy", "python", "c"), default="numpy", help="default: numpy")
             command.add_argument("-o", "--output", help="the file to write (default: standard output)")
     check = commands.add_parser("check", help="tell whether generated files still match their functions")
     check.add_argument("files", nargs="+", help="files written by symdiff export")
@@ -98,11 +98,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print()
             print(function.cost(*args))
             return 0
-        text = exported(function, args, {}, options.target, command_line(options)).text
+        source = exported(function, args, {}, options.target, command_line(options))
         if options.output:
-            write(options.output, text)
+            write_source(options.output, source)
         else:
-            sys.stdout.write(text)
+            sys.stdout.write(source.text)
     except SymdiffError as error:
         print(f"symdiff: {error}", file=sys.stderr)
         return 2

@@ -25,8 +25,8 @@ from symdiff.version import __version__
 
 
 def _needs(target: str, instrs: list[Instr]) -> str:
-    if target == "python":
-        return "Needs nothing."
+    if target in ("python", "c"):
+        return "Needs nothing." if target == "python" else "Needs a C99 compiler and libm only."
     return f"Needs NumPy{' and SciPy' if any(OPS[i.op].is_special for i in instrs) else ''} only."
 
 
@@ -198,6 +198,13 @@ def _doc(function: Any, program: Any, defaults: str) -> str:
         first += f" Made with {defaults}."
     own = (function.__doc__ or "").strip()
     return first if not own else f"{first}\n\n{textwrap.dedent(own)}"
+
+
+def write_source(path: Any, source: Source) -> None:
+    """Write generated text, and its C header beside it."""
+    if source.companion:
+        write(Path(path).with_suffix(".h"), source.companion)
+    write(path, source.text)
 
 
 def write(path: Any, text: str) -> None:

@@ -280,16 +280,16 @@ class Function:
         return program_of(self.graph(*args, **kwargs), self.options, self.__name__)
 
     def source(self, *args: Any, target: str = "numpy", **kwargs: Any) -> str:
-        """The text of a stand-alone file for a target, "numpy" or "python"."""
+        """The text of a stand-alone file for a target, "numpy", "python" or "c"."""
         from symdiff.exporting import exported
 
         return exported(self, args, kwargs, target).text
 
     def export(self, path: Any, *args: Any, target: str = "numpy", **kwargs: Any) -> None:
-        """Write a stand-alone file for a target; written whole or not at all."""
-        from symdiff.exporting import exported, write
+        """Write a stand-alone file for a target; written whole or not at all. With target "c", a header stands beside it."""
+        from symdiff.exporting import exported, write_source
 
-        write(path, exported(self, args, kwargs, target).text)
+        write_source(path, exported(self, args, kwargs, target))
 
     def cost(self, *args: Any, **kwargs: Any) -> Any:
         """Operations of the function, of this derivative and of both together; see `sd.cost`."""

@@ -17,6 +17,7 @@ from symdiff.codegen.arrays.fusing import Fused, fuse
 from symdiff.codegen.arrays.plan import ArrayPlan, check_array_plan
 from symdiff.codegen.arrays.planning import plan_arrays
 from symdiff.codegen.arrays.program import check_array_program
+from symdiff.codegen.emission import c as c_emission
 from symdiff.codegen.emission import llvm, numpy_arrays
 from symdiff.codegen.emission import numpy as numpy_emission
 from symdiff.codegen.emission import python as python_emission
@@ -36,7 +37,7 @@ from symdiff.symbolic.graph import Graph, check_graph
 from symdiff.symbolic.scalarizing import expand_calls, is_scalar, scalarize
 
 SMALL = 2_000  # instructions up to which LLVM optimises in full
-TARGETS: dict[str, ModuleType] = {"python": python_emission, "numpy": numpy_emission}
+TARGETS: dict[str, ModuleType] = {"python": python_emission, "numpy": numpy_emission, "c": c_emission}
 
 
 @dataclass(frozen=True, slots=True)

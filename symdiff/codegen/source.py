@@ -19,12 +19,16 @@ MISS = Miss()
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Generated text for a target, the name of the function it defines, and global names it needs besides its imports."""
+    """Generated text for a target, the name of the function it defines, and global names it needs besides its imports.
+
+    `companion` is the text of a C header.
+    """
 
     text: str
     entry: str
     target: str
     names: tuple[tuple[str, object], ...] = ()
+    companion: str = ""
 
     @property
     def digest(self) -> str:

@@ -46,11 +46,17 @@ Spell = Callable[[int], tuple[str, int, tuple[int, ...]]]
 
 
 def statements(
-    program: Program, leaves: dict[int, str], spell: Spell, names: Fresh, inline: bool = True
+    program: Program,
+    leaves: dict[int, str],
+    spell: Spell,
+    names: Fresh,
+    inline: bool = True,
+    declare: Callable[[int], str] | None = None,
 ) -> tuple[list[str], dict[int, str]]:
     """Assignments in order, and the expression of every output value.
 
-    `leaves` names inputs and constants; `spell(i)` gives (template, own level, levels its operands need).
+    `leaves` names inputs and constants; `spell(i)` gives (template, own level, levels its operands need);
+    `declare(i)` gives what stands before the name of a value, a type for example.
     """
     uses = [0] * len(program.instrs)
     for instr in program.instrs:
@@ -75,7 +81,7 @@ def statements(
             continue
         name = names.fresh(f"v{count}")
         count += 1
-        lines.append(f"{name} = {text}")
+        lines.append(f"{declare(position) if declare else ''}{name} = {text}")
         made[position] = Expression(name, ATOM, 0)
     return lines, {cell: made[cell].text for cell in outputs}  # type: ignore[union-attr]
 

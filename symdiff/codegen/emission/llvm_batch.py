@@ -132,6 +132,4 @@ def _stored(lines: Lines, array: str, cell: int, value: Value, code: str, axis: 
             full = f"llvm.masked.scatter.v{lines.lanes}{'f64' if part == 'd' else 'f32'}.v{lines.lanes}p0"
             lines.declared[full] = f"declare void @{full}({kind}, {vector}, i32, {mask})"
             true = ", ".join(["i1 true"] * lines.lanes)
-            lines.text.append(
-                f"  call void @{full}({kind} {v}, {vector} {pointers}, i32 {_BYTES[part]}, {mask} <{true}>)"
-            )
+            lines.text.append(f"  call void @{full}({kind} {v}, {vector} {pointers}, i32 {_BYTES[part]}, {mask} <{true}>)")

@@ -42,9 +42,7 @@ class NativeBatch:
         arrays = [np.ascontiguousarray(a) if a.ndim else np.atleast_1d(a) for a in args]
         count = next(a.shape[axis] for a, axis in zip(args, self.in_axes, strict=True) if axis is not None)
         given = None if out is None else (list(out) if several else [out])
-        direct = given is not None and all(
-            g.flags.carray and not any(np.may_share_memory(g, a) for a in arrays) for g in given
-        )
+        direct = given is not None and all(g.flags.carray and not any(np.may_share_memory(g, a) for a in arrays) for g in given)
         targets = given if direct and given is not None else [self._made(k, count) for k in range(len(self.program.outputs))]
         parts: list[int] = []
         for array, axis in zip([*arrays, *targets], [*self.in_axes, *self.out_axes], strict=True):

@@ -1,0 +1,124 @@
+"""The C target: files compile without a warning and compute what the plain backend computes."""
+
+import ctypes
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+import symdiff as sd
+from symdiff.cli import main
+from symdiff.functions import Plain
+
+COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler (cc, gcc or clang) here")
+
+
+def compiled(path):
+    """The shared library of an exported file, compiled with every warning an error."""
+    library = path.with_suffix(".so")
+    flags = ["-std=c99", "-O2", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-pedantic", "-shared", "-fPIC"]
+    result = subprocess.run(
+        [COMPILER, *flags, str(path), "-o", str(library), "-lm"], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr + path.read_text()
+    return ctypes.CDLL(str(library))
+
+
+def called(path, name, args, shapes, dtype=np.float64, result=None):
+    function = getattr(compiled(path), name)
+    passed = [
+        np.ascontiguousarray(a, dtype=dtype).ctypes.data_as(ctypes.c_void_p)
+        if np.ndim(a)
+        else (ctypes.c_float if dtype == np.float32 else ctypes.c_double)(a)
+        for a in args
+    ]
+    results = [np.full(shape, np.nan, dtype=result or dtype) for shape in shapes]
+    function(*passed, *(r.ctypes.data_as(ctypes.c_void_p) for r in results))
+    return results
+
+
+def cubic(x):
+    """A cubic form."""
+    return x[0] ** 3 - 3 * x[0] * x[1] ** 2 + x[2] / x[1]
+
+
+def everything(x, y):
+    a = np.maximum(x, y) + np.minimum(x, 2.0) * np.sign(y) - np.remainder(x, y) + np.floor_divide(x, y)
+    b = np.where((x > y) | ~(x < 1.0), np.logaddexp(x, y), np.logaddexp2(x, y)) + np.hypot(x, y) * np.arctan2(y, x)
+    c = np.exp(-x) + np.log1p(np.abs(y)) + np.sqrt(np.abs(x)) + np.cbrt(y) + np.tanh(x) + np.power(np.abs(x), y)
+    return a * b + c + np.floor(x) + np.rint(y) + np.copysign(x, y) + np.where(np.isfinite(x), 1.0, np.inf)
+
+
+@needs_compiler
+def test_real_functions(tmp_path):
+    path = tmp_path / "cubic_vg.c"
+    x = np.array([0.3, 0.7, -2.0])
+    f = sd.value_and_grad(cubic)
+    f.export(path, x, target="c")
+    value, gradient = called(path, "cubic_value_and_grad", [x], [(), (3,)])
+    np.testing.assert_array_equal(value, f(x)[0])
+    np.testing.assert_array_equal(gradient, f(x)[1])
+    header = path.with_suffix(".h").read_text()
+    assert "void cubic_value_and_grad(const double *restrict x" in header and "#ifndef CUBIC_VALUE_AND_GRAD_H" in header
+    caller = tmp_path / "caller.c"
+    caller.write_text('#include "cubic_vg.h"\n#include "cubic_vg.h"\nint main(void) { return 0; }\n')
+    subprocess.run(
+        [COMPILER, "-std=c99", "-Wall", "-Werror", str(caller), str(path), "-lm", "-o", str(tmp_path / "run")], check=True
+    )
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_every_operation(dtype, tmp_path):
+    path = tmp_path / "made.c"
+    f = Plain(everything, backend="numpy")
+    for k, (x, y) in enumerate([(0.7, 1.3), (-2.5, 1.5), (3.0, -0.5), (0.0, 2.0)]):
+        path = tmp_path / f"made{k}.c"
+        x, y = dtype(x), dtype(y)
+        f.export(path, x, y, target="c")
+        (found,) = called(path, "everything", [x, y], [()], dtype, f(x, y).dtype)
+        np.testing.assert_allclose(found, f(x, y), rtol=1e-13 if dtype == np.float64 else 1e-5)
+
+
+@needs_compiler
+def test_complex_numbers(tmp_path):
+    def f(z):
+        return z[0] * np.exp(z[1]) + (2 - 1j) * z[1] / z[0]
+
+    z = np.array([1.5 - 0.5j, -0.25 + 2j])
+    path = tmp_path / "made.c"
+    sd.grad(f).export(path, z, target="c")
+    (found,) = called(path, "f_grad", [z], [(2,)], np.complex128)
+    np.testing.assert_allclose(found, sd.grad(f)(z), rtol=1e-14)
+
+
+@needs_compiler
+def test_booleans_and_reserved_names(tmp_path):
+    def branch(int, double):
+        return np.where(int > double, int * double, np.where(int != 0.0, double, 1.0))
+
+    path = tmp_path / "made.c"
+    sd.grad(branch, (0, 1)).export(path, 1.0, 1.0, target="c")
+    for x, y in ((2.0, 1.0), (0.5, 3.0), (0.0, 1.0)):
+        found = called(path, "branch_grad", [x, y], [(), ()])
+        assert tuple(map(float, found)) == tuple(map(float, sd.grad(branch, (0, 1))(x, y)))
+
+
+def test_refusals_and_the_command_line(tmp_path):
+    special = pytest.importorskip("scipy.special")
+    with pytest.raises(sd.BackendError, match="libm"):
+        sd.grad(lambda x: special.gamma(x)).source(0.3, target="c")
+    with pytest.raises(sd.ExportError, match="one point"):
+        sd.vmap(sd.grad(cubic)).source(np.ones((4, 3)), target="c")
+    with pytest.raises(sd.BackendError, match="numbers and small arrays"):
+        sd.grad(lambda x: np.sum(x**2)).source(np.ones(3000), target="c")
+    module = tmp_path / "demo.py"
+    module.write_text("def f(x):\n    return x[0]**2*x[1]\n")
+    made = tmp_path / "f_grad.c"
+    assert main(["export", f"{module}:f", "--arg", "x=2", "--target", "c", "-o", str(made)]) == 0
+    assert "df_dx[0] = " in made.read_text() and made.with_suffix(".h").exists()
+    assert main(["check", str(made)]) == 0
+    module.write_text("def f(x):\n    return x[0]**2*x[1] + x[1]\n")
+    assert main(["check", str(made)]) == 1
