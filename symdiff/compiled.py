@@ -17,7 +17,7 @@ from symdiff.codegen.program import Program
 from symdiff.codegen.source import MISS
 from symdiff.errors import ArgumentError, BackendError, ShapeError
 from symdiff.ops import is_complex
-from symdiff.pipeline import Options, batch_kernel_of, builtin_of, kernel_of, plan_of, program_of
+from symdiff.pipeline import Options, batch_kernel_of, kernel_of, machine_of, plan_of, program_of
 from symdiff.symbolic.graph import Graph
 from symdiff.symbolic.scalarizing import scalarize
 
@@ -50,7 +50,8 @@ class Compiled:
         self._leaf = tree is None or optree.treespec_is_leaf(tree)
         self._flat = not self._leaf and tree == structures.structure((0,) * len(self.program.outputs))
         self._numpy: Any = None
-        self._kernel: Any = None
+        self.machine: Any = None
+        self.quick: Any = None
         self._exact_types = tuple(np.dtype(i.dtype) for i in self.program.inputs)
         self.door: Callable[..., Any] | None = self._open_door()
 
@@ -62,7 +63,8 @@ class Compiled:
             return self._numpy_kernel()  # type: ignore[no-any-return]
         if self.backend == "native" or (self.backend == "auto" and not self.options.exact):
             try:
-                return builtin_of(self.program)  # type: ignore[no-any-return, arg-type]
+                self.machine = machine_of(self.program)  # type: ignore[arg-type]
+                return self.machine.builtin()  # type: ignore[no-any-return]
             except BackendError:
                 if self.backend == "native":
                     raise
@@ -105,11 +107,16 @@ class Compiled:
 
         Raises `TypeError` for any other argument, and `BackendError` where there is no machine code.
         """
-        if self._kernel is None:
-            if self._whole:
-                raise BackendError(f"{self.program.name}: whole arrays run with NumPy, which has no kernel of its own")
-            self._kernel = builtin_of(self.program, strict=True)  # type: ignore[arg-type]
-        return self._kernel  # type: ignore[no-any-return]
+        if self._whole:
+            raise BackendError(f"{self.program.name}: whole arrays run with NumPy, which has no kernel of its own")
+        if self.machine is None:
+            self.machine = machine_of(self.program)  # type: ignore[arg-type]
+        name = self.program.name
+
+        def refuse(*args: Any, **kwargs: Any) -> Any:
+            raise TypeError(f"{name}: other arguments than it was compiled for")
+
+        return self.machine.builtin(refuse)  # type: ignore[no-any-return]
 
     @property
     def direct(self) -> bool:

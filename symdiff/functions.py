@@ -5,6 +5,7 @@ signature (structure, shapes, dtypes, static values), made on the first call and
 Refuses wrong arguments with errors that name the function's file and line.
 """
 
+import copyreg
 import inspect
 import threading
 from collections.abc import Callable, Sequence
@@ -142,6 +143,8 @@ class Function:
 
     # -- calling
 
+    plain: Any = None  # the class itself, in the class of an instance whose calls go to machine code first
+
     def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         if self._watch and self._watch.changed():
             self._forget()
@@ -201,9 +204,25 @@ class Function:
             self._door = None
         elif compiled.direct and len(call.leaves) == len(call.paths) and all(p.isidentifier() for p in call.paths):
             self._door = compiled.door
+            if compiled.machine is not None and not self._watch:
+                self._quicken(compiled)
         else:
             self._door = compiled.structured_door(call.tree)
         return compiled
+
+    def _quicken(self, compiled: Compiled) -> None:
+        """Calls go to the builtin, and to `_long_way` where it declines: a class of the instance's own, made once."""
+        kind = type(self).plain or type(self)
+        if compiled.quick is None:
+            names = {"__call__": staticmethod(compiled.machine.builtin(self._long_way)), "plain": kind}
+            compiled.quick = type(kind.__name__, (kind,), {**names, "__module__": kind.__module__, "__doc__": kind.__doc__})
+        self.__class__ = compiled.quick
+
+    def _long_way(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        return self._call(args, kwargs, out)
+
+    def __reduce__(self) -> Any:
+        return copyreg.__newobj__, (type(self).plain or type(self),), self.__getstate__()  # type: ignore[attr-defined]
 
     def _traced(self, call: Call, parent: Builder | None) -> Any:
         traced = trace_leaves(self.f, call.leaves, call.tree, call.traced, call.paths, parent, self._rules())

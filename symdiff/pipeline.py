@@ -24,7 +24,7 @@ from symdiff.codegen.emission import python as python_emission
 from symdiff.codegen.loading import load
 from symdiff.codegen.native import engine
 from symdiff.codegen.native.batch import NativeBatch
-from symdiff.codegen.native.fastcall import builtin, is_native
+from symdiff.codegen.native.fastcall import Machine, is_native
 from symdiff.codegen.plan import Plan, check_plan
 from symdiff.codegen.program import Program, check_program
 from symdiff.codegen.scheduling import schedule, schedule_kernel
@@ -115,8 +115,8 @@ def kernel_of(plan: Plan | ArrayPlan, target: str, name: str) -> Any:
         return load(source_of(plan, target, name=name, style="runtime"))
 
 
-def builtin_of(program: Program, strict: bool = False) -> Any:
-    """The Program as machine code behind a Python builtin. Raises `BackendError` where there is none for it."""
+def machine_of(program: Program) -> Machine:
+    """The Program as machine code, from which Python builtins are made. Raises `BackendError` where there is none for it."""
     problem = engine.supported()
     if problem:
         raise BackendError(problem)
@@ -126,7 +126,7 @@ def builtin_of(program: Program, strict: bool = False) -> Any:
         raise BackendError(f"{program.name}: {len(program.instrs)} instructions; machine code takes up to {engine.LARGEST}")
     with collector_off():
         text = llvm.point_function(program, "kernel")
-        return builtin(program, text, 2 if len(program.instrs) <= SMALL else 1, strict)
+        return Machine(program, text, 2 if len(program.instrs) <= SMALL else 1)
 
 
 def batch_kernel_of(

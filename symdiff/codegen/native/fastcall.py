@@ -1,7 +1,8 @@
 """A Python builtin over compiled code: it checks its arguments as the interpreter hands them over, and runs.
 
 Assumes a kernel over pointers to contiguous inputs and outputs. Guarantees that arguments which are not exactly what the
-kernel was compiled for are declined (`MISS`), that nothing is written then, and that the code lives as long as the builtin.
+kernel was compiled for are passed on or declined, that nothing is written then, and that the code lives as long as the
+builtin.
 Refuses nothing.
 """
 
@@ -47,25 +48,24 @@ class _MethodDef(ctypes.Structure):
     )
 
 
-class _Owner:
-    """Keeps code and method definition alive: the builtin's `__self__`."""
+class Machine:
+    """A compiled kernel and the function that Python calls; it hands out builtins over the same code."""
 
-    def __init__(self, code: Code, definition: _MethodDef, kept: Any) -> None:
-        self.parts = (code, definition, kept)
+    def __init__(self, program: Program, kernel: str, effort: int) -> None:
+        """Compile the function "kernel" of the IR text `kernel`, which computes `program`."""
+        text, self._kept = _trampoline(program)
+        self._code = Code(f"{kernel}\n{text}", effort)
+        self._definition = _MethodDef(program.name.encode(), self._code.address("call"), _METH_FASTCALL_KEYWORDS, None)
 
+    def builtin(self, otherwise: Any = None) -> Any:
+        """The builtin `name(*inputs, out=None)`, also `name(*inputs, *outputs)`.
 
-def builtin(program: Program, kernel: str, effort: int, strict: bool = False) -> Any:
-    """The builtin `name(*inputs, out=None)`, also `name(*inputs, *outputs)`, of a function "kernel" in the IR text `kernel`.
-
-    `strict`: arguments that do not fit are a `TypeError` instead of `MISS`.
-    """
-    text, kept = _trampoline(program, strict)
-    code = Code(f"{kernel}\n{text}", effort)
-    definition = _MethodDef(program.name.encode(), code.address("call"), _METH_FASTCALL_KEYWORDS, None)
-    owner = _Owner(code, definition, kept)
-    make = ctypes.pythonapi.PyCFunction_NewEx
-    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    return make(ctypes.addressof(definition), owner, None)
+        Other arguments than the kernel was compiled for go to the callable `otherwise`; without one the builtin returns
+        `MISS`.
+        """
+        make = ctypes.pythonapi.PyCFunction_NewEx
+        make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+        return make(ctypes.addressof(self._definition), (self, otherwise), None)
 
 
 class _Text:
@@ -121,7 +121,7 @@ def _number(t: _Text, item: str, code: str) -> str:
     return t.put(f"getelementptr i8, ptr {item}, i64 {kinds[0][1]}")
 
 
-def _trampoline(program: Program, strict: bool) -> tuple[str, Any]:
+def _trampoline(program: Program) -> tuple[str, Any]:
     """The IR of the builtin's function, and what must live as long as it."""
     t = _Text()
     out_name = sys.intern("out")
@@ -196,19 +196,18 @@ def _trampoline(program: Program, strict: bool) -> tuple[str, Any]:
         t.lines.append(f"  ret ptr {whole}")
     else:
         t.lines.append(f"  ret ptr {results[0]}")
-    if strict:
-        message = f"{program.name}: other arguments than it was compiled for\\00"
-        constants.append(f'@message = private constant [{len(message) - 2} x i8] c"{message}"')
-        error = f"inttoptr (i64 {id(TypeError)} to ptr)"
-        t.lines += ["miss:", f"  call void @PyErr_SetString(ptr {error}, ptr @message)", "  ret ptr null"]
-    else:
-        miss = f"inttoptr (i64 {id(MISS)} to ptr)"
-        t.lines += ["miss:", f"  call void @Py_IncRef(ptr {miss})", f"  ret ptr {miss}"]
+    miss = f"inttoptr (i64 {id(MISS)} to ptr)"
+    t.lines.append("miss:")
+    otherwise = t.field("%self", 24 + 8, "ptr")  # the second item of the tuple that the builtin is bound to
+    alone = t.same("ptr", otherwise, f"inttoptr (i64 {id(None)} to ptr)")
+    t.lines += [f"  br i1 {alone}, label %declined, label %passed", "passed:"]
+    passed = t.put(f"call ptr @PyObject_Vectorcall(ptr {otherwise}, ptr %args, i64 %nargs, ptr %names)")
+    t.lines += [f"  ret ptr {passed}", "declined:", f"  call void @Py_IncRef(ptr {miss})", f"  ret ptr {miss}"]
     addresses = {
         "Py_IncRef": ("void", "ptr", python_function("Py_IncRef")),
         "Py_DecRef": ("void", "ptr", python_function("Py_DecRef")),
         "PyTuple_New": ("ptr", "i64", python_function("PyTuple_New")),
-        "PyErr_SetString": ("void", "ptr, ptr", python_function("PyErr_SetString")),
+        "PyObject_Vectorcall": ("ptr", "ptr, ptr, i64, ptr", python_function("PyObject_Vectorcall")),
         "array_empty": ("ptr", "i32, ptr, ptr, i32", array_function(_PYARRAY_EMPTY)),
         "array_return": ("ptr", "ptr", array_function(_PYARRAY_RETURN)),
     }
