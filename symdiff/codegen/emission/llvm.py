@@ -21,6 +21,7 @@ _LIBM = frozenset(
     nextafter
     """.split()
 )
+VECTORS = frozenset({"exp", "log", "sin", "cos", "tanh"})  # see `llvm_functions`
 _COMPLEX_LIBM = frozenset("exp sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh log sqrt pow".split())
 
 Value = tuple[str, ...]  # one operand text, or two for real and imaginary part
@@ -29,8 +30,10 @@ Value = tuple[str, ...]  # one operand text, or two for real and imaginary part
 class Lines:
     """IR under construction: numbered values and the functions that they call. `lanes` numbers are computed at once."""
 
-    def __init__(self, lanes: int = 1, prefix: str = "v") -> None:
+    def __init__(self, lanes: int = 1, prefix: str = "v", width: int = 0) -> None:
         self.lanes = lanes
+        self.width = width  # lanes of the `vec_` functions that stand for libm's, 0 where there are none
+        self.used: set[str] = set()
         self.prefix = prefix
         self.text: list[str] = []
         self.declared: dict[str, str] = {}
@@ -59,6 +62,8 @@ class Lines:
     def call(self, name: str, code: str, *operands: str) -> str:
         """A call of an intrinsic or of libm on operands of one dtype; libm takes vectors number by number."""
         intrinsic = name.startswith("llvm.")
+        if self.width and code == "d" and name in VECTORS:
+            return self._vector(name, operands[0])
         if self.lanes == 1 or intrinsic:
             suffix = f".{'v' + str(self.lanes) if self.lanes > 1 else ''}{'f64' if code == 'd' else 'f32'}" if intrinsic else ""
             full = name + suffix if intrinsic else name + ("f" if code == "f" else "")
@@ -74,6 +79,16 @@ class Lines:
             found = self.put(f"call {plain} @{full}({', '.join(f'{plain} {p}' for p in parts)})")
             result = self.put(f"insertelement {self.kind(code)} {result}, {plain} {found}, i32 {lane}")
         return result
+
+    def _vector(self, name: str, operand: str) -> str:
+        """A function on vectors; a single number takes the same way, so that it has the same result."""
+        self.used.add(name)
+        kind = f"<{self.width} x double>"
+        if self.lanes == 1:
+            one = self.put(f"insertelement {kind} undef, double {operand}, i32 0")
+            operand = self.put(f"shufflevector {kind} {one}, {kind} undef, <{self.width} x i32> zeroinitializer")
+        found = self.put(f"call {kind} @vec_{name}({kind} {operand})")
+        return found if self.lanes > 1 else self.put(f"extractelement {kind} {found}, i32 0")
 
     def select(self, condition: str, code: str, yes: str, no: str) -> str:
         """yes where condition else no."""

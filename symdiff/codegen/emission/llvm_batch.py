@@ -5,6 +5,7 @@ Assumes points that lie first or last in contiguous arrays. Guarantees the arith
 """
 
 from symdiff.codegen.emission.llvm import Lines, Value, computed, converted
+from symdiff.codegen.emission.llvm_functions import function as vector_function
 from symdiff.codegen.program import Program
 from symdiff.errors import BackendError
 from symdiff.ops import is_complex, real_counterpart
@@ -13,12 +14,16 @@ _TYPES = {"d": "double", "f": "float"}
 _BYTES = {"d": 8, "f": 4, "?": 1}
 
 
-def batch_function(program: Program, name: str, in_axes: tuple[int | None, ...], out_axes: tuple[int, ...], lanes: int) -> str:
+def batch_function(
+    program: Program, name: str, in_axes: tuple[int | None, ...], out_axes: tuple[int, ...], lanes: int, fused: bool
+) -> str:
     """A function `name(pointer, step between points, step between cells for each array..., first point, end)`, steps in bytes.
 
     Points that lie last are loaded and stored as vectors, others are gathered and scattered; an input without an axis of
-    points is read once.
+    points is read once. `fused`: the machine has fused multiply-add, on which the functions of `llvm_functions` rely.
     """
+    width = lanes if fused else 0
+    used: set[str] = set()
     arrays = [f"in{i}" for i in range(len(program.inputs))] + [f"out{i}" for i in range(len(program.outputs))]
     parameters = [text for a in arrays for text in (f"ptr %{a}", f"i64 %{a}.point", f"i64 %{a}.cell")]
     declared: dict[str, str] = {}
@@ -36,21 +41,27 @@ def batch_function(program: Program, name: str, in_axes: tuple[int | None, ...],
             ]
     text = [f"define void @{name}({', '.join(parameters)}, i64 %start, i64 %stop) {{", "entry:", *entry]
     if lanes > 1:
-        text += _loop(program, "wide", lanes, "%start", "entry", in_axes, out_axes, declared, "tail")
+        text += _loop(program, "wide", lanes, "%start", "entry", in_axes, out_axes, declared, used, width, "tail")
         text += ["tail:", "  %middle = phi i64 [%wide.i, %wide.test]"]
-        text += _loop(program, "rest", 1, "%middle", "tail", in_axes, out_axes, declared, "end")
+        text += _loop(program, "rest", 1, "%middle", "tail", in_axes, out_axes, declared, used, width, "end")
     else:
-        text += _loop(program, "rest", 1, "%start", "entry", in_axes, out_axes, declared, "end")
+        text += _loop(program, "rest", 1, "%start", "entry", in_axes, out_axes, declared, used, width, "end")
     text += ["end:", "  ret void", "}"]
-    return "\n".join([*declared.values(), *text]) + "\n"
+    functions = []
+    for function_name in sorted(used):
+        body, needed = vector_function(function_name, lanes)
+        functions.append(body)
+        declared.update(needed)
+    return "\n".join([*declared.values(), *functions, *text]) + "\n"
 
 
 def _loop(
     program: Program, label: str, lanes: int, first: str, before: str, in_axes: tuple[int | None, ...],
-    out_axes: tuple[int, ...], declared: dict[str, str], after: str,
+    out_axes: tuple[int, ...], declared: dict[str, str], used: set[str],
+    width: int, after: str,
 ) -> list[str]:  # fmt: skip
     """One loop; it leaves to the block `after`, with `%label.i` the first point that it has not done."""
-    lines = Lines(lanes, f"{label}")
+    lines = Lines(lanes, label, width)
     point = f"%{label}.i"
     loaded: dict[int, Value] = {}
     for position, instr in enumerate(program.instrs):
@@ -63,6 +74,7 @@ def _loop(
             own = converted(lines, values[value], program.instrs[value].dtype, output.dtype)
             _stored(lines, f"out{place}", cell, own, output.dtype, out_axes[place], point)
     declared.update(lines.declared)
+    used.update(lines.used)
     return [
         f"  br label %{label}.test",
         f"{label}.test:",

@@ -10,20 +10,21 @@ from typing import Any
 import numpy as np
 
 from symdiff.codegen.emission.llvm_batch import batch_function
-from symdiff.codegen.native.engine import LARGEST, Code, lanes
+from symdiff.codegen.native.engine import LARGEST, Code, fused, lanes
 from symdiff.codegen.program import Program
 from symdiff.errors import BackendError
 from symdiff.ops import dtype_of
 
 # What costs more as scalar calls of libm than in NumPy's vectors.
-_IN_VECTORS = frozenset({"exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "pow", "logaddexp", "logaddexp2"})
+_IN_VECTORS = frozenset({"exp2", "expm1", "log2", "log10", "log1p", "pow", "logaddexp", "logaddexp2"})
 
 
 class NativeBatch:
     """The function `kernel(*arrays, out=None)` of a Program over points."""
 
     def __init__(self, program: Program, in_axes: tuple[int | None, ...], out_axes: tuple[int, ...]) -> None:
-        slow = sorted({i.op for i in program.instrs} & _IN_VECTORS)
+        without = _IN_VECTORS if fused() and lanes() > 1 else _IN_VECTORS | {"exp", "log"}
+        slow = sorted({i.op for i in program.instrs} & without)
         if slow:
             raise BackendError(f"{program.name}: {', '.join(slow)} over many points runs with NumPy")
         if len(program.instrs) > LARGEST:
@@ -31,7 +32,8 @@ class NativeBatch:
         self.program = program
         self.in_axes = in_axes
         self.out_axes = out_axes
-        self.code = Code(batch_function(program, "batch", in_axes, out_axes, lanes()), 2 if len(program.instrs) <= 2000 else 1)
+        text = batch_function(program, "batch", in_axes, out_axes, lanes(), fused())
+        self.code = Code(text, 2 if len(program.instrs) <= 2000 else 1)
         count = len(program.inputs) + len(program.outputs)
         kinds = [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_ssize_t] * count
         self.function = ctypes.CFUNCTYPE(None, *kinds, ctypes.c_ssize_t, ctypes.c_ssize_t)(self.code.address("batch"))

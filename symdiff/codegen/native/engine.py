@@ -87,6 +87,12 @@ def lanes() -> int:
     return 8 if features.get("avx512f") else 4 if features.get("avx2") else 2
 
 
+@functools.cache
+def fused() -> bool:
+    """Whether the machine multiplies and adds with one rounding."""
+    return bool(llvm().get_host_cpu_features().get("fma")) or platform.machine().lower() in ("aarch64", "arm64")
+
+
 class Code:
     """Compiled IR. The addresses of its functions are good as long as this object lives."""
 
