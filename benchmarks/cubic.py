@@ -55,9 +55,12 @@ def one_point(rounds: int) -> str:
         own[:] = factored(x.tolist())
         return own
 
+    interpreted = sd.grad(problems.cubic, backend="python")
     candidates: timing.Candidates = {
+        **_machine(gradient, x, out),
         "symdiff, out= given": lambda: gradient(x, out=out),
         "symdiff": lambda: gradient(x),
+        "symdiff, backend python, out= given": lambda: interpreted(x, out=out),
         "lambdify(cse=True), f(*x)": lambda: unpacked(*x),
         "lambdify(cse=True), f(x)": lambda: arrayed(x),
         "lambdify(cse=True), f(*x.tolist())": lambda: unpacked(*x.tolist()),
@@ -67,8 +70,21 @@ def one_point(rounds: int) -> str:
         **peers.cubic_gradients(x),
     }
     timing.checked(candidates, factored(x))
-    floor: timing.Candidates = {"floor: np.copyto of 8 numbers": lambda: np.copyto(own, x)}
+    floor: timing.Candidates = {
+        "floor: np.copyto of 8 numbers": lambda: np.copyto(own, x),
+        "floor: np.add(x, x, out=out)": lambda: np.add(x, x, out=own),
+        "floor: len(x)": lambda: len(x),
+    }
     return timing.compared(timing.medians(candidates | floor, rounds), "lambdify(cse=True), f(*x)")
+
+
+def _machine(gradient: Any, x: Any, out: Any) -> timing.Candidates:
+    """The bare builtin, where there is machine code."""
+    try:
+        kernel = gradient.compile(x).kernel
+    except sd.BackendError:
+        return {}
+    return {"symdiff, .kernel(x, out)": lambda: kernel(x, out)}
 
 
 def many_points(n: int, rounds: int) -> str:
@@ -83,14 +99,20 @@ def _batch(x: Any, axis: int) -> timing.Candidates:
     """Candidates for an array of points, checked; variables are columns (axis 0) or rows (axis -1)."""
     out, copied = np.full_like(x, np.nan), np.empty_like(x)
     variables = x.T if axis == 0 else x
-    gradient, shared, plain = sd.vmap(sd.grad(problems.cubic), in_axes=axis), lambdified(True), lambdified(False)
+    shared, plain = lambdified(True), lambdified(False)
 
-    def ours() -> Any:
-        gradient(x, out=out)
-        return out.T if axis == 0 else out
+    def ours(backend: str) -> Callable[[], Any]:
+        gradient = sd.vmap(sd.grad(problems.cubic), in_axes=axis, backend=backend)
+
+        def call() -> Any:
+            gradient(x, out=out)
+            return out.T if axis == 0 else out
+
+        return call
 
     candidates: timing.Candidates = {
-        "symdiff, out= given": ours,
+        "symdiff, out= given": ours("auto"),
+        "symdiff, backend numpy, out= given": ours("numpy"),
         "lambdify": lambda: plain(*variables),
         "lambdify(cse=True)": lambda: shared(*variables),
         "by hand, powers as products": lambda: products(variables),

@@ -128,6 +128,7 @@ class Vectorised(Function):
         super().__init__(f, 0, **options)
         self.inner = f if isinstance(f, Function) else Plain(f, **options)
         self.in_axes = in_axes
+        self._recent: Any = None
         axes = in_axes if isinstance(in_axes, (tuple, list)) else (in_axes,)
         if any(a not in (0, -1, None) for a in axes) or all(a is None for a in axes):
             raise ShapeError(f"{self.where}: in_axes={in_axes!r}; 0 (points first), -1 (points last) and None are possible")
@@ -195,12 +196,29 @@ class Vectorised(Function):
         return found, leaves
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
+        if self._recent is not None and not kwargs and self._fits(args):
+            return self._recent[1].call(list(args), out)
         if any(isinstance(leaf, Tracer) for leaf in structures.leaves((args, kwargs), none_is_leaf=True)):
             return self._point_by_point(args, kwargs)
         kernel, leaves = self.kernel(args, kwargs)
+        if not kwargs and len(leaves) == len(args) and all(type(a) is np.ndarray and a.dtype.char in "fdFD" for a in args):
+            axes = self._axes(len(args))
+            self._recent = tuple((x, _point(a, x), a.dtype.char) for a, x in zip(args, axes, strict=True)), kernel
         if kwargs:
             leaves = leaves + [v for v in structures.leaves(kwargs, none_is_leaf=True) if not is_static(v)]
         return kernel.call(leaves, out)
+
+    def _fits(self, args: tuple[Any, ...]) -> bool:
+        """Whether the arguments are of the types that the last kernel was made for."""
+        wanted = self._recent[0]
+        return len(args) == len(wanted) and all(
+            type(a) is np.ndarray and a.dtype.char == code and a.ndim > 0 and _point(a, axis) == shape
+            for a, (axis, shape, code) in zip(args, wanted, strict=True)
+        )
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._recent = None
 
     def _point_by_point(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         shown, fed, leaf_axes = self.point_arguments(args)
@@ -239,3 +257,8 @@ class Vectorised(Function):
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
         """The Graph of one point."""
         return self.inner.graph(*self.point_arguments(args)[0], **kwargs)
+
+
+def _point(array: np.ndarray, axis: int | None) -> tuple[int, ...]:
+    """The shape of one point."""
+    return array.shape if axis is None else array.shape[1:] if axis == 0 else array.shape[:-1]

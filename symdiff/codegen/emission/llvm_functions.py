@@ -1,7 +1,8 @@
 """Elementary functions on vectors of float64, as LLVM IR: exp, log, sin, cos, tanh.
 
-Assumes fused multiply-add. Guarantees at most 2 ulp (measured below 1.4 over 10^6 arguments each, against 80-bit arithmetic), and C99's results at
-infinities, NaN, zeros and subnormals. Refuses nothing: arguments of sin and cos beyond `REDUCED` are handed to libm.
+Assumes fused multiply-add. Guarantees at most 2 ulp (below 1.4 over 10^6 arguments each, against 80-bit arithmetic), and
+C99's results at infinities, NaN, zeros and subnormals. Refuses nothing: arguments of sin and cos beyond `REDUCED` are handed
+to libm.
 
 Sources: fdlibm (log, the polynomials of sin and cos), Cephes (tanh), Cody and Waite (argument reduction).
 """
