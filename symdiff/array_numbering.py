@@ -12,6 +12,7 @@ import numpy as np
 from symdiff.codegen.arrays.program import ASSEMBLE, ArrayOutput, ArrayProgram, Step, live_steps
 from symdiff.codegen.program import Input, constant_key
 from symdiff.ops import OPS, real_counterpart
+from symdiff.symbolic.building import dtype_code
 from symdiff.symbolic.graph import ArrayConstant, Atom, Constant, Graph
 
 
@@ -28,7 +29,8 @@ def number_arrays(graph: Graph, name: str | None = None) -> ArrayProgram:
         if found is not None:
             return found
         if isinstance(atom, ArrayConstant):
-            return table.put(Step("const", (), atom.shape, atom.dtype, atom.value, True), "")
+            value = atom.value.astype(dtype_code(atom.value.dtype), copy=False)  # integers count as float64
+            return table.put(Step("const", (), atom.shape, value.dtype.char, value, True), "")
         assert isinstance(atom, Constant)
         return table.number(atom.value, code)
 

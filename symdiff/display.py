@@ -8,8 +8,11 @@ from typing import Any
 
 import sympy as sp
 
+from symdiff.codegen.arrays.fusing import Fused
+from symdiff.codegen.arrays.program import ArrayProgram
 from symdiff.codegen.emission.expressions import in_reading_order
 from symdiff.codegen.program import Program
+from symdiff.heads import slices_text
 from symdiff.ops import OPS
 from symdiff.pipeline import DEFAULT, Options, program_of
 from symdiff.symbolic.expressions import build, cell_name, number
@@ -52,10 +55,54 @@ def steps(program: Program, inline: bool) -> tuple[list[tuple[sp.Symbol, Any]], 
     return named, outputs
 
 
+def whole_steps(program: ArrayProgram) -> tuple[list[tuple[sp.Symbol, Any]], list[tuple[str, Any]]]:
+    """Like `steps`, for whole arrays: products of matrices and their like are functions, regions are written x[1:]."""
+    uses = [0] * len(program.steps)
+    for step in program.steps:
+        for operand in step.operands:
+            uses[operand] += 1
+    exprs: list[Any] = []
+    depth: list[int] = []
+    named: list[tuple[sp.Symbol, Any]] = []
+    ends = {o.value for o in program.outputs}
+    for position, step in enumerate(program.steps):
+        args = [exprs[o] for o in step.operands]
+        deep = 1 + max((depth[o] for o in step.operands), default=-1)
+        if step.op == "input":
+            expr: Any = sp.Symbol(program.inputs[step.params].name)
+        elif step.op == "const":
+            expr = number(step.params) if step.shape == () else sp.Symbol(f"array{list(step.shape)}")
+        elif step.op in ("reshape", "broadcast_to"):
+            expr = args[0]  # the same cells
+        elif step.op == "getitem" and args[0].is_Symbol:
+            expr = sp.Symbol(f"{args[0]}[{slices_text(step.params['key'], program.steps[step.operands[0]].shape)}]")
+        elif step.op in OPS:
+            expr = build(step.op, args)
+        else:
+            expr = sp.Function(step.op)(*args)
+        if (
+            step.op not in ("input", "const")
+            and position not in ends
+            and (uses[position] > 1 or deep > 6)
+            and not expr.is_Symbol
+        ):
+            symbol = sp.Symbol(f"v{len(named)}")
+            named.append((symbol, expr))
+            expr, deep = symbol, 0
+        exprs.append(expr)
+        depth.append(deep)
+    return named, [(o.name, exprs[o.value]) for o in program.outputs]
+
+
+def shown_steps(graph: Graph, options: Options) -> tuple[list[tuple[sp.Symbol, Any]], list[tuple[str, Any]]]:
+    """Named steps and outputs of a graph in either regime."""
+    program = program_of(graph, options)
+    return whole_steps(program.program) if isinstance(program, Fused) else steps(program, inline=True)
+
+
 def graph_latex(graph: Graph, options: Options = DEFAULT) -> str:
     """The formula of a Graph as display LaTeX: one aligned equation a line."""
-    program = program_of(graph, options)
-    named, outputs = steps(program, inline=True)
+    named, outputs = shown_steps(graph, options)
     lines = [rf"{sp.latex(symbol)} &= {sp.latex(expr)}" for symbol, expr in named[:SHOWN]]
     if len(named) > SHOWN:
         lines.append(rf"&\;\;\vdots \quad \text{{{len(named) - SHOWN} more steps}}")
@@ -68,8 +115,7 @@ def graph_latex(graph: Graph, options: Options = DEFAULT) -> str:
 
 def graph_text(graph: Graph, options: Options = DEFAULT) -> str:
     """The formula of a Graph as plain text: shared steps, then the outputs."""
-    program = program_of(graph, options)
-    named, outputs = steps(program, inline=True)
+    named, outputs = shown_steps(graph, options)
     lines = [f"{symbol} = {sp.sstr(expr, order='none')}" for symbol, expr in named[:SHOWN]]
     if len(named) > SHOWN:
         lines.append(f"... {len(named) - SHOWN} more steps")

@@ -152,13 +152,11 @@ class _Table:
     def _neutral(self, op: str, operands: list[int]) -> int | None:
         """The other operand where one is a constant that leaves it as it is: x + 0, x - 0, x*1, x/1."""
         neutral = 0.0 if op in ("add", "sub") else 1.0
-        code = self.instrs[operands[0]].dtype
         for kept, dropped in ((0, -1), (-1, 0)) if OPS[op].commutes else ((0, -1),):
             constant = self.instrs[operands[dropped]]
             other = self.instrs[operands[kept]]
             if op != "neg" and constant.op == "const" and constant.payload == neutral and other.op != "const":
-                wide = other.dtype if not isinstance(constant.payload, complex) else code
-                return operands[kept] if wide == other.dtype else None
+                return operands[kept] if constant.dtype not in "FD" or other.dtype in "FD" else None
         return None
 
     def _folded(self, op: str, operands: list[int]) -> float | None:

@@ -126,3 +126,16 @@ def test_tracebacks_show_the_line():
 def test_costs_print_as_a_table():
     text = str(sd.cost(bump, 1.0, 2.0))
     assert "value" in text and "ratio" in text and "exp" in text
+
+
+def test_whole_arrays():
+    def layer(W, b, X):
+        return np.sum(np.tanh(W @ X[1:] + b))
+
+    args = (np.ones((30, 40)), np.ones((30, 1)), np.ones((41, 20)))
+    f = sd.grad(layer)
+    f(*args)
+    latex = f._repr_latex_()
+    assert r"\operatorname{matmul}" in latex and r"\tanh" in latex and "operations" in latex
+    text = graph_text(f.graph(*args))
+    assert "matmul(W, X[1:])" in text and text.splitlines()[-1].startswith("df_dW = ")

@@ -146,18 +146,28 @@ def complex_into_real(x):
     return y
 
 
-def after_a_view(x):
+def after_a_reshape(x):
     y = x * 2
-    v = y[1:]
+    v = y.reshape(-1, 1)
     y[0] = 1
     return v
 
 
-def into_a_view(x):
-    y = x * 2
-    v = y[1:]
-    v[0] = 1
-    return y
+def through_an_alias(x):
+    y = x
+    y *= 2
+    return np.sum(x * y)
+
+
+def through_a_reshape(x):
+    y = x.reshape(-1)
+    y *= 2
+    return np.sum(x * y)
+
+
+def into_a_slice_of_the_argument(x):
+    x[1:] += 1
+    return np.sum(x)
 
 
 def out_of_bounds(x):
@@ -187,8 +197,10 @@ def traced_index(x):
     ("f", "message"),
     [
         (complex_into_real, "dtype=complex"),
-        (after_a_view, "was taken before"),
-        (into_a_view, "through the array itself"),
+        (after_a_reshape, "reshaped view"),
+        (through_an_alias, "x = x.copy"),
+        (through_a_reshape, "x = x.copy"),
+        (into_a_slice_of_the_argument, "x = x.copy"),
         (out_of_bounds, "out of bounds"),
         (wrong_shape, "broadcast"),
         (into_the_argument, "x = x.copy"),
@@ -301,3 +313,60 @@ def test_a_large_array_stays_whole():
     step = np.zeros_like(x)
     step[7] = 1e-6
     assert sd.grad(f)(x)[7] == pytest.approx((f(x + step) - f(x - step)) / 2e-6, abs=1e-9)
+
+
+def live_views(x):
+    u = x * 1.0
+    tail = u[2:]
+    u[3] = x[0] * 5
+    middle = u[1:4]
+    middle *= x[:3]
+    tail[0] += 1
+    return np.sum(tail**2) + np.sum(u)
+
+
+def slices_of_computed_arrays(x):
+    u = np.roll(x, 1)
+    u[::2] = 0
+    u[1::2] *= 3
+    w = x + 1
+    w[1:-1] += 1
+    return np.sum(u**3) * np.sum(w**2)
+
+
+def rows(x):
+    u = np.outer(x, x)
+    row = u[1]
+    row += 1
+    u[2, 1:] = x[1:]
+    both = np.concatenate([x, x])
+    both[3:5] = both[0:2]
+    return np.sum(u**2) + np.sum(both**2)
+
+
+def converted(x):
+    u = x.astype(float)
+    u[0] = 2
+    return np.sum(u * u) * x[0]
+
+
+@pytest.mark.parametrize("n", [6, 100])
+@pytest.mark.parametrize("f", [live_views, slices_of_computed_arrays, rows, converted])
+def test_views_of_computed_arrays_are_live(f, n):
+    x = np.linspace(0.1, 1, n)
+    value, gradient = sd.value_and_grad(f)(x)
+    assert value == pytest.approx(f(x), rel=1e-13)
+    for i in range(0, n, max(1, n // 6)):
+        e = np.zeros(n)
+        e[i] = 1e-6
+        assert gradient[i] == pytest.approx((f(x + e) - f(x - e)) / 2e-6, rel=1e-6, abs=1e-6)
+
+
+def test_an_array_of_objects_cannot_be_written_to():
+    def f(x):
+        y = np.asarray(x)
+        y[0] = 5
+        return np.sum(x)
+
+    with pytest.raises(sd.TraceError, match=r"test_mutation.py:\d+: np.asarray .* cannot be written to"):
+        sd.grad(f)(np.ones(3))

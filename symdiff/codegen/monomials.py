@@ -158,6 +158,8 @@ class _Reader:
 
     @staticmethod
     def _is_coefficient(value: object) -> bool:
+        if isinstance(value, complex) and value.imag == 0:
+            return False  # it makes a real product complex
         return isinstance(value, (int, float, complex)) and value == value and value != 0 and abs(value) != math.inf
 
     def _constant(self, value: Number) -> int:

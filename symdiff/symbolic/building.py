@@ -169,7 +169,7 @@ class Builder:
         """a*b; a factor of exactly 1 is dropped and -1 becomes a negation."""
         for x, y in ((a, b), (b, a)):
             if isinstance(x, Constant):
-                if x.value == 1:
+                if x.value == 1 and not isinstance(x.value, complex):
                     return y
                 if x.value == -1 and not isinstance(x.value, complex):
                     return self.neg(y)
@@ -216,7 +216,7 @@ class Builder:
 
 def is_constant(atom: Atom, value: float) -> bool:
     """Whether an atom is that number (a structural zero or one, for example)."""
-    return isinstance(atom, Constant) and bool(atom.value == value)
+    return isinstance(atom, Constant) and not isinstance(atom.value, complex) and bool(atom.value == value)
 
 
 def array_atom(value: np.ndarray) -> Atom:

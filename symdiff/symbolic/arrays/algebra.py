@@ -95,7 +95,8 @@ class Arrays:
             return x
         source, shape = self.repeated(x)
         if source is not x:
-            return self.broadcast_to(self.transpose(self.reshape(source, shape), axes), tuple(x.shape[a] for a in axes))
+            moved = source if source.shape == () else self.transpose(self.reshape(source, shape), axes)
+            return self.broadcast_to(moved, tuple(x.shape[a] for a in axes))
         inner = self.made_by(x, "transpose")
         if inner is not None:
             first = inner.params.params["axes"]
@@ -126,6 +127,8 @@ class Arrays:
         if key == full_key(x.shape):
             return x
         source, shape = self.repeated(x)
+        if source is not x and source.shape == ():
+            return self.broadcast_to(source, HEADS["getitem"].shape(x.shape, key=key))
         if source is not x:
             found = self.getitem(
                 self.reshape(source, shape), tuple((0, 1, 1) if n == 1 else k for n, k in zip(shape, key, strict=True))

@@ -1,8 +1,9 @@
 """Notices when a value that a traced function captures has changed, so that its trace is stale.
 
 Assumes plain Python functions, methods and callable objects. Guarantees that numbers, strings and arrays reached through
-closures, globals, defaults and attributes of a callable object, of the function and of the functions it names, are
-compared before each call: numbers by identity, arrays by content. Refuses nothing; attributes of modules are not followed.
+closures, globals, defaults and attributes of a callable object, of the function and of the functions it names, also inside
+dicts, lists, tuples and objects with attributes, are compared before each call: numbers by identity, arrays by content.
+Refuses nothing; attributes of modules, and what lies behind more than `LARGEST` values, are not followed.
 """
 
 import types
@@ -11,27 +12,34 @@ from typing import Any
 
 import numpy as np
 
+_FOREIGN = (types.ModuleType, type)
 _VALUES = (bool, int, float, complex, str, bytes, type(None), np.generic)
+LARGEST = 1000  # values of one function that are watched
 _SKIPPED = ("numpy", "scipy", "sympy", "symdiff", "optree")
 
 
 class Watch:
     """The captured values of a function as they were when the watch was made."""
 
-    __slots__ = ("_arrays", "_values")
+    __slots__ = ("_arrays", "_seen", "_sizes", "_values")
 
     def __init__(self, f: Callable[..., Any]) -> None:
+        self._sizes: list[tuple[Any, int]] = []
+        self._seen: set[int] = set()
         self._values: list[tuple[Any, Any, Any]] = []
         self._arrays: list[tuple[Any, Any, Any, np.ndarray]] = []
         _collect(f, self, set())
 
     def __bool__(self) -> bool:
-        return bool(self._values or self._arrays)
+        return bool(self._values or self._arrays or self._sizes)
 
     def changed(self) -> bool:
         """Whether a captured value is another object now, or a captured array holds other numbers."""
         for read, key, value in self._values:
             if read(key) is not value:
+                return True
+        for container, size in self._sizes:
+            if len(container) != size:
                 return True
         for read, key, value, copy in self._arrays:
             now = read(key)
@@ -45,6 +53,24 @@ class Watch:
             self._arrays.append((read, key, value, value.copy()))
         elif isinstance(value, _VALUES):
             self._values.append((read, key, value))
+        else:
+            self.inside(value)
+
+    def inside(self, value: Any) -> None:
+        """Watch what a container, or an object of a class of the user's, holds."""
+        if id(value) in self._seen or len(self._values) + len(self._arrays) > LARGEST:
+            return
+        self._seen.add(id(value))
+        if isinstance(value, dict):
+            self._sizes.append((value, len(value)))
+            for key, item in value.items():
+                self.add(value.get, key, item)
+        elif isinstance(value, (list, tuple)):
+            self._sizes.append((value, len(value)))
+            for place, item in enumerate(value):
+                self.add(value.__getitem__, place, item)
+        elif not isinstance(value, _FOREIGN) and not callable(value):
+            _attributes(value, self)
 
 
 def _contents(cell: Any) -> Any:
@@ -89,7 +115,7 @@ def _collect(f: Any, watch: Watch, seen: set[int]) -> None:
 
 def _attributes(owner: Any, watch: Watch) -> None:
     attributes = getattr(owner, "__dict__", None)
-    if isinstance(attributes, dict):
+    if isinstance(attributes, dict) and (type(owner).__module__ or "").split(".")[0] not in _SKIPPED:
         for name, value in attributes.items():
             watch.add(attributes.get, name, value)
 

@@ -25,6 +25,7 @@ from symdiff.symbolic.tracing.mutable import Mutable, computed, filled, plain
 from symdiff.symbolic.tracing.products import LINALG, PRODUCTS, trace
 from symdiff.symbolic.tracing.reducing import REDUCING
 from symdiff.symbolic.tracing.tracer import VIEWS, Tracer, atom_of, builder_of, record
+from symdiff.symbolic.tracing.whole import View, parsed
 
 _OP_OF_UFUNC: dict[Any, str] = {}
 for _op in OPS.values():
@@ -199,6 +200,10 @@ def get_item(x: Tracer, key: Any, origin: str) -> Any:
         if isinstance(part, Tracer):
             raise part._refuse("an index", "pass it as an int, or use np.where")
     builder = x.builder
+    if is_basic(key) and not any(part is None for part in (key if isinstance(key, tuple) else (key,))):
+        slices, dropped = parsed(key, x.shape, origin)
+        if len(dropped) < len(x.shape):
+            return View.over(x, slices, dropped)
     atom = indexed(Arrays(builder, origin), x.atom, key)
     if is_basic(key) and atom.shape:
         builder.viewed.add(x.atom)

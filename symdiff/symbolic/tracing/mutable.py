@@ -99,7 +99,9 @@ class Mutable(Tracer):
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         if dtype is not None and np.dtype(dtype).char != "O":
             return super().__array__(dtype, copy)
-        return self.backing.cells.copy()
+        cells = self.backing.cells.copy()
+        cells.flags.writeable = copy is True
+        return cells
 
     def view(self, moved: Callable[[np.ndarray], Any]) -> Any:
         """Cells picked or moved, a view of the same ones where NumPy gives one; a single cell is given itself."""
@@ -158,10 +160,8 @@ def assign(target: Tracer, key: Any, value: Any) -> None:
         raise TraceError(f"{origin}: assignment into a traced number")
     if any(leaf.symbol is target.atom for leaf in target.builder.inputs):
         raise TraceError(f"{origin}: the caller's own array is assigned to; take a copy first: x = x.copy()")
-    if target.atom in target.builder.views:
-        raise TraceError(f"{origin}: a slice or another view is assigned to; assign through the array itself, or copy it first")
-    if target.atom in target.builder.viewed:
-        raise TraceError(f"{origin}: an array of which a slice or another view was taken before is assigned to; copy it first")
+    if target.atom in target.builder.views or target.atom in target.builder.viewed:
+        raise TraceError(f"{origin}: an array that shares its cells with a reshaped view is assigned to; copy it first")
     if target.size > CELLS:
         assigned(target)
         target[key] = value

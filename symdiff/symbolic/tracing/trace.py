@@ -137,6 +137,14 @@ def trace_leaves(
     try:
         result = substituted(f, rules, builder)(*args, **kwargs)
         outputs, out_tree = outputs_of(result, builder, function_name(f), where)
+    except ValueError as error:
+        if "assignment destination is read-only" not in str(error):
+            raise
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        raise TraceError(
+            f"{os.path.basename(place.filename)}:{place.lineno}: np.asarray and np.array of a traced value give an array that "
+            "cannot be written to; leave them out, or write into x.copy()"
+        ) from None
     except IndexError as error:
         if "valid indices" not in str(error):
             raise

@@ -187,9 +187,9 @@ class Tracer:
         return np.matmul(other, self)  # type: ignore[call-overload]
 
     def _in_place(self, op: str, other: Any) -> Any:
-        """`y += x`: a computed array changes, numbers and arguments are named anew, as the caller's are never changed."""
+        """`y += x`: an array changes, a number is named anew."""
         result = self._binary(op, self, other)
-        if result is NotImplemented or self.shape == () or any(leaf.symbol is self.atom for leaf in self.builder.inputs):
+        if result is NotImplemented or self.shape == ():
             return result
         self[...] = result
         return self
@@ -293,7 +293,9 @@ class Tracer:
         cells = np.empty(self.size, dtype=object)
         for i, cell in enumerate(self.ravel() if self.shape else [self]):
             cells[i] = cell
-        return cells.reshape(self.shape)
+        cells = cells.reshape(self.shape)
+        cells.flags.writeable = copy is True  # np.asarray would share memory: what is written there would be lost
+        return cells
 
     # -- arrays
 
@@ -356,13 +358,22 @@ class Tracer:
         char = np.dtype(dtype).char
         if char not in "fdFD" or (self.dtype.kind == "c" and char in "fd"):
             raise TraceError(f"{user_line()}: astype({dtype}) of a traced value; float and complex dtypes only")
-        return Tracer(self.builder, self.builder.cast(self.atom, char))  # type: ignore[arg-type]
+        cast = self.builder.cast(self.atom, char)
+        if self.shape and cast is self.atom:
+            from symdiff.symbolic.tracing.whole import WholeMutable
+
+            return WholeMutable.of(self.builder, cast, self.dtype)  # a copy, as NumPy's
+        return Tracer(self.builder, cast)  # type: ignore[arg-type]
 
     def copy(self) -> Any:
         """The same values in an array of its own, which can be assigned to."""
         from symdiff.symbolic.tracing.mutable import copied
 
         return copied(self) if self.shape else self
+
+    def flatten(self, order: str = "C") -> Any:
+        """The cells in one axis, in memory of their own."""
+        return np.ravel(self, order=order).copy() if self.shape else np.ravel(self)  # type: ignore[call-overload]
 
     def item(self, *index: int) -> Any:
         """One cell."""
@@ -395,7 +406,7 @@ class Tracer:
 
 _METHODS = frozenset(
     """
-    sum prod mean dot ravel reshape transpose squeeze swapaxes flatten conj conjugate cumsum cumprod trace diagonal
+    sum prod mean dot ravel reshape transpose squeeze swapaxes conj conjugate cumsum cumprod trace diagonal
     clip min max take repeat var std round
     """.split()
 )

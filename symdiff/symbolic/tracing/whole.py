@@ -83,6 +83,10 @@ class WholeMutable(Tracer):
     def __setitem__(self, key: Any, value: Any) -> None:
         origin = user_line()
         self.check_assignable(origin)
+        if isinstance(value, View) and value.region.base is self and is_basic(key):
+            slices, dropped = parsed(key, self.shape, origin)
+            if (slices, dropped) == (value.region.slices, value.region.dropped):
+                return  # `y[1:] += 1` ends by assigning the slice to itself
         if is_basic(key) and not any(part is None for part in (key if isinstance(key, tuple) else (key,))):
             self.assign(*parsed(key, self.shape, origin), value, origin)
             return
@@ -151,56 +155,81 @@ class WholeMutable(Tracer):
         return WholeMutable.of(self.builder, self.atom, self.dtype)
 
 
+class Region:
+    """What a view looks at: an array, the slices, the axes that integers dropped, and the symbol as last read."""
+
+    __slots__ = ("atom", "base", "dropped", "of", "slices")
+
+    def __init__(self, base: Tracer, slices: tuple[Slice, ...], dropped: tuple[int, ...]) -> None:
+        self.base = base
+        self.slices = slices
+        self.dropped = dropped
+        self.of: Any = None
+        self.atom: Any = None
+
+    def key(self) -> tuple[Any, ...]:
+        """The region as an index of the array."""
+        return tuple(k[0] if axis in self.dropped else slice(*k) for axis, k in enumerate(self.slices))
+
+
 class View(Tracer):
-    """A slice of a mutable array: it reads the array as it is, and assignments go to the array."""
+    """A slice of an array: it reads the array as it is, and assignments go to the array."""
 
     __slots__ = ()
 
     @classmethod
-    def over(cls, base: WholeMutable, slices: tuple[Slice, ...], dropped: tuple[int, ...]) -> "View":
+    def over(cls, base: Tracer, slices: tuple[Slice, ...], dropped: tuple[int, ...]) -> "View":
         """The view of a region, of which integers dropped some axes."""
         self = object.__new__(cls)
         self.builder = base.builder
         region = tuple(len(range(n)[slice(*k)]) for n, k in zip(base.shape, slices, strict=True))
         self.shape = tuple(n for axis, n in enumerate(region) if axis not in dropped)
         self.dtype = base.dtype
-        _SLOT.__set__(self, (base, slices, dropped))
+        _SLOT.__set__(self, Region(base, slices, dropped))
         return self
+
+    @property
+    def region(self) -> Region:
+        """What the view looks at."""
+        return _SLOT.__get__(self)  # type: ignore[no-any-return]
 
     @property
     def atom(self) -> Any:  # type: ignore[override]
         """The region as a symbol, as it is now."""
-        base, slices, _ = _SLOT.__get__(self)
-        arrays = Arrays(self.builder, user_line())
-        return arrays.reshape(arrays.getitem(base.atom, slices), self.shape)
+        region = self.region
+        now = region.base.atom
+        if region.of is not now:
+            arrays = Arrays(self.builder, user_line())
+            region.of, region.atom = now, arrays.reshape(arrays.getitem(now, region.slices), self.shape)
+        return region.atom
 
     def _inside(self, key: Any, origin: str) -> tuple[tuple[Slice, ...], tuple[int, ...]]:
         """An index of the view as one of the array."""
-        base, slices, dropped = _SLOT.__get__(self)
+        region = self.region
+        shape = region.base.shape
         own, own_dropped = parsed(key, self.shape, origin)
-        kept = [axis for axis in range(len(base.shape)) if axis not in dropped]
-        joined = list(slices)
+        kept = [axis for axis in range(len(shape)) if axis not in region.dropped]
+        joined = list(region.slices)
         for place, axis in enumerate(kept):
-            cells = range(base.shape[axis])[slice(*slices[axis])][slice(*own[place])]
-            joined[axis] = normal_slice(_as_slice(cells), base.shape[axis])
-        return tuple(joined), tuple(sorted({*dropped, *(kept[p] for p in own_dropped)}))
+            cells = range(shape[axis])[slice(*region.slices[axis])][slice(*own[place])]
+            joined[axis] = normal_slice(_as_slice(cells), shape[axis])
+        return tuple(joined), tuple(sorted({*region.dropped, *(kept[p] for p in own_dropped)}))
 
     def __getitem__(self, key: Any) -> Any:
         if not is_basic(key) or any(part is None for part in (key if isinstance(key, tuple) else (key,))):
             return super().__getitem__(key)
-        base, _, _ = _SLOT.__get__(self)
         slices, dropped = self._inside(key, user_line())
+        base = self.region.base
         if len(dropped) == len(base.shape):
             return base[tuple(k[0] for k in slices)]
         return View.over(base, slices, dropped)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         origin = user_line()
-        base, _, _ = _SLOT.__get__(self)
+        base = self.region.base
         if not is_basic(key) or any(part is None for part in (key if isinstance(key, tuple) else (key,))):
             raise TraceError(f"{origin}: a slice is assigned to by an integer array or None; assign to the array itself")
-        base.check_assignable(origin)
-        base.assign(*self._inside(key, origin), value, origin)
+        base[Region(base, *self._inside(key, origin)).key()] = value
 
 
 _SLOT: Any = Tracer.__dict__["atom"]
