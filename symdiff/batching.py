@@ -130,7 +130,9 @@ class Vectorised(Function):
         self.in_axes = in_axes
         self._recent: Any = None
         axes = in_axes if isinstance(in_axes, (tuple, list)) else (in_axes,)
-        if any(a not in (0, -1, None) for a in axes) or all(a is None for a in axes):
+        if all(a is None for a in axes):
+            raise ShapeError(f"{self.where}: in_axes={in_axes!r}: at least one argument must have an axis of points, 0 or -1")
+        if any(a not in (0, -1, None) for a in axes):
             raise ShapeError(f"{self.where}: in_axes={in_axes!r}; 0 (points first), -1 (points last) and None are possible")
         self.out_axes = next(a for a in axes if a is not None) if out_axes is None else out_axes
         if self.out_axes not in (0, -1):

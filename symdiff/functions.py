@@ -37,6 +37,7 @@ from symdiff.symbolic.tracing.trace import (
 )
 from symdiff.symbolic.tracing.tracer import Tracer, user_line
 
+KEPT = 256  # specialisations of one function that are kept, the newest
 _MISSED = (ZeroDivisionError, OverflowError, ValueError, TypeError, BufferError)
 
 
@@ -63,7 +64,7 @@ class Call:
             groups += [position] * structures.structure(arg, none_is_leaf=True).num_leaves
         groups += [-1] * (len(self.leaves) - len(groups))
         wanted = function.positions(count)
-        self.wrt = [i for n in wanted for i, g in enumerate(groups) if g == n and _differentiable(self.leaves[i])]
+        self.wrt = [i for n in wanted for i in _chosen([i for i, g in enumerate(groups) if g == n], self.leaves)]
         chosen = set(self.wrt)
         self.traced = [i for i, leaf in enumerate(self.leaves) if i in chosen or not is_static(leaf)]
         if not self.wrt and function.differentiates:
@@ -78,6 +79,19 @@ def _signature(f: Callable[..., Any]) -> inspect.Signature | None:
         return inspect.signature(f)
     except (TypeError, ValueError):
         return None
+
+
+def _chosen(places: list[int], leaves: list[Any]) -> list[int]:
+    """The leaves of an argument that are differentiated: integers beside floating ones are settings, and stay as they are."""
+    found = [i for i in places if _differentiable(leaves[i])]
+    floating = [i for i in found if not _is_integer(leaves[i])]
+    return floating or found
+
+
+def _is_integer(leaf: Any) -> bool:
+    if isinstance(leaf, (np.ndarray, np.generic)):
+        return leaf.dtype.kind in "iu"
+    return isinstance(leaf, int)
 
 
 def _differentiable(leaf: Any) -> bool:
@@ -200,6 +214,8 @@ class Function:
                 if compiled is None:
                     compiled = Compiled(*self._built(call), self.options, self.backend)
                     self._compiled[key] = compiled
+                    if len(self._compiled) > KEPT:
+                        self._compiled.pop(next(iter(self._compiled)))
         if len(call.traced) < len(call.leaves) or self.extra or compiled.door is None:
             self._door = None
         elif compiled.direct and len(call.leaves) == len(call.paths) and all(p.isidentifier() for p in call.paths):
@@ -284,14 +300,26 @@ class Function:
 
     # -- looking inside
 
+    def _own(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The function's own arguments: a tangent, cotangent or vector after them is left away."""
+        if not self.extra:
+            return args
+        try:
+            inspect.signature(self.f).bind(*args)
+        except TypeError:
+            return args[: -self.extra]
+        except ValueError:
+            pass
+        return args
+
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
         """The Graph of this function at example arguments (numbers, arrays, `Spec`s)."""
-        call = Call(self, args, kwargs, 0)
+        call = Call(self, self._own(args), kwargs, 0)
         return self._built(call)[0]
 
     def compile(self, *args: Any, backend: str = "auto", **kwargs: Any) -> Compiled:
         """A compiled specialisation at example arguments, for a backend."""
-        call = Call(self, args, kwargs, 0)
+        call = Call(self, self._own(args), kwargs, 0)
         return Compiled(*self._built(call), self.options, backend)
 
     def program(self, *args: Any, **kwargs: Any) -> Any:

@@ -1,5 +1,6 @@
 """Structures of arrays as arguments and results; gradients in their own structure; updates that are whole or not at all."""
 
+import dataclasses
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -158,3 +159,36 @@ def test_nothing_is_half_updated():
         assert not p["a"].any() and not p["b"].any() and p["c"] == 1.0
     with pytest.raises(sd.ShapeError, match="structure"):
         sd.update(p, {"a": np.ones(2)}, lambda v, d: v)
+
+
+def test_integers_beside_floating_leaves_are_settings():
+    @dataclasses.dataclass
+    class Model:
+        W: np.ndarray
+        depth: int = 2
+
+    def loss(m):
+        total = 0.0
+        for _ in range(m.depth):
+            total = total + np.sum(m.W**m.depth)
+        return total
+
+    m = Model(np.array([1.0, 2.0]), 3)
+    gradient = sd.grad(loss)(m)
+    assert gradient.depth == 3 and isinstance(gradient.depth, int)
+    np.testing.assert_allclose(gradient.W, 9 * m.W**2)
+    assert sd.grad(lambda x: x[0] * x[1])([2, 3]) == [3.0, 2.0]
+
+
+def test_graphs_take_the_arguments_of_a_call():
+    f = sd.hvp(lambda x: np.sum(x**3))
+    x = np.array([1.0, 2.0])
+    assert str(f.graph(x, x)) == str(f.graph(x))
+    np.testing.assert_allclose(f.compile(x, x)(x, x), 6 * x * x)
+
+
+def test_specialisations_are_bounded():
+    f = sd.grad(lambda x, k: x**2 * k)
+    for k in range(300):
+        assert f(1.0, k) == 2.0 * k
+    assert len(f._compiled) <= 256

@@ -251,11 +251,12 @@ class Graph:
         results: dict[Atom, list[str]] = {}
         for output in self.outputs:
             results.setdefault(output.atom, []).append(output.name)
+        wide = max([8, *(len(typed(b.symbol)) for b in self.bindings)]) if origins else 8
         for binding in self.bindings:
             text = f"  {binding}"
             if origins:
                 end = f"= {', '.join(results[binding.symbol])}" if binding.symbol in results else ""
-                text = f"{text:<36} {typed(binding.symbol):<8} {binding.origin:<20} {end}".rstrip()
+                text = f"{text:<36} {typed(binding.symbol):<{wide}} {binding.origin:<20} {end}".rstrip()
             yield text
 
     def __str__(self) -> str:
