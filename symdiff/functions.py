@@ -19,7 +19,7 @@ from symdiff.codegen.source import MISS
 from symdiff.compiled import Compiled, check_backend
 from symdiff.errors import ArgumentError, ShapeError, TraceError
 from symdiff.pipeline import Options, program_of
-from symdiff.symbolic.building import Builder
+from symdiff.symbolic.building import Builder, active_builders
 from symdiff.symbolic.declaring import rules_in_force
 from symdiff.symbolic.graph import Graph
 from symdiff.symbolic.replaying import innermost, replay
@@ -27,7 +27,6 @@ from symdiff.symbolic.scalarizing import settled
 from symdiff.symbolic.tracing.captures import Watch
 from symdiff.symbolic.tracing.trace import (
     Spec,
-    active_builders,
     definition_line,
     function_name,
     is_static,

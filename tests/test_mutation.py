@@ -1,5 +1,7 @@
 """Arrays that the traced function makes and assigns into: NumPy's meaning, or an error; never the caller's arrays."""
 
+import functools
+
 import numpy as np
 import pytest
 from numpy import zeros
@@ -370,3 +372,34 @@ def test_an_array_of_objects_cannot_be_written_to():
 
     with pytest.raises(sd.TraceError, match=r"test_mutation.py:\d+: np.asarray .* cannot be written to"):
         sd.grad(f)(np.ones(3))
+
+
+def fresh():
+    return np.zeros(6)
+
+
+def through_a_maker(x):
+    u = fresh()
+    u[1:5] = x
+    return np.sum(u**2)
+
+
+class Model:
+    def loss(self, x):
+        u = np.zeros(6)
+        u[1:5] = x
+        return np.sum(u**2)
+
+
+def scaled(k, x):
+    u = np.zeros(6)
+    u[1:5] = x * k
+    return np.sum(u**2)
+
+
+def test_makers_are_found_in_helpers_methods_partials_and_inner_traces():
+    x = np.arange(4.0)
+    for f, factor in ((through_a_maker, 2), (Model().loss, 2), (functools.partial(scaled, 2.0), 8)):
+        np.testing.assert_allclose(sd.grad(f)(x), factor * x)
+    total = sd.grad(lambda X: np.sum(sd.vmap(sd.grad(through_a_maker))(X)))(np.ones((3, 4)))
+    np.testing.assert_allclose(total, 2.0)

@@ -6,6 +6,7 @@ zeros and ones. Refuses values of an unrelated trace.
 """
 
 import itertools
+import threading
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ _FLOATING = "fdFD?"
 _SCALING = frozenset({"mul", "div", "neg", "conj", "real", "cast"})
 _cache: dict[tuple[Any, ...], str] = {}
 _serial = itertools.count()
+_active = threading.local()
 
 
 def dtype_code(dtype: np.dtype, origin: str = "") -> str:
@@ -40,6 +42,13 @@ def result_code(operands: tuple[Atom, ...]) -> str:
         values = [np.dtype(k) if isinstance(k, str) else _WEAK[k] for k in key]
         code = _cache[key] = dtype_code(np.result_type(*values))
     return code
+
+
+def active_builders() -> "list[Builder]":
+    """The builders of the traces that this thread is in, outermost first."""
+    if not hasattr(_active, "stack"):
+        _active.stack = []
+    return _active.stack  # type: ignore[no-any-return]
 
 
 class Builder:

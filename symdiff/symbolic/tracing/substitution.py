@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from symdiff.errors import TraceError
+from symdiff.symbolic.building import active_builders
 from symdiff.symbolic.rulebook import default_rules
 from symdiff.symbolic.tracing.captures import global_names
 from symdiff.symbolic.tracing.functions import call_rule, on_arrays
@@ -36,31 +37,52 @@ _OF_SCIPY = {
 }  # Python functions there: what stands for them, by arguments
 
 
-def substituted(f: Callable[..., Any], rules: Any, builder: Any) -> Callable[..., Any]:
+def substituted(f: Callable[..., Any], rules: Any) -> Callable[..., Any]:
     """f itself, or a copy in which functions with a rule in `rules` are recorded and arrays made can take traced values."""
     functions = {} if rules is None else rules.functions()
-    if not functions and not _makes_arrays(f, set()):
+    found: set[str] = set()
+    _reach(f, found, set())
+    if not functions and not {"makes", "assigns"} <= found and "scipy" not in found:
         return f
-    return _copy(f, functions, {}, _makers(builder))
+    return _copied(f, functions, {}, _makers())
 
 
-def _makes_arrays(value: Any, seen: set[int]) -> bool:
-    """Whether a function, or one that it reaches, makes an array and assigns into one, or calls what SciPy writes in Python."""
+def _copied(f: Any, functions: dict[Any, Any], copies: dict[int, Any], makers: dict[Any, Callable[..., Any]]) -> Any:
+    """The copy of a function, a bound method or a partial function."""
+    if isinstance(f, types.MethodType):
+        return types.MethodType(_copy(f.__func__, functions, copies, makers), f.__self__)
+    if isinstance(f, functools.partial):
+        return functools.partial(_copied(f.func, functions, copies, makers), *f.args, **f.keywords)
+    return _copy(f, functions, copies, makers)
+
+
+def _reach(value: Any, found: set[str], seen: set[int]) -> None:
+    """What a function, or one that it reaches, does: "makes" arrays, "assigns" into something, calls what "scipy" writes in
+    Python."""
+    if isinstance(value, types.MethodType):
+        value = value.__func__
+    if isinstance(value, functools.partial):
+        _reach(value.func, found, seen)
+        return
     if not isinstance(value, types.FunctionType) or id(value) in seen:
-        return False
+        return
     seen.add(id(value))
     if (value.__module__ or "").split(".")[0] in _SKIPPED:
-        return value.__name__ in _OF_SCIPY and value.__module__.startswith("scipy.special")
+        if value.__name__ in _OF_SCIPY and value.__module__.startswith("scipy.special"):
+            found.add("scipy")
+        return
     names = global_names(value.__code__)
-    if (_assigns(value.__code__) and not _MAKERS.isdisjoint(names)) or not _OF_SCIPY.keys().isdisjoint(names):
-        return True
+    found |= {"makes"} if not _MAKERS.isdisjoint(names) else set()
+    found |= {"assigns"} if _assigns(value.__code__) else set()
+    found |= {"scipy"} if not _OF_SCIPY.keys().isdisjoint(names) else set()
     reached = [value.__globals__.get(name) for name in names]
     for cell in value.__closure__ or ():
         try:
             reached.append(cell.cell_contents)
         except ValueError:
             pass  # an empty cell
-    return any(_makes_arrays(r, seen) for r in reached)
+    for other in reached:
+        _reach(other, found, seen)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -72,14 +94,15 @@ def _assigns(code: types.CodeType) -> bool:
     return any(_assigns(c) for c in code.co_consts if isinstance(c, types.CodeType))
 
 
-def _makers(builder: Any) -> dict[Any, Callable[..., Any]]:
+def _makers() -> dict[Any, Callable[..., Any]]:
     """NumPy's makers of arrays, and what stands for them in a trace."""
 
     def maker(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def made(*args: Any, **kwargs: Any) -> Any:
             result = function(*args, **kwargs)
-            return filled(builder, result) if isinstance(result, np.ndarray) else result
+            builders = active_builders()
+            return filled(builders[-1], result) if builders and isinstance(result, np.ndarray) else result
 
         return made
 

@@ -7,7 +7,6 @@ static unless they are differentiated. Refuses, with `TraceError`, results that 
 
 import inspect
 import os
-import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,20 +16,11 @@ import numpy as np
 
 from symdiff import structures
 from symdiff.errors import TraceError
-from symdiff.symbolic.building import Builder, array_atom, dtype_code
+from symdiff.symbolic.building import Builder, active_builders, array_atom, dtype_code
 from symdiff.symbolic.graph import ArrayConstant, Constant, Graph, GraphOutput, Var
 from symdiff.symbolic.tracing.substitution import substituted
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of
 from symdiff.symbolic.tracing.whole import CELLS
-
-_active = threading.local()
-
-
-def active_builders() -> list[Builder]:
-    """The builders of the traces that this thread is in, outermost first."""
-    if not hasattr(_active, "stack"):
-        _active.stack = []
-    return _active.stack  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +125,7 @@ def trace_leaves(
     args, kwargs = structures.unflatten(tree, filled)
     stack.append(builder)
     try:
-        result = substituted(f, rules, builder)(*args, **kwargs)
+        result = substituted(f, rules)(*args, **kwargs)
         outputs, out_tree = outputs_of(result, builder, function_name(f), where)
     except ValueError as error:
         if "assignment destination is read-only" not in str(error):
