@@ -215,9 +215,10 @@ class Function:
                     self._compiled[key] = compiled
                     if len(self._compiled) > KEPT:
                         self._compiled.pop(next(iter(self._compiled)))
-        if len(call.traced) < len(call.leaves) or self.extra or compiled.door is None:
+        flat = all(p.isidentifier() for p in call.paths) and len(self._extra_leaves(call)) == len(call.extra)
+        if len(call.traced) < len(call.leaves) or compiled.door is None or (self.extra and not (flat and compiled.direct)):
             self._door = None
-        elif compiled.direct and len(call.leaves) == len(call.paths) and all(p.isidentifier() for p in call.paths):
+        elif compiled.direct and flat:
             self._door = compiled.door
             if compiled.machine is not None and not self._watch:
                 self._quicken(compiled)
