@@ -177,10 +177,13 @@ def _example(arg: Any) -> str:
 
 
 def _defaults(function: Any, call: Any) -> str:
-    """The arguments that were left at their defaults, which are part of the file: rate=2.0, shift=0.5."""
+    """What is part of the file: arguments left at their defaults (rate=2.0), and arrays of integers (y=int64[30])."""
     given = {path.partition(".")[0].partition("[")[0] for path in call.paths}
     parameters = function.signature.parameters.values() if function.signature is not None else ()
-    return ", ".join(f"{p.name}={p.default!r}" for p in parameters if p.default is not p.empty and p.name not in given)
+    parts = [f"{p.name}={p.default!r}" for p in parameters if p.default is not p.empty and p.name not in given]
+    fixed = [(path, leaf) for i, (path, leaf) in enumerate(zip(call.paths, call.leaves, strict=True)) if i not in call.traced]
+    arrays = [f"{path}={leaf.dtype.name}{list(leaf.shape)}" for path, leaf in fixed if isinstance(leaf, np.ndarray)]
+    return ", ".join([*parts, *arrays])
 
 
 def _doc(function: Any, program: Any, defaults: str) -> str:

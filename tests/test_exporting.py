@@ -406,3 +406,11 @@ def test_argument_names_that_generated_code_uses_itself(tmp_path):
         path = tmp_path / f"made_hostile_{target}.py"
         sd.grad(hostile).export(path, 2.0, 3.0, 4.0, 5.0, target=target)
         assert loaded(path)(2.0, 3.0, 4.0, 5.0) == expected
+
+
+def test_integer_arrays_are_told():
+    def picked(x, labels):
+        return np.sum(x[labels])
+
+    text = sd.grad(picked).source(np.ones(5), np.array([1, 3]))
+    assert "Made with labels=int64[2]." in text
