@@ -233,7 +233,8 @@ def test_a_batch_file_keeps_its_promises(tmp_path):
     x, y = np.linspace(0, 1, 10_000), np.linspace(-1, 1, 10_000)
     batch.export(path, x, y)
     function = loaded(path)
-    for found, wanted in zip(flat(function(x, y)), flat(batch(x, y)), strict=True):
+    computed = sd.vmap(batch.inner, backend="numpy")(x, y)
+    for found, wanted in zip(flat(function(x, y)), flat(computed), strict=True):
         assert found == wanted
     with pytest.raises(ValueError, match="9999 points in y, 10000 in x"):
         function(x, y[1:])
