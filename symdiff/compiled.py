@@ -48,7 +48,8 @@ class Compiled:
         codes |= {leaf.dtype for leaf in (*self.program.inputs, *self.program.outputs)}
         self._doubles = not codes & {"f", "F"}
         self._leaf = tree is None or optree.treespec_is_leaf(tree)
-        self._flat = not self._leaf and tree == structures.structure((0,) * len(self.program.outputs))
+        count = len(self.program.outputs)
+        self._flat = count > 1 and not self._leaf and tree == structures.structure((0,) * count)
         self._numpy: Any = None
         self.machine: Any = None
         self.quick: Any = None

@@ -384,3 +384,134 @@ def test_exported_files_over_blocks():
             made(*args, out=(np.empty(()), *(a.astype(np.float32) for a in args)))
         with pytest.raises(ValueError, match="has shape"):
             made(*(a[:-1] for a in args))
+
+
+STEP = 1e-6
+MIX = RNG.standard_normal((3, 3))
+
+
+@pytest.mark.parametrize("n", [100, 9000])
+@pytest.mark.parametrize(
+    "h",
+    [
+        lambda x: np.tanh((2 * x[1:-1] - x[2:] - x[:-2]) @ MIX),
+        lambda x: (2 * x[1:-1] - x[2:] - x[:-2]) ** 2,
+        lambda x: np.sin(x[1:] * 2 - x[:-1] - x[1:]),
+        lambda x: (x[3:] - x[:-3]) * (x[1:-2] + x[2:-1]),
+    ],
+)
+def test_one_value_added_to_several_regions(h, n):
+    x, d = RNG.standard_normal((n, 3)), RNG.standard_normal((n, 3))
+
+    def f(x):
+        return np.sum(h(x))
+
+    slope = (f(x + STEP * d) - f(x - STEP * d)) / (2 * STEP)
+    assert np.sum(sd.grad(f)(x) * d) == pytest.approx(slope, rel=1e-5, abs=1e-4)
+
+
+def test_arguments_with_the_names_of_our_variables(tmp_path):
+    def f(start, a, r):
+        return np.sum(np.sin(a) * start) + np.sum(r)
+
+    x = np.ones((300, 100))
+    f_and_slope = sd.value_and_grad(f, 1)
+    assert f_and_slope(2.0, x, x[0])[0] == pytest.approx(f(2.0, x, x[0]))
+    f_and_slope(2.0, x, x[0], out=(np.empty(()), np.empty_like(x)))
+    path = tmp_path / "made.py"
+    f_and_slope.export(path, 2.0, x, x[0])
+    names = {}
+    exec(path.read_text(), names)
+    assert names["f_value_and_grad"](start=2.0, a=x, r=x[0])[0] == pytest.approx(f(2.0, x, x[0]))
+
+    def g(slot0, blocks_d, partial, rows):
+        return np.sum(np.tanh(slot0 @ blocks_d) * partial) + np.sum(rows)
+
+    args = (RNG.standard_normal((200, 30)), RNG.standard_normal((30, 100)), 2.0, np.ones(4))
+    assert sd.value_and_grad(g)(*args)[0] == pytest.approx(g(*args))
+
+
+def test_masks_through_repeated_cells():
+    rows, bounds = np.repeat(np.arange(1000), 2), np.tile([0.0, 9.0], 1000)
+
+    def f(x):
+        y = np.where(x > 0, x, 0.0)[rows]
+        return np.sum(np.where(y > bounds, y * y, 0.5)) + np.sum(np.where(x[rows] > bounds, x[rows] ** 2, 0.5))
+
+    np.testing.assert_allclose(sd.grad(f)(np.ones(1000)), 4.0)
+
+
+def test_truth_values_in_arithmetic():
+    def f(x):
+        return np.sum((x > 0) * x + 0.1 * (x < 0) * x + np.where(x > 1, x > 0, x))
+
+    for n in (4, 2000):
+        x = np.linspace(-2, 2, n)
+        value, gradient = sd.value_and_grad(f)(x)
+        assert value == pytest.approx(f(x))
+        np.testing.assert_allclose(gradient, np.where(x > 0, 1.0, 0.1 * (x < 0)) + (x <= 1))
+    np.testing.assert_allclose(sd.jvp(lambda x: 0.5 * ((x > 0) * x))(np.ones(3), np.ones(3))[1], 0.5)
+
+
+def test_results_share_no_memory_and_keep_their_structure():
+    B = np.eye(30)
+    f = sd.value_and_grad(lambda x: (x.T @ B @ x).mean())
+    first = f(np.ones((30, 1)))[0]
+    f(2 * np.ones((30, 1)))
+    assert type(first) is np.float64 and first == 30.0
+    g = sd.grad(lambda x: np.sum(x * x), (0,))
+    for _ in range(2):
+        assert isinstance(g(np.ones(1000)), tuple) and isinstance(g(np.ones(3)), tuple)
+
+
+def test_sums_of_differences_stay_whole():
+    x = (1e6 + RNG.standard_normal(20000)).astype(np.float32)
+    y = x + np.float32(1)
+    f = Plain(lambda x, y: np.sum(x - y))
+    assert f(x, y) == np.sum(x - y)
+    huge = np.full(1000, 1e308)
+    assert f(huge, huge) == 0.0
+
+
+def test_numpys_own_conventions():
+    m = np.arange(6.0).reshape(2, 3)
+    assert Plain(lambda x: np.add.reduce(x, axis=None))(m) == 15.0
+    for axes in ((0, 1), (1, 0)):
+        assert Plain(lambda x, axes=axes: np.linalg.norm(x, 1, axis=axes))(m) == np.linalg.norm(m, 1, axis=axes)
+    assert np.isinf(Plain(lambda x: np.var(x, ddof=8))(m))
+    cube = RNG.random((3, 4, 5))
+    found = Plain(lambda y: np.trapezoid(y, np.arange(3.0), axis=0))(cube)
+    np.testing.assert_allclose(found, np.trapezoid(cube, np.arange(3.0), axis=0))
+    assert Plain(lambda x: np.tensordot(x, np.ones((0, 4)), 1), scalarize=False)(np.ones((3, 0))).shape == (3, 4)
+    single = np.ones(3, np.float32)
+    for h in (lambda x: np.pad(x, 1, constant_values=1.0), lambda x: np.insert(x, 1, 0.5)):
+        assert Plain(h)(single).dtype == np.float32
+    with pytest.raises(sd.TraceError, match="order='K'"):
+        Plain(lambda x: x.ravel("K"))(m)
+
+
+def test_indices_around_an_ellipsis():
+    rows = np.array([0, 1])
+    x = np.arange(18.0).reshape(2, 3, 3)
+    for h in (lambda x: x[:, rows, ..., rows], lambda x: x[:, rows, ..., 0], lambda x: x[..., rows, 1]):
+        np.testing.assert_array_equal(Plain(h)(x), h(x))
+
+
+def test_a_cell_of_a_small_array_behind_an_ellipsis():
+    def f(x):
+        y = np.zeros(2)
+        y[0] = x[0]
+        y[..., 1] = y[..., 0] * 0.5
+        return y[..., 0] * 0.5 + y[1]
+
+    assert Plain(f)(np.ones(2)) == 1.0
+
+
+def test_constants_of_single_precision_in_files():
+    w = np.array(-1.0346975, np.float32)
+    f = sd.value_and_grad(lambda x: np.sum((x + x) * w))
+    names = {}
+    exec(f.source(np.float32(1)), names)
+    made = next(v for k, v in names.items() if k.endswith("_value_and_grad"))
+    for found in made(np.float32(1)):
+        assert found.dtype == np.float32

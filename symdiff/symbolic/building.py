@@ -94,6 +94,8 @@ class Builder:
         row = OPS[op]
         if op == "select":
             code = result_code(operands[1:])
+            if code != "?":
+                operands = (operands[0], *(self._as_number(o, code, origin) for o in operands[1:]))
         elif row.result == "bool":
             code = "?"
         elif op == "cast":
@@ -104,6 +106,8 @@ class Builder:
                 # NumPy counts Booleans as small integers in arithmetic; as floats they count the same.
                 operands = tuple(self.emit("cast", (o,), "d", origin) if o.dtype == "?" else o for o in operands)
                 code = "d"
+            elif code != "?" and any(o.dtype == "?" for o in operands):
+                operands = tuple(self._as_number(o, real_counterpart(code), origin) for o in operands)
             if row.real_only and is_complex(code):
                 where = f"{origin or self.origin}: "
                 raise TraceError(f"{where}SciPy computes {row.numpy} of real numbers only; a complex one is given")
@@ -123,6 +127,10 @@ class Builder:
                 listed = " and ".join(str(s) for s in shapes)
                 raise TraceError(f"{origin or self.origin}: {op}: shapes {listed} do not broadcast") from None
         return self.bind(op, operands, shape, code, None, origin)
+
+    def _as_number(self, operand: Atom, code: str, origin: str) -> Atom:
+        """A truth value as 0 or 1."""
+        return self.emit("cast", (operand,), code, origin) if operand.dtype == "?" else operand
 
     def _narrowed(self, op: str, operands: tuple[Atom, ...], payload: Any, origin: str) -> Atom | None:
         """An operation in a derivative on broadcast or diagonal arrays: done on what they hold; None for other operands."""

@@ -23,7 +23,7 @@ from symdiff.symbolic.graph import Atom, Binding, Constant, Var
 from symdiff.symbolic.rulebook import apply
 
 ZERO = Constant(0.0)
-_MOVING = frozenset({"reshape", "transpose", "getitem", "take", "diagonal", "concatenate", "item"})
+_MOVING = frozenset({"reshape", "transpose", "getitem", "diagonal", "concatenate", "item"})
 _ON_REAL = {"abs": None, "conj": Constant(1.0), "real": Constant(1.0), "imag": ZERO}
 TINY = 1e-300  # a value above it has a finite root, and the root a finite partial
 

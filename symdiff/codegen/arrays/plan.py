@@ -113,6 +113,12 @@ def is_planned(step: Step) -> bool:
     return step.op in FILLED or (step.op in HEADS and HEADS[step.op].out)
 
 
+def written_directly(kernel: Kernel) -> list[bool]:
+    """Which sinks are filled by the instruction itself: a region that others are added to holds no value to read later."""
+    cells = [o.cells[0] for o in kernel.program.outputs]
+    return [s.kind == "store" or (s.kind == "put" and cells.count(c) == 1) for s, c in zip(kernel.sinks, cells, strict=True)]
+
+
 def full_values(steps: list[Step], kernel: Kernel, loop: Loop) -> list[bool]:
     """Which values of a kernel can be factors of a dot product: blocks with one axis and the cells of the domain."""
     flat = loop.axis == -1 or len(kernel.domain) == 1

@@ -17,6 +17,7 @@ from symdiff.codegen.arrays.plan import (
     last_reads,
     reads,
     writes,
+    written_directly,
 )
 from symdiff.codegen.arrays.program import Step, size
 from symdiff.codegen.arrays.summing import terms_of
@@ -38,7 +39,7 @@ def plan_arrays(fused: Fused, schedule_kernel: ScheduleKernel) -> ArrayPlan:
     for index, task in enumerate(fused.tasks):
         if isinstance(task, Kernel) and task.domain != ():
             loop = _loop(plan, task)
-            inner = schedule_kernel(task.program, [s.kind in ("store", "put") for s in task.sinks])
+            inner = schedule_kernel(task.program, written_directly(task))
             plan.kernels[index] = (loop, inner)
             for code, rows in inner.work.items():
                 old = plan.scratch.get(code, (0, 0))

@@ -1,7 +1,7 @@
 """How a kernel sums a value over its whole domain: term by term, a product of two as a dot product.
 
 Assumes a kernel's Program. Guarantees the same sum up to rounding, in fewer passes over the block: `sum(100*t*t + e*e)` is
-`100*dot(t, t) + dot(e, e)`. Refuses nothing: a sum that does not come apart is one term.
+`100*dot(t, t) + dot(e, e)`. Refuses nothing: a sum of anything but squares is one term.
 """
 
 from typing import NamedTuple
@@ -63,4 +63,7 @@ def terms_of(program: Program, place: int, full: list[bool], exact: bool = False
             terms.append(Term(scale, position, True))
         else:
             terms.append(Term(scale, position, False))
+    squares = all(t.product and len(set(instrs[t.position].operands)) == 1 and t.coefficient.real > 0 for t in terms)
+    if len(terms) > 1 and not squares:
+        return [Term(1.0, root, False)], set()  # terms of either sign might cancel only together
     return terms, skipped

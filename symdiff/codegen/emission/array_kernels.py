@@ -60,7 +60,8 @@ class KernelLines:
         leaves = {}
         for position, instr in enumerate(self.program.instrs):
             if instr.op == "input":
-                leaves[position] = self.writer.text(self.kernel.operands[instr.payload[0]])
+                text = self.writer.text(self.kernel.operands[instr.payload[0]])
+                leaves[position] = f"{text}[()]" if text.endswith(".reshape(())") else text
             elif instr.op == "const":
                 leaves[position] = number_literal(instr.payload)
         lines, values = statements(self.program, leaves, lambda i: spelling(self.program, i), self.writer)
@@ -99,7 +100,9 @@ class KernelLines:
                     text = self.reduced(sink, position, names[position])
                 self.term(sink, row, text, coefficients[sink] == [1], lines)
         written = {p: self.plan.finals[p][0][0] for p in self.plan.finals if self.plan.slots[p] is None}
-        for place, (sink, output) in enumerate(zip(self.kernel.sinks, program.outputs, strict=True)):
+        ends = list(enumerate(zip(self.kernel.sinks, program.outputs, strict=True)))
+        ends.sort(key=lambda end: end[1][0].kind == "add")  # a region is put before others are added
+        for place, (sink, output) in ends:
             value = output.cells[0]
             instr = program.instrs[value]
             if sink.kind in ("store", "put"):

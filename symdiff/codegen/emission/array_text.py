@@ -210,6 +210,6 @@ def _pattern(value: np.ndarray) -> str:
     first = value.flat[0] if value.size else None
     if value.size > 1 and value.tobytes() == np.full(value.shape, first).astype(value.dtype).tobytes():
         if first == 1 and value.dtype.kind == "f":
-            return f"np.ones({listed(value.shape)}, dtype=np.{_kind(value)})".replace(", dtype=np.float64", "")
+            return f"np.ones({value.shape!r}, dtype=np.{_kind(value)})".replace(", dtype=np.float64", "")
         return f"np.full({value.shape!r}, {number_literal(first.item())}, dtype=np.{_kind(value)})"  # type: ignore[union-attr]
     return ""

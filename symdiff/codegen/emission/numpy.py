@@ -92,7 +92,8 @@ def spelling(program: Program, position: int) -> tuple[str, int, tuple[int, ...]
         return f"np.{kind}(call_{instr.payload.__name__}({places}))", ATOM, (0,) * len(instr.operands)
     if instr.op in ("add", "sub", "mul", "div", "neg"):
         if all(program.instrs[o].op == "const" for o in instr.operands):
-            return op.spelled(*PLACES[: op.arity]), ATOM, (0,) * op.arity
+            text = op.spelled(*PLACES[: op.arity])
+            return (f"np.{kind}({text})" if instr.dtype in "fF" else text), ATOM, (0,) * op.arity
         level, needed = levels(instr.op, op.arity)
         return op.python or "", level, needed
     if instr.op in _WRAPPED:

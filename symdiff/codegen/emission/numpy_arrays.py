@@ -21,6 +21,7 @@ from symdiff.codegen.source import Source
 from symdiff.ops import OPS
 
 INDENT = "    "
+_WORDS = ("work", "start", "stop", "rows", "target", "value", "r", "a", "u", "s", "vh", "others", "sign", "i")
 
 
 def emit(
@@ -47,14 +48,21 @@ class _Writer:
         self.steps = plan.program.steps
         self.style = style
         self.result = result
-        self.names = Names(("np", "out", "MISS", "special", "threading", "work", "_local"))
+        self.names = Names(("np", "out", "MISS", "special", "threading", "_local", *_WORDS))
         self.arguments = argument_names(self.program.inputs, self.names)
+        # An argument that has the name of a variable of ours keeps it in the signature.
+        self.shown = [i.name if i.name in _WORDS else a for i, a in zip(self.program.inputs, self.arguments, strict=True)]
         self.entry = self.names.fresh(name)
         self.several = len(self.program.outputs) > 1
         self.targets = [self.names.fresh(o.name) for o in self.program.outputs]
         self.texts: dict[int, str] = {}
         self.constants: list[tuple[str, np.ndarray]] = []
         self.count = 0
+        self.slot_names = [self.names.fresh(f"slot{k}") for k in range(len(plan.slots))]
+        blocks = {code: f"blocks_{'b' if code == '?' else code}" for code in plan.scratch}
+        self.scratch_names = {code: self.names.fresh(name) for code, name in blocks.items()}
+        sums = {code: "partial" if code == "d" else f"partial_{code}" for code in plan.partial}
+        self.partial_names = {code: self.names.fresh(name) for code, name in sums.items()}
         self.known_ones: dict[tuple[int, str], str] = {}
         self.block_names: dict[tuple[str, int], str] = {}
         for position, step in enumerate(self.steps):
@@ -109,8 +117,9 @@ class _Writer:
             else:
                 body += self.structural(task)
         body += self.copies()
-        signature = wrapped(f"def {self.entry}(", [*self.arguments, "out=None"], "):", "")
+        signature = wrapped(f"def {self.entry}(", [*self.shown, "out=None"], "):", "")
         lines = [*signature, *docstring(doc)]
+        lines += [f"{INDENT}{a} = {n}" for a, n in zip(self.arguments, self.shown, strict=True) if a != n]
         lines += checks(self.program.inputs, self.arguments, contiguous=True) if self.style == "export" else self.declined()
         lines += self.allocation()
         lines += self.work()
@@ -197,10 +206,8 @@ class _Writer:
     def work(self) -> list[str]:
         """The thread's work arrays, made in its first call."""
         made = []
-        self.slot_names = []
-        for k, (code, cells) in enumerate(self.plan.slots):
-            self.slot_names.append(self.names.fresh(f"slot{k}"))
-            made.append((self.slot_names[-1], f"np.empty({cells}, dtype=np.{dtype_text(code)})"))
+        for name, (code, cells) in zip(self.slot_names, self.plan.slots, strict=True):
+            made.append((name, f"np.empty({cells}, dtype=np.{dtype_text(code)})"))
         for code, (rows, cells) in sorted(self.plan.scratch.items()):
             made.append((self.scratch_name(code), f"np.empty(({rows}, {cells}), dtype=np.{dtype_text(code)})"))
         for code, (rows, blocks) in sorted(self.plan.partial.items()):
@@ -222,10 +229,10 @@ class _Writer:
         return self.block_names[code, row]
 
     def scratch_name(self, code: str) -> str:
-        return f"blocks_{'b' if code == '?' else code}"
+        return self.scratch_names[code]
 
     def partial_name(self, code: str) -> str:
-        return "partial" if code == "d" else f"partial_{code}"
+        return self.partial_names[code]
 
     def results(self) -> list[str]:
         values = []
@@ -280,7 +287,7 @@ class _Writer:
             return []
         cells = self.plan.slots[k][1]
         own = size(step.shape)
-        part = f"slot{k}" if own == cells else f"slot{k}[:{own}]"
+        part = self.slot_names[k] if own == cells else f"{self.slot_names[k]}[:{own}]"
         return [f"{self.texts[value]} = {part}" + ("" if len(step.shape) == 1 else f".reshape({listed(step.shape)})")]
 
     # -- tasks

@@ -44,7 +44,7 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
     if all(plain(v) is not None for v in inputs) and kwargs.get("out") is None:
         return computed(getattr(ufunc, method), inputs, kwargs)
     if method == "reduce" and ufunc in _REDUCTIONS:
-        kwargs = {k: v for k, v in kwargs.items() if v is not None and not (k == "keepdims" and v is False)}
+        kwargs = {k: v for k, v in kwargs.items() if (v is not None or k == "axis") and not (k == "keepdims" and v is False)}
         return call_function(_REDUCTIONS[ufunc], inputs, {"axis": 0, **kwargs}, origin)
     if method != "__call__":
         raise TraceError(f"{origin}: np.{name}.{method} of a traced value is not supported; write it with np.sum or a loop")

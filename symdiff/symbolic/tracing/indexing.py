@@ -89,7 +89,7 @@ def indexed(arrays: Arrays, x: Atom, key: Any) -> Atom:
         found = arrays.getitem(x, key_of_region)
         return arrays.reshape(found, tuple(n for n, t in zip(found.shape, taken, strict=True) if t is None))
     found = arrays.getitem(x, tuple(slices))
-    return _gathered(arrays, found, taken)
+    return _gathered(arrays, found, taken, _is_apart(key))
 
 
 def _checked(part: Any, n: int, axis: int, origin: str) -> np.ndarray:
@@ -104,7 +104,17 @@ def _checked(part: Any, n: int, axis: int, origin: str) -> np.ndarray:
     return np.where(found < 0, found + n, found).astype(np.intp)
 
 
-def _gathered(arrays: Arrays, x: Atom, taken: list[np.ndarray | None]) -> Atom:
+def _is_apart(key: Any) -> bool:
+    """Whether an ellipsis, even one that stands for no axis, lies between integer indices."""
+    parts = list(key) if isinstance(key, tuple) else [key]
+    if not any(p is Ellipsis for p in parts):
+        return False
+    place = next(i for i, p in enumerate(parts) if p is Ellipsis)
+    integers = [not isinstance(p, slice) and p is not None and p is not Ellipsis for p in parts]
+    return any(integers[:place]) and any(integers[place:])
+
+
+def _gathered(arrays: Arrays, x: Atom, taken: list[np.ndarray | None], apart: bool = False) -> Atom:
     """Integer arrays on some axes: these axes are merged into one, from which rows are taken."""
     places = [axis for axis, t in enumerate(taken) if t is not None]
     others = [axis for axis, t in enumerate(taken) if t is None]
@@ -114,7 +124,7 @@ def _gathered(arrays: Arrays, x: Atom, taken: list[np.ndarray | None]) -> Atom:
     flat = np.ravel_multi_index(tuple(together), sizes) if together[0].size else np.zeros(together[0].shape, np.intp)
     found = take(arrays, arrays.reshape(arrays.transpose(x, (*places, *others)), (int(np.prod(sizes)), *rest)), flat)
     adjacent = places[-1] - places[0] == len(places) - 1
-    if not adjacent or places[0] == 0:
+    if apart or not adjacent or places[0] == 0:
         return found
     k, before = flat.ndim, places[0]
     order = (*range(k, k + before), *range(k), *range(k + before, k + len(rest)))

@@ -39,6 +39,8 @@ def whole_shape(shape: Any, total: int) -> Shape:
 
 def reshape(a: Arrays, x: Atom, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: Any = None) -> Atom:
     wanted = whole_shape(newshape if shape is None else shape, size(x))
+    if order not in ("C", "F"):
+        raise TraceError(f"{a.origin}: order={order!r} of a traced array; C and F are possible")
     if order == "F":
         backwards = a.reshape(a.transpose(x, tuple(reversed(range(len(x.shape))))), tuple(reversed(wanted)))
         return a.transpose(backwards, tuple(reversed(range(len(wanted)))))
@@ -214,7 +216,7 @@ def insert(a: Arrays, x: Atom, obj: Any, values: Atom, axis: int | None = None) 
     if len(values.shape) == len(x.shape) and axis and len(places) == 1:
         count = values.shape[axis]
     shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
-    joined = a.concatenate([x, a.broadcast_to(values, shape)], axis)
+    joined = a.concatenate([x, a.broadcast_to(a.builder.cast(values, x.dtype or "d"), shape)], axis)
     marks = np.insert(np.arange(n), obj, np.arange(n, n + count))
     return along(a, joined, marks, axis)
 
@@ -267,7 +269,7 @@ def pad(a: Arrays, x: Atom, pad_width: Any, mode: str = "constant", *, constant_
         key = tuple((int(p), int(p) + n, 1) for n, (p, _) in zip(x.shape, widths, strict=True))
         if np.ndim(constant_values) == 0 and constant_values == 0:
             return a.put(x, key, shape)
-        around = np.pad(np.zeros(x.shape), pad_width, constant_values=constant_values)
+        around = np.pad(np.zeros(x.shape, dtype=x.dtype), pad_width, constant_values=constant_values)
         return a.bind("set", array_atom(around), x, key=key)
     if mode not in ("edge", "reflect", "symmetric", "wrap"):
         raise TraceError(f"{a.origin}: np.pad with mode={mode!r}; constant, edge, reflect, symmetric and wrap are possible")

@@ -108,6 +108,8 @@ class Mutable(Tracer):
         found = moved(self.backing.cells)
         if not isinstance(found, np.ndarray):
             return found
+        if found.ndim == 0:
+            return found[()]
         shared = np.may_share_memory(found, self.backing.cells)
         return Mutable.of(self.builder, found, self.dtype, self.backing.version if shared else None)
 

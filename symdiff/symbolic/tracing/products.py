@@ -91,8 +91,9 @@ def tensordot(a: Arrays, x: Atom, y: Atom, axes: Any = 2) -> Atom:
     columns = tuple(i for i in range(len(y.shape)) if i not in right)
     count = int(np.prod([x.shape[i] for i in left], dtype=int))
     shape = (*(x.shape[i] for i in rows), *(y.shape[i] for i in columns))
-    first = a.reshape(a.transpose(x, (*rows, *left)), (size(x) // max(count, 1), count))
-    second = a.reshape(a.transpose(y, (*right, *columns)), (count, size(y) // max(count, 1)))
+    height, width = (int(np.prod([of.shape[i] for i in kept], dtype=int)) for of, kept in ((x, rows), (y, columns)))
+    first = a.reshape(a.transpose(x, (*rows, *left)), (height, count))
+    second = a.reshape(a.transpose(y, (*right, *columns)), (count, width))
     return a.reshape(a.matmul(first, second), shape)
 
 
@@ -316,7 +317,7 @@ def matrix_power(a: Arrays, x: Atom, n: int) -> Atom:
             power = a.matmul(power, power)
     if result is not None:
         return result
-    return a.embed(a.broadcast_to(Constant(1.0), x.shape[:-1]))
+    return a.embed(a.broadcast_to(Constant(1.0, x.dtype), x.shape[:-1]))
 
 
 def multi_dot(a: Arrays, parts: Any) -> Atom:

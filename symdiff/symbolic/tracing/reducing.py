@@ -17,7 +17,7 @@ from symdiff.ops import is_complex
 from symdiff.symbolic.arrays.algebra import Arrays, kept_shape
 from symdiff.symbolic.graph import Atom, Constant
 from symdiff.symbolic.tracing.indexing import region_key
-from symdiff.symbolic.tracing.moving import ravel, size, swapaxes
+from symdiff.symbolic.tracing.moving import moveaxis, ravel, size
 
 Function = Callable[..., Atom]
 
@@ -91,6 +91,8 @@ def mean(a: Arrays, x: Atom, axis: Any = None, keepdims: bool = False) -> Atom:
 def average(a: Arrays, x: Atom, axis: Any = None, weights: Atom | None = None, keepdims: bool = False) -> Atom:
     if weights is None:
         return mean(a, x, axis, keepdims)
+    if weights.shape != x.shape and isinstance(axis, (tuple, list)) and tuple(axis) != axes_of(x, axis):
+        raise TraceError(f"{a.origin}: np.average with weights over axes {axis}; give them in increasing order")
     if weights.shape != x.shape:
         place = axes_of(x, axis)
         weights = a.reshape(weights, tuple(n if i in place else 1 for i, n in enumerate(x.shape)))
@@ -110,7 +112,7 @@ def var(a: Arrays, x: Atom, axis: Any = None, ddof: int = 0, keepdims: bool = Fa
     away = a.emit("sub", x, mean(a, x, axis, True))
     total = sum(a, squared(a, away), axis, keepdims)
     count = size(x) // max(size(total), 1) - (ddof if correction is None else correction)
-    return a.emit("div", total, Constant(count))
+    return a.emit("div", total, Constant(max(count, 0)))
 
 
 def std(a: Arrays, x: Atom, axis: Any = None, ddof: int = 0, keepdims: bool = False, *, correction: int | None = None) -> Atom:
@@ -124,7 +126,8 @@ def norm(a: Arrays, x: Atom, ord: Any = None, axis: Any = None, keepdims: bool =
     if len(axes) == 2 and ord not in (None, "fro"):
         if ord not in (1, -1, np.inf, -np.inf):
             raise TraceError(f"{a.origin}: the matrix norm with ord={ord!r}; 'fro', 1, -1, inf and -inf are possible")
-        inner, outer = (axes[0], axes[1]) if abs(ord) == 1 else (axes[1], axes[0])
+        first, second = normalize_axis_tuple(axis, len(x.shape)) if axis is not None else axes
+        inner, outer = (first, second) if abs(ord) == 1 else (second, first)
         sums = sum(a, a.emit("abs", x), inner, True)
         found = (amax if ord > 0 else amin)(a, sums, outer, True)
         return found if keepdims else a.reshape(found, tuple(n for i, n in enumerate(x.shape) if i not in axes))
@@ -172,6 +175,8 @@ def median(a: Arrays, x: Atom, axis: int | None = None, keepdims: bool = False) 
     if axis is None:
         kept = (1,) * len(x.shape)
         return a.reshape(median(a, ravel(a, x), 0), kept if keepdims else ())
+    if not isinstance(axis, (int, np.integer)):
+        raise TraceError(f"{a.origin}: np.median over axes {axis}; one axis, or all, are possible")
     axis = normalize_axis_index(axis, len(x.shape))
     n = x.shape[axis]
     middle = a.getitem(sort(a, x, axis), region_key(x.shape, axis, slice((n - 1) // 2, n // 2 + 1)))
@@ -185,13 +190,10 @@ def trapezoid(a: Arrays, y: Atom, x: Atom | None = None, dx: float = 1.0, axis: 
     pairs = a.emit("add", later, earlier)
     if x is None:
         return a.emit("mul", sum(a, pairs, axis), Constant(0.5 * dx))
-    line = x if len(x.shape) == 1 else swapaxes(a, x, axis, -1)
-    n = line.shape[-1]
-    widths = a.emit(
-        "sub", *(a.getitem(line, region_key(line.shape, len(line.shape) - 1, s)) for s in (slice(1, n), slice(0, n - 1)))
-    )
-    across = swapaxes(a, pairs, axis, -1)
-    return a.emit("mul", sum(a, a.emit("mul", widths, across), -1), Constant(0.5))
+    line = x if len(x.shape) == 1 else moveaxis(a, x, axis, -1)
+    last = len(line.shape) - 1
+    widths = a.emit("sub", *(a.getitem(line, region_key(line.shape, last, s)) for s in (slice(1, None), slice(None, -1))))
+    return a.emit("mul", sum(a, a.emit("mul", widths, moveaxis(a, pairs, axis, -1)), -1), Constant(0.5))
 
 
 REDUCING: dict[str, Function] = {

@@ -76,7 +76,7 @@ class WholeMutable(Tracer):
                 return Tracer(self.builder, waiting) if isinstance(waiting, Var) else waiting.value
             known = constant_cells(self.builder, self.state.base)
             if known is not None:
-                return known.ravel()[flat].item()
+                return known.ravel()[flat]
             return Tracer(self.builder, self.builder.bind("item", (self.state.base,), (), self.dtype.char, flat, origin))
         return View.over(self, slices, dropped)
 
