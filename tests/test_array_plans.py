@@ -515,3 +515,8 @@ def test_constants_of_single_precision_in_files():
     made = next(v for k, v in names.items() if k.endswith("_value_and_grad"))
     for found in made(np.float32(1)):
         assert found.dtype == np.float32
+
+
+def test_constant_results_are_numpys_numbers():
+    value, slope = sd.value_and_grad(lambda x: np.cumprod(x / 2, axis=None)[0] * 1.5, scalarize=False)(np.array(0.4))
+    assert type(value) is np.float64 and type(slope) is np.float64 and slope == 0.75

@@ -15,7 +15,7 @@ from symdiff.codegen.emission.array_text import listed, region
 from symdiff.codegen.emission.expressions import in_reading_order, statements
 from symdiff.codegen.emission.numpy import spelling
 from symdiff.codegen.emission.numpy_batch import in_place
-from symdiff.codegen.emission.text import number_literal
+from symdiff.codegen.emission.text import dtype_text, number_literal
 
 INDENT = "    "
 SHORT = 64  # sums along a shorter last axis: np.add.reduce takes 4 times as long at 10 cells as a product with ones
@@ -67,6 +67,8 @@ class KernelLines:
         lines, values = statements(self.program, leaves, lambda i: spelling(self.program, i), self.writer)
         for sink, output in zip(self.kernel.sinks, self.program.outputs, strict=True):
             text = values[output.cells[0]]
+            if self.program.instrs[output.cells[0]].op == "const":
+                text = f"np.{dtype_text(output.dtype)}({text})"
             if not text.isidentifier():
                 name = self.writer.fresh()
                 lines.append(f"{name} = {text}")
