@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from symdiff.codegen.monomials import Form, Monomial, Polynomial
-from symdiff.codegen.program import Instr, Number, Output, Program, constant_key, live_only
+from symdiff.codegen.program import Instr, Number, Output, Program, constant_key, live_only, uses_of
 from symdiff.codegen.signs import children, post_order
 from symdiff.ops import OPS, is_complex, join, real_counterpart
 
@@ -18,13 +18,7 @@ Factor = tuple[str, object]  # ("atom", i), ("const", value) or ("pair", i)
 
 def absorb_negations(program: Program) -> Program:
     """-(k*x), -(k/x) and -(a - b) as (-k)*x, (-k)/x and b - a where the inner value has no other use."""
-    uses = [0] * len(program.instrs)
-    for instr in program.instrs:
-        for operand in instr.operands:
-            uses[operand] += 1
-    for output in program.outputs:
-        for cell in output.cells:
-            uses[cell] += 1
+    uses = uses_of(program)
     place: list[int] = []
     instrs: list[Instr] = []
     origins: list[str] = []

@@ -8,7 +8,7 @@ collected, and that coefficients are only merged exactly in the value part. Refu
 import math
 from dataclasses import dataclass, field
 
-from symdiff.codegen.program import Instr, Number, Program
+from symdiff.codegen.program import Instr, Number, Program, uses_of
 from symdiff.ops import is_complex
 
 Monomial = tuple[tuple[int, int], ...]  # (atom, exponent), by atom
@@ -93,16 +93,10 @@ class _Reader:
         self.program = program
         self.fastmath = fastmath
         self.result = Polynomial(program=program)
-        self.uses = [0] * len(program.instrs)
+        self.uses = uses_of(program)
         self.sum_atoms: dict[int, int] = {}  # by identity of the Sum
         self.sum_uses: dict[int, int] = {}
         self.mixed = len({self._precision(i.dtype) for i in program.instrs if i.dtype != "?"}) > 1
-        for instr in program.instrs:
-            for operand in instr.operands:
-                self.uses[operand] += 1
-        for output in program.outputs:
-            for cell in output.cells:
-                self.uses[cell] += 1
 
     def read(self) -> Polynomial:
         for position, instr in enumerate(self.program.instrs):

@@ -84,6 +84,18 @@ def constant_key(value: Number) -> tuple[object, ...]:
     return (type(value), value)
 
 
+def uses_of(program: Program) -> list[int]:
+    """How often each value is read, by instructions and outputs."""
+    uses = [0] * len(program.instrs)
+    for instr in program.instrs:
+        for operand in instr.operands:
+            uses[operand] += 1
+    for output in program.outputs:
+        for cell in output.cells:
+            uses[cell] += 1
+    return uses
+
+
 def live_only(program: Program) -> Program:
     """The program without the instructions that no output needs; positions are renumbered, order is kept."""
     instrs = program.instrs

@@ -6,7 +6,7 @@ Assumes a kernel's Program. Guarantees the same sum up to rounding, in fewer pas
 
 from typing import NamedTuple
 
-from symdiff.codegen.program import Program
+from symdiff.codegen.program import Program, uses_of
 
 
 class Term(NamedTuple):
@@ -15,18 +15,6 @@ class Term(NamedTuple):
     coefficient: complex
     position: int
     product: bool
-
-
-def uses_of(program: Program) -> list[int]:
-    """How often each value is read, by instructions and outputs."""
-    uses = [0] * len(program.instrs)
-    for instr in program.instrs:
-        for operand in instr.operands:
-            uses[operand] += 1
-    for output in program.outputs:
-        for cell in output.cells:
-            uses[cell] += 1
-    return uses
 
 
 def terms_of(program: Program, place: int, full: list[bool], exact: bool = False) -> tuple[list[Term], set[int]]:
