@@ -129,6 +129,14 @@ def test_single_precision():
     np.testing.assert_allclose(gradient, np.cos(x) * x + np.sin(x), rtol=1e-6)
 
 
+def test_single_precision_complex():
+    f = sd.value_and_grad(lambda x: x**3 / 5 * (1 + 0.5j), backend="native")
+    x = np.float32(0.7)
+    for found, wanted in zip(f(x), (x**3 / 5 * (1 + 0.5j), 3 * x**2 / 5 * (1 + 0.5j)), strict=True):
+        assert found.dtype == np.complex64
+        assert found == pytest.approx(wanted, rel=1e-6)
+
+
 STEPS = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,

@@ -261,7 +261,8 @@ def _log_add_exp(lines: Lines, op: str, code: str, a: str, b: str) -> str:
 def _on_complex(lines: Lines, instr: Instr, operands: list[Value], codes: list[str]) -> Value:
     """One operation with a complex operand."""
     op = instr.op
-    code = "d" if any(c in "dD" for c in codes) else "f"
+    joined = "d" if any(c in "dD" for c in codes) else "f"
+    code = joined if instr.dtype == "?" else real_counterpart(instr.dtype)
     wide = [
         tuple(converted(lines, (v,), real_counterpart(c) if is_complex(c) else c, code)[0] for v in value)
         for value, c in zip(operands, codes, strict=True)
