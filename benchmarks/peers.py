@@ -80,8 +80,9 @@ def cubic_gradients(x: Any) -> Candidates:
 
 def presence() -> str:
     """Which peers are compared, with their versions, and which are not installed here."""
-    found = [f"{name} {importlib.metadata.version(name)}" for name in PEERS if _present(name)]
-    missing = [name for name in PEERS if not _present(name)]
+    names = [*PEERS, "torch"]  # PyTorch takes part in the table of whole arrays only
+    found = [f"{name} {importlib.metadata.version(name)}" for name in names if _present(name)]
+    missing = [name for name in names if not _present(name)]
     lines = [f"Compared with {', '.join(found)}."] if found else []
     if missing:
         lines.append(f"Not installed here, and so not compared: {', '.join(missing)}.")
