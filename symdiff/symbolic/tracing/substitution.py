@@ -89,7 +89,9 @@ def _reach(value: Any, found: set[str], seen: set[int]) -> None:
 def _assigns(code: types.CodeType) -> bool:
     """Whether a function assigns to items or uses in-place operators."""
     for instruction in dis.get_instructions(code):
-        if instruction.opname == "STORE_SUBSCR" or (instruction.opname == "BINARY_OP" and (instruction.arg or 0) >= _IN_PLACE):
+        if instruction.opname in ("STORE_SUBSCR", "STORE_SLICE") or (
+            instruction.opname == "BINARY_OP" and (instruction.arg or 0) >= _IN_PLACE
+        ):
             return True
     return any(_assigns(c) for c in code.co_consts if isinstance(c, types.CodeType))
 
