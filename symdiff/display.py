@@ -18,7 +18,6 @@ from symdiff.pipeline import DEFAULT, Options, program_of
 from symdiff.symbolic.expressions import build, cell_name, number
 from symdiff.symbolic.graph import Graph
 
-INLINED = 60  # operations up to which a formula is inlined
 SHOWN = 200  # steps shown of a larger one
 
 

@@ -54,11 +54,6 @@ class Static:
         """The parameters as they are shown."""
         return [(key, shown(key, value)) for key, value in self.params.items()]
 
-    def key(self) -> tuple[Any, ...]:
-        """Equal for equal operations."""
-        values = ((k, v.tobytes() if isinstance(v, np.ndarray) else v) for k, v in self.params.items())
-        return (self.head, *values)
-
     def __reduce__(self) -> tuple[Any, ...]:
         return Static, (self.head, self.params)
 

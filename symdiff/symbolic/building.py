@@ -5,7 +5,6 @@ rules (Python numbers weak, NumPy's typed, NEP 50), and that its folding methods
 zeros and ones. Refuses values of an unrelated trace.
 """
 
-import itertools
 import threading
 from typing import Any
 
@@ -20,7 +19,6 @@ _WEAK = {bool: True, int: 1, float: 1.0, complex: 1j}
 _FLOATING = "fdFD?"
 _SCALING = frozenset({"mul", "div", "neg", "conj", "real", "cast"})
 _cache: dict[tuple[Any, ...], str] = {}
-_serial = itertools.count()
 _active = threading.local()
 
 

@@ -252,7 +252,7 @@ class Reverse:
             self._push_select(binding, bar, conjugate, bars, conjugates, tainted, mirrored)
             return
         if is_structural(binding):
-            self._push_structural(binding, bar, conjugate, bars, conjugates, tainted, mirrored)
+            self._push_structural(binding, bar, conjugate, bars, conjugates, tainted)
             return
         taint = binding.symbol in tainted
         guard: Atom | None = None
@@ -317,7 +317,6 @@ class Reverse:
         bars: dict[Atom, list[Masked]],
         conjugates: dict[Atom, list[Masked]],
         tainted: set[Atom],
-        mirrored: bool,
     ) -> None:
         b = self.builder
         arrays = Arrays(b, binding.origin)

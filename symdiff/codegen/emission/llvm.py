@@ -11,7 +11,7 @@ from symdiff.codegen.program import Instr, Program
 from symdiff.errors import BackendError
 from symdiff.ops import OPS, is_complex, real_counterpart
 
-_TYPES = {"d": "double", "f": "float", "?": "i1"}
+TYPES = {"d": "double", "f": "float", "?": "i1"}
 _ARITHMETIC = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 _COMPARISONS = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"}
 _INTRINSICS = {"sqrt": "sqrt", "abs": "fabs", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "rint"}
@@ -41,7 +41,7 @@ class Lines:
 
     def kind(self, code: str) -> str:
         """The IR type of a dtype code, a vector where several numbers are computed at once."""
-        return _TYPES[code] if self.lanes == 1 else f"<{self.lanes} x {_TYPES[code]}>"
+        return TYPES[code] if self.lanes == 1 else f"<{self.lanes} x {TYPES[code]}>"
 
     def put(self, text: str) -> str:
         """One instruction; its value's name."""
@@ -57,7 +57,7 @@ class Lines:
         else:
             exact = value if code == "d" else struct.unpack("f", struct.pack("f", value))[0]
             plain = f"0x{struct.unpack('<Q', struct.pack('<d', exact))[0]:016X}"
-        return plain if self.lanes == 1 else f"<{', '.join([f'{_TYPES[code]} {plain}'] * self.lanes)}>"
+        return plain if self.lanes == 1 else f"<{', '.join([f'{TYPES[code]} {plain}'] * self.lanes)}>"
 
     def call(self, name: str, code: str, *operands: str) -> str:
         """A call of an intrinsic or of libm on operands of one dtype; libm takes vectors number by number."""
@@ -71,7 +71,7 @@ class Lines:
             self.declared[full] = f"declare {kind} @{full}({', '.join([kind] * len(operands))})"
             return self.put(f"call {kind} @{full}({', '.join(f'{kind} {o}' for o in operands)})")
         full = name + ("f" if code == "f" else "")
-        plain = _TYPES[code]
+        plain = TYPES[code]
         self.declared[full] = f"declare {plain} @{full}({', '.join([plain] * len(operands))})"
         result = "undef"
         for lane in range(self.lanes):
@@ -80,13 +80,18 @@ class Lines:
             result = self.put(f"insertelement {self.kind(code)} {result}, {plain} {found}, i32 {lane}")
         return result
 
+    def repeated(self, plain: str, number: str, count: int) -> str:
+        """A vector of one number."""
+        kind = f"<{count} x {plain}>"
+        one = self.put(f"insertelement {kind} undef, {plain} {number}, i32 0")
+        return self.put(f"shufflevector {kind} {one}, {kind} undef, <{count} x i32> zeroinitializer")
+
     def _vector(self, name: str, operand: str) -> str:
         """A function on vectors; a single number takes the same way, so that it has the same result."""
         self.used.add(name)
         kind = f"<{self.width} x double>"
         if self.lanes == 1:
-            one = self.put(f"insertelement {kind} undef, double {operand}, i32 0")
-            operand = self.put(f"shufflevector {kind} {one}, {kind} undef, <{self.width} x i32> zeroinitializer")
+            operand = self.repeated("double", operand, self.width)
         found = self.put(f"call {kind} @vec_{name}({kind} {operand})")
         return found if self.lanes > 1 else self.put(f"extractelement {kind} {found}, i32 0")
 
@@ -361,8 +366,8 @@ def _loaded(lines: Lines, pointer: str, cell: int, code: str) -> Value:
     part, step = (real_counterpart(code), 2) if is_complex(code) else (code, 1)
     found = []
     for k in range(step):
-        place = lines.put(f"getelementptr {_TYPES[part]}, ptr {pointer}, i64 {cell * step + k}")
-        found.append(lines.put(f"load {_TYPES[part]}, ptr {place}"))
+        place = lines.put(f"getelementptr {TYPES[part]}, ptr {pointer}, i64 {cell * step + k}")
+        found.append(lines.put(f"load {TYPES[part]}, ptr {place}"))
     return tuple(found)
 
 
@@ -375,5 +380,5 @@ def stored(lines: Lines, pointer: str, cell: int, value: Value, code: str) -> No
         return
     part = real_counterpart(code) if is_complex(code) else code
     for k, v in enumerate(value):
-        place = lines.put(f"getelementptr {_TYPES[part]}, ptr {pointer}, i64 {cell * len(value) + k}")
-        lines.text.append(f"  store {_TYPES[part]} {v}, ptr {place}")
+        place = lines.put(f"getelementptr {TYPES[part]}, ptr {pointer}, i64 {cell * len(value) + k}")
+        lines.text.append(f"  store {TYPES[part]} {v}, ptr {place}")

@@ -4,13 +4,12 @@ Assumes points that lie first or last in contiguous arrays. Guarantees the arith
 `llvm` refuses.
 """
 
-from symdiff.codegen.emission.llvm import Lines, Value, computed, converted
+from symdiff.codegen.emission.llvm import TYPES, Lines, Value, computed, converted
 from symdiff.codegen.emission.llvm_functions import function as vector_function
 from symdiff.codegen.program import Program
 from symdiff.errors import BackendError
 from symdiff.ops import is_complex, real_counterpart
 
-_TYPES = {"d": "double", "f": "float"}
 _BYTES = {"d": 8, "f": 4, "?": 1}
 
 
@@ -99,11 +98,19 @@ def _address(lines: Lines, array: str, cell: int, part: int, code: str, axis: in
     return lines.put(f"getelementptr i8, ptr %{array}, i64 {offset}")
 
 
+def _everywhere(lines: Lines, verb: str, array: str, place: str, part: str) -> tuple[str, str, str, str]:
+    """What a gather or scatter of all lanes needs: the intrinsic, typed pointers, the mask's type, and the full mask."""
+    n = lines.lanes
+    found = lines.put(f"getelementptr i8, ptr {place}, <{n} x i64> %{array}.lanes")
+    name = f"llvm.masked.{verb}.v{n}{'f64' if part == 'd' else 'f32'}.v{n}p0"
+    return name, f"<{n} x ptr> {found}", f"<{n} x i1>", f"<{', '.join(['i1 true'] * n)}>"
+
+
 def _loaded(lines: Lines, array: str, cell: int, code: str, axis: int | None, point: str) -> Value:
     if code == "?":
         raise BackendError("Boolean arguments run with NumPy only")
     part = real_counterpart(code) if is_complex(code) else code
-    kind, plain = lines.kind(part), _TYPES[part]
+    kind, plain = lines.kind(part), TYPES[part]
     found = []
     for k in range(2 if is_complex(code) else 1):
         place = _address(lines, array, cell, k, part, axis, point)
@@ -111,19 +118,13 @@ def _loaded(lines: Lines, array: str, cell: int, code: str, axis: int | None, po
             found.append(lines.put(f"load {plain}, ptr {place}"))
         elif axis is None:
             single = lines.put(f"load {plain}, ptr {place}")
-            one = lines.put(f"insertelement {kind} undef, {plain} {single}, i32 0")
-            found.append(lines.put(f"shufflevector {kind} {one}, {kind} undef, <{lines.lanes} x i32> zeroinitializer"))
+            found.append(lines.repeated(plain, single, lines.lanes))
         elif axis == -1 and not is_complex(code):
             found.append(lines.put(f"load {kind}, ptr {place}, align {_BYTES[part]}"))
         else:
-            pointers = lines.put(f"getelementptr i8, ptr {place}, <{lines.lanes} x i64> %{array}.lanes")
-            vector, mask = f"<{lines.lanes} x ptr>", f"<{lines.lanes} x i1>"
-            full = f"llvm.masked.gather.v{lines.lanes}{'f64' if part == 'd' else 'f32'}.v{lines.lanes}p0"
-            lines.declared[full] = f"declare {kind} @{full}({vector}, i32, {mask}, {kind})"
-            true = ", ".join(["i1 true"] * lines.lanes)
-            found.append(
-                lines.put(f"call {kind} @{full}({vector} {pointers}, i32 {_BYTES[part]}, {mask} <{true}>, {kind} undef)")
-            )
+            name, pointers, mask, true = _everywhere(lines, "gather", array, place, part)
+            lines.declared[name] = f"declare {kind} @{name}(<{lines.lanes} x ptr>, i32, {mask}, {kind})"
+            found.append(lines.put(f"call {kind} @{name}({pointers}, i32 {_BYTES[part]}, {mask} {true}, {kind} undef)"))
     return tuple(found)
 
 
@@ -135,13 +136,10 @@ def _stored(lines: Lines, array: str, cell: int, value: Value, code: str, axis: 
     for k, v in enumerate(value):
         place = _address(lines, array, cell, k, part, axis, point)
         if lines.lanes == 1:
-            lines.text.append(f"  store {_TYPES[part]} {v}, ptr {place}")
+            lines.text.append(f"  store {TYPES[part]} {v}, ptr {place}")
         elif axis == -1 and not is_complex(code):
             lines.text.append(f"  store {kind} {v}, ptr {place}, align {_BYTES[part]}")
         else:
-            pointers = lines.put(f"getelementptr i8, ptr {place}, <{lines.lanes} x i64> %{array}.lanes")
-            vector, mask = f"<{lines.lanes} x ptr>", f"<{lines.lanes} x i1>"
-            full = f"llvm.masked.scatter.v{lines.lanes}{'f64' if part == 'd' else 'f32'}.v{lines.lanes}p0"
-            lines.declared[full] = f"declare void @{full}({kind}, {vector}, i32, {mask})"
-            true = ", ".join(["i1 true"] * lines.lanes)
-            lines.text.append(f"  call void @{full}({kind} {v}, {vector} {pointers}, i32 {_BYTES[part]}, {mask} <{true}>)")
+            name, pointers, mask, true = _everywhere(lines, "scatter", array, place, part)
+            lines.declared[name] = f"declare void @{name}({kind}, <{lines.lanes} x ptr>, i32, {mask})"
+            lines.text.append(f"  call void @{name}({kind} {v}, {pointers}, i32 {_BYTES[part]}, {mask} {true})")

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from symdiff.errors import TraceError
-from symdiff.heads import HEADS, Shape, Slice, Static, as_slices
+from symdiff.heads import HEADS, Shape, Slice, Static
 from symdiff.ops import is_complex, real_counterpart
 from symdiff.symbolic.building import Builder, array_atom, is_constant, result_code
-from symdiff.symbolic.graph import ArrayConstant, Atom, Binding, Constant, Var
+from symdiff.symbolic.graph import ArrayConstant, Atom, Binding, Constant
 
 _FOLDED = frozenset({"reshape", "transpose", "getitem", "broadcast_to", "take", "diagonal", "embed", "put"})
 
@@ -238,24 +238,10 @@ class Arrays:
             return self.broadcast_to(x, shape)
         away = len(x.shape) - len(shape)
         axes = tuple(range(away)) + tuple(i + away for i, n in enumerate(shape) if n == 1 != x.shape[i + away])
-        found = self.reshape(self.sum(x, axes, keepdims=True), x.shape[:0] + tuple(kept_shape(x.shape, axes)[away:]))
+        found = self.reshape(self.sum(x, axes, keepdims=True), kept_shape(x.shape, axes)[away:])
         return self.broadcast_to(found, shape)
 
     def mirrored(self, x: Atom) -> Atom:
         """The Hermitian transpose of matrices."""
         swapped = self.swapped(x)
         return self.emit("conj", swapped) if is_complex(x.dtype or "d") else swapped
-
-    def eye(self, n: int) -> Atom:
-        """The identity matrix, kept symbolic."""
-        return self.embed(self.broadcast_to(Constant(1.0), (n,)))
-
-
-def region(x: np.ndarray, key: tuple[Slice, ...]) -> np.ndarray:
-    """A region of a NumPy array."""
-    return x[as_slices(key)]
-
-
-def shape_of(value: Any) -> Shape:
-    """The shape of a traced or plain value."""
-    return tuple(value.shape) if isinstance(value, (Var, ArrayConstant)) else np.shape(value)

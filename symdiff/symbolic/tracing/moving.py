@@ -298,7 +298,6 @@ def take(a: Arrays, x: Atom, indices: Any, axis: int | None = None, mode: str = 
     return along(a, x, indices, axis)
 
 
-LISTS = frozenset({"concatenate", "stack", "vstack", "hstack", "dstack", "column_stack", "multi_dot"})
 MOVING: dict[str, Function] = {
     function.__name__: function
     for function in (
