@@ -1,6 +1,6 @@
-"""Forward and reverse sweeps over the scalar bindings of a Graph, appending the derivative's bindings to a Builder.
+"""Forward and reverse sweeps over the bindings of a Graph, of numbers or whole arrays, appending the derivative's to a Builder.
 
-Assumes the unrolled regime and a rulebook with a rule for every operation on the way. Guarantees that constants are never
+Assumes a rulebook with a rule for every operation on the way. Guarantees that constants are never
 differentiated, that only partials on a path from input to output are built, that a cotangent masked by a select stays
 masked to the end, and that a zero partial times an infinite cotangent behind a singular head is zero. Refuses missing
 rules with `RuleError`, and derivatives by complex inputs that depend on their conjugates with `NonHolomorphicError`.
@@ -12,20 +12,15 @@ z and its conjugate is Wirtinger's calculus.
 import heapq
 from typing import Any, NamedTuple
 
-from symdiff.errors import NonHolomorphicError, RuleError
-from symdiff.ops import OPS, is_complex
+from symdiff.errors import NonHolomorphicError
+from symdiff.ops import is_complex
 from symdiff.symbolic.arrays.algebra import Arrays
 from symdiff.symbolic.arrays.rules import pulled_back, pushed_forward
-from symdiff.symbolic.bodies import python_partials
-from symdiff.symbolic.bounds import Bounds
-from symdiff.symbolic.building import Builder, is_constant
+from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import Atom, Binding, Constant, Var
-from symdiff.symbolic.rulebook import apply
+from symdiff.symbolic.partials import ZERO, Partials, active_symbols, is_structural
 
-ZERO = Constant(0.0)
 _MOVING = frozenset({"reshape", "transpose", "getitem", "diagonal", "concatenate", "item"})
-_ON_REAL = {"abs": None, "conj": Constant(1.0), "real": Constant(1.0), "imag": ZERO}
-TINY = 1e-300  # a value above it has a finite root, and the root a finite partial
 
 
 class Masked(NamedTuple):
@@ -33,121 +28,6 @@ class Masked(NamedTuple):
 
     value: Atom
     mask: Atom | None
-
-
-class Partials:
-    """Instantiates the partials of bindings on a builder, each at most once."""
-
-    def __init__(self, builder: Builder, bindings: list[Binding], rules: Any) -> None:
-        self.builder = builder
-        self.rules = rules
-        self.bounds = Bounds(bindings)
-        self._built: dict[tuple[Var, int, bool], Atom | None] = {}
-
-    def rule(self, binding: Binding) -> Any:
-        """The rule of a binding's head."""
-        if binding.op == "call":
-            return binding.params.rule
-        rule = self.rules.for_op(binding.op)
-        if rule is None:
-            raise RuleError(
-                f"{binding.origin}: no derivative rule for {binding.op}; a table row or "
-                f'sd.diffrule("{OPS[binding.op].numpy}({", ".join("xyz"[: len(binding.operands)])})", x="...") adds one'
-            )
-        return rule
-
-    def partial(self, binding: Binding, place: int, conjugate: bool = False) -> Atom | None:
-        """The partial of a binding by operand `place` (by its conjugate), None where it is structurally zero."""
-        key = (binding.symbol, place, conjugate)
-        if key not in self._built:
-            self._built[key] = self._build(binding, place, conjugate)
-        found = self._built[key]
-        return None if found is None or is_constant(found, 0) else found
-
-    def _build(self, binding: Binding, place: int, conjugate: bool) -> Atom | None:
-        if binding.op == "cast":
-            return None if conjugate else Constant(1)
-        rule = self.rule(binding)
-        if conjugate and not rule.conj_partials:
-            return None
-        operand = binding.operands[place]
-        if rule.holomorphic == "real" and any(o.dtype is not None and is_complex(o.dtype) for o in binding.operands):
-            raise RuleError(f"{binding.origin}: the rule of {rule.name} holds for real arguments only")
-        b = self.builder
-        b.origin = binding.origin
-        if rule.body is not None:
-            found = python_partials(rule, b, binding, place)
-            self._built |= {(binding.symbol, k, conjugate): atom for k, atom in found.items()}
-            return found[place]
-        elif rule.conj_partials and not is_complex(operand.dtype or "d"):
-            result = self._on_real(binding, rule, place)
-        else:
-            templates = rule.conj_partials if conjugate else rule.partials
-            template = templates[place]
-            if template is None:
-                raise RuleError(f"{binding.origin}: {rule.name} has no derivative by {rule.parameters[place]}")
-            result = apply(template, binding.operands, binding.symbol, self._emit)
-        return result
-
-    def _on_real(self, binding: Binding, rule: Any, place: int) -> Atom:
-        """On a real operand, which is its own conjugate, the sum of both partials."""
-        if binding.op in _ON_REAL:
-            simple = _ON_REAL[binding.op]
-            return simple if simple is not None else self.builder.emit("sign", (binding.operands[place],))
-        parts = [apply(t[place], binding.operands, binding.symbol, self._emit) for t in (rule.partials, rule.conj_partials)]
-        return self.builder.real(self.builder.add(*parts))
-
-    def _emit(self, op: str, operands: tuple[Atom, ...], payload: Any = None) -> Atom:
-        b = self.builder
-        if op == "mul":
-            # A constant zero in a partial is structural: the derivative of x**0 has no x**-1 in it.
-            zero = next((o for o in operands if is_constant(o, 0)), None)
-            return zero if zero is not None else b.mul(*operands)
-        if op == "add":
-            return b.add(*operands)
-        if op == "neg":
-            return b.neg(*operands)
-        if op == "conj":
-            return b.conj(*operands)
-        if op == "real":
-            return b.real(*operands)
-        if op == "sub" and isinstance(operands[0], Constant) and isinstance(operands[1], Constant):
-            return Constant(operands[0].value - operands[1].value)
-        if op == "pow" and isinstance(operands[1], Constant):
-            if operands[1].value == 1:
-                return operands[0]
-            if operands[1].value == 0:
-                return Constant(1)
-        return b.emit(op, operands, payload)
-
-    def is_singular(self, binding: Binding) -> bool:
-        """Whether the head's partial can be infinite where its value is finite, for these operands."""
-        rule = None if binding.op == "cast" or is_structural(binding) else self.rule(binding)
-        if rule is None or not rule.singular:
-            return False
-        if binding.op == "pow" and isinstance(binding.operands[1], Constant):
-            exponent = binding.operands[1].value
-            if isinstance(exponent, complex) or not 0 < exponent < 1:
-                return False
-        if binding.op in ("sqrt", "cbrt", "pow"):
-            return self.bounds.of(binding.operands[0]).low < TINY
-        return True
-
-
-def is_structural(binding: Binding) -> bool:
-    """Whether a binding moves, adds up or multiplies whole arrays, rather than working cell by cell."""
-    return binding.op not in OPS
-
-
-def active_symbols(bindings: list[Binding], seeds: set[Atom]) -> set[Atom]:
-    """The symbols that depend on the seeds differentiably."""
-    active = set(seeds)
-    for binding in bindings:
-        if binding.dtype not in "?l" and not active.isdisjoint(binding.operands):
-            places = binding.operands[1:] if binding.op == "select" else binding.operands
-            if not active.isdisjoint(places):
-                active.add(binding.symbol)
-    return active
 
 
 class Reverse:
