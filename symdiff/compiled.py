@@ -52,7 +52,6 @@ class Compiled:
         self._flat = count > 1 and not self._leaf and tree == structures.structure((0,) * count)
         self._numpy: Any = None
         self.machine: Any = None
-        self.quick: Any = None
         self._exact_types = tuple(np.dtype(i.dtype) for i in self.program.inputs)
         self.door: Callable[..., Any] | None = self._open_door()
 

@@ -55,7 +55,8 @@ class Machine:
         """Compile the function "kernel" of the IR text `kernel`, which computes `program`."""
         text, self._kept = _trampoline(program)
         self._code = Code(f"{kernel}\n{text}", effort)
-        self._definition = _MethodDef(program.name.encode(), self._code.address("call"), _METH_FASTCALL_KEYWORDS, None)
+        self.vectorcall = self._code.address("call")  # also for objects with a `_long_way`
+        self._definition = _MethodDef(program.name.encode(), self.vectorcall, _METH_FASTCALL_KEYWORDS, None)
 
     def builtin(self, otherwise: Any = None) -> Any:
         """The builtin `name(*inputs, out=None)`, also `name(*inputs, *outputs)`.
@@ -124,10 +125,11 @@ def _number(t: _Text, item: str, code: str) -> str:
 def _trampoline(program: Program) -> tuple[str, Any]:
     """The IR of the builtin's function, and what must live as long as it."""
     t = _Text()
-    out_name = sys.intern("out")
+    out_name, long_way = sys.intern("out"), sys.intern("_long_way")
     inputs: tuple[Input, ...] = program.inputs
     outputs: tuple[Output, ...] = program.outputs
     n, several = len(inputs), len(outputs) > 1
+    t.lines.append("  %nargs = and i64 %flagged, 9223372036854775807")  # without vectorcall's flag
     bare = t.same("i64", "%nargs", n)
     full = t.same("i64", "%nargs", n + len(outputs))
     t.require(t.put(f"or i1 {bare}, {full}"))
@@ -198,23 +200,31 @@ def _trampoline(program: Program) -> tuple[str, Any]:
         t.lines.append(f"  ret ptr {results[0]}")
     miss = f"inttoptr (i64 {id(MISS)} to ptr)"
     t.lines.append("miss:")
+    bound = t.same("i64", t.field("%self", 8, "i64"), id(tuple))
+    t.lines += [f"  br i1 {bound}, label %builtin, label %object", "builtin:"]
     otherwise = t.field("%self", 24 + 8, "ptr")  # the second item of the tuple that the builtin is bound to
     alone = t.same("ptr", otherwise, f"inttoptr (i64 {id(None)} to ptr)")
     t.lines += [f"  br i1 {alone}, label %declined, label %passed", "passed:"]
     passed = t.put(f"call ptr @PyObject_Vectorcall(ptr {otherwise}, ptr %args, i64 %nargs, ptr %names)")
-    t.lines += [f"  ret ptr {passed}", "declined:", f"  call void @Py_IncRef(ptr {miss})", f"  ret ptr {miss}"]
+    t.lines += [f"  ret ptr {passed}", "declined:", f"  call void @Py_IncRef(ptr {miss})", f"  ret ptr {miss}", "object:"]
+    method = t.put(f"call ptr @PyObject_GetAttr(ptr %self, ptr inttoptr (i64 {id(long_way)} to ptr))")
+    bad = t.same("ptr", method, "null")
+    t.lines += [f"  br i1 {bad}, label %unbound, label %bound", "unbound:", "  ret ptr null", "bound:"]
+    found = t.put(f"call ptr @PyObject_Vectorcall(ptr {method}, ptr %args, i64 %nargs, ptr %names)")
+    t.lines += [f"  call void @Py_DecRef(ptr {method})", f"  ret ptr {found}"]
     addresses = {
         "Py_IncRef": ("void", "ptr", python_function("Py_IncRef")),
         "Py_DecRef": ("void", "ptr", python_function("Py_DecRef")),
         "PyTuple_New": ("ptr", "i64", python_function("PyTuple_New")),
+        "PyObject_GetAttr": ("ptr", "ptr, ptr", python_function("PyObject_GetAttr")),
         "PyObject_Vectorcall": ("ptr", "ptr, ptr, i64, ptr", python_function("PyObject_Vectorcall")),
         "array_empty": ("ptr", "i32, ptr, ptr, i32", array_function(_PYARRAY_EMPTY)),
         "array_return": ("ptr", "ptr", array_function(_PYARRAY_RETURN)),
     }
     shims = [_shim(name, *parts) for name, parts in addresses.items()]
-    head = "define ptr @call(ptr %self, ptr %args, i64 %nargs, ptr %names) {\nentry:"
+    head = "define ptr @call(ptr %self, ptr %args, i64 %flagged, ptr %names) {\nentry:"
     text = "\n".join([*constants, *shims, head, *t.lines, "}"])
-    kept = (out_name, MISS, [dtype_of(i.dtype) for i in inputs], [dtype_of(o.dtype) for o in outputs])
+    kept = (out_name, long_way, MISS, [dtype_of(i.dtype) for i in inputs], [dtype_of(o.dtype) for o in outputs])
     return text, kept
 
 
