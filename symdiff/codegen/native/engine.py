@@ -8,13 +8,18 @@ array objects are laid out in another way than this module knows.
 import ctypes
 import ctypes.util
 import functools
+import hashlib
 import platform
+import sys
 import threading
+import weakref
 from typing import Any
 
 import numpy as np
 
+from symdiff.codegen.native import cache
 from symdiff.errors import BackendError, MissingPackageError
+from symdiff.version import __version__
 
 _lock = threading.Lock()
 LIBM = """
@@ -97,22 +102,65 @@ class Code:
     """Compiled IR. The addresses of its functions are good as long as this object lives."""
 
     def __init__(self, text: str, effort: int) -> None:
+        """Compile IR text, or take what the cache holds for it. Effort 0 spends the least time, 2 the most."""
         binding = llvm()
         with _lock:
-            target = binding.Target.from_default_triple()
-            features = binding.get_host_cpu_features().flatten()
-            machine = target.create_target_machine(cpu=binding.get_host_cpu_name(), features=features, opt=effort, jit=True)
-            module = binding.parse_assembly(f'target triple = "{binding.get_default_triple()}"\n{text}')
-            module.verify()
-            if effort:
-                builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=effort))
-                builder.getModulePassManager().run(module, builder)
-            self._engine = binding.create_mcjit_compiler(module, machine)
+            machine = _machine(effort)
+            context = binding.create_context()  # the common one would keep every constant ever seen
+            key = "" if "inttoptr" in text else hashlib.sha256(f"{_stamp()}\n{effort}\n{text}".encode()).hexdigest()
+            compiled = cache.load(key) if key else None  # addresses of this process mean nothing to others
+            if compiled is None:
+                compiled = _compiled(text, machine, effort, context)
+                if key:
+                    cache.store(key, compiled)
+            self._engine = binding.create_mcjit_compiler(binding.parse_assembly("", context), machine)
+            self._engine.add_object_file(binding.ObjectFileRef.from_data(compiled))
             self._engine.finalize_object()
+        # Not by reference counts alone: the garbage collector would delete the context before the engine that uses it.
+        weakref.finalize(self, _dispose, self._engine, context).atexit = False
 
     def address(self, name: str) -> int:
         """The address of a function."""
         return int(self._engine.get_function_address(name))
+
+
+def _dispose(engine: Any, context: Any) -> None:
+    engine.close()
+    context.close()
+
+
+def _machine(effort: int) -> Any:
+    """A target of its own for each engine, which deletes it; one shared by engines crashed."""
+    binding = llvm()
+    features = binding.get_host_cpu_features().flatten()
+    target = binding.Target.from_default_triple()
+    return target.create_target_machine(cpu=binding.get_host_cpu_name(), features=features, opt=effort, jit=True)
+
+
+def _compiled(text: str, machine: Any, effort: int, context: Any) -> bytes:
+    """IR text as an object file's content."""
+    binding = llvm()
+    module = binding.parse_assembly(f'target triple = "{binding.get_default_triple()}"\n{text}', context)
+    module.verify()
+    if effort:
+        builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=effort))
+        builder.getModulePassManager().run(module, builder)
+    return bytes(machine.emit_object(module))
+
+
+@functools.cache
+def _stamp() -> str:
+    """All besides text and effort that machine code depends on."""
+    import llvmlite
+
+    binding = llvm()
+    processor = f"{binding.get_default_triple()} {binding.get_host_cpu_name()} {binding.get_host_cpu_features().flatten()}"
+    return f"{__version__} {llvmlite.__version__} {binding.llvm_version_info} {sys.version} {np.__version__} {processor}"
+
+
+def add_symbol(name: str, address: int) -> None:
+    """Give an address of this process a name that IR may refer to."""
+    llvm().add_symbol(name, address)
 
 
 @functools.cache
