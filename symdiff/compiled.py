@@ -13,11 +13,12 @@ import optree
 
 from symdiff import structures
 from symdiff.codegen.arrays.fusing import Fused
+from symdiff.codegen.native.fastcall import Machine
 from symdiff.codegen.program import Program
 from symdiff.codegen.source import MISS
 from symdiff.errors import ArgumentError, BackendError, ShapeError
 from symdiff.ops import is_complex
-from symdiff.pipeline import Options, batch_kernel_of, kernel_of, machine_of, plan_of, program_of
+from symdiff.pipeline import Options, array_kernel_of, batch_kernel_of, kernel_of, machine_of, plan_of, program_of
 from symdiff.symbolic.graph import Graph
 from symdiff.symbolic.scalarizing import scalarize
 
@@ -58,9 +59,7 @@ class Compiled:
     def _open_door(self) -> Callable[..., Any] | None:
         """The generated function itself, when its arguments and result need no rearranging."""
         if self._whole:
-            if self.backend in ("python", "native"):
-                raise BackendError(f"{self.program.name}: whole arrays need the numpy backend; scalarize=True unrolls them")
-            return self._numpy_kernel()  # type: ignore[no-any-return]
+            return self._open_whole()
         if self.backend == "native" or (self.backend == "auto" and not self.options.exact):
             try:
                 self.machine = machine_of(self.program)  # type: ignore[arg-type]
@@ -76,6 +75,23 @@ class Compiled:
             if self.backend == "python":
                 raise
             return None
+
+    def _open_whole(self) -> Callable[..., Any]:
+        """The function over whole arrays: machine code, or NumPy's calls and kernels of machine code between them."""
+        if self.backend == "python":
+            raise BackendError(f"{self.program.name}: whole arrays need the numpy or the native backend; scalarize=True unrolls them")
+        if self.backend == "native" or (self.backend == "auto" and not self.options.exact):
+            try:
+                found = array_kernel_of(self.program)  # type: ignore[arg-type]
+            except BackendError:
+                if self.backend == "native":
+                    raise
+            else:
+                if not isinstance(found, Machine):
+                    return found
+                self.machine = found
+                return found.builtin()  # type: ignore[no-any-return]
+        return self._numpy_kernel()  # type: ignore[no-any-return]
 
     def structured_door(self, tree: Any) -> Callable[..., Any]:
         """The generated function behind arguments and results in their structures; `tree` is that of `(args, kwargs)`."""
@@ -107,8 +123,8 @@ class Compiled:
 
         Raises `TypeError` for any other argument, and `BackendError` where there is no machine code.
         """
-        if self._whole:
-            raise BackendError(f"{self.program.name}: whole arrays run with NumPy, which has no kernel of its own")
+        if self._whole and self.machine is None:
+            raise BackendError(f"{self.program.name}: NumPy has a part in it, so that there is no kernel")
         if self.machine is None:
             self.machine = machine_of(self.program)  # type: ignore[arg-type]
         name = self.program.name
@@ -166,12 +182,14 @@ class Compiled:
 
     def _run_whole(self, args: list[Any], targets: list[Any] | None, several: bool) -> list[Any]:
         """Results that are not contiguous are computed elsewhere and copied."""
+        door = self.door
+        assert door is not None
         if targets is None or all(t.flags.carray for t in targets):
             given = None if targets is None else tuple(targets) if several else targets[0]
-            found = self._numpy_kernel()(*args, out=given)
+            found = door(*args, out=given)
             if found is not MISS:
                 return list(found) if several else [found]
-        found = self._numpy_kernel()(*args)
+        found = door(*args)
         results = list(found) if several else [found]
         for target, value in zip(targets or [], results, strict=False):
             target[...] = value

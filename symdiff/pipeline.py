@@ -6,7 +6,7 @@ that stages are put together nowhere else. Refuses backends and targets it does 
 
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import ModuleType
@@ -14,6 +14,7 @@ from typing import Any
 
 from symdiff.array_numbering import number_arrays
 from symdiff.codegen.arrays.fusing import Fused, fuse
+from symdiff.codegen.arrays.nesting import Nest
 from symdiff.codegen.arrays.plan import ArrayPlan, check_array_plan
 from symdiff.codegen.arrays.planning import plan_arrays
 from symdiff.codegen.arrays.program import check_array_program
@@ -21,10 +22,12 @@ from symdiff.codegen.emission import c as c_emission
 from symdiff.codegen.emission import llvm, numpy_arrays
 from symdiff.codegen.emission import numpy as numpy_emission
 from symdiff.codegen.emission import python as python_emission
+from symdiff.codegen.emission.llvm_programs import whole_function
 from symdiff.codegen.loading import load
 from symdiff.codegen.native import engine
 from symdiff.codegen.native.batch import NativeBatch
 from symdiff.codegen.native.fastcall import Machine, is_native
+from symdiff.codegen.native.kernels import LARGE, Kernels
 from symdiff.codegen.plan import Plan, check_plan
 from symdiff.codegen.program import Program, check_program
 from symdiff.codegen.scheduling import schedule, schedule_kernel
@@ -88,13 +91,18 @@ def plan_of(program: Program | Fused, kind: str = "point", in_axes: Any = None, 
     """The Plan of a Program for one point, or for a batch with these points axes; the ArrayPlan of fused tasks."""
     checking = os.environ.get("SYMDIFF_CHECK") == "1"
     if isinstance(program, Fused):
-        whole = plan_arrays(program, schedule_kernel)
-        if checking:
-            check_array_plan(whole)
-        return whole
+        return array_plan_of(program)
     plan = schedule(program, kind, in_axes, out_axes)
     if checking:
         check_plan(plan)
+    return plan
+
+
+def array_plan_of(fused: Fused, nests: Mapping[int, Nest] | None = None) -> ArrayPlan:
+    """The ArrayPlan of fused tasks, those with `nests` as machine code."""
+    plan = plan_arrays(fused, schedule_kernel, nests)
+    if os.environ.get("SYMDIFF_CHECK") == "1":
+        check_array_plan(plan)
     return plan
 
 
@@ -127,6 +135,27 @@ def machine_of(program: Program) -> Machine:
     with collector_off():
         text = llvm.point_function(program, "kernel")
         return Machine(program, text, 2 if len(program.instrs) <= SMALL else 1)
+
+
+def array_kernel_of(fused: Fused) -> Machine | Callable[..., Any]:
+    """Fused tasks as machine code: all of them, where NumPy has no part in them; else a function that calls the kernels.
+
+    Raises `BackendError` where machine code cannot be used at all.
+    """
+    problem = engine.supported()
+    if problem:
+        raise BackendError(problem)
+    with collector_off():
+        kernels = Kernels(fused)
+        plan = array_plan_of(fused, kernels.nests)
+        try:
+            text, memory = whole_function(plan, "kernel", fused.operations() < LARGE)
+            if is_native(fused):
+                return Machine(fused, f"{kernels.text}\n{text}", 2, memory, apart=True)
+        except BackendError:
+            pass  # NumPy calls the kernels
+        source = numpy_arrays.emit(plan, name=fused.name, builtins=kernels.builtins())
+        return load(source)
 
 
 def batch_kernel_of(

@@ -8,11 +8,15 @@ Refuses nothing.
 
 import ctypes
 import functools
+import math
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from symdiff.codegen.arrays.fusing import Fused
+from symdiff.codegen.arrays.program import ArrayOutput
 from symdiff.codegen.native.engine import (
     ALIGNED,
     CONTIGUOUS,
@@ -33,7 +37,8 @@ from symdiff.ops import dtype_of
 
 _METH_FASTCALL_KEYWORDS = 0x0082
 _ARRAY_FUNCTIONS = {"array_empty": 184, "array_return": 76}  # slots of NumPy's C interface
-_FUNCTIONS = (
+Leaf = Input | Output | ArrayOutput
+FUNCTIONS = (
     "declare void @Py_IncRef(ptr)",
     "declare void @Py_DecRef(ptr)",
     "declare ptr @PyTuple_New(i64)",
@@ -42,6 +47,8 @@ _FUNCTIONS = (
     "declare ptr @PyMem_RawMalloc(i64)",
     "declare void @PyMem_RawFree(ptr)",
     "declare ptr @PyErr_NoMemory()",
+    "declare ptr @PyEval_SaveThread()",
+    "declare void @PyEval_RestoreThread(ptr)",
     "declare ptr @array_empty(i32, ptr, ptr, i32)",
     "declare ptr @array_return(ptr)",
 )
@@ -51,7 +58,9 @@ _NUMBERS = {"d": ("float", "float64"), "f": ("float32",), "D": ("complex", "comp
 ARGUMENTS = 1000  # arrays and numbers that a call may have: each takes some stack
 
 
-class _MethodDef(ctypes.Structure):
+class MethodDef(ctypes.Structure):
+    """What Python keeps of a builtin."""
+
     _fields_ = (
         ("name", ctypes.c_char_p),
         ("function", ctypes.c_void_p),
@@ -63,15 +72,16 @@ class _MethodDef(ctypes.Structure):
 class Machine:
     """A compiled kernel and the function that Python calls; it hands out builtins over the same code."""
 
-    def __init__(self, program: Program, kernel: str, effort: int, workspace: int = 0) -> None:
+    def __init__(self, program: Program | Fused, kernel: str, effort: int, workspace: int = 0, apart: bool = False) -> None:
         """Compile the function "kernel" of the IR text `kernel`, which computes `program`.
 
-        It takes pointers to the inputs and outputs, and one to memory of `workspace` bytes where that is not zero.
+        It takes pointers to the inputs and outputs, and one to memory of `workspace` bytes where that is not zero. `apart`:
+        it reads inputs after it has begun to write, so that results which overlap arguments are declined.
         """
-        _bind_names()
-        self._code = Code(f"{kernel}\n{_entry(program, workspace)}", effort)
+        bind_names()
+        self._code = Code(f"{kernel}\n{_entry(program, workspace, apart)}", effort)
         self.vectorcall = self._code.address("call")  # also for objects with a `_long_way`
-        self._definition = _MethodDef(program.name.encode(), self.vectorcall, _METH_FASTCALL_KEYWORDS, None)
+        self._definition = MethodDef(program.name.encode(), self.vectorcall, _METH_FASTCALL_KEYWORDS, None)
 
     def builtin(self, otherwise: Any = None) -> Any:
         """The builtin `name(*inputs, out=None)`, also `name(*inputs, *outputs)`.
@@ -114,7 +124,7 @@ class _Text:
         self.require(self.put(f"icmp eq i64 {functools.reduce(lambda a, b: self.put(f'or i64 {a}, {b}'), apart)}, 0"))
 
 
-def _array(t: _Text, item: str, leaf: Input | Output, writeable: bool) -> str:
+def _array(t: _Text, item: str, leaf: Leaf, writeable: bool) -> str:
     """The data of an array of exactly this shape and dtype, contiguous and aligned."""
     t.require_equal((t.field(item, _TYPE, "i64"), _whole("ndarray")))
     wanted = CONTIGUOUS | ALIGNED | (WRITEABLE if writeable else 0)
@@ -142,14 +152,14 @@ def _argument(t: _Text, place: int) -> str:
     return t.put(f"load ptr, ptr {t.put(f'getelementptr ptr, ptr %args, i64 {place}')}")
 
 
-def _entry(program: Program, workspace: int) -> str:
+def _entry(program: Program | Fused, workspace: int, apart: bool) -> str:
     """The IR of the function that Python calls.
 
     Its blocks: arguments are checked; `listed` and `given` find the arrays for results, after the arguments or in `out`,
     `into` checks and fills them; `fresh` makes new ones; `miss` goes to the other callable.
     """
     t = _Text()
-    inputs, outputs = program.inputs, program.outputs
+    inputs, outputs = program.inputs, list[Leaf](program.outputs)
     n, several = len(inputs), len(outputs) > 1
     t.run("%nargs = and i64 %counted, 9223372036854775807")  # without the flag that a vectorcall may set
     bare = t.put(f"icmp eq i64 %nargs, {n}")
@@ -168,34 +178,50 @@ def _entry(program: Program, workspace: int) -> str:
     t.require(bare)
     t.require_equal((t.field("%names", _SIZE, "i64"), 1), (t.field("%names", _ITEMS, "i64"), _whole("out")))
     out = _argument(t, n)
-    missing = t.put(f"icmp eq ptr {out}, {_object('none')}")
+    missing = t.put(f"icmp eq ptr {out}, {object_name('none')}")
     t.run(f"br i1 {missing}, label %fresh, label %keyword", "keyword:")
     if several:
         t.require_equal((t.field(out, _TYPE, "i64"), _whole("tuple")))
         t.require_equal((t.field(out, _SIZE, "i64"), len(outputs)))
     given = [t.field(out, _ITEMS + 8 * k, "ptr") for k in range(len(outputs))] if several else [out]
     t.run("br label %given", "given:", "br label %into", "into:")
-    result = t.put(f"phi ptr [{_object('none') if several else listed[0]}, %listed], [{out}, %given]")
+    result = t.put(f"phi ptr [{object_name('none') if several else listed[0]}, %listed], [{out}, %given]")
     items = [t.put(f"phi ptr [{a}, %listed], [{b}, %given]") for a, b in zip(listed, given, strict=True)]
-    _compute(t, [*pointers, *(_array(t, i, o, True) for i, o in zip(items, outputs, strict=True))], workspace, "memory")
+    places = [_array(t, i, o, True) for i, o in zip(items, outputs, strict=True)]
+    for place, output in zip(places, outputs, strict=True):
+        for pointer, leaf in zip(pointers, inputs, strict=True):
+            if apart and leaf.shape:
+                _require_apart(t, (place, output), (pointer, leaf))
+    _compute(t, [*pointers, *places], workspace, "memory")
     t.run(f"call void @Py_IncRef(ptr {result})", f"ret ptr {result}", "fresh:")
     _compute_fresh(t, pointers, outputs, workspace)
     t.run("miss:")
     bound = t.put(f"icmp eq i64 {t.field('%self', _TYPE, 'i64')}, {_whole('tuple')}")
     t.run(f"br i1 {bound}, label %builtin, label %object", "builtin:")
     otherwise = t.field("%self", _ITEMS + 8, "ptr")
-    alone = t.put(f"icmp eq ptr {otherwise}, {_object('none')}")
+    alone = t.put(f"icmp eq ptr {otherwise}, {object_name('none')}")
     t.run(f"br i1 {alone}, label %declined, label %passed", "passed:")
     passed = t.put(f"call ptr @PyObject_Vectorcall(ptr {otherwise}, ptr %args, i64 %counted, ptr %names)")
     t.run(f"ret ptr {passed}", "declined:")
     declined = t.field("%self", _ITEMS + 16, "ptr")
     t.run(f"call void @Py_IncRef(ptr {declined})", f"ret ptr {declined}", "object:")
-    method = t.put(f"call ptr @PyObject_GetAttr(ptr %self, ptr {_object('long_way')})")
+    method = t.put(f"call ptr @PyObject_GetAttr(ptr %self, ptr {object_name('long_way')})")
     t.require(t.put(f"icmp ne ptr {method}, null"), "nothing")
     found = t.put(f"call ptr @PyObject_Vectorcall(ptr {method}, ptr %args, i64 %nargs, ptr %names)")
     t.run(f"call void @Py_DecRef(ptr {method})", f"ret ptr {found}")
     head = "define ptr @call(ptr %self, ptr %args, i64 %counted, ptr %names) nounwind {"
     return "\n".join([*_declarations(outputs), head, *t.lines, "}"])
+
+
+def _require_apart(t: _Text, *arrays: tuple[str, Leaf]) -> None:
+    """Go on where two contiguous arrays share no memory."""
+    starts = [t.put(f"ptrtoint ptr {pointer} to i64") for pointer, _ in arrays]
+    ends = [
+        t.put(f"add i64 {start}, {dtype_of(leaf.dtype).itemsize * math.prod(leaf.shape)}")
+        for start, (_, leaf) in zip(starts, arrays, strict=True)
+    ]
+    tests = [t.put(f"icmp ule i64 {ends[k]}, {starts[1 - k]}") for k in (0, 1)]
+    t.require(t.put(f"or i1 {tests[0]}, {tests[1]}"))
 
 
 def _compute(t: _Text, pointers: list[str], workspace: int, failed: str) -> None:
@@ -209,7 +235,7 @@ def _compute(t: _Text, pointers: list[str], workspace: int, failed: str) -> None
     t.run(f"call void @kernel({', '.join([*called, f'ptr {memory}'])})", f"call void @PyMem_RawFree(ptr {memory})")
 
 
-def _compute_fresh(t: _Text, pointers: list[str], outputs: tuple[Output, ...], workspace: int) -> None:
+def _compute_fresh(t: _Text, pointers: list[str], outputs: Sequence[Leaf], workspace: int) -> None:
     """Results in new arrays, which a tuple holds from the start where there are several."""
     whole = ""
     if len(outputs) > 1:
@@ -217,7 +243,7 @@ def _compute_fresh(t: _Text, pointers: list[str], outputs: tuple[Output, ...], w
         t.require(t.put(f"icmp ne ptr {whole}, null"), "nothing")
     made: list[str] = []
     for k, output in enumerate(outputs):
-        dtype = _object(f"dtype_{_LETTERS[output.dtype]}")
+        dtype = object_name(f"dtype_{_LETTERS[output.dtype]}")
         t.run(f"call void @Py_IncRef(ptr {dtype})")
         made.append(t.put(f"call ptr @array_empty(i32 {len(output.shape)}, ptr @shape{k}, ptr {dtype}, i32 0)"))
         if whole:
@@ -244,20 +270,21 @@ def _put_item(t: _Text, whole: str, k: int, item: str) -> None:
     t.run(f"store ptr {item}, ptr {t.put(f'getelementptr i8, ptr {whole}, i64 {_ITEMS + 8 * k}')}")
 
 
-def _declarations(outputs: tuple[Output, ...]) -> list[str]:
+def _declarations(outputs: Sequence[Leaf]) -> list[str]:
     """The shapes of new arrays, and the objects and functions of the process that the code refers to by name."""
     shapes = [", ".join(f"i64 {size}" for size in o.shape) or "i64 0" for o in outputs]
     constants = [f"@shape{k} = private constant [{text.count(',') + 1} x i64] [{text}]" for k, text in enumerate(shapes)]
-    return [*constants, *(f"@symdiff.{name} = external global i8" for name in _objects()), *_FUNCTIONS]
+    return [*constants, *(f"@symdiff.{name} = external global i8" for name in _objects()), *FUNCTIONS]
 
 
-def _object(name: str) -> str:
+def object_name(name: str) -> str:
+    """The name under which IR refers to an object of this process."""
     return f"@symdiff.{name}"
 
 
 def _whole(name: str) -> str:
     """An object's address as an i64."""
-    return f"ptrtoint (ptr {_object(name)} to i64)"
+    return f"ptrtoint (ptr {object_name(name)} to i64)"
 
 
 @functools.cache
@@ -270,17 +297,17 @@ def _objects() -> dict[str, Any]:
 
 
 @functools.cache
-def _bind_names() -> None:
+def bind_names() -> None:
     """Tell LLVM the addresses behind the names, so that compiled objects hold none and serve other processes."""
     for name, thing in _objects().items():
         add_symbol(f"symdiff.{name}", id(thing))
-    for line in _FUNCTIONS:
+    for line in FUNCTIONS:
         name = line.partition("@")[2].partition("(")[0]
         slot = _ARRAY_FUNCTIONS.get(name)
         add_symbol(name, python_function(name) if slot is None else array_function(slot))
 
 
-def is_native(program: Program) -> bool:
+def is_native(program: Program | Fused) -> bool:
     """Whether the builtin takes arguments and results of these dtypes, and so many."""
     return len(program.inputs) + len(program.outputs) <= ARGUMENTS and all(
         i.dtype in _LETTERS and i.dtype != "?" and (i.shape or i.dtype in _NUMBERS) for i in program.inputs
