@@ -79,7 +79,9 @@ class Compiled:
     def _open_whole(self) -> Callable[..., Any]:
         """The function over whole arrays: machine code, or NumPy's calls and kernels of machine code between them."""
         if self.backend == "python":
-            raise BackendError(f"{self.program.name}: whole arrays need the numpy or the native backend; scalarize=True unrolls them")
+            raise BackendError(
+                f"{self.program.name}: whole arrays need the numpy or the native backend; scalarize=True unrolls them"
+            )
         if self.backend == "native" or (self.backend == "auto" and not self.options.exact):
             try:
                 found = array_kernel_of(self.program)  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ Assumes tasks whose kernels have nests. Guarantees that the function writes noth
 with `BackendError`, tasks that NumPy computes, and results that no kernel makes.
 """
 
-from symdiff.codegen.arrays.fusing import Clear, Kernel
+from symdiff.codegen.arrays.fusing import Clear
 from symdiff.codegen.arrays.nesting import Nest
 from symdiff.codegen.arrays.plan import ArrayPlan
 from symdiff.codegen.arrays.program import Step, size
@@ -73,14 +73,14 @@ def whole_function(plan: ArrayPlan, name: str, alone: bool) -> tuple[str, int]:
     for index, task in enumerate(plan.fused.tasks):
         if isinstance(task, Clear):
             lines += _cleared(task, place(task.value), steps[task.value], f"%c{index}")
-        elif isinstance(task, Kernel) and index in plan.nests:
+        elif index in plan.nests:
             held = plan.nests[index].arrays
             if any(h.copied for h in held):
                 raise BackendError(f"{program.name}: a view that needs a copy runs with NumPy")
             called = [place(h.value) for h in held]
             lines.append(f"  call void @kernel{index}({', '.join(f'ptr {c}' for c in called)})")
         else:
-            raise BackendError(f"{program.name} calls NumPy")
+            raise BackendError(f"{program.name}: NumPy has a part in it")
     for k, output in enumerate(program.outputs):
         if places.get(_made(plan, output.value)) != f"%out{k}":
             raise BackendError(f"{program.name}: {output.name} is a copy")

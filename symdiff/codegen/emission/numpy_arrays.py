@@ -124,6 +124,8 @@ class _Writer:
         for index, task in enumerate(self.plan.fused.tasks):
             if isinstance(task, Kernel):
                 body += self.kernel(index, task)
+            elif index in self.plan.nests:
+                body += [*(self.made(task.value) if self.steps[task.value].shape else []), *self.builtin(index)]
             else:
                 body += self.structural(task)
         body += self.copies()

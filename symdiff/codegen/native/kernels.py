@@ -8,12 +8,13 @@ with `TypeError`, numbers of another kind.
 import ctypes
 from collections.abc import Callable
 
-from symdiff.codegen.arrays.fusing import Fused, Kernel
+from symdiff.codegen.arrays.fusing import Call, Fused, Kernel, Sink, Task
 from symdiff.codegen.arrays.nesting import Nest, nest
-from symdiff.codegen.arrays.program import size
+from symdiff.codegen.arrays.program import Step, size
 from symdiff.codegen.emission.llvm_programs import functions
 from symdiff.codegen.native.engine import DATA, Code, fused, lanes
 from symdiff.codegen.native.fastcall import FUNCTIONS, MethodDef, bind_names, object_name
+from symdiff.codegen.program import Input, Instr, Output, Program
 
 _METH_FASTCALL = 0x0080
 LARGE = 1 << 15  # operations from which on other threads run meanwhile
@@ -26,11 +27,8 @@ class Kernels:
     def __init__(self, program: Fused) -> None:
         self.program = program
         steps = program.program.steps
-        wanted = {
-            index: nest(steps, task, lanes())
-            for index, task in enumerate(program.tasks)
-            if isinstance(task, Kernel) and size(task.domain)
-        }
+        self.kernels = {index: found for index, task in enumerate(program.tasks) if (found := _kernel(steps, task))}
+        wanted = {index: nest(steps, kernel, lanes()) for index, kernel in self.kernels.items()}
         self.text, self.nests = functions(wanted, lanes(), lanes() if fused() else 0)
 
     def builtins(self) -> dict[int, Callable[..., None]]:
@@ -49,8 +47,7 @@ class Kernels:
     def _entry(self, index: int, found: Nest) -> str:
         """The IR of the function that Python calls."""
         steps = self.program.program.steps
-        task = self.program.tasks[index]
-        assert isinstance(task, Kernel)
+        kernel = self.kernels[index]
         results = {r.cells.array for r in found.results}
         lines = []
         for k, held in enumerate(found.arrays):
@@ -63,7 +60,7 @@ class Kernels:
             else:
                 lines += [f"  %d{k} = getelementptr i8, ptr %o{k}, i64 {DATA}", f"  %p{k} = load ptr, ptr %d{k}"]
         called = f"  call void @kernel{index}({', '.join(f'ptr %p{k}' for k in range(len(found.arrays)))})"
-        if task.program.operations() * size(task.domain) >= LARGE:
+        if max(kernel.program.operations(), 1) * size(kernel.domain) >= LARGE:
             lines += ["  %state = call ptr @PyEval_SaveThread()", called, "  call void @PyEval_RestoreThread(ptr %state)"]
         else:
             lines.append(called)
@@ -73,3 +70,22 @@ class Kernels:
 
 
 _USED = (f"{object_name('none')} = external global i8",)
+
+
+def _kernel(steps: list[Step], task: Task) -> Kernel | None:
+    """The kernel that a task is, or that computes a sum of an array as it is."""
+    if isinstance(task, Kernel):
+        return task if size(task.domain) else None
+    if not isinstance(task, Call) or steps[task.value].op != "sum":
+        return None
+    step = steps[task.value]
+    source = steps[step.operands[0]]
+    if not size(source.shape) or source.dtype == "?":
+        return None
+    cell = Program(
+        "sum",
+        (Input("x", (), source.dtype),),
+        (Output("y", (), source.dtype, (0,)),),
+        [Instr("input", (), source.dtype, (0, 0))],
+    )
+    return Kernel(source.shape, [step.operands[0]], cell, [Sink("sum", task.value, step.params["axes"])])
