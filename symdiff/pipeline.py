@@ -19,7 +19,7 @@ from symdiff.codegen.arrays.plan import ArrayPlan, check_array_plan
 from symdiff.codegen.arrays.planning import plan_arrays
 from symdiff.codegen.arrays.program import check_array_program
 from symdiff.codegen.emission import c as c_emission
-from symdiff.codegen.emission import llvm, numpy_arrays
+from symdiff.codegen.emission import llvm, llvm_parts, numpy_arrays
 from symdiff.codegen.emission import numpy as numpy_emission
 from symdiff.codegen.emission import python as python_emission
 from symdiff.codegen.emission.llvm_programs import whole_function
@@ -39,7 +39,9 @@ from symdiff.symbolic.arrays.expanding import computable, relaxed
 from symdiff.symbolic.graph import Graph, check_graph
 from symdiff.symbolic.scalarizing import expand_calls, is_scalar, scalarize
 
-SMALL = 2_000  # instructions up to which LLVM optimises in full
+# Machine code by statements: up to SMALL, LLVM's passes over its own language cost more time (half of all) than they gain; up
+# to WHOLE it is one function; up to QUICK it is optimised, which makes it a fifth faster and compiling four times slower.
+SMALL, WHOLE, QUICK = 300, 2_000, 20_000
 TARGETS: dict[str, ModuleType] = {"python": python_emission, "numpy": numpy_emission, "c": c_emission}
 
 
@@ -130,11 +132,12 @@ def machine_of(program: Program) -> Machine:
         raise BackendError(problem)
     if not is_native(program):
         raise BackendError(f"{program.name}: machine code takes float32, float64 and complex128 arguments")
-    if len(program.instrs) > engine.LARGEST:
-        raise BackendError(f"{program.name}: {len(program.instrs)} instructions; machine code takes up to {engine.LARGEST}")
+    size = llvm_parts.statements(program)
     with collector_off():
-        text = llvm.point_function(program, "kernel")
-        return Machine(program, text, 2 if len(program.instrs) <= SMALL else 1)
+        if size <= WHOLE:
+            return Machine(program, llvm.point_function(program, "kernel"), 2 if size <= SMALL else 1, passes=size > SMALL)
+        text, workspace = llvm_parts.in_parts(program, "kernel")
+        return Machine(program, text, 1 if size <= QUICK else 0, workspace, passes=False)
 
 
 def array_kernel_of(fused: Fused) -> Machine | Callable[..., Any]:

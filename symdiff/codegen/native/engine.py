@@ -26,7 +26,7 @@ LIBM = """
 exp sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh log log10 cbrt exp2 expm1 log2 log1p pow atan2 hypot
 nextafter fmod sqrt
 """.split()
-LARGEST = 20_000  # instructions; beyond, LLVM takes more than linear time over one function
+LARGEST = 20_000  # instructions of one function; beyond, LLVM takes much more than linear time
 # Offsets in PyArrayObject, part of NumPy's binary interface.
 DATA, NDIM, SHAPE, DESCR, FLAGS = 16, 24, 32, 56, 64
 CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
@@ -101,16 +101,19 @@ def fused() -> bool:
 class Code:
     """Compiled IR. The addresses of its functions are good as long as this object lives."""
 
-    def __init__(self, text: str, effort: int) -> None:
-        """Compile IR text, or take what the cache holds for it. Effort 0 spends the least time, 2 the most."""
+    def __init__(self, text: str, effort: int, passes: bool = True) -> None:
+        """Compile IR text, or take what the cache holds for it. Effort 0 spends the least time, 2 the most.
+
+        `passes`: LLVM rearranges the text first, which straight-line code that numbering has shared needs little.
+        """
         binding = llvm()
         with _lock:
             machine = _machine(effort)
             context = binding.create_context()  # the common one would keep every constant ever seen
-            key = "" if "inttoptr" in text else hashlib.sha256(f"{_stamp()}\n{effort}\n{text}".encode()).hexdigest()
+            key = "" if "inttoptr" in text else hashlib.sha256(f"{_stamp()}\n{effort} {passes}\n{text}".encode()).hexdigest()
             compiled = cache.load(key) if key else None  # addresses of this process mean nothing to others
             if compiled is None:
-                compiled = _compiled(text, machine, effort, context)
+                compiled = _compiled(text, machine, effort if passes else 0, context)
                 if key:
                     cache.store(key, compiled)
             self._engine = binding.create_mcjit_compiler(binding.parse_assembly("", context), machine)
@@ -137,13 +140,13 @@ def _machine(effort: int) -> Any:
     return target.create_target_machine(cpu=binding.get_host_cpu_name(), features=features, opt=effort, jit=True)
 
 
-def _compiled(text: str, machine: Any, effort: int, context: Any) -> bytes:
-    """IR text as an object file's content."""
+def _compiled(text: str, machine: Any, level: int, context: Any) -> bytes:
+    """IR text as an object file's content, after the passes of a level."""
     binding = llvm()
     module = binding.parse_assembly(f'target triple = "{binding.get_default_triple()}"\n{text}', context)
     module.verify()
-    if effort:
-        builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=effort))
+    if level:
+        builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=level))
         builder.getModulePassManager().run(module, builder)
     return bytes(machine.emit_object(module))
 

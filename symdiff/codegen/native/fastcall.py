@@ -72,14 +72,16 @@ class MethodDef(ctypes.Structure):
 class Machine:
     """A compiled kernel and the function that Python calls; it hands out builtins over the same code."""
 
-    def __init__(self, program: Program | Fused, kernel: str, effort: int, workspace: int = 0, apart: bool = False) -> None:
-        """Compile the function "kernel" of the IR text `kernel`, which computes `program`.
+    def __init__(
+        self, program: Program | Fused, kernel: str, effort: int, workspace: int = 0, apart: bool = False, passes: bool = True
+    ) -> None:
+        """Compile the function "kernel" of the IR text `kernel`, which computes `program`; see `Code`.
 
         It takes pointers to the inputs and outputs, and one to memory of `workspace` bytes where that is not zero. `apart`:
         it reads inputs after it has begun to write, so that results which overlap arguments are declined.
         """
         bind_names()
-        self._code = Code(f"{kernel}\n{_entry(program, workspace, apart)}", effort)
+        self._code = Code(f"{kernel}\n{_entry(program, workspace, apart)}", effort, passes)
         self.vectorcall = self._code.address("call")  # also for objects with a `_long_way`
         self._definition = MethodDef(program.name.encode(), self.vectorcall, _METH_FASTCALL_KEYWORDS, None)
 
