@@ -26,7 +26,7 @@ from symdiff.codegen.emission.llvm_programs import whole_function
 from symdiff.codegen.loading import load
 from symdiff.codegen.native import engine
 from symdiff.codegen.native.batch import NativeBatch
-from symdiff.codegen.native.fastcall import Machine, is_native
+from symdiff.codegen.native.fastcall import ARGUMENTS, Machine, is_native
 from symdiff.codegen.native.kernels import LARGE, Kernels
 from symdiff.codegen.plan import Plan, check_plan
 from symdiff.codegen.program import Program, check_program
@@ -131,7 +131,9 @@ def machine_of(program: Program) -> Machine:
     if problem:
         raise BackendError(problem)
     if not is_native(program):
-        raise BackendError(f"{program.name}: machine code takes float32, float64 and complex128 arguments")
+        raise BackendError(
+            f"{program.name}: machine code takes up to {ARGUMENTS} arguments and results, float32, float64 and complex128"
+        )
     size = llvm_parts.statements(program)
     with collector_off():
         if size <= WHOLE:
