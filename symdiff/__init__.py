@@ -20,8 +20,9 @@ from symdiff.structures import by_path, register, update
 from symdiff.symbolic.declaring import Array, Complex, Real, diffrule, primitive
 from symdiff.symbolic.graph import Graph
 from symdiff.symbolic.importing import load_rules
+from symdiff.symbolic.rule import Rule
 from symdiff.symbolic.rule_checking import check_rules
-from symdiff.symbolic.rulebook import Rule, Rulebook
+from symdiff.symbolic.rulebook import Rulebook
 from symdiff.symbolic.tracing.trace import Spec, trace
 from symdiff.transforms import derivative, grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp, vmap, wirtinger
 from symdiff.version import __version__

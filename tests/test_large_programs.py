@@ -164,7 +164,7 @@ def test_many_arguments():
     args = [float(k) for k in range(ARGUMENTS)]
     f = sd.grad(lambda values: sum(a * b for a, b in itertools.pairwise(values)))
     expected = [a + b for a, b in zip([0.0, *args], [*args[1:], 0.0], strict=False)]
-    assert f(args) == expected[:-1] + [args[-2]]
+    assert f(args) == [*expected[:-1], args[-2]]
     with pytest.raises(sd.BackendError, match="1000 arguments"):
         sd.grad(lambda values: sum(a * b for a, b in itertools.pairwise(values)), backend="native")(args)
 
