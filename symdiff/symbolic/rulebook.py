@@ -7,7 +7,6 @@ Assumes rule tables or rules declared in Python. Guarantees a mapping from (modu
 import functools
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -104,8 +103,8 @@ def table_rows(path: Path, functions: Functions) -> tuple[list[Row], list[str]]:
 
 def table_folder() -> Path:
     """Where the package's tables are: `symdiff/rules` in an installed wheel, `rules` beside the package in a checkout."""
-    installed = Path(str(resources.files("symdiff"))) / "rules"
-    return installed if installed.is_dir() else installed.parents[1] / "rules"
+    package = Path(__file__).parents[1]
+    return package / "rules" if (package / "rules").is_dir() else package.parent / "rules"
 
 
 @functools.cache
