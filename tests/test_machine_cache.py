@@ -241,3 +241,45 @@ def test_threads_compile_at_once(folder):
     for thread in threads:
         thread.join()
     assert not failures
+
+
+FORKING = """
+import os, threading, warnings
+import numpy as np, symdiff as sd
+warnings.simplefilter("ignore", DeprecationWarning)
+x = np.array([0.3, 0.4])
+
+def slope(k):
+    return sd.grad(lambda x: x[0]**2*x[1]*k, backend="native")(x)[0] == 2*x[0]*x[1]*k
+
+slope(0.5)  # Python's own locks of imports do not survive a fork
+stop = threading.Event()
+
+def work(k):
+    while not stop.is_set():
+        slope(k)
+        k += 1.0
+
+threads = [threading.Thread(target=work, args=(t*1000.0,)) for t in range(2)]
+for thread in threads:
+    thread.start()
+for k in range(20):
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if slope(-1.0 - k) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+stop.set()
+for thread in threads:
+    thread.join()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.parametrize("where", ["on disk", "off"])
+def test_forks_while_other_threads_compile(folder, where):
+    process = run(FORKING, SYMDIFF_CACHE=str(folder) if where == "on disk" else "off")
+    try:
+        assert process.wait(timeout=120) == 0
+    finally:
+        process.kill()
+        process.wait()

@@ -190,7 +190,6 @@ def on_real(lines: Lines, op: str, code: str, parts: list[str]) -> str:
     """One operation on real numbers of one precision."""
     a = parts[0]
     b = parts[-1]
-    zero, one, inf = (lines.literal(v, code) for v in (0.0, 1.0, float("inf")))
     if op in _ARITHMETIC:
         return lines.op(_ARITHMETIC[op], code, a, b)
     if op in _COMPARISONS:
@@ -205,6 +204,7 @@ def on_real(lines: Lines, op: str, code: str, parts: list[str]) -> str:
         return lines.call("llvm.copysign", code, a, b)
     if op in ("conj", "real"):
         return a
+    zero, one, inf = (lines.literal(v, code) for v in (0.0, 1.0, float("inf")))
     if op == "imag":
         return zero
     if op == "fmod":

@@ -9,6 +9,7 @@ import ctypes
 import ctypes.util
 import functools
 import hashlib
+import os
 import platform
 import sys
 import threading
@@ -21,7 +22,9 @@ from symdiff.codegen.native import cache
 from symdiff.errors import BackendError, MissingPackageError
 from symdiff.version import __version__
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # held over every call of LLVM
+if hasattr(os, "register_at_fork"):  # a fork waits for what other threads compile: its child could never go on with that
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 LIBM = """
 exp sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh log log10 cbrt exp2 expm1 log2 log1p pow atan2 hypot
 nextafter fmod sqrt
@@ -35,19 +38,25 @@ CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
 @functools.cache
 def llvm() -> Any:
     """llvmlite's binding, initialised. Raises `MissingPackageError` with the command that installs it."""
-    try:
-        import llvmlite.binding as binding  # type: ignore[import-untyped]
-    except ImportError:
-        raise MissingPackageError("machine code needs llvmlite: pip install 'symdiff[native]'") from None
-    binding.initialize_native_target()
-    binding.initialize_native_asmprinter()
+    with _lock:
+        try:
+            import llvmlite.binding as binding  # type: ignore[import-untyped]
+        except ImportError:
+            raise MissingPackageError("machine code needs llvmlite: pip install 'symdiff[native]'") from None
+        binding.initialize_native_target()
+        binding.initialize_native_asmprinter()
+        _add_libm(binding)
+    return binding
+
+
+def _add_libm(binding: Any) -> None:
+    """Tell LLVM where C's functions are."""
     library = ctypes.CDLL(ctypes.util.find_library("m"))
     for name in LIBM:
         for full in (name, f"{name}f", f"c{name}"):
             function = getattr(library, full, None)
             if function is not None:
                 binding.add_symbol(full, ctypes.cast(function, ctypes.c_void_p).value)
-    return binding
 
 
 @functools.cache
@@ -86,16 +95,23 @@ def check_layout() -> None:
 
 
 @functools.cache
+def _features() -> Any:
+    """What the processor has, by LLVM's names."""
+    with _lock:
+        return llvm().get_host_cpu_features()
+
+
+@functools.cache
 def lanes() -> int:
     """The float64 numbers that the machine's widest vectors hold."""
-    features = llvm().get_host_cpu_features()
+    features = _features()
     return 8 if features.get("avx512f") else 4 if features.get("avx2") else 2
 
 
 @functools.cache
 def fused() -> bool:
     """Whether the machine multiplies and adds with one rounding."""
-    return bool(llvm().get_host_cpu_features().get("fma")) or platform.machine().lower() in ("aarch64", "arm64")
+    return bool(_features().get("fma")) or platform.machine().lower() in ("aarch64", "arm64")
 
 
 class Code:
@@ -124,20 +140,21 @@ class Code:
 
     def address(self, name: str) -> int:
         """The address of a function."""
-        return int(self._engine.get_function_address(name))
+        with _lock:
+            return int(self._engine.get_function_address(name))
 
 
 def _dispose(engine: Any, context: Any) -> None:
-    engine.close()
-    context.close()
+    with _lock:
+        engine.close()
+        context.close()
 
 
 def _machine(effort: int) -> Any:
     """A target of its own for each engine, which deletes it; one shared by engines crashed."""
     binding = llvm()
-    features = binding.get_host_cpu_features().flatten()
     target = binding.Target.from_default_triple()
-    return target.create_target_machine(cpu=binding.get_host_cpu_name(), features=features, opt=effort, jit=True)
+    return target.create_target_machine(cpu=binding.get_host_cpu_name(), features=_features().flatten(), opt=effort, jit=True)
 
 
 def _compiled(text: str, machine: Any, level: int, context: Any) -> bytes:
@@ -157,13 +174,14 @@ def _stamp() -> str:
     import llvmlite
 
     binding = llvm()
-    processor = f"{binding.get_default_triple()} {binding.get_host_cpu_name()} {binding.get_host_cpu_features().flatten()}"
+    processor = f"{binding.get_default_triple()} {binding.get_host_cpu_name()} {_features().flatten()}"
     return f"{__version__} {llvmlite.__version__} {binding.llvm_version_info} {sys.version} {np.__version__} {processor}"
 
 
 def add_symbol(name: str, address: int) -> None:
     """Give an address of this process a name that IR may refer to."""
-    llvm().add_symbol(name, address)
+    with _lock:
+        llvm().add_symbol(name, address)
 
 
 @functools.cache
