@@ -200,7 +200,7 @@ PROGRAM = """
 import sys
 import numpy as np, symdiff as sd
 x = np.array([0.3, 0.4])
-for k in range(20):
+for k in range(8):
     found = sd.grad(lambda x: x[0]**2*x[1]*k + x[1], backend="native")(x)
     assert np.allclose(found, [2*x[0]*x[1]*k, x[0]**2*k + 1]), found
 """
@@ -215,7 +215,7 @@ def test_processes_fill_the_same_folder(folder):
     processes = [run(PROGRAM, SYMDIFF_CACHE=str(folder)) for _ in range(3)]
     assert [p.wait(timeout=120) for p in processes] == [0, 0, 0]
     found = list(folder.iterdir())
-    assert len(found) >= 19 and all(cache.load(path.stem) is not None for path in found)
+    assert len(found) >= 7 and all(cache.load(path.stem) is not None for path in found)
     refuse = "from symdiff.codegen.native import engine\nengine._compiled = None\n"
     assert run(refuse + PROGRAM, SYMDIFF_CACHE=str(folder)).wait(timeout=120) == 0
 
@@ -263,7 +263,7 @@ def work(k):
 threads = [threading.Thread(target=work, args=(t*1000.0,)) for t in range(2)]
 for thread in threads:
     thread.start()
-for k in range(20):
+for k in range(8):
     child = os.fork()
     if child == 0:
         os._exit(0 if slope(-1.0 - k) else 1)
