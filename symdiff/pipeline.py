@@ -123,8 +123,11 @@ def kernel_of(plan: Plan | ArrayPlan, target: str, name: str) -> Any:
         return load(source_of(plan, target, name=name, style="runtime"))
 
 
-def machine_of(program: Program) -> Machine:
-    """The Program as machine code, from which Python builtins are made. Raises `BackendError` where there is none for it."""
+def machine_of(program: Program, result: Any = None) -> Machine:
+    """The Program as machine code, from which Python builtins are made; `result` gives the outputs' places in nested tuples.
+
+    Raises `BackendError` where there is none for it.
+    """
     problem = engine.supported()
     if problem:
         raise BackendError(problem)
@@ -134,10 +137,10 @@ def machine_of(program: Program) -> Machine:
         raise BackendError(f"{program.name}: {len(program.instrs)} instructions; machine code takes up to {engine.LARGEST}")
     with collector_off():
         text = llvm.point_function(program, "kernel")
-        return Machine(program, text, 2 if len(program.instrs) <= SMALL else 1)
+        return Machine(program, text, 2 if len(program.instrs) <= SMALL else 1, result=result)
 
 
-def array_kernel_of(fused: Fused) -> Machine | Callable[..., Any]:
+def array_kernel_of(fused: Fused, result: Any = None) -> Machine | Callable[..., Any]:
     """Fused tasks as machine code: all of them, where NumPy has no part in them; else a function that calls the kernels.
 
     Raises `BackendError` where machine code cannot be used at all.
@@ -151,7 +154,7 @@ def array_kernel_of(fused: Fused) -> Machine | Callable[..., Any]:
         try:
             text, memory = whole_function(plan, "kernel", fused.operations() < LARGE)
             if is_native(fused):
-                return Machine(fused, f"{kernels.text}\n{text}", 2, memory, apart=True)
+                return Machine(fused, f"{kernels.text}\n{text}", 2, memory, apart=True, result=result)
         except BackendError:
             pass  # NumPy calls the kernels
         source = numpy_arrays.emit(plan, name=fused.name, builtins=kernels.builtins())
