@@ -125,8 +125,11 @@ def kernel_of(plan: Plan | ArrayPlan, target: str, name: str) -> Any:
         return load(source_of(plan, target, name=name, style="runtime"))
 
 
-def machine_of(program: Program) -> Machine:
-    """The Program as machine code, from which Python builtins are made. Raises `BackendError` where there is none for it."""
+def machine_of(program: Program, result: Any = None) -> Machine:
+    """The Program as machine code, from which Python builtins are made; `result` gives the outputs' places in nested tuples.
+
+    Raises `BackendError` where there is none for it.
+    """
     problem = engine.supported()
     if problem:
         raise BackendError(problem)
@@ -137,12 +140,13 @@ def machine_of(program: Program) -> Machine:
     size = llvm_parts.statements(program)
     with collector_off():
         if size <= WHOLE:
-            return Machine(program, llvm.point_function(program, "kernel"), 2 if size <= SMALL else 1, passes=size > SMALL)
+            text = llvm.point_function(program, "kernel")
+            return Machine(program, text, 2 if size <= SMALL else 1, result=result, passes=size > SMALL)
         text, workspace = llvm_parts.in_parts(program, "kernel")
-        return Machine(program, text, 1 if size <= QUICK else 0, workspace, passes=False)
+        return Machine(program, text, 1 if size <= QUICK else 0, workspace, result=result, passes=False)
 
 
-def array_kernel_of(fused: Fused) -> Machine | Callable[..., Any]:
+def array_kernel_of(fused: Fused, result: Any = None) -> Machine | Callable[..., Any]:
     """Fused tasks as machine code: all of them, where NumPy has no part in them; else a function that calls the kernels.
 
     Raises `BackendError` where machine code cannot be used at all.
@@ -156,7 +160,7 @@ def array_kernel_of(fused: Fused) -> Machine | Callable[..., Any]:
         try:
             text, memory = whole_function(plan, "kernel", fused.operations() < LARGE)
             if is_native(fused):
-                return Machine(fused, f"{kernels.text}\n{text}", 2, memory, apart=True)
+                return Machine(fused, f"{kernels.text}\n{text}", 2, memory, apart=True, result=result)
         except BackendError:
             pass  # NumPy calls the kernels
         source = numpy_arrays.emit(plan, name=fused.name, builtins=kernels.builtins())

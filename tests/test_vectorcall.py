@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import symdiff as sd
+from symdiff import structures
 from symdiff.codegen.native.vectorcall import direct, plain_class, with_vectorcall
 
 
@@ -127,3 +128,23 @@ def test_threads_that_specialise_while_others_call():
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+@pytest.mark.parametrize("wrt", [0, (0,), (0, 1), (1, 0)])
+@pytest.mark.parametrize("transform", [sd.grad, sd.value_and_grad, sd.jacobian, sd.hessian])
+def test_results_in_nested_tuples(transform, wrt):
+    def f(v, w):
+        return np.sum(v * v * w)
+
+    v, w = np.arange(1.0, 4.0), np.arange(2.0, 5.0)
+    made, plain = (transform(f, wrt, backend=b) for b in ("auto", "numpy"))
+    expected = plain(v, w)
+    assert structures.structure(made(v, w)) == structures.structure(made(v, w)) == structures.structure(expected)
+    out = structures.mapped(lambda leaf: np.full(np.shape(leaf), np.nan), expected)
+    for _ in range(2):
+        assert made(v, w, out=out) is out
+        for a, b, c in zip(*map(structures.leaves, (made(v, w), out, expected)), strict=True):
+            np.testing.assert_allclose(a, c)
+            np.testing.assert_allclose(b, c)
+    with pytest.raises(sd.SymdiffError):
+        made(v, w, out=(out, None))

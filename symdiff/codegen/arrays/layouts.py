@@ -92,12 +92,13 @@ def _reshaped(shape: Shape, strides: Strides, wanted: Shape) -> Strides | None:
 
 
 def merged(domain: Shape, strides: list[Strides]) -> tuple[Shape, list[Strides]]:
-    """A domain with fewer axes: those of one cell go, and neighbours over which every operand runs in one line become one."""
+    """A domain with its axes in the order of memory, the nearest cells last, and fewer of them: those of one cell go, and
+    neighbours over which every operand runs in one line become one.
+    """
+    order = sorted((a for a, n in enumerate(domain) if n > 1), key=lambda a: -sum(abs(s[a]) for s in strides))
     groups: list[list[int]] = []
-    for axis, n in enumerate(domain):
-        if n == 1:
-            continue
-        if groups and all(s[groups[-1][-1]] == n * s[axis] for s in strides):
+    for axis in order:
+        if groups and all(s[groups[-1][-1]] == domain[axis] * s[axis] for s in strides):
             groups[-1].append(axis)
         else:
             groups.append([axis])

@@ -38,6 +38,7 @@ from symdiff.ops import dtype_of
 _METH_FASTCALL_KEYWORDS = 0x0082
 _ARRAY_FUNCTIONS = {"array_empty": 184, "array_return": 76}  # slots of NumPy's C interface
 Leaf = Input | Output | ArrayOutput
+Nested = int | tuple["Nested", ...]
 FUNCTIONS = (
     "declare void @Py_IncRef(ptr)",
     "declare void @Py_DecRef(ptr)",
@@ -73,15 +74,23 @@ class Machine:
     """A compiled kernel and the function that Python calls; it hands out builtins over the same code."""
 
     def __init__(
-        self, program: Program | Fused, kernel: str, effort: int, workspace: int = 0, apart: bool = False, passes: bool = True
+        self,
+        program: Program | Fused,
+        kernel: str,
+        effort: int,
+        workspace: int = 0,
+        apart: bool = False,
+        result: Nested | None = None,
+        passes: bool = True,
     ) -> None:
-        """Compile the function "kernel" of the IR text `kernel`, which computes `program`; see `Code`.
+        """Compile the function "kernel" of the IR text `kernel`, which computes `program`; `effort` and `passes` as in `Code`.
 
         It takes pointers to the inputs and outputs, and one to memory of `workspace` bytes where that is not zero. `apart`:
-        it reads inputs after it has begun to write, so that results which overlap arguments are declined.
+        it reads inputs after it has begun to write, so that results which overlap arguments are declined. `result`: the
+        places of the outputs in nested tuples, where they are not in a single one.
         """
         bind_names()
-        self._code = Code(f"{kernel}\n{_entry(program, workspace, apart)}", effort, passes)
+        self._code = Code(f"{kernel}\n{_entry(program, workspace, apart, result)}", effort, passes)
         self.vectorcall = self._code.address("call")  # also for objects with a `_long_way`
         self._definition = MethodDef(program.name.encode(), self.vectorcall, _METH_FASTCALL_KEYWORDS, None)
 
@@ -154,7 +163,7 @@ def _argument(t: _Text, place: int) -> str:
     return t.put(f"load ptr, ptr {t.put(f'getelementptr ptr, ptr %args, i64 {place}')}")
 
 
-def _entry(program: Program | Fused, workspace: int, apart: bool) -> str:
+def _entry(program: Program | Fused, workspace: int, apart: bool, result: Nested | None) -> str:
     """The IR of the function that Python calls.
 
     Its blocks: arguments are checked; `listed` and `given` find the arrays for results, after the arguments or in `out`,
@@ -182,12 +191,10 @@ def _entry(program: Program | Fused, workspace: int, apart: bool) -> str:
     out = _argument(t, n)
     missing = t.put(f"icmp eq ptr {out}, {object_name('none')}")
     t.run(f"br i1 {missing}, label %fresh, label %keyword", "keyword:")
-    if several:
-        t.require_equal((t.field(out, _TYPE, "i64"), _whole("tuple")))
-        t.require_equal((t.field(out, _SIZE, "i64"), len(outputs)))
-    given = [t.field(out, _ITEMS + 8 * k, "ptr") for k in range(len(outputs))] if several else [out]
+    shape = result or (tuple(range(len(outputs))) if several else 0)
+    given = _unpacked(t, out, shape)
     t.run("br label %given", "given:", "br label %into", "into:")
-    result = t.put(f"phi ptr [{object_name('none') if several else listed[0]}, %listed], [{out}, %given]")
+    filled = t.put(f"phi ptr [{object_name('none') if several else listed[0]}, %listed], [{out}, %given]")
     items = [t.put(f"phi ptr [{a}, %listed], [{b}, %given]") for a, b in zip(listed, given, strict=True)]
     places = [_array(t, i, o, True) for i, o in zip(items, outputs, strict=True)]
     for place, output in zip(places, outputs, strict=True):
@@ -195,8 +202,8 @@ def _entry(program: Program | Fused, workspace: int, apart: bool) -> str:
             if apart and leaf.shape:
                 _require_apart(t, (place, output), (pointer, leaf))
     _compute(t, [*pointers, *places], workspace, "memory")
-    t.run(f"call void @Py_IncRef(ptr {result})", f"ret ptr {result}", "fresh:")
-    _compute_fresh(t, pointers, outputs, workspace)
+    t.run(f"call void @Py_IncRef(ptr {filled})", f"ret ptr {filled}", "fresh:")
+    _compute_fresh(t, pointers, outputs, workspace, shape)
     t.run("miss:")
     bound = t.put(f"icmp eq i64 {t.field('%self', _TYPE, 'i64')}, {_whole('tuple')}")
     t.run(f"br i1 {bound}, label %builtin, label %object", "builtin:")
@@ -237,35 +244,57 @@ def _compute(t: _Text, pointers: list[str], workspace: int, failed: str) -> None
     t.run(f"call void @kernel({', '.join([*called, f'ptr {memory}'])})", f"call void @PyMem_RawFree(ptr {memory})")
 
 
-def _compute_fresh(t: _Text, pointers: list[str], outputs: Sequence[Leaf], workspace: int) -> None:
-    """Results in new arrays, which a tuple holds from the start where there are several."""
-    whole = ""
-    if len(outputs) > 1:
-        whole = t.put(f"call ptr @PyTuple_New(i64 {len(outputs)})")
-        t.require(t.put(f"icmp ne ptr {whole}, null"), "nothing")
+def _unpacked(t: _Text, item: str, shape: Nested) -> list[str]:
+    """The arrays in nested tuples."""
+    if isinstance(shape, int):
+        return [item]
+    t.require_equal((t.field(item, _TYPE, "i64"), _whole("tuple")))
+    t.require_equal((t.field(item, _SIZE, "i64"), len(shape)))
+    return [a for k, part in enumerate(shape) for a in _unpacked(t, t.field(item, _ITEMS + 8 * k, "ptr"), part)]
+
+
+def _tuples(t: _Text, shape: tuple[Nested, ...], failed: str) -> tuple[str, list[tuple[str, int]]]:
+    """A new tuple with new tuples in it, and where each output goes: a tuple and a place in it."""
+    whole = t.put(f"call ptr @PyTuple_New(i64 {len(shape)})")
+    t.require(t.put(f"icmp ne ptr {whole}, null"), failed)
+    places = []
+    for k, part in enumerate(shape):
+        if isinstance(part, int):
+            places.append((whole, k))
+        else:
+            inner, own = _tuples(t, part, "undo")
+            _put_item(t, whole, k, inner)
+            places += own
+    return whole, places
+
+
+def _compute_fresh(t: _Text, pointers: list[str], outputs: Sequence[Leaf], workspace: int, shape: Nested) -> None:
+    """Results in new arrays, which tuples hold from the start where there are several."""
+    whole, places = ("", []) if isinstance(shape, int) else _tuples(t, shape, "nothing")
     made: list[str] = []
     for k, output in enumerate(outputs):
         dtype = object_name(f"dtype_{_LETTERS[output.dtype]}")
         t.run(f"call void @Py_IncRef(ptr {dtype})")
         made.append(t.put(f"call ptr @array_empty(i32 {len(output.shape)}, ptr @shape{k}, ptr {dtype}, i32 0)"))
-        if whole:
-            _put_item(t, whole, k, made[-1])
-        t.require(t.put(f"icmp ne ptr {made[-1]}, null"), "undo" if whole else "nothing")
-    whole = whole or made[0]
+        if places:
+            _put_item(t, *places[k], made[-1])
+        t.require(t.put(f"icmp ne ptr {made[-1]}, null"), "undo" if places else "nothing")
+    whole = whole or made[0]  # what is given back where memory runs out
     _compute(t, [*pointers, *(t.field(m, DATA, "ptr") for m in made)], workspace, "exhausted")
+    found = whole
     for k, output in enumerate(outputs):
         if output.shape:
             continue
         number = t.put(f"call ptr @array_return(ptr {made[k]})")  # which takes the array over
-        if len(outputs) == 1:
-            whole = number
+        if not places:
+            found = number
         else:
-            _put_item(t, whole, k, number)
+            _put_item(t, *places[k], number)
             t.require(t.put(f"icmp ne ptr {number}, null"), "undo")
-    t.run(f"ret ptr {whole}")
+    t.run(f"ret ptr {found}")
     t.run("memory:", "call ptr @PyErr_NoMemory()", "br label %nothing", "nothing:", "ret ptr null")
     t.run("exhausted:", "call ptr @PyErr_NoMemory()", "br label %undo")
-    t.run("undo:", f"call void @Py_DecRef(ptr {made[0] if len(outputs) == 1 else whole})", "ret ptr null")
+    t.run("undo:", f"call void @Py_DecRef(ptr {whole})", "ret ptr null")
 
 
 def _put_item(t: _Text, whole: str, k: int, item: str) -> None:
