@@ -180,11 +180,11 @@ def test_the_folder_stays_small(folder):
     assert sorted(p.name for p in folder.iterdir()) == [*(f"{k:064}.object" for k in (7, 8, 9)), "running.new"]
 
 
-def test_one_key_in_sixteen_looks_after_the_size(folder, monkeypatch):
+def test_one_key_in_256_looks_after_the_size(folder, monkeypatch):
     calls = []
     monkeypatch.setattr(cache, "prune", lambda place: calls.append(place))
-    for digit in "0123456789abcdef":
-        cache.store(digit * 64, b"object")
+    for k in range(256):
+        cache.store(f"{k:02x}" * 32, b"object")
     assert calls == [folder]
 
 

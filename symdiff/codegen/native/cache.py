@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-LIMIT = 128 * 2**20  # bytes that all objects together may take
+LIMIT = 64 * 2**20  # bytes that all objects together may take
 _MARK = b"symdiff object 1\n"
 _BLOCK = 4096  # what a small file takes on disk
 _TOUCHED = 3600.0  # seconds between two notes that an object was used
@@ -75,7 +75,7 @@ def store(key: str, body: bytes) -> None:
             raise
     except (OSError, ValueError):
         return
-    if key.startswith("0"):  # one of sixteen keys: looking through the folder takes its time
+    if key.startswith("00"):  # one of 256 keys: looking through thousands of objects takes longer than compiling one
         prune(place)
 
 
