@@ -21,7 +21,9 @@ _LIBM = frozenset(
     nextafter
     """.split()
 )
-VECTORS = frozenset({"exp", "log", "sin", "cos", "tanh"})  # see `llvm_functions`
+# What `llvm_functions` has, with the function that computes it and which of that one's results it is.
+VECTORS = {name: (name, 0) for name in _LIBM - {"nextafter"}} | {"sin": ("sincos", 0), "cos": ("sincos", 1)}
+PAIRS = frozenset({"sincos"})  # functions of `llvm_functions` with two results
 _COMPLEX_LIBM = frozenset("exp sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh log sqrt pow".split())
 
 Value = tuple[str, ...]  # one operand text, or two for real and imaginary part
@@ -62,14 +64,19 @@ class Lines:
     def call(self, name: str, code: str, *operands: str) -> str:
         """A call of an intrinsic or of libm on operands of one dtype; libm takes vectors number by number."""
         intrinsic = name.startswith("llvm.")
-        if self.width and code == "d" and name in VECTORS:
-            return self._vector(name, operands[0])
+        if self.width and name in VECTORS:
+            function, place = VECTORS[name]
+            return self.vector(function, code, *operands)[place]
         if self.lanes == 1 or intrinsic:
             suffix = f".{'v' + str(self.lanes) if self.lanes > 1 else ''}{'f64' if code == 'd' else 'f32'}" if intrinsic else ""
             full = name + suffix if intrinsic else name + ("f" if code == "f" else "")
             kind = self.kind(code)
             self.declared[full] = f"declare {kind} @{full}({', '.join([kind] * len(operands))})"
             return self.put(f"call {kind} @{full}({', '.join(f'{kind} {o}' for o in operands)})")
+        return self.by_lanes(name, code, *operands)
+
+    def by_lanes(self, name: str, code: str, *operands: str) -> str:
+        """A call of libm for each number of vectors."""
         full = name + ("f" if code == "f" else "")
         plain = TYPES[code]
         self.declared[full] = f"declare {plain} @{full}({', '.join([plain] * len(operands))})"
@@ -86,14 +93,22 @@ class Lines:
         one = self.put(f"insertelement {kind} undef, {plain} {number}, i32 0")
         return self.put(f"shufflevector {kind} {one}, {kind} undef, <{count} x i32> zeroinitializer")
 
-    def _vector(self, name: str, operand: str) -> str:
-        """A function on vectors; a single number takes the same way, so that it has the same result."""
+    def vector(self, name: str, code: str, *operands: str) -> Value:
+        """A function on vectors; a single number takes the same way, so that it has the same result, and float32 is widened."""
         self.used.add(name)
         kind = f"<{self.width} x double>"
-        if self.lanes == 1:
-            operand = self.repeated("double", operand, self.width)
-        found = self.put(f"call {kind} @vec_{name}({kind} {operand})")
-        return found if self.lanes > 1 else self.put(f"extractelement {kind} {found}, i32 0")
+        if code == "f":
+            operands = tuple(self.put(f"fpext {self.kind('f')} {o} to {self.kind('d')}") for o in operands)
+        if self.lanes == 1 < self.width:
+            operands = tuple(self.repeated("double", o, self.width) for o in operands)
+        returned = f"{{ {kind}, {kind} }}" if name in PAIRS else kind
+        found = self.put(f"call {returned} @vec_{name}({', '.join(f'{kind} {o}' for o in operands)})")
+        results = [self.put(f"extractvalue {returned} {found}, {k}") for k in (0, 1)] if name in PAIRS else [found]
+        if self.lanes == 1 < self.width:
+            results = [self.put(f"extractelement {kind} {r}, i32 0") for r in results]
+        if code == "f":
+            results = [self.put(f"fptrunc {self.kind('d')} {r} to {self.kind('f')}") for r in results]
+        return tuple(results)
 
     def select(self, condition: str, code: str, yes: str, no: str) -> str:
         """yes where condition else no."""
