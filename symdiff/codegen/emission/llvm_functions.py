@@ -9,7 +9,7 @@ The formulas stand in `vectors`, one file a family.
 import inspect
 from collections.abc import Callable, Iterable
 
-from symdiff.codegen.emission.vectors import circular, exponentials, hyperbolic, inverse, logarithms, powers
+from symdiff.codegen.emission.vectors import circular, complex, exponentials, hyperbolic, inverse, logarithms, powers, special
 from symdiff.codegen.emission.vectors.numbers import Body, Real
 
 Formula = Callable[..., Real | tuple[Real, ...]]
@@ -23,6 +23,10 @@ FUNCTIONS: dict[str, Formula] = {
         hyperbolic.sinh, hyperbolic.cosh, hyperbolic.tanh, hyperbolic.asinh, hyperbolic.acosh, hyperbolic.atanh,
         inverse.asin, inverse.acos, inverse.atan, inverse.atan2,
         powers.pow, powers.cbrt, powers.hypot,
+        special.erf, special.erfc, special.erfcx, special.ndtr, special.log_ndtr, special.expit, special.log_expit, special.logit,
+        special.xlogy, special.xlog1py, special.cosm1, special.exprel,
+        complex.cexp, complex.clog, complex.csqrt, complex.csin, complex.ccos, complex.ctan, complex.csinh, complex.ccosh,
+        complex.ctanh, complex.cpow,
     )
 }  # fmt: skip
 

@@ -6,7 +6,7 @@ that one number and a vector of them have the same bits. Refuses nothing.
 
 from __future__ import annotations
 
-from symdiff.codegen.emission.llvm import Lines
+from symdiff.codegen.emission.llvm_lines import Lines
 
 _SHIFTER = 1.5 * 2.0**52  # added to a number, it leaves the nearest integer in the last bits
 
@@ -20,9 +20,11 @@ class Body(Lines):
 
     def unless(self, mask: Mask) -> None:
         """Begin the lines that run where the mask does not hold for all numbers, up to `joined`."""
-        name = f"llvm.vector.reduce.and.v{self.lanes}i1"
-        self.declared[name] = f"declare i1 @{name}({self.kind('?')})"
-        every = self.put(f"call i1 @{name}({self.kind('?')} {mask.name})")
+        every = mask.name
+        if self.lanes > 1:
+            name = f"llvm.vector.reduce.and.v{self.lanes}i1"
+            self.declared[name] = f"declare i1 @{name}({self.kind('?')})"
+            every = self.put(f"call i1 @{name}({self.kind('?')} {mask.name})")
         self.text += [f"  br i1 {every}, label %common, label %seldom", "seldom:"]
 
     def joined(self, usual: list[Real], seldom: list[Real]) -> list[Real]:
@@ -31,6 +33,11 @@ class Body(Lines):
         kind = self.kind("d")
         pairs = zip(usual, seldom, strict=True)
         return [Real(self, self.put(f"phi {kind} [{a.name}, %start], [{b.name}, %seldom]")) for a, b in pairs]
+
+    @property
+    def whole(self) -> str:
+        """The IR type of 64-bit integers."""
+        return "i64" if self.lanes == 1 else f"<{self.lanes} x i64>"
 
     def argument(self, name: str) -> Real:
         """A parameter."""
@@ -102,7 +109,7 @@ class Real:
 
     def bits(self) -> Bits:
         """The same bits as integers."""
-        return Bits(self.body, self.body.put(f"bitcast {self.body.kind('d')} {self.name} to <{self.body.lanes} x i64>"))
+        return Bits(self.body, self.body.put(f"bitcast {self.body.kind('d')} {self.name} to {self.body.whole}"))
 
     def _with(self, name: str, other: Real | float) -> Real:
         return Real(self.body, self.body.op(name, "d", self.name, real(self.body, other).name))
@@ -165,16 +172,17 @@ class Bits:
 
     def real(self) -> Real:
         """The same bits as float64."""
-        return Real(self.body, self.body.put(f"bitcast <{self.body.lanes} x i64> {self.name} to {self.body.kind('d')}"))
+        return Real(self.body, self.body.put(f"bitcast {self.body.whole} {self.name} to {self.body.kind('d')}"))
 
     def last(self) -> Mask:
         """Where the number is odd."""
-        return Mask(self.body, self.body.put(f"trunc <{self.body.lanes} x i64> {self.name} to {self.body.kind('?')}"))
+        return Mask(self.body, self.body.put(f"trunc {self.body.whole} {self.name} to {self.body.kind('?')}"))
 
     def _with(self, name: str, other: Bits | int) -> Bits:
         lanes = self.body.lanes
-        text = other.name if isinstance(other, Bits) else f"<{', '.join([f'i64 {other}'] * lanes)}>"
-        return Bits(self.body, self.body.put(f"{name} <{lanes} x i64> {self.name}, {text}"))
+        constant = str(other) if lanes == 1 else f"<{', '.join([f'i64 {other}'] * lanes)}>"
+        text = other.name if isinstance(other, Bits) else constant
+        return Bits(self.body, self.body.put(f"{name} {self.body.whole} {self.name}, {text}"))
 
 
 def real(body: Body, value: Real | float) -> Real:
@@ -186,6 +194,13 @@ def call(name: str, *operands: Real) -> Real:
     """An intrinsic, or another function on vectors."""
     body = operands[0].body
     return Real(body, body.call(name, "d", *(o.name for o in operands)))
+
+
+def pair(name: str, *operands: Real) -> tuple[Real, Real]:
+    """Another function on vectors, which has two results."""
+    body = operands[0].body
+    first, second = body.vector(name, "d", *(o.name for o in operands))
+    return Real(body, first), Real(body, second)
 
 
 def by_lanes(name: str, *operands: Real) -> Real:
