@@ -132,7 +132,7 @@ def machine_of(program: Program, result: Any = None) -> Machine:
     if problem:
         raise BackendError(problem)
     if not is_native(program):
-        raise BackendError(f"{program.name}: machine code takes float32, float64 and complex128 arguments")
+        raise BackendError(f"{program.name}: machine code takes real and complex floating-point arguments")
     if len(program.instrs) > engine.LARGEST:
         raise BackendError(f"{program.name}: {len(program.instrs)} instructions; machine code takes up to {engine.LARGEST}")
     with collector_off():

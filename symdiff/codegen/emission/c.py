@@ -1,8 +1,8 @@
 """Plan to C99: a function over pointers to the cells of its arguments and results, with nothing but libm behind it.
 
 Assumes a point Plan. Guarantees the Program's order of operations, and NumPy's treatment of NaN, ties and signed zeros where
-the compiler keeps to IEEE 754. Refuses special functions but erf and erfc, opaque primitives and functions that C99 lacks for complex
-numbers, with `BackendError`.
+the compiler keeps to IEEE 754. Refuses special functions but erf and erfc, opaque primitives, and functions that C99 lacks for
+complex numbers, with `BackendError`.
 """
 
 import math

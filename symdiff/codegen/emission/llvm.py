@@ -2,7 +2,7 @@
 
 Assumes a Program whose operations C99's libm has. Guarantees IEEE arithmetic in the Program's order (nothing is contracted
 or reassociated), NumPy's treatment of NaN, ties and signed zeros, and that all inputs are read before an output is written.
-Refuses special functions, opaque primitives and complex64 functions with `BackendError`.
+Refuses special functions that `llvm_functions` lacks and opaque primitives with `BackendError`.
 """
 
 from symdiff.codegen.emission.llvm_functions import functions

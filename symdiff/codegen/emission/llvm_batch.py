@@ -4,8 +4,9 @@ Assumes points that lie first or last in contiguous arrays. Guarantees the arith
 `llvm` refuses.
 """
 
-from symdiff.codegen.emission.llvm import TYPES, Lines, Value, computed, converted
+from symdiff.codegen.emission.llvm import computed, converted
 from symdiff.codegen.emission.llvm_functions import functions
+from symdiff.codegen.emission.llvm_lines import TYPES, Lines, Value
 from symdiff.codegen.program import Program
 from symdiff.errors import BackendError
 from symdiff.ops import is_complex, real_counterpart

@@ -23,8 +23,8 @@ FUNCTIONS: dict[str, Formula] = {
         hyperbolic.sinh, hyperbolic.cosh, hyperbolic.tanh, hyperbolic.asinh, hyperbolic.acosh, hyperbolic.atanh,
         inverse.asin, inverse.acos, inverse.atan, inverse.atan2,
         powers.pow, powers.cbrt, powers.hypot,
-        special.erf, special.erfc, special.erfcx, special.ndtr, special.log_ndtr, special.expit, special.log_expit, special.logit,
-        special.xlogy, special.xlog1py, special.cosm1, special.exprel,
+        special.erf, special.erfc, special.erfcx, special.ndtr, special.log_ndtr, special.expit, special.log_expit,
+        special.logit, special.xlogy, special.xlog1py, special.cosm1, special.exprel,
         complex.cexp, complex.clog, complex.csqrt, complex.csin, complex.ccos, complex.ctan, complex.csinh, complex.ccosh,
         complex.ctanh, complex.cpow,
     )

@@ -1,8 +1,8 @@
 """Functions of complex numbers on vectors of their real and imaginary parts.
 
-Assumes the formulas of `numbers`. Guarantees each result within 4 ulp of the number's size but for powers, C99's branch cuts, which
-the signs of zeros choose, and infinities, NaN and huge parts in class with libm. Refuses nothing; the inverse functions, which
-are not here, are libm's.
+Assumes the formulas of `numbers`. Guarantees results within 4 ulp of their size, but for powers, C99's branch cuts, which the
+signs of zeros choose, and infinities, NaN and huge parts in class with libm. Refuses nothing; the inverse functions, which are
+not here, are libm's.
 
 Method: the formulas by parts; powers of e as s 2**n, so that the product with a sine is scaled once; the logarithm near |z| = 1
 from x**2 + y**2 - 1 with the roundings of all four terms; the quotient of tanh without cancellation, as in glibc.
