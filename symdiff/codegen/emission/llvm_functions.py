@@ -9,7 +9,17 @@ The formulas stand in `vectors`, one file a family.
 import inspect
 from collections.abc import Callable, Iterable
 
-from symdiff.codegen.emission.vectors import circular, complex, exponentials, hyperbolic, inverse, logarithms, powers, special
+from symdiff.codegen.emission.vectors import (
+    circular,
+    complex,
+    exponentials,
+    hyperbolic,
+    inverse,
+    logarithms,
+    powers,
+    single,
+    special,
+)
 from symdiff.codegen.emission.vectors.numbers import Body, Real
 
 Formula = Callable[..., Real | tuple[Real, ...]]
@@ -25,6 +35,7 @@ FUNCTIONS: dict[str, Formula] = {
         powers.pow, powers.cbrt, powers.hypot,
         special.erf, special.erfc, special.erfcx, special.ndtr, special.log_ndtr, special.expit, special.log_expit,
         special.logit, special.xlogy, special.xlog1py, special.cosm1, special.exprel,
+        single.exp_single, single.log_single, single.sincos_single, single.tanh_single, single.pow_single,
         complex.cexp, complex.clog, complex.csqrt, complex.csin, complex.ccos, complex.ctan, complex.csinh, complex.ccosh,
         complex.ctanh, complex.cpow,
     )

@@ -16,8 +16,9 @@ LIBM = frozenset(
 # What `llvm_functions` has: each operation's function, and which of that one's results it is.
 _OWN = "exp10 erfcx ndtr log_ndtr expit log_expit logit xlogy xlog1py cosm1 exprel".split()
 VECTORS = {name: (name, 0) for name in [*(LIBM - {"nextafter"}), *_OWN]} | {"sin": ("sincos", 0), "cos": ("sincos", 1)}
+_SINGLE = frozenset("exp log sincos tanh pow".split())  # whose name ends in _single where results are float32
 # The functions with two results, most of them on the two parts of complex numbers.
-PAIRS = frozenset("sincos cexp clog csqrt csin ccos ctan csinh ccosh ctanh cpow".split())
+PAIRS = frozenset("sincos sincos_single cexp clog csqrt csin ccos ctan csinh ccosh ctanh cpow".split())
 
 Value = tuple[str, ...]  # one operand text, or two for real and imaginary part
 
@@ -92,6 +93,8 @@ class Lines:
 
     def vector(self, name: str, code: str, *operands: str) -> Value:
         """A function of `llvm_functions`; one number takes the same way as a vector of `width`, float32 that of float64."""
+        if code == "f" and name in _SINGLE:
+            name = f"{name}_single"
         self.used.add(name)
         width = self.width or self.lanes
         kind = TYPES["d"] if width == 1 else f"<{width} x double>"

@@ -25,12 +25,7 @@ _COS = (
 
 def sincos(x: Real) -> tuple[Real, ...]:
     """sin(x) and cos(x)."""
-    sine, cosine, n = _quadrant(x)
-    odd = n.last()
-    turns = (n >> 1) << 63, ((n + 1) >> 1) << 63
-    found = where(odd, cosine, sine), where(odd, sine, cosine)
-    signed = [(one.bits() ^ turned).real() for one, turned in zip(found, turns, strict=True)]
-    return _patched(x, [where(x.equals(0.0), x, signed[0]), signed[1]], ("sin", "cos"))
+    return patched(x, turned(x, *_quadrant(x)), ("sin", "cos"), REDUCED)
 
 
 def tan(x: Real) -> tuple[Real, ...]:
@@ -38,7 +33,24 @@ def tan(x: Real) -> tuple[Real, ...]:
     sine, cosine, n = _quadrant(x)
     odd = n.last()
     found = where(odd, -cosine, sine) / where(odd, sine, cosine)
-    return _patched(x, [where(x.equals(0.0), x, found)], ("tan",))
+    return patched(x, [where(x.equals(0.0), x, found)], ("tan",), REDUCED)
+
+
+def turned(x: Real, sine: Real, cosine: Real, n: Bits) -> list[Real]:
+    """sin(x) and cos(x) from those of x - n pi/2."""
+    odd = n.last()
+    signs = (n >> 1) << 63, ((n + 1) >> 1) << 63
+    found = where(odd, cosine, sine), where(odd, sine, cosine)
+    signed = [(one.bits() ^ sign).real() for one, sign in zip(found, signs, strict=True)]
+    return [where(x.equals(0.0), x, signed[0]), signed[1]]
+
+
+def patched(x: Real, found: list[Real], names: tuple[str, ...], bound: float) -> tuple[Real, ...]:
+    """Results, and those of libm's functions where |x| exceeds a bound."""
+    mask = abs(x) <= bound
+    x.body.unless(mask)
+    slow = [where(mask, one, by_lanes(name, x)) for one, name in zip(found, names, strict=True)]
+    return tuple(x.body.joined(found, slow))
 
 
 def _quadrant(x: Real) -> tuple[Real, Real, Bits]:
@@ -57,11 +69,3 @@ def _quadrant(x: Real) -> tuple[Real, Real, Bits]:
     one = 1.0 - half
     lost = ((1.0 - one) - half) - r * rest
     return sine, one + fma(z * z, horner(z, *_COS), lost), bits
-
-
-def _patched(x: Real, found: list[Real], names: tuple[str, ...]) -> tuple[Real, ...]:
-    """Results of libm's functions where x is too large to be reduced."""
-    mask = abs(x) <= REDUCED
-    x.body.unless(mask)
-    slow = [where(mask, one, by_lanes(name, x)) for one, name in zip(found, names, strict=True)]
-    return tuple(x.body.joined(found, slow))

@@ -33,14 +33,14 @@ _LOG10_2 = (float.fromhex("0x1.34413509f6000p-2"), float.fromhex("0x1.9fef311f12
 def log(x: Real) -> Real:
     """The natural logarithm."""
     k, m = split(x)
-    return _in_domain(x, 0.0, together(k, m - 1.0, None))
+    return in_domain(x, 0.0, together(k, m - 1.0, None))
 
 
 def log1p(x: Real) -> Real:
     """log(1 + x)."""
     u, rest = two_sum(x, x.body.constant(1.0))
     found = of_sum(u, x, rest)
-    return where(abs(x) < 2.0**-54, x, _in_domain(x, -1.0, found))
+    return where(abs(x) < 2.0**-54, x, in_domain(x, -1.0, found))
 
 
 def log2(x: Real) -> Real:
@@ -48,7 +48,7 @@ def log2(x: Real) -> Real:
     k, m = split(x)
     high, low = _scaled(m - 1.0, _LOG2_E)
     total, rest = fast_two_sum(k, high)
-    return _in_domain(x, 0.0, total + (rest + low))
+    return in_domain(x, 0.0, total + (rest + low))
 
 
 def log10(x: Real) -> Real:
@@ -56,7 +56,7 @@ def log10(x: Real) -> Real:
     k, m = split(x)
     high, low = _scaled(m - 1.0, _LOG10_E)
     total, rest = fast_two_sum(k * _LOG10_2[0], high)
-    return _in_domain(x, 0.0, total + (rest + fma(k, _LOG10_2[1], low)))
+    return in_domain(x, 0.0, total + (rest + fma(k, _LOG10_2[1], low)))
 
 
 def split(x: Real) -> tuple[Real, Real]:
@@ -127,7 +127,7 @@ def _scaled(f: Real, factor: tuple[float, float]) -> tuple[Real, Real]:
     return product, lost + fma(low, factor[0], high * factor[1])
 
 
-def _in_domain(x: Real, edge: float, found: Real) -> Real:
+def in_domain(x: Real, edge: float, found: Real) -> Real:
     """found where x is above the edge and finite; -inf at the edge, NaN below it; x where it is infinite or NaN."""
     found = where(x > edge, found, where(x.equals(edge), -math.inf, math.nan))
     return where(x < math.inf, found, x)

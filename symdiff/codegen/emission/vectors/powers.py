@@ -38,7 +38,12 @@ def pow(x: Real, y: Real) -> Real:
     product, lost = two_product(y, high)
     inside = abs(product) < 800.0
     rest = where(inside, fma(y, low, lost), 0.0)
-    found = scaled(*parts(smaller(larger(product, -800.0), 800.0), rest))
+    return power(x, y, scaled(*parts(smaller(larger(product, -800.0), 800.0), rest)))
+
+
+def power(x: Real, y: Real, found: Real) -> Real:
+    """x**y from abs(x)**y where that is finite: the sign, and what C99 says of infinities, zeros and NaN."""
+    size = abs(x)
     endless = where(y.negative() ^ (size > 1.0), math.inf, y.body.constant(0.0))
     found = where(size.equals(0.0) | size.equals(math.inf), endless, found)
     found = where(size.equals(1.0), 1.0, found)
