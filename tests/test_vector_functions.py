@@ -2,6 +2,9 @@
 
 import cmath
 import math
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -288,3 +291,10 @@ def test_each_operation_has_its_function():
     assert {function for function, _ in VECTORS.values()} <= set(FUNCTIONS)
     assert set(FUNCTIONS) >= PAIRS
     assert LIBM - set(VECTORS) == {"nextafter"}
+
+
+def test_the_table_of_errors_and_times():
+    command = [sys.executable, "-m", "benchmarks.elementary", "--points", "500", "--rounds", "1"]
+    found = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.count("float32") == 23 and "| power, float64, 0 to 5 |" in found.stdout

@@ -24,7 +24,7 @@ from symdiff.version import __version__
 _lock = threading.Lock()
 LIBM = """
 exp sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh log log10 cbrt exp2 expm1 log2 log1p pow atan2 hypot
-nextafter fmod sqrt erf erfc
+nextafter fmod sqrt erf erfc fma
 """.split()
 LARGEST = 20_000  # instructions; beyond, LLVM takes more than linear time over one function
 # Offsets in PyArrayObject, part of NumPy's binary interface.

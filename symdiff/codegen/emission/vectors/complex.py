@@ -1,6 +1,6 @@
 """Functions of complex numbers on vectors of their real and imaginary parts.
 
-Assumes the formulas of `numbers`. Guarantees results within 4 ulp of their size, but for powers, C99's branch cuts, which the
+Assumes the formulas of `numbers`. Guarantees results within 5 ulp of their size, but for powers, C99's branch cuts, which the
 signs of zeros choose, and infinities, NaN and huge parts in class with libm. Refuses nothing; the inverse functions, which are
 not here, are libm's.
 

@@ -11,7 +11,7 @@ import math
 
 from symdiff.codegen.emission.vectors.circular import patched, turned
 from symdiff.codegen.emission.vectors.exponentials import power_of_two
-from symdiff.codegen.emission.vectors.logarithms import in_domain, log, split_normal
+from symdiff.codegen.emission.vectors.logarithms import in_domain, split_normal, together
 from symdiff.codegen.emission.vectors.numbers import Real, copysign, fma, horner, larger, nearest, smaller, where
 from symdiff.codegen.emission.vectors.powers import power
 
@@ -66,7 +66,8 @@ def tanh_single(x: Real) -> Real:
 
 def pow_single(x: Real, y: Real) -> Real:
     """x**y."""
-    return power(x, y, _exp(y * log(abs(x))))
+    k, m = split_normal(abs(x))
+    return power(x, y, _exp(y * together(k, m - 1.0, None)))
 
 
 def _exp(x: Real) -> Real:
