@@ -209,7 +209,7 @@ def _complex_function(lines: Lines, op: str, code: str, operands: list[Value]) -
     name = f"c{op}"
     flat = [part for value in operands for part in value]
     if lines.width and name in PAIRS:
-        return lines.vector(name, code, *flat)
+        return lines.formula(name, code, *flat)
     flat = [converted(lines, (part,), code, "d")[0] for part in flat]
     lines.declared[name] = f"declare {{ double, double }} @{name}({', '.join(['double'] * len(flat))})"
     results = ["undef", "undef"]
@@ -277,7 +277,7 @@ def point_function(program: Program, name: str) -> str:
             own = converted(lines, values[value], program.instrs[value].dtype, output.dtype)
             stored(lines, f"%out{place}", cell, own, output.dtype)
     body = "\n".join(lines.text)
-    bodies, needed = functions(lines.used, lines.lanes)
+    bodies, needed = functions(lines.used)
     declared = "\n".join([*{**lines.declared, **needed}.values(), *bodies])
     return f"{declared}\ndefine void @{name}({', '.join(pointers)}) {{\n{body}\n  ret void\n}}\n"
 

@@ -47,7 +47,7 @@ def batch_function(
     else:
         text += _loop(program, "rest", 1, "%start", "entry", in_axes, out_axes, declared, used, width, "end")
     text += ["end:", "  ret void", "}"]
-    bodies, needed = functions(used, lanes)
+    bodies, needed = functions(used)
     declared.update(needed)
     return "\n".join([*declared.values(), *bodies, *text]) + "\n"
 

@@ -42,23 +42,24 @@ FUNCTIONS: dict[str, Formula] = {
 }  # fmt: skip
 
 
-def functions(names: Iterable[str], lanes: int) -> tuple[list[str], dict[str, str]]:
-    """The IR of `vec_<name>` over vectors of `lanes` numbers and of what they call, and the declarations that they need."""
+def functions(symbols: Iterable[str]) -> tuple[list[str], dict[str, str]]:
+    """The IR of functions and of what they call, and the declarations that they need: `vec4_exp` is exp of four numbers."""
     texts: dict[str, str] = {}
     declared: dict[str, str] = {}
-    waiting = sorted(names, reverse=True)
+    waiting = sorted(symbols, reverse=True)
     while waiting:
-        name = waiting.pop()
-        if name not in texts:
-            texts[name], body = _function(name, lanes)
+        symbol = waiting.pop()
+        if symbol not in texts:
+            texts[symbol], body = _function(symbol)
             declared.update(body.declared)
             waiting += sorted(body.used, reverse=True)
     return list(texts.values()), declared
 
 
-def _function(name: str, lanes: int) -> tuple[str, Body]:
+def _function(symbol: str) -> tuple[str, Body]:
     """One function and the lines that it was made of."""
-    body = Body(lanes)
+    lanes, _, name = symbol.removeprefix("vec").partition("_")
+    body = Body(int(lanes))
     parameters = list(inspect.signature(FUNCTIONS[name]).parameters)
     found = FUNCTIONS[name](*(body.argument(f"%{p}") for p in parameters))
     results = found if isinstance(found, tuple) else (found,)
@@ -70,5 +71,5 @@ def _function(name: str, lanes: int) -> tuple[str, Body]:
             value = body.put(f"insertvalue {returned} {value}, {kind} {result.name}, {place}")
     arguments = ", ".join(f"{kind} %{p}" for p in parameters)
     lines = "\n".join(body.text)
-    head = f"define private {returned} @vec_{name}({arguments}) readnone nounwind willreturn"
+    head = f"define private {returned} @{symbol}({arguments}) readnone nounwind willreturn"
     return f"{head} {{\n{lines}\n  ret {returned} {value}\n}}\n", body

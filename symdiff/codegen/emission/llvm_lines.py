@@ -28,8 +28,8 @@ class Lines:
 
     def __init__(self, lanes: int = 1, prefix: str = "v", width: int = 0) -> None:
         self.lanes = lanes
-        self.width = width  # lanes of the `vec_` functions that stand for libm's, 0 where there are none
-        self.used: set[str] = set()
+        self.width = width  # lanes of the functions that stand for libm's, 0 where there are none
+        self.used: set[str] = set()  # names of functions that `llvm_functions` is to write
         self.prefix = prefix
         self.text: list[str] = []
         self.declared: dict[str, str] = {}
@@ -59,7 +59,7 @@ class Lines:
         """A call of an intrinsic or of libm on operands of one dtype; libm takes vectors number by number."""
         if name in VECTORS and (self.width or name not in LIBM):
             function, place = VECTORS[name]
-            return self.vector(function, code, *operands)[place]
+            return self.formula(function, code, *operands)[place]
         if not name.startswith("llvm."):
             return self.by_lanes(name, code, *operands)
         kind = self.kind(code)
@@ -91,19 +91,20 @@ class Lines:
         one = self.put(f"insertelement {kind} undef, {plain} {number}, i32 0")
         return self.put(f"shufflevector {kind} {one}, {kind} undef, <{count} x i32> zeroinitializer")
 
-    def vector(self, name: str, code: str, *operands: str) -> Value:
+    def formula(self, name: str, code: str, *operands: str) -> Value:
         """A function of `llvm_functions`; one number takes the same way as a vector of `width`, float32 that of float64."""
         if code == "f" and name in _SINGLE:
             name = f"{name}_single"
-        self.used.add(name)
         width = self.width or self.lanes
+        symbol = f"vec{width}_{name}"
+        self.used.add(symbol)
         kind = TYPES["d"] if width == 1 else f"<{width} x double>"
         if code == "f":
             operands = tuple(self.put(f"fpext {self.kind('f')} {o} to {self.kind('d')}") for o in operands)
         if self.lanes < width:
             operands = tuple(self.repeated("double", o, width) for o in operands)
         returned = f"{{ {kind}, {kind} }}" if name in PAIRS else kind
-        found = self.put(f"call {returned} @vec_{name}({', '.join(f'{kind} {o}' for o in operands)})")
+        found = self.put(f"call {returned} @{symbol}({', '.join(f'{kind} {o}' for o in operands)})")
         results = [self.put(f"extractvalue {returned} {found}, {k}") for k in (0, 1)] if name in PAIRS else [found]
         if self.lanes < width:
             results = [self.put(f"extractelement {kind} {r}, i32 0") for r in results]

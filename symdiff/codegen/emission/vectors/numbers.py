@@ -199,7 +199,7 @@ def call(name: str, *operands: Real) -> Real:
 def pair(name: str, *operands: Real) -> tuple[Real, Real]:
     """Another function on vectors, which has two results."""
     body = operands[0].body
-    first, second = body.vector(name, "d", *(o.name for o in operands))
+    first, second = body.formula(name, "d", *(o.name for o in operands))
     return Real(body, first), Real(body, second)
 
 
