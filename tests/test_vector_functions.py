@@ -133,6 +133,7 @@ SPECIAL_FUNCTIONS = {
     "expit": (2, lambda mp, x: 1 / (1 + mp.exp(-x))),
     "log_expit": (2, lambda mp, x: -mp.log1p(mp.exp(-x))),
     "logit": (2, lambda mp, x: mp.log(x / (1 - x)) if 0 < x < 1 else None),
+    "exp10": (1.5, lambda mp, x: mp.power(10, x)),
     "cosm1": (3, lambda mp, x: -2 * mp.sin(x / 2) ** 2),
     "exprel": (2, lambda mp, x: mp.expm1(x) / x),
 }
