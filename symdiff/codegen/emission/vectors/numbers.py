@@ -48,14 +48,20 @@ class Body(Lines):
         return Real(self, self.literal(value, "d"))
 
 
-class Real:
-    """A vector of float64."""
+class _Value:
+    """A value's name in the lines of a function."""
 
     __slots__ = ("body", "name")
 
     def __init__(self, body: Body, name: str) -> None:
         self.body = body
         self.name = name
+
+
+class Real(_Value):
+    """A vector of float64."""
+
+    __slots__ = ()
 
     def __add__(self, other: Real | float) -> Real:
         return self._with("fadd", other)
@@ -118,14 +124,10 @@ class Real:
         return Mask(self.body, self.body.compare(predicate, "d", self.name, real(self.body, other).name))
 
 
-class Mask:
+class Mask(_Value):
     """A vector of truth values."""
 
-    __slots__ = ("body", "name")
-
-    def __init__(self, body: Body, name: str) -> None:
-        self.body = body
-        self.name = name
+    __slots__ = ()
 
     def __and__(self, other: Mask) -> Mask:
         return Mask(self.body, self.body.op("and", "?", self.name, other.name))
@@ -140,14 +142,10 @@ class Mask:
         return Mask(self.body, self.body.op("xor", "?", self.name, self.body.literal(True, "?")))
 
 
-class Bits:
+class Bits(_Value):
     """A vector of 64-bit integers."""
 
-    __slots__ = ("body", "name")
-
-    def __init__(self, body: Body, name: str) -> None:
-        self.body = body
-        self.name = name
+    __slots__ = ()
 
     def __add__(self, other: Bits | int) -> Bits:
         return self._with("add", other)
