@@ -1,8 +1,8 @@
 """Elementary functions on vectors of float64, as LLVM IR: the functions of a module that `Lines.call` has used.
 
 Assumes fused multiply-add. Guarantees at most 2 ulp for exp, log, sin, cos and tanh, 4 for other functions of real numbers, 5
-of its size for a complex result but of powers, C99's results at infinities, NaN, zeros and subnormals, and the same bits for any
-number of lanes. Refuses nothing: what a method does not reach is handed to libm, number by number.
+of the size of a complex result other than a power; C99's results at infinities, NaN, zeros and subnormals; the same bits for
+any number of lanes. Refuses nothing: what a method does not reach is handed to libm, number by number.
 
 The formulas stand in `vectors`, one file a family.
 """
