@@ -1,58 +1,60 @@
 """A batch kernel as machine code: many points in one call, in vectors of the widest unit the machine has.
 
-Assumes arrays of the Program's dtypes. Guarantees right results for any strides and overlaps, outputs that own their memory,
-and that other threads run meanwhile. Refuses, with `BackendError`, programs whose elementary functions NumPy computes faster.
+Assumes arrays of the Program's dtypes. Guarantees right results for any strides and overlaps, the same for any number of
+threads, outputs that own their memory, and that other threads run meanwhile. Refuses, with `BackendError`, programs whose
+elementary functions NumPy computes faster.
 """
 
 import ctypes
+import functools
+import math
+import platform
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from symdiff.codegen.emission.llvm_batch import batch_function
+from symdiff.codegen.emission.llvm_batch import BatchModule, Layout
+from symdiff.codegen.emission.llvm_layouts import LINE
+from symdiff.codegen.native import pool
 from symdiff.codegen.native.engine import LARGEST, Code, fused, lanes
-from symdiff.codegen.program import Program
+from symdiff.codegen.native.memory import last_cache
+from symdiff.codegen.program import Input, Output, Program
 from symdiff.errors import BackendError
-from symdiff.ops import dtype_of
+from symdiff.ops import OPS, dtype_of, is_complex
 
 # What costs more as scalar calls of libm than in NumPy's vectors.
 _IN_VECTORS = frozenset({"exp2", "expm1", "log2", "log10", "log1p", "pow", "logaddexp", "logaddexp2"})
+_GRAIN = 1024  # points that a thread takes at least, and a multiple of all blocks and vectors
+_VECTOR, _PIECE = 8, 16  # bytes of a float64 in a vector; the least that is written past the caches at once
+_LAYOUTS = 16  # combinations of layouts that get code of their own; all others share one
 
 
 class NativeBatch:
-    """The function `kernel(*arrays, out=None)` of a Program over points."""
+    """The function `kernel(*arrays, out=None)` of a Program over points. `threads`: how many, None for what pays."""
 
-    def __init__(self, program: Program, in_axes: tuple[int | None, ...], out_axes: tuple[int, ...]) -> None:
-        without = _IN_VECTORS if fused() and lanes() > 1 else _IN_VECTORS | {"exp", "log"}
-        slow = sorted({i.op for i in program.instrs} & without)
-        if slow:
-            raise BackendError(f"{program.name}: {', '.join(slow)} over many points runs with NumPy")
-        if len(program.instrs) > LARGEST:
-            raise BackendError(f"{program.name}: {len(program.instrs)} instructions; machine code takes up to {LARGEST}")
+    def __init__(
+        self, program: Program, in_axes: tuple[int | None, ...], out_axes: tuple[int, ...], threads: int | None = None
+    ) -> None:
+        check_batch(program)
         self.program = program
         self.in_axes = in_axes
         self.out_axes = out_axes
-        text = batch_function(program, "batch", in_axes, out_axes, lanes(), fused())
-        self.code = Code(text, 2 if len(program.instrs) <= 2000 else 1)
-        count = len(program.inputs) + len(program.outputs)
-        kinds = [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_ssize_t] * count
-        self.function = ctypes.CFUNCTYPE(None, *kinds, ctypes.c_ssize_t, ctypes.c_ssize_t)(self.code.address("batch"))
+        self.threads = threads
+        self.leaves: list[Input | Output] = [*program.inputs, *program.outputs]
+        self.axes = [*in_axes, *out_axes]
+        self._compiled: dict[tuple[Layout, ...], Any] = {}
+        self._function(tuple((_usual_layout(*k), 0) for k in zip(self.leaves, self.axes, strict=True)))
 
     def __call__(self, *args: Any, out: Any = None) -> Any:
         """Results at all points, in `out` where it is given."""
         several = len(self.program.outputs) > 1
-        arrays = [np.ascontiguousarray(a) if a.ndim else np.atleast_1d(a) for a in args]
+        arrays = [a if a.flags.aligned else a.copy() for a in args]
         count = next(a.shape[axis] for a, axis in zip(args, self.in_axes, strict=True) if axis is not None)
         given = None if out is None else (list(out) if several else [out])
-        direct = given is not None and all(g.flags.carray and not any(np.may_share_memory(g, a) for a in arrays) for g in given)
+        direct = given is not None and not any(_collides(g, arrays) for g in given)
         targets = given if direct and given is not None else [self._made(k, count) for k in range(len(self.program.outputs))]
-        parts: list[int] = []
-        for array, axis in zip([*arrays, *targets], [*self.in_axes, *self.out_axes], strict=True):
-            cells = array.size // max(count, 1) if axis is not None else array.size
-            item = array.itemsize
-            steps = (0, item) if axis is None else (cells * item, item) if axis == 0 else (item, count * item)
-            parts += [array.ctypes.data, *steps]
-        self.function(*parts, 0, count)
+        self._run([*arrays, *targets], count)
         if given is not None and not direct:
             for target, value in zip(given, targets, strict=True):
                 target[...] = value
@@ -60,7 +62,120 @@ class NativeBatch:
             return out
         return tuple(targets) if several else targets[0]
 
+    def _run(self, arrays: list[np.ndarray], count: int) -> None:
+        layouts = [(_layout(*k), 0) for k in zip(arrays, self.leaves, self.axes, strict=True)]
+        head = 0
+        if sum(a.nbytes for a in arrays[len(self.in_axes) :]) > last_cache():
+            head = self._stream(arrays, layouts)
+        function = self._function(tuple(layouts))
+        points, cores = [], []
+        for array, axis in zip(arrays, self.axes, strict=True):
+            points.append(0 if axis is None else array.strides[axis])
+            cores += array.strides if axis is None else _core(array, axis)
+        steps = (ctypes.c_ssize_t * (len(points) + len(cores)))(*points, *cores)
+        data = (ctypes.c_void_p * len(arrays))(*map(_address, arrays))
+        parts = pool.split(head, count, self._threads(count), _GRAIN)
+        if head:
+            function(data, steps, 0, head)
+        if len(parts) == 1:
+            function(data, steps, head, count)
+        else:
+            pool.run_parts(functools.partial(function, data, steps), parts)
+
+    def _stream(self, arrays: list[np.ndarray], layouts: list[Layout]) -> int:
+        """Mark the outputs that can be written past the caches; how many points come before the aligned ones."""
+        heads = set()
+        for k in range(len(self.in_axes), len(arrays)):
+            array, kind = arrays[k], layouts[k][0]
+            core = _core(array, self.axes[k])
+            if kind == "first":
+                exact = math.gcd(_address(array), array.strides[0], _VECTOR * lanes())
+                layouts[k] = kind, exact if exact >= _PIECE else 0
+            elif kind == "last" and not any(step % LINE for step in core):
+                heads.add(-_address(array) % size // array.itemsize)
+                layouts[k] = kind, size
+        if len(heads) > 1:
+            layouts[:] = [(kind, 0 if kind == "last" else stream) for kind, stream in layouts]
+        return heads.pop() if len(heads) == 1 else 0
+
+    def _threads(self, count: int) -> int:
+        if self.threads is not None:
+            return self.threads
+        return 1
+
+    def _gapless(self, arrays: list[np.ndarray], layouts: tuple[str, ...]) -> bool:
+        """Whether the outputs lie so that blocks of points can be copied to them."""
+        inputs = len(self.in_axes)
+        written = zip(arrays[inputs:], layouts[inputs:], self.program.outputs, strict=True)
+        return all(kind == "last" or (kind == "first" and a.flags.c_contiguous) for a, kind, _ in written)
+
+    def _function(self, layouts: tuple[Layout, ...]) -> Any:
+        """The compiled function for arrays in these layouts."""
+        if layouts not in self._compiled and len(self._compiled) >= _LAYOUTS:
+            layouts = tuple(("one" if axis is None else "any", 0) for axis in self.axes)
+        found = self._compiled.get(layouts)
+        if found is None:
+            size = LINE if ("last", LINE) in layouts else _VECTOR * lanes()
+            module = BatchModule(self.program, vector(self.program, size), fused())
+            module.add("kernel", module.arrays(layouts), fence=platform.machine().lower() in ("x86_64", "amd64"))
+            code = Code(module.text(), 2 if len(self.program.instrs) <= 2000 else 1)
+            kinds = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_ssize_t)
+            found = ctypes.CFUNCTYPE(None, *kinds)(code.address("kernel"))
+            found.code = code  # lives as long as the function
+            self._compiled[layouts] = found
+        return found
+
     def _made(self, place: int, count: int) -> np.ndarray:
         output, axis = self.program.outputs[place], self.out_axes[place]
         shape = (count, *output.shape) if axis == 0 else (*output.shape, count)
         return np.empty(shape, dtype_of(output.dtype))
+
+
+def check_batch(program: Program) -> None:
+    """Raise `BackendError` for a Program that has no batch kernel, or that NumPy computes faster."""
+    without = _IN_VECTORS if fused() and lanes() > 1 else _IN_VECTORS | {"exp", "log"}
+    slow = sorted({i.op for i in program.instrs} & without)
+    if slow:
+        raise BackendError(f"{program.name}: {', '.join(slow)} over many points runs with NumPy")
+    if len(program.instrs) > LARGEST:
+        raise BackendError(f"{program.name}: {len(program.instrs)} instructions; machine code takes up to {LARGEST}")
+
+
+def vector(program: Program, size: int) -> int:
+    """The points that are computed at once: as many numbers as `size` bytes hold."""
+    single = all(i.dtype in "?fF" for i in program.instrs) and not any(OPS[i.op].c for i in program.instrs)
+    return size // (4 if single else 8)
+
+
+def _layout(array: np.ndarray, leaf: Input | Output, axis: int | None) -> str:
+    """The layout of an array of points, in the words of `llvm_layouts`."""
+    if axis is None:
+        return "one"
+    if array.strides[axis] == array.itemsize:
+        return "last"
+    step = array.itemsize
+    for size, stride in zip(reversed(leaf.shape), reversed(_core(array, axis)), strict=True):
+        if size != 1 and stride != step:
+            return "any"
+        step *= size
+    return "first" if array.size and (step > array.itemsize or is_complex(leaf.dtype)) else "any"
+
+
+def _core(array: np.ndarray, axis: int | None) -> tuple[int, ...]:
+    """The steps along the axes of a point."""
+    return array.strides[1:] if axis == 0 else array.strides[:-1]
+
+
+def _address(array: np.ndarray) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def _usual_layout(leaf: Input | Output, axis: int | None) -> str:
+    """The layout of a contiguous array of many points."""
+    shape = leaf.shape if axis is None else (2, *leaf.shape) if axis == 0 else (*leaf.shape, 2)
+    return _layout(np.empty(shape, dtype_of(leaf.dtype)), leaf, axis)
+
+
+def _collides(target: np.ndarray, arrays: Sequence[np.ndarray]) -> bool:
+    """Whether an output cannot be written while the inputs are read."""
+    return not target.flags.aligned or any(np.may_share_memory(target, a) for a in arrays)
