@@ -241,7 +241,8 @@ def _shuffled(lines: Lines, code: str, a: str, b: str, mask: list[int] | range, 
 
 def _put(lines: Lines, array: Array, wide: int, numbers: str, place: str) -> None:
     """The store of a vector of an output's numbers."""
-    how = f"{array.stream}, !nontemporal !0" if array.stream else f"{SIZES[array.part]}"
+    size = SIZES[array.part]
+    how = f"{min(array.stream, wide * size)}, !nontemporal !0" if array.stream else f"{size}"
     lines.text.append(f"  store <{wide} x {TYPES[array.part]}> {numbers}, ptr {place}, align {how}")
 
 
