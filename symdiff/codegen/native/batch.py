@@ -92,8 +92,8 @@ class NativeBatch:
                 exact = math.gcd(_address(array), array.strides[0], _VECTOR * lanes())
                 layouts[k] = kind, exact if exact >= _PIECE else 0
             elif kind == "last" and not any(step % LINE for step in core):
-                heads.add(-_address(array) % size // array.itemsize)
-                layouts[k] = kind, size
+                heads.add(-_address(array) % LINE // array.itemsize)
+                layouts[k] = kind, LINE
         if len(heads) > 1:
             layouts[:] = [(kind, 0 if kind == "last" else stream) for kind, stream in layouts]
         return heads.pop() if len(heads) == 1 else 0
