@@ -5,6 +5,7 @@ shape, dtype, stride and overlap; fresh arrays without `out=`; nothing written w
 shapes, dtypes and layouts with `ShapeError`.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,7 @@ from symdiff.codegen.program import Program
 from symdiff.codegen.source import MISS
 from symdiff.errors import ArgumentError, BackendError, ShapeError
 from symdiff.ops import is_complex
-from symdiff.pipeline import Options, array_kernel_of, batch_kernel_of, kernel_of, machine_of, plan_of, program_of
+from symdiff.pipeline import Options, array_kernel_of, batch_kernel_of, gufunc_of, kernel_of, machine_of, plan_of, program_of
 from symdiff.symbolic.graph import Graph
 from symdiff.symbolic.scalarizing import scalarize
 
@@ -136,6 +137,31 @@ class Compiled:
             raise TypeError(f"{name}: other arguments than it was compiled for")
 
         return self.machine.builtin(refuse)  # type: ignore[no-any-return]
+
+    @functools.cached_property
+    def gufunc(self) -> np.ufunc:
+        """This function as a NumPy generalised ufunc over the traced leaves: any leading axes broadcast, and `out`, `axes`,
+        `axis` and `casting` are NumPy's. Overlapping arrays are right, and other threads run meanwhile.
+
+        A point's shape is part of it, so that a float64 array of 8 numbers and a number give `(8),()->(8)`. Numbers of
+        other dtypes are cast as NumPy casts safely. It sets no floating-point flags and so never warns. A ufunc cannot be
+        pickled; pickle the function or this object.
+
+        Raises `BackendError` where there is no machine code, for whole arrays, results in other structures than a tuple,
+        empty arrays, truth values, functions that NumPy computes faster, and more arrays than NumPy's ufuncs take.
+
+        >>> import symdiff as sd
+        >>> slope = sd.grad(lambda x, a: a*x[0]*x[1]).compile(np.ones(2), 1.0).gufunc    # doctest: +SKIP
+        >>> slope(np.array([[1.0, 2.0], [3.0, 4.0]]), [1, 10])                           # doctest: +SKIP
+        array([[ 2.,  1.],
+               [40., 30.]])
+        """
+        name = self.program.name
+        if isinstance(self.program, Fused):
+            raise BackendError(f"{name}: whole arrays run with NumPy and broadcast by themselves; a gufunc takes small arrays")
+        if not self.direct:
+            raise BackendError(f"{name}: a gufunc returns one array or a tuple of them, not {self.tree}")
+        return gufunc_of(self.program)  # type: ignore[no-any-return]
 
     @property
     def direct(self) -> bool:

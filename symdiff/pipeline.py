@@ -27,6 +27,7 @@ from symdiff.codegen.loading import load
 from symdiff.codegen.native import engine
 from symdiff.codegen.native.batch import NativeBatch
 from symdiff.codegen.native.fastcall import ARGUMENTS, Machine, is_native
+from symdiff.codegen.native.gufunc import gufunc
 from symdiff.codegen.native.kernels import LARGE, Kernels
 from symdiff.codegen.plan import Plan, check_plan
 from symdiff.codegen.program import Program, check_program
@@ -165,6 +166,15 @@ def array_kernel_of(fused: Fused, result: Any = None) -> Machine | Callable[...,
             pass  # NumPy calls the kernels
         source = numpy_arrays.emit(plan, name=fused.name, builtins=kernels.builtins())
         return load(source)
+
+
+def gufunc_of(program: Program) -> Any:
+    """The Program as a NumPy generalised ufunc. Raises `BackendError` where there is none for it."""
+    problem = engine.supported()
+    if problem:
+        raise BackendError(problem)
+    with collector_off():
+        return gufunc(program)
 
 
 def batch_kernel_of(

@@ -115,8 +115,9 @@ class NativeBatch:
             layouts = tuple(("one" if axis is None else "any", 0) for axis in self.axes)
         found = self._compiled.get(layouts)
         if found is None:
-            size = LINE if ("last", LINE) in layouts else _VECTOR * lanes()
-            module = BatchModule(self.program, vector(self.program, size), fused())
+            streamed = [leaf for leaf, kind in zip(self.leaves, layouts, strict=True) if kind == ("last", LINE)]
+            lines = [LINE // dtype_of(leaf.dtype).itemsize for leaf in streamed]  # points that fill a cache line
+            module = BatchModule(self.program, max([vector(self.program), *lines]), fused())
             module.add("kernel", module.arrays(layouts), fence=platform.machine().lower() in ("x86_64", "amd64"))
             code = Code(module.text(), 2 if len(self.program.instrs) <= 2000 else 1)
             kinds = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_ssize_t)
@@ -141,10 +142,10 @@ def check_batch(program: Program) -> None:
         raise BackendError(f"{program.name}: {len(program.instrs)} instructions; machine code takes up to {LARGEST}")
 
 
-def vector(program: Program, size: int) -> int:
-    """The points that are computed at once: as many numbers as `size` bytes hold."""
+def vector(program: Program) -> int:
+    """The points that are computed at once: as many numbers as a vector holds."""
     single = all(i.dtype in "?fF" for i in program.instrs) and not any(OPS[i.op].c for i in program.instrs)
-    return size // (4 if single else 8)
+    return lanes() * 2 if single else lanes()
 
 
 def _layout(array: np.ndarray, leaf: Input | Output, axis: int | None) -> str:
