@@ -6,6 +6,7 @@ shapes, dtypes and layouts with `ShapeError`.
 """
 
 import functools
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ import optree
 
 from symdiff import structures
 from symdiff.codegen.arrays.fusing import Fused
+from symdiff.codegen.native.batch import NativeBatch
 from symdiff.codegen.native.fastcall import Machine
 from symdiff.codegen.program import Program
 from symdiff.codegen.source import MISS
@@ -290,12 +292,28 @@ class Batched:
         tree: Any,
         options: Options,
         backend: str = "auto",
+        threads: int | None = None,
     ) -> None:
         self.program = program
         self.in_axes = in_axes
         self.out_axes = out_axes
         self.tree = tree
-        self.kernel = batch_kernel_of(program, in_axes, out_axes, options, backend)
+        self.kernel = batch_kernel_of(program, in_axes, out_axes, options, backend, threads)
+        count = len(program.outputs)
+        self._lock = threading.Lock()
+        self._machine: Any = None
+        self._direct = tree == structures.structure((0,) * count) if count > 1 else tree is None
+
+    @property
+    def machine(self) -> Any:
+        """The way for calls with few points and arguments that need no rearranging; None where there is none."""
+        with self._lock:
+            if self._machine is None and self._direct and isinstance(self.kernel, NativeBatch):
+                try:
+                    self._machine = self.kernel.call()
+                except BackendError:
+                    self._direct = False
+            return self._machine
 
     def call(self, leaves: list[Any], out: Any = None) -> Any:
         """Results with a points axis, from leaves with one."""

@@ -178,13 +178,14 @@ def gufunc_of(program: Program) -> Any:
 
 
 def batch_kernel_of(
-    program: Program, in_axes: tuple[int | None, ...], out_axes: tuple[int, ...], options: Options, backend: str = "auto"
-) -> Any:
-    """The function of a Program over points: machine code where there is some, else NumPy over blocks."""
+    program: Program, in_axes: tuple[int | None, ...], out_axes: tuple[int, ...], options: Options, backend: str = "auto",
+    threads: int | None = None,
+) -> Any:  # fmt: skip
+    """The function of a Program over points: machine code where there is some, else NumPy over blocks in one thread."""
     if backend == "native" or (backend == "auto" and not options.exact and not engine.supported()):
         try:
             with collector_off():
-                return NativeBatch(program, in_axes, out_axes)
+                return NativeBatch(program, in_axes, out_axes, threads)
         except BackendError:
             if backend == "native":
                 raise

@@ -11,7 +11,6 @@ from symdiff.codegen.emission.llvm_functions import function as vector_function
 from symdiff.codegen.emission.llvm_layouts import Array, Points, shared
 from symdiff.codegen.program import Program
 
-
 Layout = tuple[str, int]
 
 
@@ -33,7 +32,7 @@ class BatchModule:
 
     def arrays(self, layouts: Sequence[Layout]) -> list[Array]:
         """The inputs and then the outputs: the layout of each in the words of `llvm_layouts`, and `Array.stream`."""
-        leaves = [*self.program.inputs, *self.program.outputs]
+        leaves = self.program.leaves
         count = len(self.program.inputs)
         names = [f"in{i}" if i < count else f"out{i - count}" for i in range(len(leaves))]
         return [Array(n, leaf.shape, leaf.dtype, *x) for n, leaf, x in zip(names, leaves, layouts, strict=True)]

@@ -18,7 +18,7 @@ def loop_module(program: Program, lanes: int, fused: bool, exceptions: int) -> s
     The kernels compute both branches of a choice, so that flags would tell of what is in no result.
     """
     module = BatchModule(program, lanes, fused)
-    leaves = [*program.inputs, *program.outputs]
+    leaves = program.leaves
     choices: dict[str, list[Layout]] = {"last": [("last", 0)] * len(leaves)}
     if any(leaf.shape for leaf in leaves):
         choices["first"] = [("first" if math.prod(leaf.shape) > 1 else "any", 0) for leaf in leaves]

@@ -210,7 +210,9 @@ def untransposed(lines: Lines, code: str, columns: list[str]) -> list[str]:
     joined = _swapped(lines, code, columns)
     if wide == n:
         return joined
-    return [_shuffled(lines, code, joined[lane % wide], joined[lane % wide], _block(lane // wide, wide), n) for lane in range(n)]
+    return [
+        _shuffled(lines, code, joined[lane % wide], joined[lane % wide], _block(lane // wide, wide), n) for lane in range(n)
+    ]
 
 
 def _block(place: int, wide: int) -> range:

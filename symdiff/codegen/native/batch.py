@@ -17,6 +17,7 @@ import numpy as np
 from symdiff.codegen.emission.llvm_batch import BatchModule, Layout
 from symdiff.codegen.emission.llvm_layouts import LINE
 from symdiff.codegen.native import pool
+from symdiff.codegen.native.batchcall import BatchCall
 from symdiff.codegen.native.engine import LARGEST, Code, fused, lanes
 from symdiff.codegen.native.memory import last_cache
 from symdiff.codegen.program import Input, Output, Program
@@ -27,6 +28,7 @@ from symdiff.ops import OPS, dtype_of, is_complex
 _IN_VECTORS = frozenset({"exp2", "expm1", "log2", "log10", "log1p", "pow", "logaddexp", "logaddexp2"})
 _GRAIN = 1024  # points that a thread takes at least, and a multiple of all blocks and vectors
 _VECTOR, _PIECE = 8, 16  # bytes of a float64 in a vector; the least that is written past the caches at once
+_WORTH = 500_000  # nanoseconds of work that a thread is worth: handing it over takes some 30_000
 _LAYOUTS = 16  # combinations of layouts that get code of their own; all others share one
 
 
@@ -43,6 +45,7 @@ class NativeBatch:
         self.threads = threads
         self.leaves: list[Input | Output] = [*program.inputs, *program.outputs]
         self.axes = [*in_axes, *out_axes]
+        self._cost = _cost(program)
         self._compiled: dict[tuple[Layout, ...], Any] = {}
         self._function(tuple((_usual_layout(*k), 0) for k in zip(self.leaves, self.axes, strict=True)))
 
@@ -61,6 +64,16 @@ class NativeBatch:
         if out is not None:
             return out
         return tuple(targets) if several else targets[0]
+
+    def call(self) -> BatchCall:
+        """The way for calls with few points, contiguous. Raises `BackendError` where there is none."""
+        layouts = tuple((_usual_layout(*k), 0) for k in zip(self.leaves, self.axes, strict=True))
+        function = self._function(layouts)
+        address = ctypes.cast(function, ctypes.c_void_p).value or 0
+        written = sum(dtype_of(o.dtype).itemsize * max(math.prod(o.shape), 1) for o in self.program.outputs)
+        alone = 2 * _WORTH / self._cost if self.threads is None else math.inf if self.threads == 1 else _GRAIN
+        most = int(min(alone, last_cache() / written))
+        return BatchCall(self.program, self.axes, address, function, most, self._cost)
 
     def _run(self, arrays: list[np.ndarray], count: int) -> None:
         layouts = [(_layout(*k), 0) for k in zip(arrays, self.leaves, self.axes, strict=True)]
@@ -99,9 +112,10 @@ class NativeBatch:
         return heads.pop() if len(heads) == 1 else 0
 
     def _threads(self, count: int) -> int:
+        """As many threads as were asked for, or as have enough to do each."""
         if self.threads is not None:
             return self.threads
-        return 1
+        return max(min(pool.processors(), int(count * self._cost // _WORTH)), 1)
 
     def _gapless(self, arrays: list[np.ndarray], layouts: tuple[str, ...]) -> bool:
         """Whether the outputs lie so that blocks of points can be copied to them."""
@@ -140,6 +154,13 @@ def check_batch(program: Program) -> None:
         raise BackendError(f"{program.name}: {', '.join(slow)} over many points runs with NumPy")
     if len(program.instrs) > LARGEST:
         raise BackendError(f"{program.name}: {len(program.instrs)} instructions; machine code takes up to {LARGEST}")
+
+
+def _cost(program: Program) -> float:
+    """About how many nanoseconds a point takes."""
+    functions = sum(OPS[i.op].c is not None for i in program.instrs)
+    numbers = sum((leaf.shape and math.prod(leaf.shape)) or 1 for leaf in (*program.inputs, *program.outputs))
+    return 0.05 * program.operations() + 3.0 * functions + 0.1 * numbers
 
 
 def vector(program: Program) -> int:

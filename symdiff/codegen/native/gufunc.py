@@ -38,7 +38,9 @@ class _Kept:
         self.signature = ctypes.create_string_buffer(signature(program).encode())
         given = ", ".join(f"{i.name} {dtype_of(i.dtype)}" for i in program.inputs)
         made = ", ".join(f"{o.name} {dtype_of(o.dtype)}" for o in program.outputs)
-        self.doc = ctypes.create_string_buffer(f"Compiled by symdiff: {given} -> {made}; signature {signature(program)}.".encode())
+        self.doc = ctypes.create_string_buffer(
+            f"Compiled by symdiff: {given} -> {made}; signature {signature(program)}.".encode()
+        )
 
 
 def gufunc(program: Program) -> np.ufunc:
