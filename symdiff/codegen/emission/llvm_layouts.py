@@ -134,7 +134,7 @@ class Points:
         place = _moved(lines, self.rows(array)[0], array, cell)
         if array.parts == 2:
             places = [k // 2 + n * (k % 2) for k in range(2 * n)]
-            value = tuple(_shuffled(lines, array.part, *value, half, n) for half in (places[:n], places[n:]))
+            value = tuple(_shuffled(lines, array.part, value[0], value[1], half, n) for half in (places[:n], places[n:]))
         for k, part in enumerate(value):
             at = lines.put(f"getelementptr i8, ptr {place}, i64 {k * n * SIZES[array.part]}")
             _put(lines, array, n, part, at)
@@ -210,13 +210,8 @@ def untransposed(lines: Lines, code: str, columns: list[str]) -> list[str]:
     joined = _swapped(lines, code, columns)
     if wide == n:
         return joined
-    return [
-        _shuffled(lines, code, joined[lane % wide], joined[lane % wide], _block(lane // wide, wide), n) for lane in range(n)
-    ]
-
-
-def _block(place: int, wide: int) -> range:
-    return range(place * wide, (place + 1) * wide)
+    pieces = [range(start, start + wide) for start in range(0, n, wide)]
+    return [_shuffled(lines, code, joined[k % wide], joined[k % wide], pieces[k // wide], n) for k in range(n)]
 
 
 def _swapped(lines: Lines, code: str, vectors: list[str]) -> list[str]:

@@ -32,6 +32,16 @@ _WORTH = 500_000  # nanoseconds of work that a thread is worth: handing it over 
 _LAYOUTS = 16  # combinations of layouts that get code of their own; all others share one
 
 
+class _Kernel:
+    """Compiled code, and its function `kernel` as something to call."""
+
+    def __init__(self, text: str, effort: int) -> None:
+        self._code = Code(text, effort)
+        self.address = self._code.address("kernel")
+        kinds = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_ssize_t)
+        self.function = ctypes.CFUNCTYPE(None, *kinds)(self.address)
+
+
 class NativeBatch:
     """The function `kernel(*arrays, out=None)` of a Program over points. `threads`: how many, None for what pays."""
 
@@ -43,11 +53,11 @@ class NativeBatch:
         self.in_axes = in_axes
         self.out_axes = out_axes
         self.threads = threads
-        self.leaves: list[Input | Output] = [*program.inputs, *program.outputs]
+        self.leaves = program.leaves
         self.axes = [*in_axes, *out_axes]
         self._cost = _cost(program)
-        self._compiled: dict[tuple[Layout, ...], Any] = {}
-        self._function(tuple((_usual_layout(*k), 0) for k in zip(self.leaves, self.axes, strict=True)))
+        self._compiled: dict[tuple[Layout, ...], _Kernel] = {}
+        self._kernel(tuple((_usual_layout(*k), 0) for k in zip(self.leaves, self.axes, strict=True)))
 
     def __call__(self, *args: Any, out: Any = None) -> Any:
         """Results at all points, in `out` where it is given."""
@@ -68,20 +78,20 @@ class NativeBatch:
     def call(self) -> BatchCall:
         """The way for calls with few points, contiguous. Raises `BackendError` where there is none."""
         layouts = tuple((_usual_layout(*k), 0) for k in zip(self.leaves, self.axes, strict=True))
-        function = self._function(layouts)
-        address = ctypes.cast(function, ctypes.c_void_p).value or 0
-        written = sum(dtype_of(o.dtype).itemsize * max(math.prod(o.shape), 1) for o in self.program.outputs)
+        kernel = self._kernel(layouts)
+        written = sum(dtype_of(o.dtype).itemsize * math.prod(o.shape) for o in self.program.outputs)
         alone = 2 * _WORTH / self._cost if self.threads is None else math.inf if self.threads == 1 else _GRAIN
-        most = int(min(alone, last_cache() / written))
-        return BatchCall(self.program, self.axes, address, function, most, self._cost)
+        most = int(min(alone, last_cache() / max(written, 1)))
+        return BatchCall(self.program, self.axes, kernel, most, self._cost)
 
     def _run(self, arrays: list[np.ndarray], count: int) -> None:
         layouts = [(_layout(*k), 0) for k in zip(arrays, self.leaves, self.axes, strict=True)]
         head = 0
         if sum(a.nbytes for a in arrays[len(self.in_axes) :]) > last_cache():
             head = self._stream(arrays, layouts)
-        function = self._function(tuple(layouts))
-        points, cores = [], []
+        function = self._kernel(tuple(layouts)).function
+        points: list[int] = []
+        cores: list[int] = []
         for array, axis in zip(arrays, self.axes, strict=True):
             points.append(0 if axis is None else array.strides[axis])
             cores += array.strides if axis is None else _core(array, axis)
@@ -123,7 +133,7 @@ class NativeBatch:
         written = zip(arrays[inputs:], layouts[inputs:], self.program.outputs, strict=True)
         return all(kind == "last" or (kind == "first" and a.flags.c_contiguous) for a, kind, _ in written)
 
-    def _function(self, layouts: tuple[Layout, ...]) -> Any:
+    def _kernel(self, layouts: tuple[Layout, ...]) -> _Kernel:
         """The compiled function for arrays in these layouts."""
         if layouts not in self._compiled and len(self._compiled) >= _LAYOUTS:
             layouts = tuple(("one" if axis is None else "any", 0) for axis in self.axes)
@@ -133,11 +143,7 @@ class NativeBatch:
             lines = [LINE // dtype_of(leaf.dtype).itemsize for leaf in streamed]  # points that fill a cache line
             module = BatchModule(self.program, max([vector(self.program), *lines]), fused())
             module.add("kernel", module.arrays(layouts), fence=platform.machine().lower() in ("x86_64", "amd64"))
-            code = Code(module.text(), 2 if len(self.program.instrs) <= 2000 else 1)
-            kinds = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_ssize_t)
-            found = ctypes.CFUNCTYPE(None, *kinds)(code.address("kernel"))
-            found.code = code  # lives as long as the function
-            self._compiled[layouts] = found
+            found = self._compiled[layouts] = _Kernel(module.text(), 2 if len(self.program.instrs) <= 2000 else 1)
         return found
 
     def _made(self, place: int, count: int) -> np.ndarray:
@@ -159,7 +165,7 @@ def check_batch(program: Program) -> None:
 def _cost(program: Program) -> float:
     """About how many nanoseconds a point takes."""
     functions = sum(OPS[i.op].c is not None for i in program.instrs)
-    numbers = sum((leaf.shape and math.prod(leaf.shape)) or 1 for leaf in (*program.inputs, *program.outputs))
+    numbers = sum(math.prod(leaf.shape) for leaf in program.leaves)
     return 0.05 * program.operations() + 3.0 * functions + 0.1 * numbers
 
 

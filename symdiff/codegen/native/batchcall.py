@@ -25,7 +25,7 @@ from symdiff.codegen.native.engine import (
     python_function,
 )
 from symdiff.codegen.native.fastcall import _Text
-from symdiff.codegen.program import Input, Output, Program
+from symdiff.codegen.program import Program
 from symdiff.errors import BackendError
 from symdiff.ops import dtype_of
 
@@ -37,19 +37,18 @@ _SWITCHED = 10_000  # nanoseconds of work from which on other threads may run
 class BatchCall:
     """The function `vectorcall(object, args, nargs, names)` over a kernel; both live as long as this."""
 
-    def __init__(self, program: Program, axes: list[int | None], kernel: int, kept: Any, most: int, cost: float) -> None:
-        """`kernel` is the address of a function of `llvm_batch`; batches of more points than `most` go the long way."""
+    def __init__(self, program: Program, axes: list[int | None], kernel: Any, most: int, cost: float) -> None:
+        """`kernel.address` is that of a function of `llvm_batch`; batches of more points than `most` go the long way."""
         if any(axis is None and leaf.shape == () for leaf, axis in zip(program.inputs, axes, strict=False)):
             raise BackendError(f"{program.name}: a number that all points share")
         self.program = program
-        self.leaves: list[Input | Output] = [*program.inputs, *program.outputs]
+        self.leaves = program.leaves
         self.axes = axes
         self.kernel = kernel
         self.most = most
         self.switched = int(_SWITCHED / cost)
         self.names = (sys.intern("out"), sys.intern("_long_way"))
         self.dtypes = [dtype_of(leaf.dtype) for leaf in self.leaves]
-        self._kept = kept
         self._code = Code(self.text(), 1)
         self.vectorcall = self._code.address("call")
 
@@ -173,10 +172,10 @@ class BatchCall:
             for place in range(len(leaf.shape)):
                 step = item * math.prod(leaf.shape[place + 1 :])
                 cores.append(t.put(f"mul i64 %count, {step}") if axis == -1 else str(step))
-        for k, step in enumerate([*points, *cores]):
-            t.lines.append(f"  store i64 {step}, ptr {t.put(f'getelementptr i64, ptr {steps}, i64 {k}')}")
+        for k, every in enumerate([*points, *cores]):
+            t.lines.append(f"  store i64 {every}, ptr {t.put(f'getelementptr i64, ptr {steps}, i64 {k}')}")
         long = t.put(f"icmp sgt i64 %count, {self.switched}")
-        call = f"  call void {_pointer(self.kernel)}(ptr {data}, ptr {steps}, i64 0, i64 %count)"
+        call = f"  call void {_pointer(self.kernel.address)}(ptr {data}, ptr {steps}, i64 0, i64 %count)"
         t.lines += [f"  br i1 {long}, label %long, label %short", "short:", call, "  ret void", "long:"]
         state = t.put(f"call ptr {_python('PyEval_SaveThread')}()")
         t.lines += [call, f"  call void {_python('PyEval_RestoreThread')}(ptr {state})", "  ret void"]

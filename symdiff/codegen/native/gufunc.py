@@ -29,7 +29,7 @@ class _Kept:
     """What a ufunc points to: the machine code, and the C arrays and texts."""
 
     def __init__(self, program: Program, code: Code) -> None:
-        leaves = [*program.inputs, *program.outputs]
+        leaves = program.leaves
         self.code = code
         self.functions = (ctypes.c_void_p * 1)(code.address("loop"))
         self.data = (ctypes.c_void_p * 1)(None)
@@ -46,7 +46,7 @@ class _Kept:
 def gufunc(program: Program) -> np.ufunc:
     """The ufunc of a Program: its inputs and outputs, broadcast over any axes before theirs."""
     check_batch(program)
-    sizes = [size for leaf in (*program.inputs, *program.outputs) for size in leaf.shape]
+    sizes = [size for leaf in program.leaves for size in leaf.shape]
     if not program.inputs or 0 in sizes:
         raise BackendError(f"{program.name}: a ufunc needs arguments, and arrays that are not empty; call it directly")
     make = _constructor()
