@@ -9,6 +9,7 @@ import ctypes
 import functools
 import math
 import platform
+import statistics
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,6 +30,7 @@ _IN_VECTORS = frozenset({"exp2", "expm1", "log2", "log10", "log1p", "pow", "loga
 _GRAIN = 1024  # points that a thread takes at least, and a multiple of all blocks and vectors
 _VECTOR, _PIECE = 8, 16  # bytes of a float64 in a vector; the least that is written past the caches at once
 _WORTH = 500_000  # nanoseconds of work that a thread is worth: handing it over takes some 30_000
+_OPEN = 8  # cache lines that a processor keeps open for stores past the caches; more rows than that are stored in lines
 _LAYOUTS = 16  # combinations of layouts that get code of their own; all others share one
 
 
@@ -79,16 +81,16 @@ class NativeBatch:
         """The way for calls with few points, contiguous. Raises `BackendError` where there is none."""
         layouts = tuple((_usual_layout(*k), 0) for k in zip(self.leaves, self.axes, strict=True))
         kernel = self._kernel(layouts)
-        written = sum(dtype_of(o.dtype).itemsize * math.prod(o.shape) for o in self.program.outputs)
+        point = sum(dtype_of(leaf.dtype).itemsize * math.prod(leaf.shape) for leaf in self.leaves)
         alone = 2 * _WORTH / self._cost if self.threads is None else math.inf if self.threads == 1 else _GRAIN
-        most = int(min(alone, last_cache() / max(written, 1)))
+        most = int(min(alone, last_cache() / max(point, 1)))
         return BatchCall(self.program, self.axes, kernel, most, self._cost)
 
     def _run(self, arrays: list[np.ndarray], count: int) -> None:
         layouts = [(_layout(*k), 0) for k in zip(arrays, self.leaves, self.axes, strict=True)]
         head = 0
-        if sum(a.nbytes for a in arrays[len(self.in_axes) :]) > last_cache():
-            head = self._stream(arrays, layouts)
+        if sum(a.nbytes for a in arrays) > last_cache():
+            head = min(self._stream(arrays, layouts), count)
         function = self._kernel(tuple(layouts)).function
         points: list[int] = []
         cores: list[int] = []
@@ -98,8 +100,8 @@ class NativeBatch:
         steps = (ctypes.c_ssize_t * (len(points) + len(cores)))(*points, *cores)
         data = (ctypes.c_void_p * len(arrays))(*map(_address, arrays))
         parts = pool.split(head, count, self._threads(count), _GRAIN)
-        if head:
-            function(data, steps, 0, head)
+        for point in range(head):  # fewer than fill a vector, so that nothing is stored as one
+            function(data, steps, point, point + 1)
         if len(parts) == 1:
             function(data, steps, head, count)
         else:
@@ -107,19 +109,20 @@ class NativeBatch:
 
     def _stream(self, arrays: list[np.ndarray], layouts: list[Layout]) -> int:
         """Mark the outputs that can be written past the caches; how many points come before the aligned ones."""
-        heads = set()
+        heads: dict[int, int] = {}
         for k in range(len(self.in_axes), len(arrays)):
             array, kind = arrays[k], layouts[k][0]
-            core = _core(array, self.axes[k])
             if kind == "first":
                 exact = math.gcd(_address(array), array.strides[0], _VECTOR * lanes())
                 layouts[k] = kind, exact if exact >= _PIECE else 0
-            elif kind == "last" and not any(step % LINE for step in core):
-                heads.add(-_address(array) % LINE // array.itemsize)
-                layouts[k] = kind, LINE
-        if len(heads) > 1:
-            layouts[:] = [(kind, 0 if kind == "last" else stream) for kind, stream in layouts]
-        return heads.pop() if len(heads) == 1 else 0
+            elif kind == "last" and not any(step % LINE for step in _core(array, self.axes[k])):
+                heads[k] = -_address(array) % LINE // array.itemsize
+        if not heads:
+            return 0
+        head = statistics.mode(heads.values())
+        for k, own in heads.items():
+            layouts[k] = "last", LINE if own == head else 0
+        return head
 
     def _threads(self, count: int) -> int:
         """As many threads as were asked for, or as have enough to do each."""
@@ -140,8 +143,10 @@ class NativeBatch:
         found = self._compiled.get(layouts)
         if found is None:
             streamed = [leaf for leaf, kind in zip(self.leaves, layouts, strict=True) if kind == ("last", LINE)]
-            lines = [LINE // dtype_of(leaf.dtype).itemsize for leaf in streamed]  # points that fill a cache line
-            module = BatchModule(self.program, max([vector(self.program), *lines]), fused())
+            points = vector(self.program)
+            if sum(math.prod(leaf.shape) for leaf in streamed) > _OPEN:
+                points = max(points, *(LINE // dtype_of(leaf.dtype).itemsize for leaf in streamed))
+            module = BatchModule(self.program, points, fused())
             module.add("kernel", module.arrays(layouts), fence=platform.machine().lower() in ("x86_64", "amd64"))
             found = self._compiled[layouts] = _Kernel(module.text(), 2 if len(self.program.instrs) <= 2000 else 1)
         return found
