@@ -161,7 +161,7 @@ class Compiled:
         name = self.program.name
         if isinstance(self.program, Fused):
             raise BackendError(f"{name}: whole arrays run with NumPy and broadcast by themselves; a gufunc takes small arrays")
-        if not self.direct:
+        if not _is_flat(self.tree, len(self.program.outputs)):
             raise BackendError(f"{name}: a gufunc returns one array or a tuple of them, not {self.tree}")
         return gufunc_of(self.program)  # type: ignore[no-any-return]
 
@@ -281,6 +281,11 @@ def _nested(value: Any) -> Any:
     return value if isinstance(value, int) else None
 
 
+def _is_flat(tree: Any, count: int) -> bool:
+    """Whether the result is one array, or a tuple of them."""
+    return tree is None or structures.unflatten(tree, range(count)) == (tuple(range(count)) if count > 1 else 0)
+
+
 class Batched:
     """A Program over many points: one array of points for each batched leaf."""
 
@@ -299,10 +304,9 @@ class Batched:
         self.out_axes = out_axes
         self.tree = tree
         self.kernel = batch_kernel_of(program, in_axes, out_axes, options, backend, threads)
-        count = len(program.outputs)
         self._lock = threading.Lock()
         self._machine: Any = None
-        self._direct = tree == structures.structure((0,) * count) if count > 1 else tree is None
+        self._direct = _is_flat(tree, len(program.outputs))
 
     @property
     def machine(self) -> Any:

@@ -24,7 +24,7 @@ LINE = 64  # bytes of a cache line
 class Array:
     """An input or output as the emitted code knows it: the name of its address, a point's shape, dtype code, layout.
 
-    `stream`: an output is written past the caches, in pieces of so many bytes that are aligned to as many; 0: it is not.
+    `stream`: an output is written past the caches, its memory aligned to so many bytes; 0: it is not.
     A store that misses the caches reads its line first; one past them does not, which saves a third of a copy's traffic.
     """
 

@@ -28,9 +28,7 @@ from symdiff.ops import OPS, dtype_of, is_complex
 # What costs more as scalar calls of libm than in NumPy's vectors.
 _IN_VECTORS = frozenset({"exp2", "expm1", "log2", "log10", "log1p", "pow", "logaddexp", "logaddexp2"})
 _GRAIN = 1024  # points that a thread takes at least, and a multiple of all blocks and vectors
-_VECTOR, _PIECE = 8, 16  # bytes of a float64 in a vector; the least that is written past the caches at once
 _WORTH = 500_000  # nanoseconds of work that a thread is worth: handing it over takes some 30_000
-_OPEN = 8  # cache lines that a processor keeps open for stores past the caches; more rows than that are stored in lines
 _LAYOUTS = 16  # combinations of layouts that get code of their own; all others share one
 
 
@@ -108,13 +106,16 @@ class NativeBatch:
             pool.run_parts(functools.partial(function, data, steps), parts)
 
     def _stream(self, arrays: list[np.ndarray], layouts: list[Layout]) -> int:
-        """Mark the outputs that can be written past the caches; how many points come before the aligned ones."""
+        """Mark the outputs that can be written past the caches; how many points come before the aligned ones.
+
+        Only whole cache lines at a time: lines that waited half full for the next vector took ten times as long whenever the
+        core was shared.
+        """
         heads: dict[int, int] = {}
         for k in range(len(self.in_axes), len(arrays)):
             array, kind = arrays[k], layouts[k][0]
             if kind == "first":
-                exact = math.gcd(_address(array), array.strides[0], _VECTOR * lanes())
-                layouts[k] = kind, exact if exact >= _PIECE else 0
+                layouts[k] = kind, 0 if (_address(array) | array.strides[0]) % LINE else LINE
             elif kind == "last" and not any(step % LINE for step in _core(array, self.axes[k])):
                 heads[k] = -_address(array) % LINE // array.itemsize
         if not heads:
@@ -143,10 +144,8 @@ class NativeBatch:
         found = self._compiled.get(layouts)
         if found is None:
             streamed = [leaf for leaf, kind in zip(self.leaves, layouts, strict=True) if kind == ("last", LINE)]
-            points = vector(self.program)
-            if sum(math.prod(leaf.shape) for leaf in streamed) > _OPEN:
-                points = max(points, *(LINE // dtype_of(leaf.dtype).itemsize for leaf in streamed))
-            module = BatchModule(self.program, points, fused())
+            lines = [LINE // dtype_of(leaf.dtype).itemsize for leaf in streamed]  # points that fill a cache line
+            module = BatchModule(self.program, max([vector(self.program), *lines]), fused())
             module.add("kernel", module.arrays(layouts), fence=platform.machine().lower() in ("x86_64", "amd64"))
             found = self._compiled[layouts] = _Kernel(module.text(), 2 if len(self.program.instrs) <= 2000 else 1)
         return found
