@@ -283,7 +283,10 @@ def _nested(value: Any) -> Any:
 
 def _is_flat(tree: Any, count: int) -> bool:
     """Whether the result is one array, or a tuple of them."""
-    return tree is None or structures.unflatten(tree, range(count)) == (tuple(range(count)) if count > 1 else 0)
+    if tree is None or optree.treespec_is_leaf(tree):
+        return True
+    found = structures.unflatten(tree, range(count))
+    return count > 1 and type(found) is tuple and [type(item) for item in found] == [int] * count
 
 
 class Batched:

@@ -4,6 +4,7 @@ import itertools
 import multiprocessing
 import sys
 import threading
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -13,6 +14,11 @@ from symdiff.codegen.native import batch, pool
 from symdiff.codegen.native.memory import USUAL, largest
 
 pytest.importorskip("llvmlite", reason="machine code needs llvmlite: pip install 'symdiff[native]'")
+
+
+class Pair(NamedTuple):
+    first: Any
+    second: Any
 
 
 def mixed(x):
@@ -360,3 +366,11 @@ def test_references_are_counted():
         with pytest.raises(sd.ShapeError):
             f(x, out=(out[0], 3))
     assert [sys.getrefcount(o) for o in objects] == pytest.approx(counts, abs=5)
+
+
+def test_named_tuples_stay_what_they_are():
+    f = sd.vmap(lambda x: Pair(x * x, x + 1.0), backend="native")
+    for _ in range(4):
+        found = f(numbers(5))
+        assert type(found) is Pair
+        np.testing.assert_allclose(found.second, numbers(5) + 1)
