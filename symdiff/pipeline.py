@@ -142,9 +142,9 @@ def machine_of(program: Program, result: Any = None) -> Machine:
     with collector_off():
         if size <= WHOLE:
             text = llvm.point_function(program, "kernel")
-            return Machine(program, text, 2 if size <= SMALL else 1, result=result, passes=size > SMALL)
+            return Machine(program, text, 2 if size <= SMALL else 1, result=result, passes="all" if size > SMALL else "none")
         text, workspace = llvm_parts.in_parts(program, "kernel")
-        return Machine(program, text, 1 if size <= QUICK else 0, workspace, result=result, passes=False)
+        return Machine(program, text, 1 if size <= QUICK else 0, workspace, result=result, passes="none")
 
 
 def array_kernel_of(fused: Fused, result: Any = None) -> Machine | Callable[..., Any]:
@@ -161,7 +161,7 @@ def array_kernel_of(fused: Fused, result: Any = None) -> Machine | Callable[...,
         try:
             text, memory = whole_function(plan, "kernel", fused.operations() < LARGE)
             if is_native(fused):
-                return Machine(fused, f"{kernels.text}\n{text}", 2, memory, apart=True, result=result)
+                return Machine(fused, f"{kernels.text}\n{text}", 2, memory, apart=True, result=result, passes=kernels.passes)
         except BackendError:
             pass  # NumPy calls the kernels
         source = numpy_arrays.emit(plan, name=fused.name, builtins=kernels.builtins())

@@ -27,6 +27,7 @@ from symdiff.codegen.native.engine import (
     SHAPE,
     WRITEABLE,
     Code,
+    Passes,
     add_symbol,
     array_function,
     python_function,
@@ -81,7 +82,7 @@ class Machine:
         workspace: int = 0,
         apart: bool = False,
         result: Nested | None = None,
-        passes: bool = True,
+        passes: Passes = "all",
     ) -> None:
         """Compile the function "kernel" of the IR text `kernel`, which computes `program`; `effort` and `passes` as in `Code`.
 
