@@ -6,6 +6,8 @@ method, in order. Refuses nothing.
 
 import struct
 
+from symdiff.codegen.program import Program
+
 TYPES = {"d": "double", "f": "float", "?": "i1"}
 LIBM = frozenset(
     """
@@ -21,6 +23,11 @@ _SINGLE = frozenset("exp log sincos tanh pow".split())  # whose name ends in _si
 PAIRS = frozenset("sincos sincos_single cexp clog csqrt csin ccos ctan csinh ccosh ctanh cpow".split())
 
 Value = tuple[str, ...]  # one operand text, or two for real and imaginary part
+
+
+def lanes_of(program: Program, lanes: int) -> int:
+    """The numbers that are computed at once, where a vector holds `lanes` of float64: twice as many of float32."""
+    return 2 * lanes if all(i.dtype in "?fF" for i in program.instrs) else lanes
 
 
 class Lines:

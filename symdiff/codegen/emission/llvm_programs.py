@@ -10,6 +10,7 @@ from symdiff.codegen.arrays.plan import ArrayPlan
 from symdiff.codegen.arrays.program import Step, size
 from symdiff.codegen.emission.llvm_arrays import array_function
 from symdiff.codegen.emission.llvm_functions import functions as vector_functions
+from symdiff.codegen.emission.llvm_lines import lanes_of
 from symdiff.errors import BackendError
 from symdiff.ops import dtype_of
 
@@ -17,7 +18,7 @@ MEMORY = 1 << 16  # bytes that are asked for at each call; larger work arrays ar
 _LINE = 64  # bytes: work arrays begin at multiples of these
 
 
-def functions(nests: dict[int, Nest], lanes: int, width: int) -> tuple[str, dict[int, Nest]]:
+def functions(nests: dict[int, Nest], lanes: int, fused: bool) -> tuple[str, dict[int, Nest]]:
     """The functions "kernel0", "kernel1", ... of the nests by their tasks, and the nests that could be written."""
     texts: list[str] = []
     used: set[str] = set()
@@ -25,7 +26,8 @@ def functions(nests: dict[int, Nest], lanes: int, width: int) -> tuple[str, dict
     done: dict[int, Nest] = {}
     for index, nest in nests.items():
         try:
-            text, own, needed = array_function(nest, f"kernel{index}", 1 if nest.domain == (1,) else lanes, width)
+            count = 1 if nest.domain == (1,) else lanes_of(nest.program, lanes)
+            text, own, needed = array_function(nest, f"kernel{index}", count, count if fused else 0)
         except BackendError:
             continue
         texts.append(text)

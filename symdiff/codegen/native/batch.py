@@ -17,6 +17,7 @@ import numpy as np
 
 from symdiff.codegen.emission.llvm_batch import BatchModule, Layout
 from symdiff.codegen.emission.llvm_layouts import LINE
+from symdiff.codegen.emission.llvm_lines import lanes_of
 from symdiff.codegen.native import pool
 from symdiff.codegen.native.batchcall import BatchCall
 from symdiff.codegen.native.engine import LARGEST, Code, fused, lanes
@@ -145,7 +146,7 @@ class NativeBatch:
         if found is None:
             streamed = [leaf for leaf, kind in zip(self.leaves, layouts, strict=True) if kind == ("last", LINE)]
             lines = [LINE // dtype_of(leaf.dtype).itemsize for leaf in streamed]  # points that fill a cache line
-            module = BatchModule(self.program, max([vector(self.program), *lines]), fused())
+            module = BatchModule(self.program, max([lanes_of(self.program, lanes()), *lines]), fused())
             module.add("kernel", module.arrays(layouts), fence=platform.machine().lower() in ("x86_64", "amd64"))
             found = self._compiled[layouts] = _Kernel(module.text(), 2 if len(self.program.instrs) <= 2000 else 1)
         return found
@@ -170,12 +171,6 @@ def _cost(program: Program) -> float:
     functions = sum(OPS[i.op].c is not None for i in program.instrs)
     numbers = sum(math.prod(leaf.shape) for leaf in program.leaves)
     return 0.05 * program.operations() + 3.0 * functions + 0.1 * numbers
-
-
-def vector(program: Program) -> int:
-    """The points that are computed at once: as many numbers as a vector holds."""
-    single = all(i.dtype in "?fF" for i in program.instrs) and not any(OPS[i.op].c for i in program.instrs)
-    return lanes() * 2 if single else lanes()
 
 
 def _layout(array: np.ndarray, leaf: Input | Output, axis: int | None) -> str:

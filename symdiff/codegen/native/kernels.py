@@ -33,7 +33,7 @@ class Kernels:
         steps = program.program.steps
         self.kernels = {index: found for index, task in enumerate(program.tasks) if (found := _kernel(steps, task))}
         wanted = {index: nest(steps, kernel, lanes()) for index, kernel in self.kernels.items()}
-        self.text, self.nests = functions(wanted, lanes(), lanes() if fused() else 0)
+        self.text, self.nests = functions(wanted, lanes(), fused())
 
         called = sum(size(k.domain) * sum(i.op in VECTORS for i in k.program.instrs) for k in self.kernels.values())
         self.passes: Passes = "all" if called >= FUNCTIONS_WORTH else "loops"
