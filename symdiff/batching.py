@@ -5,17 +5,20 @@ over blocks of points. Refuses axes other than the first and the last, and argum
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from symdiff import structures
+from symdiff.branching import batch_of
 from symdiff.compiled import Batched, Compiled
 from symdiff.errors import ShapeError
 from symdiff.functions import Call, Function, Plain
 from symdiff.pipeline import Options, program_of
 from symdiff.symbolic import transforming
 from symdiff.symbolic.arrays.batching import batched as over_points
+from symdiff.symbolic.branches import branches_of
 from symdiff.symbolic.graph import Graph, GraphOutput
 from symdiff.symbolic.replaying import innermost, replay
 from symdiff.symbolic.scalarizing import UNROLLED, is_scalar
@@ -63,7 +66,7 @@ class Derivative(Function):
                 batched = Batched(program_of(graph, self.options), axes, (0,), None, self.options, self.backend)  # type: ignore[arg-type]
             else:
                 batched = WholeBatched(graph, None, list(axes), 0, self.options)
-            self._compiled[key] = batched
+            batched = self._compiled[key] = batch_of(batched, graph, axes, partial(self.run, call))
         fed = self._fed(call)
         fed[place] = np.ravel(values)
         flat_out = None
@@ -188,13 +191,15 @@ class Vectorised(Function):
             graph, tree = inner._built(call)
             if not is_scalar(graph):
                 padded = [*axes, *[None] * (len(graph.inputs) - len(axes))]
-                found = self._compiled[key] = WholeBatched(graph, tree, padded, self.out_axes, inner.options)
+                found = WholeBatched(graph, tree, padded, self.out_axes, inner.options)
+                found = self._compiled[key] = batch_of(found, graph, padded, partial(inner.run, call))
                 return found, leaves
             program = program_of(graph, inner.options)
             outs = (self.out_axes,) * len(program.outputs)
             if len(axes) < len(program.inputs):
                 axes = [*axes, *[None] * (len(program.inputs) - len(axes))]
-            found = self._compiled[key] = Batched(program, tuple(axes), outs, tree, inner.options, self.backend)
+            found = Batched(program, tuple(axes), outs, tree, inner.options, self.backend)
+            found = self._compiled[key] = batch_of(found, graph, axes, partial(inner.run, call))
         return found, leaves
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
@@ -227,7 +232,9 @@ class Vectorised(Function):
         if not kwargs and not self.inner.extra:
             graph = self.inner.graph(*shown)
             count = next(leaf.shape[a] for leaf, a in zip(fed, leaf_axes, strict=True) if a is not None)
-            if not is_scalar(graph) or count * len(graph.bindings) > UNROLLED:
+            branches = branches_of(graph)
+            checked = branches is not None and branches.conditions is not None
+            if not checked and (not is_scalar(graph) or count * len(graph.bindings) > UNROLLED):
                 return self._whole(graph, shown, fed, leaf_axes)
         axes = self._axes(len(args))
         count = next(

@@ -147,6 +147,10 @@ class Compiled:
             self._numpy = kernel_of(plan_of(self.program), "numpy", self.program.name)
         return self._numpy
 
+    def allows(self, leaves: list[Any]) -> bool:
+        """Whether this specialisation is for these leaves; see `branching` for those that are not for all."""
+        return True
+
     def __call__(self, *leaves: Any, out: Any = None) -> Any:
         """The result at the traced leaves in order; see `call`."""
         if len(leaves) != len(self.program.inputs):

@@ -41,6 +41,7 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     """The Source of a transform at example arguments."""
     from symdiff.batching import Vectorised, WholeBatched
     from symdiff.functions import Call
+    from symdiff.symbolic.branches import branches_of
     from symdiff.symbolic.declaring import rules_in_force
 
     if target not in TARGETS:
@@ -55,7 +56,10 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     extra = inner.extra
     own = shown[: len(shown) - extra] if extra and len(shown) > _parameters(inner.f) else shown
     call = Call(inner, own, kwargs)
-    primal = inner._traced(call, None).graph
+    primal = inner._traced(call, None, "merge").graph
+    branches = branches_of(primal)
+    if branches is not None and branches.raised:
+        raise ExportError(f"{inner.where}: a path of {inner.name} raises: {branches}; a file has no exceptions of its function")
     graph, tree = inner._derived(call, primal)
     for path in (call.paths[i] for i in call.traced):
         if not path.isidentifier():
@@ -128,7 +132,7 @@ def _command(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     shapes = [_spec_text(path, leaf) for path, leaf in zip(call.paths, call.leaves, strict=True)]
     named = "<" not in place and not place.startswith("__main__")
     plain = inner is function and not inner.extra and not kwargs and inner.options == DEFAULT
-    plain = plain and inner.rules is None and inner.scalarize is None
+    plain = plain and inner.rules is None and inner.scalarize is None and inner.paths is None
     if (
         plain
         and named
@@ -145,6 +149,7 @@ def _command(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     options += [f"order={inner.order}"] if getattr(inner, "order", 1) > 1 else []
     options += [f"{name}=True" for name in ("exact", "fastmath") if getattr(inner.options, name)]
     options += [f"scalarize={inner.scalarize}"] if inner.scalarize is not None else []
+    options += [f"paths={inner.paths!r}"] if inner.paths is not None else []
     options += ["rules=rules"] if inner.rules is not None else []
     text = f"symdiff.{inner.suffix}({', '.join([inner.name, *options])})" if inner.suffix else inner.name
     if inner is not function:
