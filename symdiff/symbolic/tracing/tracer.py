@@ -426,7 +426,7 @@ class Tracer:
 _METHODS = frozenset(
     """
     sum prod mean dot ravel reshape transpose squeeze swapaxes conj conjugate cumsum cumprod trace diagonal
-    clip min max take repeat var std round
+    clip min max take repeat var std round any all
     """.split()
 )
 
