@@ -52,7 +52,16 @@ class Arrays:
         code = "l" if head.result == "index" else result_code(operands[:1] if name.endswith("_along") else operands)
         if head.result == "real":
             code = real_counterpart(code)
-        if code == "?" and name not in _FOLDED | {"any", "all", "concatenate", "set", "set_at", "scatter", "take_along", "put_along"}:
+        if code == "?" and name not in _FOLDED | {
+            "any",
+            "all",
+            "concatenate",
+            "set",
+            "set_at",
+            "scatter",
+            "take_along",
+            "put_along",
+        }:
             code = "d"
         symbol = b.bind(name, operands, shape, code, Static(name, params), self.origin)
         b.structural[symbol] = b.bindings[-1]

@@ -21,6 +21,7 @@ from symdiff.symbolic.graph import Atom, Graph, GraphOutput, Var
 from symdiff.symbolic.implications import Implications
 from symdiff.symbolic.interning import Numbered, Values
 from symdiff.symbolic.merging import Fork, Leaf, Tree, joined, leaves
+from symdiff.symbolic.tracing.restoring import Outside
 
 LIMIT = 64  # paths of one function that are merged
 ASKED = 100_000  # conditions of one path, decided ones included, after which a loop counts as endless
@@ -180,19 +181,21 @@ def given_values(sources: list[Any]) -> list[Any] | None:
 
 
 def followed(
-    run: Callable[[Path], Run], mode: str | None, sources: list[Any], parent: Builder | None
+    run: Callable[[Path], Run], mode: str | None, sources: list[Any], parent: Builder | None, outside: Outside
 ) -> tuple[Run, dict[str, Any]]:
     """The function's run, or its paths made one, and the notes of the graph. `mode` is None, "merge" or "guard".
 
-    `sources` are the arguments, whose values tell the path where paths are not merged.
+    `sources` are the arguments, whose values tell the path where paths are not merged. What the runs change `outside` the
+    function is put back.
     """
     outer = None if parent is None else parent.path
     if mode is None and outer is not None and outer.is_given:
         mode = "guard"
     if mode != "guard":
         try:
-            return _merged(run)
+            return _merged(run, outside)
         except Unmergeable as problem:
+            outside.restore()
             if outer is not None and mode is None:
                 raise
             given = None if mode == "merge" else given_values(sources)
@@ -202,7 +205,10 @@ def followed(
         given = given_values(sources)
         if given is None:
             return _alone(run, outer)
-    return _guarded(run, given)
+    found, notes = _guarded(run, given)
+    if notes:
+        outside.restore()
+    return found, notes
 
 
 def _explained(reason: str) -> TraceError:
@@ -236,7 +242,7 @@ def _guarded(run: Callable[[Path], Run], given: list[Any]) -> tuple[Run, dict[st
     return built, {KEY: Branches(True, len(path.decisions), conditions)}
 
 
-def _merged(run: Callable[[Path], Run]) -> tuple[Run, dict[str, Any]]:
+def _merged(run: Callable[[Path], Run], outside: Outside) -> tuple[Run, dict[str, Any]]:
     """All paths of the function as one run."""
     values = Values()
     ends: list[tuple[list[Decision], Leaf]] = []
@@ -268,6 +274,8 @@ def _merged(run: Callable[[Path], Run]) -> tuple[Run, dict[str, Any]]:
             break
         last = decisions[-1]
         forced = (*decisions[:-1], Decision(last.condition, not last.value, last.origin, True))
+        outside.restore()
+    outside.restore()
     if not runs:
         error = ends[0][1].error
         raise Unmergeable(f"every path of the function raises; the first one {type(error).__name__}: {error}")

@@ -19,6 +19,7 @@ from symdiff.errors import TraceError
 from symdiff.symbolic.building import Builder, active_builders, array_atom, dtype_code
 from symdiff.symbolic.graph import ArrayConstant, Constant, Graph, GraphOutput, Var
 from symdiff.symbolic.tracing.paths import MODES, Path, Run, followed
+from symdiff.symbolic.tracing.restoring import Outside
 from symdiff.symbolic.tracing.substitution import substituted
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of
 from symdiff.symbolic.tracing.whole import CELLS
@@ -137,7 +138,7 @@ def trace_leaves(
         finally:
             stack.pop()
 
-    found, notes = followed(run, mode, [leaves[place] for place in traced], outer)
+    found, notes = followed(run, mode, [leaves[place] for place in traced], outer, Outside(f))
     doc = inspect.getdoc(f) or ""
     graph = found.builder.graph(name, found.outputs, found.out_tree, origin=where, doc=doc, notes=notes)
     return Traced(graph, traced, found.builder.captured)
