@@ -12,9 +12,9 @@ import numpy as np
 
 from symdiff import structures
 from symdiff.codegen.source import MISS
-from symdiff.compiled import Batched, Compiled
+from symdiff.compiled import Compiled
 from symdiff.errors import BackendError, TraceError
-from symdiff.pipeline import Options, program_of
+from symdiff.pipeline import Options
 from symdiff.symbolic.branches import Branches, branches_of
 from symdiff.symbolic.graph import Graph
 from symdiff.symbolic.scalarizing import is_scalar, settled
@@ -37,7 +37,7 @@ class Checked(Compiled):
         assert branches is not None and branches.conditions is not None
         self.branches: Branches = branches
         self._own = len(branches.conditions.inputs)
-        self._conditions = _conditions(branches.conditions)
+        self._conditions = conditions_of(branches.conditions)
         super().__init__(graph, tree, options, backend)
 
     def flags(self, leaves: list[Any]) -> tuple[Any, ...]:
@@ -121,8 +121,8 @@ def beside(compiled: Compiled, earlier: Compiled | None) -> Compiled:
     return compiled
 
 
-def _conditions(graph: Graph) -> Compiled:
-    """The conditions as the function computes them."""
+def conditions_of(graph: Graph) -> Compiled:
+    """Conditions as the function computes them."""
     graph = settled(graph)
     count = len(graph.outputs)
     rounded = is_scalar(graph) and all(b.op in _ROUNDED for b in graph.bindings)
@@ -131,44 +131,40 @@ def _conditions(graph: Graph) -> Compiled:
 
 
 class RaisingBatch:
-    """A kernel over points, after a look whether a point takes a path that raises. `run` is the function at one point."""
+    """A kernel over points, after a look whether a point takes a path that raises.
 
-    def __init__(self, kernel: Any, graph: Graph, axes: tuple[int | None, ...], run: Callable[[list[Any]], None]) -> None:
-        branches = branches_of(graph)
-        assert branches is not None and branches.conditions is not None
+    `conditions` computes these paths' conditions over the points of the first arguments, `run` is the function at one point.
+    """
+
+    def __init__(
+        self, kernel: Any, branches: Branches, conditions: Any, axes: Sequence[int | None], run: Callable[[list[Any]], None]
+    ) -> None:
         self.kernel = kernel
         self.branches = branches
-        self._run = run
+        self._conditions = conditions
         self._axes = axes
-        self._own = len(branches.conditions.inputs)
-        program = program_of(settled(branches.conditions, True), Options(exact=True))
-        outs = (0,) * len(branches.raised)
-        tree = structures.structure(outs)
-        self._conditions = Batched(program, axes[: self._own], outs, tree, Options(exact=True), "numpy")  # type: ignore[arg-type]
+        self._run = run
 
     def call(self, leaves: list[Any], out: Any = None) -> Any:
         """Results with a points axis, from leaves with one."""
-        flags = np.array(self._conditions.call(leaves[: self._own]), dtype=bool)
+        own = leaves[: len(self._axes)]
+        flags = np.array(self._conditions.call(own), dtype=bool).reshape(len(self.branches.raised), -1)
         if flags.any():
-            point = int(np.argmax(flags.any(axis=0)))
-            try:
-                self._run([_at(leaf, axis, point) for leaf, axis in zip(leaves, self._axes, strict=True)])
-                error = self.branches.exception(flags[:, point])
-                assert error is not None
-                raise error
-            except Exception as raised:
-                raised.add_note(f"at point {point}")
-                raise
+            self._raise(own, int(np.argmax(flags.any(axis=0))), flags)
         return self.kernel.call(leaves, out)
+
+    def _raise(self, leaves: list[Any], point: int, flags: np.ndarray) -> None:
+        try:
+            self._run([_at(leaf, axis, point) for leaf, axis in zip(leaves, self._axes, strict=True)])
+        except Exception as error:
+            error.add_note(f"at point {point}")
+            raise
+        error = self.branches.exception(flags[:, point])
+        assert error is not None
+        raise error
 
 
 def _at(leaf: Any, axis: int | None, point: int) -> Any:
     if axis is None or not np.ndim(leaf):
         return leaf
     return np.asarray(leaf)[point] if axis == 0 else np.asarray(leaf)[..., point]
-
-
-def batch_of(kernel: Any, graph: Graph, axes: Sequence[int | None], run: Callable[[list[Any]], None]) -> Any:
-    """A kernel over points with the checks that its branches need."""
-    branches = branches_of(graph)
-    return kernel if branches is None or branches.conditions is None else RaisingBatch(kernel, graph, tuple(axes), run)

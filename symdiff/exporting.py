@@ -20,6 +20,8 @@ from symdiff.codegen.source import Source
 from symdiff.errors import ExportError
 from symdiff.ops import OPS
 from symdiff.pipeline import DEFAULT, TARGETS, plan_of, program_of, source_of
+from symdiff.raising import with_exceptions
+from symdiff.symbolic.branches import branches_of
 from symdiff.symbolic.scalarizing import is_scalar
 from symdiff.version import __version__
 
@@ -41,7 +43,6 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     """The Source of a transform at example arguments."""
     from symdiff.batching import Vectorised, WholeBatched
     from symdiff.functions import Call
-    from symdiff.symbolic.branches import branches_of
     from symdiff.symbolic.declaring import rules_in_force
 
     if target not in TARGETS:
@@ -57,9 +58,6 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     own = shown[: len(shown) - extra] if extra and len(shown) > _parameters(inner.f) else shown
     call = Call(inner, own, kwargs)
     primal = inner._traced(call, None, "merge").graph
-    branches = branches_of(primal)
-    if branches is not None and branches.raised:
-        raise ExportError(f"{inner.where}: a path of {inner.name} raises: {branches}; a file has no exceptions of its function")
     graph, tree = inner._derived(call, primal)
     for path in (call.paths[i] for i in call.traced):
         if not path.isidentifier():
@@ -93,10 +91,12 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
         f"{_counted(program.operations(), 'operation')}{shared}{_work(plan)}.",
     ]
     header = "\n".join(f"# {line}" for line in lines) + "\n"
-    return source_of(
+    source = source_of(
         plan, target, name=name, style="export", header=header, doc=_doc(inner, program, _defaults(inner, call)),
         result="list" if listed else "tuple",
     )  # fmt: skip
+    branches = branches_of(primal)
+    return source if branches is None or not branches.raised else with_exceptions(source, branches, axes, inner.where)
 
 
 def _work(plan: Any) -> str:
