@@ -25,7 +25,8 @@ def with_exceptions(source: Source, branches: Branches, axes: Sequence[int | Non
     """The source of a function with the exceptions of its paths; `axes` tell the points of its arguments, () for one point."""
     if source.target not in ("python", "numpy"):
         raise ExportError(
-            f"{where}: the function raises on some paths ({branches}); target {source.target!r} has no exceptions"
+            f"{where}: the function raises on some paths ({branches}), and target {source.target!r} has no exceptions; "
+            "targets python and numpy have"
         )
     assert branches.conditions is not None
     name = f"{source.entry}_path"

@@ -24,7 +24,7 @@ from symdiff.symbolic.merging import Fork, Leaf, Tree, joined, leaves
 from symdiff.symbolic.tracing.restoring import Outside
 
 LIMIT = 64  # paths of one function that are merged
-ASKED = 100_000  # conditions of one path, decided ones included, after which a loop counts as endless
+ASKED = 10_000  # conditions of one path, decided ones included, after which paths are not merged: a loop may be endless
 MODES = (None, "merge", "guard")
 
 
@@ -100,8 +100,8 @@ class Path:
         if self._known is None:
             self._known = Implications(self.values)
         self._asked += 1
-        if self._asked > ASKED:
-            raise Unmergeable(f"{origin}: a loop asks {ASKED} conditions and does not end")
+        if self._asked > ASKED and self.given is None:
+            raise Unmergeable(f"{origin}: a loop has asked {ASKED} conditions, and may not end")
         number = self.number(atom)
         stripped, upright = number, True
         while self.values.nodes[stripped].op == "not":
