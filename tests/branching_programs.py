@@ -52,6 +52,9 @@ class Stepped:
     tanh = _computed(lambda a, b: cmath.tanh(a))
     sqrt = _computed(lambda a, b: cmath.sqrt(a))
 
+    def __pow__(self, exponent):
+        return self if exponent == 1 else self * self ** (exponent - 1)
+
     def __bool__(self):
         return bool(self.value.real)
 

@@ -34,6 +34,10 @@ class Branches:
         ends = [f"{type(e).__name__} at {_place(e)}" for e in self.raised]
         return f"{self.paths} paths merged" + (f", {len(ends)} of them raising {', '.join(ends)}" if ends else "")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        raised = tuple(_portable(error) for error in self.raised)
+        return Branches, (self.guarded, self.paths, self.conditions, raised)
+
     def exception(self, flags: Any) -> Exception | None:
         """The exception of the path taken, from the values of the conditions; None where it ends well."""
         return next((_copied(e) for e, flag in zip(self.raised, flags, strict=True) if flag), None)
@@ -64,6 +68,17 @@ def _copied(error: Exception) -> Exception:
         return copy.copy(error)
     except TypeError:
         return error  # its class takes other arguments than it keeps
+
+
+def _portable(error: Exception) -> Exception:
+    """An exception that can be pickled: another one, with its name, for a class that cannot be made from what it keeps."""
+    try:
+        copy.copy(error)
+    except TypeError:
+        other = RuntimeError(f"{type(error).__name__}: {error}")
+        other.add_note(error.__notes__[-1])
+        return other
+    return error
 
 
 def _place(error: Exception) -> str:

@@ -1,8 +1,8 @@
 """Joins the paths of a branching function, bottom-up, by anti-unification: equal operations on both arms are done once.
 
-Assumes the arms' values in one table. Guarantees the fewest selects for which both arms are the same function of what
-differs (a minimum vertex cut over pairs of values), as near to what differs as can be, and never more operations than a
-select for each result. Refuses nothing: values of different kinds are selected where they meet.
+Assumes the arms' values in one table. Guarantees both arms as one function of what is selected, by the cheapest of three
+ways: the fewest selects (a minimum vertex cut over pairs of values), selects as deep as can be, one for each result; so it
+never costs more than the last. Refuses nothing: values of different kinds are selected where they meet.
 """
 
 from collections import deque
@@ -60,14 +60,12 @@ class _Join:
         self.below: dict[tuple[int, int], tuple[tuple[int, int], ...] | None] = {}
 
     def results(self) -> tuple[int, ...]:
-        """The joined results: by a minimum cut, or by one select each where that is cheaper."""
+        """The joined results with the fewest operations: selected where the fewest selects do, as deep as can be, or at once."""
         plain = tuple(self._select(pair) for pair in self.roots)
         self._explore()
-        cut = self._cut()
-        if cut is None:
+        if not self.below:
             return plain
-        found = self._rebuilt(cut)
-        return found if self._cost(found) <= self._cost(plain) else plain
+        return min((self._rebuilt(self._cut()), self._rebuilt(set()), plain), key=self._cost)
 
     def _select(self, pair: tuple[int, int]) -> int:
         return self.values.select(self.fork.condition, *pair, self.fork.origin)
@@ -128,11 +126,9 @@ class _Join:
 
     # -- the cut
 
-    def _cut(self) -> set[tuple[int, int]] | None:
-        """The pairs to select: the minimum cut nearest to the values that differ. None where there is nothing to cut."""
+    def _cut(self) -> set[tuple[int, int]]:
+        """The pairs to select: the minimum cut nearest to the values that differ."""
         pairs = list(self.below)
-        if not pairs:
-            return None
         place = {pair: k for k, pair in enumerate(pairs)}
         network = _Network(2 * len(pairs) + 2)
         source, target = 2 * len(pairs), 2 * len(pairs) + 1
