@@ -60,7 +60,7 @@ class _Join:
         self.below: dict[tuple[int, int], tuple[tuple[int, int], ...] | None] = {}
 
     def results(self) -> tuple[int, ...]:
-        """The joined results with the fewest operations: selected where the fewest selects do, as deep as can be, or at once."""
+        """The joined results with the fewest operations: by the fewest selects, selected as deep as can be, or at once."""
         plain = tuple(self._select(pair) for pair in self.roots)
         self._explore()
         if not self.below:
