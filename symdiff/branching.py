@@ -49,9 +49,13 @@ class Checked(Compiled):
         flags = self.flags(leaves)
         return bool(flags[0]) if self.branches.guarded else not any(flags)
 
-    def _open_door(self) -> Callable[..., Any] | None:
-        door, conditions = super()._open_door(), self._conditions.door
-        self.machine = None
+    @property
+    def quick(self) -> None:
+        return None
+
+    @property
+    def entry(self) -> Callable[..., Any] | None:
+        door, conditions = self.door, self._conditions.door
         if door is None or conditions is None:
             return None
         own, guarded = self._own, self.branches.guarded

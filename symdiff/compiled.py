@@ -96,9 +96,19 @@ class Compiled:
                 return found.builtin()  # type: ignore[no-any-return]
         return self._numpy_kernel()  # type: ignore[no-any-return]
 
+    @property
+    def entry(self) -> Callable[..., Any] | None:
+        """The door as calls from outside take it."""
+        return self.door
+
+    @property
+    def quick(self) -> Any:
+        """The machine code to which calls may go at once, None where there is none."""
+        return self.machine
+
     def structured_door(self, tree: Any) -> Callable[..., Any]:
         """The generated function behind arguments and results in their structures; `tree` is that of `(args, kwargs)`."""
-        door = self.door
+        door = self.entry
         assert door is not None
         several = len(self.program.outputs) > 1
         expected = None if self.tree is None else structures.structure(structures.unflatten(self.tree, self.program.outputs))

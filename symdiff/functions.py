@@ -236,11 +236,11 @@ class Function:
                     if len(self._compiled) > KEPT:
                         self._compiled.pop(next(iter(self._compiled)))
         flat = all(p.isidentifier() for p in call.paths) and len(self._extra_leaves(call)) == len(call.extra)
-        if len(call.traced) < len(call.leaves) or compiled.door is None or (self.extra and not (flat and compiled.direct)):
+        if len(call.traced) < len(call.leaves) or compiled.entry is None or (self.extra and not (flat and compiled.direct)):
             self._door = None
         elif compiled.direct and flat:
-            self._door = compiled.door
-            if compiled.machine is not None and not self._watch:
+            self._door = compiled.entry
+            if compiled.quick is not None and not self._watch:
                 self._quicken(compiled)
         else:
             self._door = compiled.structured_door(call.tree)
