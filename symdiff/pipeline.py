@@ -27,6 +27,7 @@ from symdiff.codegen.loading import load
 from symdiff.codegen.native import engine
 from symdiff.codegen.native.batch import NativeBatch
 from symdiff.codegen.native.fastcall import ARGUMENTS, Machine, is_native
+from symdiff.codegen.native.gufunc import gufunc
 from symdiff.codegen.native.kernels import LARGE, Kernels
 from symdiff.codegen.plan import Plan, check_plan
 from symdiff.codegen.program import Program, check_program
@@ -135,7 +136,7 @@ def machine_of(program: Program, result: Any = None) -> Machine:
         raise BackendError(problem)
     if not is_native(program):
         raise BackendError(
-            f"{program.name}: machine code takes up to {ARGUMENTS} arguments and results, float32, float64 and complex128"
+            f"{program.name}: machine code takes up to {ARGUMENTS} floating-point arguments and results, real and complex"
         )
     size = llvm_parts.statements(program)
     with collector_off():
@@ -167,14 +168,24 @@ def array_kernel_of(fused: Fused, result: Any = None) -> Machine | Callable[...,
         return load(source)
 
 
+def gufunc_of(program: Program) -> Any:
+    """The Program as a NumPy generalised ufunc. Raises `BackendError` where there is none for it."""
+    problem = engine.supported()
+    if problem:
+        raise BackendError(problem)
+    with collector_off():
+        return gufunc(program)
+
+
 def batch_kernel_of(
-    program: Program, in_axes: tuple[int | None, ...], out_axes: tuple[int, ...], options: Options, backend: str = "auto"
-) -> Any:
-    """The function of a Program over points: machine code where there is some, else NumPy over blocks."""
+    program: Program, in_axes: tuple[int | None, ...], out_axes: tuple[int, ...], options: Options, backend: str = "auto",
+    threads: int | None = None,
+) -> Any:  # fmt: skip
+    """The function of a Program over points: machine code where there is some, else NumPy over blocks in one thread."""
     if backend == "native" or (backend == "auto" and not options.exact and not engine.supported()):
         try:
             with collector_off():
-                return NativeBatch(program, in_axes, out_axes)
+                return NativeBatch(program, in_axes, out_axes, threads)
         except BackendError:
             if backend == "native":
                 raise

@@ -1,8 +1,8 @@
 """Plan to C99: a function over pointers to the cells of its arguments and results, with nothing but libm behind it.
 
 Assumes a point Plan. Guarantees the Program's order of operations, and NumPy's treatment of NaN, ties and signed zeros where
-the compiler keeps to IEEE 754. Refuses special functions, opaque primitives and functions that C99 lacks for complex numbers,
-with `BackendError`.
+the compiler keeps to IEEE 754. Refuses special functions but erf and erfc, opaque primitives, and functions that C99 lacks for
+complex numbers, with `BackendError`.
 """
 
 import math
@@ -28,6 +28,7 @@ _RESERVED = tuple(
 )
 _PARTS = {"conj": "conj", "real": "creal", "imag": "cimag", "abs": "cabs"}
 _COMPLEX = frozenset("exp sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh log sqrt pow".split())
+_C99_SPECIAL = frozenset({"erf", "erfc"})
 _LOGIC = {"and": "({0} && {1})", "or": "({0} || {1})", "xor": "(!{0} != !{1})", "not": "!{0}"}
 _COMPARED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 # NumPy's functions that C99 lacks: {t} is the type, {f} the suffix of libm's functions.
@@ -139,7 +140,7 @@ def spelling(program: Program, position: int) -> tuple[str, int, tuple[int, ...]
     instr = program.instrs[position]
     op = OPS[instr.op]
     codes = [program.instrs[o].dtype for o in instr.operands]
-    if instr.op == "call" or op.is_special:
+    if instr.op == "call" or (op.is_special and instr.op not in _C99_SPECIAL):
         raise BackendError(f"{getattr(instr.payload, '__name__', op.name)} is not part of C99's libm")
     if instr.op in ("add", "sub", "mul", "div", "neg"):
         level, needed = levels(instr.op, op.arity)

@@ -55,7 +55,7 @@ FUNCTIONS = (
 )
 _TYPE, _SIZE, _ITEMS, _VALUE = 8, 16, 24, 16  # offsets in objects: the type; a tuple's length and items; a number's value
 _LETTERS = {"?": "bool", "f": "f32", "d": "f64", "F": "c64", "D": "c128"}
-_NUMBERS = {"d": ("float", "float64"), "f": ("float32",), "D": ("complex", "complex128")}
+_NUMBERS = {"d": ("float", "float64"), "f": ("float32",), "D": ("complex", "complex128"), "F": ("complex64",)}
 ARGUMENTS = 1000  # arrays and numbers that a call may have: each takes some stack
 
 
@@ -105,7 +105,9 @@ class Machine:
         return make(ctypes.addressof(self._definition), (self, otherwise, MISS), None)
 
 
-class _Text:
+class Text:
+    """IR under construction that works on Python objects."""
+
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.count = 0
@@ -135,7 +137,7 @@ class _Text:
         self.require(self.put(f"icmp eq i64 {functools.reduce(lambda a, b: self.put(f'or i64 {a}, {b}'), apart)}, 0"))
 
 
-def _array(t: _Text, item: str, leaf: Leaf, writeable: bool) -> str:
+def _array(t: Text, item: str, leaf: Leaf, writeable: bool) -> str:
     """The data of an array of exactly this shape and dtype, contiguous and aligned."""
     t.require_equal((t.field(item, _TYPE, "i64"), _whole("ndarray")))
     wanted = CONTIGUOUS | ALIGNED | (WRITEABLE if writeable else 0)
@@ -151,7 +153,7 @@ def _array(t: _Text, item: str, leaf: Leaf, writeable: bool) -> str:
     return t.field(item, DATA, "ptr")
 
 
-def _number(t: _Text, item: str, leaf: Input) -> str:
+def _number(t: Text, item: str, leaf: Input) -> str:
     """The address of a Python or NumPy number's value."""
     found = t.field(item, _TYPE, "i64")
     tests = [t.put(f"icmp eq i64 {found}, {_whole(kind)}") for kind in _NUMBERS[leaf.dtype]]
@@ -159,7 +161,7 @@ def _number(t: _Text, item: str, leaf: Input) -> str:
     return t.put(f"getelementptr i8, ptr {item}, i64 {_VALUE}")
 
 
-def _argument(t: _Text, place: int) -> str:
+def _argument(t: Text, place: int) -> str:
     return t.put(f"load ptr, ptr {t.put(f'getelementptr ptr, ptr %args, i64 {place}')}")
 
 
@@ -169,7 +171,7 @@ def _entry(program: Program | Fused, workspace: int, apart: bool, result: Nested
     Its blocks: arguments are checked; `listed` and `given` find the arrays for results, after the arguments or in `out`,
     `into` checks and fills them; `fresh` makes new ones; `miss` goes to the other callable.
     """
-    t = _Text()
+    t = Text()
     inputs, outputs = program.inputs, list[Leaf](program.outputs)
     n, several = len(inputs), len(outputs) > 1
     t.run("%nargs = and i64 %counted, 9223372036854775807")  # without the flag that a vectorcall may set
@@ -222,7 +224,7 @@ def _entry(program: Program | Fused, workspace: int, apart: bool, result: Nested
     return "\n".join([*_declarations(outputs), head, *t.lines, "}"])
 
 
-def _require_apart(t: _Text, *arrays: tuple[str, Leaf]) -> None:
+def _require_apart(t: Text, *arrays: tuple[str, Leaf]) -> None:
     """Go on where two contiguous arrays share no memory."""
     starts = [t.put(f"ptrtoint ptr {pointer} to i64") for pointer, _ in arrays]
     ends = [
@@ -233,7 +235,7 @@ def _require_apart(t: _Text, *arrays: tuple[str, Leaf]) -> None:
     t.require(t.put(f"or i1 {tests[0]}, {tests[1]}"))
 
 
-def _compute(t: _Text, pointers: list[str], workspace: int, failed: str) -> None:
+def _compute(t: Text, pointers: list[str], workspace: int, failed: str) -> None:
     """The kernel's call, between getting and giving back its workspace; without memory on to the block `failed`."""
     called = [f"ptr {p}" for p in pointers]
     if not workspace:
@@ -244,7 +246,7 @@ def _compute(t: _Text, pointers: list[str], workspace: int, failed: str) -> None
     t.run(f"call void @kernel({', '.join([*called, f'ptr {memory}'])})", f"call void @PyMem_RawFree(ptr {memory})")
 
 
-def _unpacked(t: _Text, item: str, shape: Nested) -> list[str]:
+def _unpacked(t: Text, item: str, shape: Nested) -> list[str]:
     """The arrays in nested tuples."""
     if isinstance(shape, int):
         return [item]
@@ -253,7 +255,7 @@ def _unpacked(t: _Text, item: str, shape: Nested) -> list[str]:
     return [a for k, part in enumerate(shape) for a in _unpacked(t, t.field(item, _ITEMS + 8 * k, "ptr"), part)]
 
 
-def _tuples(t: _Text, shape: tuple[Nested, ...], failed: str) -> tuple[str, list[tuple[str, int]]]:
+def _tuples(t: Text, shape: tuple[Nested, ...], failed: str) -> tuple[str, list[tuple[str, int]]]:
     """A new tuple with new tuples in it, and where each output goes: a tuple and a place in it."""
     whole = t.put(f"call ptr @PyTuple_New(i64 {len(shape)})")
     t.require(t.put(f"icmp ne ptr {whole}, null"), failed)
@@ -268,7 +270,7 @@ def _tuples(t: _Text, shape: tuple[Nested, ...], failed: str) -> tuple[str, list
     return whole, places
 
 
-def _compute_fresh(t: _Text, pointers: list[str], outputs: Sequence[Leaf], workspace: int, shape: Nested) -> None:
+def _compute_fresh(t: Text, pointers: list[str], outputs: Sequence[Leaf], workspace: int, shape: Nested) -> None:
     """Results in new arrays, which tuples hold from the start where there are several."""
     whole, places = ("", []) if isinstance(shape, int) else _tuples(t, shape, "nothing")
     made: list[str] = []
@@ -297,7 +299,7 @@ def _compute_fresh(t: _Text, pointers: list[str], outputs: Sequence[Leaf], works
     t.run("undo:", f"call void @Py_DecRef(ptr {whole})", "ret ptr null")
 
 
-def _put_item(t: _Text, whole: str, k: int, item: str) -> None:
+def _put_item(t: Text, whole: str, k: int, item: str) -> None:
     t.run(f"store ptr {item}, ptr {t.put(f'getelementptr i8, ptr {whole}, i64 {_ITEMS + 8 * k}')}")
 
 
@@ -322,7 +324,8 @@ def _whole(name: str) -> str:
 def _objects() -> dict[str, Any]:
     """The objects that the code knows by their addresses; they live as long as the process."""
     dtypes = {f"dtype_{letter}": dtype_of(code) for code, letter in _LETTERS.items()}
-    numbers = {"float": float, "complex": complex, "float32": np.float32, "float64": np.float64, "complex128": np.complex128}
+    numbers = {"float": float, "complex": complex}
+    numbers |= {kind.__name__: kind for kind in (np.float32, np.float64, np.complex64, np.complex128)}
     names = {"out": sys.intern("out"), "long_way": sys.intern("_long_way")}
     return {"ndarray": np.ndarray, "tuple": tuple, "none": None, **names, **dtypes, **numbers}
 
@@ -341,5 +344,5 @@ def bind_names() -> None:
 def is_native(program: Program | Fused) -> bool:
     """Whether the builtin takes arguments and results of these dtypes, and so many."""
     return len(program.inputs) + len(program.outputs) <= ARGUMENTS and all(
-        i.dtype in _LETTERS and i.dtype != "?" and (i.shape or i.dtype in _NUMBERS) for i in program.inputs
+        i.dtype in _LETTERS and i.dtype != "?" for i in program.inputs
     )
