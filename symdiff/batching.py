@@ -259,8 +259,8 @@ class Vectorised(Function):
             graph = self.inner.graph(*shown)
             count = next(leaf.shape[a] for leaf, a in zip(fed, leaf_axes, strict=True) if a is not None)
             branches = branches_of(graph)
-            checked = branches is not None and branches.conditions is not None
-            if not checked and (not is_scalar(graph) or count * len(graph.bindings) > UNROLLED):
+            asks = branches is not None and branches.conditions is not None
+            if not asks and (not is_scalar(graph) or count * len(graph.bindings) > UNROLLED):
                 return self._whole(graph, shown, fed, leaf_axes)
         axes = self._axes(len(args))
         count = next(
