@@ -4,21 +4,24 @@ Assumes functions of one point. Guarantees results with the points axis where it
 over blocks of points. Refuses axes other than the first and the last, and arguments with different numbers of points.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from symdiff import structures
+from symdiff.branching import RaisingBatch, conditions_of
 from symdiff.compiled import Batched, Compiled
 from symdiff.errors import ShapeError
 from symdiff.functions import Call, Function, Plain
 from symdiff.pipeline import Options, program_of
 from symdiff.symbolic import transforming
 from symdiff.symbolic.arrays.batching import batched as over_points
+from symdiff.symbolic.branches import branches_of
 from symdiff.symbolic.graph import Graph, GraphOutput
 from symdiff.symbolic.replaying import innermost, replay
-from symdiff.symbolic.scalarizing import UNROLLED, is_scalar
+from symdiff.symbolic.scalarizing import UNROLLED, is_scalar, settled
 from symdiff.symbolic.tracing.trace import Spec, is_static
 from symdiff.symbolic.tracing.tracer import Tracer, user_line
 
@@ -63,7 +66,7 @@ class Derivative(Function):
                 batched = Batched(program_of(graph, self.options), axes, (0,), None, self.options, self.backend)  # type: ignore[arg-type]
             else:
                 batched = WholeBatched(graph, None, list(axes), 0, self.options)
-            self._compiled[key] = batched
+            batched = self._compiled[key] = checked(batched, graph, axes, partial(self.run, call))
         fed = self._fed(call)
         fed[place] = np.ravel(values)
         flat_out = None
@@ -115,6 +118,24 @@ class WholeBatched:
         if compiled is None:
             compiled = self._compiled[count] = Compiled(self.over(count), self.tree, self.options)
         return compiled.call(leaves, out)
+
+
+def checked(kernel: Any, graph: Graph, axes: Sequence[int | None], run: Callable[[list[Any]], None]) -> Any:
+    """A kernel over points with the checks that the branches of its graph need; `run` is the function at one point."""
+    branches = branches_of(graph)
+    if branches is None or branches.conditions is None:
+        return kernel
+    conditions, exact = settled(branches.conditions), Options(exact=True)
+    own = list(axes[: len(conditions.inputs)])
+    outs = (0,) * len(conditions.outputs)
+    tree = structures.structure(outs)
+    if all(axis is None for axis in own):
+        found: Any = conditions_of(conditions)
+    elif is_scalar(conditions):
+        found = Batched(program_of(conditions, exact), tuple(own), outs, tree, exact, "numpy")  # type: ignore[arg-type]
+    else:
+        found = WholeBatched(conditions, tree, own, 0, exact)
+    return RaisingBatch(kernel, branches, found, own, run)
 
 
 class Vectorised(Function):
@@ -193,13 +214,15 @@ class Vectorised(Function):
             graph, tree = inner._built(call)
             if not is_scalar(graph):
                 padded = [*axes, *[None] * (len(graph.inputs) - len(axes))]
-                found = self._compiled[key] = WholeBatched(graph, tree, padded, self.out_axes, inner.options)
+                found = WholeBatched(graph, tree, padded, self.out_axes, inner.options)
+                found = self._compiled[key] = checked(found, graph, padded, partial(inner.run, call))
                 return found, leaves
             program = program_of(graph, inner.options)
             outs = (self.out_axes,) * len(program.outputs)
             if len(axes) < len(program.inputs):
                 axes = [*axes, *[None] * (len(program.inputs) - len(axes))]
-            found = self._compiled[key] = Batched(program, tuple(axes), outs, tree, inner.options, self.backend, self.threads)
+            found = Batched(program, tuple(axes), outs, tree, inner.options, self.backend, self.threads)
+            found = self._compiled[key] = checked(found, graph, axes, partial(inner.run, call))
         return found, leaves
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
@@ -235,7 +258,9 @@ class Vectorised(Function):
         if not kwargs and not self.inner.extra:
             graph = self.inner.graph(*shown)
             count = next(leaf.shape[a] for leaf, a in zip(fed, leaf_axes, strict=True) if a is not None)
-            if not is_scalar(graph) or count * len(graph.bindings) > UNROLLED:
+            branches = branches_of(graph)
+            asks = branches is not None and branches.conditions is not None
+            if not asks and (not is_scalar(graph) or count * len(graph.bindings) > UNROLLED):
                 return self._whole(graph, shown, fed, leaf_axes)
         axes = self._axes(len(args))
         count = next(

@@ -99,9 +99,19 @@ class Compiled:
                 return found.builtin()  # type: ignore[no-any-return]
         return self._numpy_kernel()  # type: ignore[no-any-return]
 
+    @property
+    def entry(self) -> Callable[..., Any] | None:
+        """The door as calls from outside take it."""
+        return self.door
+
+    @property
+    def quick(self) -> Any:
+        """The machine code to which calls may go at once, None where there is none."""
+        return self.machine
+
     def structured_door(self, tree: Any) -> Callable[..., Any]:
         """The generated function behind arguments and results in their structures; `tree` is that of `(args, kwargs)`."""
-        door = self.door
+        door = self.entry
         assert door is not None
         several = len(self.program.outputs) > 1
         expected = None if self.tree is None else structures.structure(structures.unflatten(self.tree, self.program.outputs))
@@ -174,6 +184,10 @@ class Compiled:
         if self._numpy is None:
             self._numpy = kernel_of(plan_of(self.program), "numpy", self.program.name)
         return self._numpy
+
+    def allows(self, leaves: list[Any]) -> bool:
+        """Whether this specialisation is for these leaves; see `branching` for those that are not for all."""
+        return True
 
     def __call__(self, *leaves: Any, out: Any = None) -> Any:
         """The result at the traced leaves in order; see `call`."""

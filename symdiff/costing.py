@@ -35,11 +35,16 @@ class Operations:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Operations of the value alone, the derivative alone, both computed together, and the ratio both / value."""
+    """Operations of the value alone, the derivative alone, both computed together, and the ratio both / value.
+
+    `branches` tells what became of a branching function's paths. The conditions of a guarded path, and those of paths that
+    raise, are computed before every call and are not counted.
+    """
 
     value: Operations
     derivative: Operations
     both: Operations
+    branches: str = ""
 
     @property
     def ratio(self) -> float:
@@ -48,7 +53,8 @@ class Cost:
 
     def __str__(self) -> str:
         lines = ["operations of", f"value       {self.value}", f"derivative  {self.derivative}", f"both        {self.both}"]
-        return "\n".join([*lines, f"ratio       {self.ratio:.3g}"])
+        paths = [f"branches    {self.branches}"] if self.branches else []
+        return "\n".join([*lines, f"ratio       {self.ratio:.3g}", *paths])
 
 
 def operations(program: Program | Fused) -> Operations:
@@ -83,18 +89,19 @@ def cost_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cos
     """The cost of a transform at example arguments."""
     from symdiff.derivatives import Gradient, ValueAndGradient
     from symdiff.functions import Plain
+    from symdiff.symbolic.branches import branches_of
     from symdiff.symbolic.joining import side_by_side
 
     inner = getattr(function, "inner", function)
     if inner is not function:
         args = function.point_arguments(args)[0]
-    plain = Plain(inner.f, rules=inner.rules, scalarize=inner.scalarize)
+    plain = Plain(inner.f, rules=inner.rules, scalarize=inner.scalarize, paths=inner.paths)
     value = plain.graph(*args, **kwargs)
     if isinstance(inner, ValueAndGradient):
         inner = Gradient(
             inner.f, inner.argnums, rules=inner.rules, exact=inner.options.exact, fastmath=inner.options.fastmath,
-            scalarize=inner.scalarize,
+            scalarize=inner.scalarize, paths=inner.paths,
         )  # fmt: skip
     derivative = inner.graph(*args, **kwargs)
     counts = [operations(program_of(graph, inner.options)) for graph in (value, derivative, side_by_side(value, derivative))]
-    return Cost(*counts)
+    return Cost(*counts, str(branches_of(value) or ""))

@@ -20,6 +20,8 @@ from symdiff.codegen.source import Source
 from symdiff.errors import ExportError
 from symdiff.ops import OPS
 from symdiff.pipeline import DEFAULT, TARGETS, plan_of, program_of, source_of
+from symdiff.raising import with_exceptions
+from symdiff.symbolic.branches import branches_of
 from symdiff.symbolic.scalarizing import is_scalar
 from symdiff.version import __version__
 
@@ -55,7 +57,7 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     extra = inner.extra
     own = shown[: len(shown) - extra] if extra and len(shown) > _parameters(inner.f) else shown
     call = Call(inner, own, kwargs)
-    primal = inner._traced(call, None).graph
+    primal = inner._traced(call, None, "merge").graph
     graph, tree = inner._derived(call, primal)
     for path in (call.paths[i] for i in call.traced):
         if not path.isidentifier():
@@ -89,10 +91,12 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
         f"{_counted(program.operations(), 'operation')}{shared}{_work(plan)}.",
     ]
     header = "\n".join(f"# {line}" for line in lines) + "\n"
-    return source_of(
+    source = source_of(
         plan, target, name=name, style="export", header=header, doc=_doc(inner, program, _defaults(inner, call)),
         result="list" if listed else "tuple",
     )  # fmt: skip
+    branches = branches_of(primal)
+    return source if branches is None or not branches.raised else with_exceptions(source, branches, axes, inner.where)
 
 
 def _work(plan: Any) -> str:
@@ -128,7 +132,7 @@ def _command(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     shapes = [_spec_text(path, leaf) for path, leaf in zip(call.paths, call.leaves, strict=True)]
     named = "<" not in place and not place.startswith("__main__")
     plain = inner is function and not inner.extra and not kwargs and inner.options == DEFAULT
-    plain = plain and inner.rules is None and inner.scalarize is None
+    plain = plain and inner.rules is None and inner.scalarize is None and inner.paths is None
     if (
         plain
         and named
@@ -145,6 +149,7 @@ def _command(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     options += [f"order={inner.order}"] if getattr(inner, "order", 1) > 1 else []
     options += [f"{name}=True" for name in ("exact", "fastmath") if getattr(inner.options, name)]
     options += [f"scalarize={inner.scalarize}"] if inner.scalarize is not None else []
+    options += [f"paths={inner.paths!r}"] if inner.paths is not None else []
     options += ["rules=rules"] if inner.rules is not None else []
     text = f"symdiff.{inner.suffix}({', '.join([inner.name, *options])})" if inner.suffix else inner.name
     if inner is not function:

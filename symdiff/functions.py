@@ -14,19 +14,21 @@ import numpy as np
 import optree
 
 from symdiff import structures
+from symdiff.branching import beside, compiled_of, fitting
 from symdiff.codegen.native.vectorcall import direct, plain_class, with_vectorcall
 from symdiff.codegen.source import MISS
 from symdiff.compiled import Compiled, check_backend
-from symdiff.errors import ArgumentError, ShapeError, TraceError
+from symdiff.errors import ArgumentError, ShapeError, SymdiffError, TraceError
 from symdiff.pipeline import Options, program_of
 from symdiff.symbolic.building import Builder, active_builders
 from symdiff.symbolic.declaring import rules_in_force
 from symdiff.symbolic.graph import Graph
-from symdiff.symbolic.replaying import innermost, replay
+from symdiff.symbolic.replaying import decide_again, innermost, replay
 from symdiff.symbolic.scalarizing import settled
 from symdiff.symbolic.tracing.captures import Watch
 from symdiff.symbolic.tracing.trace import (
     Spec,
+    check_mode,
     definition_line,
     function_name,
     is_static,
@@ -122,18 +124,21 @@ class Function:
         fastmath: bool = False,
         backend: str = "auto",
         scalarize: bool | None = None,
+        paths: str | None = None,
     ) -> None:
         if not callable(f):
             raise TraceError(f"{user_line()}: {type(f).__name__} is not a function")
         if exact and fastmath:
             raise ValueError("exact=True and fastmath=True exclude each other")
         check_backend(backend)
+        check_mode(paths)
         self.f = f
         self.argnums = argnums if isinstance(argnums, int) else tuple(argnums)
         self.rules = rules
         self.options = Options(exact, fastmath)
         self.backend = backend
         self.scalarize = scalarize
+        self.paths = paths
         self.signature = _signature(f)
         self.name = function_name(f)
         self.where = definition_line(f)
@@ -187,8 +192,18 @@ class Function:
             inlined = self._inline(call, fed)
             if inlined is not None:
                 return inlined[0]
-        compiled = self._specialised(call)
+        compiled = self._specialised(call, fed)
+        if not compiled.allows(fed):
+            self.run(call, fed)
         return compiled.call(fed, out)
+
+    def run(self, call: Call, fed: list[Any]) -> None:
+        """The function as it stands, for the exception that it raises, which has the values in its message."""
+        leaves = list(call.leaves)
+        for place, leaf in zip(call.traced, fed, strict=False):
+            leaves[place] = leaf
+        args, kwargs = structures.unflatten(call.tree, leaves)
+        self.f(*args, **kwargs)
 
     def _fed(self, call: Call) -> list[Any]:
         """The leaves that the graph takes as inputs, in order."""
@@ -207,23 +222,25 @@ class Function:
         ]
         return (call.tree, tuple(parts), tuple(call.wrt))
 
-    def _specialised(self, call: Call) -> Compiled:
+    def _specialised(self, call: Call, fed: list[Any]) -> Compiled:
         key = self._key(call)
-        compiled = self._compiled.get(key)
+        compiled = fitting(self._compiled.get(key), fed)
         if compiled is None:
             with self._lock:
-                compiled = self._compiled.get(key)
+                earlier = self._compiled.get(key)
+                compiled = fitting(earlier, fed)
                 if compiled is None:
-                    compiled = Compiled(*self._built(call), self.options, self.backend)
-                    self._compiled[key] = compiled
+                    mode = self.paths if earlier is None else "guard"
+                    compiled = compiled_of(*self._built_at(call, mode), self.options, self.backend)
+                    self._compiled[key] = beside(compiled, earlier)
                     if len(self._compiled) > KEPT:
                         self._compiled.pop(next(iter(self._compiled)))
         flat = all(p.isidentifier() for p in call.paths) and len(self._extra_leaves(call)) == len(call.extra)
-        if len(call.traced) < len(call.leaves) or compiled.door is None or (self.extra and not (flat and compiled.direct)):
+        if len(call.traced) < len(call.leaves) or compiled.entry is None or (self.extra and not (flat and compiled.direct)):
             self._door = None
         elif compiled.direct and flat:
-            self._door = compiled.door
-            if compiled.machine is not None and not self._watch:
+            self._door = compiled.entry
+            if compiled.quick is not None and not self._watch:
                 self._quicken(compiled)
         else:
             self._door = compiled.structured_door(call.tree)
@@ -241,16 +258,27 @@ class Function:
     def __reduce__(self) -> Any:
         return _blank, (plain_class(type(self)),), self.__getstate__()
 
-    def _traced(self, call: Call, parent: Builder | None) -> Any:
-        traced = trace_leaves(self.f, call.leaves, call.tree, call.traced, call.paths, parent, self._rules())
+    def _traced(self, call: Call, parent: Builder | None, mode: str | None = None) -> Any:
+        mode = mode or self.paths
+        traced = trace_leaves(self.f, call.leaves, call.tree, call.traced, call.paths, parent, self._rules(), mode)
         traced.graph = settled(traced.graph, self.scalarize)
         return traced
 
     def _rules(self) -> Any:
         return rules_in_force(self.rules)
 
-    def _built(self, call: Call) -> tuple[Graph, Any]:
-        return self._derived(call, self._traced(call, None).graph)
+    def _built(self, call: Call, mode: str | None = None) -> tuple[Graph, Any]:
+        return self._derived(call, self._traced(call, None, mode).graph)
+
+    def _built_at(self, call: Call, mode: str | None) -> tuple[Graph, Any]:
+        """The graph for a call; where the function raises, its own exception."""
+        try:
+            return self._built(call, mode)
+        except SymdiffError:
+            raise
+        except Exception:
+            self.run(call, [])
+            raise
 
     def _derived(self, call: Call, primal: Graph) -> tuple[Graph, Any]:
         wrt = [call.traced.index(i) for i in call.wrt]
@@ -269,6 +297,7 @@ class Function:
         own = len(call.traced)
         graph = self.derive(traced.graph, wrt)
         sources = [*fed[:own], *captured, *fed[own:]]
+        decide_again(traced.graph, sources, parent, user_line())
         flat = replay(graph, sources, parent, user_line())
         tree = self.tree(call, traced.graph)
         return (flat[0] if tree is None else structures.unflatten(tree, flat),)
@@ -321,7 +350,7 @@ class Function:
     def compile(self, *args: Any, backend: str = "auto", **kwargs: Any) -> Compiled:
         """A compiled specialisation at example arguments, for a backend."""
         call = Call(self, self._own(args), kwargs, 0)
-        return Compiled(*self._built(call), self.options, backend)
+        return compiled_of(*self._built(call), self.options, backend)
 
     def program(self, *args: Any, **kwargs: Any) -> Any:
         """The Program (numbered, shared instructions) at example arguments."""

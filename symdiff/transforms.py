@@ -26,7 +26,10 @@ def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: Any
     """The gradient of a scalar function by argument `argnums`, in that argument's own structure and shape.
 
     dtype: `result_type(output, input)`. With a tuple of argnums the result is a tuple. Options: `rules`, `exact`,
-    `fastmath`, `backend`. Raises `ShapeError` when called on a function whose result is not one scalar.
+    `fastmath`, `backend`, `scalarize`, and `paths`, which says what becomes of `if`, `while` and the like on the arguments'
+    values: "merge" joins all paths (up to 64) into one formula, "guard" keeps the path taken together with its conditions and
+    traces anew where they fail, None merges where it can. Raises `ShapeError` when called on a function whose result is not
+    one scalar.
 
     >>> import numpy as np
     >>> grad(lambda x: x[0]*x[1]**2)(np.array([3.0, 2.0]))

@@ -115,9 +115,8 @@ def assigned(x):
     [
         (lambda x: float(x[0]), "np."),
         (lambda x: int(x[0]), "static"),
-        (lambda x: x[0] if x[0] > 0 else x[1], "np.where"),
+        (lambda x: x[0] if x > 0 else x[1], "np.where"),
         (lambda x: math.exp(x[0]), "np.exp"),
-        (lambda x: max(x), "np.maximum"),
         (np.linalg.det, "square matrices"),
         (lambda x: np.fft.fft(x), "not supported"),
         (in_place, "y = y + x"),

@@ -62,6 +62,7 @@ class Builder:
         self.viewed: set[Atom] = set()  # arrays of which the user has taken a slice or another view
         self.views: set[Atom] = set()  # these slices and views
         self.structural: dict[Atom, Binding] = {}  # what is known of whole arrays, by their symbols
+        self.path: Any = None  # the conditions of the run that fills it, see `tracing.paths`
         self.origin = ""
         self.primal = True
         self._count = 0

@@ -171,7 +171,7 @@ def record_call(function: Callable[..., Any], rule: Rule, args: tuple[Any, ...])
                   for a, c in zip(atoms, codes, strict=True)]  # fmt: skip
         _, tree = structures.flatten((tuple(leaves), {}))
         places = list(range(len(leaves)))
-        graph = trace_leaves(function, leaves, tree, places, [f"x{i}" for i in places], builder).graph
+        graph = trace_leaves(function, leaves, tree, places, [f"x{i}" for i in places], builder, mode="merge").graph
         if len(graph.outputs) != 1 or graph.outputs[0].shape != ():
             raise TraceError(f"{origin}: {function.__name__} has a rule, so it must return one number for numbers")
         code = graph.outputs[0].dtype

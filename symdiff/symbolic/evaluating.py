@@ -11,13 +11,17 @@ import numpy as np
 from symdiff import structures
 from symdiff.errors import ShapeError
 from symdiff.ops import OPS
-from symdiff.symbolic.graph import Atom, Graph, Var
+from symdiff.symbolic.branches import branches_of
+from symdiff.symbolic.graph import Atom, Binding, Graph, Var
 
 
 def evaluate(graph: Graph, args: tuple[Any, ...]) -> Any:
     """The graph's result at `args`, one for each input, in the function's own result structure."""
     if len(args) != len(graph.inputs):
         raise ShapeError(f"{graph.name} takes {len(graph.inputs)} arguments ({len(args)} given)")
+    branches = branches_of(graph)
+    if branches is not None:
+        branches.check(graph.name, args)
     values: dict[Atom, Any] = {}
     for leaf, arg in zip(graph.inputs, args, strict=True):
         value = np.asarray(arg, dtype=np.dtype(leaf.symbol.dtype))
@@ -31,14 +35,15 @@ def evaluate(graph: Graph, args: tuple[Any, ...]) -> Any:
     with np.errstate(all="ignore"):
         for binding in graph.bindings:
             operands = [of(o) for o in binding.operands]
-            values[binding.symbol] = _apply(binding, operands)
+            values[binding.symbol] = applied(binding, operands)
     results = [np.asarray(of(o.atom), dtype=np.dtype(o.dtype))[()] for o in graph.outputs]
     if graph.out_tree is not None:
         return structures.unflatten(graph.out_tree, results)
     return results[0] if len(results) == 1 else tuple(results)
 
 
-def _apply(binding: Any, operands: list[Any]) -> Any:
+def applied(binding: Binding, operands: list[Any]) -> Any:
+    """The value of a binding at the values of its operands."""
     dtype = np.dtype(binding.dtype)
     if binding.op == "item":
         return operands[0].ravel()[binding.params]

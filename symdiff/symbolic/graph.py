@@ -260,7 +260,9 @@ class Graph:
             yield text
 
     def __str__(self) -> str:
-        lines = [f"{self._headline()}{' ' * 10}{len(self.bindings)} bindings", *self._lines()]
+        branches = self.notes.get("branches")
+        count = f"{len(self.bindings)} bindings" + ("" if branches is None else f", {branches}")
+        lines = [f"{self._headline()}{' ' * 10}{count}", *self._lines()]
         constants = [f"  {o.name} = {o.atom}" for o in self.outputs if not isinstance(o.atom, Var)]
         return "\n".join(lines + constants)
 

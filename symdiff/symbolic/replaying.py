@@ -6,6 +6,7 @@ builder, inputs bound to the traced values or numbers that the user passed. Refu
 
 from typing import Any
 
+from symdiff.symbolic.branches import branches_of
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import ArrayConstant, Atom, Constant, Graph, Var
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of
@@ -15,6 +16,20 @@ def innermost(values: list[Any]) -> Builder | None:
     """The innermost builder among traced values, None where there is none."""
     builders = [v.builder for v in values if isinstance(v, Tracer)]
     return max(builders, key=lambda b: b.level) if builders else None
+
+
+def decide_again(graph: Graph, sources: list[Any], builder: Builder, origin: str) -> None:
+    """Ask the conditions of a branching graph in the enclosing trace: what raises or was kept in it is a path there, too."""
+    branches = branches_of(graph)
+    if branches is None or branches.conditions is None:
+        return
+    flags = replay(branches.conditions, sources[: len(branches.conditions.inputs)], builder, origin)
+    if branches.guarded:
+        assert flags[0]  # kept at the values that the enclosing trace is made at
+        return
+    error = branches.exception(flags)
+    if error is not None:
+        raise error
 
 
 def replay(graph: Graph, sources: list[Any], builder: Builder, origin: str) -> list[Any]:

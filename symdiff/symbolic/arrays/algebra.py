@@ -19,6 +19,8 @@ from symdiff.symbolic.graph import ArrayConstant, Atom, Binding, Constant
 
 _FOLDED = frozenset({"reshape", "transpose", "getitem", "broadcast_to", "take", "diagonal", "embed", "put"})
 
+_TRUTHS = _FOLDED | {"any", "all", "concatenate", "set", "set_at", "scatter", "take_along", "put_along"}  # kept truth values
+
 
 def full_key(shape: Shape) -> tuple[Slice, ...]:
     """The index of everything."""
@@ -52,7 +54,7 @@ class Arrays:
         code = "l" if head.result == "index" else result_code(operands[:1] if name.endswith("_along") else operands)
         if head.result == "real":
             code = real_counterpart(code)
-        if code == "?" and name not in _FOLDED | {"concatenate", "set", "set_at", "scatter", "take_along", "put_along"}:
+        if code == "?" and name not in _TRUTHS:
             code = "d"
         symbol = b.bind(name, operands, shape, code, Static(name, params), self.origin)
         b.structural[symbol] = b.bindings[-1]

@@ -13,7 +13,7 @@ from symdiff.symbolic.arrays.algebra import Arrays
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import Atom, Binding, Graph, GraphOutput
 
-_AXES = frozenset({"sum", "amax", "amin", "logsumexp", "prod"})
+_AXES = frozenset({"sum", "amax", "amin", "any", "all", "logsumexp", "prod"})
 _AXIS = frozenset({"cumsum", "cumprod", "argsort", "argpartition"})
 _LAST = frozenset({"diagonal", "embed", "inv", "det", "cofactors", "det_sign", "log_abs_det", "cholesky", "eigenvalues",
                    "eigenvectors"})  # fmt: skip

@@ -33,7 +33,7 @@ def reduced(a: Arrays, head: str, x: Atom, axis: Any, keepdims: bool) -> Atom:
     axes = axes_of(x, axis)
     if not axes:
         return x
-    if head != "prod" and math.prod(x.shape[n] for n in axes) == 0:
+    if head not in ("prod", "any", "all") and math.prod(x.shape[n] for n in axes) == 0:
         raise ValueError(f"zero-size array to {head}, which has no identity")
     found = a.bind(head, x, axes=axes)
     return a.reshape(found, kept_shape(x.shape, axes)) if keepdims else found
@@ -57,6 +57,19 @@ def amin(a: Arrays, x: Atom, axis: Any = None, keepdims: bool = False) -> Atom:
 
 def ptp(a: Arrays, x: Atom, axis: Any = None, keepdims: bool = False) -> Atom:
     return a.emit("sub", amax(a, x, axis, keepdims), amin(a, x, axis, keepdims))
+
+
+def any(a: Arrays, x: Atom, axis: Any = None, keepdims: bool = False) -> Atom:
+    return reduced(a, "any", truth(a, x), axis, keepdims)
+
+
+def all(a: Arrays, x: Atom, axis: Any = None, keepdims: bool = False) -> Atom:
+    return reduced(a, "all", truth(a, x), axis, keepdims)
+
+
+def truth(a: Arrays, x: Atom) -> Atom:
+    """Numbers as truth values: zero is false, NaN is true."""
+    return x if x.dtype == "?" else a.emit("ne", x, Constant(0))
 
 
 def logsumexp(a: Arrays, x: Atom, axis: Any = None, keepdims: bool = False) -> Atom:
@@ -199,7 +212,7 @@ def trapezoid(a: Arrays, y: Atom, x: Atom | None = None, dx: float = 1.0, axis: 
 REDUCING: dict[str, Function] = {
     function.__name__: function
     for function in (
-        sum, prod, amax, amin, ptp, logsumexp, log_softmax, softmax, cumsum, cumprod, mean, average, var, std, norm,
+        sum, prod, amax, amin, any, all, ptp, logsumexp, log_softmax, softmax, cumsum, cumprod, mean, average, var, std, norm,
         vector_norm, sort, partition, median, trapezoid,
     )
 } | {"max": amax, "min": amin, "cumulative_sum": cumsum, "cumulative_prod": cumprod}  # fmt: skip

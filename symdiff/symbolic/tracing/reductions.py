@@ -1,10 +1,12 @@
-"""Reductions of cells to one number with a rule of their own: maximum, minimum, log-sum-exp.
+"""Reductions of cells to one number with a rule of their own, maximum, minimum, log-sum-exp, and of truth values.
 
 Assumes arrays of traced numbers and plain ones. Guarantees NumPy's result, NaN included; 1/n to each of n tied cells of an
 extreme, and no overflow in a log-sum-exp or its derivative. Refuses empty arrays, as NumPy does.
 """
 
 import functools
+import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -31,6 +33,20 @@ def reduction(name: str) -> Callable[..., Any]:
         result[:] = flat
         return result.reshape([x.shape[a] for a in kept])[()]
 
+    return reduced
+
+
+def _truths(op: str) -> Callable[..., Any]:
+    """The head `any` or `all` over arrays of cells."""
+
+    def reduced(x: Any, axes: tuple[int, ...]) -> Any:
+        kept = [a for a in range(x.ndim) if a not in axes]
+        rows = x.transpose([*kept, *axes]).reshape([math.prod(x.shape[a] for a in kept), -1])
+        result = np.empty(len(rows), dtype=object)
+        result[:] = [functools.reduce(op_of, row) if len(row) else op == "and" for row in rows]
+        return result.reshape([x.shape[a] for a in kept])[()]
+
+    op_of = operator.or_ if op == "or" else operator.and_
     return reduced
 
 
@@ -82,4 +98,4 @@ def _body(name: str, count: int, code: str) -> Graph:
     return builder.graph(name.removeprefix("a"), (GraphOutput(name, result),))
 
 
-CELLS = {name: reduction(name) for name in PLAIN}
+CELLS = {name: reduction(name) for name in PLAIN} | {"any": _truths("or"), "all": _truths("and")}

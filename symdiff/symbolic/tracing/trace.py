@@ -18,6 +18,8 @@ from symdiff import structures
 from symdiff.errors import TraceError
 from symdiff.symbolic.building import Builder, active_builders, array_atom, dtype_code
 from symdiff.symbolic.graph import ArrayConstant, Constant, Graph, GraphOutput, Var
+from symdiff.symbolic.tracing.paths import MODES, Path, Run, followed
+from symdiff.symbolic.tracing.restoring import Outside
 from symdiff.symbolic.tracing.substitution import substituted
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of
 from symdiff.symbolic.tracing.whole import CELLS
@@ -107,47 +109,64 @@ def trace_leaves(
     paths: list[str],
     parent: Builder | None,
     rules: Any = None,
+    mode: str | None = None,
 ) -> Traced:
-    """Trace f over flattened `(args, kwargs)`: leaves at the positions `traced` become inputs, the others stay."""
+    """Trace f over flattened `(args, kwargs)`: leaves at the positions `traced` become inputs, the others stay.
+
+    `mode` says what becomes of conditions on traced values, see `paths.followed`.
+    """
     stack = active_builders()
-    builder = Builder(parent or (stack[-1] if stack else None))
+    outer = parent or (stack[-1] if stack else None)
     where = definition_line(f)
-    filled = list(leaves)
-    used: set[str] = set()
-    for place in traced:
-        shape, code = leaf_type(leaves[place], where)
-        code = "d" if code == "?" else code
-        name = path_name(paths[place]) or "x"
+    name = function_name(f)
+    names = input_names([paths[place] for place in traced])
+    types = [leaf_type(leaves[place], where) for place in traced]
+
+    def run(path: Path) -> Run:
+        builder = path.builder = Builder(outer)
+        builder.path = path
+        filled = list(leaves)
+        for place, own, (shape, code) in zip(traced, names, types, strict=True):
+            filled[place] = Tracer(builder, builder.input(own, shape, "d" if code == "?" else code, paths[place]))
+        args, kwargs = structures.unflatten(tree, filled)
+        stack.append(builder)
+        try:
+            result = substituted(f, rules)(*args, **kwargs)
+            return Run(builder, *outputs_of(result, builder, name, where))
+        except (ValueError, IndexError) as error:
+            raise _explained(error) from None
+        finally:
+            stack.pop()
+
+    found, notes = followed(run, mode, [leaves[place] for place in traced], outer, Outside(f))
+    doc = inspect.getdoc(f) or ""
+    graph = found.builder.graph(name, found.outputs, found.out_tree, origin=where, doc=doc, notes=notes)
+    return Traced(graph, traced, found.builder.captured)
+
+
+def input_names(paths: list[str]) -> list[str]:
+    """Different Python identifiers for argument paths."""
+    used: list[str] = []
+    for path in paths:
+        name = path_name(path) or "x"
         while name in used:
             name += "_"
-        used.add(name)
-        filled[place] = Tracer(builder, builder.input(name, shape, code, paths[place]))
-    args, kwargs = structures.unflatten(tree, filled)
-    stack.append(builder)
-    try:
-        result = substituted(f, rules)(*args, **kwargs)
-        outputs, out_tree = outputs_of(result, builder, function_name(f), where)
-    except ValueError as error:
-        if "assignment destination is read-only" not in str(error):
-            raise
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        raise TraceError(
-            f"{os.path.basename(place.filename)}:{place.lineno}: np.asarray and np.array of a traced value give an array that "
-            "cannot be written to; leave them out, or write into x.copy()"
-        ) from None
-    except IndexError as error:
-        if "valid indices" not in str(error):
-            raise
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        raise TraceError(
-            f"{os.path.basename(place.filename)}:{place.lineno}: an index of a plain array must be static; "
-            "pass it as an int, or use np.where"
-        ) from None
-    finally:
-        stack.pop()
-    doc = inspect.getdoc(f) or ""
-    graph = builder.graph(function_name(f), outputs, out_tree, origin=where, doc=doc)
-    return Traced(graph, traced, builder.captured)
+        used.append(name)
+    return used
+
+
+def _explained(error: Exception) -> Exception:
+    """The same error, or a `TraceError` where NumPy's says nothing of its cause: that a value is traced."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{os.path.basename(place.filename)}:{place.lineno}"
+    if "assignment destination is read-only" in str(error):
+        return TraceError(
+            f"{where}: np.asarray and np.array of a traced value give an array that cannot be written to; leave them out, or "
+            "write into x.copy()"
+        )
+    if isinstance(error, IndexError) and "valid indices" in str(error):
+        return TraceError(f"{where}: an index of a plain array must be static; pass it as an int, or use np.where")
+    return error
 
 
 def outputs_of(result: Any, builder: Builder, name: str, where: str) -> tuple[tuple[GraphOutput, ...], Any]:
@@ -170,23 +189,33 @@ def outputs_of(result: Any, builder: Builder, name: str, where: str) -> tuple[tu
     return tuple(outputs), tree
 
 
-def trace(f: Callable[..., Any], *args: Any, primitives: Any = (), rules: Any = None, **kwargs: Any) -> Graph:
+def trace(
+    f: Callable[..., Any], *args: Any, primitives: Any = (), rules: Any = None, paths: str | None = None, **kwargs: Any
+) -> Graph:
     """The Graph of f at example arguments (numbers, arrays, or `Spec`s; integers stay static).
 
-    `primitives` are functions that stay opaque. Raises `TraceError` at the user's line for what cannot be traced.
+    `primitives` are functions that stay opaque. `paths` says what becomes of `if`, `while` and the like on traced values:
+    "merge" all paths into one graph, "guard" the one taken at the arguments, None merges where it can. Raises `TraceError`
+    at the user's line for what cannot be traced.
 
     >>> print(trace(lambda x: x*x + 1.0, 3.0).expr)
     x*x + 1
     """
+    check_mode(paths)
     leaves, tree = structures.flatten((args, kwargs), none_is_leaf=True)
-    paths = leaf_paths(f, args, kwargs)
     traced = [i for i, leaf in enumerate(leaves) if not is_static(leaf)]
     from symdiff.symbolic.declaring import opaque_rules, rules_in_force
 
     rules = rules_in_force(rules)
     if primitives:
         rules = rules + opaque_rules(primitives)
-    return trace_leaves(f, leaves, tree, traced, paths, None, rules).graph
+    return trace_leaves(f, leaves, tree, traced, leaf_paths(f, args, kwargs), None, rules, paths).graph
+
+
+def check_mode(paths: str | None) -> None:
+    """Raise `ValueError` for a value of the option `paths` that does not exist."""
+    if paths not in MODES:
+        raise ValueError(f"paths={paths!r}; 'merge', 'guard' and None (merge where possible) are possible")
 
 
 def leaf_paths(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:

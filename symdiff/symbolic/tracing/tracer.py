@@ -275,7 +275,26 @@ class Tracer:
         raise self._refuse("an index or range(x)", "pass the argument as an int, which is static")
 
     def __bool__(self) -> bool:
-        raise self._refuse("a condition (if, while, and, or, min, max)", "use np.where, np.minimum, np.maximum, np.clip")
+        origin = user_line()
+        if self.size != 1:
+            raise TraceError(f"{origin}: a condition on an array of shape {self.shape}; use np.any, np.all or np.where")
+        path = self.builder.path
+        if path is None:
+            raise self._refuse("a condition (if, while, and, or, min, max)", "use np.where, np.minimum, np.maximum, np.clip")
+        one = self.reshape(()) if self.shape else self
+        if not isinstance(one, Tracer):
+            return bool(one)
+        truth = one if one.dtype.char == "?" else one != 0
+        return path.decide(truth.atom, origin)  # type: ignore[no-any-return]
+
+    def __floor__(self) -> Any:
+        return self._unary("floor")
+
+    def __ceil__(self) -> Any:
+        return self._unary("ceil")
+
+    def __trunc__(self) -> Any:
+        return self._unary("trunc")
 
     def __round__(self, digits: int | None = None) -> Any:
         if digits:
@@ -407,7 +426,7 @@ class Tracer:
 _METHODS = frozenset(
     """
     sum prod mean dot ravel reshape transpose squeeze swapaxes conj conjugate cumsum cumprod trace diagonal
-    clip min max take repeat var std round
+    clip min max take repeat var std round any all
     """.split()
 )
 

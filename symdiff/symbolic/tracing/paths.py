@@ -1,0 +1,337 @@
+"""Runs a function once for each way that its conditions on traced values can turn out, and makes one Graph of the runs.
+
+Assumes a function that does the same whenever it is run with the same conditions. Guarantees a merged graph that is right
+at every argument, of up to `LIMIT` paths, impossible ones left out; or, at given arguments, the path taken there together
+with its conditions. Refuses, with `TraceError`, what can become neither.
+"""
+
+import os
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from symdiff.errors import SymdiffError, TraceError
+from symdiff.symbolic.branches import KEY, Branches, kept_exception
+from symdiff.symbolic.building import Builder
+from symdiff.symbolic.evaluating import applied
+from symdiff.symbolic.graph import Atom, Graph, GraphOutput, Var
+from symdiff.symbolic.implications import Implications
+from symdiff.symbolic.interning import Numbered, Values
+from symdiff.symbolic.merging import Fork, Leaf, Tree, joined, leaves
+from symdiff.symbolic.tracing.restoring import Outside
+
+LIMIT = 64  # paths of one function that are merged
+ASKED = 10_000  # conditions of one path, decided ones included, after which paths are not merged: a loop may be endless
+MODES = (None, "merge", "guard")
+
+
+class Unmergeable(BaseException):
+    """The paths of a function cannot be merged. Not an `Exception`, so that the user's own handlers let it pass."""
+
+    def __init__(self, reason: str, error: SymdiffError | None = None) -> None:
+        super().__init__(reason)
+        self.error = error
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A condition, by its number in the table, and how it turned out; `last` where the other way was taken before."""
+
+    condition: int
+    value: bool
+    origin: str
+    last: bool = False
+
+
+@dataclass(slots=True)
+class Run:
+    """What one run of the function gave."""
+
+    builder: Builder
+    outputs: tuple[GraphOutput, ...]
+    out_tree: Any
+
+
+class Path:
+    """The conditions of one run: the first ones as they are forced, later ones true unless earlier ones decide them.
+
+    With `given`, the values of the inputs, they turn out as they do there.
+    """
+
+    def __init__(
+        self, values: Values, forced: tuple[Decision, ...] = (), finished: int = 0, given: list[Any] | None = None
+    ) -> None:
+        self.values = values
+        self.refusal = f"the function has more than {LIMIT} paths, which is as many as are merged"
+        self.forced = forced
+        self.given = given
+        self.decisions: list[Decision] = []
+        self.builder: Builder | None = None
+        self._room = LIMIT - finished - sum(not d.last for d in forced)
+        self._numbered: Numbered | None = None
+        self._known: Implications | None = None
+        self._concrete: _Concrete | None = None
+        self._asked = 0
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the values of the inputs are known."""
+        return self.given is not None
+
+    def number(self, atom: Atom) -> int:
+        """The number of an atom of this run."""
+        if self._numbered is None:
+            assert self.builder is not None
+            self._numbered = Numbered(self.values, self.builder)
+        return self._numbered.of(atom)
+
+    def value(self, atom: Atom) -> Any:
+        """The value of an atom at the given arguments."""
+        if self._concrete is None:
+            assert self.builder is not None and self.given is not None
+            self._concrete = _Concrete(self.builder, self.given)
+        return self._concrete.of(atom)
+
+    def decide(self, atom: Atom, origin: str) -> bool:
+        """How a condition turns out on this path."""
+        if self._known is None:
+            self._known = Implications(self.values)
+        self._asked += 1
+        if self._asked > ASKED and self.given is None:
+            raise Unmergeable(f"{origin}: a loop has asked {ASKED} conditions, and may not end")
+        number = self.number(atom)
+        stripped, upright = number, True
+        while self.values.nodes[stripped].op == "not":
+            stripped, upright = self.values.nodes[stripped].operands[0], not upright
+        known = self._known.known(stripped)
+        if self.given is not None:
+            value = bool(self.value(atom)) == upright
+        elif known is not None:
+            return known == upright
+        else:
+            value = self._turned(stripped, upright, origin)
+        if known is None:
+            self._known.learn(stripped, value)
+            if self.given is not None:
+                self.decisions.append(Decision(stripped, value, origin))
+        return value == upright
+
+    def _turned(self, condition: int, first: bool, origin: str) -> bool:
+        place = len(self.decisions)
+        if place < len(self.forced):
+            decision = self.forced[place]
+            if decision.condition != condition:
+                raise TraceError(
+                    f"{origin}: the function asked for another condition when it was run again with the same decisions; "
+                    "random numbers, and what it keeps from call to call, must not decide how it goes on"
+                )
+        else:
+            self._room -= 1
+            if self._room < 1:
+                raise Unmergeable(f"{origin}: {self.refusal}")
+            decision = Decision(condition, first, origin)
+        self.decisions.append(decision)
+        return decision.value
+
+
+class _Concrete:
+    """The values of a run's symbols at given arguments, computed as far as they are asked for."""
+
+    def __init__(self, builder: Builder, given: list[Any]) -> None:
+        self.builder = builder
+        self.values: dict[Atom, Any] = {}
+        for leaf, value in zip(builder.inputs, given, strict=False):
+            self.values[leaf.symbol] = np.asarray(value, dtype=np.dtype(leaf.symbol.dtype))[()]
+        self._done = 0
+
+    def of(self, atom: Atom) -> Any:
+        with np.errstate(all="ignore"):
+            for binding in self.builder.bindings[self._done :]:
+                self.values[binding.symbol] = applied(binding, [self._at(o) for o in binding.operands])
+        self._done = len(self.builder.bindings)
+        return self._at(atom)
+
+    def _at(self, atom: Atom) -> Any:
+        if not isinstance(atom, Var):
+            return atom.value
+        if atom not in self.values:  # a symbol that this trace captured from an enclosing one
+            place = list(self.builder.captures.values()).index(atom)
+            tracer = self.builder.captured[place]
+            self.values[atom] = tracer.builder.path.value(list(self.builder.captures)[place])
+        return self.values[atom]
+
+
+def given_values(sources: list[Any]) -> list[Any] | None:
+    """The values of arguments, those of traced ones at the arguments of their own trace; None where there are none."""
+    found = []
+    for source in sources:
+        if hasattr(source, "builder"):
+            path = source.builder.path
+            if path is None or not path.is_given:
+                return None
+            found.append(path.value(source.atom))
+        elif isinstance(source, (bool, int, float, complex, np.generic, np.ndarray)):
+            found.append(source)
+        else:
+            return None
+    return found
+
+
+def followed(
+    run: Callable[[Path], Run], mode: str | None, sources: list[Any], parent: Builder | None, outside: Outside
+) -> tuple[Run, dict[str, Any]]:
+    """The function's run, or its paths made one, and the notes of the graph. `mode` is None, "merge" or "guard".
+
+    `sources` are the arguments, whose values tell the path where paths are not merged. What the runs change `outside` the
+    function is put back.
+    """
+    outer = None if parent is None else parent.path
+    if mode is None and outer is not None and outer.is_given:
+        mode = "guard"
+    if mode != "guard":
+        try:
+            return _merged(run, outside)
+        except Unmergeable as problem:
+            outside.restore()
+            if outer is not None and mode is None:
+                raise
+            given = None if mode == "merge" else given_values(sources)
+            if given is None:
+                raise problem.error or _explained(str(problem)) from None
+    else:
+        given = given_values(sources)
+        if given is None:
+            return _alone(run, outer)
+    found, notes = _guarded(run, given)
+    if notes:
+        outside.restore()
+    return found, notes
+
+
+def _explained(reason: str) -> TraceError:
+    return TraceError(
+        f"{reason}. A call without paths='merge' keeps the path taken at its arguments; vmap, files and traces without values "
+        "need all paths: use np.where, bound the loop, or call the function point by point"
+    )
+
+
+def _alone(run: Callable[[Path], Run], outer: Path | None) -> tuple[Run, dict[str, Any]]:
+    """A function that must not branch, since no values are known to choose a path by."""
+    path = Path(Values(), finished=LIMIT)
+    path.refusal = "paths='guard' keeps the path taken at the arguments, and their values are not known here; leave it away"
+    try:
+        return run(path), {}
+    except Unmergeable as problem:
+        if outer is not None:
+            raise
+        raise TraceError(str(problem)) from None
+
+
+def _guarded(run: Callable[[Path], Run], given: list[Any]) -> tuple[Run, dict[str, Any]]:
+    """The path taken at the given values, and its conditions."""
+    path = Path(Values(), given=given)
+    found = run(path)
+    if not path.decisions:
+        return found, {}
+    results = [path.number(o.atom) for o in found.outputs]
+    holds = path.values.conjunction([(d.condition, d.value) for d in path.decisions])
+    built, conditions = _built(path.values, [(path, found)], results, [holds])
+    return built, {KEY: Branches(True, len(path.decisions), conditions)}
+
+
+def _merged(run: Callable[[Path], Run], outside: Outside) -> tuple[Run, dict[str, Any]]:
+    """All paths of the function as one run."""
+    values = Values()
+    ends: list[tuple[list[Decision], Leaf]] = []
+    runs: list[tuple[Path, Run]] = []
+    forced: tuple[Decision, ...] = ()
+    while True:
+        path = Path(values, forced, len(ends))
+        try:
+            found = run(path)
+        except SymdiffError as error:
+            if not path.decisions:
+                raise
+            raise Unmergeable(str(error), error) from None
+        except Exception as error:
+            if not path.decisions:
+                raise
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            line = f"{os.path.basename(place.filename)}:{place.lineno}"
+            ends.append((path.decisions, Leaf(None, kept_exception(error, line))))
+        else:
+            if not path.decisions and not ends:
+                return found, {}
+            runs.append((path, found))
+            ends.append((path.decisions, Leaf(tuple(path.number(o.atom) for o in found.outputs))))
+        decisions = path.decisions
+        while decisions and decisions[-1].last:
+            decisions = decisions[:-1]
+        if not decisions:
+            break
+        last = decisions[-1]
+        forced = (*decisions[:-1], Decision(last.condition, not last.value, last.origin, True))
+        outside.restore()
+    outside.restore()
+    if not runs:
+        error = ends[0][1].error
+        raise Unmergeable(f"every path of the function raises; the first one {type(error).__name__}: {error}")
+    return _joined(values, runs, _tree(ends, 0))
+
+
+def _tree(ends: list[tuple[list[Decision], Leaf]], depth: int) -> Tree:
+    decisions, leaf = ends[0]
+    if depth == len(decisions):
+        return leaf
+    first = decisions[depth]
+    split = next(k for k, (others, _) in enumerate(ends) if others[depth].value != first.value)
+    one, other = _tree(ends[:split], depth + 1), _tree(ends[split:], depth + 1)
+    return Fork(first.condition, first.origin, one, other) if first.value else Fork(first.condition, first.origin, other, one)
+
+
+def _joined(values: Values, runs: list[tuple[Path, Run]], tree: Tree) -> tuple[Run, dict[str, Any]]:
+    _, first = runs[0]
+    for _, other in runs[1:]:
+        shapes = [o.shape for o in other.outputs]
+        if other.out_tree != first.out_tree or shapes != [o.shape for o in first.outputs]:
+            raise Unmergeable(
+                f"{tree.origin if isinstance(tree, Fork) else ''}: the paths of the function return results of different "
+                "structures or shapes"
+            )
+    results = joined(values, tree)
+    assert results is not None
+    ways = leaves(tree)
+    ends = [(values.conjunction(way), leaf.error) for way, leaf in ways if leaf.error is not None]
+    built, conditions = _built(values, runs, list(results), [condition for condition, _ in ends])
+    return built, {KEY: Branches(False, len(ways), conditions, tuple(error for _, error in ends))}
+
+
+def _built(values: Values, runs: list[tuple[Path, Run]], results: list[int], conditions: list[int]) -> tuple[Run, Graph | None]:
+    """Results by their numbers as one run, and conditions as a graph over the same inputs; None where there are none."""
+    _, first = runs[0]
+    own = len(first.builder.inputs) - len(first.builder.captures)
+    builder = Builder(first.builder.parent)
+    builder.path = first.builder.path
+    symbols: dict[int, Atom] = {}
+    for path, found in runs:
+        for place, leaf in enumerate(found.builder.inputs):
+            number = path.number(leaf.symbol)
+            if number in symbols:
+                continue
+            if place < own:
+                symbols[number] = leaf.symbol
+                builder.inputs.append(leaf)
+                continue
+            symbols[number] = builder.input(f"captured{len(builder.captured)}", leaf.symbol.shape, leaf.symbol.dtype)
+            builder.captures[list(found.builder.captures)[place - own]] = symbols[number]  # type: ignore[assignment]
+            builder.captured.append(found.builder.captured[place - own])
+    checks = Builder()
+    checks.inputs = builder.inputs
+    truths = values.rebuilt(checks, dict(symbols), conditions)
+    atoms = values.rebuilt(builder, symbols, results)
+    outputs = tuple(GraphOutput(o.name, atom) for o, atom in zip(first.outputs, atoms, strict=True))
+    graph = checks.graph("path", tuple(GraphOutput(f"path{k}", atom) for k, atom in enumerate(truths)))
+    return Run(builder, outputs, first.out_tree), graph if conditions else None
