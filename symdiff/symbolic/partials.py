@@ -67,7 +67,8 @@ class Partials:
         elif rule.conj_partials and not is_complex(operand.dtype or "d"):
             result = self._on_real(binding, rule, place)
         else:
-            templates = rule.conj_partials if conjugate else rule.partials
+            on_complex = any(is_complex(o.dtype or "d") for o in binding.operands)
+            templates = rule.conj_partials if conjugate else rule.partials_on(complex_=on_complex)
             template = templates[place]
             if template is None:
                 raise RuleError(f"{binding.origin}: {rule.name} has no derivative by {rule.parameters[place]}")
@@ -103,6 +104,10 @@ class Partials:
                 return operands[0]
             if operands[1].value == 0:
                 return Constant(1)
+        if op == "eq" and all(isinstance(o, Constant) for o in operands):
+            return Constant(operands[0].value == operands[1].value)
+        if op == "select" and isinstance(operands[0], Constant):
+            return operands[1 if operands[0].value else 2]
         return b.emit(op, operands, payload)
 
     def is_singular(self, binding: Binding) -> bool:
