@@ -14,6 +14,7 @@ from symdiff.symbolic.bounds import Bounds
 from symdiff.symbolic.building import Builder, is_constant
 from symdiff.symbolic.graph import Atom, Binding, Constant, Var
 from symdiff.symbolic.rule import apply
+from symdiff.symbolic.tables import Template
 
 ZERO = Constant(0.0)
 _ON_REAL = {"abs": None, "conj": Constant(1.0), "real": Constant(1.0), "imag": ZERO}
@@ -72,7 +73,7 @@ class Partials:
             template = templates[place]
             if template is None:
                 raise RuleError(f"{binding.origin}: {rule.name} has no derivative by {rule.parameters[place]}")
-            result = apply(template, binding.operands, binding.symbol, self._emit)
+            result = apply(decided(template, binding.operands), binding.operands, binding.symbol, self._emit)
         return result
 
     def _on_real(self, binding: Binding, rule: Any, place: int) -> Atom:
@@ -104,10 +105,6 @@ class Partials:
                 return operands[0]
             if operands[1].value == 0:
                 return Constant(1)
-        if op == "eq" and all(isinstance(o, Constant) for o in operands):
-            return Constant(operands[0].value == operands[1].value)
-        if op == "select" and isinstance(operands[0], Constant):
-            return operands[1 if operands[0].value else 2]
         return b.emit(op, operands, payload)
 
     def is_singular(self, binding: Binding) -> bool:
@@ -122,6 +119,37 @@ class Partials:
         if binding.op in ("sqrt", "cbrt", "pow"):
             return self.bounds.of(binding.operands[0]).low < TINY
         return True
+
+
+def decided(template: Template, args: tuple[Atom, ...]) -> Template:
+    """A template without the branches that constant arguments decide against."""
+    count = len(args) + 1
+    if not any(op == "select" for op, _, _ in template.steps) or not any(isinstance(a, Constant) for a in args):
+        return template
+    known: dict[int, Any] = {i: a.value for i, a in enumerate(args) if isinstance(a, Constant)}
+    stands: list[int] = list(range(count))  # the reference that stands for each
+    for step, (op, refs, payload) in enumerate(template.steps, count):
+        refs = tuple(stands[r] for r in refs)
+        stands.append(step)
+        if op == "const":
+            known[step] = payload
+        elif op == "eq" and all(r in known for r in refs):
+            known[step] = known[refs[0]] == known[refs[1]]
+        elif op == "and" and any(known.get(r, True) is False for r in refs):
+            known[step] = False
+        elif op == "select" and refs[0] in known:
+            stands[step] = refs[1] if known[refs[0]] else refs[2]
+    needed = {stands[template.result]}
+    for step in range(len(template.steps) + count - 1, count - 1, -1):
+        if step in needed:
+            needed.update(stands[r] for r in template.steps[step - count][1])
+    place = list(range(count))
+    steps = []
+    for step, (op, refs, payload) in enumerate(template.steps, count):
+        place.append(count + len(steps))
+        if step in needed:
+            steps.append((op, tuple(place[stands[r]] for r in refs), payload))
+    return Template(tuple(steps), place[stands[template.result]])
 
 
 def is_structural(binding: Binding) -> bool:
