@@ -209,6 +209,7 @@ def det_hessian(x):
 # name: function, point, gradient, Hessian (None is not asked).
 ARRAYS = {
     "norm": (np.linalg.norm, ZEROS, ZEROS, NONE),
+    "norm of tiny numbers": (np.linalg.norm, ONES * 1e-200, ZEROS, None),
     "norm by a product": (lambda x: np.sqrt(x @ x), ZEROS, ZEROS, NONE),
     "norm by a sum": (lambda x: np.sqrt(np.sum(x**2)), ZEROS, ZEROS, NONE),
     "norm by a half power": (lambda x: np.sum(x * x) ** 0.5, ZEROS, ZEROS, NONE),

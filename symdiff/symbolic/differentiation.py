@@ -352,7 +352,8 @@ class Forward:
             return None if p is None else b.real(b.mul(b.mul(Constant(2), p), dot))
         term = None if p is None else b.mul(p, dot)
         if term is not None and singular and not isinstance(dot, Constant):
-            term = b.select(b.emit("eq", (dot, Constant(0.0))), ZERO, term)
+            squares = self.partials.bounds.of(binding.operands[0]).squares
+            term = b.select(b.emit("eq", (binding.operands[0] if squares else dot, Constant(0.0))), ZERO, term)
         overflowed = None if term is None else self.saturation.overflowed(binding, place)
         if term is not None and overflowed is not None:
             term = b.select(overflowed, ZERO, term)
