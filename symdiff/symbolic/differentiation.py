@@ -294,6 +294,18 @@ class Reverse:
             if binding.symbol in flow.opened:
                 flow.opened.add(operand)
 
+    def refuse(self, conjugates: dict[Var, Atom]) -> None:
+        """Raise `NonHolomorphicError` where a complex input's cotangent by its conjugate is structurally nonzero."""
+        symbol = next((s for s in conjugates if is_complex(s.dtype)), None)
+        if symbol is None:
+            return
+        cell = next((b for b in self.builder.bindings if b.symbol is symbol and b.op == "item"), None)
+        name = symbol.name if cell is None else str(cell).partition(" = ")[2]
+        raise NonHolomorphicError(
+            f"{self.mixing or '?'} makes the output depend on the conjugate of {name}, so that there is no complex "
+            "derivative; sd.wirtinger gives the derivatives by z and by its conjugate"
+        )
+
 
 class Forward:
     """Forward sweeps: from tangents of inputs to tangents of every symbol."""
@@ -361,13 +373,3 @@ class Forward:
             crossed = b.mul(q, b.conj(dot))
             term = crossed if term is None else b.add(term, crossed)
         return term
-
-
-def refuse_conjugates(conjugates: dict[Var, Atom], mixing: str | None) -> None:
-    """Raise `NonHolomorphicError` where a complex input's cotangent by its conjugate is structurally nonzero."""
-    for symbol in conjugates:
-        if is_complex(symbol.dtype):
-            raise NonHolomorphicError(
-                f"{mixing or '?'} makes the output depend on the conjugate of {symbol.name}, so that there is no complex "
-                "derivative; sd.wirtinger gives the derivatives by z and by its conjugate"
-            )

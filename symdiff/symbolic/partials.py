@@ -13,6 +13,7 @@ from symdiff.symbolic.bodies import python_partials
 from symdiff.symbolic.bounds import Bounds
 from symdiff.symbolic.building import Builder, is_constant
 from symdiff.symbolic.graph import Atom, Binding, Constant, Var
+from symdiff.symbolic.holomorphy import check_holomorphic
 from symdiff.symbolic.rule import apply
 from symdiff.symbolic.tables import Template
 
@@ -65,7 +66,9 @@ class Partials:
             found = python_partials(rule, b, binding, place)
             self._built |= {(binding.symbol, k, conjugate): atom for k, atom in found.items()}
             return found[place]
-        elif rule.conj_partials and not is_complex(operand.dtype or "d"):
+        if rule.is_user_function and binding.op == "call":
+            check_holomorphic(binding, place, False)
+        if rule.conj_partials and not is_complex(operand.dtype or "d"):
             result = self._on_real(binding, rule, place)
         else:
             on_complex = any(is_complex(o.dtype or "d") for o in binding.operands)
