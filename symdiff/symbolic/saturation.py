@@ -59,11 +59,23 @@ class Saturation:
             return isinstance(atom, Constant)
         if binding.op == "neg":
             return self.bounds.of(binding.operands[0]).low >= 0.0
+        if binding.op == "sub":
+            return self._is_extreme(binding.operands[1], binding.operands[0])
         if binding.op not in ("mul", "div"):
             return False
         first, second = binding.operands
         pairs = ((first, second), (second, first)) if binding.op == "mul" else ((first, second),)
         return any(self._is_negative(a) and self.bounds.of(b).low >= 0.0 for a, b in pairs)
+
+    def _is_extreme(self, atom: Atom, among: Atom) -> bool:
+        """Whether `atom` is the largest of numbers of which `among` is one."""
+        binding = self.made.get(atom)
+        while binding is not None and binding.op in ("reshape", "broadcast_to"):
+            binding = self.made.get(binding.operands[0])
+        if binding is None or among not in binding.operands:
+            return False
+        rule = binding.params.rule if binding.op == "call" else None
+        return binding.op in ("amax", "max") or (rule is not None and (rule.module, rule.name) == ("numpy", "max"))
 
     def _is_negative(self, atom: Atom) -> bool:
         if isinstance(atom, Constant):
