@@ -161,6 +161,8 @@ def test_a_number(name, backend):
     if second is None:
         return
     check(sd.grad(sd.grad(f), **options)(x), second)
+    if backend != "numpy":
+        return  # the graphs are the same
     check(sd.jvp(sd.grad(f), **options)(x, 1.0)[1], second)
     check(sd.grad(lambda x: sd.jvp(f)(x, 1.0)[1], **options)(x), second)
     check(sd.jvp(lambda x: sd.jvp(f)(x, 1.0)[1], **options)(x, 1.0)[1], second)
@@ -178,12 +180,14 @@ def test_an_array(name, exact):
 
     check(sd.grad(total, **options)(points), first)
     check(sd.jvp(f, **options)(points, np.ones_like(points))[1], first)
-    check(sd.vmap(sd.grad(f), exact=exact)(points[0]), first)
     if second is None:
         return
     check(sd.hvp(total, **options)(points, np.ones_like(points)), second)
+    if exact:
+        return  # the graphs are the same
+    check(sd.vmap(sd.grad(f))(points[0]), first)
     check(sd.grad(lambda x: np.sum(sd.grad(total)(x)), **options)(points), second)
-    check(sd.vmap(sd.grad(sd.grad(f)), exact=exact)(points[0]), second)
+    check(sd.vmap(sd.grad(sd.grad(f)))(points[0]), second)
 
 
 ONES, ZEROS = np.ones(3), np.zeros(3)
