@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.functions import Call, Plain
+from symdiff import structures
+from symdiff.functions import Call, Function, Plain
 from symdiff.symbolic import transforming
 from symdiff.symbolic.evaluating import values_of
-from symdiff.symbolic.graph import Graph
+from symdiff.symbolic.graph import Atom, Graph, Var
 from symdiff.symbolic.kinks import Kink, kinks
 from symdiff.symbolic.scalarizing import settled
 
@@ -38,9 +39,22 @@ class Explanation:
     __repr__ = __str__
 
 
-def explain(f: Callable[..., Any], *args: Any, rules: Any = None, **kwargs: Any) -> Explanation:
-    """Whether f is differentiable at `args`, in all its numbers and arrays, and which choices its derivative makes there.
+class _AtPoint(Plain):
+    """The function itself, some arguments of which count as floating numbers."""
 
+    positions = Function.positions
+
+
+def _floating(args: tuple[Any, ...]) -> tuple[int, ...]:
+    """The arguments that hold floating or complex numbers; the first where there are none."""
+    kinds = [{np.asarray(leaf).dtype.kind for leaf in structures.leaves(arg)} for arg in args]
+    return tuple(i for i, kind in enumerate(kinds) if kind & set("fc")) or tuple(range(len(args)))[:1]
+
+
+def explain(f: Callable[..., Any], *args: Any, rules: Any = None, **kwargs: Any) -> Explanation:
+    """Whether f is differentiable at `args`, and which choices its derivative makes there.
+
+    Counted are the arguments that hold floating or complex numbers; where there are none, the first one.
     Each entry names the line, the operation, its operands' values and what was chosen: an element of the subdifferential
     at a kink, the branch taken where a condition compares equal numbers. Kinks that cancel are listed, too.
 
@@ -49,13 +63,17 @@ def explain(f: Callable[..., Any], *args: Any, rules: Any = None, **kwargs: Any)
     >>> explain(lambda x: abs(x) + 1, 0.0).differentiable
     False
     """
-    function = Plain(f, rules=rules, scalarize=False)
+    function = _AtPoint(f, rules=rules, scalarize=False)
+    function.argnums = _floating(args)
     call = Call(function, args, kwargs)
     graph = function.graph(*args, **kwargs)
     point = [
         np.asarray(call.leaves[i], dtype=np.dtype(leaf.symbol.dtype)) for i, leaf in zip(call.traced, graph.inputs, strict=True)
     ]
-    entries = tuple(kinks(graph, values_of(graph, tuple(point))))
+    values = values_of(graph, tuple(point))
+    entries = tuple(kinks(graph, values))
+    if not all(np.all(np.isfinite(_value(o.atom, values))) for o in graph.outputs):
+        return Explanation(function.name, False, entries, "not differentiable; the value is not finite")
     if not entries:
         return Explanation(function.name, True, (), "differentiable; there is no kink, jump or pole")
     differentiable, note = _judged(graph, point, function._rules())
@@ -99,7 +117,11 @@ def _judged(graph: Graph, point: list[np.ndarray], rules: Any) -> tuple[bool, st
 
 def _flat(graph: Graph, args: list[np.ndarray]) -> list[Any]:
     values = values_of(graph, tuple(args))
-    return [values.get(o.atom, getattr(o.atom, "value", None)) for o in graph.outputs]
+    return [_value(o.atom, values) for o in graph.outputs]
+
+
+def _value(atom: Atom, values: dict[Atom, Any]) -> Any:
+    return values[atom] if isinstance(atom, Var) else atom.value
 
 
 def _random(rng: np.random.Generator, like: np.ndarray) -> np.ndarray:

@@ -55,6 +55,11 @@ CASES = {
     "structures": (lambda p: p["a"] + abs(p["b"][1]), ({"a": 1.0, "b": [2.0, 0.0]},), False, ["kink"], "abs(0)"),
     "a static exponent": (lambda x, n: abs(x) ** n, (0.0, 2), True, ["kink"], "cancel"),
     "eigenvalues": (lambda x: np.linalg.eigvalsh(x)[0], (np.eye(2),), False, ["kink"], "equal eigenvalues"),
+    "an integer": (abs, (0,), False, ["kink"], "abs(0)"),
+    "not a number": (lambda x: abs(x) + 1, (np.nan,), False, [], "the value is not finite"),
+    "a step": (lambda x: np.heaviside(x, 0.5), (0.0,), False, ["boundary"], "its value jumps"),
+    "singular": (lambda x: np.linalg.slogdet(x)[1], (np.zeros((2, 2)),), False, ["pole"], "not finite"),
+    "derivatives themselves": (sd.grad(lambda x: abs(x) ** 3), (0.0,), True, ["kink", "jump"], "cancel"),
     "an empty array": (lambda x: np.sum(np.abs(x)), (np.zeros(0),), True, [], "no kink"),
 }  # fmt: skip
 

@@ -42,7 +42,7 @@ class Kink:
 
 
 def _whole(x: Any) -> Any:
-    return x == np.round(x)
+    return np.isfinite(x) & (x == np.round(x))
 
 
 def _on_axis(x: Any, beyond: Callable[[Any], Any]) -> Any:
