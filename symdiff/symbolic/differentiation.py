@@ -64,12 +64,15 @@ class Reverse:
     carried alone (`mirrored`). Otherwise the cotangent by the conjugate is carried only where one arises.
     """
 
-    def __init__(self, builder: Builder, bindings: list[Binding], wrt: list[Var], rules: Any) -> None:
+    def __init__(
+        self, builder: Builder, bindings: list[Binding], wrt: list[Var], rules: Any, earlier: "Reverse | None" = None
+    ) -> None:
+        """`earlier` are sweeps over the same bindings by other inputs, from which the analysis is taken."""
         self.builder = builder
-        self.bindings = bindings = smoothed(bindings, builder)
+        self.bindings = bindings = smoothed(bindings, builder) if earlier is None else earlier.bindings
         self.wrt = wrt
         self.partials = Partials(builder, bindings, rules)
-        self.saturation = Saturation(builder, bindings, self.partials.bounds)
+        self.saturation = Saturation(builder, bindings, self.partials.bounds) if earlier is None else earlier.saturation
         inputs: set[Atom] = set(wrt)
         self.active = active_symbols(bindings, inputs)
         self.position = {b.symbol: i for i, b in enumerate(bindings) if b.symbol not in inputs}

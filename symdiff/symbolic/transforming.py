@@ -187,8 +187,9 @@ def hessian(graph: Graph, wrt: list[int], rules: Any) -> Graph:
     gradient_cells = [a for place in range(len(wrt)) for a in open_.output_cells(place)]
     bindings = open_.once()
     matrix: dict[tuple[int, int], Atom] = {}
+    reverse: Reverse | None = None
     for i, atom in enumerate(gradient_cells):
-        reverse = Reverse(open_.builder, bindings, flat[: i + 1], rules)
+        reverse = Reverse(open_.builder, bindings, flat[: i + 1], rules, reverse)
         atom = open_.root(atom)
         bars, conjugates = reverse.sweep({atom: ONE}, not is_complex(atom.dtype or "d"))
         reverse.refuse(conjugates)
