@@ -192,7 +192,7 @@ class Reverse:
         taint = binding.symbol in flow.tainted
         singular = self.partials.is_singular(binding)
         if singular:
-            if self.partials.bounds.of(binding.operands[0]).squares:
+            if self.partials.is_root_of_squares(binding):
                 guard = self.builder.emit("eq", (binding.operands[0], Constant(0.0)))
             else:
                 taint = True
@@ -207,9 +207,9 @@ class Reverse:
         if care.guard is not None:
             value = b.select(care.guard, ZERO, value)
         elif care.tainted and not isinstance(partial, Constant):
-            value = b.select(b.emit("eq", (partial, Constant(0.0))), ZERO, value)
+            value = _zero_times_infinity(b, partial, cotangent.value, value)
         if care.steep and not isinstance(cotangent.value, Constant):
-            value = b.select(b.emit("eq", (cotangent.value, Constant(0.0))), ZERO, value)
+            value = _zero_times_infinity(b, cotangent.value, partial, value)
         return Masked(value, cotangent.mask)
 
     def _put(self, item: Masked | None, operand: Atom, where: dict[Atom, list[Masked]], flow: "Flow", care: "Care") -> None:
@@ -367,8 +367,10 @@ class Forward:
             return None if p is None else b.real(b.mul(b.mul(Constant(2), p), dot))
         term = None if p is None else b.mul(p, dot)
         if term is not None and singular and not isinstance(dot, Constant):
-            squares = self.partials.bounds.of(binding.operands[0]).squares
-            term = b.select(b.emit("eq", (binding.operands[0] if squares else dot, Constant(0.0))), ZERO, term)
+            if self.partials.is_root_of_squares(binding):
+                term = b.select(b.emit("eq", (binding.operands[0], Constant(0.0))), ZERO, term)
+            else:
+                term = _zero_times_infinity(b, dot, p, term)
         overflowed = None if term is None else self.saturation.overflowed(binding, place)
         if term is not None and overflowed is not None:
             term = b.select(overflowed, ZERO, term)
@@ -376,3 +378,11 @@ class Forward:
             crossed = b.mul(q, b.conj(dot))
             term = crossed if term is None else b.add(term, crossed)
         return term
+
+
+def _zero_times_infinity(b: Builder, zero: Atom, infinite: Atom | None, product: Atom) -> Atom:
+    """A product, zero where one factor is zero and the other not finite; elsewhere it stays open to differentiation."""
+    if infinite is None or isinstance(infinite, Constant):
+        return product
+    overflow = b.emit("not", (b.emit("isfinite", (infinite,)),))
+    return b.select(b.emit("and", (b.emit("eq", (zero, Constant(0.0))), overflow)), ZERO, product)

@@ -110,6 +110,11 @@ class Partials:
                 return Constant(1)
         return b.emit(op, operands, payload)
 
+    def is_root_of_squares(self, binding: Binding) -> bool:
+        """Whether a head that is singular at zero alone stands over a sum of squares, as in a norm."""
+        at_zero = binding.op in ("sqrt", "cbrt") or (binding.op == "pow" and isinstance(binding.operands[1], Constant))
+        return at_zero and self.bounds.of(binding.operands[0]).squares
+
     def is_singular(self, binding: Binding) -> bool:
         """Whether the head's partial can be infinite where its value is finite, for these operands."""
         rule = None if binding.op == "cast" or is_structural(binding) else self.rule(binding)
