@@ -117,7 +117,7 @@ def default_rules() -> Rulebook:
     auxiliary = Formulas({})  # those of earlier tables whose names begin with an underscore
     read = []
     for table in tables:
-        rows, found = table_rows(table, auxiliary)
+        rows, found = table_rows(table, auxiliary.so_far())
         read.append((rows, found))
         for row in rows:
             if row.op is None and row.name.startswith("_"):
