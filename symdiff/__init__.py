@@ -28,6 +28,7 @@ from symdiff.version import __version__
 if TYPE_CHECKING:
     from symdiff.checking import check_grads
     from symdiff.costing import cost
+    from symdiff.explaining import explain
     from symdiff.exporting import export
     from symdiff.symbolic.importing import load_rules
     from symdiff.symbolic.rule_checking import check_rules
@@ -57,6 +58,7 @@ __all__ = [
     "cost",
     "derivative",
     "diffrule",
+    "explain",
     "export",
     "grad",
     "hessian",
@@ -80,6 +82,7 @@ _LATER = {
     "check_grads": "checking",
     "check_rules": "symbolic.rule_checking",
     "cost": "costing",
+    "explain": "explaining",
     "export": "exporting",
     "load_rules": "symbolic.importing",
 }

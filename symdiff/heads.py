@@ -156,6 +156,30 @@ def cofactors(x: Any) -> Any:
     return sign[..., None, None] * ((np.conj(u) * others[..., None, :]) @ np.conj(vh))
 
 
+def cofactors_along(x: Any, e: Any) -> Any:
+    """The derivative of the cofactors of x along e, singular matrices included: in the singular vectors, a matrix of products
+    of the other singular values."""
+    u, s, vh = np.linalg.svd(x)
+    n = s.shape[-1]
+    rows = [[np.prod(np.delete(s, (i, j), -1), -1) * (i != j) for j in range(n)] for i in range(n)]
+    pairs = np.stack([np.stack(row, -1) for row in rows], -2)
+    inner = np.conj(u.swapaxes(-1, -2)) @ e @ np.conj(vh.swapaxes(-1, -2))
+    turned = -pairs * inner.swapaxes(-1, -2)
+    diagonal = np.diagonal(inner, axis1=-2, axis2=-1)
+    turned[..., range(n), range(n)] = (pairs @ diagonal[..., None])[..., 0]
+    sign = np.linalg.det(u) * np.linalg.det(vh)
+    return sign[..., None, None] * (np.conj(u) @ turned @ np.conj(vh))
+
+
+def inverse_transposed(x: Any) -> Any:
+    """The transposed inverse; cofactors over zero, infinite or NaN, where the matrix is singular."""
+    try:
+        return np.linalg.inv(x).swapaxes(-1, -2)
+    except np.linalg.LinAlgError:
+        with np.errstate(all="ignore"):
+            return cofactors(x) / np.linalg.det(x)[..., None, None]
+
+
 def log_sum_exp(x: Any, axes: Any = None, keepdims: bool = False) -> Any:
     """log(sum(exp(x))) of plain numbers, the largest taken out."""
     x = np.asarray(x)
@@ -235,6 +259,8 @@ _ROWS = [
          "np.linalg.solve({0}, {1})", cells=False, cost=_cubic),
     Head("det", np.linalg.det, lambda s: s[:-2], "np.linalg.det({0})", cells=False, cost=_cubic),
     Head("cofactors", cofactors, _first, cells=False, cost=_cubic),
+    Head("cofactors_along", cofactors_along, _first, cells=False, cost=_cubic),
+    Head("inverse_transposed", inverse_transposed, _first, cells=False, cost=_cubic),
     Head("det_sign", lambda x: np.linalg.slogdet(x)[0], lambda s: s[:-2], "np.linalg.slogdet({0})[0]", cells=False,
          cost=_cubic),
     Head("log_abs_det", lambda x: np.linalg.slogdet(x)[1], lambda s: s[:-2], "np.linalg.slogdet({0})[1]", result="real",

@@ -120,6 +120,11 @@ def hvp(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: Any)
 def wirtinger(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: Any) -> Function:
     """z -> (df/dz, df/dzbar), the derivatives by z and by its conjugate as if the two were independent.
 
+    With z = x + 1j*y, df/dz = (df/dx - 1j*df/dy)/2 and df/dzbar = (df/dx + 1j*df/dy)/2; a holomorphic f has df/dzbar = 0.
+    For a real-valued f the two are conjugates, and 2*df/dzbar = df/dx + 1j*df/dy points along the steepest ascent:
+    z - step*2*df/dzbar goes down. That is the gradient of PyTorch; `jax.grad` gives 2*df/dz, its conjugate. The derivative
+    by a real argument is its plain one, beside a zero.
+
     >>> import numpy as np
     >>> wirtinger(lambda z: np.abs(z)**2)(3.0 + 4.0j)
     (np.complex128(3-4j), np.complex128(3+4j))

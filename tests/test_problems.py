@@ -119,7 +119,7 @@ def test_operation_counts():
 
 def test_transcendental_functions_are_computed_once():
     program = sd.value_and_grad(p.logistic).program(0.5)
-    assert program.operations() <= 6 and program.by_kind()["exp"] == 1
+    assert program.operations() <= 8 and program.by_kind()["exp"] == 1  # two keep exp's overflow out of the slope
     assert sd.value_and_grad(np.exp).program(0.5).operations() == 1
 
 

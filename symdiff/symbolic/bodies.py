@@ -10,6 +10,7 @@ from symdiff.errors import RuleError
 from symdiff.ops import is_complex
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import Atom, Binding, Constant
+from symdiff.symbolic.holomorphy import check_holomorphic
 from symdiff.symbolic.rule import Rule
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of
 
@@ -19,6 +20,8 @@ def python_partials(rule: Rule, builder: Builder, binding: Binding, place: int) 
     args = [Tracer(builder, o) if not isinstance(o, Constant) else o.value for o in binding.operands]
     out = Tracer(builder, binding.symbol)
     name = rule.parameters[place]
+    if binding.op == "call":
+        check_holomorphic(binding, place, _is_declared_complex(rule, place))
     kinds = ["complex" if is_complex(o.dtype or "d") or isinstance(a, complex) else "real"
              for o, a in zip(binding.operands, args, strict=True)]  # fmt: skip
     bodies = {key: fitting(entries, kinds) for key, entries in rule.body.items() if key != "opaque"}
@@ -41,6 +44,12 @@ def python_partials(rule: Rule, builder: Builder, binding: Binding, place: int) 
     if not isinstance(result, tuple):
         return {place: atom_of(result, builder, binding.origin)}
     return {k: atom_of(r, builder, binding.origin) for k, r in enumerate(result)}
+
+
+def _is_declared_complex(rule: Rule, place: int) -> bool:
+    """Whether a body's annotation says that the rule holds for complex values of an argument."""
+    entries = [entry for key, found in rule.body.items() if key != "opaque" for entry in found]
+    return any(wanted[place] == "complex" for wanted, _ in entries)
 
 
 def fitting(entries: Any, kinds: list[str]) -> Any:

@@ -19,7 +19,8 @@ class Bound(NamedTuple):
 
 
 UNKNOWN = Bound(False, -math.inf)
-_FOLLOWED = frozenset({"add", "mul", "max", "sqrt"})
+_CELLS = frozenset({"sum", "reshape", "transpose", "getitem", "broadcast_to", "cast"})
+_FOLLOWED = frozenset({"add", "mul", "div", "max", "sqrt"}) | _CELLS
 
 
 class Bounds:
@@ -62,14 +63,23 @@ class Bounds:
             return Bound(False, 0.0)
         if op == "cosh":
             return Bound(False, 1.0)
-        return self._followed(op, [self._known[o] for o in operands]) if op in _FOLLOWED else UNKNOWN
+        if op not in _FOLLOWED:
+            return UNKNOWN
+        factors = [self._known[o].low for o in operands[1 if op == "div" else 0 :] if isinstance(o, Constant)]
+        return self._followed(op, [self._known[o] for o in operands], any(f > 0.0 for f in factors))
 
     @staticmethod
-    def _followed(op: str, below: list[Bound]) -> Bound:
+    def _followed(op: str, below: list[Bound], scaled: bool) -> Bound:
         lows = [b.low for b in below]
         if op == "max":
             return Bound(False, max(lows))
         if min(lows) < 0.0:
             return UNKNOWN
+        if op in _CELLS:
+            return Bound(below[0].squares, 0.0 if op == "sum" else lows[0])
+        if op in ("mul", "div") and scaled:
+            return Bound(any(b.squares for b in below), 0.0)
+        if op == "div":
+            return Bound(False, 0.0)
         low = math.sqrt(lows[0]) if op == "sqrt" else sum(lows) if op == "add" else lows[0] * lows[1]
         return Bound(op == "add" and all(b.squares for b in below), low)

@@ -19,8 +19,11 @@ from symdiff.symbolic.arrays.rules import pulled_back, pushed_forward
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import Atom, Binding, Constant, Var
 from symdiff.symbolic.partials import ZERO, Partials, active_symbols, is_structural
+from symdiff.symbolic.saturation import Saturation
+from symdiff.symbolic.smoothing import smoothed
 
-_MOVING = frozenset({"reshape", "transpose", "getitem", "diagonal", "concatenate", "item"})
+_MOVING = frozenset({"reshape", "transpose", "getitem", "diagonal", "concatenate", "item", "sum"})
+_STEEP = frozenset({"div", "log", "log2", "log10", "log1p", "pow", "call"})  # their partials can be infinite
 
 
 class Masked(NamedTuple):
@@ -30,6 +33,30 @@ class Masked(NamedTuple):
     mask: Atom | None
 
 
+class Care(NamedTuple):
+    """What a product of a cotangent and a partial minds: zero where `guard` holds, where the partial, or the cotangent, is."""
+
+    guard: Atom | None
+    tainted: bool
+    steep: bool
+    opened: bool
+
+
+class Flow:
+    """One reverse sweep: cotangents that wait, by symbols and by their conjugates.
+
+    Behind a singular head a symbol is `tainted`: its cotangent may be infinite where a partial is zero. Where a mask was
+    resolved to zeros it is `opened`: its cotangent may be zero where a partial is infinite.
+    """
+
+    def __init__(self, mirrored: bool) -> None:
+        self.mirrored = mirrored
+        self.bars: dict[Atom, list[Masked]] = {}
+        self.conjugates: dict[Atom, list[Masked]] = {}
+        self.tainted: set[Atom] = set()
+        self.opened: set[Atom] = set()
+
+
 class Reverse:
     """Reverse sweeps: from cotangents of outputs to cotangents of inputs.
 
@@ -37,11 +64,15 @@ class Reverse:
     carried alone (`mirrored`). Otherwise the cotangent by the conjugate is carried only where one arises.
     """
 
-    def __init__(self, builder: Builder, bindings: list[Binding], wrt: list[Var], rules: Any) -> None:
+    def __init__(
+        self, builder: Builder, bindings: list[Binding], wrt: list[Var], rules: Any, earlier: "Reverse | None" = None
+    ) -> None:
+        """`earlier` are sweeps over the same bindings by other inputs, from which the analysis is taken."""
         self.builder = builder
-        self.bindings = bindings
+        self.bindings = bindings = smoothed(bindings, builder) if earlier is None else earlier.bindings
         self.wrt = wrt
         self.partials = Partials(builder, bindings, rules)
+        self.saturation = Saturation(builder, bindings, self.partials.bounds) if earlier is None else earlier.saturation
         inputs: set[Atom] = set(wrt)
         self.active = active_symbols(bindings, inputs)
         self.position = {b.symbol: i for i, b in enumerate(bindings) if b.symbol not in inputs}
@@ -50,9 +81,8 @@ class Reverse:
 
     def sweep(self, seeds: dict[Atom, Atom], mirrored: bool) -> tuple[dict[Var, Atom], dict[Var, Atom]]:
         """Cotangents by the inputs `wrt`, and by their conjugates; structurally zero ones are left out."""
-        bars: dict[Atom, list[Masked]] = {}
-        conjugates: dict[Atom, list[Masked]] = {}
-        tainted: set[Atom] = set()
+        flow = Flow(mirrored)
+        bars, conjugates = flow.bars, flow.conjugates
         pending: list[int] = []  # a heap of positions, so that a sweep costs what it reaches
         for symbol, seed in seeds.items():
             if symbol in self.active:
@@ -66,15 +96,16 @@ class Reverse:
             symbol = binding.symbol
             if symbol not in bars and symbol not in conjugates:
                 continue
-            for operand in binding.operands:
+            self.builder.origin = binding.origin
+            below = [o for o, _ in self.saturation.slopes(binding) or ()]
+            for operand in (*binding.operands, *below):
                 if operand in self.active and operand in self.position:
                     heapq.heappush(pending, -self.position[operand])
-            self.builder.origin = binding.origin
             bar = self._total(bars.pop(symbol, None))
             if bar is not None and mirrored and not is_complex(binding.dtype):
                 bar = Masked(self.builder.real(bar.value), bar.mask)
             conjugate = self._total(conjugates.pop(symbol, None))
-            self._push(binding, bar, conjugate, bars, conjugates, tainted, mirrored)
+            self._push(binding, bar, conjugate, flow)
         found = {v: self._settled(bars[v]) for v in self.wrt if v in bars}
         found_conjugate = {v: self._settled(conjugates[v]) for v in self.wrt if v in conjugates}
         if mirrored:
@@ -117,104 +148,112 @@ class Reverse:
     def _settled(self, parts: list[Masked]) -> Atom:
         return self._unmasked(self._total(parts))  # type: ignore[arg-type]
 
-    def _push(
-        self,
-        binding: Binding,
-        bar: Masked | None,
-        conjugate: Masked | None,
-        bars: dict[Atom, list[Masked]],
-        conjugates: dict[Atom, list[Masked]],
-        tainted: set[Atom],
-        mirrored: bool,
-    ) -> None:
-        b = self.builder
+    def _push(self, binding: Binding, bar: Masked | None, conjugate: Masked | None, flow: "Flow") -> None:
         if binding.op == "select":
-            self._push_select(binding, bar, conjugate, bars, conjugates, tainted, mirrored)
-            return
-        if is_structural(binding):
-            self._push_structural(binding, bar, conjugate, bars, conjugates, tainted)
-            return
-        taint = binding.symbol in tainted
-        guard: Atom | None = None
-        if self.partials.is_singular(binding):
-            if self.partials.bounds.of(binding.operands[0]).squares:
-                guard = b.emit("eq", (binding.operands[0], Constant(0.0)))
-            else:
-                taint = True
-        for place, operand in enumerate(binding.operands):
+            self._push_select(binding, bar, conjugate, flow)
+        elif is_structural(binding):
+            self._push_structural(binding, bar, conjugate, flow)
+        else:
+            self._push_elementwise(binding, bar, conjugate, flow)
+
+    def _push_elementwise(self, binding: Binding, bar: Masked | None, conjugate: Masked | None, flow: "Flow") -> None:
+        b = self.builder
+        care = self._care(binding, flow)
+        for operand, slope in self.saturation.slopes(binding) or ():
+            if operand in self.active:
+                self._put(self._times(bar, slope, care), operand, flow.bars, flow, care)
+        for place in self.saturation.remaining(binding):
+            operand = binding.operands[place]
             if operand not in self.active:
                 continue
             p = self.partials.partial(binding, place)
             q = self.partials.partial(binding, place, conjugate=True) if is_complex(operand.dtype or "d") else None
             if q is not None and self.mixing is None:
                 self.mixing = f"{binding.origin}: {binding.op}"
-            if taint:
-                tainted.add(operand)
-            zero_safe = binding.symbol in tainted
-
-            def times(
-                cotangent: Masked | None, partial: Atom | None, guard: Atom | None = guard, zero_safe: bool = zero_safe
-            ) -> Masked | None:
-                if cotangent is None or partial is None:
-                    return None
-                value = b.mul(cotangent.value, partial)
-                if guard is not None:
-                    value = b.select(guard, ZERO, value)
-                elif zero_safe and not isinstance(partial, Constant):
-                    value = b.select(b.emit("eq", (partial, Constant(0.0))), ZERO, value)
-                return Masked(value, cotangent.mask)
-
-            def put(where: dict[Atom, list[Masked]], item: Masked | None, operand: Atom = operand) -> None:
-                if item is not None:
-                    where.setdefault(operand, []).append(self._fitted(item, operand))
-
-            if mirrored:
-                self._push_mirrored(binding, operand, p, q, bar, times, lambda item, put=put: put(bars, item))
+            overflowed = self.saturation.overflowed(binding, place)
+            through = bar if bar is None or overflowed is None else self._masked(bar, b.emit("not", (overflowed,)))
+            if flow.mirrored:
+                for item in self._mirrored(binding, operand, p, q, through, care):
+                    self._put(item, operand, flow.bars, flow, care)
                 continue
-            pc = None if p is None else b.conj(p)
-            qc = None if q is None else b.conj(q)
+            pc, qc = (None if x is None else b.conj(x) for x in (p, q))
+            self._put(self._times(through, p, care), operand, flow.bars, flow, care)
             if is_complex(operand.dtype or "d"):
-                put(bars, times(bar, p))
-                put(conjugates, times(bar, q))
+                self._put(self._times(bar, q, care), operand, flow.conjugates, flow, care)
                 if is_complex(binding.dtype):
-                    put(bars, times(conjugate, qc))
-                    put(conjugates, times(conjugate, pc))
+                    self._put(self._times(conjugate, qc, care), operand, flow.bars, flow, care)
+                    self._put(self._times(conjugate, pc, care), operand, flow.conjugates, flow, care)
             else:
-                put(bars, times(bar, p))
-                put(bars, times(conjugate, pc))
+                self._put(self._times(conjugate, pc, care), operand, flow.bars, flow, care)
 
-    def _fitted(self, item: Masked, operand: Atom) -> Masked:
+    def _care(self, binding: Binding, flow: "Flow") -> "Care":
+        """What products with the partials of a binding must mind."""
+        guard: Atom | None = None
+        taint = binding.symbol in flow.tainted
+        singular = self.partials.is_singular(binding)
+        if singular:
+            if self.partials.is_root_of_squares(binding):
+                guard = self.builder.emit("eq", (binding.operands[0], Constant(0.0)))
+            else:
+                taint = True
+        opened = binding.symbol in flow.opened
+        return Care(guard, taint, opened and (singular or binding.op in _STEEP), opened)
+
+    def _times(self, cotangent: Masked | None, partial: Atom | None, care: "Care") -> Masked | None:
+        if cotangent is None or partial is None:
+            return None
+        b = self.builder
+        value = b.mul(cotangent.value, partial)
+        if care.guard is not None:
+            value = b.select(care.guard, ZERO, value)
+        elif care.tainted and not isinstance(partial, Constant):
+            value = _zero_times_infinity(b, partial, cotangent.value, value)
+        if care.steep and not isinstance(cotangent.value, Constant):
+            value = _zero_times_infinity(b, cotangent.value, partial, value)
+        return Masked(value, cotangent.mask)
+
+    def _put(self, item: Masked | None, operand: Atom, where: dict[Atom, list[Masked]], flow: "Flow", care: "Care") -> None:
+        if care.tainted:
+            flow.tainted.add(operand)
+        if care.opened:
+            flow.opened.add(operand)
+        if item is not None:
+            where.setdefault(operand, []).append(self._fitted(item, operand, flow))
+
+    def _masked(self, cotangent: Masked, mask: Atom) -> Masked:
+        both = mask if cotangent.mask is None else self.builder.emit("and", (cotangent.mask, mask))
+        return Masked(cotangent.value, both)
+
+    def _fitted(self, item: Masked, operand: Atom, flow: "Flow") -> Masked:
         """A cotangent with the operand's shape: summed where the operand was broadcast."""
         if item.value.shape == operand.shape:
             return item
+        if item.mask is not None:
+            flow.opened.add(operand)
         return Masked(self.arrays.unbroadcast(self._unmasked(item), operand.shape), None)
 
-    def _push_structural(
-        self,
-        binding: Binding,
-        bar: Masked | None,
-        conjugate: Masked | None,
-        bars: dict[Atom, list[Masked]],
-        conjugates: dict[Atom, list[Masked]],
-        tainted: set[Atom],
-    ) -> None:
+    def _push_structural(self, binding: Binding, bar: Masked | None, conjugate: Masked | None, flow: "Flow") -> None:
         b = self.builder
         arrays = Arrays(b, binding.origin)
+        opens = any(c is not None and c.mask is not None for c in (bar, conjugate)) and binding.op not in _MOVING
         for place, operand in enumerate(binding.operands):
             if operand not in self.active:
                 continue
             if bar is not None:
                 found = self._pulled(arrays, binding, place, bar)
                 if found is not None:
-                    bars.setdefault(operand, []).append(found)
+                    flow.bars.setdefault(operand, []).append(found)
             if conjugate is not None:
                 swapped = Masked(b.conj(conjugate.value), conjugate.mask)
                 found = self._pulled(arrays, binding, place, swapped)
                 if found is not None:
                     found = Masked(b.conj(found.value), found.mask)
-                    (conjugates if is_complex(operand.dtype or "d") else bars).setdefault(operand, []).append(found)
-            if binding.symbol in tainted:
-                tainted.add(operand)
+                    where = flow.conjugates if is_complex(operand.dtype or "d") else flow.bars
+                    where.setdefault(operand, []).append(found)
+            if binding.symbol in flow.tainted:
+                flow.tainted.add(operand)
+            if opens or binding.symbol in flow.opened:
+                flow.opened.add(operand)
 
     def _pulled(self, arrays: Arrays, binding: Binding, place: int, cotangent: Masked) -> Masked | None:
         """One cotangent through a structural binding; where cells are only moved, so is its mask."""
@@ -225,55 +264,50 @@ class Reverse:
         value = pulled_back(arrays, binding, place, cotangent.value)
         return None if value is None else Masked(value, pulled_back(arrays, binding, place, mask))
 
-    def _push_mirrored(
-        self, binding: Binding, operand: Atom, p: Atom | None, q: Atom | None, bar: Masked | None, times: Any, put: Any
-    ) -> None:
+    def _mirrored(
+        self, binding: Binding, operand: Atom, p: Atom | None, q: Atom | None, bar: Masked | None, care: "Care"
+    ) -> list[Masked | None]:
         """Cotangents of complex symbols are doubled here: v = 2 df/dz."""
         b = self.builder
-        if not is_complex(binding.dtype):
-            if is_complex(operand.dtype or "d"):
-                put(times(bar, None if p is None else b.mul(Constant(2), p)))
-            else:
-                put(times(bar, p))
-            return
-        forward = times(bar, p)
         if not is_complex(operand.dtype or "d"):
-            put(forward)  # its real part is taken once, of the total
-            return
-        put(forward)
-        crossed = times(bar, q)
-        if crossed is not None:
-            put(Masked(b.conj(crossed.value), crossed.mask))
+            return [self._times(bar, p, care)]  # the real part is taken once, of the total
+        if not is_complex(binding.dtype):
+            return [self._times(bar, None if p is None else b.mul(Constant(2), p), care)]
+        crossed = self._times(bar, q, care)
+        return [self._times(bar, p, care), None if crossed is None else Masked(b.conj(crossed.value), crossed.mask)]
 
-    def _push_select(
-        self,
-        binding: Binding,
-        bar: Masked | None,
-        conjugate: Masked | None,
-        bars: dict[Atom, list[Masked]],
-        conjugates: dict[Atom, list[Masked]],
-        tainted: set[Atom],
-        mirrored: bool,
-    ) -> None:
+    def _push_select(self, binding: Binding, bar: Masked | None, conjugate: Masked | None, flow: "Flow") -> None:
         b = self.builder
         condition = binding.operands[0]
-        masks = (condition, None)
         for place in (1, 2):
             operand = binding.operands[place]
             if operand not in self.active:
                 continue
-            mask = masks[0] if place == 1 else b.emit("not", (condition,))
-            for cotangent, where in ((bar, bars), (conjugate, conjugates)):
+            mask = condition if place == 1 else b.emit("not", (condition,))
+            for cotangent, where in ((bar, flow.bars), (conjugate, flow.conjugates)):
                 if cotangent is None:
                     continue
-                both = mask if cotangent.mask is None else b.emit("and", (cotangent.mask, mask))
-                value = cotangent.value
+                item = self._masked(cotangent, mask)
                 if is_complex(binding.dtype) and not is_complex(operand.dtype or "d"):
-                    value = value if mirrored or where is bars else b.conj(value)
-                    where = bars
-                where.setdefault(operand, []).append(self._fitted(Masked(value, both), operand))
-            if binding.symbol in tainted:
-                tainted.add(operand)
+                    item = item if flow.mirrored or where is flow.bars else Masked(b.conj(item.value), item.mask)
+                    where = flow.bars
+                where.setdefault(operand, []).append(self._fitted(item, operand, flow))
+            if binding.symbol in flow.tainted:
+                flow.tainted.add(operand)
+            if binding.symbol in flow.opened:
+                flow.opened.add(operand)
+
+    def refuse(self, conjugates: dict[Var, Atom]) -> None:
+        """Raise `NonHolomorphicError` where a complex input's cotangent by its conjugate is structurally nonzero."""
+        symbol = next((s for s in conjugates if is_complex(s.dtype)), None)
+        if symbol is None:
+            return
+        cell = next((b for b in self.builder.bindings if b.symbol is symbol and b.op == "item"), None)
+        name = symbol.name if cell is None else str(cell).partition(" = ")[2]
+        raise NonHolomorphicError(
+            f"{self.mixing or '?'} makes the output depend on the conjugate of {name}, so that there is no complex "
+            "derivative; sd.wirtinger gives the derivatives by z and by its conjugate"
+        )
 
 
 class Forward:
@@ -281,8 +315,9 @@ class Forward:
 
     def __init__(self, builder: Builder, bindings: list[Binding], rules: Any) -> None:
         self.builder = builder
-        self.bindings = bindings
+        self.bindings = bindings = smoothed(bindings, builder)
         self.partials = Partials(builder, bindings, rules)
+        self.saturation = Saturation(builder, bindings, self.partials.bounds)
 
     def sweep(self, seeds: dict[Atom, Atom]) -> dict[Atom, Atom]:
         """Tangents of all symbols that depend on the seeds."""
@@ -309,9 +344,12 @@ class Forward:
                     dots[binding.symbol] = arrays.broadcast_to(b.select(binding.operands[0], *arms), binding.shape)
                 continue
             singular = self.partials.is_singular(binding)
+            terms: list[Atom | None] = [b.mul(s, dots[o]) for o, s in self.saturation.slopes(binding) or () if o in dots]
+            for place in self.saturation.remaining(binding):
+                if place in moving:
+                    terms.append(self._term(binding, place, dots[binding.operands[place]], singular))
             total: Atom | None = None
-            for place in moving:
-                term = self._term(binding, place, dots[binding.operands[place]], singular)
+            for term in terms:
                 if term is not None:
                     total = term if total is None else b.add(total, term)
             if total is not None:
@@ -329,18 +367,22 @@ class Forward:
             return None if p is None else b.real(b.mul(b.mul(Constant(2), p), dot))
         term = None if p is None else b.mul(p, dot)
         if term is not None and singular and not isinstance(dot, Constant):
-            term = b.select(b.emit("eq", (dot, Constant(0.0))), ZERO, term)
+            if self.partials.is_root_of_squares(binding):
+                term = b.select(b.emit("eq", (binding.operands[0], Constant(0.0))), ZERO, term)
+            else:
+                term = _zero_times_infinity(b, dot, p, term)
+        overflowed = None if term is None else self.saturation.overflowed(binding, place)
+        if term is not None and overflowed is not None:
+            term = b.select(overflowed, ZERO, term)
         if q is not None:
             crossed = b.mul(q, b.conj(dot))
             term = crossed if term is None else b.add(term, crossed)
         return term
 
 
-def refuse_conjugates(conjugates: dict[Var, Atom], mixing: str | None) -> None:
-    """Raise `NonHolomorphicError` where a complex input's cotangent by its conjugate is structurally nonzero."""
-    for symbol in conjugates:
-        if is_complex(symbol.dtype):
-            raise NonHolomorphicError(
-                f"{mixing or '?'} makes the output depend on the conjugate of {symbol.name}, so that there is no complex "
-                "derivative; sd.wirtinger gives the derivatives by z and by its conjugate"
-            )
+def _zero_times_infinity(b: Builder, zero: Atom, infinite: Atom | None, product: Atom) -> Atom:
+    """A product, zero where one factor is zero and the other not finite; elsewhere it stays open to differentiation."""
+    if infinite is None or isinstance(infinite, Constant):
+        return product
+    overflow = b.emit("not", (b.emit("isfinite", (infinite,)),))
+    return b.select(b.emit("and", (b.emit("eq", (zero, Constant(0.0))), overflow)), ZERO, product)

@@ -17,6 +17,18 @@ from symdiff.symbolic.graph import Atom, Binding, Graph, Var
 
 def evaluate(graph: Graph, args: tuple[Any, ...]) -> Any:
     """The graph's result at `args`, one for each input, in the function's own result structure."""
+    values = values_of(graph, args)
+    results = [
+        np.asarray(values[o.atom] if isinstance(o.atom, Var) else o.atom.value, dtype=np.dtype(o.dtype))[()]
+        for o in graph.outputs
+    ]
+    if graph.out_tree is not None:
+        return structures.unflatten(graph.out_tree, results)
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def values_of(graph: Graph, args: tuple[Any, ...]) -> dict[Atom, Any]:
+    """The values of the graph's inputs and of all its bindings at `args`."""
     if len(args) != len(graph.inputs):
         raise ShapeError(f"{graph.name} takes {len(graph.inputs)} arguments ({len(args)} given)")
     branches = branches_of(graph)
@@ -36,10 +48,7 @@ def evaluate(graph: Graph, args: tuple[Any, ...]) -> Any:
         for binding in graph.bindings:
             operands = [of(o) for o in binding.operands]
             values[binding.symbol] = applied(binding, operands)
-    results = [np.asarray(of(o.atom), dtype=np.dtype(o.dtype))[()] for o in graph.outputs]
-    if graph.out_tree is not None:
-        return structures.unflatten(graph.out_tree, results)
-    return results[0] if len(results) == 1 else tuple(results)
+    return values
 
 
 def applied(binding: Binding, operands: list[Any]) -> Any:

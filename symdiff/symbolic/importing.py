@@ -76,7 +76,14 @@ def _rule(row: JuliaRow, where: str) -> Rule:
         return Rule(row.module, row.name, parameters, partials, source=where)
     kind = ours.holomorphic if ours.holomorphic != "no" else "real"
     return dataclasses.replace(
-        ours, parameters=parameters, partials=partials, conj_partials=None, holomorphic=kind, kinks=(), source=where
+        ours,
+        parameters=parameters,
+        partials=partials,
+        conj_partials=None,
+        complex_partials=None,
+        holomorphic=kind,
+        kinks=(),
+        source=where,
     )
 
 

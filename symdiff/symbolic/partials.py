@@ -13,7 +13,9 @@ from symdiff.symbolic.bodies import python_partials
 from symdiff.symbolic.bounds import Bounds
 from symdiff.symbolic.building import Builder, is_constant
 from symdiff.symbolic.graph import Atom, Binding, Constant, Var
+from symdiff.symbolic.holomorphy import check_holomorphic
 from symdiff.symbolic.rule import apply
+from symdiff.symbolic.tables import Template
 
 ZERO = Constant(0.0)
 _ON_REAL = {"abs": None, "conj": Constant(1.0), "real": Constant(1.0), "imag": ZERO}
@@ -64,14 +66,17 @@ class Partials:
             found = python_partials(rule, b, binding, place)
             self._built |= {(binding.symbol, k, conjugate): atom for k, atom in found.items()}
             return found[place]
-        elif rule.conj_partials and not is_complex(operand.dtype or "d"):
+        if rule.is_user_function and binding.op == "call":
+            check_holomorphic(binding, place, False)
+        if rule.conj_partials and not is_complex(operand.dtype or "d"):
             result = self._on_real(binding, rule, place)
         else:
-            templates = rule.conj_partials if conjugate else rule.partials
+            on_complex = any(is_complex(o.dtype or "d") for o in binding.operands)
+            templates = rule.conj_partials if conjugate else rule.partials_on(complex_=on_complex)
             template = templates[place]
             if template is None:
                 raise RuleError(f"{binding.origin}: {rule.name} has no derivative by {rule.parameters[place]}")
-            result = apply(template, binding.operands, binding.symbol, self._emit)
+            result = apply(decided(template, binding.operands), binding.operands, binding.symbol, self._emit)
         return result
 
     def _on_real(self, binding: Binding, rule: Any, place: int) -> Atom:
@@ -105,6 +110,11 @@ class Partials:
                 return Constant(1)
         return b.emit(op, operands, payload)
 
+    def is_root_of_squares(self, binding: Binding) -> bool:
+        """Whether a head that is singular at zero alone stands over a sum of squares, as in a norm."""
+        at_zero = binding.op in ("sqrt", "cbrt") or (binding.op == "pow" and isinstance(binding.operands[1], Constant))
+        return at_zero and self.bounds.of(binding.operands[0]).squares
+
     def is_singular(self, binding: Binding) -> bool:
         """Whether the head's partial can be infinite where its value is finite, for these operands."""
         rule = None if binding.op == "cast" or is_structural(binding) else self.rule(binding)
@@ -117,6 +127,37 @@ class Partials:
         if binding.op in ("sqrt", "cbrt", "pow"):
             return self.bounds.of(binding.operands[0]).low < TINY
         return True
+
+
+def decided(template: Template, args: tuple[Atom, ...]) -> Template:
+    """A template without the branches that constant arguments decide against."""
+    count = len(args) + 1
+    if not any(op == "select" for op, _, _ in template.steps) or not any(isinstance(a, Constant) for a in args):
+        return template
+    known: dict[int, Any] = {i: a.value for i, a in enumerate(args) if isinstance(a, Constant)}
+    stands: list[int] = list(range(count))  # the reference that stands for each
+    for step, (op, refs, payload) in enumerate(template.steps, count):
+        refs = tuple(stands[r] for r in refs)
+        stands.append(step)
+        if op == "const":
+            known[step] = payload
+        elif op == "eq" and all(r in known for r in refs):
+            known[step] = known[refs[0]] == known[refs[1]]
+        elif op == "and" and any(known.get(r, True) is False for r in refs):
+            known[step] = False
+        elif op == "select" and refs[0] in known:
+            stands[step] = refs[1] if known[refs[0]] else refs[2]
+    needed = {stands[template.result]}
+    for step in range(len(template.steps) + count - 1, count - 1, -1):
+        if step in needed:
+            needed.update(stands[r] for r in template.steps[step - count][1])
+    place = list(range(count))
+    steps = []
+    for step, (op, refs, payload) in enumerate(template.steps, count):
+        place.append(count + len(steps))
+        if step in needed:
+            steps.append((op, tuple(place[stands[r]] for r in refs), payload))
+    return Template(tuple(steps), place[stands[template.result]])
 
 
 def is_structural(binding: Binding) -> bool:

@@ -34,9 +34,9 @@ class Rule:
     """The derivative of one function. See the head of `rules/numpy.rules` for the columns.
 
     `op` is the operation that computes the function, `primal` a template where it takes several. `partials` holds a
-    template for each argument, None where there is none; `conj_partials` those by the conjugates, for functions that
-    are not holomorphic. `singular`: a partial may be infinite where the function is finite. `body` holds the Python
-    bodies of rules declared with `diffrule`.
+    template for each argument, None where there is none; `complex_partials` those for complex arguments, where they need
+    other formulas; `conj_partials` those by the conjugates, for functions that are not holomorphic. `singular`: a partial
+    may be infinite where the function is finite. `body` holds the Python bodies of rules declared with `diffrule`.
     """
 
     module: str
@@ -53,6 +53,11 @@ class Rule:
     function: Any = None
     body: Any = None
     source: str = ""
+    complex_partials: tuple[Template | None, ...] | None = None
+
+    def partials_on(self, *, complex_: bool) -> tuple[Template | None, ...]:
+        """The partials by the arguments, for complex ones or for real ones."""
+        return self.complex_partials if complex_ and self.complex_partials else self.partials
 
     def evaluate(self, *numbers: Any) -> tuple[Any, ...]:
         """The partials at numbers (or arrays), one for each argument, computed with NumPy."""
@@ -66,8 +71,9 @@ class Rule:
     def evaluate_known(self, *numbers: Any) -> tuple[Any, ...]:
         """The partials at numbers (or arrays), None where there is none; by a real number alone, not by its conjugate."""
         out = self.value(*numbers)
-        found = [None if t is None else _with_numpy(t, numbers, out) for t in self.partials]
-        if self.conj_partials and not any(np.iscomplexobj(n) for n in numbers):
+        on_complex = any(np.iscomplexobj(n) for n in numbers)
+        found = [None if t is None else _with_numpy(t, numbers, out) for t in self.partials_on(complex_=on_complex)]
+        if self.conj_partials and not on_complex:
             conjugate = [_with_numpy(t, numbers, out) for t in self.conj_partials]
             found = [np.real(f + c) for f, c in zip(found, conjugate, strict=True)]
         return tuple(found)
@@ -187,9 +193,9 @@ def _rule(
 ) -> Rule:
     _, computed, formulas, kind, interval, kinks = cells
     plain, _, conjugate = formulas.partition(";;")
-    partials = tuple(None if t.strip() == "none" else parse_formula(t, parameters, where, functions) for t in plain.split(";"))
-    if len(partials) != len(parameters):
-        raise RuleError(f"{where}: {len(partials)} partials for {len(parameters)} arguments")
+    plain, _, on_complex = plain.partition("::")
+    partials = _partials(plain, parameters, where, functions)
+    complex_partials = _partials(on_complex, parameters, where, functions) if on_complex else None
     conj = tuple(parse_formula(t, parameters, where, functions) for t in conjugate.split(";")) if conjugate else None
     op = None if primal is not None else computed
     if op is not None and op not in OPS:
@@ -199,8 +205,15 @@ def _rule(
         raise RuleError(f"{where}: kind {kind!r}; {', '.join(KINDS)}, then singular")
     return Rule(
         module, name, parameters, partials, op, primal, conj, words[0], "singular" in words,
-        _intervals(interval, len(parameters), where), _kinks(kinks, where), source=where,
+        _intervals(interval, len(parameters), where), _kinks(kinks, where), source=where, complex_partials=complex_partials,
     )  # fmt: skip
+
+
+def _partials(text: str, parameters: tuple[str, ...], where: str, functions: Functions) -> tuple[Template | None, ...]:
+    found = tuple(None if t.strip() == "none" else parse_formula(t, parameters, where, functions) for t in text.split(";"))
+    if len(found) != len(parameters):
+        raise RuleError(f"{where}: {len(found)} partials for {len(parameters)} arguments")
+    return found
 
 
 def _intervals(text: str, count: int, where: str) -> tuple[tuple[float, float], ...]:

@@ -155,7 +155,8 @@ def _difference(rule: Rule, point: Point) -> float:
     with mp.workdps(DIGITS):
         args = tuple(mpmath.mpmathify(x) for x in point)
         out = primal(*args)
-        for place, template in enumerate(rule.partials):
+        on_complex = any(isinstance(x, mpmath.mpc) for x in args)
+        for place, template in enumerate(rule.partials_on(complex_=on_complex)):
             if template is None:
                 continue
             found = [exactly(template, args, out)]

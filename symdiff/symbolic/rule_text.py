@@ -33,6 +33,9 @@ def rule_text(rule: Rule) -> str:
         expr = _formula(partial, symbols)
         lines.append(f"  by {name}: {sp.sstr(expr, order='none')}")
         lines.append(f"      LaTeX: {sp.latex(expr)}")
+    for name, partial in zip(rule.parameters, rule.complex_partials or (), strict=bool(rule.complex_partials)):
+        if partial is not None:
+            lines.append(f"  by complex {name}: {sp.sstr(_formula(partial, symbols), order='none')}")
     if rule.conj_partials:
         for name, partial in zip(rule.parameters, rule.conj_partials, strict=True):
             lines.append(f"  by the conjugate of {name}: {sp.sstr(_formula(partial, symbols), order='none')}")

@@ -56,7 +56,8 @@ class Rulebook(Mapping[tuple[str, str, int], Rule]):
     def digest(self) -> str:
         """The first eight hex digits of the SHA-256 of the rules' canonical text."""
         lines = sorted(
-            f"{r.key} {r.op} {r.primal} {r.partials} {r.conj_partials} {r.holomorphic} {r.singular}{r.source if r.body else ''}"
+            f"{r.key} {r.op} {r.primal} {r.partials} {r.conj_partials} {r.holomorphic} {r.singular}"
+            f"{r.complex_partials or ''}{r.source if r.body else ''}"
             for r in self.values()
         )
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:8]
@@ -113,7 +114,14 @@ def default_rules() -> Rulebook:
     tables = sorted(table_folder().glob("*.rules"))
     if not tables:
         raise RuleError(f"no rule tables in {table_folder()}; the installation is broken")
-    read = [table_rows(table, {}) for table in tables]
+    auxiliary = Formulas({})  # those of earlier tables whose names begin with an underscore
+    read = []
+    for table in tables:
+        rows, found = table_rows(table, auxiliary.so_far())
+        read.append((rows, found))
+        for row in rows:
+            if row.op is None and row.name.startswith("_"):
+                auxiliary.enter(row)
     problems = [problem for _, found in read for problem in found]
     if problems:
         raise RuleError("\n".join(problems))

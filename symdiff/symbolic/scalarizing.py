@@ -13,6 +13,7 @@ import numpy as np
 from symdiff.errors import TraceError
 from symdiff.heads import HEADS
 from symdiff.ops import OPS
+from symdiff.symbolic.arrays.algebra import Arrays
 from symdiff.symbolic.building import Builder, array_atom
 from symdiff.symbolic.graph import ArrayConstant, Atom, Binding, Constant, Graph, GraphOutput, Var
 from symdiff.symbolic.tracing.reductions import CELLS
@@ -168,7 +169,7 @@ def _typed(atom: Atom, code: str, builder: Builder) -> Atom:
 
 
 def expand_calls(graph: Graph) -> Graph:
-    """The scalar Graph with the bodies of called functions in place of the calls; opaque ones stay."""
+    """The Graph with the bodies of called functions in place of the calls, over whole arrays cell by cell; opaque ones stay."""
     if not any(b.op == "call" and b.params.graph is not None for b in graph.bindings):
         return graph
     builder = Builder()
@@ -187,7 +188,10 @@ def _append(bindings: list[Binding], builder: Builder, atoms: dict[Atom, Atom]) 
             inside: dict[Atom, Atom] = {leaf.symbol: o for leaf, o in zip(body.inputs, operands, strict=True)}
             _append(body.bindings, builder, inside)
             result = inside.get(body.outputs[0].atom, body.outputs[0].atom)
-            atoms[b.symbol] = builder.cast(result, b.dtype) if isinstance(result, Constant) else result
+            result = builder.cast(result, b.dtype) if isinstance(result, Constant) else result
+            atoms[b.symbol] = Arrays(builder, b.origin).broadcast_to(result, b.shape)
             continue
         builder.primal = b.primal
-        atoms[b.symbol] = builder.bind(b.op, operands, b.shape, b.dtype, b.params, b.origin)
+        cellwise = b.op in OPS and b.shape == ()  # a body of numbers may be given whole arrays
+        shape = np.broadcast_shapes(*(o.shape for o in operands)) if cellwise else b.shape
+        atoms[b.symbol] = builder.bind(b.op, operands, shape, b.dtype, b.params, b.origin)

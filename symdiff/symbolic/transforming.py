@@ -16,7 +16,7 @@ from symdiff.errors import ShapeError
 from symdiff.ops import is_complex
 from symdiff.symbolic.arrays import transforming as whole
 from symdiff.symbolic.building import Builder
-from symdiff.symbolic.differentiation import Forward, Reverse, refuse_conjugates
+from symdiff.symbolic.differentiation import Forward, Reverse
 from symdiff.symbolic.graph import Atom, Binding, Constant, Graph, GraphOutput, Var
 from symdiff.symbolic.naming import derivative_dtype, output_name
 from symdiff.symbolic.partials import ZERO
@@ -118,7 +118,7 @@ def gradient(graph: Graph, wrt: list[int], rules: Any, with_value: bool) -> tupl
     seeds = {open_.root(atom): ONE}
     mirrored = not is_complex(output.dtype)
     bars, conjugates = reverse.sweep(seeds, mirrored)
-    refuse_conjugates(conjugates, reverse.mixing)
+    reverse.refuse(conjugates)
     outputs = [GraphOutput("f", atom)] if with_value else []
     for place, group in zip(wrt, cells, strict=True):
         leaf = graph.inputs[place].symbol
@@ -161,7 +161,7 @@ def _jacobian(graph: Graph, wrt: list[int], rules: Any, mode: str) -> Graph:
 
         def row(atom: Atom, mirrored: bool) -> dict[Var, Atom]:
             bars, conjugates = reverse.sweep({atom: ONE}, mirrored)
-            refuse_conjugates(conjugates, reverse.mixing)
+            reverse.refuse(conjugates)
             return bars
 
     for place, output in enumerate(open_.graph.outputs):
@@ -187,11 +187,12 @@ def hessian(graph: Graph, wrt: list[int], rules: Any) -> Graph:
     gradient_cells = [a for place in range(len(wrt)) for a in open_.output_cells(place)]
     bindings = open_.once()
     matrix: dict[tuple[int, int], Atom] = {}
+    reverse: Reverse | None = None
     for i, atom in enumerate(gradient_cells):
-        reverse = Reverse(open_.builder, bindings, flat[: i + 1], rules)
+        reverse = Reverse(open_.builder, bindings, flat[: i + 1], rules, reverse)
         atom = open_.root(atom)
         bars, conjugates = reverse.sweep({atom: ONE}, not is_complex(atom.dtype or "d"))
-        refuse_conjugates(conjugates, reverse.mixing)
+        reverse.refuse(conjugates)
         for j in range(i + 1):
             matrix[i, j] = matrix[j, i] = bars.get(flat[j], ZERO)
     outputs = []
@@ -248,7 +249,7 @@ def pullback(graph: Graph, wrt: list[int], rules: Any) -> Graph:
     cells = [open_.input_cells(place) for place in wrt]
     reverse = Reverse(b, open_.once(), [c for group in cells for c in group], rules)
     bars, conjugates = reverse.sweep(seeds, mirrored)
-    refuse_conjugates(conjugates, reverse.mixing)
+    reverse.refuse(conjugates)
     outputs = list(open_.graph.outputs)
     for place, group in zip(wrt, cells, strict=True):
         leaf = graph.inputs[place].symbol

@@ -163,9 +163,38 @@ def _cofactors(step: Step, texts: list[str], target: str, params: dict[str, str]
     ]
 
 
+def _cofactors_along(step: Step, texts: list[str], target: str, params: dict[str, str]) -> list[str]:
+    n = step.shape[-1]
+    return [
+        f"u, s, vh = np.linalg.svd({texts[0]})",
+        f"others = [[np.prod(np.delete(s, (i, j), -1), -1) * (i != j) for j in range({n})] for i in range({n})]",
+        "others = np.stack([np.stack(row, -1) for row in others], -2)",
+        f"inner = np.conj(u.swapaxes(-1, -2)) @ {texts[1]} @ np.conj(vh.swapaxes(-1, -2))",
+        "turned = -others * inner.swapaxes(-1, -2)",
+        "diagonal = np.diagonal(inner, axis1=-2, axis2=-1)",
+        f"turned[..., range({n}), range({n})] = (others @ diagonal[..., None])[..., 0]",
+        "sign = np.linalg.det(u) * np.linalg.det(vh)",
+        f"{target} = sign[..., None, None] * (np.conj(u) @ turned @ np.conj(vh))",
+    ]
+
+
+def _inverse_transposed(step: Step, texts: list[str], target: str, params: dict[str, str]) -> list[str]:
+    """Where a matrix is singular, by its cofactors: infinite or NaN."""
+    cofactors = _cofactors(step, texts, target, params)
+    return [
+        "try:",
+        f"    {target} = np.linalg.inv({texts[0]}).swapaxes(-1, -2)",
+        "except np.linalg.LinAlgError:",
+        *(f"    {line}" for line in cofactors),
+        f"    {target} = {target} / np.linalg.det({texts[0]})[..., None, None]",
+    ]
+
+
 _FILLING = {
     "cells": _cells,
     "cofactors": _cofactors,
+    "cofactors_along": _cofactors_along,
+    "inverse_transposed": _inverse_transposed,
     "put": _put,
     "set": _set,
     "set_at": _set_at,

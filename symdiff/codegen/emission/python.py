@@ -35,8 +35,8 @@ _REAL = {
     "fmin": "({0} if {0} <= {1} or {1} != {1} else {1})",
     "mod": "({0} % {1})",
     "floordiv": "({0} // {1})",
-    "logaddexp": "(max({0}, {1}) + math.log1p(math.exp(-abs({0} - {1}))))",
-    "logaddexp2": "(max({0}, {1}) + math.log2(1.0 + 2.0**-abs({0} - {1})))",
+    "logaddexp": "({0} + math.log(2.0) if {0} == {1} else max({0}, {1}) + math.log1p(math.exp(-abs({0} - {1}))))",
+    "logaddexp2": "({0} + 1.0 if {0} == {1} else max({0}, {1}) + math.log2(1.0 + 2.0**-abs({0} - {1})))",
 }
 _WRAPPED = frozenset(["lt", "le", "gt", "ge", "eq", "ne", "and", "or", "xor", "not", "select"])
 

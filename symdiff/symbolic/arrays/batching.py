@@ -15,8 +15,8 @@ from symdiff.symbolic.graph import Atom, Binding, Graph, GraphOutput
 
 _AXES = frozenset({"sum", "amax", "amin", "any", "all", "logsumexp", "prod"})
 _AXIS = frozenset({"cumsum", "cumprod", "argsort", "argpartition"})
-_LAST = frozenset({"diagonal", "embed", "inv", "det", "cofactors", "det_sign", "log_abs_det", "cholesky", "eigenvalues",
-                   "eigenvectors"})  # fmt: skip
+_LAST = frozenset({"diagonal", "embed", "inv", "det", "cofactors", "inverse_transposed", "det_sign", "log_abs_det", "cholesky",
+                   "eigenvalues", "eigenvectors"})  # fmt: skip
 
 
 def batched(graph: Graph, axes: list[int | None], count: int, out_axis: int) -> Graph:
@@ -142,6 +142,8 @@ class _Batch:
         if op == "solve":
             rank = max(len(o.shape) for o in operands)
             return a.bind("solve", *(self.aligned(o, rank, a) for o in operands))
+        if op == "cofactors_along":
+            return a.bind(op, *(self.full(o) for o in operands))
         if op == "convolve":
             return self.convolution(a, operands)
         raise TraceError(f"{binding.origin}: {op} has no batched form; call it point by point")

@@ -196,9 +196,9 @@ def _shares(a: Arrays, x: Atom, out: Atom, axes: tuple[int, ...]) -> Atom:
 
 
 def _weights(a: Arrays, x: Atom, out: Atom, axes: tuple[int, ...]) -> Atom:
-    """exp(x - out), 1 where they are equal (and perhaps infinite)."""
+    """exp(x - out), equal shares to the infinite cells of an infinite sum."""
     top = a.reshape(out, kept_shape(x.shape, axes))
-    return a.emit("select", a.emit("eq", x, top), Constant(1.0), a.emit("exp", a.emit("sub", x, top)))
+    return a.emit("select", a.emit("isfinite", top), a.emit("exp", a.emit("sub", x, top)), _shares(a, x, out, axes))
 
 
 def _erased(a: Arrays, x: Atom, key: Any) -> Atom:

@@ -14,7 +14,7 @@ from symdiff.symbolic.arrays.algebra import Arrays
 from symdiff.symbolic.arrays.batching import append_batched
 from symdiff.symbolic.arrays.expanding import differentiable
 from symdiff.symbolic.building import Builder
-from symdiff.symbolic.differentiation import Forward, Reverse, refuse_conjugates
+from symdiff.symbolic.differentiation import Forward, Reverse
 from symdiff.symbolic.graph import Atom, Constant, Graph, GraphOutput, Var
 from symdiff.symbolic.naming import derivative_dtype, output_name
 
@@ -59,7 +59,7 @@ def gradient(graph: Graph, wrt: list[int], rules: Any, with_value: bool) -> Grap
     output = open_.graph.outputs[0]
     reverse = Reverse(open_.builder, open_.bindings, open_.wrt, rules)
     bars, conjugates = reverse.sweep({output.atom: ONE}, not is_complex(output.dtype))
-    refuse_conjugates(conjugates, reverse.mixing)
+    reverse.refuse(conjugates)
     outputs = [GraphOutput("f", output.atom)] if with_value else []
     for leaf in open_.wrt:
         code = derivative_dtype(output.dtype, leaf.dtype)
@@ -92,7 +92,7 @@ def pullback(graph: Graph, wrt: list[int], rules: Any) -> Graph:
     mirrored = not any(is_complex(o.dtype) for o in graph.outputs)
     reverse = Reverse(b, open_.bindings, open_.wrt, rules)
     bars, conjugates = reverse.sweep(seeds, mirrored)
-    refuse_conjugates(conjugates, reverse.mixing)
+    reverse.refuse(conjugates)
     outputs = list(open_.graph.outputs)
     for leaf in open_.wrt:
         code = leaf.dtype

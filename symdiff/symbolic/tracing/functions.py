@@ -89,7 +89,7 @@ def call_rule(rule: Any, args: tuple[Any, ...], origin: str) -> Any:
         return Tracer(builder, record(builder, rule.op, operands, origin))
     if rule.primal is None:
         raise TraceError(f"{origin}: the rule table does not say how {rule.module}.{rule.name} is computed")
-    if rule.module == "numpy":
+    if rule.module == "numpy" and not (rule.kinks and any(op == "select" for op, _, _ in rule.primal.steps)):
         outer, builder.origin = builder.origin, origin
         try:
             return Tracer(builder, apply(rule.primal, operands, None, builder.emit))
