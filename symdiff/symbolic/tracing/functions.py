@@ -20,6 +20,7 @@ from symdiff.symbolic.calls import formula_site
 from symdiff.symbolic.graph import Atom, Var
 from symdiff.symbolic.rule import apply
 from symdiff.symbolic.rulebook import default_rules, without_derivative
+from symdiff.symbolic.tracing.attempt import note_stuck
 from symdiff.symbolic.tracing.indexing import indexed, is_basic
 from symdiff.symbolic.tracing.moving import MOVING, diagonal, stack
 from symdiff.symbolic.tracing.mutable import Mutable, computed, filled, plain
@@ -50,6 +51,7 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
     if method != "__call__":
         raise TraceError(f"{origin}: np.{name}.{method} of a traced value is not supported; write it with np.sum or a loop")
     if kwargs.get("out") is not None:
+        note_stuck()
         raise TraceError(
             f"{origin}: np.{name} writes a traced value into an existing array; use `y = y + x` instead of `y += x`, "
             "and leave out= away"

@@ -179,7 +179,7 @@ def filled(builder: Builder, plain: np.ndarray) -> Any:
     if plain.ndim == 0:
         return plain[()]
     if plain.dtype == object:
-        return _of_objects(builder, plain)
+        return of_objects(builder, plain)
     if plain.dtype.char not in "fdFD":
         return plain
     if plain.size > CELLS:
@@ -189,7 +189,7 @@ def filled(builder: Builder, plain: np.ndarray) -> Any:
     return Mutable.of(builder, cells, plain.dtype)
 
 
-def _of_objects(builder: Builder, cells: np.ndarray) -> Any:
+def of_objects(builder: Builder, cells: np.ndarray) -> Any:
     """An array of traced and plain numbers; one of anything else stays as it is."""
     kinds: list[Any] = []
     for cell in cells.flat:

@@ -18,7 +18,8 @@ from symdiff import structures
 from symdiff.errors import TraceError
 from symdiff.symbolic.building import Builder, active_builders, array_atom, dtype_code
 from symdiff.symbolic.graph import ArrayConstant, Constant, Graph, GraphOutput, Var
-from symdiff.symbolic.tracing.substitution import substituted
+from symdiff.symbolic.tracing.attempt import Stuck
+from symdiff.symbolic.tracing.following import followed
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of
 from symdiff.symbolic.tracing.whole import CELLS
 
@@ -108,7 +109,26 @@ def trace_leaves(
     parent: Builder | None,
     rules: Any = None,
 ) -> Traced:
-    """Trace f over flattened `(args, kwargs)`: leaves at the positions `traced` become inputs, the others stay."""
+    """Trace f over flattened `(args, kwargs)`: leaves at the positions `traced` become inputs, the others stay.
+
+    A first run follows calls; where a traced value meets code that was not followed, a second one follows everything.
+    """
+    try:
+        return _traced(f, leaves, tree, traced, paths, parent, rules, False)
+    except Stuck:
+        return _traced(f, leaves, tree, traced, paths, parent, rules, True)
+
+
+def _traced(
+    f: Callable[..., Any],
+    leaves: list[Any],
+    tree: Any,
+    traced: list[int],
+    paths: list[str],
+    parent: Builder | None,
+    rules: Any,
+    thorough: bool,
+) -> Traced:
     stack = active_builders()
     builder = Builder(parent or (stack[-1] if stack else None))
     where = definition_line(f)
@@ -125,16 +145,8 @@ def trace_leaves(
     args, kwargs = structures.unflatten(tree, filled)
     stack.append(builder)
     try:
-        result = substituted(f, rules)(*args, **kwargs)
+        result = followed(f, rules, thorough)(*args, **kwargs)
         outputs, out_tree = outputs_of(result, builder, function_name(f), where)
-    except ValueError as error:
-        if "assignment destination is read-only" not in str(error):
-            raise
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        raise TraceError(
-            f"{os.path.basename(place.filename)}:{place.lineno}: np.asarray and np.array of a traced value give an array that "
-            "cannot be written to; leave them out, or write into x.copy()"
-        ) from None
     except IndexError as error:
         if "valid indices" not in str(error):
             raise
