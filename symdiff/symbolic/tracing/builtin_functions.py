@@ -12,11 +12,10 @@ import numpy as np
 
 from symdiff.errors import TraceError
 from symdiff.symbolic.tracing.mathematics import compound, real, traced
-from symdiff.symbolic.tracing.mutable import of_objects
+from symdiff.symbolic.tracing.mutable import array_of
 from symdiff.symbolic.tracing.tracer import Tracer, user_line
 
 Standing = Callable[..., Any]
-_EXACT = 10.0**22  # powers of ten up to this one are doubles
 _SPLIT = 2.0**27 + 1
 
 
@@ -66,13 +65,6 @@ def _numbers(values: list[Any]) -> bool:
         (isinstance(v, Tracer) and v.shape == () and v.dtype.kind != "c") or isinstance(v, (int, float, np.number))
         for v in values
     )
-
-
-def array_of(values: list[Any]) -> Any:
-    """Traced and plain numbers as an array."""
-    cells = np.empty(len(values), dtype=object)
-    cells[:] = values
-    return of_objects(cells)
 
 
 def _extreme(native: Standing, pair: Standing, several: Standing) -> Standing:

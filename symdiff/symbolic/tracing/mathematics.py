@@ -16,7 +16,7 @@ import numpy as np
 from symdiff.errors import TraceError
 from symdiff.symbolic.rulebook import default_rules
 from symdiff.symbolic.tracing.functions import call_rule
-from symdiff.symbolic.tracing.mutable import of_objects
+from symdiff.symbolic.tracing.mutable import array_of
 from symdiff.symbolic.tracing.reductions import compensated_sum
 from symdiff.symbolic.tracing.tracer import Tracer, user_line
 
@@ -164,10 +164,9 @@ def _of_sample(name: str, formula: Standing) -> Standing:
         weights = [w for a in (*args, *kwargs.values()) for w in (a if isinstance(a, (list, tuple)) else [a])]
         if not traced(*values, *weights):
             return getattr(statistics, name)(values, *args, **kwargs)
-        cells = np.empty(len(values), dtype=object)
-        cells[:] = [real(v, f"statistics.{name}") for v in values]
+        numbers = [real(v, f"statistics.{name}") for v in values]
         try:
-            return formula(of_objects(cells) if traced(*values) else cells.astype(float), *args, **kwargs)
+            return formula(array_of(numbers) if traced(*values) else np.array(numbers, dtype=float), *args, **kwargs)
         except TypeError as error:
             raise TraceError(f"{user_line()}: statistics.{name} of traced values: {error}") from None
 

@@ -16,7 +16,7 @@ from symdiff.errors import TraceError
 from symdiff.ops import OPS
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import Var
-from symdiff.symbolic.tracing.tracer import Tracer, atom_of, user_line
+from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, user_line
 from symdiff.symbolic.tracing.whole import CELLS, WholeMutable, assigned, held
 
 
@@ -179,7 +179,7 @@ def filled(builder: Builder, plain: np.ndarray) -> Any:
     if plain.ndim == 0:
         return plain[()]
     if plain.dtype == object:
-        return of_objects(builder, plain)
+        return _of_objects(builder, plain)
     if plain.dtype.char not in "fdFD":
         return plain
     if plain.size > CELLS:
@@ -189,7 +189,14 @@ def filled(builder: Builder, plain: np.ndarray) -> Any:
     return Mutable.of(builder, cells, plain.dtype)
 
 
-def of_objects(builder: Builder, cells: np.ndarray) -> Any:
+def array_of(values: list[Any]) -> Any:
+    """Traced and plain numbers as a traced array."""
+    cells = np.empty(len(values), dtype=object)
+    cells[:] = values
+    return filled(builder_of(values), cells)
+
+
+def _of_objects(builder: Builder, cells: np.ndarray) -> Any:
     """An array of traced and plain numbers; one of anything else stays as it is."""
     kinds: list[Any] = []
     for cell in cells.flat:

@@ -100,9 +100,8 @@ def array_of_objects(cells: np.ndarray, builder: Builder, origin: str) -> Var | 
     return ArrayConstant(np.array([a.value for a in atoms]).reshape(cells.shape))
 
 
-_NUMBER = (
-    "write it with NumPy or math; copy arrays made elsewhere with np.array(y); keep compiled functions opaque with sd.primitive"
-)
+_UNFOLLOWED = "code that is not followed (compiled, eval, or an assignment into an array made elsewhere)"
+_NUMBER = "write it with NumPy or math, copy such an array with np.array(y), or keep the function opaque with sd.primitive"
 
 
 class Tracer:
@@ -270,11 +269,11 @@ class Tracer:
 
     def __float__(self) -> float:
         note_stuck()
-        raise self._refuse("compiled code, or an array made elsewhere that is assigned to,", _NUMBER)
+        raise self._refuse(_UNFOLLOWED, _NUMBER)
 
     def __complex__(self) -> complex:
         note_stuck()
-        raise self._refuse("compiled code, or an array made elsewhere that is assigned to,", _NUMBER)
+        raise self._refuse(_UNFOLLOWED, _NUMBER)
 
     def __int__(self) -> int:
         raise self._refuse("int(x)", "use np.floor or np.trunc, or pass the argument as an int, which is static")
