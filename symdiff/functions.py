@@ -244,6 +244,7 @@ class Function:
     def _traced(self, call: Call, parent: Builder | None) -> Any:
         traced = trace_leaves(self.f, call.leaves, call.tree, call.traced, call.paths, parent, self._rules())
         traced.graph = settled(traced.graph, self.scalarize)
+        self._watch.include(traced.called)
         return traced
 
     def _rules(self) -> Any:

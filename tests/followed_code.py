@@ -6,6 +6,7 @@ from math import sqrt as root
 from numpy import *  # noqa: F403
 
 RATE = 0.7
+FACTOR = 1.0
 
 
 def growth(x):

@@ -3,6 +3,7 @@
 import cmath
 import collections
 import contextlib
+import copy
 import dataclasses
 import functools
 import itertools
@@ -47,7 +48,7 @@ def decorated(v):
     return math.sin(v)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def chebyshev(n, v):
     return (1.0, v)[n] if n < 2 else 2.0 * v * chebyshev(n - 1, v) - chebyshev(n - 2, v)
 
@@ -122,6 +123,19 @@ class Vector:
     @functools.cached_property
     def norm(self):
         return math.sqrt(math.fsum(p * p for p in self.parts))
+
+
+@functools.cache
+def squared_length(vector):
+    return math.fsum(p * p for p in vector.parts)
+
+
+@dataclasses.dataclass(frozen=True)
+class Scale:
+    factor: float
+
+    def __call__(self, v):
+        return math.exp(self.factor * v)
 
 
 class Model:
@@ -244,7 +258,8 @@ USAGES = {
     + statistics.variance([x[0], 1.0, x[2]]) + statistics.median(x) + statistics.geometric_mean(x)
     + statistics.harmonic_mean(x) + statistics.pstdev([1.0, 2.0]) * x[0],
     "list comprehension": lambda x: sum([math.exp(a) * b for a in x for b in x]),
-    "dict and set comprehension": lambda x: sum({k: math.sin(v) for k, v in enumerate(x)}.values()) + len({i for i in range(3)}),
+    "dict and set comprehension": lambda x: sum({k: math.sin(v) for k, v in enumerate(x)}.values())
+    + len({i % 2 for i in range(3)}),
     "generator expression": lambda x: math.fsum(math.sqrt(v) for v in x),
     "generator": generator,
     "closure with nonlocal": closure,
@@ -288,6 +303,9 @@ USAGES = {
     "types": lambda x: x[0] * np.isscalar(x[0]) + x[1] * hasattr(x[1], "__len__") + type(x[0])(x[2]),
     "any and all of static": lambda x: x[0] * any(i > 1 for i in range(3)) * all([True, 1]),
     "seeded random numbers": lambda x: x[0] * np.random.default_rng(3).normal() + x[1] * random.Random(5).random(),
+    "copies": lambda x: copy.deepcopy([x[0], 1.0])[0] * np.sum(copy.copy(x)) + copy.deepcopy({"a": x})["a"][1],
+    "cached function of an object": lambda x: squared_length(Vector(x[0], x[1])) + squared_length(Vector(x[0], 1.0)),
+    "frozen callable": lambda x: Scale(x[0])(2.0) * Scale(x[1])(3.0),
     "scipy": lambda x: np.sum(scipy_special().logsumexp(x)) + scipy_linalg().solve(MATRIX + np.eye(3), x)[0],
 }  # fmt: skip
 
@@ -355,7 +373,7 @@ def exponential_of_a_matrix(x):
         (lambda x: list(range(3))[x[0]], "static"),
         (lambda x: TABLE[int(x[0])], "static"),
         (formatted, "print"),
-        (lambda x: "%.3f" % x[0], "not followed"),
+        (lambda x: "%.3f" % x[0], "not followed"),  # noqa: UP031
         (as_key, "key"),
         (lambda x: {x[0]}, "key"),
         (lambda x: hash(x[0]), "key"),
@@ -424,7 +442,21 @@ def test_fsum_is_nearly_exact():
 @pytest.mark.parametrize("digits", [1, 2, 3, 7, 0, -1])
 def test_round_is_pythons(digits):
     graph = sd.trace(lambda x: round(x, digits), 0.5)
-    points = [2.675, 0.15, 0.25, 0.35, 1.005, -2.675, 25.0, 35.0, 1e9 / 3, 0.0, 1.0, -0.5, *np.random.default_rng(0).normal(size=50)]
+    points = [
+        2.675,
+        0.15,
+        0.25,
+        0.35,
+        1.005,
+        -2.675,
+        25.0,
+        35.0,
+        1e9 / 3,
+        0.0,
+        1.0,
+        -0.5,
+        *np.random.default_rng(0).normal(size=50),
+    ]
     for point in points:
         assert graph(point) == round(float(point), digits)
 
@@ -574,3 +606,25 @@ def test_a_wrapper_with_a_rule_is_recorded_where_it_is_called():
 
     assert "opaque" in str(sd.trace(Caller().run, 1.0))
     assert sd.grad(Caller().run)(0.5) == pytest.approx(math.exp(0.5))
+
+
+def test_bodies_of_rules_are_followed():
+    def opaque(v):
+        return v
+
+    sd.primitive(opaque)
+    sd.diffrule(opaque)(lambda out, v: math.exp(v) * max(v, 0.1))
+    assert sd.grad(opaque)(0.5) == pytest.approx(0.5 * math.exp(0.5))
+
+
+def test_constants_of_followed_functions_are_watched(monkeypatch):
+    class Law:
+        def value(self, x):
+            return followed_code.growth(x) * followed_code.FACTOR
+
+    slope = sd.grad(Law().value)
+    for rate, factor in ((0.7, 1.0), (0.2, 1.0), (0.2, 3.0)):
+        monkeypatch.setattr(followed_code, "RATE", rate)
+        monkeypatch.setattr(followed_code, "FACTOR", factor)
+        value = Law().value
+        assert slope(0.9) == pytest.approx((value(0.9 + 1e-6) - value(0.9 - 1e-6)) / 2e-6, rel=1e-8)

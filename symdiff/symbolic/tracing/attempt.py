@@ -1,6 +1,7 @@
-"""One run of the user's function on tracers: what following its calls must remember.
+"""What following the user's calls must remember while his function runs on tracers.
 
-Assumes that a run stays in its thread. Guarantees that nothing outlives the run. Refuses nothing.
+Assumes that a run stays in its thread. Guarantees that only the followed functions outlive a run, for the next one of the
+same trace. Refuses nothing.
 """
 
 import threading
@@ -14,16 +15,16 @@ class Stuck(BaseException):
 
 
 class Attempt:
-    """What is known in one run. `thorough`: implicit calls are followed too, and arrays can take traced values.
+    """A function's runs in one trace. `rules` are those of Python functions.
 
-    `known` are the followed functions, `memo` the results of cached functions, `seeded` the random generators made with a
+    `thorough`: implicit calls are followed too, and arrays can take traced values. `known` are the followed functions, `memo` the results of cached functions, `seeded` the random generators made with a
     seed. `stuck`: a number was asked for where only thorough following can give none.
     """
 
     __slots__ = ("known", "memo", "rules", "seeded", "stuck", "thorough")
 
     def __init__(self, rules: Any, thorough: bool) -> None:
-        self.rules = rules
+        self.rules = {} if rules is None else rules.functions()
         self.thorough = thorough
         self.stuck = False
         self.known: dict[Any, Any] = {}
@@ -31,6 +32,9 @@ class Attempt:
         self.seeded: list[Any] = []
 
     def __enter__(self) -> "Attempt":
+        self.stuck = False
+        self.memo.clear()
+        self.seeded.clear()
         _active.stack = (*getattr(_active, "stack", ()), self)
         _active.attempt = self
         return self

@@ -179,6 +179,8 @@ def _bare(node: Any) -> None:
     """The function without what its definition evaluates: decorators, defaults, annotations."""
     if not isinstance(node, ast.Lambda):
         node.decorator_list, node.returns = [], None
+        if hasattr(node, "type_params"):
+            node.type_params = []
     args = node.args
     args.defaults, args.kw_defaults = [], [None] * len(args.kwonlyargs)
     for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg):

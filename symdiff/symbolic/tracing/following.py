@@ -40,6 +40,7 @@ _RANDOM = ("random", "numpy.random.mtrand", "numpy.random._generator")
 _SEEDED = ("default_rng", "RandomState", "Random")
 _HARMLESS = ("builtins", "math", "cmath", "operator", "itertools", "_functools", "functools", "collections", "numpy", "abc")
 _Dispatcher = type(np.linspace)
+_HASHED = (types.FunctionType, types.BuiltinFunctionType, np.ufunc, _Dispatcher)  # kinds told apart by identity
 _Cached = type(functools.lru_cache(len))
 
 
@@ -53,10 +54,9 @@ def call(f: Any) -> Any:
         return _method(f, attempt)
     if kind is types.BuiltinMethodType and type(f.__self__) is not types.ModuleType and f.__self__ is not None:
         return _bound(f, attempt)
-    try:
-        found = attempt.known.get(f)
-    except TypeError:  # an object that cannot be hashed
+    if kind not in _HASHED and not isinstance(f, type):
         return _found(f, attempt)
+    found = attempt.known.get(f)
     if found is None:
         found = _found(f, attempt)
         if not (kind is types.FunctionType and "<locals>" in f.__qualname__):  # inner functions come and go
@@ -79,7 +79,7 @@ def _found(f: Any, attempt: Attempt) -> Any:
         return _function(f, attempt)
     if isinstance(f, type):
         return _class(f, attempt)
-    if kind in (types.BuiltinFunctionType, np.ufunc, _Dispatcher):
+    if kind in _HASHED:
         return _library(f, attempt)
     return _object(f, attempt)
 
@@ -293,7 +293,13 @@ def _remembered(f: Any, attempt: Attempt) -> Anything:
 def _identity(value: Any) -> Any:
     if isinstance(value, Tracer):
         return (Tracer, id(value))
-    return tuple(map(_identity, value)) if type(value) is tuple else (type(value), value)
+    if type(value) is tuple:
+        return tuple(map(_identity, value))
+    try:
+        hash(value)
+    except SymdiffError:  # an object that holds traced values
+        return (type(value), id(value))
+    return (type(value), value)
 
 
 def _class(cls: Any, attempt: Attempt) -> Any:
@@ -442,20 +448,20 @@ def iterated(values: Any) -> Any:
     return call(type(values).__iter__)(values) if _is_users(values) and hasattr(type(values), "__iter__") else values
 
 
-def followed(f: Anything, rules: Any, thorough: bool) -> Anything:
+def followed(f: Anything, attempt: Attempt) -> Anything:
     """f with its calls followed; raises `Stuck` where only a thorough run can go on."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        with Attempt({} if rules is None else rules.functions(), thorough) as attempt:
+        with attempt:
             try:
                 result = call(f)(*args, **kwargs)
             except Exception as error:
-                if attempt.stuck and not thorough:
+                if attempt.stuck and not attempt.thorough:
                     raise Stuck from None
                 if isinstance(error.__cause__, TraceError) and not isinstance(error, SymdiffError):
                     raise error.__cause__ from None  # NumPy's error about our own
                 raise
-        if attempt.stuck and not thorough:
+        if attempt.stuck and not attempt.thorough:
             raise Stuck
         return result
 

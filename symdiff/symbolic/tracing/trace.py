@@ -18,7 +18,7 @@ from symdiff import structures
 from symdiff.errors import TraceError
 from symdiff.symbolic.building import Builder, active_builders, array_atom, dtype_code
 from symdiff.symbolic.graph import ArrayConstant, Constant, Graph, GraphOutput, Var
-from symdiff.symbolic.tracing.attempt import Stuck
+from symdiff.symbolic.tracing.attempt import Attempt, Stuck
 from symdiff.symbolic.tracing.following import followed
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of
 from symdiff.symbolic.tracing.whole import CELLS
@@ -93,11 +93,15 @@ def path_name(path: str) -> str:
 
 @dataclass(slots=True)
 class Traced:
-    """A Graph with what the caller needs to feed it: which leaves are inputs, and tracers captured from outer traces."""
+    """A Graph with what the caller needs to feed it: which leaves are inputs, and tracers captured from outer traces.
+
+    `called` are the functions that were called by name.
+    """
 
     graph: Graph
     places: list[int]
     captured: list[Any]
+    called: tuple[Any, ...]
 
 
 def trace_leaves(
@@ -129,6 +133,7 @@ def _traced(
     rules: Any,
     thorough: bool,
 ) -> Traced:
+    attempt = Attempt(rules, thorough)
     stack = active_builders()
     builder = Builder(parent or (stack[-1] if stack else None))
     where = definition_line(f)
@@ -145,7 +150,7 @@ def _traced(
     args, kwargs = structures.unflatten(tree, filled)
     stack.append(builder)
     try:
-        result = followed(f, rules, thorough)(*args, **kwargs)
+        result = followed(f, attempt)(*args, **kwargs)
         outputs, out_tree = outputs_of(result, builder, function_name(f), where)
     except IndexError as error:
         if "valid indices" not in str(error):
@@ -159,7 +164,7 @@ def _traced(
         stack.pop()
     doc = inspect.getdoc(f) or ""
     graph = builder.graph(function_name(f), outputs, out_tree, origin=where, doc=doc)
-    return Traced(graph, traced, builder.captured)
+    return Traced(graph, traced, builder.captured, tuple(attempt.known))
 
 
 def outputs_of(result: Any, builder: Builder, name: str, where: str) -> tuple[tuple[GraphOutput, ...], Any]:

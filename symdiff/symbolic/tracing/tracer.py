@@ -395,6 +395,12 @@ class Tracer:
 
         return copied(self) if self.shape else self
 
+    def __copy__(self) -> Any:
+        return self.copy()
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.copy()
+
     def flatten(self, order: str = "C") -> Any:
         """The cells in one axis, in memory of their own."""
         return np.ravel(self, order=order).copy() if self.shape else np.ravel(self)  # type: ignore[call-overload]
