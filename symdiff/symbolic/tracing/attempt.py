@@ -17,8 +17,9 @@ class Stuck(BaseException):
 class Attempt:
     """A function's runs in one trace. `rules` are those of Python functions.
 
-    `thorough`: implicit calls are followed too, and arrays can take traced values. `known` are the followed functions, `memo` the results of cached functions, `seeded` the random generators made with a
-    seed. `stuck`: a number was asked for where only thorough following can give none.
+    `thorough`: implicit calls are followed too, and arrays can take traced values. `known` are the followed functions, `memo`
+    the results of cached functions, `seeded` the random generators made with a seed. `stuck`: a number was asked for where
+    only thorough following can give none.
     """
 
     __slots__ = ("known", "memo", "rules", "seeded", "stuck", "thorough")
