@@ -448,7 +448,7 @@ def iterated(values: Any) -> Any:
     return call(type(values).__iter__)(values) if _is_users(values) and hasattr(type(values), "__iter__") else values
 
 
-def followed(f: Anything, attempt: Attempt) -> Anything:
+def followed_calls(f: Anything, attempt: Attempt) -> Anything:
     """f with its calls followed; raises `Stuck` where only a thorough run can go on."""
 
     def run(*args: Any, **kwargs: Any) -> Any:

@@ -19,7 +19,7 @@ from symdiff.errors import TraceError
 from symdiff.symbolic.building import Builder, active_builders, array_atom, dtype_code
 from symdiff.symbolic.graph import ArrayConstant, Constant, Graph, GraphOutput, Var
 from symdiff.symbolic.tracing.attempt import Attempt, Stuck
-from symdiff.symbolic.tracing.following import followed
+from symdiff.symbolic.tracing.following import followed_calls
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of
 from symdiff.symbolic.tracing.whole import CELLS
 
@@ -150,7 +150,7 @@ def _traced(
     args, kwargs = structures.unflatten(tree, filled)
     stack.append(builder)
     try:
-        result = followed(f, attempt)(*args, **kwargs)
+        result = followed_calls(f, attempt)(*args, **kwargs)
         outputs, out_tree = outputs_of(result, builder, function_name(f), where)
     except IndexError as error:
         if "valid indices" not in str(error):
