@@ -138,6 +138,115 @@ class Scale:
         return math.exp(self.factor * v)
 
 
+class Dial:
+    """Everything that Python calls without parentheses."""
+
+    def __init__(self, value):
+        self.value = value
+
+    @property
+    def value(self):
+        return math.exp(self._value)
+
+    @value.setter
+    def value(self, v):
+        self._value = math.sqrt(v)
+
+    def __getitem__(self, i):
+        return math.sin(self._value) * i
+
+    def __abs__(self):
+        return math.fabs(self._value)
+
+    def __float__(self):
+        return math.exp(self._value)
+
+    def __enter__(self):
+        self._value = math.exp(self._value)
+        return self
+
+    def __exit__(self, *error):
+        self._value = math.log(self._value)
+
+    def __iadd__(self, other):
+        self._value = math.hypot(self._value, other)
+        return self
+
+    def __matmul__(self, other):
+        return math.fsum([self._value * other._value, 1.0])
+
+    @functools.cache  # noqa: B019
+    def power(self, n):
+        return 1.0 if n == 0 else math.cos(self._value) * self.power(n - 1)
+
+
+class Made:
+    def __new__(cls, v):
+        self = super().__new__(cls)
+        self.sine = math.sin(v)
+        return self
+
+    def __init__(self, v):
+        self.cosine = math.cos(v)
+
+
+def dial(x):
+    turned = Dial(x[0])
+    with turned as inside:
+        total = inside.value * x[1]
+    turned += x[2]
+    turned.value = turned[2] ** 2
+    return total + turned @ Dial(x[1]) + abs(turned) * float(turned) + turned.power(5)
+
+
+def sent(x):
+    def running():
+        total = 0.0
+        while True:
+            total += math.exp((yield total))
+
+    mean = running()
+    next(mean)
+    return mean.send(x[0]) * mean.send(x[1])
+
+
+def swallowed(x):
+    y = np.zeros(2)
+    try:
+        y[0] = x[0]
+    except (TypeError, ValueError, sd.TraceError):
+        return 5.0 * x[0]
+    return 2.0 * y[0] * x[1]
+
+
+def matched(x):
+    match list(x):
+        case [a, b, *rest]:
+            return math.exp(a) * b + sum(rest)
+
+
+def written_into(x):
+    y = np.empty(3)
+    np.multiply(x, 2.0, out=y)
+    np.add.at(y, [0, 2, 0], x)
+    z = np.empty((2, 2))
+    z.fill(x[1])
+    w = np.ones(3)
+    np.copyto(w, y * x)
+    np.sin(w, out=w)
+    return y.prod() * z.sum() + w.sum()
+
+
+def columns(x):
+    a = np.outer(x, [1.0, 2.0]) + 0.5
+    b = MATRIX[:, [0, 1]].copy()
+    b[1] = a[0] * math.exp(x[2])
+    k = np.eye(3) * 2.0
+    k += np.diag(x)
+    k[0, 1:] -= a[1:, 1]
+    return np.sum(b.T @ k @ b)
+
+
 class Model:
     """Work arrays filled in methods of its own."""
 
@@ -303,6 +412,20 @@ USAGES = {
     "types": lambda x: x[0] * np.isscalar(x[0]) + x[1] * hasattr(x[1], "__len__") + type(x[0])(x[2]),
     "any and all of static": lambda x: x[0] * any(i > 1 for i in range(3)) * all([True, 1]),
     "seeded random numbers": lambda x: x[0] * np.random.default_rng(3).normal() + x[1] * random.Random(5).random(),
+    "calls without parentheses": dial,
+    "own __new__": lambda x: Made(x[0]).sine * Made(x[1]).cosine,
+    "values sent to a generator": sent,
+    "errors that the user catches": swallowed,
+    "match": matched,
+    "written into arrays": written_into,
+    "matrices": columns,
+    "piecewise": lambda x: np.sum(np.piecewise(x, [x < 0.5, x > 1.0], [lambda v: v**2, 3.0, lambda v: math.e * np.exp(v)])),
+    "fromfunction": lambda x: np.sum(np.fromfunction(lambda i, j: (i + j) * math.exp(x[0]), (2, 3))),
+    "replace": lambda x: dataclasses.replace(Slotted(x[0]), v=x[1]).w + dataclasses.asdict(Slotted(x[2]))["w"],
+    "operator.call": lambda x: operator.call(math.exp, x[0]),
+    "transforms inside": lambda x: sd.grad(lambda v: math.exp(v * x[0]))(x[1]) + np.sum(sd.vmap(lambda v: math.sin(v))(x)),
+    "eval of arithmetic": lambda x: eval("x[0]*x[1]"),
+    "assigned in an expression": lambda x: sum(y * y for v in x if (y := math.exp(v)) is not None),
     "copies": lambda x: copy.deepcopy([x[0], 1.0])[0] * np.sum(copy.copy(x)) + copy.deepcopy({"a": x})["a"][1],
     "cached function of an object": lambda x: squared_length(Vector(x[0], x[1])) + squared_length(Vector(x[0], 1.0)),
     "frozen callable": lambda x: Scale(x[0])(2.0) * Scale(x[1])(3.0),

@@ -242,10 +242,10 @@ def _bits(x: Any, y: Any) -> bool:
 
 
 class _Rewriter(ast.NodeTransformer):
-    """Calls are looked up; thoroughly, so are attributes, operators and iteration, whose code may be the user's."""
+    """Calls are looked up; thoroughly, so are the calls without parentheses, see `implicit`."""
 
     def __init__(self, names: tuple[str, ...], thorough: bool) -> None:
-        self.call, self.attribute, self.operator, self.iteration = names
+        self.call, self.attribute, self.assignment, self.operator, self.item, self.iteration, self.context = names
         self.thorough = thorough
 
     def _through(self, name: str, node: Any, *args: Any) -> Any:
@@ -269,11 +269,35 @@ class _Rewriter(ast.NodeTransformer):
             return node
         return self._through(self.attribute, node, node.value, ast.Constant(node.attr))
 
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        self.generic_visit(node)
+        target = node.targets[0]
+        if not self.thorough or len(node.targets) > 1 or not isinstance(target, ast.Attribute):
+            return node
+        done = self._through(self.assignment, node, node.value, target.value, ast.Constant(target.attr))
+        return ast.copy_location(ast.Expr(done), node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        self.generic_visit(node)
+        sliced = any(isinstance(part, (ast.Slice, ast.Starred)) for part in ast.walk(node.slice))
+        if not self.thorough or sliced or not isinstance(node.ctx, ast.Load):
+            return node
+        return self._through(self.item, node, node.value, node.slice)
+
+    def visit_withitem(self, node: ast.withitem) -> Any:
+        self.generic_visit(node)
+        if self.thorough:
+            node.context_expr = self._through(self.context, node.context_expr, node.context_expr)
+        return node
+
+    def visit_AsyncWith(self, node: ast.AsyncWith) -> Any:
+        return node
+
     def visit_BinOp(self, node: ast.BinOp) -> Any:
-        return self._operation(node, type(node.op), "", "left", "right")
+        return self._operation(node, type(node.op), "left", "right")
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
-        return self._operation(node, type(node.op), "", "operand")
+        return self._operation(node, type(node.op), "operand")
 
     def visit_Compare(self, node: ast.Compare) -> Any:
         self.generic_visit(node)
@@ -303,9 +327,9 @@ class _Rewriter(ast.NodeTransformer):
             node.iter = self._through(self.iteration, node.iter, node.iter)
         return node
 
-    def _operation(self, node: Any, kind: type, prefix: str, *fields: str) -> Any:
+    def _operation(self, node: Any, kind: type, *fields: str) -> Any:
         self.generic_visit(node)
         name = _OPERATORS.get(kind)
         if not self.thorough or name is None:
             return node
-        return self._through(self.operator, node, ast.Constant(prefix + name), *(getattr(node, f) for f in fields))
+        return self._through(self.operator, node, ast.Constant(name), *(getattr(node, f) for f in fields))

@@ -7,9 +7,7 @@ are recorded; Python's and NumPy's own that need a number or make an array have 
 user's line, library functions that cannot take traced values, and random numbers drawn without a seed.
 """
 
-import dataclasses
 import functools
-import inspect
 import operator
 import types
 from collections.abc import Callable
@@ -22,6 +20,8 @@ from symdiff.errors import SymdiffError, TraceError
 from symdiff.symbolic.tracing.attempt import Attempt, Stuck, current
 from symdiff.symbolic.tracing.builtin_functions import BUILTINS, sort_list
 from symdiff.symbolic.tracing.cloning import clone
+from symdiff.symbolic.tracing.constructing import constructor, replaced
+from symdiff.symbolic.tracing.implicit import SPECIAL, cells, special
 from symdiff.symbolic.tracing.libraries import is_library
 from symdiff.symbolic.tracing.making import MAKING, fresh, holds_traced, of_traced
 from symdiff.symbolic.tracing.mathematics import MATHEMATICS
@@ -34,7 +34,7 @@ _STANDING = BUILTINS | MATHEMATICS | MAKING
 _CALLING = frozenset(
     [("builtins", n) for n in ("map", "filter", "max", "min", "sorted")]
     + [("itertools", n) for n in "accumulate starmap takewhile dropwhile filterfalse groupby".split()]
-    + [("_functools", "reduce"), ("functools", "partial"), ("functools", "reduce")]
+    + [("_functools", "reduce"), ("_operator", "call"), ("numpy", "fromfunction")]
 )  # functions that call their arguments
 _RANDOM = ("random", "numpy.random.mtrand", "numpy.random._generator")
 _SEEDED = ("default_rng", "RandomState", "Random")
@@ -70,11 +70,15 @@ def _found(f: Any, attempt: Attempt) -> Any:
     rule = attempt.rules.get(key) if attempt.rules else None
     if rule is not None:
         return _recorded(f, rule)
+    standing = _STANDING.get(key) if isinstance(key[0], str) else None
     if isinstance(key[0], str) and key in _CALLING:
-        return _calling(_STANDING.get(key, f))
-    if isinstance(key[0], str) and key in _STANDING:
-        found = _STANDING[key]
-        return _made(found) if attempt.thorough and key in MAKING else found
+        return _calling(standing or f)
+    if key[0] == "builtins" and attempt.thorough and key[1] in SPECIAL:
+        return special(key[1], standing or f, call)
+    if standing is not None:
+        return _made(standing) if attempt.thorough and key in MAKING else standing
+    if key == ("dataclasses", "replace"):
+        return functools.partial(replaced, call)
     if kind is types.FunctionType:
         return _function(f, attempt)
     if isinstance(f, type):
@@ -110,7 +114,7 @@ def _method(f: types.MethodType, attempt: Attempt) -> Any:
     if type(owner).__module__ in _RANDOM:
         return _drawing(f, owner, attempt)
     inner = f.__func__
-    if not isinstance(inner, types.FunctionType):
+    if not isinstance(inner, (types.FunctionType, _Cached)):
         return f
     found = call(inner)
     return f if found is inner else types.MethodType(found, owner)
@@ -275,7 +279,7 @@ def _is_shared(owner: Any) -> bool:
     return owner is None or owner is random._inst or type(owner) is np.random.RandomState  # type: ignore[attr-defined]
 
 
-# -- cached functions and constructors
+# -- cached functions
 
 
 def _remembered(f: Any, attempt: Attempt) -> Anything:
@@ -303,149 +307,9 @@ def _identity(value: Any) -> Any:
 
 
 def _class(cls: Any, attempt: Attempt) -> Any:
-    """A class: its constructor, followed where the user wrote it."""
-    if type(cls).__call__ is not type.__call__ or "__init__" not in dir(cls):
-        return cls
     if cls.__name__ in _SEEDED and cls.__module__ in _RANDOM:
         return _seeding(cls, attempt)
-    generated = _is_generated(cls.__init__)
-    own = [
-        f for f in (cls.__new__, cls.__init__) if isinstance(f, types.FunctionType) and not is_library(f.__code__.co_filename)
-    ]
-    if not own or (cls.__init__ is object.__init__ and cls.__new__ is object.__new__) or issubclass(cls, BaseException):
-        return cls
-    if generated and not hasattr(cls, "__post_init__") and not any(_has_factory(f) for f in dataclasses.fields(cls)):
-        return cls
-
-    def construct(*args: Any, **kwargs: Any) -> Any:
-        new = cls.__new__
-        made = new(cls) if new is object.__new__ else call(new)(cls, *args, **kwargs)
-        if isinstance(made, cls):
-            init = type(made).__init__
-            if _is_generated(init):
-                _fill(made, init, args, kwargs)
-            else:
-                call(init)(made, *args, **kwargs)
-        return made
-
-    return construct
-
-
-def _is_generated(init: Any) -> bool:
-    """Whether `dataclass` wrote a constructor."""
-    return (
-        isinstance(init, types.FunctionType) and init.__code__.co_filename == "<string>" and "self" in init.__code__.co_varnames
-    )
-
-
-def _has_factory(field: Any) -> bool:
-    return field.default_factory is not dataclasses.MISSING
-
-
-def _fill(made: Any, init: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """What the constructor of a dataclass does."""
-    given = inspect.signature(init).bind(made, *args, **kwargs).arguments
-    passed = []
-    for name, field in made.__dataclass_fields__.items():
-        kind = field._field_type.name
-        if kind == "_FIELD_CLASSVAR":
-            continue
-        if field.init and name in given:
-            value = given[name]
-        elif _has_factory(field):
-            value = call(field.default_factory)()
-        elif field.default is not dataclasses.MISSING:
-            value = field.default
-        else:
-            continue
-        if kind == "_FIELD_INITVAR":
-            passed.append(value)
-        else:
-            object.__setattr__(made, name, value)
-    if hasattr(made, "__post_init__"):
-        call(made.__post_init__)(*passed)
-
-
-# -- implicit calls, in a thorough run
-
-
-def attribute(owner: Any, name: str) -> Any:
-    """`owner.name`; a property of the user's is followed."""
-    kind = type(owner)
-    if kind is types.ModuleType or isinstance(owner, Tracer):
-        return getattr(owner, name)
-    found = _looked_up(owner, name)
-    if isinstance(found, property) and isinstance(found.fget, types.FunctionType):
-        return call(found.fget)(owner.__self__ if kind is super else owner)
-    if isinstance(found, functools.cached_property):
-        return _cached(owner, name, found)
-    return getattr(owner, name)
-
-
-def _looked_up(owner: Any, name: str) -> Any:
-    if type(owner) is not super:
-        return getattr(type(owner), name, None)
-    order = owner.__self_class__.__mro__
-    rest = order[order.index(owner.__thisclass__) + 1 :]
-    return next((vars(c)[name] for c in rest if name in vars(c)), None)
-
-
-def _cached(owner: Any, name: str, found: Any) -> Any:
-    """A cached property: kept for this run only, so that no traced value stays in the object."""
-    if name in vars(owner):
-        return vars(owner)[name]
-    memo: Any = current()
-    key = (id(owner), name)
-    if memo is None:
-        return getattr(owner, name)
-    if key not in memo.memo:
-        memo.memo[key] = (call(found.func)(owner), owner)
-    return memo.memo[key][0]
-
-
-def operate(name: str, *operands: Any) -> Any:
-    """An operator; the special methods of the user's classes are followed."""
-    if not any(map(_is_users, operands)):
-        result = getattr(operator, name)(*operands)
-        return fresh(result, operands) if type(result) is np.ndarray and not name.startswith("i") else result
-    bare = name.rstrip("_")
-    if len(operands) == 1:
-        return call(getattr(operands[0], f"__{bare}__"))()
-    first, second = operands
-    for owner, other, special in (
-        *([(first, second, f"__{bare}__")] if bare.startswith("i") and bare != "invert" else []),
-        (first, second, f"__{bare.removeprefix('i') if bare in _IN_PLACE else bare}__"),
-        (second, first, _REFLECTED.get(bare) or f"__r{bare.removeprefix('i') if bare in _IN_PLACE else bare}__"),
-    ):
-        method = getattr(type(owner), special, None)
-        if method is not None:
-            result = call(method)(owner, other)
-            if result is not NotImplemented:
-                return result
-    return getattr(operator, name)(*operands)
-
-
-_REFLECTED = {"lt": "__gt__", "gt": "__lt__", "le": "__ge__", "ge": "__le__", "eq": "__eq__", "ne": "__ne__"}
-_IN_PLACE = frozenset("iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor".split())
-
-
-@functools.lru_cache(maxsize=1024)
-def _written(kind: type) -> bool:
-    return any(
-        isinstance(v, types.FunctionType) and not is_library(v.__code__.co_filename)
-        for c in kind.__mro__
-        for v in vars(c).values()
-    )
-
-
-def _is_users(value: Any) -> bool:
-    kind = type(value)
-    return kind not in (float, int, complex, Tracer, Mutable, np.ndarray) and _written(kind)
-
-
-def iterated(values: Any) -> Any:
-    """What a loop runs over; an `__iter__` of the user's is followed."""
-    return call(type(values).__iter__)(values) if _is_users(values) and hasattr(type(values), "__iter__") else values
+    return constructor(cls, call)
 
 
 def followed_calls(f: Anything, attempt: Attempt) -> Anything:
@@ -468,9 +332,4 @@ def followed_calls(f: Anything, attempt: Attempt) -> Anything:
     return run
 
 
-CELLS = {
-    ".call": types.CellType(call),
-    ".attribute": types.CellType(attribute),
-    ".operate": types.CellType(operate),
-    ".iterated": types.CellType(iterated),
-}
+CELLS = cells(call)

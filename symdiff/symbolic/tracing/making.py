@@ -114,6 +114,14 @@ def _piece(x: Any, xp: np.ndarray, fp: Any) -> tuple[Any, Any, Any]:
     return found[0], found[1], found[2]
 
 
+def _piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kwargs: Any) -> Any:
+    if not any(map(holds_traced, (x, condlist, funclist))):
+        return np.piecewise(x, condlist, funclist, *args, **kwargs)
+    conditions = condlist if isinstance(condlist, (list, tuple)) else [condlist]
+    values = [f(x, *args, **kwargs) if callable(f) and not is_traced(f) else f for f in funclist]
+    return np.select(list(conditions), values[: len(conditions)], values[-1] if len(values) > len(conditions) else 0.0)
+
+
 def _of_scipy(name: str, count: int | None) -> Standing:
     """A Python function of SciPy's: by its rule on traced values, else as it stands."""
 
@@ -154,6 +162,7 @@ MAKING: dict[tuple[str, str], Standing] = {
     ("numpy", "asarray_chkfinite"): _array(np.asarray_chkfinite, False),
     ("numpy", "linspace"): _linspace,
     ("numpy", "interp"): _interp,
+    ("numpy", "piecewise"): _piecewise,
     **{("numpy", k.__name__): _number_type(k) for k in (np.float64, np.float32, np.complex128, np.complex64)},
     ("scipy.special._basic", "polygamma"): _of_scipy("polygamma", 2),
     ("scipy.special._basic", "zeta"): _of_scipy("zeta", 2),

@@ -405,6 +405,10 @@ class Tracer:
         """The cells in one axis, in memory of their own."""
         return np.ravel(self, order=order).copy() if self.shape else np.ravel(self)  # type: ignore[call-overload]
 
+    def fill(self, value: Any) -> None:
+        """Every cell gets the value."""
+        self[...] = value
+
     def item(self, *index: int) -> Any:
         """One cell."""
         return self.ravel()[index[0]] if index and self.shape else self.ravel()[0] if self.shape else self
