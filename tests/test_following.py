@@ -53,6 +53,11 @@ def chebyshev(n, v):
     return (1.0, v)[n] if n < 2 else 2.0 * v * chebyshev(n - 1, v) - chebyshev(n - 2, v)
 
 
+@functools.wraps(math.exp)
+def bounded_exp(v):
+    return math.exp(v) + 1.0
+
+
 @contextlib.contextmanager
 def scaled(v):
     yield math.sqrt(v)
@@ -378,6 +383,7 @@ USAGES = {
     "star import": lambda x: followed_code.starred(x[0]),
     "functions in a dict": lambda x: NAMED["square"](x[0]) + NAMED["exp"](x[1]),
     "decorated": lambda x: decorated(x[0]) * decorated(v=x[1]),
+    "a wrapper with another's name": lambda x: bounded_exp(x[0]),
     "lru_cache": lambda x: chebyshev(9, x[2]) + chebyshev(5, 0.3) * x[0],
     "cache of a closure": memo,
     "partial": lambda x: functools.partial(math.pow, x[0])(2.0) + functools.partial(keywords, 1.0, scale=x[1])(x[2]),

@@ -7,6 +7,7 @@ are recorded; Python's and NumPy's own that need a number or make an array have 
 user's line, library functions that cannot take traced values, and random numbers drawn without a seed.
 """
 
+import contextlib
 import functools
 import operator
 import types
@@ -50,6 +51,8 @@ def call(f: Any) -> Any:
     if attempt is None:
         return f
     kind = type(f)
+    if kind is types.FunctionType and ".call" in f.__code__.co_freevars and not attempt.rules:
+        return f  # made inside a clone
     if kind is types.MethodType:
         return _method(f, attempt)
     if kind is types.BuiltinMethodType and type(f.__self__) is not types.ModuleType and f.__self__ is not None:
@@ -68,15 +71,18 @@ def _found(f: Any, attempt: Attempt) -> Any:
     kind = type(f)
     key = (getattr(f, "__module__", None), getattr(f, "__name__", None))
     rule = attempt.rules.get(key) if attempt.rules else None
-    if rule is not None:
-        return _recorded(f, rule)
-    standing = _STANDING.get(key) if isinstance(key[0], str) else None
-    if isinstance(key[0], str) and key in _CALLING:
-        return _calling(standing or f)
-    if key[0] == "builtins" and attempt.thorough and key[1] in SPECIAL:
-        return special(key[1], standing or f, call)
-    if standing is not None:
-        return _made(standing) if attempt.thorough and key in MAKING else standing
+    if rule is not None and (rule.function is f or kind is not types.FunctionType or f.__code__.co_name == key[1]):
+        return _recorded(f, rule)  # not for a wrapper, which has the name of what it wraps
+    if kind is types.FunctionType and not is_library(f.__code__.co_filename):
+        return clone(f, CELLS, attempt.thorough) or substituted(f, call)
+    asks = attempt.thorough and key[0] == "builtins" and key[1] in SPECIAL
+    if key in _CALLING or key in _STANDING:
+        found = _STANDING.get(key, f)
+        found = _calling(found) if key in _CALLING else found
+        found = _made(found) if attempt.thorough and key[0] == "numpy" else found
+        return special(key[1], found, call) if asks else found
+    if asks:
+        return special(key[1], f, call)
     if key == ("dataclasses", "replace"):
         return functools.partial(replaced, call)
     if kind is types.FunctionType:
@@ -89,12 +95,9 @@ def _found(f: Any, attempt: Attempt) -> Any:
 
 
 def _function(f: types.FunctionType, attempt: Attempt) -> Any:
-    if not is_library(f.__code__.co_filename):
-        return clone(f, CELLS, attempt.thorough) or substituted(f, call, attempt.thorough)
+    """A library's Python function: one that Python made around the user's, or one like `_library`'s others."""
     inner = getattr(f, "__wrapped__", None)
-    if inner is not None and f.__code__.co_filename == _CONTEXTS:
-        import contextlib
-
+    if inner is not None and f.__code__.co_filename == contextlib.__file__:
         return contextlib.contextmanager(call(inner))
     registry = getattr(f, "registry", None)
     if registry is not None and hasattr(f, "dispatch"):
@@ -102,22 +105,18 @@ def _function(f: types.FunctionType, attempt: Attempt) -> Any:
     return _library(f, attempt)
 
 
-_CONTEXTS = __import__("contextlib").__file__
-
-
 def _kind(value: Any) -> Any:
     return BUILTINS["builtins", "type"](value)
 
 
 def _method(f: types.MethodType, attempt: Attempt) -> Any:
-    owner = f.__self__
-    if type(owner).__module__ in _RANDOM:
-        return _drawing(f, owner, attempt)
     inner = f.__func__
-    if not isinstance(inner, (types.FunctionType, _Cached)):
-        return f
-    found = call(inner)
-    return f if found is inner else types.MethodType(found, owner)
+    found = attempt.known.get(inner) if type(inner) is types.FunctionType else None
+    if found is None:
+        if type(f.__self__).__module__ in _RANDOM:
+            return _drawing(f, f.__self__, attempt)
+        found = call(inner) if type(inner) in (types.FunctionType, _Cached) else inner
+    return f if found is inner else types.MethodType(found, f.__self__)
 
 
 def _bound(f: Any, attempt: Attempt) -> Any:
@@ -169,7 +168,7 @@ def _object(f: Any, attempt: Attempt) -> Any:
     if kind is operator.methodcaller:
         _, (name, *rest) = f.__reduce__()[:2]
         return lambda owner: call(getattr(owner, name))(*rest)
-    if kind is np.vectorize:
+    if kind is np.vectorize and f.signature is None and not f.excluded:
         return functools.partial(_vectorized, f)
     compiled = getattr(f, "py_func", None)  # numba's functions keep their Python one
     if isinstance(compiled, types.FunctionType):

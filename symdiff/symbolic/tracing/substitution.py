@@ -16,7 +16,7 @@ from symdiff.symbolic.tracing.captures import global_names
 _LOAD = opcode.opmap["LOAD_GLOBAL"]
 
 
-def substituted(f: types.FunctionType, call: Callable[[Any], Any], thorough: bool) -> types.FunctionType:
+def substituted(f: types.FunctionType, call: Callable[[Any], Any]) -> types.FunctionType:
     """The copy of a function; `call` says what to call in place of a function."""
     namespace = dict(f.__globals__)
     names = [n for n in global_names(f.__code__) if n != f.__name__]
