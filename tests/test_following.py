@@ -400,6 +400,8 @@ USAGES = {
     "dataclass with slots": lambda x: Slotted(x[0]).w,
     "operators of a class": lambda x: sum((Vector(*x) + Vector(*x) * x[0]).parts) + sum((-Vector(*x)).parts),
     "reflected operator": lambda x: sum((x[0] + Vector(*x)).parts),
+    "sums of objects": lambda x: sum(sum([Vector(*x), Vector(1.0, 2.0, 3.0)], Vector(0.0, 0.0, 0.0)).parts)
+    + sum(functools.reduce(operator.add, [Vector(*x), Vector(x[0], x[1], 1.0)]).parts),
     "iteration over an object": lambda x: sum([v * 2.0 for v in Vector(*x)]),
     "callable object": lambda x: Vector(*x)(x[0]),
     "context manager": context,
@@ -645,6 +647,23 @@ def test_other_threads_see_the_plain_functions():
     for thread in threads:
         thread.join()
     assert rounds and not wrong
+
+
+def test_many_threads_trace_at_once():
+    wrong = []
+
+    def run(name):
+        graph = sd.trace(USAGES[name], X)
+        if abs(graph(X) - USAGES[name](X)) > 1e-12:
+            wrong.append(name)
+
+    names = ["helper", "calls without parentheses", "work array in a method", "matrices", "dataclass"]
+    threads = [threading.Thread(target=run, args=(name,)) for name in names * 3]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
 
 
 def test_nothing_is_patched():

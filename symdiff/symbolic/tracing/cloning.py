@@ -24,7 +24,7 @@ _JUMPS = frozenset(opcode.hasjrel + opcode.hasjabs)
 _PAIRED = frozenset(opcode.opmap[n] for n in ("LOAD_GLOBAL", "LOAD_ATTR")[: 2 if sys.version_info >= (3, 12) else 1])
 _ALIKE = {opcode.opmap["LOAD_METHOD"]: opcode.opmap["LOAD_ATTR"]} if "LOAD_METHOD" in opcode.opmap else {}
 _MORE = 40  # lines tried after the last one that has code: closing brackets
-_OPERATORS = {
+OPERATORS = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.FloorDiv: "floordiv", ast.Mod: "mod",
     ast.Pow: "pow", ast.MatMult: "matmul", ast.BitAnd: "and_", ast.BitOr: "or_", ast.BitXor: "xor", ast.Lt: "lt",
     ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne", ast.USub: "neg", ast.UAdd: "pos",
@@ -301,14 +301,14 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Compare(self, node: ast.Compare) -> Any:
         self.generic_visit(node)
-        name = _OPERATORS.get(type(node.ops[0]))
+        name = OPERATORS.get(type(node.ops[0]))
         if not self.thorough or len(node.ops) > 1 or name is None:
             return node
         return self._through(self.operator, node, ast.Constant(name), node.left, node.comparators[0])
 
     def visit_AugAssign(self, node: ast.AugAssign) -> Any:
         self.generic_visit(node)
-        name = _OPERATORS.get(type(node.op))
+        name = OPERATORS.get(type(node.op))
         if not self.thorough or name is None or not isinstance(node.target, ast.Name):
             return node
         old = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
@@ -329,7 +329,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def _operation(self, node: Any, kind: type, *fields: str) -> Any:
         self.generic_visit(node)
-        name = _OPERATORS.get(kind)
+        name = OPERATORS.get(kind)
         if not self.thorough or name is None:
             return node
         return self._through(self.operator, node, ast.Constant(name), *(getattr(node, f) for f in fields))

@@ -20,9 +20,9 @@ from symdiff import structures
 from symdiff.errors import SymdiffError, TraceError
 from symdiff.symbolic.tracing.attempt import Attempt, Stuck, current
 from symdiff.symbolic.tracing.builtin_functions import BUILTINS, sort_list
-from symdiff.symbolic.tracing.cloning import clone
+from symdiff.symbolic.tracing.cloning import OPERATORS, clone
 from symdiff.symbolic.tracing.constructing import constructor, replaced
-from symdiff.symbolic.tracing.implicit import SPECIAL, cells, special
+from symdiff.symbolic.tracing.implicit import SPECIAL, cells, operate, special, summed
 from symdiff.symbolic.tracing.libraries import is_library
 from symdiff.symbolic.tracing.making import MAKING, fresh, holds_traced, of_traced
 from symdiff.symbolic.tracing.mathematics import MATHEMATICS
@@ -85,6 +85,10 @@ def _found(f: Any, attempt: Attempt) -> Any:
         return special(key[1], f, call)
     if key == ("dataclasses", "replace"):
         return functools.partial(replaced, call)
+    if attempt.thorough and key == ("builtins", "sum"):
+        return functools.partial(summed, call)
+    if attempt.thorough and key[0] == "_operator" and key[1] in OPERATORS.values():
+        return functools.partial(operate, call, key[1])
     if kind is types.FunctionType:
         return _function(f, attempt)
     if isinstance(f, type):

@@ -118,6 +118,11 @@ def operate(call: Call, name: str, *operands: Any) -> Any:
     return getattr(operator, name)(*operands)
 
 
+def summed(call: Call, values: Any, /, start: Any = 0) -> Any:
+    """`sum(values, start)`."""
+    return functools.reduce(functools.partial(operate, call, "add"), iterated(call, values), start)
+
+
 def item(call: Call, owner: Any, key: Any) -> Any:
     """`owner[key]`."""
     method = _method(owner, "__getitem__")
