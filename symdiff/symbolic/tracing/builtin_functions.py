@@ -1,7 +1,7 @@
 """What stands for Python's builtin functions in a trace: those that ask for a number, compare, or look at types.
 
 Assumes arguments that may be traced; without traced ones Python's own functions are called. Guarantees that `max`, `min`
-and `sorted` of traced numbers are NumPy's, that `any` and `all` are one condition, and that `isinstance` and `type` answer
+and `sorted` of traced numbers are NumPy's (a NaN wins), that `any` and `all` are one condition, and that `isinstance` and `type` answer
 for the number or array that a traced value stands for. Refuses, with `TraceError`, `id`.
 """
 
@@ -17,6 +17,7 @@ from symdiff.symbolic.tracing.tracer import Tracer, user_line
 
 Standing = Callable[..., Any]
 _SPLIT = 2.0**27 + 1
+_WHOLE = 2.0**52  # doubles from here on have no fraction
 
 
 def _float(*args: Any) -> Any:
@@ -50,7 +51,7 @@ def rounded(x: Any, digits: int) -> Any:
     low = ((top * scale_top - high) + top * (scale - scale_top) + (x - top) * scale_top) + (x - top) * (scale - scale_top)
     half = (abs(high - np.trunc(high)) == 0.5) & (low != 0)
     whole = np.where(half, np.where(low > 0, np.ceil(high), np.floor(high)), np.rint(high))
-    return whole / scale
+    return np.where(abs(high) < _WHOLE, whole / scale, x)
 
 
 def _split(x: Any) -> Any:
