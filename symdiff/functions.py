@@ -236,6 +236,8 @@ class Function:
         direct(self, compiled.machine.vectorcall if compiled.machine in self._machines else 0)
 
     def _long_way(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if self._watch and self._watch.changed():  # other specialisations may capture what the fast one does not
+            self._forget()
         return self._call(args, kwargs, out)
 
     def __reduce__(self) -> Any:

@@ -13,6 +13,10 @@ def growth(x):
     return exp(RATE * x) + root(x) * log(x + 1.0)
 
 
+def rate():
+    return RATE
+
+
 def starred(x):
     return sin(x) * cos(x) + sum(array([x, 2.0 * x]) ** 2)  # noqa: F405
 

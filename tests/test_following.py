@@ -652,6 +652,19 @@ def test_other_threads_see_the_plain_functions():
     assert rounds and not wrong
 
 
+def test_constants_that_only_one_specialisation_reads_are_watched(monkeypatch):
+    class Law:
+        def value(self, x):
+            return followed_code.starred(x) if isinstance(x, float) else np.sum(x * followed_code.rate())
+
+    slope = sd.grad(Law().value)
+    plain = slope(0.5)
+    for rate in (0.7, 0.2):
+        monkeypatch.setattr(followed_code, "RATE", rate)
+        np.testing.assert_allclose(slope(X), rate)
+        assert slope(0.5) == plain
+
+
 def test_many_threads_trace_at_once():
     wrong = []
 
