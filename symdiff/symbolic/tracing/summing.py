@@ -11,7 +11,7 @@ from typing import Any
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.calls import CallSite
 from symdiff.symbolic.graph import Atom, Constant, Graph, GraphOutput
-from symdiff.symbolic.rulebook import Rule
+from symdiff.symbolic.rule import Rule
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, user_line
 
 
