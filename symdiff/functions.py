@@ -253,6 +253,8 @@ class Function:
         direct(self, compiled.machine.vectorcall if compiled.machine in self._machines else 0)
 
     def _long_way(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if self._watch and self._watch.changed():  # other specialisations may capture what the fast one does not
+            self._forget()
         return self._call(args, kwargs, out)
 
     def __reduce__(self) -> Any:
@@ -262,6 +264,7 @@ class Function:
         mode = mode or self.paths
         traced = trace_leaves(self.f, call.leaves, call.tree, call.traced, call.paths, parent, self._rules(), mode)
         traced.graph = settled(traced.graph, self.scalarize)
+        self._watch.include(traced.called)
         return traced
 
     def _rules(self) -> Any:

@@ -194,8 +194,11 @@ def compare(seed, count=8):
     chosen = random.Random(seed)
     exact, default = Plain(function, exact=True, backend="numpy"), Plain(function)
     gradient = sd.value_and_grad(function, (0, 1), paths=chosen.choice([None, None, "guard"]))
+    extremes = any(f"{name}(" in text for name in ("min", "max", "sorted"))  # operations: NaN wins, ties share
     for _ in range(count):
         x, y = (np.float64(chosen.choice([chosen.choice(POINTS), chosen.uniform(-3, 3)])) for _ in range(2))
+        if extremes and np.isnan([x, y]).any():
+            continue
         wanted = outcome(function, x, y)
         where = f"seed {seed} at {x!r}, {y!r}\n{text}\nwanted {wanted}"
         found = outcome(exact, x, y)
@@ -205,7 +208,7 @@ def compare(seed, count=8):
         found = outcome(gradient, x, y)
         if isinstance(wanted, tuple):
             assert found == wanted, f"{where}, gradient {found}"
-        elif np.isfinite([x, y]).all():
+        elif np.isfinite([x, y]).all() and not (extremes and {x, y} & set(POINTS)):
             assert same(found[0], wanted, 1e-9), f"{where}, value beside gradient {found}"
             expected = slopes(function, x, y)
             assert all(map(same, found[1], expected, [1e-7] * 2)), f"{where}, gradient {found[1]}, {expected} expected"

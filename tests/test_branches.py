@@ -147,6 +147,7 @@ def slope(f, x):
     return getattr(found, "value", 0.0).imag / branching_programs.STEP if not isinstance(found, (int, float)) else 0.0
 
 
+OPERATIONS = (extremes, ordered)  # max, min and sorted are operations, with equal shares at ties
 SMOOTH = [f for f in FORMS if f not in (rounded, in_lists)]  # the Stepped numbers know neither round nor exp
 
 
@@ -154,7 +155,7 @@ SMOOTH = [f for f in FORMS if f not in (rounded, in_lists)]  # the Stepped numbe
 @pytest.mark.parametrize("f", FORMS, ids=lambda f: f.__name__)
 def test_every_form_has_the_plain_functions_value(f, backend):
     compiled = Plain(f, backend=backend)
-    assert "paths merged" in str(compiled.graph(sd.Spec()))
+    assert ("paths merged" in str(compiled.graph(sd.Spec()))) == (f not in OPERATIONS)
     for x in points(f):
         np.testing.assert_allclose(compiled(x), plainly(f, x), rtol=1e-13, err_msg=f"at {x}")
 
@@ -164,6 +165,8 @@ def test_every_form_has_the_plain_functions_value(f, backend):
 def test_every_form_has_the_derivative_of_the_path_taken(f, mode):
     df = sd.grad(f, paths=mode)
     for x in POINTS[:13]:
+        if f in OPERATIONS and x in (0.0, 0.5, 1.0):  # ties
+            continue
         np.testing.assert_allclose(df(x), slope(f, x), rtol=1e-12, atol=1e-14, err_msg=f"at {x}")
 
 
@@ -556,8 +559,11 @@ def test_endless_paths():
 
 
 def test_random_conditions_are_noticed():
-    rng = np.random.default_rng(0)
+    state = iter(range(10))
     with pytest.raises(sd.TraceError, match="asked for another condition"):
+        sd.grad(lambda x: x if x > next(state) else -x)(0.5)
+    rng = np.random.default_rng(0)
+    with pytest.raises(sd.TraceError, match="draws a random number"):
         sd.grad(lambda x: x if x > rng.random() else -x)(0.5)
 
 

@@ -203,7 +203,6 @@ def traced_index(x):
         (through_an_alias, "x = x.copy"),
         (through_a_reshape, "x = x.copy"),
         (into_a_slice_of_the_argument, "x = x.copy"),
-        (out_of_bounds, "out of bounds"),
         (wrong_shape, "broadcast"),
         (into_the_argument, "x = x.copy"),
         (traced_index, "np.where"),
@@ -212,6 +211,11 @@ def traced_index(x):
 def test_refusals(f, message):
     with pytest.raises(sd.TraceError, match=rf"test_mutation.py:\d+: .*{message}"):
         sd.jacobian(f)(np.ones(3))
+
+
+def test_an_index_out_of_bounds_is_what_it_is_in_the_plain_call():
+    with pytest.raises(IndexError, match="index 5 is out of bounds"):
+        sd.jacobian(out_of_bounds)(np.ones(3))
 
 
 N = 200
@@ -364,13 +368,13 @@ def test_views_of_computed_arrays_are_live(f, n):
         assert gradient[i] == pytest.approx((f(x + e) - f(x - e)) / 2e-6, rel=1e-6, abs=1e-6)
 
 
-def test_an_array_of_objects_cannot_be_written_to():
+def test_asarray_shares_memory_as_numpy_does():
     def f(x):
         y = np.asarray(x)
         y[0] = 5
         return np.sum(x)
 
-    with pytest.raises(sd.TraceError, match=r"test_mutation.py:\d+: np.asarray .* cannot be written to"):
+    with pytest.raises(sd.TraceError, match=r"test_mutation.py:\d+: .*take a copy first"):
         sd.grad(f)(np.ones(3))
 
 

@@ -12,6 +12,8 @@ from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import Atom, Binding, Constant
 from symdiff.symbolic.holomorphy import check_holomorphic
 from symdiff.symbolic.rule import Rule
+from symdiff.symbolic.tracing.attempt import Attempt
+from symdiff.symbolic.tracing.following import followed_calls
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of
 
 
@@ -26,14 +28,14 @@ def python_partials(rule: Rule, builder: Builder, binding: Binding, place: int) 
              for o, a in zip(binding.operands, args, strict=True)]  # fmt: skip
     bodies = {key: fitting(entries, kinds) for key, entries in rule.body.items() if key != "opaque"}
     if bodies.get(name) is not None:
-        result = bodies[name](out, *args)
+        result = followed_calls(bodies[name], Attempt(None, True))(out, *args)
     elif bodies.get("all") is not None:
-        result = bodies["all"](out, *args)
+        result = followed_calls(bodies["all"], Attempt(None, True))(out, *args)
         count = len(rule.parameters)
         if count > 1 and (not isinstance(result, tuple) or len(result) != count):
             raise RuleError(f"{rule.source}: the rule of {rule.name} must return {count} partials")
     elif bodies.get("pullback") is not None:
-        result = bodies["pullback"](1.0, out, *args)
+        result = followed_calls(bodies["pullback"], Attempt(None, True))(1.0, out, *args)
     elif rule.body.keys() & {name, "all", "pullback"}:
         raise RuleError(f"{binding.origin}: no rule of {rule.name} is for {', '.join(kinds)} arguments ({rule.source})")
     else:

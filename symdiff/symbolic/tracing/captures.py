@@ -2,15 +2,18 @@
 
 Assumes plain Python functions, methods and callable objects. Guarantees that numbers, strings and arrays reached through
 closures, globals, defaults and attributes of a callable object, of the function and of the functions it names, also inside
-dicts, lists, tuples and objects with attributes, are compared before each call: numbers by identity, arrays by content.
-Refuses nothing; attributes of modules, and what lies behind more than `LARGEST` values, are not followed.
+dicts, lists, tuples, objects with attributes and the user's modules, are compared before each call: numbers by identity,
+arrays by content. Functions that were followed in a trace are included. Refuses nothing; what lies behind more than
+`LARGEST` values is not followed.
 """
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+
+from symdiff.symbolic.tracing.libraries import is_library
 
 _FOREIGN = (types.ModuleType, type)
 _VALUES = (bool, int, float, complex, str, bytes, type(None), np.generic)
@@ -21,14 +24,20 @@ _SKIPPED = ("numpy", "scipy", "sympy", "symdiff", "optree")
 class Watch:
     """The captured values of a function as they were when the watch was made."""
 
-    __slots__ = ("_arrays", "_seen", "_sizes", "_values")
+    __slots__ = ("_arrays", "_functions", "_seen", "_sizes", "_values")
 
     def __init__(self, f: Callable[..., Any]) -> None:
         self._sizes: list[tuple[Any, int]] = []
         self._seen: set[int] = set()
         self._values: list[tuple[Any, Any, Any]] = []
         self._arrays: list[tuple[Any, Any, Any, np.ndarray]] = []
-        _collect(f, self, set())
+        self._functions: set[int] = set()
+        self.include((f,))
+
+    def include(self, functions: Iterable[Any]) -> None:
+        """Watch what these functions capture, too."""
+        for f in functions:
+            _collect(f, self, self._functions)
 
     def __bool__(self) -> bool:
         return bool(self._values or self._arrays or self._sizes)
@@ -95,7 +104,7 @@ def _collect(f: Any, watch: Watch, seen: set[int]) -> None:
             _attributes(f, watch)
             _collect(vars(type(f))["__call__"], watch, seen)
         return
-    if (f.__module__ or "").split(".")[0] in _SKIPPED:
+    if is_library(f.__code__.co_filename):
         return
     for cell in f.__closure__ or ():
         value = _contents(cell)
@@ -111,6 +120,16 @@ def _collect(f: Any, watch: Watch, seen: set[int]) -> None:
             watch.add(f.__globals__.get, name, value)
             if isinstance(value, types.FunctionType):
                 _collect(value, watch, seen)
+            elif isinstance(value, types.ModuleType) and not is_library(getattr(value, "__file__", None) or "<string>"):
+                _of_module(value, f.__code__, watch)
+
+
+def _of_module(module: types.ModuleType, code: types.CodeType, watch: Watch) -> None:
+    """The constants that a function reads as `module.name`."""
+    for name in global_names(code):
+        value = vars(module).get(name)
+        if name in vars(module) and not callable(value) and not isinstance(value, types.ModuleType):
+            watch.add(vars(module).get, name, value)
 
 
 def _attributes(owner: Any, watch: Watch) -> None:

@@ -1,7 +1,7 @@
 """NumPy's ufuncs and functions on tracers: elementwise ones by their rule's row, array ones on arrays of cells.
 
 Assumes the protocols `__array_ufunc__` and `__array_function__`. Guarantees NumPy's shapes. Refuses, with `TraceError`,
-functions it does not know, `out=`, `where=` and `dtype=`, naming the user's line.
+functions it does not know, `where=` and `dtype=`, naming the user's line.
 """
 
 import functools
@@ -20,6 +20,7 @@ from symdiff.symbolic.calls import formula_site
 from symdiff.symbolic.graph import Atom, Var
 from symdiff.symbolic.rule import apply
 from symdiff.symbolic.rulebook import default_rules, without_derivative
+from symdiff.symbolic.tracing.attempt import note_stuck
 from symdiff.symbolic.tracing.indexing import indexed, is_basic
 from symdiff.symbolic.tracing.moving import MOVING, diagonal, stack
 from symdiff.symbolic.tracing.mutable import Mutable, computed, filled, plain
@@ -44,12 +45,19 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
     name = ufunc.__name__
     if all(plain(v) is not None for v in inputs) and kwargs.get("out") is None:
         return computed(getattr(ufunc, method), inputs, kwargs)
+    if method == "at":
+        return _applied_at(ufunc, inputs, origin)
+    if kwargs.get("out") is not None and isinstance(kwargs["out"][0], Tracer):
+        (out,) = kwargs.pop("out")
+        out[...] = getattr(ufunc, method)(*inputs, **kwargs)
+        return out
     if method == "reduce" and ufunc in _REDUCTIONS:
         kwargs = {k: v for k, v in kwargs.items() if (v is not None or k == "axis") and not (k == "keepdims" and v is False)}
         return call_function(_REDUCTIONS[ufunc], inputs, {"axis": 0, **kwargs}, origin)
     if method != "__call__":
         raise TraceError(f"{origin}: np.{name}.{method} of a traced value is not supported; write it with np.sum or a loop")
     if kwargs.get("out") is not None:
+        note_stuck()
         raise TraceError(
             f"{origin}: np.{name} writes a traced value into an existing array; use `y = y + x` instead of `y += x`, "
             "and leave out= away"
@@ -74,6 +82,21 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
         reason = without_derivative().get((module, name), "no rule; sd.diffrule adds one")
         raise TraceError(f"{origin}: {'special' if special else 'np'}.{name} has no derivative: {reason}")
     return call_rule(rule, inputs, origin)
+
+
+def _applied_at(ufunc: Any, inputs: tuple[Any, ...], origin: str) -> None:
+    """`ufunc.at(y, index, values)`: cell by cell, so that an index may occur twice."""
+    target, index, *values = inputs
+    if not isinstance(target, Tracer):
+        note_stuck()
+        raise TraceError(f"{origin}: np.{ufunc.__name__}.at writes a traced value into an array made elsewhere; copy it first")
+    places = np.broadcast_arrays(*(index if isinstance(index, tuple) else (index,)))
+    if any(p.dtype.kind not in "iu" for p in places) or len(places) != target.ndim:
+        raise TraceError(f"{origin}: np.{ufunc.__name__}.at of a traced value takes one array of integers for each axis")
+    given = [np.broadcast_to(v, places[0].shape) for v in values]
+    for place in np.ndindex(places[0].shape):
+        cell = tuple(int(p[place]) for p in places)
+        target[cell] = ufunc(target[cell], *(v[place] for v in given))
 
 
 def _is_scipy(ufunc: Any) -> bool:
@@ -110,7 +133,12 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
     special = _SPECIAL.get(name)
     if special is not None and _of_numpy(function, name):
         return special(origin, *args, **kwargs)
+    if isinstance(kwargs.get("out"), Tracer):
+        out = kwargs.pop("out")
+        out[...] = function(*args, **kwargs)
+        return out
     if kwargs.get("out") is not None:
+        note_stuck()
         raise TraceError(f"{origin}: np.{name}(out=...) of a traced value; leave out= away")
     if name in VIEWS and args and isinstance(args[0], Mutable):
         return args[0].view(lambda cells: function(cells, *args[1:], **kwargs))
@@ -264,6 +292,13 @@ def _imag(origin: str, x: Any) -> Any:
     return x.imag
 
 
+def _copyto(origin: str, dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+    if not isinstance(dst, Tracer):
+        note_stuck()
+        raise TraceError(f"{origin}: np.copyto writes a traced value into an array made elsewhere; copy it first")
+    dst[...] = src if where is True else np.where(where, src, dst)
+
+
 def _polyval(origin: str, p: Any, x: Any) -> Any:
     y = x * 0
     for coefficient in p:
@@ -291,6 +326,7 @@ _SPECIAL: dict[str, Callable[..., Any]] = {
     "around": _around,
     "real": _real,
     "imag": _imag,
+    "copyto": _copyto,
     "polyval": _polyval,
     "split": _pieces,
     "array_split": _pieces,

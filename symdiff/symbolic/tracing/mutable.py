@@ -16,7 +16,7 @@ from symdiff.errors import TraceError
 from symdiff.ops import OPS
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import Var
-from symdiff.symbolic.tracing.tracer import Tracer, atom_of, user_line
+from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, user_line
 from symdiff.symbolic.tracing.whole import CELLS, WholeMutable, assigned, held
 
 
@@ -187,6 +187,13 @@ def filled(builder: Builder, plain: np.ndarray) -> Any:
     cells = np.empty(plain.shape, dtype=object)
     cells.ravel()[...] = plain.ravel().tolist()
     return Mutable.of(builder, cells, plain.dtype)
+
+
+def array_of(values: list[Any]) -> Any:
+    """Traced and plain numbers as a traced array."""
+    cells = np.empty(len(values), dtype=object)
+    cells[:] = values
+    return filled(builder_of(values), cells)
 
 
 def _of_objects(builder: Builder, cells: np.ndarray) -> Any:

@@ -18,9 +18,10 @@ from symdiff import structures
 from symdiff.errors import TraceError
 from symdiff.symbolic.building import Builder, active_builders, array_atom, dtype_code
 from symdiff.symbolic.graph import ArrayConstant, Constant, Graph, GraphOutput, Var
+from symdiff.symbolic.tracing.attempt import Attempt, Stuck
+from symdiff.symbolic.tracing.following import followed_calls
 from symdiff.symbolic.tracing.paths import MODES, Path, Run, followed
 from symdiff.symbolic.tracing.restoring import Outside
-from symdiff.symbolic.tracing.substitution import substituted
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of
 from symdiff.symbolic.tracing.whole import CELLS
 
@@ -94,11 +95,15 @@ def path_name(path: str) -> str:
 
 @dataclass(slots=True)
 class Traced:
-    """A Graph with what the caller needs to feed it: which leaves are inputs, and tracers captured from outer traces."""
+    """A Graph with what the caller needs to feed it: which leaves are inputs, and tracers captured from outer traces.
+
+    `called` are the functions that were called by name.
+    """
 
     graph: Graph
     places: list[int]
     captured: list[Any]
+    called: tuple[Any, ...]
 
 
 def trace_leaves(
@@ -113,8 +118,28 @@ def trace_leaves(
 ) -> Traced:
     """Trace f over flattened `(args, kwargs)`: leaves at the positions `traced` become inputs, the others stay.
 
-    `mode` says what becomes of conditions on traced values, see `paths.followed`.
+    `mode` says what becomes of conditions on traced values, see `paths.followed`. A first try follows calls; where a traced
+    value meets code that was not followed, a second one follows everything.
     """
+    outside = Outside(f)
+    try:
+        return _traced(f, leaves, tree, traced, paths, parent, Attempt(rules, False), mode, outside)
+    except Stuck:
+        outside.restore()
+        return _traced(f, leaves, tree, traced, paths, parent, Attempt(rules, True), mode, outside)
+
+
+def _traced(
+    f: Callable[..., Any],
+    leaves: list[Any],
+    tree: Any,
+    traced: list[int],
+    paths: list[str],
+    parent: Builder | None,
+    attempt: Attempt,
+    mode: str | None,
+    outside: Outside,
+) -> Traced:
     stack = active_builders()
     outer = parent or (stack[-1] if stack else None)
     where = definition_line(f)
@@ -131,17 +156,17 @@ def trace_leaves(
         args, kwargs = structures.unflatten(tree, filled)
         stack.append(builder)
         try:
-            result = substituted(f, rules)(*args, **kwargs)
+            result = followed_calls(f, attempt)(*args, **kwargs)
             return Run(builder, *outputs_of(result, builder, name, where))
-        except (ValueError, IndexError) as error:
+        except IndexError as error:
             raise _explained(error) from None
         finally:
             stack.pop()
 
-    found, notes = followed(run, mode, [leaves[place] for place in traced], outer, Outside(f))
+    found, notes = followed(run, mode, [leaves[place] for place in traced], outer, outside)
     doc = inspect.getdoc(f) or ""
     graph = found.builder.graph(name, found.outputs, found.out_tree, origin=where, doc=doc, notes=notes)
-    return Traced(graph, traced, found.builder.captured)
+    return Traced(graph, traced, found.builder.captured, tuple(attempt.known))
 
 
 def input_names(paths: list[str]) -> list[str]:
@@ -155,18 +180,13 @@ def input_names(paths: list[str]) -> list[str]:
     return used
 
 
-def _explained(error: Exception) -> Exception:
-    """The same error, or a `TraceError` where NumPy's says nothing of its cause: that a value is traced."""
+def _explained(error: IndexError) -> Exception:
+    """The same error, or a `TraceError` where NumPy's says nothing of its cause: that the index is traced."""
+    if "valid indices" not in str(error):
+        return error
     place = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{os.path.basename(place.filename)}:{place.lineno}"
-    if "assignment destination is read-only" in str(error):
-        return TraceError(
-            f"{where}: np.asarray and np.array of a traced value give an array that cannot be written to; leave them out, or "
-            "write into x.copy()"
-        )
-    if isinstance(error, IndexError) and "valid indices" in str(error):
-        return TraceError(f"{where}: an index of a plain array must be static; pass it as an int, or use np.where")
-    return error
+    return TraceError(f"{where}: an index of a plain array must be static; pass it as an int, or use np.where")
 
 
 def outputs_of(result: Any, builder: Builder, name: str, where: str) -> tuple[tuple[GraphOutput, ...], Any]:

@@ -2,10 +2,9 @@
 
 Assumes that the user's function runs in one thread at a time per trace. Guarantees that every operation becomes one
 binding with NumPy's shape and dtype and the user's file:line. Refuses, with `TraceError`, what would need the value:
-`float(x)`, `int(x)`, a condition, an index, `math.*`, and item assignment.
+a condition, an index, `int(x)`, a key, a formatted text, compiled code.
 """
 
-import os
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -15,22 +14,18 @@ import numpy as np
 from symdiff.errors import TraceError
 from symdiff.symbolic.building import Builder, array_atom
 from symdiff.symbolic.graph import ArrayConstant, Atom, Constant, Var
-
-_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
-_NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
-_SCIPY = os.path.join(os.sep, "scipy", "special", "")
-_ours: dict[str, str] = {}
+from symdiff.symbolic.tracing.attempt import note_stuck
+from symdiff.symbolic.tracing.libraries import short_name, short_names
 
 
 def user_line() -> str:
-    """The "file.py:line" of the innermost frame outside symdiff, NumPy and SciPy's special functions."""
+    """The "file.py:line" of the innermost frame outside symdiff and other libraries."""
     frame = sys._getframe(2)
     while frame is not None:
         path = frame.f_code.co_filename
-        short = _ours.get(path)
+        short = short_names.get(path)
         if short is None:
-            inside = path.startswith((_ROOT, _NUMPY, "<__array_function__")) or _SCIPY in path
-            short = _ours[path] = "" if inside else os.path.basename(path)
+            short = short_name(path)
         if short:
             return f"{short}:{frame.f_lineno}"
         frame = frame.f_back  # type: ignore[assignment]
@@ -105,12 +100,15 @@ def array_of_objects(cells: np.ndarray, builder: Builder, origin: str) -> Var | 
     return ArrayConstant(np.array([a.value for a in atoms]).reshape(cells.shape))
 
 
+_UNFOLLOWED = "code that is not followed (compiled, eval, or an assignment into an array made elsewhere)"
+_NUMBER = "write it with NumPy or math, copy such an array with np.array(y), or keep the function opaque with sd.primitive"
+
+
 class Tracer:
     """A traced scalar (shape ()) or array. Everything NumPy can do elementwise, and moving cells, is recorded."""
 
     __slots__ = ("__weakref__", "atom", "builder", "dtype", "shape")
     __array_priority__ = 1000.0
-    __hash__ = object.__hash__
 
     def __init__(self, builder: Builder, atom: Var) -> None:
         self.builder = builder
@@ -173,6 +171,9 @@ class Tracer:
 
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
 
     def __pow__(self, other: Any, modulo: None = None) -> Any:
         return self._binary("pow", self, other)
@@ -262,11 +263,17 @@ class Tracer:
     def _refuse(self, what: str, instead: str) -> TraceError:
         return TraceError(f"{user_line()}: {what} needs the value of a traced argument; {instead}")
 
+    def __hash__(self) -> int:
+        note_stuck()
+        raise self._refuse("a key of a dict or set, or hash(x),", "take a static key, such as an int")
+
     def __float__(self) -> float:
-        raise self._refuse("float(x) or math.f(x)", "leave float() out, and use np.exp, np.sin, ... instead of math's")
+        note_stuck()
+        raise self._refuse(_UNFOLLOWED, _NUMBER)
 
     def __complex__(self) -> complex:
-        raise self._refuse("complex(x) or cmath.f(x)", "leave complex() out (use x + 0j), and NumPy instead of cmath")
+        note_stuck()
+        raise self._refuse(_UNFOLLOWED, _NUMBER)
 
     def __int__(self) -> int:
         raise self._refuse("int(x)", "use np.floor or np.trunc, or pass the argument as an int, which is static")
@@ -297,9 +304,16 @@ class Tracer:
         return self._unary("trunc")
 
     def __round__(self, digits: int | None = None) -> Any:
-        if digits:
-            raise self._refuse("round(x, digits)", "use np.rint(x*10**digits)/10**digits")
-        return self._unary("rint")
+        if digits is None:
+            return self._unary("rint")
+        from symdiff.symbolic.tracing.builtin_functions import rounded
+
+        return rounded(self, digits)
+
+    def __format__(self, spec: str) -> str:
+        if spec:
+            raise self._refuse(f"a text with the number in the format {spec!r}", "leave it out; print(x) shows a traced value")
+        return repr(self)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         from symdiff.symbolic.tracing.mutable import assign
@@ -308,6 +322,7 @@ class Tracer:
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         if dtype is not None and np.dtype(dtype).char != "O":
+            note_stuck()
             raise self._refuse("conversion to a NumPy array of numbers", "leave the dtype out, or use np.stack")
         cells = np.empty(self.size, dtype=object)
         for i, cell in enumerate(self.ravel() if self.shape else [self]):
@@ -390,9 +405,19 @@ class Tracer:
 
         return copied(self) if self.shape else self
 
+    def __copy__(self) -> Any:
+        return self.copy()
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.copy()
+
     def flatten(self, order: str = "C") -> Any:
         """The cells in one axis, in memory of their own."""
         return np.ravel(self, order=order).copy() if self.shape else np.ravel(self)  # type: ignore[call-overload]
+
+    def fill(self, value: Any) -> None:
+        """Every cell gets the value."""
+        self[...] = value
 
     def item(self, *index: int) -> Any:
         """One cell."""

@@ -1,0 +1,57 @@
+"""What following the user's calls must remember while his function runs on tracers.
+
+Assumes that a run stays in its thread. Guarantees that only the followed functions outlive a run, for the next one of the
+same trace. Refuses nothing.
+"""
+
+import threading
+from typing import Any
+
+_active = threading.local()
+
+
+class Stuck(BaseException):
+    """A traced value met code that was not followed; the run is repeated, and everything is followed."""
+
+
+class Attempt:
+    """A function's runs in one trace. `rules` are those of Python functions.
+
+    `thorough`: implicit calls are followed too, and arrays can take traced values. `known` are the followed functions, `memo`
+    the results of cached functions, `seeded` the random generators made with a seed. `stuck`: a number was asked for where
+    only thorough following can give none.
+    """
+
+    __slots__ = ("known", "memo", "rules", "seeded", "stuck", "thorough")
+
+    def __init__(self, rules: Any, thorough: bool) -> None:
+        self.rules = {} if rules is None else rules.functions()
+        self.thorough = thorough
+        self.stuck = False
+        self.known: dict[Any, Any] = {}
+        self.memo: dict[Any, Any] = {}
+        self.seeded: list[Any] = []
+
+    def __enter__(self) -> "Attempt":
+        self.stuck = False
+        self.memo.clear()
+        self.seeded.clear()
+        _active.stack = (*getattr(_active, "stack", ()), self)
+        _active.attempt = self
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        _active.stack = _active.stack[:-1]
+        _active.attempt = _active.stack[-1] if _active.stack else None
+
+
+def current() -> Attempt | None:
+    """The innermost run of this thread."""
+    return getattr(_active, "attempt", None)
+
+
+def note_stuck() -> None:
+    """A traced value was asked for its number."""
+    attempt = current()
+    if attempt is not None:
+        attempt.stuck = True

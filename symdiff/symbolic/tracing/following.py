@@ -1,0 +1,338 @@
+"""Follows what the user's function calls: every call in a clone of it asks `call` what to call instead.
+
+Assumes calls from clones (see `cloning`), in the thread that traces. Guarantees that nothing is patched: other threads, and
+code outside a trace, see the plain functions. Followed are the user's Python functions, methods, constructors, partial
+functions, callables and cached functions, in any module that is not a library's (see `libraries`); functions with a rule
+are recorded; Python's and NumPy's own that need a number or make an array have stand-ins. Refuses, with `TraceError` at the
+user's line, library functions that cannot take traced values, and random numbers drawn without a seed.
+"""
+
+import contextlib
+import functools
+import operator
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from symdiff import structures
+from symdiff.errors import SymdiffError, TraceError
+from symdiff.symbolic.tracing.attempt import Attempt, Stuck, current
+from symdiff.symbolic.tracing.builtin_functions import BUILTINS, sort_list
+from symdiff.symbolic.tracing.cloning import OPERATORS, clone
+from symdiff.symbolic.tracing.constructing import constructor, replaced
+from symdiff.symbolic.tracing.implicit import SPECIAL, cells, operate, special, summed
+from symdiff.symbolic.tracing.libraries import is_library
+from symdiff.symbolic.tracing.making import MAKING, fresh, holds_traced, of_traced
+from symdiff.symbolic.tracing.mathematics import MATHEMATICS
+from symdiff.symbolic.tracing.mutable import Mutable, plain
+from symdiff.symbolic.tracing.substitution import substituted
+from symdiff.symbolic.tracing.tracer import Tracer, is_traced, user_line
+
+Anything = Callable[..., Any]
+_STANDING = BUILTINS | MATHEMATICS | MAKING
+_CALLING = frozenset(
+    [("builtins", n) for n in ("map", "filter", "max", "min", "sorted")]
+    + [("itertools", n) for n in "accumulate starmap takewhile dropwhile filterfalse groupby".split()]
+    + [("_functools", "reduce"), ("_operator", "call"), ("numpy", "fromfunction")]
+)  # functions that call their arguments
+_RANDOM = ("random", "numpy.random.mtrand", "numpy.random._generator")
+_SEEDED = ("default_rng", "RandomState", "Random")
+_HARMLESS = ("builtins", "math", "cmath", "operator", "itertools", "_functools", "functools", "collections", "numpy", "abc")
+_Dispatcher = type(np.linspace)
+_HASHED = (types.FunctionType, types.BuiltinFunctionType, np.ufunc, _Dispatcher)  # kinds told apart by identity
+_Cached = type(functools.lru_cache(len))
+
+
+def call(f: Any) -> Any:
+    """What to call in place of f."""
+    attempt = current()
+    if attempt is None:
+        return f
+    kind = type(f)
+    if kind is types.FunctionType and ".call" in f.__code__.co_freevars and not attempt.rules:
+        return f  # made inside a clone
+    if kind is types.MethodType:
+        return _method(f, attempt)
+    if kind is types.BuiltinMethodType and type(f.__self__) is not types.ModuleType and f.__self__ is not None:
+        return _bound(f, attempt)
+    if kind not in _HASHED and not isinstance(f, type):
+        return _found(f, attempt)
+    found = attempt.known.get(f)
+    if found is None:
+        found = _found(f, attempt)
+        if not (kind is types.FunctionType and "<locals>" in f.__qualname__):  # inner functions come and go
+            attempt.known[f] = found
+    return found
+
+
+def _found(f: Any, attempt: Attempt) -> Any:
+    kind = type(f)
+    key = (getattr(f, "__module__", None), getattr(f, "__name__", None))
+    rule = attempt.rules.get(key) if attempt.rules else None
+    if rule is not None and (rule.function is f or kind is not types.FunctionType or f.__code__.co_name == key[1]):
+        return _recorded(f, rule)  # not for a wrapper, which has the name of what it wraps
+    if kind is types.FunctionType and not is_library(f.__code__.co_filename):
+        return clone(f, CELLS, attempt.thorough) or substituted(f, call)
+    asks = attempt.thorough and key[0] == "builtins" and key[1] in SPECIAL
+    if key in _CALLING or key in _STANDING:
+        found = _STANDING.get(key, f)
+        found = _calling(found) if key in _CALLING else found
+        found = _made(found) if attempt.thorough and key[0] == "numpy" else found
+        return special(key[1], found, call) if asks else found
+    if asks:
+        return special(key[1], f, call)
+    if key == ("dataclasses", "replace"):
+        return functools.partial(replaced, call)
+    if attempt.thorough and key == ("builtins", "sum"):
+        return functools.partial(summed, call)
+    if attempt.thorough and key[0] == "_operator" and key[1] in OPERATORS.values():
+        return functools.partial(operate, call, key[1])
+    if kind is types.FunctionType:
+        return _function(f, attempt)
+    if isinstance(f, type):
+        return _class(f, attempt)
+    if kind in _HASHED:
+        return _library(f, attempt)
+    return _object(f, attempt)
+
+
+def _function(f: types.FunctionType, attempt: Attempt) -> Any:
+    """A library's Python function: one that Python made around the user's, or one like `_library`'s others."""
+    inner = getattr(f, "__wrapped__", None)
+    if inner is not None and f.__code__.co_filename == contextlib.__file__:
+        return contextlib.contextmanager(call(inner))
+    registry = getattr(f, "registry", None)
+    if registry is not None and hasattr(f, "dispatch"):
+        return lambda *args, **kwargs: call(f.dispatch(_kind(args[0])))(*args, **kwargs)  # type: ignore[attr-defined]
+    return _library(f, attempt)
+
+
+def _kind(value: Any) -> Any:
+    return BUILTINS["builtins", "type"](value)
+
+
+def _method(f: types.MethodType, attempt: Attempt) -> Any:
+    inner = f.__func__
+    found = attempt.known.get(inner) if type(inner) is types.FunctionType else None
+    if found is None:
+        if type(f.__self__).__module__ in _RANDOM:
+            return _drawing(f, f.__self__, attempt)
+        found = call(inner) if type(inner) in (types.FunctionType, _Cached) else inner
+    return f if found is inner else types.MethodType(found, f.__self__)
+
+
+def _bound(f: Any, attempt: Attempt) -> Any:
+    """A method of a builtin type."""
+    owner = f.__self__
+    if type(owner) is list:
+        return functools.partial(sort_list, owner) if f.__name__ == "sort" else f
+    if isinstance(owner, np.ndarray):
+        return _of_array(f, owner, attempt)
+    if type(owner).__module__ in _RANDOM:
+        return _drawing(f, owner, attempt)
+    return f
+
+
+def _of_array(f: Any, owner: np.ndarray, attempt: Attempt) -> Anything:
+    """A method of a plain array: with traced arguments, NumPy's function of that name."""
+    function = getattr(np, f.__name__, None)
+
+    def method(*args: Any, **kwargs: Any) -> Any:
+        traced = owner.dtype == object or any(map(holds_traced, (*args, *kwargs.values())))
+        if traced and function is not None and owner.dtype != object:
+            return function(owner, *args, **kwargs)
+        result = f(*args, **kwargs)
+        return fresh(result, (owner, *args)) if attempt.thorough else result
+
+    return method
+
+
+def _library(f: Any, attempt: Attempt) -> Any:
+    """A function of a library: as it stands, but told apart where it cannot take traced values."""
+    module = getattr(f, "__module__", None) or ""
+    name = getattr(f, "__name__", "")
+    root = module.partition(".")[0]
+    if name in _SEEDED or (name == "seed" and module == "numpy.random"):
+        return _seeding(f, attempt)
+    if module in _RANDOM or module == "numpy.random":
+        return _drawing(f, None, attempt)
+    if root == "numpy" or type(f) is np.ufunc:
+        return _made(f) if attempt.thorough else f
+    return f if root in _HARMLESS or root == "symdiff" else _guarded(f)
+
+
+def _object(f: Any, attempt: Attempt) -> Any:
+    kind = type(f)
+    if kind is functools.partial:
+        return functools.partial(call(f.func), *f.args, **f.keywords)
+    if kind is _Cached:
+        return _remembered(f, attempt)
+    if kind is operator.methodcaller:
+        _, (name, *rest) = f.__reduce__()[:2]
+        return lambda owner: call(getattr(owner, name))(*rest)
+    if kind is np.vectorize and f.signature is None and not f.excluded:
+        return functools.partial(_vectorized, f)
+    compiled = getattr(f, "py_func", None)  # numba's functions keep their Python one
+    if isinstance(compiled, types.FunctionType):
+        return call(compiled)
+    method = getattr(kind, "__call__", None)  # noqa: B004
+    if isinstance(method, types.FunctionType) and not is_library(method.__code__.co_filename):
+        return types.MethodType(call(method), f)
+    if getattr(f, "__module__", None) == "numpy.random" or getattr(f, "__name__", None) in _SEEDED:
+        return _library(f, attempt)
+    return f
+
+
+def _calling(f: Anything) -> Anything:
+    """A function that calls its arguments: these are followed."""
+
+    def calling(*args: Any, **kwargs: Any) -> Any:
+        args = tuple(call(a) if callable(a) and not isinstance(a, Tracer) else a for a in args)
+        return f(*args, **{k: call(v) if callable(v) and not isinstance(v, Tracer) else v for k, v in kwargs.items()})
+
+    return calling
+
+
+def _made(f: Anything) -> Anything:
+    """A function of NumPy's in a thorough run: its new arrays can take traced values."""
+    return lambda *args, **kwargs: fresh(f(*args, **kwargs), args)
+
+
+def _recorded(f: Anything, rule: Any) -> Anything:
+    def recorded(*args: Any) -> Any:
+        if not any(map(is_traced, args)):
+            return f(*args)
+        from symdiff.symbolic.declaring import record_call
+
+        return record_call(f, rule, args)
+
+    return recorded
+
+
+def _guarded(f: Anything) -> Anything:
+    """A library's function: its own errors about traced values become clear ones."""
+
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        leaves = structures.leaves((args, kwargs), none_is_leaf=True)
+        if not any(map(is_traced, leaves)):
+            return f(*args, **kwargs)
+        if all(plain(v) is not None for v in leaves if is_traced(v)):
+            args, kwargs = structures.mapped(lambda v: plain(v) if isinstance(v, Mutable) else v, (args, kwargs))
+            return f(*args, **kwargs)
+        try:
+            return f(*args, **kwargs)
+        except SymdiffError:
+            raise
+        except Exception as error:
+            raise TraceError(_unfollowed(f, error)) from error
+
+    return guarded
+
+
+def _unfollowed(f: Any, error: Exception) -> str:
+    name = f"{getattr(f, '__module__', None) or ''}.{getattr(f, '__name__', type(f).__name__)}".lstrip(".")
+    return (
+        f"{user_line()}: {name} cannot be followed with a traced value ({type(error).__name__}: {error}); write it with NumPy, "
+        "or keep your function around it opaque with sd.primitive and give its derivative with sd.diffrule"
+    )
+
+
+def _vectorized(f: Any, *args: Any) -> Any:
+    """`np.vectorize(g)(...)`: g of each cell."""
+    if not any(map(holds_traced, args)):
+        return f(*args)
+    cells = np.broadcast_arrays(*(np.array(a, dtype=object) for a in args))
+    found = np.empty(cells[0].shape, dtype=object)
+    g = call(f.pyfunc)
+    for place in np.ndindex(found.shape):
+        found[place] = g(*(c[place] for c in cells))
+    return of_traced(found) if found.ndim else found[()]
+
+
+# -- random numbers
+
+
+def _seeding(f: Any, attempt: Attempt) -> Anything:
+    def seeding(*args: Any, **kwargs: Any) -> Any:
+        result = f(*args, **kwargs)
+        if any(v is not None for v in (*args, *kwargs.values())):
+            attempt.seeded.append(result)  # None for np.random.seed
+        return result
+
+    return seeding
+
+
+def _drawing(f: Any, owner: Any, attempt: Attempt) -> Any:
+    """A method of a random generator: allowed where the generator was made in this run, with a seed."""
+    if any(owner is s for s in attempt.seeded) or (None in attempt.seeded and _is_shared(owner)):
+        return f
+    if f.__name__ == "seed":
+        return _seeding(f, attempt)
+    raise TraceError(
+        f"{user_line()}: {f.__name__} draws a random number inside a traced function, which would become a constant; "
+        "draw it outside and pass it as an argument, or make the generator inside with a seed"
+    )
+
+
+def _is_shared(owner: Any) -> bool:
+    import random
+
+    return owner is None or owner is random._inst or type(owner) is np.random.RandomState  # type: ignore[attr-defined]
+
+
+# -- cached functions
+
+
+def _remembered(f: Any, attempt: Attempt) -> Anything:
+    """A function behind `lru_cache`: results are kept for this run only, traced arguments told apart by identity."""
+
+    def remembered(*args: Any, **kwargs: Any) -> Any:
+        key = (f, *(_identity(a) for a in args), *((k, _identity(v)) for k, v in sorted(kwargs.items())))
+        if key not in attempt.memo:
+            attempt.memo[key] = (call(f.__wrapped__)(*args, **kwargs), args, kwargs)  # the arguments keep their identity
+        return attempt.memo[key][0]
+
+    return remembered
+
+
+def _identity(value: Any) -> Any:
+    if isinstance(value, Tracer):
+        return (Tracer, id(value))
+    if type(value) is tuple:
+        return tuple(map(_identity, value))
+    try:
+        hash(value)
+    except SymdiffError:  # an object that holds traced values
+        return (type(value), id(value))
+    return (type(value), value)
+
+
+def _class(cls: Any, attempt: Attempt) -> Any:
+    if cls.__name__ in _SEEDED and cls.__module__ in _RANDOM:
+        return _seeding(cls, attempt)
+    return constructor(cls, call)
+
+
+def followed_calls(f: Anything, attempt: Attempt) -> Anything:
+    """f with its calls followed; raises `Stuck` where only a thorough run can go on."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with attempt:
+            try:
+                result = call(f)(*args, **kwargs)
+            except Exception as error:
+                if attempt.stuck and not attempt.thorough:
+                    raise Stuck from None
+                if isinstance(error.__cause__, TraceError) and not isinstance(error, SymdiffError):
+                    raise error.__cause__ from None  # NumPy's error about our own
+                raise
+        if attempt.stuck and not attempt.thorough:
+            raise Stuck
+        return result
+
+    return run
+
+
+CELLS = cells(call)

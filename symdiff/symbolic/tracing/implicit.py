@@ -1,0 +1,154 @@
+"""Calls without parentheses: properties, operators, items, loops and `with`, whose code may be the user's.
+
+Assumes code cloned for a thorough run (see `cloning`). Guarantees Python's own order: an operator asks the left operand,
+then the right one. Refuses nothing; `__getattr__`, `__contains__` and the special methods behind slices run as they stand.
+"""
+
+import functools
+import operator
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from symdiff.symbolic.tracing.attempt import current
+from symdiff.symbolic.tracing.libraries import is_library
+from symdiff.symbolic.tracing.making import fresh
+from symdiff.symbolic.tracing.mutable import Mutable
+from symdiff.symbolic.tracing.tracer import Tracer
+
+Call = Callable[[Any], Any]
+SPECIAL = frozenset("abs float complex round len iter next divmod".split())  # builtins that ask an object's own method
+_PLAIN = frozenset({float, int, complex, bool, str, list, tuple, dict, Tracer, Mutable, np.ndarray, types.ModuleType})
+_REFLECTED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
+_IN_PLACE = frozenset("iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor".split())
+
+
+def special(name: str, function: Callable[..., Any], call: Call) -> Callable[..., Any]:
+    """A builtin such as `abs`: of an object of the user's, by its own followed method."""
+
+    def asked(*args: Any, **kwargs: Any) -> Any:
+        method = _method(args[0], f"__{name}__") if args else None
+        return function(*args, **kwargs) if method is None else call(method)(*args, **kwargs)
+
+    return asked
+
+
+def cells(call: Call) -> dict[str, types.CellType]:
+    """What clones find in their cells, by name."""
+    found = (call, *(functools.partial(f, call) for f in (attribute, assign, operate, item, iterated, entered)))
+    return dict(zip(NAMES, map(types.CellType, found), strict=True))
+
+
+NAMES = (".call", ".attribute", ".assign", ".operate", ".item", ".iterated", ".entered")
+
+
+@functools.lru_cache(maxsize=1024)
+def _written(kind: type) -> bool:
+    """Whether the user wrote a class, or one that it inherits from."""
+    functions = (v for c in kind.__mro__ for v in vars(c).values() if isinstance(v, types.FunctionType))
+    return any(not is_library(f.__code__.co_filename) for f in functions)
+
+
+def _method(owner: Any, name: str) -> Any:
+    """A special method of an object of the user's; None for other objects."""
+    kind = type(owner)
+    return None if kind in _PLAIN or not _written(kind) else getattr(kind, name, None)
+
+
+def attribute(call: Call, owner: Any, name: str) -> Any:
+    """`owner.name`; a property of the user's is followed."""
+    kind = type(owner)
+    if kind in _PLAIN:
+        return getattr(owner, name)
+    found = _looked_up(owner, name)
+    if isinstance(found, property) and isinstance(found.fget, types.FunctionType):
+        return call(found.fget)(owner.__self__ if kind is super else owner)
+    return _cached(call, owner, name, found) if isinstance(found, functools.cached_property) else getattr(owner, name)
+
+
+def _looked_up(owner: Any, name: str) -> Any:
+    if type(owner) is not super:
+        return getattr(type(owner), name, None)
+    order = owner.__self_class__.__mro__
+    rest = order[order.index(owner.__thisclass__) + 1 :]
+    return next((vars(c)[name] for c in rest if name in vars(c)), None)
+
+
+def _cached(call: Call, owner: Any, name: str, found: Any) -> Any:
+    """A cached property: kept for this run only, so that no traced value stays in the object."""
+    attempt = current()
+    if attempt is None or name in vars(owner):
+        return getattr(owner, name)
+    key = (id(owner), name)
+    if key not in attempt.memo:
+        attempt.memo[key] = (call(found.func)(owner), owner)
+    return attempt.memo[key][0]
+
+
+def assign(call: Call, value: Any, owner: Any, name: str) -> None:
+    """`owner.name = value`; the setter of a property is followed."""
+    found = None if type(owner) in _PLAIN else _looked_up(owner, name)
+    if isinstance(found, property) and isinstance(found.fset, types.FunctionType):
+        call(found.fset)(owner, value)
+    else:
+        setattr(owner, name, value)
+
+
+def operate(call: Call, name: str, *operands: Any) -> Any:
+    """An operator; the special methods of the user's classes are followed."""
+    if all(_method(o, "__class__") is None for o in operands):
+        result = getattr(operator, name)(*operands)
+        return fresh(result, operands) if type(result) is np.ndarray and name not in _IN_PLACE else result
+    bare = name.rstrip("_")
+    if len(operands) == 1:
+        return call(getattr(operands[0], f"__{bare}__"))()
+    first, second = operands
+    plain = bare[1:] if bare in _IN_PLACE else bare
+    ways = [(first, second, plain), (second, first, _REFLECTED.get(plain, f"r{plain}"))]
+    if type(second) is not type(first) and isinstance(second, type(first)):
+        ways.reverse()
+    for owner, other, way in ([(first, second, bare)] if bare in _IN_PLACE else []) + ways:
+        method = getattr(type(owner), f"__{way}__", None)
+        if method is not None:
+            result = call(method)(owner, other)
+            if result is not NotImplemented:
+                return result
+    return getattr(operator, name)(*operands)
+
+
+def summed(call: Call, values: Any, /, start: Any = 0) -> Any:
+    """`sum(values, start)`."""
+    return functools.reduce(functools.partial(operate, call, "add"), iterated(call, values), start)
+
+
+def item(call: Call, owner: Any, key: Any) -> Any:
+    """`owner[key]`."""
+    method = _method(owner, "__getitem__")
+    return owner[key] if method is None else call(method)(owner, key)
+
+
+def iterated(call: Call, values: Any) -> Any:
+    """What a loop runs over."""
+    method = _method(values, "__iter__")
+    return values if method is None else call(method)(values)
+
+
+class _Entered:
+    """A context manager of the user's, followed."""
+
+    def __init__(self, call: Call, owner: Any) -> None:
+        self._call = call
+        self._owner = owner
+
+    def __enter__(self) -> Any:
+        return self._call(type(self._owner).__enter__)(self._owner)
+
+    def __exit__(self, *error: Any) -> Any:
+        return self._call(type(self._owner).__exit__)(self._owner, *error)
+
+
+def entered(call: Call, owner: Any) -> Any:
+    """What `with` enters."""
+    return owner if _method(owner, "__enter__") is None else _Entered(call, owner)

@@ -1,0 +1,219 @@
+"""What stands for the functions of `math`, `cmath` and `statistics` in a trace.
+
+Assumes numbers, traced or not; without traced ones Python's own functions are called. Guarantees IEEE results where Python
+raises: `math.sqrt(-1.0)` of a traced value is NaN, `math.log(0.0)` is -inf, `math.exp(1000.0)` is inf. Refuses, with
+`TraceError`, complex values in `math` and functions of integers.
+"""
+
+import cmath
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from symdiff.errors import TraceError
+from symdiff.symbolic.rulebook import default_rules
+from symdiff.symbolic.tracing.functions import call_rule
+from symdiff.symbolic.tracing.mutable import array_of
+from symdiff.symbolic.tracing.summing import compensated_sum
+from symdiff.symbolic.tracing.tracer import Tracer, user_line
+
+Standing = Callable[..., Any]
+_SAME = """
+    sqrt exp expm1 sin cos tan sinh cosh tanh cbrt exp2 log1p log2 log10 fabs floor ceil trunc degrees radians isnan isinf
+    isfinite fmod copysign nextafter
+""".split()
+_RENAMED = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh",
+            "atan2": "arctan2", "pow": "power"}  # fmt: skip
+_COMPLEX = "exp sqrt log10 sin cos tan sinh cosh tanh isnan isinf isfinite asin acos atan asinh acosh atanh".split()
+_OF_INTEGERS = "factorial comb perm gcd lcm isqrt ulp".split()
+_OF_SCIPY = {"gamma": "gamma", "lgamma": "gammaln", "erf": "erf", "erfc": "erfc"}
+
+
+def traced(*values: Any) -> bool:
+    """Whether a value among these is traced."""
+    return any(isinstance(v, Tracer) for v in values)
+
+
+def real(value: Any, name: str) -> Any:
+    """A traced value as the double that Python's own functions take; other values as they are."""
+    if not isinstance(value, Tracer):
+        return value
+    if value.size != 1:
+        raise TypeError(
+            f"{user_line()}: {name} takes a number; an array of shape {value.shape} is given, for which there is NumPy"
+        )
+    if value.dtype.kind == "c":
+        raise TraceError(f"{user_line()}: {name} takes a real number; a complex one is given, for which there is cmath")
+    return value.item().astype(float)
+
+
+def compound(value: Any, name: str) -> Any:
+    """A traced value as a complex number."""
+    if not isinstance(value, Tracer):
+        return value
+    if value.size != 1:
+        raise TypeError(
+            f"{user_line()}: {name} takes a number; an array of shape {value.shape} is given, for which there is NumPy"
+        )
+    return value.item().astype(complex)
+
+
+def _through(module: Any, name: str, function: Standing, number: Standing) -> Standing:
+    native = getattr(module, name)
+    called = f"{module.__name__}.{name}"
+
+    def standing(*args: Any) -> Any:
+        return function(*(number(a, called) for a in args)) if traced(*args) else native(*args)
+
+    return standing
+
+
+def _of_numbers(name: str) -> Standing:
+    def standing(*args: Any, **kwargs: Any) -> Any:
+        if traced(*args):
+            raise TraceError(f"{user_line()}: math.{name} takes integers, which are not traced; pass the argument as an int")
+        return getattr(math, name)(*args, **kwargs)
+
+    return standing
+
+
+def _special(name: str) -> Standing:
+    def standing(x: Any) -> Any:
+        return call_rule(default_rules().lookup("scipy.special", name, 1), (x,), user_line())
+
+    return standing
+
+
+def _log(x: Any, base: Any = None) -> Any:
+    return np.log(x) if base is None else np.log(x) / np.log(base)
+
+
+def _hypot(*args: Any) -> Any:
+    return functools.reduce(np.hypot, args) if len(args) > 1 else abs(args[0])
+
+
+def _dist(p: Any, q: Any) -> Any:
+    p, q = list(p), list(q)
+    if not traced(*p, *q):
+        return math.dist(p, q)
+    if len(p) != len(q):
+        raise ValueError("both points must have the same number of dimensions")
+    return _hypot(*(real(a, "math.dist") - real(b, "math.dist") for a, b in zip(p, q, strict=True)))
+
+
+def _fsum(seq: Any) -> Any:
+    values = list(seq)
+    return compensated_sum([real(v, "math.fsum") for v in values]) if traced(*values) else math.fsum(values)
+
+
+def _prod(seq: Any, *, start: Any = 1) -> Any:
+    values = list(seq)
+    if not traced(start, *values):
+        return math.prod(values, start=start)
+    return functools.reduce(lambda a, b: a * b, values if start == 1 and not traced(start) else [start, *values])
+
+
+def _sumprod(p: Any, q: Any) -> Any:
+    p, q = list(p), list(q)
+    if not traced(*p, *q):
+        return math.sumprod(p, q)  # type: ignore[attr-defined,unused-ignore]
+    return sum(a * b for a, b in zip(p, q, strict=True))
+
+
+def _isclose(a: Any, b: Any, *, rel_tol: Any = 1e-09, abs_tol: Any = 0.0) -> Any:
+    if not traced(a, b, rel_tol, abs_tol):
+        return math.isclose(a, b, rel_tol=rel_tol, abs_tol=abs_tol)
+    near = abs(a - b) <= np.maximum(rel_tol * np.maximum(abs(a), abs(b)), abs_tol)
+    return near & np.isfinite(a) & np.isfinite(b) | (a == b)
+
+
+def _remainder(x: Any, y: Any) -> Any:
+    return x - y * np.rint(x / y)
+
+
+def _modf(x: Any) -> Any:
+    whole = np.trunc(x)
+    return np.copysign(np.where(np.isinf(x), 0.0, x - whole), x), whole
+
+
+def _ldexp(x: Any, power: Any) -> Any:
+    return x * 2.0**power
+
+
+def _polar(z: Any) -> Any:
+    return abs(z), np.angle(z)
+
+
+def _rect(r: Any, phi: Any) -> Any:
+    if not traced(r, phi):
+        return cmath.rect(r, phi)
+    return r * np.cos(phi) + 1j * (r * np.sin(phi))
+
+
+# -- statistics
+
+
+def _of_sample(name: str, formula: Standing) -> Standing:
+    def standing(sample: Any, *args: Any, **kwargs: Any) -> Any:
+        import statistics
+
+        values = list(sample)
+        weights = [w for a in (*args, *kwargs.values()) for w in (a if isinstance(a, (list, tuple)) else [a])]
+        if not traced(*values, *weights):
+            return getattr(statistics, name)(values, *args, **kwargs)
+        numbers = [real(v, f"statistics.{name}") for v in values]
+        try:
+            return formula(array_of(numbers) if traced(*values) else np.array(numbers, dtype=float), *args, **kwargs)
+        except TypeError as error:
+            raise TraceError(f"{user_line()}: statistics.{name} of traced values: {error}") from None
+
+    return standing
+
+
+def _fmean(x: Any, weights: Any = None) -> Any:
+    return np.mean(x) if weights is None else sum(v * w for v, w in zip(x, weights, strict=True)) / sum(weights)
+
+
+def _spread(x: Any, centre: Any, count: int) -> Any:
+    away = x - (np.mean(x) if centre is None else centre)
+    return np.sum(away * away) / count
+
+
+_STATISTICS: dict[str, Standing] = {
+    "mean": np.mean,
+    "fmean": _fmean,
+    "geometric_mean": lambda x: np.exp(np.mean(np.log(x))),
+    "harmonic_mean": lambda x: len(x) / np.sum(1 / x),
+    "median": np.median,
+    "variance": lambda x, xbar=None: _spread(x, xbar, len(x) - 1),
+    "pvariance": lambda x, mu=None: _spread(x, mu, len(x)),
+    "stdev": lambda x, xbar=None: np.sqrt(_spread(x, xbar, len(x) - 1)),
+    "pstdev": lambda x, mu=None: np.sqrt(_spread(x, mu, len(x))),
+}
+
+
+def _table() -> dict[tuple[str, str], Standing]:
+    found: dict[tuple[str, str], Standing] = {}
+    names = {n: n for n in _SAME} | _RENAMED
+    formulas: dict[str, Standing] = {name: getattr(np, numpy) for name, numpy in names.items()}
+    formulas |= {name: _special(scipy) for name, scipy in _OF_SCIPY.items()}
+    formulas |= {"log": _log, "hypot": _hypot, "remainder": _remainder, "modf": _modf, "frexp": np.frexp, "ldexp": _ldexp}
+    for name, formula in formulas.items():
+        if hasattr(math, name):
+            found["math", name] = _through(math, name, formula, real)
+    for name in _OF_INTEGERS:
+        found["math", name] = _of_numbers(name)
+    found |= {("math", f.__name__[1:]): f for f in (_dist, _fsum, _prod, _sumprod, _isclose)}
+    for name in _COMPLEX:
+        found["cmath", name] = _through(cmath, name, getattr(np, names[name]), compound)
+    for name, formula in (("log", _log), ("phase", np.angle), ("polar", _polar)):
+        found["cmath", name] = _through(cmath, name, formula, compound)
+    found["cmath", "rect"] = _rect
+    found |= {("statistics", name): _of_sample(name, formula) for name, formula in _STATISTICS.items()}
+    return found
+
+
+MATHEMATICS = _table()

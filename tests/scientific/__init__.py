@@ -1,0 +1,1 @@
+"""A hundred functions as found in scientific code, by field, each with example arguments in its module's `EXAMPLES`."""
