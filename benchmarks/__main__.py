@@ -23,7 +23,8 @@ of their own kind. Packages use the threads they use by themselves. C is compile
 without arguments, the cheapest call Python has. `symdiff` is the public function with `out=`, "`.kernel`" the bare builtin.
 
 Columns: *f*, a call of the function itself by the same contender; *ratio*, the derivative's time to it; *to best peer*, to
-the fastest package that is not symdiff; *to C*, to C behind a direct call; *one-off*, tracing, compiling and first call."""
+the fastest package that is not symdiff; *to C*, to C behind a direct call; *one-off*, tracing, compiling and first call, in a process
+that has derived another function before."""
 
 
 def machine() -> str:
@@ -77,6 +78,7 @@ def main() -> None:
     rounds = 3 if options.quick else 7
     measurement = Measurement(rounds, options.patience or (2.0 if options.quick else 20.0))
     start = time.perf_counter()
+    measurement.warm_up(next(case for case in cases(True) if case.name == "logistic"))
     measured = [rows for case in cases(options.quick, options.problems) if (rows := measurement.rows(case))]
     picture = None
     if options.output and importlib.util.find_spec("matplotlib") and plot.panels(measured):

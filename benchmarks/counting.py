@@ -15,6 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import symdiff as sd
 from benchmarks import formulas, tables
 from benchmarks.cases import BOTH, GRADIENT, JACOBIAN, Case, cases
@@ -22,9 +24,9 @@ from benchmarks.contenders import symbols
 from benchmarks.timing import check, flat
 from benchmarks.words import scalar_words
 
-EXPLAINED = """Counted by one rule: one operation is one of + - * / negation, comparison, select, function call; an integer power
-counts its multiplications. `sd.cost` counts symdiff's; all partials, so a Jacobian for the heart systems. The others are the
-packages' generated code for value and gradient together."""
+EXPLAINED = """Counted by one rule: one operation is one of + - * / negation, comparison, select, function call; an
+integer power counts its multiplications. `sd.cost` counts symdiff's; all partials, so a Jacobian for the heart systems. The
+others are the packages' generated code for value and gradient together."""
 
 ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 CONVERSIONS = {"array", "asarray", "float64", "zeros", "empty", "ndarray"}
@@ -127,7 +129,7 @@ PACKAGES: dict[str, Callable[[Case], str | int]] = {
 
 def checked(source: str, case: Case) -> str:
     """The same source, after its answers at the case's point were found right."""
-    names = dict(vars(math))
+    names = {**vars(math), "np": np}
     exec(source, names)
     function = next(node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef))
     answers = names[function](*flat(case.args).tolist())

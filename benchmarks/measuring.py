@@ -39,15 +39,22 @@ class Measurement:
 
     rounds: int
     patience: float
+    contenders: Sequence[Contender] = ALL
     left_out: list[str] = field(default_factory=list)
     _history: dict[tuple[str, str], list[tuple[int, float]]] = field(default_factory=dict)
+
+    def warm_up(self, case: Case) -> None:
+        """Import all packages and use them once, so that a one-off cost is that of one function."""
+        for contender in self.contenders:
+            if contender.is_installed and contender.takes(case):
+                contender.derivative(case)()
 
     def rows(self, case: Case) -> list[Row]:
         """A row for each contender that takes the case."""
         expected, value = case.expected(), flat([case.value()])
         calls: dict[tuple[Contender, str], Call] = {}
         once = {}
-        for contender in ALL:
+        for contender in self.contenders:
             if not (contender.is_installed and contender.takes(case) and self._is_quick_enough(contender, case)):
                 continue
             built = self._build(contender, case, expected)
@@ -98,8 +105,3 @@ def _extrapolated(smaller: Sequence[tuple[int, float]], n: int) -> float:
         before, less = smaller[-2]
         power = max(power, math.log(seconds / less) / math.log(last / before))
     return seconds * (n / last) ** power
-
-
-def missing() -> Sequence[str]:
-    """The packages that are not installed here."""
-    return list(dict.fromkeys(c.package for c in ALL if not c.is_installed))

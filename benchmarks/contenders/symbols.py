@@ -23,7 +23,7 @@ def outputs(case: Case, words: Any, symbols: Sequence[Any]) -> list[Any]:
     """The function's values, each an expression of the symbols."""
     given, start = [], 0
     for a in case.args:
-        if np.ndim(a) == 0:
+        if np.ndim(a) == (case.kind == "batch"):  # a number at each point
             given.append(symbols[start])
             start += 1
         else:
