@@ -17,14 +17,15 @@ from benchmarks.contenders import ALL, compiled_c
 from benchmarks.measuring import Measurement, Row
 
 EXPLAINED = """Every answer is checked against the one by hand before it is timed. A time is the least of {rounds} rounds, in
-which all contenders of a case take turns; ratios compare, times depend on the machine. symdiff, CasADi, symengine, heyoka and C
-leave their answers in arrays made before; CasADi and C have their pointers bound before; JAX and PyTorch are given arrays
-of their own kind. Packages use the threads they use by themselves. C is compiled with `{flags}`; "direct call" is a builtin
-without arguments, the cheapest call Python has. `symdiff` is the public function with `out=`, "`.kernel`" the bare builtin.
+which all contenders of a case take turns; ratios compare, times depend on the machine. symdiff, CasADi, symengine, heyoka and
+C leave their answers in arrays made before; CasADi and C have their pointers bound before; JAX and PyTorch are given arrays of
+their own kind. Packages use the threads they use by themselves. C is compiled with `{flags}`;
+"direct call" is a builtin without arguments, the cheapest call Python has. `symdiff` is the public function with `out=`,
+"`.kernel`" the bare builtin.
 
 Columns: *f*, a call of the function itself by the same contender; *ratio*, the derivative's time to it; *to best peer*, to
-the fastest package that is not symdiff; *to C*, to C behind a direct call; *one-off*, tracing, compiling and first call, in a process
-that has derived another function before."""
+the fastest package that is not symdiff; *to C*, to C behind a direct call; *one-off*, tracing, compiling and first call, in
+a process that has derived another function before."""
 
 
 def machine() -> str:
@@ -45,6 +46,8 @@ def peers() -> str:
     names = dict.fromkeys([*(c.package for c in ALL if c.package), *counting.PACKAGES])
     found = [f"{name} {importlib.metadata.version(name)}" for name in names if importlib.util.find_spec(name)]
     absent = [f"- {name}: not installed here, left out" for name in names if not importlib.util.find_spec(name)]
+    if not compiled_c.is_possible():
+        absent.append("- C by hand: no compiler called cc or no Python.h here, left out")
     return "\n".join([f"Compared: {', '.join(found)}.", *([""] if absent else []), *absent])
 
 
@@ -75,7 +78,7 @@ def main() -> None:
     parser.add_argument("--patience", type=float, help="seconds that building may take (default: 20, quick: 2)")
     parser.add_argument("-o", "--output", type=Path, help="the Markdown file; a picture with its name and .svg goes beside it")
     options = parser.parse_args()
-    rounds = 3 if options.quick else 7
+    rounds = 2 if options.quick else 7
     measurement = Measurement(rounds, options.patience or (2.0 if options.quick else 20.0))
     start = time.perf_counter()
     measurement.warm_up(next(case for case in cases(True) if case.name == "logistic"))

@@ -336,24 +336,3 @@ void streamed_copy_point(long n, const double *restrict x, double *restrict y) {
     memcpy(y, x, sizeof(double) * n);
 #endif
 }
-
-/* The cheapest call from Python: a builtin without arguments, its own object the address of what was bound before.
-   Py_IncRef and None are found in the running interpreter. */
-struct bound {
-    void (*run)(long, const void *, void *);
-    long n;
-    const void *x;
-    void *y;
-};
-
-extern void *PyLong_AsVoidPtr(void *);
-extern void Py_IncRef(void *);
-extern char _Py_NoneStruct;
-
-void *call_bound(void *self, void *none) {
-    const struct bound *b = PyLong_AsVoidPtr(self);
-    (void)none;
-    b->run(b->n, b->x, b->y);
-    Py_IncRef(&_Py_NoneStruct);
-    return &_Py_NoneStruct;
-}

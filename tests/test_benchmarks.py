@@ -32,7 +32,7 @@ def test_symdiff_gives_the_answers_written_by_hand(case):
             timing.check(contender.label, call.answers(call()), answer)
 
 
-@pytest.mark.skipif(not compiled_c.is_possible(), reason="no compiler called cc")
+@pytest.mark.skipif(not compiled_c.is_possible(), reason="no compiler called cc, or no Python.h")
 @pytest.mark.parametrize("case", [case for case in SMALL if case.formula is not None], ids=labelled)
 def test_c_gives_the_answers_written_by_hand(case):
     expected, value = case.expected(), timing.flat([case.value()])

@@ -1,8 +1,8 @@
 """Derivatives by hand in C, compiled here.
 
-Assumes `formulas.c` and a compiler called `cc`. Guarantees pointers that are bound before: `direct` is a builtin without
-arguments, the cheapest call there is, `ctypes` a foreign function with its arguments converted. Refuses nothing: without
-a compiler these contenders do not take part.
+Assumes `formulas.c`, a compiler called `cc` and Python's headers. Guarantees pointers that are bound before: "direct call" is
+a builtin without arguments, the cheapest call there is, "ctypes" a foreign function with its arguments converted. Refuses
+nothing: without compiler or headers these contenders do not take part, and the head of the results says so.
 """
 
 import ctypes
@@ -10,6 +10,7 @@ import functools
 import platform
 import shutil
 import subprocess
+import sysconfig
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,7 +23,8 @@ from benchmarks.cases import Case
 from benchmarks.contenders.contender import HAND, Contender
 from benchmarks.timing import Call
 
-SOURCE = Path(__file__).parents[1] / "formulas.c"
+SOURCES = [Path(__file__).parents[1] / name for name in ("formulas.c", "direct.c")]
+HEADERS = Path(sysconfig.get_paths()["include"])
 FLAGS = ["-O3", "-march=native", "-fopenmp-simd", "-fcx-limited-range"]
 NOARGS = 0x0004  # METH_NOARGS
 
@@ -44,7 +46,7 @@ def library() -> ctypes.PyDLL:
     vectors = ["-lmvec"] if platform.libc_ver()[0] == "glibc" and platform.machine() == "x86_64" else []
     with tempfile.TemporaryDirectory() as folder:
         built = Path(folder) / "formulas.so"
-        subprocess.run(["cc", *flags, "-shared", "-fPIC", "-o", built, SOURCE, *vectors, "-lm"], check=True)
+        subprocess.run(["cc", *flags, "-shared", "-fPIC", f"-I{HEADERS}", "-o", built, *SOURCES, *vectors, "-lm"], check=True)
         return ctypes.PyDLL(str(built))
 
 
@@ -65,15 +67,15 @@ class Bound:
         return run, (ctypes.c_long(self.n), ctypes.c_void_p(self.x.ctypes.data), ctypes.c_void_p(self.y.ctypes.data))
 
     def builtin(self) -> Callable[[], None]:
-        """A builtin without arguments, the address of the bound arrays in the place of its own object."""
+        """A builtin without arguments, the bound addresses in the place of its own object."""
         c = library()
-        run, call = (ctypes.cast(f, ctypes.c_void_p).value for f in (c[self.name], c.call_bound))
-        arrays = _Arrays(run, self.n, self.x.ctypes.data, self.y.ctypes.data)
+        run, call = (ctypes.cast(f, ctypes.c_void_p).value for f in (c[self.name], c.direct))
+        arrays = bytes(_Arrays(run, self.n, self.x.ctypes.data, self.y.ctypes.data))
         method = _Method(self.name.encode(), call, NOARGS, None)
-        self._kept.extend((arrays, method))
+        self._kept.append(method)
         made = ctypes.pythonapi.PyCFunction_NewEx
         made.restype, made.argtypes = ctypes.py_object, [ctypes.POINTER(_Method), ctypes.py_object, ctypes.c_void_p]
-        return made(method, ctypes.addressof(arrays), None)  # type: ignore[no-any-return]
+        return made(method, arrays, None)  # type: ignore[no-any-return]
 
 
 def _function(case: Case, value: bool) -> str:
@@ -99,8 +101,8 @@ def _through_ctypes(case: Case, value: bool = False) -> Call:
 
 
 def is_possible() -> bool:
-    """Whether there is a compiler."""
-    return shutil.which("cc") is not None
+    """Whether there is a compiler, and Python's headers."""
+    return shutil.which("cc") is not None and (HEADERS / "Python.h").is_file()
 
 
 def _takes(case: Case) -> bool:
