@@ -75,11 +75,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("problems", nargs="*", help="problems to measure, by the beginning of their names (default: all)")
     parser.add_argument("--quick", action="store_true", help="small sizes: for trying the command, not for figures")
-    parser.add_argument("--patience", type=float, help="seconds that building may take (default: 20, quick: 2)")
+    parser.add_argument("--patience", type=float, help="seconds that building may take (default: 30, quick: 2)")
     parser.add_argument("-o", "--output", type=Path, help="the Markdown file; a picture with its name and .svg goes beside it")
     options = parser.parse_args()
     rounds = 2 if options.quick else 7
-    measurement = Measurement(rounds, options.patience or (2.0 if options.quick else 20.0))
+    measurement = Measurement(rounds, options.patience or (2.0 if options.quick else 30.0))
     start = time.perf_counter()
     measurement.warm_up(next(case for case in cases(True) if case.name == "logistic"))
     measured = [rows for case in cases(options.quick, options.problems) if (rows := measurement.rows(case))]

@@ -82,6 +82,9 @@ class Measurement:
         spent = time.perf_counter() - start
         history.append((case.n, spent))
         check(f"{contender.label} of {case.name}", call.answers(returned), expected, TOLERANCE)
+        if spent > self.patience:
+            self.left_out.append(f"{contender.label} of {case.name}, n = {case.n:,}: {spent:.1f} s to build and run once")
+            return None
         return call, spent
 
     def _is_quick_enough(self, contender: Contender, case: Case) -> bool:
@@ -90,15 +93,15 @@ class Measurement:
         smaller = [(n, seconds) for n, seconds in history if n < case.n]
         if not smaller or case.kind != "unrolled":  # whole arrays take as long to build at any size
             return True
-        expected = _extrapolated(smaller, case.n)
+        expected = extrapolated(smaller, case.n)
         if expected <= self.patience:
             return True
-        about = f"about {expected:.0f} s" if expected < 3600 else "hours"
-        self.left_out.append(f"{contender.label} of {case.name}, n = {case.n:,}: {about} to build")
+        about = f"about {expected:.0f} s to build" if expected < math.inf else "its recursion is too deep"
+        self.left_out.append(f"{contender.label} of {case.name}, n = {case.n:,}: {about}")
         return False
 
 
-def _extrapolated(smaller: Sequence[tuple[int, float]], n: int) -> float:
+def extrapolated(smaller: Sequence[tuple[int, float]], n: int) -> float:
     """The seconds expected at size n, along the power of n that the last two sizes show, but at least linear."""
     (last, seconds), power = smaller[-1], 1.0
     if len(smaller) > 1 and seconds < math.inf:

@@ -112,7 +112,7 @@ def test_tables_show_times_with_their_unit_and_ratios():
     assert f"| 10 | {tables.DIRECT} |  | 4 s |  |  | 1.00 | 2 ms |" in tables.problems(rows)
 
 
-def test_what_would_take_too_long_is_left_out_with_a_line():
+def test_what_takes_too_long_is_left_out_with_a_line():
     built = []
 
     def derivative(case):
@@ -120,11 +120,20 @@ def test_what_would_take_too_long_is_left_out_with_a_line():
         return timing.Call(lambda: case.expected(), answers=lambda answer: (answer,))
 
     slow = Contender("slow", OURS, derivative, lambda case: None)
+    small, large = cases(True, ["product"])
+    patient = measuring.Measurement(1, np.inf, (slow,))
+    assert [r.case.n for case in (small, large) for r in patient.rows(case)] == [10, 100] and patient.left_out == []
     measurement = measuring.Measurement(1, 0.0, (slow,))
-    small, large = (case for case in cases(True, ["product"]))
-    assert [r.contender.label for r in measurement.rows(small)] == ["slow"] and measurement.rows(large) == []
-    assert built == [10]
-    assert measurement.left_out[0].startswith("slow of product, n = 100: about")
+    assert measurement.rows(small) == measurement.rows(large) == []
+    assert built == [10, 100, 10]
+    assert measurement.left_out[0].startswith("slow of product, n = 10: ")
+    assert measurement.left_out[1].startswith("slow of product, n = 100: about ")
+
+
+def test_what_is_expected_follows_the_power_of_the_last_sizes():
+    assert measuring.extrapolated([(10, 1.0)], 100) == pytest.approx(10.0)
+    assert measuring.extrapolated([(10, 1.0), (20, 4.0)], 100) == pytest.approx(100.0)
+    assert measuring.extrapolated([(10, 4.0), (20, 1.0)], 100) == pytest.approx(5.0)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="matplotlib is not installed")
