@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import formulas, problems, whole
-from benchmarks.timing import flat
+from benchmarks.calls import flat
 
 GRADIENT, BOTH, JACOBIAN = "gradient", "value and gradient", "Jacobian"
 KINDS = ("point", "unrolled", "batch", "array")

@@ -19,9 +19,9 @@ import numpy as np
 
 import symdiff as sd
 from benchmarks import formulas, tables
+from benchmarks.calls import check, flat
 from benchmarks.cases import BOTH, GRADIENT, JACOBIAN, Case, cases
 from benchmarks.contenders import symbols
-from benchmarks.timing import check, flat
 from benchmarks.words import scalar_words
 
 EXPLAINED = """Counted by one rule: one operation is one of + - * / negation, comparison, select, function call; an

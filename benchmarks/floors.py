@@ -11,13 +11,13 @@ import numpy as np
 
 import symdiff as sd
 from benchmarks import problems
+from benchmarks.calls import Call, times
 from benchmarks.cases import Case
 from benchmarks.contenders import ours
 from benchmarks.contenders.compiled_c import Bound, is_possible
 from benchmarks.contenders.contender import Contender
 from benchmarks.measuring import Row
 from benchmarks.tables import quotient, shown, table
-from benchmarks.timing import Call, times
 
 KERNEL, PUBLIC = ours.CONTENDERS[0], ours.CONTENDERS[1]
 

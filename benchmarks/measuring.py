@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from benchmarks.calls import Call, check, flat, times
 from benchmarks.cases import Case
 from benchmarks.contenders import ALL, Contender
-from benchmarks.timing import Call, check, flat, times
 
 TOLERANCE = 1e-9
 

@@ -9,23 +9,15 @@ from itertools import groupby
 
 from benchmarks.contenders import HAND, OURS, PEER
 from benchmarks.measuring import Row
+from benchmarks.timing import shown as stated
+from benchmarks.timing import table
 
 DIRECT = "C by hand, direct call"
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table."""
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (heads, ["---"] * len(heads), *rows))
-
-
 def shown(seconds: float | None) -> str:
-    """A time as text with three digits and its unit."""
-    if seconds is None:
-        return ""
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= scale:
-            return f"{seconds / scale:.3g} {unit}"
-    return f"{seconds / 1e-9:.3g} ns"
+    """A time as text, empty where there is none."""
+    return "" if seconds is None else stated(seconds)
 
 
 def quotient(a: float | None, b: float | None) -> str:

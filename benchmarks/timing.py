@@ -1,75 +1,64 @@
-"""Calls, and their times in one run.
+"""Times of several functions in one run, each checked for the right answer first.
 
-Assumes calls without side effects but into their own outputs. Guarantees interleaved measurements, so that a slow moment
-of the machine meets all calls, and no cost of the measurement's own but a loop's. Refuses an answer that differs from the
-reference.
+Assumes functions without side effects but into their own outputs. Guarantees interleaved measurements, so that a slow
+moment of the machine meets all candidates. Refuses a candidate whose answer differs from the reference.
 """
 
+import statistics
 import timeit
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-LEAST = 0.01  # seconds a round of one call lasts at least, so that the clock's own time does not count
-MOST = 2.0  # seconds after which a call is not measured again
+Candidates = dict[str, Callable[[], Any]]
+
+LEAST = 0.02  # seconds a round lasts at least, so that the clock's own time does not count
 
 
-def alone(returned: Any) -> tuple[Any, ...]:
-    """The answers of a call that returns a single one."""
-    return (returned,)
+def checked(candidates: Candidates, reference: Any, tolerance: float = 1e-9) -> None:
+    """Raise `AssertionError` where a candidate's answer differs from the reference."""
+    expected = _flat(reference)
+    for name, call in candidates.items():
+        np.testing.assert_allclose(_flat(call()), expected, tolerance, tolerance, err_msg=f"{name} gives another answer")
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """`function(*arguments, **keywords)`; `answers` makes what it returns the derivatives, then the value if asked for."""
-
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...] = ()
-    keywords: Mapping[str, Any] = field(default_factory=dict)
-    answers: Callable[[Any], Any] = alone
-
-    def __call__(self) -> Any:
-        """What the function returns."""
-        return self.function(*self.arguments, **self.keywords)
-
-    def timer(self) -> timeit.Timer:
-        """A timer whose statement calls the function itself, with everything in local variables."""
-        places = [f"a{i}" for i in range(len(self.arguments))]
-        stated = ", ".join([*places, *(f"{name}={name}" for name in self.keywords)])
-        names = ", ".join(["function", *places, *self.keywords])
-        parts = (self.function, *self.arguments, *self.keywords.values())
-        return timeit.Timer(f"function({stated})", f"{names}, = parts", globals={"parts": parts})
+def _flat(answer: Any) -> Any:
+    parts = answer if isinstance(answer, (list, tuple)) else [answer]
+    return np.concatenate([np.ravel(part) for part in parts])
 
 
-def flat(answers: Any) -> Any:
-    """All numbers of some answers, one after another."""
-    return np.concatenate([np.ravel(np.asarray(part)) for part in answers])
-
-
-def check(name: str, answers: Any, expected: Any, tolerance: float = 1e-9) -> None:
-    """Raise `AssertionError` where answers differ from the expected numbers, relative to the largest of them."""
-    scale = float(np.max(np.abs(expected), initial=0.0))
-    np.testing.assert_allclose(flat(answers), expected, tolerance, tolerance * scale, err_msg=f"{name} gives another answer")
-
-
-def times(calls: Mapping[Hashable, Call], rounds: int) -> dict[Any, float]:
-    """The seconds of one call of each: the least of interleaved rounds, the collector off."""
-    timers = {key: call.timer() for key, call in calls.items()}
-    repeats = {key: _repeats(timer) for key, timer in timers.items()}
-    found: dict[Any, list[float]] = {key: [] for key in calls}
+def medians(candidates: Candidates, rounds: int) -> dict[str, float]:
+    """The seconds of one call of each candidate: the median of interleaved rounds, the collector off."""
+    timers = {name: timeit.Timer(call) for name, call in candidates.items()}
+    repeats = {name: _repeats(timer) for name, timer in timers.items()}
+    times: dict[str, list[float]] = {name: [] for name in candidates}
     for _ in range(rounds):
-        for key, timer in timers.items():
-            if sum(found[key]) * repeats[key] < MOST:
-                found[key].append(timer.timeit(repeats[key]) / repeats[key])
-    return {key: min(seconds) for key, seconds in found.items()}
+        for name, timer in timers.items():
+            times[name].append(timer.timeit(repeats[name]) / repeats[name])
+    return {name: statistics.median(found) for name, found in times.items()}
 
 
 def _repeats(timer: timeit.Timer) -> int:
-    """How often a call is made in a round; small counts first, as the first calls are slower."""
-    count, seconds = 1, timer.timeit(1)
-    while seconds < LEAST / 10:
-        count *= 10
-        seconds = timer.timeit(count)
-    return max(1, round(LEAST / (seconds / count)))
+    timer.timeit(1)
+    return max(1, round(LEAST / timer.timeit(1)))
+
+
+def shown(seconds: float) -> str:
+    """A time as text with three digits and its unit."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"
+
+
+def table(heads: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def compared(times: dict[str, float], reference: str) -> str:
+    """A Markdown table of times, with their ratios to the reference's."""
+    rows = [[name, shown(t), f"{t / times[reference]:.3f}"] for name, t in times.items()]
+    return table(["", "time of a call", f"to {reference}"], rows)

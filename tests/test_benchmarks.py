@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from benchmarks import counting, measuring, plot, tables, timing
+from benchmarks import calls, counting, measuring, plot, tables
 from benchmarks.cases import BOTH, Case, cases
 from benchmarks.contenders import HAND, OURS, by_hand, compiled_c, ours
 from benchmarks.contenders.contender import Contender
@@ -24,23 +24,23 @@ def labelled(case):
 
 @pytest.mark.parametrize("case", SMALL, ids=labelled)
 def test_symdiff_gives_the_answers_written_by_hand(case):
-    expected, value = case.expected(), timing.flat([case.value()])
+    expected, value = case.expected(), calls.flat([case.value()])
     for contender in (*ours.CONTENDERS, by_hand.CONTENDERS[0]):
         if not (contender.is_installed and contender.takes(case)):
             continue
         for call, answer in ((contender.derivative(case), expected), (contender.value(case), value)):
-            timing.check(contender.label, call.answers(call()), answer)
+            calls.check(contender.label, call.answers(call()), answer)
 
 
 @pytest.mark.skipif(not compiled_c.is_possible(), reason="no compiler called cc, or no Python.h")
 @pytest.mark.parametrize("case", [case for case in SMALL if case.formula is not None], ids=labelled)
 def test_c_gives_the_answers_written_by_hand(case):
-    expected, value = case.expected(), timing.flat([case.value()])
+    expected, value = case.expected(), calls.flat([case.value()])
     for contender in compiled_c.CONTENDERS:
         if contender.takes(case):
             for call, answer in ((contender.derivative(case), expected), (contender.value(case), value)):
                 assert call() is None
-                timing.check(contender.label, call.answers(None), answer)
+                calls.check(contender.label, call.answers(None), answer)
 
 
 def test_hand_written_answers_are_the_known_ones():
@@ -79,18 +79,18 @@ def test_an_unknown_problem_is_named():
 
 
 def test_a_wrong_answer_is_refused_before_it_is_timed():
-    timing.check("right", (1.0, np.array([2.0, 3.0])), np.array([1.0, 2.0, 3.0]))
+    calls.check("right", (1.0, np.array([2.0, 3.0])), np.array([1.0, 2.0, 3.0]))
     for answers in ((1.0, np.array([2.0, 3.1])), np.full(3, np.nan), (1.0, 2.0)):
         with pytest.raises(AssertionError):
-            timing.check("wrong", answers, np.array([1.0, 2.0, 3.0]))
+            calls.check("wrong", answers, np.array([1.0, 2.0, 3.0]))
 
 
 def test_a_timed_call_is_the_function_itself():
     seen = []
-    call = timing.Call(lambda a, b, *, out: seen.append((a, b, out)), (1, 2), {"out": 3})
+    call = calls.Call(lambda a, b, *, out: seen.append((a, b, out)), (1, 2), {"out": 3})
     call.timer().timeit(2)
     assert seen == [(1, 2, 3)] * 2
-    assert timing.times({"it": timing.Call(int)}, 1)["it"] > 0
+    assert calls.times({"it": calls.Call(int)}, 1)["it"] > 0
 
 
 def test_operations_are_counted_in_generated_code():
@@ -102,7 +102,7 @@ def test_operations_are_counted_in_generated_code():
 
 def row(label, n, derivative, value=1.0, side=OURS):
     case = Case("made up", "unrolled", "product", (np.ones(n),), n, BOTH)
-    return measuring.Row(case, Contender(label, side, timing.Call, timing.Call), value, derivative, 2e-3)
+    return measuring.Row(case, Contender(label, side, calls.Call, calls.Call), value, derivative, 2e-3)
 
 
 def test_tables_show_times_with_their_unit_and_ratios():
@@ -117,7 +117,7 @@ def test_what_takes_too_long_is_left_out_with_a_line():
 
     def derivative(case):
         built.append(case.n)
-        return timing.Call(lambda: case.expected(), answers=lambda answer: (answer,))
+        return calls.Call(lambda: case.expected(), answers=lambda answer: (answer,))
 
     slow = Contender("slow", OURS, derivative, lambda case: None)
     small, large = cases(True, ["product"])

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.calls import Call
 from benchmarks.cases import BOTH, JACOBIAN, Case
 from benchmarks.contenders.contender import PEER, Contender
-from benchmarks.timing import Call
 from benchmarks.words import problems_in, torch_words
 
 # JAX

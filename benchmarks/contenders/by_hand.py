@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.calls import Call
 from benchmarks.cases import Case
 from benchmarks.contenders.contender import HAND, PEER, Contender
-from benchmarks.timing import Call
 from benchmarks.words import problems_in
 
 

@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.calls import Call
 from benchmarks.cases import Case
 from benchmarks.contenders.contender import HAND, Contender
-from benchmarks.timing import Call
 
 SOURCES = [Path(__file__).parents[1] / name for name in ("formulas.c", "direct.c")]
 HEADERS = Path(sysconfig.get_paths()["include"])

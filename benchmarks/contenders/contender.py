@@ -8,8 +8,8 @@ import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from benchmarks.calls import Call
 from benchmarks.cases import Case
-from benchmarks.timing import Call
 
 OURS, HAND, PEER = "symdiff", "by hand", "peer"
 

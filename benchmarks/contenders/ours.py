@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 import symdiff as sd
+from benchmarks.calls import Call
 from benchmarks.cases import BOTH, JACOBIAN, Case
 from benchmarks.contenders.contender import OURS, Contender, always
-from benchmarks.timing import Call
 from symdiff.functions import Plain
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.calls import Call
 from benchmarks.cases import BOTH, JACOBIAN, Case
 from benchmarks.contenders.contender import PEER, Contender
-from benchmarks.timing import Call
 from benchmarks.words import problems_in, scalar_words
 
 Diff = Callable[[Any, Sequence[Any]], list[Any]]
