@@ -2,15 +2,30 @@
 
 import argparse
 import datetime
+import importlib.metadata
+import importlib.util
 import os
 import platform
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
-import numpy
-import sympy
-
 import symdiff
-from benchmarks import arrays, cubic, peers, tables
+from benchmarks import counting, floors, plot, tables
+from benchmarks.cases import cases
+from benchmarks.contenders import ALL, compiled_c
+from benchmarks.measuring import Measurement, Row
+
+EXPLAINED = """Every answer is checked against the one by hand before it is timed. A time is the least of {rounds} rounds, in
+which all contenders of a case take turns; ratios compare, times depend on the machine. symdiff, CasADi, symengine, heyoka and
+C leave their answers in arrays made before; CasADi and C have their pointers bound before; JAX and PyTorch are given arrays of
+their own kind. Packages use the threads they use by themselves. C is compiled with `{flags}`;
+"direct call" is a builtin without arguments, the cheapest call Python has. `symdiff` is the public function with `out=`,
+"`.kernel`" the bare builtin.
+
+Columns: *f*, a call of the function itself by the same contender; *ratio*, the derivative's time to it; *to best peer*, to
+the fastest package that is not symdiff; *to C*, to C behind a direct call; *one-off*, tracing, compiling and first call, in
+a process that has derived another function before."""
 
 
 def machine() -> str:
@@ -20,54 +35,63 @@ def machine() -> str:
     if cpuinfo.is_file():
         names = [line.partition(":")[2].strip() for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
         model = names[0] if names else model
-    versions = f"Python {platform.python_version()}, NumPy {numpy.__version__}, SymPy {sympy.__version__}"
-    return f"{model}, {os.cpu_count()} cores, {platform.system()}; {versions}, symdiff {symdiff.__version__}"
+    packages = ("numpy", "sympy", "llvmlite")
+    versions = [f"{name} {importlib.metadata.version(name)}" for name in packages if importlib.util.find_spec(name)]
+    described = ", ".join([f"Python {platform.python_version()}", *versions, f"symdiff {symdiff.__version__}"])
+    return f"{model}, {os.cpu_count()} cores, {platform.system()}; {described}"
 
 
-GROWTH = """Called plainly: f on Python numbers and on a NumPy array; the gradient takes the array. One-off cost: trace,
-differentiate, share, emit, load and the first call, the best of three. `auto` takes the Python backend here; `numpy`
-is the other one that serves a point."""
-
-ONE_POINT = """From an array of eight numbers. symdiff with `out=`, "into an array" and the packages leave their answer in
-one array; the others return a list of numbers."""
-
-MANY_POINTS = """symdiff leaves its answer in one array laid out like the points; the rows of lambdify and by hand return a
-list of eight arrays, which nobody has put together."""
-
-ARRAYS = """Value and gradient, or the gradients alone where it says so, in float64; NumPy's own threads in products of
-matrices, one thread elsewhere. By hand is NumPy as people write it, without buffers."""
-
-OPERATIONS = """Counted by `sd.cost`; all partials, so a Jacobian for the heart systems. The counts elsewhere are known
-ones, not measured here."""
+def peers() -> str:
+    """Which peers are compared, with their versions, and a line for each that is not installed here."""
+    names = dict.fromkeys([*(c.package for c in ALL if c.package), *counting.PACKAGES])
+    found = [f"{name} {importlib.metadata.version(name)}" for name in names if importlib.util.find_spec(name)]
+    absent = [f"- {name}: not installed here, left out" for name in names if not importlib.util.find_spec(name)]
+    if not compiled_c.is_possible():
+        absent.append("- C by hand: no compiler called cc or no Python.h here, left out")
+    return "\n".join([f"Compared: {', '.join(found)}.", *([""] if absent else []), *absent])
 
 
-def document(points: int, quick: bool) -> str:
+def document(measured: Sequence[Sequence[Row]], left_out: Sequence[str], rounds: int, picture: Path | None) -> str:
     """The header and all tables."""
-    sizes, rounds = ((10, 100), 3) if quick else ((10, 100, 1000, 10_000), 9)
     parts = [
         "# Benchmarks",
-        f"{datetime.date.today()}, {machine()}. {peers.presence()}",
-        f"Every answer is checked before it is timed; a time is the median of {rounds} rounds, in which all candidates of a "
-        "row or table take turns. Ratios compare; times depend on the machine.",
-        f"## Growth\n\n{GROWTH}\n\n{tables.growth(sizes, rounds)}",
-        f"## One point: the gradient of an eight-variable cubic\n\n{ONE_POINT}\n\n{cubic.one_point(rounds)}",
-        f"## Many points: the same gradient\n\n{MANY_POINTS}\n\n{cubic.many_points(points, rounds)}",
-        f"## Whole arrays\n\n{ARRAYS}\n\n{arrays.table(quick, rounds)}\n\n{arrays.layer_floor(rounds)}",
-        f"## Operations\n\n{OPERATIONS}\n\n{tables.operations()}",
+        f"{datetime.date.today()}, {machine()}.",
+        peers(),
+        EXPLAINED.format(rounds=rounds, flags=" ".join(compiled_c.FLAGS)),
+        f"## Where symdiff stands\n\n{tables.summary(measured)}",
+        f"## What no program can do without\n\n{floors.floor_table(measured, rounds)}",
+        f"## Operations\n\n{counting.EXPLAINED}\n\n{counting.operation_table()}",
     ]
+    if picture is not None:
+        parts.append(f"## Growth\n\n![time of the derivative to that of the function]({picture.name})")
+    parts.append(f"## All contenders\n\n{tables.problems(measured)}")
+    if left_out:
+        parts.append("## Left out\n\n" + "\n".join(f"- {line}" for line in left_out))
     return "\n\n".join(parts) + "\n"
 
 
 def main() -> None:
-    """Print the tables, or write them to a file."""
+    """Print the tables, or write them and the picture to files."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("problems", nargs="*", help="problems to measure, by the beginning of their names (default: all)")
     parser.add_argument("--quick", action="store_true", help="small sizes: for trying the command, not for figures")
-    parser.add_argument("--points", type=int, help="points of the many-points tables (default: 1000000, quick: 10000)")
-    parser.add_argument("-o", "--output", help="the file to write (default: standard output)")
+    parser.add_argument("--patience", type=float, help="seconds that building may take (default: 30, quick: 2)")
+    parser.add_argument("-o", "--output", type=Path, help="the Markdown file; a picture with its name and .svg goes beside it")
     options = parser.parse_args()
-    text = document(options.points or (10_000 if options.quick else 1_000_000), options.quick)
+    rounds = 2 if options.quick else 7
+    os.environ["SYMDIFF_CACHE"] = "off"  # one-off costs are those of a first process
+    measurement = Measurement(rounds, options.patience or (2.0 if options.quick else 30.0))
+    start = time.perf_counter()
+    measurement.warm_up(next(case for case in cases(True) if case.name == "logistic"))
+    measured = [rows for case in cases(options.quick, options.problems) if (rows := measurement.rows(case))]
+    picture = None
+    if options.output and importlib.util.find_spec("matplotlib") and plot.panels(measured):
+        picture = options.output.with_suffix(".svg")
+        plot.draw(measured, picture)
+    text = document(measured, measurement.left_out, rounds, picture)
     if options.output:
-        Path(options.output).write_text(text, encoding="utf-8")
+        options.output.write_text(text, encoding="utf-8")
+        print(f"{len(measured)} cases in {time.perf_counter() - start:.0f} s")
     else:
         print(text, end="")
 

@@ -95,8 +95,58 @@ def branches(x, y, z, w):
     return (x + y + z) * np.exp(x + y + w)
 
 
+def exponential(x):
+    """exp(x)."""
+    return np.exp(x)
+
+
+def sine(x):
+    """sin(x)."""
+    return np.sin(x)
+
+
 def sine_chain(x, n=10):
     """sin(sin(...sin(x)...)), n times."""
     for _ in range(n):
         x = np.sin(x)
     return x
+
+
+def rosenbrock_slices(x):
+    """Rosenbrock's function, by slices."""
+    return np.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+
+def matrix_function(A, B):
+    """(A + B)(A B)^T."""
+    return (A + B) @ (A @ B).T
+
+
+def linear(W, X):
+    """The sum of all cells of a product of matrices."""
+    return np.sum(W @ X)
+
+
+def trace(A, B):
+    """The trace of a product of matrices."""
+    return np.trace(A @ B)
+
+
+def layer(W, b, X):
+    """The sum of a layer's activations."""
+    return np.sum(np.tanh(W @ X + b))
+
+
+def lse(x):
+    """The logarithm of a sum of exponentials, safe from overflow."""
+    m = np.max(x)
+    return m + np.log(np.sum(np.exp(x - m)))
+
+
+def mixture(alpha, mu, scale, X):
+    """The log likelihood of a mixture of Gaussians with diagonal scales, up to a constant."""
+    y = (X[:, None, :] - mu) * np.exp(scale)
+    inner = alpha + np.sum(scale, 1) - 0.5 * np.sum(y * y, 2)
+    top = np.max(inner, 1, keepdims=True)
+    ends = np.max(alpha)
+    return np.sum(np.log(np.sum(np.exp(inner - top), 1)) + top[:, 0]) - len(X) * (np.log(np.sum(np.exp(alpha - ends))) + ends)
