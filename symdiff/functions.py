@@ -17,6 +17,7 @@ import optree
 from symdiff import structures
 from symdiff.codegen.source import MISS
 from symdiff.compiled import Compiled, check_backend
+from symdiff.device import DeviceCompiled, Placed, check_device, on_device, placed
 from symdiff.errors import ArgumentError, ShapeError, TraceError
 from symdiff.pipeline import Options, program_of
 from symdiff.symbolic.building import Builder, active_builders
@@ -168,7 +169,7 @@ class Function:
                     return result
             except _MISSED:
                 pass  # the long way finds out why, or computes what Python's math raises for
-        return self._call(args, kwargs, out)
+        return self._long_way(*args, out=out, **kwargs)
 
     def _forget(self) -> None:
         """Drop what was traced: a value that the function captures has changed."""
@@ -184,8 +185,19 @@ class Function:
             inlined = self._inline(call, fed)
             if inlined is not None:
                 return inlined[0]
+        if any(isinstance(leaf, Placed) for leaf in fed):
+            return self._on_device(call).call(fed, out)
         compiled = self._specialised(call)
         return compiled.call(fed, out)
+
+    def _on_device(self, call: Call) -> DeviceCompiled:
+        """The specialisation for CuPy arrays."""
+        key = ("device", self._key(call))
+        with self._lock:
+            compiled = self._compiled.get(key)
+            if compiled is None:
+                compiled = self._compiled[key] = DeviceCompiled(*self._built(call), self.options)
+        return compiled
 
     def _fed(self, call: Call) -> list[Any]:
         """The leaves that the graph takes as inputs, in order."""
@@ -235,6 +247,10 @@ class Function:
         self.__class__ = compiled.quick
 
     def _long_way(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        device = on_device(args, kwargs)
+        check_device(self.backend, device, self.name)
+        if device:
+            args, kwargs = placed((args, kwargs))
         return self._call(args, kwargs, out)
 
     def __reduce__(self) -> Any:
@@ -302,6 +318,7 @@ class Function:
 
     def _own(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The function's own arguments: a tangent, cotangent or vector after them is left away."""
+        args = placed(args)
         if not self.extra:
             return args
         try:
@@ -314,12 +331,14 @@ class Function:
 
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
         """The Graph of this function at example arguments (numbers, arrays, `Spec`s)."""
-        call = Call(self, self._own(args), kwargs, 0)
+        call = Call(self, self._own(args), placed(kwargs), 0)
         return self._built(call)[0]
 
-    def compile(self, *args: Any, backend: str = "auto", **kwargs: Any) -> Compiled:
+    def compile(self, *args: Any, backend: str = "auto", **kwargs: Any) -> Compiled | DeviceCompiled:
         """A compiled specialisation at example arguments, for a backend."""
-        call = Call(self, self._own(args), kwargs, 0)
+        call = Call(self, self._own(args), placed(kwargs), 0)
+        if backend == "cupy":
+            return DeviceCompiled(*self._built(call), self.options)
         return Compiled(*self._built(call), self.options, backend)
 
     def program(self, *args: Any, **kwargs: Any) -> Any:
@@ -327,7 +346,7 @@ class Function:
         return program_of(self.graph(*args, **kwargs), self.options, self.__name__)
 
     def source(self, *args: Any, target: str = "numpy", **kwargs: Any) -> str:
-        """The text of a stand-alone file for a target, "numpy", "python" or "c"."""
+        """The text of a stand-alone file for a target, "numpy", "python", "c", "cupy" or "cuda"."""
         from symdiff.exporting import exported
 
         return exported(self, args, kwargs, target).text

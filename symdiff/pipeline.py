@@ -18,6 +18,8 @@ from symdiff.codegen.arrays.plan import ArrayPlan, check_array_plan
 from symdiff.codegen.arrays.planning import plan_arrays
 from symdiff.codegen.arrays.program import check_array_program
 from symdiff.codegen.emission import c as c_emission
+from symdiff.codegen.emission import cuda as cuda_emission
+from symdiff.codegen.emission import cupy as cupy_emission
 from symdiff.codegen.emission import llvm, numpy_arrays
 from symdiff.codegen.emission import numpy as numpy_emission
 from symdiff.codegen.emission import python as python_emission
@@ -37,7 +39,9 @@ from symdiff.symbolic.graph import Graph, check_graph
 from symdiff.symbolic.scalarizing import expand_calls, is_scalar, scalarize
 
 SMALL = 2_000  # instructions up to which LLVM optimises in full
-TARGETS: dict[str, ModuleType] = {"python": python_emission, "numpy": numpy_emission, "c": c_emission}
+TARGETS: dict[str, ModuleType] = {
+    "python": python_emission, "numpy": numpy_emission, "c": c_emission, "cupy": cupy_emission, "cuda": cuda_emission,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +113,10 @@ def source_of(plan: Plan | ArrayPlan, target: str, **layout: Any) -> Source:
     return TARGETS[target].emit(plan, **layout)  # type: ignore[no-any-return]
 
 
-def kernel_of(plan: Plan | ArrayPlan, target: str, name: str) -> Any:
+def kernel_of(plan: Plan | ArrayPlan, target: str, name: str, **layout: Any) -> Any:
     """A loaded function of the Plan, for calls from within the process."""
     with collector_off():
-        return load(source_of(plan, target, name=name, style="runtime"))
+        return load(source_of(plan, target, name=name, style="runtime", **layout))
 
 
 def machine_of(program: Program) -> Machine:
