@@ -20,7 +20,7 @@ from symdiff.codegen.arrays.program import check_array_program
 from symdiff.codegen.emission import c as c_emission
 from symdiff.codegen.emission import cuda as cuda_emission
 from symdiff.codegen.emission import cupy as cupy_emission
-from symdiff.codegen.emission import llvm, numpy_arrays
+from symdiff.codegen.emission import cupy_arrays, llvm, numpy_arrays
 from symdiff.codegen.emission import numpy as numpy_emission
 from symdiff.codegen.emission import python as python_emission
 from symdiff.codegen.loading import load
@@ -107,9 +107,9 @@ def source_of(plan: Plan | ArrayPlan, target: str, **layout: Any) -> Source:
     if target not in TARGETS:
         raise BackendError(f"unknown target {target!r}; there are {', '.join(TARGETS)}")
     if isinstance(plan, ArrayPlan):
-        if target != "numpy":
-            raise BackendError(f"whole arrays are computed by NumPy; target {target!r} takes numbers and small arrays")
-        return numpy_arrays.emit(plan, **layout)
+        if target not in ("numpy", "cupy"):
+            raise BackendError(f"whole arrays are computed by NumPy and CuPy; target {target!r} takes numbers and small arrays")
+        return (numpy_arrays if target == "numpy" else cupy_arrays).emit(plan, **layout)
     return TARGETS[target].emit(plan, **layout)  # type: ignore[no-any-return]
 
 

@@ -147,6 +147,11 @@ def asarray(a, dtype=None, order=None):
     return made("asarray", np.array(a.host if isinstance(a, ndarray) else a, dtype=dtype, order="C"))
 
 
+def ascontiguousarray(a, dtype=None):
+    assert isinstance(a, ndarray)
+    return a if a.flags.c_contiguous else made("ascontiguousarray", np.ascontiguousarray(a.host))
+
+
 def asnumpy(a):
     return a.get()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from symdiff.codegen.emission.expressions import ATOM, levels, statements
 from symdiff.codegen.emission.names import Names
-from symdiff.codegen.emission.text import wrapped
+from symdiff.codegen.emission.text import WIDTH
 from symdiff.codegen.program import Input, Instr, Output, Program
 from symdiff.errors import BackendError
 from symdiff.operation import Op
@@ -184,8 +184,9 @@ class Dialect:
 
 def parameters(head: str, parts: list[str]) -> list[str]:
     """A function's head on one line, or with a parameter a line."""
-    if len(", ".join(parts)) < 80:
-        return wrapped(f"{head}(", parts, ")", "")
+    line = f"{head}({', '.join(parts)})"
+    if len(", ".join(parts)) < 80 and len(line) <= WIDTH:
+        return [line]
     return [f"{head}(", *(f"{INDENT}{p}{',' if k < len(parts) - 1 else ')'}" for k, p in enumerate(parts))]
 
 

@@ -80,11 +80,11 @@ def argument_names(program: Program, name: str) -> tuple[Names, list[str], list[
     return names, arguments, [names.fresh(o.name) for o in program.outputs]
 
 
-def preamble(programs: list[Program], functions: list[str]) -> list[str]:
+def preamble(programs: list[Program], functions: list[str], summed: frozenset[str] = frozenset()) -> list[str]:
     """What stands before the functions of programs: complex types, and functions that CUDA lacks."""
-    codes = {c.dtype for p in programs for c in (*p.instrs, *p.inputs, *p.outputs)}
-    types = complex_types(codes, "__device__")
-    own = device_functions(programs, DEVICE)
+    codes = summed | {c.dtype for p in programs for c in (*p.instrs, *p.inputs, *p.outputs)}
+    types = complex_types(set(codes), "__device__")
+    own = device_functions(programs, DEVICE, summed)
     shared = LANGUAGE.helpers([i for p in programs for i in p.instrs], DEVICE)
     text = "\n".join([*own, *shared, *functions])
     return [*macros(text), *types, *own, *shared]

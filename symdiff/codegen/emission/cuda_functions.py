@@ -11,7 +11,8 @@ from symdiff.codegen.program import Program
 # {q} qualifies functions, {c} is the complex type, {t} its real one, {f} the suffix of real functions.
 _STRUCT = """struct {c} {{
     {t} re, im;
-    {q} {c}({t} re = 0, {t} im = 0) : re(re), im(im) {{}}{wider}
+    {c}() = default;
+    {q} {c}({t} re, {t} im = 0) : re(re), im(im) {{}}{wider}
 }};
 """
 _WIDER = "\n    {q} explicit {c}({other} z) : re(z.re), im(z.im) {{}}"
@@ -203,9 +204,14 @@ def complex_types(codes: set[str], qualifier: str) -> list[str]:
     return found
 
 
-def device_functions(programs: list[Program], qualifier: str) -> list[str]:
-    """The texts of the complex operators and functions, and of the special functions, that programs call."""
+def device_functions(programs: list[Program], qualifier: str, summed: frozenset[str] = frozenset()) -> list[str]:
+    """The texts of the complex operators and functions, and of the special functions, that programs call.
+
+    `summed` are the dtypes of which sums are taken.
+    """
     used: set[tuple[str, str]] = set()
+    for code in summed & {"F", "D"}:
+        _need("add cc", code, used)
     for program in programs:
         for position, instr in enumerate(program.instrs):
             codes = [program.instrs[o].dtype for o in in_reading_order(program, position)]

@@ -27,7 +27,7 @@ def emit(
     axes = plan.in_axes if plan.kind == "batch" else (None,) * len(plan.program.inputs)
     if by_value is None:
         by_value = frozenset(k for k, leaf in enumerate(plan.program.inputs) if leaf.shape == () and axes[k] is None)
-    names = Names(("cp", "_code", "_kernel", "_checked", "n", "a"))
+    names = Names(("cp", "_code", "_kernel", "_checked"))
     entry = names.fresh(name)
     code, kernel = point_kernel(plan, name, by_value)
     lines = _Function(plan, entry, names, result, by_value, axes).lines(doc)
@@ -69,6 +69,7 @@ class _Function:
         self.inputs, self.outputs = plan.program.inputs, plan.program.outputs
         self.entry, self.result, self.by_value, self.axes = entry, result, by_value, axes
         self.arguments = named(self.inputs, names)
+        self.n, self.target = names.fresh("n"), names.fresh("target")
         self.several = len(self.outputs) > 1
         self.targets = [names.fresh(o.name) for o in self.outputs] if self.several else ["out"]
         self.out_axes = plan.out_axes if plan.kind == "batch" else (None,) * len(self.outputs)
@@ -99,15 +100,16 @@ class _Function:
         if not batched:
             return []
         first, axis = batched[0]
-        lines = [f"n = {first}.shape[{axis}]"]
+        n = self.n
+        lines = [f"{n} = {first}.shape[{axis}]"]
         for other, its_axis in batched[1:]:
-            lines.append(f"if {other}.shape[{its_axis}] != n:")
-            lines.append(f'{INDENT}raise ValueError(f"{{{other}.shape[{its_axis}]}} points in {other}, {{n}} in {first}")')
+            lines.append(f"if {other}.shape[{its_axis}] != {n}:")
+            lines.append(f'{INDENT}raise ValueError(f"{{{other}.shape[{its_axis}]}} points in {other}, {{{n}}} in {first}")')
         return lines
 
-    def shape(self, leaf: Input | Output, axis: int | None, points: str = "n") -> str:
+    def shape(self, leaf: Input | Output, axis: int | None, points: str = "") -> str:
         """The shape of an array of points as text."""
-        sizes = [str(k) for k in leaf.shape]
+        sizes, points = [str(k) for k in leaf.shape], points or self.n
         return tuple_text([*([points] if axis == 0 else []), *sizes, *([points] if axis == -1 else [])])
 
     def allocation(self) -> list[str]:
@@ -125,7 +127,7 @@ class _Function:
         for target, (shape, kind) in zip(self.targets, kinds, strict=True):
             lines.append(f'{INDENT}_checked("{target}", {target}, {shape}, cp.{kind}, "no")')
         for argument in self.arrays():
-            test = "any(cp.may_share_memory({}, a) for a in out)" if self.several else "cp.may_share_memory({}, out)"
+            test = f"any(cp.may_share_memory({{}}, {self.target}) for {self.target} in out)" if self.several else "cp.may_share_memory({}, out)"
             lines += [f"{INDENT}if {test.format(argument)}:", f"{INDENT * 2}{argument} = {argument}.copy()"]
         return lines
 
@@ -137,9 +139,9 @@ class _Function:
         passed += [self.strided(o, t, a) for o, t, a in zip(self.outputs, self.targets, self.out_axes, strict=True)]
         if self.plan.kind == "point":
             return ["_kernel(", f"{INDENT}(1,),", f"{INDENT}(1,),", *self.passed(passed), ")"]
-        grid = f"(min(-(-n // {BLOCK}), {BLOCKS}),)"
-        lines = ["_kernel(", f"{INDENT}{grid},", f"{INDENT}({BLOCK},),", *self.passed([*passed, "n"]), ")"]
-        return ["if n:", *(INDENT + line for line in lines)]
+        grid = f"(min(-(-{self.n} // {BLOCK}), {BLOCKS}),)"
+        lines = ["_kernel(", f"{INDENT}{grid},", f"{INDENT}({BLOCK},),", *self.passed([*passed, self.n]), ")"]
+        return [f"if {self.n}:", *(INDENT + line for line in lines)]
 
     def passed(self, parts: list[str]) -> list[str]:
         return [f"{INDENT}(", *(f"{INDENT * 2}{part}," for part in parts), f"{INDENT}),"]

@@ -28,7 +28,7 @@ def emit(
     plan: ArrayPlan, *, name: str, style: str = "runtime", header: str = "", doc: str = "", result: str = "tuple"
 ) -> Source:
     """The plan as a NumPy function: style "runtime" with checks that decline, "export" for a stand-alone file."""
-    writer = _Writer(plan, name, style, result)
+    writer = ArrayWriter(plan, name, style, result)
     text = "\n".join(writer.lines(doc)) + "\n"
     instrs = [i for t in plan.fused.tasks if isinstance(t, Kernel) for i in t.program.instrs]
     calls = {f"call_{i.payload.__name__}": i.payload for i in instrs if i.op == "call"}
@@ -41,7 +41,9 @@ def emit(
     return Source(text, writer.entry, "numpy", (*known, ("_local", threading.local()), *writer.constants))
 
 
-class _Writer:
+class ArrayWriter:
+    """Names, texts and places of the values of a plan, and the function that computes them."""
+
     def __init__(self, plan: ArrayPlan, name: str, style: str, result: str) -> None:
         self.plan = plan
         self.program = plan.program
