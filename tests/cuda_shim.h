@@ -13,6 +13,7 @@ struct dim3 {
 };
 static dim3 threadIdx, blockIdx, blockDim, gridDim;
 
+template <typename T> static inline T min(T x, T y) { return x < y ? x : y; }
 // Functions of CUDA's that libm has not.
 static inline double cospi(double x) { return cos(M_PI * fmod(x, 2.0)); }
 static inline double sinpi(double x) { return sin(M_PI * fmod(x, 2.0)); }

@@ -114,7 +114,9 @@ class _Writer(ArrayWriter):
         step = self.steps[value]
         if value not in self.homes and step.shape == () and (step.op == "const" or step.op == "input"):
             if step.op == "const":
-                return f"cp.asarray(cp.{dtype_text(step.dtype)}({number_literal(step.params, 'cp')}))"
+                if value not in self.texts or not self.texts[value].startswith("constant"):
+                    self.texts[value] = self.array(np.array(step.params, dtype=step.dtype))
+                return self.texts[value]
             return f"cp.asarray({self.arguments[step.params]})" if step.params in self.by_value else self.arguments[step.params]
         if value not in self.texts and self.plan.places.get(value, ("",))[0] in ("output", "work"):
             self.pending += super().made(value)
@@ -187,7 +189,11 @@ class _Writer(ArrayWriter):
                 name = f"{stem}_{'b' if code == '?' else code}"
                 made.append((name, f"cp.empty({cells}, dtype=cp.{dtype_text(code)})"))
         for name, value in self.constants:
-            text = constant_text(value).replace("np.", "cp.") if self.style == "export" else f"cp.asarray(_{name})"
+            text = f"cp.asarray(_{name})"
+            if value.ndim == 0:
+                text = f"cp.asarray({number_literal(value.item(), 'cp')}, dtype=cp.{dtype_text(value.dtype.char)})"
+            elif self.style == "export":
+                text = constant_text(value).replace("np.", "cp.")
             made.append((name, text))
         return made
 
