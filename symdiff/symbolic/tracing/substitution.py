@@ -19,6 +19,7 @@ from symdiff.errors import TraceError
 from symdiff.symbolic.building import active_builders
 from symdiff.symbolic.rulebook import default_rules
 from symdiff.symbolic.tracing.captures import global_names
+from symdiff.symbolic.tracing.cupy_names import of_cupy, spelled
 from symdiff.symbolic.tracing.functions import call_rule, on_arrays
 from symdiff.symbolic.tracing.mutable import filled
 from symdiff.symbolic.tracing.reducing import REDUCING
@@ -42,7 +43,7 @@ def substituted(f: Callable[..., Any], rules: Any) -> Callable[..., Any]:
     functions = {} if rules is None else rules.functions()
     found: set[str] = set()
     _reach(f, found, set())
-    if not functions and not {"makes", "assigns"} <= found and "scipy" not in found:
+    if not functions and not {"makes", "assigns"} <= found and found.isdisjoint({"scipy", "cupy"}):
         return f
     return _copied(f, functions, {}, _makers())
 
@@ -58,7 +59,9 @@ def _copied(f: Any, functions: dict[Any, Any], copies: dict[int, Any], makers: d
 
 def _reach(value: Any, found: set[str], seen: set[int]) -> None:
     """What a function, or one that it reaches, does: "makes" arrays, "assigns" into something, calls what "scipy" writes in
-    Python."""
+    Python, calls "cupy"."""
+    if of_cupy(value):
+        found.add("cupy")
     if isinstance(value, types.MethodType):
         value = value.__func__
     if isinstance(value, functools.partial):
@@ -148,6 +151,8 @@ class _Module:
 
 
 def _copy(value: Any, functions: dict[Any, Any], copies: dict[int, Any], makers: dict[Any, Callable[..., Any]]) -> Any:
+    if of_cupy(value):
+        return spelled(value, makers)
     if isinstance(value, types.ModuleType) and value.__name__ in ("numpy", "scipy", "scipy.special"):
         return _Module(value, makers)
     if isinstance(value, _FUNCTIONS) and value in makers:

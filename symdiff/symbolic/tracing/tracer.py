@@ -128,6 +128,8 @@ class Tracer:
         else:
             for value in (left, right):
                 if not isinstance(value, (Tracer, int, float, complex, np.ndarray, np.generic, list, tuple)):
+                    if hasattr(value, "__cuda_array_interface__"):
+                        raise TraceError(f"{origin}: a CuPy array beside a traced value; pass it as an argument of the function")
                     return NotImplemented
             builder = builder_of((left, right))
             operands = (atom_of(left, builder, origin), atom_of(right, builder, origin))
@@ -281,6 +283,10 @@ class Tracer:
         if digits:
             raise self._refuse("round(x, digits)", "use np.rint(x*10**digits)/10**digits")
         return self._unary("rint")
+
+    @property
+    def __cuda_array_interface__(self) -> Any:
+        raise self._refuse("a function of CuPy's", "write np.sin, np.sum, ...: the derivative runs on CuPy arrays all the same")
 
     def __setitem__(self, key: Any, value: Any) -> None:
         from symdiff.symbolic.tracing.mutable import assign
