@@ -147,6 +147,10 @@ def asarray(a, dtype=None, order=None):
     return made("asarray", np.array(a.host if isinstance(a, ndarray) else a, dtype=dtype, order="C"))
 
 
+def array(a, dtype=None, copy=True, order="K"):
+    return made("array", np.array(a.host if isinstance(a, ndarray) else a, dtype=dtype))
+
+
 def ascontiguousarray(a, dtype=None):
     assert isinstance(a, ndarray)
     return a if a.flags.c_contiguous else made("ascontiguousarray", np.ascontiguousarray(a.host))
@@ -209,7 +213,7 @@ def _function(name, module=np, out=True):
         function(*hosts, out=target.host, **kwargs)
         return target
 
-    call.__name__ = name
+    call.__name__, call.__module__ = name, "cupy.linalg" if module is np.linalg else "cupy"
     return call
 
 
@@ -218,11 +222,11 @@ def ufunc(name):
 
     def refusing(*args, **kwargs):
         for arg in args:
-            if not isinstance(arg, (ndarray, int, float, complex, np.generic)):
+            if not isinstance(arg, (ndarray, int, float, complex, np.generic)) and not hasattr(arg, "__cuda_array_interface__"):
                 raise TypeError(f"Unsupported type {type(arg)}")
         return call(*args, **kwargs)
 
-    refusing.__name__ = f"cupy_{name}"
+    refusing.__name__, refusing.__module__ = f"cupy_{name}", "cupy"
     refusing.at = None
     return refusing
 
@@ -292,6 +296,11 @@ cuda.Device, cuda.get_current_stream = Device, Stream
 ndarray.__module__ = "cupy"
 for _name in "float32 float64 complex64 complex128 bool_ int64 dtype can_cast pi inf nan newaxis".split():
     globals()[_name] = getattr(np, _name)
+
+
+for _name, _value in list(globals().items()):
+    if callable(_value) and getattr(_value, "__module__", "") == __name__ and not isinstance(_value, type):
+        _value.__module__ = "cupy"
 
 
 def module():

@@ -106,11 +106,15 @@ class Dialect:
         if instr.op in _LOGIC:
             return _LOGIC[instr.op], ATOM, (ATOM,) * op.arity
         if instr.op == "cast":
-            return f"({self.types[instr.dtype]}){{0}}", ATOM, (ATOM,)
+            return self.cast(instr.dtype, program.instrs[instr.operands[0]].dtype)
         places = ", ".join(f"{{{k}}}" for k in range(op.arity))
         if any(is_complex(program.instrs[o].dtype) for o in instr.operands):
             return self.on_complex(instr, places), ATOM, (0,) * op.arity
         return self.on_reals(instr, op, places)
+
+    def cast(self, code: str, source: str) -> Spelled:
+        """A value of one dtype as another."""
+        return f"({self.types[code]}){{0}}", ATOM, (ATOM,)
 
     def on_reals(self, instr: Instr, op: Op, places: str) -> Spelled:
         """A function of real numbers."""

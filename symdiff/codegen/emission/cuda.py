@@ -6,7 +6,15 @@ functions that CUDA lacks, with `BackendError`.
 """
 
 from symdiff.codegen.emission.c_like import RESERVED, Dialect, Spelled, comment
-from symdiff.codegen.emission.cuda_functions import COMPLEX_NAMES, REAL_NAMES, complex_types, device_functions, macros
+from symdiff.codegen.emission.cuda_functions import (
+    COMPLEX_NAMES,
+    DEVICE,
+    REAL_NAMES,
+    guarded,
+    header_support,
+    macros,
+    support,
+)
 from symdiff.codegen.emission.expressions import ATOM
 from symdiff.codegen.emission.names import Names
 from symdiff.codegen.plan import Plan
@@ -15,7 +23,6 @@ from symdiff.codegen.source import Source
 from symdiff.errors import BackendError
 from symdiff.operation import Op
 
-DEVICE = "__device__ inline"
 CUDA_RESERVED = (
     *RESERVED,
     *"""
@@ -45,6 +52,11 @@ class Cuda(Dialect):
             raise BackendError(f"{instr.op} of complex numbers is not part of {self.library}")
         return f"{COMPLEX_NAMES[instr.op]}({places})"
 
+    def cast(self, code: str, source: str) -> Spelled:
+        if code in "FD" and source in "FD":
+            return f"{self.types[code]}_of({{0}})", ATOM, (0,)
+        return super().cast(code, source)
+
     def on_reals(self, instr: Instr, op: Op, places: str) -> Spelled:
         if instr.op in REAL_NAMES:
             return f"{REAL_NAMES[instr.op]}({places})", ATOM, (0,) * op.arity
@@ -64,7 +76,7 @@ def emit(plan: Plan, *, name: str, style: str = "export", header: str = "", doc:
         raise BackendError(f"{program.name}: the CUDA target takes one point; target cupy has the kernel over many")
     names, arguments, targets = argument_names(program, name)
     function = LANGUAGE.function_text(program, f"{DEVICE} void {name_of(name)}", names, arguments, targets)
-    text = "\n".join([comment(header, doc), "#pragma once\n", *preamble([program], function), *function]) + "\n"
+    text = "\n".join([comment(header, doc), "#pragma once\n", *preamble([program], function, header=True), *function]) + "\n"
     return Source(text, name_of(name), "cuda")
 
 
@@ -80,11 +92,16 @@ def argument_names(program: Program, name: str) -> tuple[Names, list[str], list[
     return names, arguments, [names.fresh(o.name) for o in program.outputs]
 
 
-def preamble(programs: list[Program], functions: list[str], summed: frozenset[str] = frozenset()) -> list[str]:
-    """What stands before the functions of programs: complex types, and functions that CUDA lacks."""
-    codes = summed | {c.dtype for p in programs for c in (*p.instrs, *p.inputs, *p.outputs)}
-    types = complex_types(set(codes), "__device__")
-    own = device_functions(programs, DEVICE, summed)
-    shared = LANGUAGE.helpers([i for p in programs for i in p.instrs], DEVICE)
-    text = "\n".join([*own, *shared, *functions])
-    return [*macros(text), *types, *own, *shared]
+def preamble(
+    programs: list[Program], functions: list[str], summed: frozenset[str] = frozenset(), header: bool = False
+) -> list[str]:
+    """What stands before the functions of programs: complex types, and functions that CUDA lacks.
+
+    In a `header`, which may be included beside others, each is guarded.
+    """
+    instrs = [i for p in programs for i in p.instrs]
+    shared = LANGUAGE.helpers(instrs, DEVICE)
+    if header:
+        shared = [guarded("_".join(text.removeprefix(DEVICE).partition("(")[0].split()), text) for text in shared]
+    own = [*(header_support(programs) if header else support(programs, summed)), *shared]
+    return [*macros("\n".join([*own, *functions])), *own]

@@ -8,14 +8,13 @@ that NaN and infinities pass as C99 has it where the real functions do. The form
 from symdiff.codegen.emission.expressions import in_reading_order
 from symdiff.codegen.program import Program
 
-# {q} qualifies functions, {c} is the complex type, {t} its real one, {f} the suffix of real functions.
+# {c} is the complex type, {t} its real one, {f} the suffix of real functions.
 _STRUCT = """struct {c} {{
     {t} re, im;
     {c}() = default;
-    {q} {c}({t} re, {t} im = 0) : re(re), im(im) {{}}{wider}
+    __device__ {c}({t} re, {t} im = 0) : re(re), im(im) {{}}
 }};
 """
-_WIDER = "\n    {q} explicit {c}({other} z) : re(z.re), im(z.im) {{}}"
 _OPERATORS = {
     "neg c": "{c} operator-({c} z) {{ return {c}(-z.re, -z.im); }}",
     "add cc": "{c} operator+({c} x, {c} y) {{ return {c}(x.re + y.re, x.im + y.im); }}",
@@ -45,6 +44,7 @@ _OPERATORS = {
     "truth": "bool operator!({c} z) {{ return z.re == 0 && z.im == 0; }}",
 }
 _FUNCTIONS = {
+    "of": "{c} {c}_of({other} z) {{ return {c}(z.re, z.im); }}",
     "real": "{t} real({c} z) {{ return z.re; }}",
     "imag": "{t} imag({c} z) {{ return z.im; }}",
     "conj": "{c} conj({c} z) {{ return {c}(z.re, -z.im); }}",
@@ -188,60 +188,83 @@ _REAL = {
 }  # fmt: skip
 REAL_NAMES = {name: {"mantissa": "np_mantissa", "exponent": "np_exponent"}.get(name, name) for name in _REAL}
 COMPLEX_NAMES = {name: "np_sign" if name == "sign" else name for name in _FUNCTIONS}
+DEVICE = "__device__ inline"
 _MACROS = {
     "INFINITY": "#ifndef INFINITY\n#define INFINITY __int_as_float(0x7f800000)\n#endif\n",
     "NAN": "#ifndef NAN\n#define NAN __int_as_float(0x7fffffff)\n#endif\n",
 }
 
 
-def complex_types(codes: set[str], qualifier: str) -> list[str]:
-    """The complex types among dtype codes."""
+def support(programs: list[Program], summed: frozenset[str]) -> list[str]:
+    """The complex types, operators and functions, and the special functions, that programs call; `summed` are the dtypes of
+    which sums are taken."""
+    used = _used(programs, summed)
+    codes = _codes(programs, summed)
+    operators, functions = _texts(used, _OPERATORS), _texts(used, _FUNCTIONS) + _texts(used, _REAL)
+    texts = [text for _, text in [*operators, *functions]]
+    # Functions of one line stand together.
+    spaced = [
+        text if "\n" not in text and after and "\n" not in after else f"{text}\n"
+        for text, after in zip(texts, [*texts[1:], ""], strict=False)
+    ]
+    return [*(_struct(c) for c in codes), *spaced]
+
+
+def header_support(programs: list[Program]) -> list[str]:
+    """The same for a header file, each part guarded, so that several such files can be included: complex types come with all
+    their operators."""
+    used = _used(programs, frozenset())
     found = []
-    for code in sorted(codes & {"F", "D"}, reverse=True):
-        other = "complex128" if code == "F" else "complex64"
-        wider = _WIDER.format(q=qualifier, other=other, **_types(code)) if codes >= {"F", "D"} and code == "D" else ""
-        found.append(_STRUCT.format(q=qualifier, wider=wider, **_types(code)))
+    for code in _codes(programs, frozenset()):
+        operators = [text for _, text in _texts({(name, code) for name in _OPERATORS}, _OPERATORS)]
+        found.append(guarded(_types(code)["c"], _struct(code) + "\n" + "\n".join(operators)))
+    for name, text in [*_texts(used, _FUNCTIONS), *_texts(used, _REAL)]:
+        found.append(guarded(name, text))
     return found
 
 
-def device_functions(programs: list[Program], qualifier: str, summed: frozenset[str] = frozenset()) -> list[str]:
-    """The texts of the complex operators and functions, and of the special functions, that programs call.
+def guarded(name: str, text: str) -> str:
+    """A definition that is made once where several headers have it."""
+    macro = f"SYMDIFF_{name.upper()}"
+    body = text.rstrip("\n")
+    return f"#ifndef {macro}\n#define {macro}\n{body}\n#endif\n"
 
-    `summed` are the dtypes of which sums are taken.
-    """
+
+def macros(text: str) -> list[str]:
+    """What stands for names of <math.h>, which the run-time compiler does not have."""
+    return [definition for name, definition in _MACROS.items() if name in text]
+
+
+def _codes(programs: list[Program], summed: frozenset[str]) -> list[str]:
+    """The complex dtypes of programs."""
+    codes = summed | {c.dtype for p in programs for c in (*p.instrs, *p.inputs, *p.outputs)}
+    return sorted(codes & {"F", "D"}, reverse=True)
+
+
+def _struct(code: str) -> str:
+    return _STRUCT.format(**_types(code))
+
+
+def _used(programs: list[Program], summed: frozenset[str]) -> set[tuple[str, str]]:
+    """The functions that programs call, as (name, dtype code)."""
     used: set[tuple[str, str]] = set()
     for code in summed & {"F", "D"}:
         _need("add cc", code, used)
     for program in programs:
         for position, instr in enumerate(program.instrs):
             codes = [program.instrs[o].dtype for o in in_reading_order(program, position)]
-            on = next((c for c in [*codes, instr.dtype] if c in "FD"), "")
+            on = next((c for c in [instr.dtype, *codes] if c in "FD"), "")
             if not on:
                 used |= {(instr.op, instr.dtype)} if instr.op in _REAL else set()
                 continue
             kinds = "".join("c" if c in "FD" else "r" for c in codes)
+            if instr.op == "cast" and kinds == "c":
+                _need("of", on, used)
             for name in (f"{instr.op} {kinds}", f"{instr.op} cc" if instr.op in ("eq", "ne") else "", instr.op):
                 _need(name, on, used)
             if instr.op in ("and", "or", "xor", "not"):
                 _need("truth", on, used)
-    texts = [
-        _folded(f"{qualifier} {text.format(q=qualifier, **_types(code))}")
-        for table in (_OPERATORS, _FUNCTIONS, _REAL)
-        for name, text in _in_order(table)
-        for code in "fdFD"
-        if (name, code) in used
-    ]
-    # Functions of one line stand together.
-    return [
-        text if "\n" not in text and after and "\n" not in after else f"{text}\n"
-        for text, after in zip(texts, [*texts[1:], ""], strict=False)
-    ]
-
-
-def _folded(text: str) -> str:
-    """A function of one line, on several where it is long."""
-    head, brace, body = text.partition(" { return ")
-    return f"{head}\n{{\n    return {body[:-2]}\n}}" if brace and "\n" not in text and len(text) > 110 else text
+    return used
 
 
 def _need(name: str, code: str, used: set[tuple[str, str]]) -> None:
@@ -251,22 +274,34 @@ def _need(name: str, code: str, used: set[tuple[str, str]]) -> None:
             _need(other, code, used)
 
 
-def _in_order(table: dict[str, str]) -> list[tuple[str, str]]:
-    """The entries of a table, each after those that it calls."""
+def _texts(used: set[tuple[str, str]], table: dict[str, str]) -> list[tuple[str, str]]:
+    """The texts of functions of a table, under names of their own, each after those that it calls."""
     order: dict[str, str] = {}
     for name, text in table.items():
         for needed in _NEEDS.get(name, ()):
             if needed in table:
                 order.setdefault(needed, table[needed])
         order.setdefault(name, text)
-    return list(order.items())
+    return [
+        (f"{_types(code)['c' if code in 'FD' else 't']}_{name}", _folded(f"{DEVICE} {text.format(**_types(code))}"))
+        for name, text in order.items()
+        for code in "fdFD"
+        if (name, code) in used
+    ]
 
 
-def macros(text: str) -> list[str]:
-    """What stands for names of <math.h>, which the run-time compiler does not have."""
-    return [definition for name, definition in _MACROS.items() if name in text]
+def _folded(text: str) -> str:
+    """A function of one line, on several where it is long."""
+    head, brace, body = text.partition(" { return ")
+    return f"{head}\n{{\n    return {body[:-2]}\n}}" if brace and "\n" not in text and len(text) > 110 else text
 
 
 def _types(code: str) -> dict[str, str]:
     single = code in "fF"
-    return {"c": "complex64" if single else "complex128", "t": "float" if single else "double", "f": "f" if single else ""}
+    names = ("complex64", "complex128") if single else ("complex128", "complex64")
+    return {"c": names[0], "other": names[1], "t": "float" if single else "double", "f": "f" if single else ""}
+
+
+def type_of(code: str) -> str:
+    """The type of a dtype code."""
+    return _types(code)["c" if code in "FD" else "t"]

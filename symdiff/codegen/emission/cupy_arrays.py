@@ -25,7 +25,7 @@ from symdiff.codegen.emission.cuda_arrays import (
     contiguous,
     split,
 )
-from symdiff.codegen.emission.cuda_functions import _types as types_of
+from symdiff.codegen.emission.cuda_functions import type_of
 from symdiff.codegen.emission.cupy import CHECKED, module_head, options
 from symdiff.codegen.emission.numpy_arrays import ArrayWriter
 from symdiff.codegen.emission.text import docstring, dtype_text, number_literal, wrapped
@@ -321,7 +321,7 @@ class _Writer(ArrayWriter):
         """What stands before the function: the source of the kernels, and the arrays that are kept."""
         codes = {c for launch in self.launches for line in launch.lines for c in "fdFD" if f"shared_{c}[" in line}
         functions = [line for launch in self.launches for line in launch.lines]
-        rows = [SUM_ROWS.format(name=f"{self.stem}_sum_rows_{c}", t=types_of(c)["t" if c in "fd" else "c"])
+        rows = [SUM_ROWS.format(name=f"{self.stem}_sum_rows_{c}", t=type_of(c))
                 for c in sorted(self.summed)]  # fmt: skip
         text = [*preamble(self.programs, functions, frozenset(codes)), *([SUM_OF_LANES] if codes else []), *functions, *rows]
         names = [launch.name for launch in self.launches] + [f"{self.stem}_sum_rows_{c}" for c in sorted(self.summed)]
