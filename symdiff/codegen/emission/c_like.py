@@ -59,6 +59,7 @@ class Dialect:
     """How one language of the C family spells a Program; what the languages do in their own ways, its subclasses say."""
 
     types: dict[str, str] = {}
+    logic = _LOGIC
     library = ""  # what an operation is missing from
     restrict = "restrict"
 
@@ -99,16 +100,19 @@ class Dialect:
         if instr.op in _ARITHMETIC:
             level, needed = levels(instr.op, op.arity)
             return _ARITHMETIC[instr.op], level, needed
+        on_complex = any(is_complex(program.instrs[o].dtype) for o in instr.operands)
+        if on_complex and instr.op in ("lt", "le", "gt", "ge"):
+            raise self.lacking(f"the order of complex numbers ({instr.op})")
         if instr.op in _COMPARED:
             return f"({{0}} {_COMPARED[instr.op]} {{1}})", ATOM, (ATOM, ATOM)
         if instr.op == "select":
             return "({0} ? {1} : {2})", ATOM, (ATOM, ATOM, ATOM)
         if instr.op in _LOGIC:
-            return _LOGIC[instr.op], ATOM, (ATOM,) * op.arity
+            return self.logic[instr.op], ATOM, (ATOM,) * op.arity
         if instr.op == "cast":
             return self.cast(instr.dtype, program.instrs[instr.operands[0]].dtype)
         places = ", ".join(f"{{{k}}}" for k in range(op.arity))
-        if any(is_complex(program.instrs[o].dtype) for o in instr.operands):
+        if on_complex:
             return self.on_complex(instr, places), ATOM, (0,) * op.arity
         return self.on_reals(instr, op, places)
 

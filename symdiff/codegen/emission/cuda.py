@@ -40,6 +40,8 @@ class Cuda(Dialect):
     types = {"d": "double", "f": "float", "D": "complex128", "F": "complex64", "?": "bool"}
     library = "CUDA's device functions"
     restrict = "__restrict__"
+    # Complex structures have no truth of their own but by `!`.
+    logic = {"and": "(!!{0} && !!{1})", "or": "(!!{0} || !!{1})", "xor": "(!{0} != !{1})", "not": "!{0}"}
 
     def function(self, op: Op) -> str | None:
         return op.cuda_name

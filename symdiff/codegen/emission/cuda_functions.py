@@ -78,7 +78,12 @@ _FUNCTIONS = {
     const {t} aa = a * a, bb = b * b;
     return {c}(log1p{f}((aa - 1) + bb + (fma{f}(a, a, -aa) + fma{f}(b, b, -bb))) / 2, angle);
 }}""",
-    "log1p": "{c} log1p({c} z) {{ return log({c}(1 + z.re, z.im)); }}",
+    "log1p": """{c} log1p({c} z)
+{{
+    if (fabs{f}(z.re) > ({t})0.5 || fabs{f}(z.im) > ({t})0.5)
+        return log({c}(1 + z.re, z.im));
+    return {c}(log1p{f}(z.re * (2 + z.re) + z.im * z.im) / 2, atan2{f}(z.im, 1 + z.re));
+}}""",
     "log2": """{c} log2({c} z)
 {{
     const {c} w = log(z);
