@@ -36,7 +36,7 @@ def library(code):
     stem = Path(_folder.name) / hashlib.sha256(code.encode()).hexdigest()[:16]
     source, built = stem.with_suffix(".cpp"), stem.with_suffix(".so")
     source.write_text(f'#include "{SHIM}"\n{code}\n{"".join(entries)}')
-    flags = ["-std=c++14", "-O1", "-ffp-contract=off", "-Wall", "-Wno-unknown-pragmas", "-Wno-unused-function", "-Werror"]
+    flags = ["-std=c++14", "-O0", "-ffp-contract=off", "-Wall", "-Wno-unknown-pragmas", "-Wno-unused-function", "-Werror"]
     command = [COMPILER, *flags, "-shared", "-fPIC", str(source), "-o", str(built)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr + code
