@@ -48,7 +48,10 @@ class Derivative(Function):
             cells = [self(*args[:position], p, *args[position + 1 :], **kwargs) for p in points.ravel()]
             return np.reshape(np.stack(cells), points.shape)
         device = isinstance(points, Placed)
-        if not (device or isinstance(points, (np.ndarray, list, tuple))) or (points.shape if device else np.shape(points)) == ():
+        if (
+            not (device or isinstance(points, (np.ndarray, list, tuple)))
+            or (points.shape if device else np.shape(points)) == ()
+        ):
             return super()._call(args, kwargs, out)
         values = points.array if device else np.asarray(points)
         if values.dtype.kind in "iub":

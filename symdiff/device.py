@@ -58,11 +58,13 @@ def placed(value: Any) -> Any:
         for leaf in found:
             if isinstance(leaf, np.ndarray) and leaf.ndim and leaf.dtype.kind in "fc":
                 raise ArgumentError(
-                    f"{user_line()}: a NumPy array of shape {leaf.shape} beside CuPy arrays; cp.asarray moves it to the device, "
-                    "x.get() moves the others to the host"
+                    f"{user_line()}: a NumPy array of shape {leaf.shape} beside CuPy arrays; cp.asarray moves it to the "
+                    "device, x.get() moves the others to the host"
                 )
             if isinstance(leaf, Tracer):
-                raise TraceError(f"{user_line()}: CuPy arrays beside traced values; give them as arguments of the outer function")
+                raise TraceError(
+                    f"{user_line()}: CuPy arrays beside traced values; give them as arguments of the outer function"
+                )
     return structures.unflatten(tree, found)
 
 
@@ -74,7 +76,9 @@ def _as_cupy(array: Any) -> Any:
 def check_device(backend: str, device: bool, name: str) -> None:
     """Raise `BackendError` where a backend computes elsewhere than where the arguments are."""
     if device and backend not in ("auto", "cupy"):
-        raise BackendError(f"{user_line()}: {name}: backend {backend!r} takes NumPy arrays; backend 'auto' takes CuPy arrays, too")
+        raise BackendError(
+            f"{user_line()}: {name}: backend {backend!r} takes NumPy arrays; backend 'auto' takes CuPy arrays, too"
+        )
     if backend == "cupy" and not device:
         raise BackendError(f"{user_line()}: {name}: backend 'cupy' takes CuPy arrays; cp.asarray(x) makes one")
 

@@ -24,7 +24,6 @@ from symdiff.pipeline import DEFAULT, TARGETS, plan_of, program_of, source_of
 from symdiff.symbolic.scalarizing import is_scalar
 from symdiff.version import __version__
 
-
 _NEEDS = {
     "python": "Needs nothing.",
     "c": "Needs a C99 compiler and libm only.",

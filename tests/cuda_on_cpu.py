@@ -21,9 +21,7 @@ _folder = tempfile.TemporaryDirectory(prefix="cuda_on_cpu_")
 @functools.cache
 def library(code):
     """The shared library of CUDA source, and the parameters of its kernels as (dtype code, whether a pointer)."""
-    kernels = {
-        name: [_parameter(part) for part in parameters.split(",")] for name, parameters in _KERNEL.findall(code)
-    }
+    kernels = {name: [_parameter(part) for part in parameters.split(",")] for name, parameters in _KERNEL.findall(code)}
     entries = []
     for name, parameters in kernels.items():
         passed = ", ".join(f"*({kind} {'*' if pointer else ''}*)a[{k}]" for k, (kind, pointer) in enumerate(parameters))

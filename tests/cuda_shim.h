@@ -1,5 +1,6 @@
 // What CUDA device code needs to run on a CPU: one block at a time, its threads as fibres that meet in __syncthreads.
 #include <math.h>
+#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <ucontext.h>
@@ -24,20 +25,25 @@ static inline float normcdff(float x) { return (float)normcdf(x); }
 
 static const int FIBRES = 1024;
 static const size_t STACK = 65536;
-static ucontext_t scheduler, fibres[FIBRES];
+static ucontext_t fibres[FIBRES]; // to begin with; later switches are jumps, which need no system call
+static jmp_buf scheduler, places[FIBRES];
 static char *stacks;
 static bool finished[FIBRES];
 static int current;
 static void (*entry)(void **);
 static void **passed;
 
-static void __syncthreads() { swapcontext(&fibres[current], &scheduler); }
+static void __syncthreads()
+{
+    if (!_setjmp(places[current]))
+        _longjmp(scheduler, 1);
+}
 
 static void fibre()
 {
     entry(passed);
     finished[current] = true;
-    swapcontext(&fibres[current], &scheduler);
+    _longjmp(scheduler, 1);
 }
 
 static void run_block(int threads)
@@ -52,11 +58,18 @@ static void run_block(int threads)
         fibres[current].uc_link = 0;
         makecontext(&fibres[current], fibre, 0);
     }
-    for (int left = threads; left;)
+    static int left;
+    static bool begun;
+    for (left = threads, begun = false; left; begun = true)
         for (current = 0, left = 0; current < threads; ++current)
             if (!finished[current]) {
                 threadIdx.x = current;
-                swapcontext(&scheduler, &fibres[current]);
+                if (_setjmp(scheduler)) {
+                } else if (begun) {
+                    _longjmp(places[current], 1);
+                } else {
+                    setcontext(&fibres[current]);
+                }
                 left += !finished[current];
             }
 }

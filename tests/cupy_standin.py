@@ -3,7 +3,9 @@
 Known functions only; allocations and launches are counted; kernels run as C++ on the CPU.
 """
 
+import importlib.machinery
 import sys
+import time
 import types
 
 import cuda_on_cpu
@@ -49,6 +51,11 @@ class ndarray:
 
     def get(self):
         return self.host.copy()
+
+    nbytes = property(lambda self: self.host.nbytes)
+
+    def sum(self, axis=None, keepdims=False):
+        return made("sum", self.host.sum(axis, keepdims=keepdims))
 
     def __len__(self):
         return len(self.host)
@@ -278,6 +285,9 @@ class RawModule:
 class Device:
     now = 0
 
+    def synchronize(self):
+        pass
+
     @property
     def id(self):
         return Device.now
@@ -291,8 +301,45 @@ class Stream:
         return Stream.now
 
 
+class Event:
+    def record(self):
+        self.at = time.perf_counter()
+
+
+def get_elapsed_time(begin, end):
+    return 1e3 * (end.at - begin.at)
+
+
+class CUDARuntimeError(RuntimeError):
+    pass
+
+
+class Generator:
+    def __init__(self, seed):
+        self.host = np.random.default_rng(seed)
+
+    def standard_normal(self, size):
+        return made("standard_normal", self.host.standard_normal(size))
+
+
+def empty_like(a):
+    return empty(a.shape, a.dtype)
+
+
+def fuse():
+    return lambda function: function
+
+
 cuda = types.ModuleType("cupy.cuda")
-cuda.Device, cuda.get_current_stream = Device, Stream
+cuda.Device, cuda.get_current_stream, cuda.Event, cuda.get_elapsed_time = Device, Stream, Event, get_elapsed_time
+cuda.runtime = types.SimpleNamespace(
+    CUDARuntimeError=CUDARuntimeError,
+    getDeviceCount=lambda: 1,
+    getDeviceProperties=lambda k: {"name": b"stand-in", "totalGlobalMem": 2**33},
+    runtimeGetVersion=lambda: 13000,
+)
+random = types.SimpleNamespace(default_rng=Generator)
+__version__ = "stand-in"
 ndarray.__module__ = "cupy"
 for _name in "float32 float64 complex64 complex128 bool_ int64 dtype can_cast pi inf nan newaxis".split():
     globals()[_name] = getattr(np, _name)
@@ -306,7 +353,8 @@ for _name, _value in list(globals().items()):
 def module():
     """The stand-in as the module `cupy`."""
     found = types.ModuleType("cupy")
-    found.__dict__.update({k: v for k, v in globals().items() if not k.startswith("_")})
+    found.__spec__ = importlib.machinery.ModuleSpec("cupy", None)
+    found.__dict__.update({k: v for k, v in globals().items() if not k.startswith("_") or k == "__version__"})
     return found
 
 

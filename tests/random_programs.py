@@ -102,6 +102,8 @@ def _applied(op, dtype, parts):
             bound = bound + np.where(error > 0, np.inf, 0.0)
             continue
         turns = (1, -1, 1j, -1j) if operand.dtype.kind == "c" else (1, -1)
-        moved = [np.asarray(function(*values[:k], (operand + t * error).astype(operand.dtype), *values[k + 1 :])) for t in turns]
+        moved = [
+            np.asarray(function(*values[:k], (operand + t * error).astype(operand.dtype), *values[k + 1 :])) for t in turns
+        ]
         bound = bound + 2 * np.max([np.abs(m - value) for m in moved], axis=0)
     return value, bound

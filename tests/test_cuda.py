@@ -154,7 +154,9 @@ def sources():
         plan_of(sd.jacobian(lambda p: np.array([p[0] * np.exp(p[1]), p[2]])).program(x), "batch", (0,), (-1,)),
     ]
     texts = [point_kernel(plan, "made", frozenset())[0] for plan in plans]
-    whole = sd.value_and_grad(g.layer, (0, 1)).source(np.ones((256, 512)), np.ones((256, 1)), np.ones((512, 128)), target="cupy")
+    whole = sd.value_and_grad(g.layer, (0, 1)).source(
+        np.ones((256, 512)), np.ones((256, 1)), np.ones((512, 128)), target="cupy"
+    )
     squares = Plain(lambda z: [np.sum(z * np.exp(z), axis=0), np.sum(z * z)], scalarize=False)
     more = squares.source(np.ones((3000, 7), complex), target="cupy")
     return [*texts, *(text.partition('r"""')[2].partition('"""')[0] for text in (whole, more))]

@@ -5,6 +5,8 @@ the compiler keeps to IEEE 754. Refuses special functions, opaque primitives and
 with `BackendError`.
 """
 
+from typing import ClassVar
+
 from symdiff.codegen.emission.c_like import RESERVED, Dialect, comment
 from symdiff.codegen.emission.names import Names
 from symdiff.codegen.plan import Plan
@@ -20,7 +22,7 @@ _COMPLEX = frozenset("exp sin cos tan sinh cosh tanh asin acos atan asinh acosh 
 class C99(Dialect):
     """C99, complex numbers by <complex.h>."""
 
-    types = {"d": "double", "f": "float", "D": "double complex", "F": "float complex", "?": "bool"}
+    types: ClassVar[dict[str, str]] = {"d": "double", "f": "float", "D": "double complex", "F": "float complex", "?": "bool"}
     library = "C99's libm"
 
     def function(self, op: Op) -> str | None:

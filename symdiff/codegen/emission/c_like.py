@@ -5,7 +5,7 @@ zeros where the compiler keeps to IEEE 754. Refuses opaque primitives, and funct
 """
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 from symdiff.codegen.emission.expressions import ATOM, levels, statements
 from symdiff.codegen.emission.names import Names
@@ -58,8 +58,8 @@ _CALLED = {"max": "np_maximum", "min": "np_minimum", "sign": "np_sign", "mod": "
 class Dialect:
     """How one language of the C family spells a Program; what the languages do in their own ways, its subclasses say."""
 
-    types: dict[str, str] = {}
-    logic = _LOGIC
+    types: ClassVar[dict[str, str]] = {}
+    logic: ClassVar[dict[str, str]] = _LOGIC
     library = ""  # what an operation is missing from
     restrict = "restrict"
 

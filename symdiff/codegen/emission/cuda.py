@@ -5,6 +5,8 @@ the compiler keeps to IEEE 754; complex numbers are structures of two reals in t
 functions that CUDA lacks, with `BackendError`.
 """
 
+from typing import ClassVar
+
 from symdiff.codegen.emission.c_like import RESERVED, Dialect, Spelled, comment
 from symdiff.codegen.emission.cuda_functions import (
     COMPLEX_NAMES,
@@ -37,11 +39,16 @@ CUDA_RESERVED = (
 class Cuda(Dialect):
     """CUDA C++."""
 
-    types = {"d": "double", "f": "float", "D": "complex128", "F": "complex64", "?": "bool"}
+    types: ClassVar[dict[str, str]] = {"d": "double", "f": "float", "D": "complex128", "F": "complex64", "?": "bool"}
     library = "CUDA's device functions"
     restrict = "__restrict__"
     # Complex structures have no truth of their own but by `!`.
-    logic = {"and": "(!!{0} && !!{1})", "or": "(!!{0} || !!{1})", "xor": "(!{0} != !{1})", "not": "!{0}"}
+    logic: ClassVar[dict[str, str]] = {
+        "and": "(!!{0} && !!{1})",
+        "or": "(!!{0} || !!{1})",
+        "xor": "(!{0} != !{1})",
+        "not": "!{0}",
+    }
 
     def function(self, op: Op) -> str | None:
         return op.cuda_name

@@ -18,7 +18,7 @@ from symdiff.codegen.program import Program, live_only
 BLOCK, BLOCKS = 256, 65_535  # threads of a block, and the most blocks of a launch
 SUMMING = 1024  # the most blocks that add up one number
 WIDE = 2**30  # cells from which indices take 64 bits
-SUM_OF_LANES = """// The sum over the threads whose `lane` runs from 0 to `lanes` (a power of 2), `step` threads apart; for all of them.
+SUM_OF_LANES = """// The sum over the threads whose `lane` runs from 0 to `lanes`, a power of 2, `step` threads apart.
 template <typename T> __device__ inline T sum_of_lanes(T value, T *shared, unsigned lane, unsigned lanes, unsigned step)
 {
     shared[threadIdx.x] = value;
@@ -124,9 +124,7 @@ class KernelText:
     dtypes of the sums.
     """
 
-    def __init__(
-        self, name: str, kernel: Kernel, operands: list[Cells], targets: list[Cells]
-    ) -> None:
+    def __init__(self, name: str, kernel: Kernel, operands: list[Cells], targets: list[Cells]) -> None:
         self.kernel = kernel
         self.domain = kernel.domain
         self.cells = size(self.domain)
@@ -387,8 +385,6 @@ def cells_kernel(name: str, sources: list[Cells], target: Cells) -> Launch:
     """The kernel that puts numbers into the cells of an array."""
     kernel = Kernel((), [], Program("cells", (), (), []), [])
     text = KernelText(name, kernel, sources, [])
-    lines = [
-        f"{text.parameter(target)}[{target.offset + k}] = {text.place(source)};" for k, source in enumerate(sources)
-    ]
+    lines = [f"{text.parameter(target)}[{target.offset + k}] = {text.place(source)};" for k, source in enumerate(sources)]
     text.written.add(target.variable)
     return text.finished([INDENT + line for line in lines], (1,), 1, [])

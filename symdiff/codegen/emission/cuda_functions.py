@@ -169,7 +169,10 @@ _REAL = {
     "exponent": "{t} np_exponent({t} x)\n{{\n    int exponent;\n    frexp{f}(x, &exponent);\n    return exponent;\n}}",
     "expit": "{t} expit({t} x) {{ return 1 / (1 + exp{f}(-x)); }}",
     "log_expit": "{t} log_expit({t} x) {{ return fmin{f}(x, 0.0{f}) - log1p{f}(exp{f}(-fabs{f}(x))); }}",
-    "logit": "{t} logit({t} x) {{ return x < ({t})0.3 || x > ({t})0.65 ? log{f}(x / (1 - x)) : log1p{f}((2 * x - 1) / (1 - x)); }}",
+    "logit": """{t} logit({t} x)
+{{
+    return x < ({t})0.3 || x > ({t})0.65 ? log{f}(x / (1 - x)) : log1p{f}((2 * x - 1) / (1 - x));
+}}""",
     "xlogy": "{t} xlogy({t} x, {t} y) {{ return x == 0 && !isnan(y) ? 0 : x * log{f}(y); }}",
     "xlog1py": "{t} xlog1py({t} x, {t} y) {{ return x == 0 && !isnan(y) ? 0 : x * log1p{f}(y); }}",
     "exprel": "{t} exprel({t} x) {{ return x == 0 ? 1 : expm1{f}(x) / x; }}",
@@ -242,7 +245,11 @@ def macros(text: str) -> list[str]:
 
 def _codes(programs: list[Program], summed: frozenset[str]) -> list[str]:
     """The complex dtypes of programs."""
-    codes = summed | {c.dtype for p in programs for c in (*p.instrs, *p.inputs, *p.outputs)}
+    codes = set(summed)
+    for program in programs:
+        codes |= (
+            {i.dtype for i in program.instrs} | {o.dtype for o in program.outputs} | {leaf.dtype for leaf in program.inputs}
+        )
     return sorted(codes & {"F", "D"}, reverse=True)
 
 

@@ -5,7 +5,8 @@ one launch. Refuses what `cuda` refuses.
 """
 
 from symdiff.codegen.emission.c_like import INDENT, parameters
-from symdiff.codegen.emission.cuda import CUDA_RESERVED, DEVICE, LANGUAGE, argument_names, name_of, preamble
+from symdiff.codegen.emission.cuda import CUDA_RESERVED, LANGUAGE, argument_names, name_of, preamble
+from symdiff.codegen.emission.cuda_functions import DEVICE
 from symdiff.codegen.emission.names import Names
 from symdiff.codegen.plan import Plan
 from symdiff.codegen.program import Input, Output

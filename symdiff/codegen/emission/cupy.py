@@ -127,7 +127,11 @@ class _Function:
         for target, (shape, kind) in zip(self.targets, kinds, strict=True):
             lines.append(f'{INDENT}_checked("{target}", {target}, {shape}, cp.{kind}, "no")')
         for argument in self.arrays():
-            test = f"any(cp.may_share_memory({{}}, {self.target}) for {self.target} in out)" if self.several else "cp.may_share_memory({}, out)"
+            test = (
+                f"any(cp.may_share_memory({{}}, {self.target}) for {self.target} in out)"
+                if self.several
+                else "cp.may_share_memory({}, out)"
+            )
             lines += [f"{INDENT}if {test.format(argument)}:", f"{INDENT * 2}{argument} = {argument}.copy()"]
         return lines
 

@@ -69,7 +69,12 @@ class _Writer(ArrayWriter):
             self.names.fresh(word)
         for k, output in enumerate(self.program.outputs):
             step = self.steps[output.value]
-            if output.shape == () and step.op not in ("input", "const") and not is_view(step) and output.value not in self.homes:
+            if (
+                output.shape == ()
+                and step.op not in ("input", "const")
+                and not is_view(step)
+                and output.value not in self.homes
+            ):
                 self.homes[output.value] = Cells(self.targets[k], output.dtype)
 
     # -- where values lie
@@ -334,7 +339,12 @@ class _Writer(ArrayWriter):
             lines += ["_local = threading.local()"] if self.style == "export" else []
         lines += ["", "", CHECKED.rstrip("\n")]
         if made:
-            lines += ["", "", "def _work():", f'{INDENT}"""The arrays that this thread keeps for the current device and stream."""']
+            lines += [
+                "",
+                "",
+                "def _work():",
+                f'{INDENT}"""The arrays that this thread keeps for the current device and stream."""',
+            ]
             lines.append(f'{INDENT}kept = vars(_local).setdefault("work", {{}})')
             lines.append(f"{INDENT}key = cp.cuda.Device().id, cp.cuda.get_current_stream().ptr")
             lines += [f"{INDENT}if key not in kept:", f"{INDENT * 2}kept[key] = ("]

@@ -1,8 +1,8 @@
-"""CuPy's functions in a traced function: `cp.sin(x)` of a traced value is `np.sin(x)`, `cupyx.scipy.special.erf(x)` its rule.
+"""CuPy's functions in a traced function: `cp.sin(x)` of a traced value is `np.sin(x)`, a special function its rule.
 
-Assumes functions of CuPy's that have NumPy's or SciPy's names. Guarantees that CuPy is never imported here and that calls without
-traced values go where they were meant to, but for the makers of arrays, which make NumPy's. Refuses, with `TraceError`,
-functions that have no counterpart.
+Assumes functions of CuPy's that have NumPy's or SciPy's names. Guarantees that CuPy is never imported here and that calls
+without traced values go where they were meant to, but for the makers of arrays, which make NumPy's. Refuses, with
+`TraceError`, functions that have no counterpart.
 """
 
 import functools

@@ -129,7 +129,7 @@ class Tracer:
             for value in (left, right):
                 if not isinstance(value, (Tracer, int, float, complex, np.ndarray, np.generic, list, tuple)):
                     if hasattr(value, "__cuda_array_interface__"):
-                        raise TraceError(f"{origin}: a CuPy array beside a traced value; pass it as an argument of the function")
+                        raise TraceError(f"{origin}: a CuPy array beside a traced value; pass it as an argument")
                     return NotImplemented
             builder = builder_of((left, right))
             operands = (atom_of(left, builder, origin), atom_of(right, builder, origin))
