@@ -11,7 +11,7 @@ import numpy as np
 
 from symdiff import structures
 from symdiff.compiled import Batched, Compiled
-from symdiff.device import DeviceBatched, DeviceCompiled, Placed
+from symdiff.device import DeviceBatched, DeviceCompiled, Placed, near
 from symdiff.errors import ShapeError
 from symdiff.functions import Call, Function, Plain
 from symdiff.pipeline import Options, program_of
@@ -222,7 +222,9 @@ class Vectorised(Function):
             self._recent = tuple((x, _point(a, x), a.dtype.char) for a, x in zip(args, axes, strict=True)), kernel
         if kwargs:
             leaves = leaves + [v for v in structures.leaves(kwargs, none_is_leaf=True) if not is_static(v)]
-        return kernel.call(leaves, out)
+        result = kernel.call(leaves, out)
+        self._near = near(kernel, args, kwargs, leaves)
+        return result
 
     def _fits(self, args: tuple[Any, ...]) -> bool:
         """Whether the arguments are of the types that the last kernel was made for."""
