@@ -159,7 +159,8 @@ def sources():
     )
     squares = Plain(lambda z: [np.sum(z * np.exp(z), axis=0), np.sum(z * z)], scalarize=False)
     more = squares.source(np.ones((3000, 7), complex), target="cupy")
-    return [*texts, *(text.partition('r"""')[2].partition('"""')[0] for text in (whole, more))]
+    points = sd.vmap(sd.value_and_grad(lambda x: x[0] * np.exp(x[1] * x[2]))).source(np.ones((4, 3)), target="cupy")
+    return [*texts, *(text.partition('r"""')[2].partition('"""')[0] for text in (whole, more, points))]
 
 
 @pytest.mark.skipif(NVCC is None, reason="no nvcc here")

@@ -7,7 +7,7 @@ other than CuPy arrays.
 
 from collections.abc import Sequence
 
-from symdiff.codegen.emission.cuda_points import BLOCK, BLOCKS, point_kernel
+from symdiff.codegen.emission.cuda_points import BLOCK, BLOCKS, point_kernel, rows_kernel
 from symdiff.codegen.emission.names import Names
 from symdiff.codegen.emission.names import argument_names as named
 from symdiff.codegen.emission.text import docstring, dtype_text, wrapped
@@ -27,11 +27,18 @@ def emit(
     axes = plan.in_axes if plan.kind == "batch" else (None,) * len(plan.program.inputs)
     if by_value is None:
         by_value = frozenset(k for k, leaf in enumerate(plan.program.inputs) if leaf.shape == () and axes[k] is None)
-    names = Names(("cp", "_code", "_kernel", "_checked"))
+    names = Names(("cp", "_code", "_kernel", "_rows_kernel", "_checked"))
     entry = names.fresh(name)
     code, kernel = point_kernel(plan, name, by_value)
-    lines = _Function(plan, entry, names, result, by_value, axes).lines(doc)
-    head = [*module_head(code), f"_kernel = cp.RawKernel(_code, {kernel!r}{options(exact)})".replace("'", '"')]
+    rows = rows_kernel(plan, name, by_value)
+    function = _Function(plan, entry, names, result, by_value, axes)
+    head = [f'_kernel = cp.RawKernel(_code, "{kernel}"{options(exact)})']
+    if rows is not None:
+        code += rows[0]
+        function.block, function.rows = rows[2:]
+        head.append(f'_rows_kernel = cp.RawKernel(_code, "{rows[1]}"{options(exact)})')
+    lines = function.lines(doc)
+    head = [*module_head(code), *head]
     return Source(header + "\n".join([*head, "", "", CHECKED, "", *lines]) + "\n", entry, "cupy")
 
 
@@ -68,6 +75,7 @@ class _Function:
         self.plan = plan
         self.inputs, self.outputs = plan.program.inputs, plan.program.outputs
         self.entry, self.result, self.by_value, self.axes = entry, result, by_value, axes
+        self.block, self.rows = 0, frozenset[int]()
         self.arguments = named(self.inputs, names)
         self.n, self.target = names.fresh("n"), names.fresh("target")
         self.several = len(self.outputs) > 1
@@ -137,18 +145,38 @@ class _Function:
 
     def launch(self) -> list[str]:
         """The launch of the kernel; none for no points."""
-        passed = []
-        for place, (leaf, argument) in enumerate(zip(self.inputs, self.arguments, strict=True)):
-            passed.append(argument if place in self.by_value else self.strided(leaf, argument, self.axes[place]))
-        passed += [self.strided(o, t, a) for o, t, a in zip(self.outputs, self.targets, self.out_axes, strict=True)]
         if self.plan.kind == "point":
-            return ["_kernel(", f"{INDENT}(1,),", f"{INDENT}(1,),", *self.passed(passed), ")"]
-        grid = f"(min(-(-{self.n} // {BLOCK}), {BLOCKS}),)"
-        lines = ["_kernel(", f"{INDENT}{grid},", f"{INDENT}({BLOCK},),", *self.passed([*passed, self.n]), ")"]
-        return [f"if {self.n}:", *(INDENT + line for line in lines)]
+            return self.call("_kernel", "1", "1", self.passed(frozenset()))
+        strided = self.call("_kernel", self.grid(BLOCK), str(BLOCK), [*self.passed(frozenset()), self.n])
+        if not self.rows:
+            return [f"if {self.n}:", *(INDENT + line for line in strided)]
+        rows = self.call("_rows_kernel", self.grid(self.block), str(self.block), [*self.passed(self.rows), self.n])
+        together = [name for place, (_, name) in enumerate(self.named_leaves()) if place in self.rows]
+        test = " and ".join(f"{name}.flags.c_contiguous" for name in together)
+        return [f"if {self.n} and {test}:", *(INDENT + line for line in rows), f"elif {self.n}:",
+                *(INDENT + line for line in strided)]  # fmt: skip
 
-    def passed(self, parts: list[str]) -> list[str]:
-        return [f"{INDENT}(", *(f"{INDENT * 2}{part}," for part in parts), f"{INDENT}),"]
+    def named_leaves(self) -> list[tuple[Input | Output, str]]:
+        """Inputs and outputs with their names here."""
+        return [*zip(self.inputs, self.arguments, strict=True), *zip(self.outputs, self.targets, strict=True)]
+
+    def grid(self, block: int) -> str:
+        """The blocks of a launch."""
+        return f"min(-(-{self.n} // {block}), {BLOCKS})"
+
+    def call(self, kernel: str, grid: str, block: str, parts: list[str]) -> list[str]:
+        """A launch as text."""
+        listed = [f"{INDENT}(", *(f"{INDENT * 2}{part}," for part in parts), f"{INDENT}),"]
+        return [f"{kernel}(", f"{INDENT}({grid},),", f"{INDENT}({block},),", *listed, ")"]
+
+    def passed(self, rows: frozenset[int]) -> list[str]:
+        """The kernel's arguments; arrays in `rows` go without strides."""
+        found = []
+        for place, (leaf, name) in enumerate(self.named_leaves()):
+            axis = [*self.axes, *self.out_axes][place]
+            bare = place in self.by_value or place in rows
+            found.append(name if bare else self.strided(leaf, name, axis))
+        return found
 
     def strided(self, leaf: Input | Output, name: str, axis: int | None) -> str:
         """An array and its strides in elements; 0 for the points where all share it."""
