@@ -1,8 +1,9 @@
 """symdiff: derivatives of plain NumPy functions that you can read, run and keep."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from symdiff import special
-from symdiff.checking import check_grads
-from symdiff.costing import cost
 from symdiff.errors import (
     ArgumentError,
     BackendError,
@@ -15,16 +16,21 @@ from symdiff.errors import (
     SymdiffError,
     TraceError,
 )
-from symdiff.exporting import export
 from symdiff.structures import by_path, register, update
 from symdiff.symbolic.declaring import Array, Complex, Real, diffrule, primitive
 from symdiff.symbolic.graph import Graph
-from symdiff.symbolic.importing import load_rules
-from symdiff.symbolic.rule_checking import check_rules
-from symdiff.symbolic.rulebook import Rule, Rulebook
+from symdiff.symbolic.rule import Rule
+from symdiff.symbolic.rulebook import Rulebook
 from symdiff.symbolic.tracing.trace import Spec, trace
 from symdiff.transforms import derivative, grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp, vmap, wirtinger
 from symdiff.version import __version__
+
+if TYPE_CHECKING:
+    from symdiff.checking import check_grads
+    from symdiff.costing import cost
+    from symdiff.exporting import export
+    from symdiff.symbolic.importing import load_rules
+    from symdiff.symbolic.rule_checking import check_rules
 
 __all__ = [
     "ArgumentError",
@@ -68,3 +74,23 @@ __all__ = [
     "vmap",
     "wirtinger",
 ]
+
+# Imported when they are asked for: a fifth of the time that importing the rest takes.
+_LATER = {
+    "check_grads": "checking",
+    "check_rules": "symbolic.rule_checking",
+    "cost": "costing",
+    "export": "exporting",
+    "load_rules": "symbolic.importing",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'symdiff' has no attribute {name!r}")
+    globals()[name] = getattr(import_module(f"symdiff.{_LATER[name]}"), name)
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -13,11 +13,12 @@ import optree
 
 from symdiff import structures
 from symdiff.codegen.arrays.fusing import Fused
+from symdiff.codegen.native.fastcall import Machine
 from symdiff.codegen.program import Program
 from symdiff.codegen.source import MISS
 from symdiff.errors import ArgumentError, BackendError, ShapeError
 from symdiff.ops import is_complex
-from symdiff.pipeline import Options, batch_kernel_of, kernel_of, machine_of, plan_of, program_of
+from symdiff.pipeline import Options, array_kernel_of, batch_kernel_of, kernel_of, machine_of, plan_of, program_of
 from symdiff.symbolic.graph import Graph
 from symdiff.symbolic.scalarizing import scalarize
 
@@ -48,21 +49,19 @@ class Compiled:
         self._leaf = tree is None or optree.treespec_is_leaf(tree)
         count = len(self.program.outputs)
         self._flat = count > 1 and not self._leaf and tree == structures.structure((0,) * count)
+        self._nested = None if self._leaf or self._flat else _nested(structures.unflatten(tree, range(count)))
         self._numpy: Any = None
         self.machine: Any = None
-        self.quick: Any = None
         self._exact_types = tuple(np.dtype(i.dtype) for i in self.program.inputs)
         self.door: Callable[..., Any] | None = self._open_door()
 
     def _open_door(self) -> Callable[..., Any] | None:
         """The generated function itself, when its arguments and result need no rearranging."""
         if self._whole:
-            if self.backend in ("python", "native"):
-                raise BackendError(f"{self.program.name}: whole arrays need the numpy backend; scalarize=True unrolls them")
-            return self._numpy_kernel()  # type: ignore[no-any-return]
+            return self._open_whole()
         if self.backend == "native" or (self.backend == "auto" and not self.options.exact):
             try:
-                self.machine = machine_of(self.program)  # type: ignore[arg-type]
+                self.machine = machine_of(self.program, self._nested)  # type: ignore[arg-type]
                 return self.machine.builtin()  # type: ignore[no-any-return]
             except BackendError:
                 if self.backend == "native":
@@ -75,6 +74,25 @@ class Compiled:
             if self.backend == "python":
                 raise
             return None
+
+    def _open_whole(self) -> Callable[..., Any]:
+        """The function over whole arrays: machine code, or NumPy's calls and kernels of machine code between them."""
+        if self.backend == "python":
+            raise BackendError(
+                f"{self.program.name}: whole arrays need the numpy or the native backend; scalarize=True unrolls them"
+            )
+        if self.backend == "native" or (self.backend == "auto" and not self.options.exact):
+            try:
+                found = array_kernel_of(self.program, self._nested)  # type: ignore[arg-type]
+            except BackendError:
+                if self.backend == "native":
+                    raise
+            else:
+                if not isinstance(found, Machine):
+                    return found
+                self.machine = found
+                return found.builtin()  # type: ignore[no-any-return]
+        return self._numpy_kernel()  # type: ignore[no-any-return]
 
     def structured_door(self, tree: Any) -> Callable[..., Any]:
         """The generated function behind arguments and results in their structures; `tree` is that of `(args, kwargs)`."""
@@ -95,7 +113,7 @@ class Compiled:
             targets, shape = structures.flatten(out)
             if expected is not None and shape != expected:
                 return MISS
-            found = door(*leaves, out=tuple(targets) if several else targets[0])
+            found = door(*leaves, out=self._joined(targets))
             return MISS if found is MISS else out
 
         return through
@@ -106,10 +124,10 @@ class Compiled:
 
         Raises `TypeError` for any other argument, and `BackendError` where there is no machine code.
         """
-        if self._whole:
-            raise BackendError(f"{self.program.name}: whole arrays run with NumPy, which has no kernel of its own")
+        if self._whole and self.machine is None:
+            raise BackendError(f"{self.program.name}: NumPy has a part in it, so that there is no kernel")
         if self.machine is None:
-            self.machine = machine_of(self.program)  # type: ignore[arg-type]
+            self.machine = machine_of(self.program, self._nested)  # type: ignore[arg-type]
         name = self.program.name
 
         def refuse(*args: Any, **kwargs: Any) -> Any:
@@ -119,8 +137,8 @@ class Compiled:
 
     @property
     def direct(self) -> bool:
-        """Whether the generated function returns the result in its structure."""
-        return self._leaf or self._flat
+        """Whether the door takes and returns results in their structure."""
+        return self._leaf or self._flat or (self.machine is not None and self._nested is not None)
 
     def _numpy_kernel(self) -> Any:
         if self._numpy is None:
@@ -148,30 +166,41 @@ class Compiled:
             return flat[0]
         return tuple(flat) if self._flat else structures.unflatten(self.tree, flat)
 
+    def _joined(self, leaves: list[Any]) -> Any:
+        """Result arrays as the door takes and returns them: in their structure, or in one tuple."""
+        if self.machine is not None and self._nested is not None:
+            return structures.unflatten(self.tree, leaves)
+        return tuple(leaves) if len(self.program.outputs) > 1 else leaves[0]
+
+    def _parts(self, found: Any) -> list[Any]:
+        """The results that the door returns, in order."""
+        if self.machine is not None and self._nested is not None:
+            return structures.leaves(found)
+        return list(found) if len(self.program.outputs) > 1 else [found]
+
     def _run(self, args: list[Any], targets: list[Any] | None) -> list[Any]:
-        several = len(self.program.outputs) > 1
-        given = None if targets is None else tuple(targets) if several else targets[0]
         if self._whole:
-            return self._run_whole(args, targets, several)
+            return self._run_whole(args, targets)
         if self.door is not None:
             try:
-                result = self.door(*args, out=given)
+                result = self.door(*args, out=None if targets is None else self._joined(targets))
                 if result is not MISS:
-                    return list(result) if several else [result]
+                    return self._parts(result)
             except _MATH_ERRORS:
                 pass  # Python's math raises where IEEE arithmetic has a value; NumPy computes it
-        result = self._numpy_kernel()(*args, out=given)
+        several = len(self.program.outputs) > 1
+        result = self._numpy_kernel()(*args, out=None if targets is None else tuple(targets) if several else targets[0])
         return list(result) if several else [result]
 
-    def _run_whole(self, args: list[Any], targets: list[Any] | None, several: bool) -> list[Any]:
+    def _run_whole(self, args: list[Any], targets: list[Any] | None) -> list[Any]:
         """Results that are not contiguous are computed elsewhere and copied."""
+        door = self.door
+        assert door is not None
         if targets is None or all(t.flags.carray for t in targets):
-            given = None if targets is None else tuple(targets) if several else targets[0]
-            found = self._numpy_kernel()(*args, out=given)
+            found = door(*args, out=None if targets is None else self._joined(targets))
             if found is not MISS:
-                return list(found) if several else [found]
-        found = self._numpy_kernel()(*args)
-        results = list(found) if several else [found]
+                return self._parts(found)
+        results = self._parts(door(*args))
         for target, value in zip(targets or [], results, strict=False):
             target[...] = value
         return results
@@ -212,6 +241,14 @@ class Compiled:
             if not leaf.flags.writeable:
                 raise ShapeError(f"{name}: out for {output.name} is not writeable")
         return leaves
+
+
+def _nested(value: Any) -> Any:
+    """A structure of output places, if it consists of nested tuples alone; else None."""
+    if type(value) is tuple:
+        parts = tuple(_nested(v) for v in value)
+        return None if None in parts else parts
+    return value if isinstance(value, int) else None
 
 
 class Batched:

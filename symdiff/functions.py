@@ -5,16 +5,16 @@ signature (structure, shapes, dtypes, static values), made on the first call and
 Refuses wrong arguments with errors that name the function's file and line.
 """
 
-import copyreg
 import inspect
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import optree
 
 from symdiff import structures
+from symdiff.codegen.native.vectorcall import direct, plain_class, with_vectorcall
 from symdiff.codegen.source import MISS
 from symdiff.compiled import Compiled, check_backend
 from symdiff.device import DeviceCompiled, Near, Placed, check_device, near, on_device, placed
@@ -109,6 +109,10 @@ class Function:
     keeps_signature = True
     extra = 0
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        made: Self = object.__new__(with_vectorcall(cls))
+        return made
+
     def __init__(
         self,
         f: Callable[..., Any],
@@ -138,6 +142,7 @@ class Function:
         self.__doc__ = inspect.getdoc(f)
         self.__wrapped__ = f
         self._compiled: dict[Any, Any] = {}
+        self._machines: set[Any] = set()
         self._door: Callable[..., Any] | None = None
         self._lock = threading.Lock()
         self._watch = Watch(f)
@@ -157,8 +162,6 @@ class Function:
         return found
 
     # -- calling
-
-    plain: Any = None  # the class itself, in the class of an instance whose calls go to machine code first
 
     def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         if self._watch and self._watch.changed():
@@ -242,12 +245,10 @@ class Function:
         return compiled
 
     def _quicken(self, compiled: Compiled) -> None:
-        """Calls go to the builtin, and to `_long_way` where it declines: a class of the instance's own, made once."""
-        kind = type(self).plain or type(self)
-        if compiled.quick is None:
-            names = {"__call__": staticmethod(compiled.machine.builtin(self._long_way)), "plain": kind}
-            compiled.quick = type(kind.__name__, (kind,), {**names, "__module__": kind.__module__, "__doc__": kind.__doc__})
-        self.__class__ = compiled.quick
+        """Calls go to machine code first, and to `_long_way` where it declines. The code lives as long as this object."""
+        if len(self._machines) < KEPT:
+            self._machines.add(compiled.machine)
+        direct(self, compiled.machine.vectorcall if compiled.machine in self._machines else 0)
 
     def _long_way(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         if self._near is not None and not kwargs:
@@ -261,7 +262,7 @@ class Function:
         return self._call(args, kwargs, out)
 
     def __reduce__(self) -> Any:
-        return copyreg.__newobj__, (type(self).plain or type(self),), self.__getstate__()  # type: ignore[attr-defined]
+        return _blank, (plain_class(type(self)),), self.__getstate__()
 
     def _traced(self, call: Call, parent: Builder | None) -> Any:
         traced = trace_leaves(self.f, call.leaves, call.tree, call.traced, call.paths, parent, self._rules())
@@ -380,7 +381,7 @@ class Function:
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
-        for name in ("_lock", "_door", "_near", "_watch", "signature"):
+        for name in ("_lock", "_door", "_near", "_watch", "_machines", "signature"):
             del state[name]
         state["_compiled"] = {}
         return state
@@ -390,8 +391,14 @@ class Function:
         self.signature = _signature(self.f)
         self._lock = threading.Lock()
         self._watch = Watch(self.f)
+        self._machines = set()
         self._door = None
         self._near = None
+
+
+def _blank(kind: type[Function]) -> Function:
+    """An instance without state, for copies and pickles."""
+    return kind.__new__(kind)
 
 
 class Plain(Function):

@@ -6,7 +6,7 @@ that stages are put together nowhere else. Refuses backends and targets it does 
 
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import ModuleType
@@ -14,19 +14,22 @@ from typing import Any
 
 from symdiff.array_numbering import number_arrays
 from symdiff.codegen.arrays.fusing import Fused, fuse
+from symdiff.codegen.arrays.nesting import Nest
 from symdiff.codegen.arrays.plan import ArrayPlan, check_array_plan
 from symdiff.codegen.arrays.planning import plan_arrays
 from symdiff.codegen.arrays.program import check_array_program
 from symdiff.codegen.emission import c as c_emission
 from symdiff.codegen.emission import cuda as cuda_emission
 from symdiff.codegen.emission import cupy as cupy_emission
-from symdiff.codegen.emission import cupy_arrays, llvm, numpy_arrays
+from symdiff.codegen.emission import cupy_arrays, llvm, llvm_parts, numpy_arrays
 from symdiff.codegen.emission import numpy as numpy_emission
 from symdiff.codegen.emission import python as python_emission
+from symdiff.codegen.emission.llvm_programs import whole_function
 from symdiff.codegen.loading import load
 from symdiff.codegen.native import engine
 from symdiff.codegen.native.batch import NativeBatch
-from symdiff.codegen.native.fastcall import Machine, is_native
+from symdiff.codegen.native.fastcall import ARGUMENTS, Machine, is_native
+from symdiff.codegen.native.kernels import LARGE, Kernels
 from symdiff.codegen.plan import Plan, check_plan
 from symdiff.codegen.program import Program, check_program
 from symdiff.codegen.scheduling import schedule, schedule_kernel
@@ -38,7 +41,9 @@ from symdiff.symbolic.arrays.expanding import computable, relaxed
 from symdiff.symbolic.graph import Graph, check_graph
 from symdiff.symbolic.scalarizing import expand_calls, is_scalar, scalarize
 
-SMALL = 2_000  # instructions up to which LLVM optimises in full
+# Machine code by statements: up to SMALL, LLVM's passes over its own language cost more time (half of all) than they gain; up
+# to WHOLE it is one function; up to QUICK it is optimised, which makes it a fifth faster and compiling four times slower.
+SMALL, WHOLE, QUICK = 300, 2_000, 20_000
 TARGETS: dict[str, ModuleType] = {
     "python": python_emission, "numpy": numpy_emission, "c": c_emission, "cupy": cupy_emission, "cuda": cuda_emission,
 }  # fmt: skip
@@ -92,13 +97,18 @@ def plan_of(program: Program | Fused, kind: str = "point", in_axes: Any = None, 
     """The Plan of a Program for one point, or for a batch with these points axes; the ArrayPlan of fused tasks."""
     checking = os.environ.get("SYMDIFF_CHECK") == "1"
     if isinstance(program, Fused):
-        whole = plan_arrays(program, schedule_kernel)
-        if checking:
-            check_array_plan(whole)
-        return whole
+        return array_plan_of(program)
     plan = schedule(program, kind, in_axes, out_axes)
     if checking:
         check_plan(plan)
+    return plan
+
+
+def array_plan_of(fused: Fused, nests: Mapping[int, Nest] | None = None) -> ArrayPlan:
+    """The ArrayPlan of fused tasks, those with `nests` as machine code."""
+    plan = plan_arrays(fused, schedule_kernel, nests)
+    if os.environ.get("SYMDIFF_CHECK") == "1":
+        check_array_plan(plan)
     return plan
 
 
@@ -119,18 +129,46 @@ def kernel_of(plan: Plan | ArrayPlan, target: str, name: str, **layout: Any) -> 
         return load(source_of(plan, target, name=name, style="runtime", **layout))
 
 
-def machine_of(program: Program) -> Machine:
-    """The Program as machine code, from which Python builtins are made. Raises `BackendError` where there is none for it."""
+def machine_of(program: Program, result: Any = None) -> Machine:
+    """The Program as machine code, from which Python builtins are made; `result` gives the outputs' places in nested tuples.
+
+    Raises `BackendError` where there is none for it.
+    """
     problem = engine.supported()
     if problem:
         raise BackendError(problem)
     if not is_native(program):
-        raise BackendError(f"{program.name}: machine code takes float32, float64 and complex128 arguments")
-    if len(program.instrs) > engine.LARGEST:
-        raise BackendError(f"{program.name}: {len(program.instrs)} instructions; machine code takes up to {engine.LARGEST}")
+        raise BackendError(
+            f"{program.name}: machine code takes up to {ARGUMENTS} arguments and results, float32, float64 and complex128"
+        )
+    size = llvm_parts.statements(program)
     with collector_off():
-        text = llvm.point_function(program, "kernel")
-        return Machine(program, text, 2 if len(program.instrs) <= SMALL else 1)
+        if size <= WHOLE:
+            text = llvm.point_function(program, "kernel")
+            return Machine(program, text, 2 if size <= SMALL else 1, result=result, passes=size > SMALL)
+        text, workspace = llvm_parts.in_parts(program, "kernel")
+        return Machine(program, text, 1 if size <= QUICK else 0, workspace, result=result, passes=False)
+
+
+def array_kernel_of(fused: Fused, result: Any = None) -> Machine | Callable[..., Any]:
+    """Fused tasks as machine code: all of them, where NumPy has no part in them; else a function that calls the kernels.
+
+    Raises `BackendError` where machine code cannot be used at all.
+    """
+    problem = engine.supported()
+    if problem:
+        raise BackendError(problem)
+    with collector_off():
+        kernels = Kernels(fused)
+        plan = array_plan_of(fused, kernels.nests)
+        try:
+            text, memory = whole_function(plan, "kernel", fused.operations() < LARGE)
+            if is_native(fused):
+                return Machine(fused, f"{kernels.text}\n{text}", 2, memory, apart=True, result=result)
+        except BackendError:
+            pass  # NumPy calls the kernels
+        source = numpy_arrays.emit(plan, name=fused.name, builtins=kernels.builtins())
+        return load(source)
 
 
 def batch_kernel_of(

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from symdiff.heads import log_sum_exp
-from symdiff.symbolic.rulebook import Rule, default_rules
+from symdiff.symbolic.rule import Rule
+from symdiff.symbolic.rulebook import default_rules
 from symdiff.symbolic.tracing.functions import call_rule, on_arrays
 from symdiff.symbolic.tracing.reducing import REDUCING
 from symdiff.symbolic.tracing.tracer import is_traced, user_line

@@ -1,10 +1,13 @@
-"""What all tests share: invariants are checked between all stages, seeds are printed."""
+"""What all tests share: invariants are checked between all stages, seeds are printed, nothing is left in the user's cache."""
 
 import os
+import shutil
+import tempfile
 
 import pytest
 
 os.environ["SYMDIFF_CHECK"] = "1"
+os.environ["SYMDIFF_CACHE"] = tempfile.mkdtemp(prefix="symdiff-tests-")
 
 
 def pytest_addoption(parser):
@@ -13,6 +16,10 @@ def pytest_addoption(parser):
 
 def pytest_report_header():
     return f"hash seed: {os.environ.get('PYTHONHASHSEED', 'random')}"
+
+
+def pytest_unconfigure():
+    shutil.rmtree(os.environ["SYMDIFF_CACHE"], ignore_errors=True)
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ class Counters:
     def __init__(self):
         self.allocations = self.launches = 0
         self.names = []
+        self.refused = []
 
     def launched(self, name):
         self.launches += 1
@@ -97,6 +98,7 @@ class ndarray:
 
     def _refused(name):
         def refuse(self, *args, **kwargs):
+            counters.refused.append(name)
             raise TypeError(f"{name} of a device array would wait for the device and copy it to the host")
 
         return refuse

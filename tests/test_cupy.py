@@ -29,7 +29,8 @@ counters = cupy_standin.counters
 
 @pytest.fixture
 def cp(monkeypatch):
-    return cupy_standin.installed(monkeypatch)
+    yield cupy_standin.installed(monkeypatch)
+    assert not counters.refused, "something would have waited for the device"
 
 
 def cubic(x):
@@ -162,6 +163,12 @@ def test_the_same_function_serves_host_and_device(cp):
             continue
         with pytest.raises(sd.BackendError, match=r"test_cupy.py:\d+: cubic: backend '\w+' takes NumPy arrays"):
             f(cp.asarray(x))
+    h = sd.derivative(lambda x: x**3)
+    assert h(2.0) == 12.0
+    for number in (3.0, 4.0):
+        found = h(cp.asarray(np.array(number)))
+        assert isinstance(found, cp.ndarray) and found.get() == 3 * number**2
+    assert h(2.0) == 12.0 and not counters.refused
     compiled = pickle.loads(pickle.dumps(sd.grad(cubic).compile(cp.asarray(x), backend="cupy")))
     np.testing.assert_allclose(compiled(cp.asarray(x)).get(), first)
 

@@ -10,7 +10,7 @@ from symdiff.errors import RuleError
 from symdiff.ops import is_complex
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import Atom, Binding, Constant
-from symdiff.symbolic.rulebook import Rule
+from symdiff.symbolic.rule import Rule
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from symdiff.symbolic.building import Builder, result_code
 from symdiff.symbolic.graph import Atom, Constant, Graph, GraphOutput
-from symdiff.symbolic.rulebook import Rule, apply
+from symdiff.symbolic.rule import Rule, apply
 from symdiff.symbolic.tables import Template
 
 

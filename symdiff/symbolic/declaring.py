@@ -18,7 +18,8 @@ from symdiff.errors import RuleError, TraceError
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.calls import CallSite
 from symdiff.symbolic.graph import Constant
-from symdiff.symbolic.rulebook import Rule, Rulebook, default_rules
+from symdiff.symbolic.rule import Rule
+from symdiff.symbolic.rulebook import Rulebook, default_rules
 from symdiff.symbolic.tables import parse_formula
 from symdiff.symbolic.tracing.trace import definition_line, trace_leaves
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, user_line

@@ -14,7 +14,8 @@ from typing import Any
 from symdiff.errors import RuleError, RuleWarning
 from symdiff.symbolic.julia import JuliaRow, is_julia, read_julia
 from symdiff.symbolic.julia_expressions import FUNCTIONS
-from symdiff.symbolic.rulebook import Rule, Rulebook, default_rules, read_table
+from symdiff.symbolic.rule import Rule
+from symdiff.symbolic.rulebook import Rulebook, default_rules, read_table
 from symdiff.symbolic.tables import Template, lower_formula
 
 # Julia's name, with its number of arguments where that matters, and ours; beside those that formulas share.

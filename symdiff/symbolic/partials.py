@@ -13,7 +13,7 @@ from symdiff.symbolic.bodies import python_partials
 from symdiff.symbolic.bounds import Bounds
 from symdiff.symbolic.building import Builder, is_constant
 from symdiff.symbolic.graph import Atom, Binding, Constant, Var
-from symdiff.symbolic.rulebook import apply
+from symdiff.symbolic.rule import apply
 
 ZERO = Constant(0.0)
 _ON_REAL = {"abs": None, "conj": Constant(1.0), "real": Constant(1.0), "imag": ZERO}

@@ -17,7 +17,7 @@ from mpmath import mp
 
 from symdiff.ops import OPS
 from symdiff.symbolic.precision import NAMED, OPERATIONS
-from symdiff.symbolic.rulebook import Rule, apply
+from symdiff.symbolic.rule import Rule, apply
 from symdiff.symbolic.tables import Template
 
 DIGITS = 50

@@ -9,7 +9,7 @@ import sympy as sp
 
 from symdiff.ops import OPS
 from symdiff.symbolic.expressions import build, number
-from symdiff.symbolic.rulebook import Rule, apply
+from symdiff.symbolic.rule import Rule, apply
 from symdiff.symbolic.tables import Template
 
 _NAMED = {"pi": sp.pi, "e": sp.E}

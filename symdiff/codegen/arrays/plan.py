@@ -5,11 +5,13 @@ overwritten while its value is still needed, and that everything but the outputs
 Refuses, with `InvariantError`, plans that break this.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from symdiff.codegen.arrays.fusing import Call, Clear, Fused, Kernel, Task
+from symdiff.codegen.arrays.nesting import Nest
 from symdiff.codegen.arrays.program import ASSEMBLE, ArrayProgram, Step, is_view, size
 from symdiff.codegen.plan import Plan
 from symdiff.errors import InvariantError
@@ -42,7 +44,7 @@ class ArrayPlan:
     `places[v]` is ("output", k), ("work", slot), "fresh" for what NumPy itself allocates, or "number" for 0-d values.
     `slots` are the work arrays as (dtype code, cells); `scratch` the blocks of kernels as dtype code to (rows, cells),
     `partial` likewise the sums of blocks.
-    `kernels[i]` holds loop and Plan of the task i.
+    `kernels[i]` holds loop and Plan of the task i, or `nests[i]` its loops as machine code.
     """
 
     fused: Fused
@@ -52,6 +54,7 @@ class ArrayPlan:
     scratch: dict[str, tuple[int, int]] = field(default_factory=dict)
     partial: dict[str, tuple[int, int]] = field(default_factory=dict)
     kernels: dict[int, tuple[Loop, Plan]] = field(default_factory=dict)
+    nests: Mapping[int, Nest] = field(default_factory=dict)
 
     @property
     def program(self) -> ArrayProgram:

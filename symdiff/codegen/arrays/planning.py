@@ -4,9 +4,10 @@ Assumes tasks in order. Guarantees that an array is used again once its value is
 writes cell by cell, and that results are computed in the outputs themselves. Refuses nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from symdiff.codegen.arrays.fusing import Fused, Kernel
+from symdiff.codegen.arrays.nesting import Nest
 from symdiff.codegen.arrays.plan import (
     BLOCK,
     ArrayPlan,
@@ -29,15 +30,15 @@ ScheduleKernel = Callable[[Program, list[bool]], Plan]
 _NOT_IN_PLACE = frozenset({"select", "cast", "real", "imag", "call"})
 
 
-def plan_arrays(fused: Fused, schedule_kernel: ScheduleKernel) -> ArrayPlan:
-    """The plan of fused tasks."""
-    plan = ArrayPlan(fused)
+def plan_arrays(fused: Fused, schedule_kernel: ScheduleKernel, nests: Mapping[int, Nest] | None = None) -> ArrayPlan:
+    """The plan of fused tasks; kernels that have `nests` run as machine code."""
+    plan = ArrayPlan(fused, nests=nests or {})
     _outputs(plan)
     steps = plan.program.steps
     last = last_reads(plan)
     free: dict[str, list[int]] = {}
     for index, task in enumerate(fused.tasks):
-        if isinstance(task, Kernel) and task.domain != ():
+        if isinstance(task, Kernel) and task.domain != () and index not in plan.nests:
             loop = _loop(plan, task)
             inner = schedule_kernel(task.program, written_directly(task))
             plan.kernels[index] = (loop, inner)

@@ -118,11 +118,12 @@ def computed(program: Program, lines: Lines, loaded: dict[int, Value]) -> dict[i
     values: dict[int, Value] = dict(loaded)
     for position, instr in enumerate(program.instrs):
         if position not in values:
-            values[position] = _instruction(program, instr, lines, values)
+            values[position] = instruction(program, instr, lines, values)
     return values
 
 
-def _instruction(program: Program, instr: Instr, lines: Lines, values: dict[int, Value]) -> Value:
+def instruction(program: Program, instr: Instr, lines: Lines, values: dict[int, Value]) -> Value:
+    """The value of one instruction, whose operands' are among `values`."""
     code = instr.dtype
     if instr.op == "const":
         number = instr.payload
@@ -189,7 +190,6 @@ def on_real(lines: Lines, op: str, code: str, parts: list[str]) -> str:
     """One operation on real numbers of one precision."""
     a = parts[0]
     b = parts[-1]
-    zero, one, inf = (lines.literal(v, code) for v in (0.0, 1.0, float("inf")))
     if op in _ARITHMETIC:
         return lines.op(_ARITHMETIC[op], code, a, b)
     if op in _COMPARISONS:
@@ -204,6 +204,7 @@ def on_real(lines: Lines, op: str, code: str, parts: list[str]) -> str:
         return lines.call("llvm.copysign", code, a, b)
     if op in ("conj", "real"):
         return a
+    zero, one, inf = (lines.literal(v, code) for v in (0.0, 1.0, float("inf")))
     if op == "imag":
         return zero
     if op == "fmod":
@@ -346,7 +347,7 @@ def point_function(program: Program, name: str) -> str:
     lines = Lines()
     pointers = [f"ptr %in{i}" for i in range(len(program.inputs))] + [f"ptr %out{i}" for i in range(len(program.outputs))]
     loaded = {
-        position: _loaded(lines, f"%in{instr.payload[0]}", instr.payload[1], instr.dtype)
+        position: fetched(lines, f"%in{instr.payload[0]}", instr.payload[1], instr.dtype)
         for position, instr in enumerate(program.instrs)
         if instr.op == "input"
     }
@@ -357,10 +358,11 @@ def point_function(program: Program, name: str) -> str:
             stored(lines, f"%out{place}", cell, own, output.dtype)
     body = "\n".join(lines.text)
     declared = "\n".join(lines.declared.values())
-    return f"{declared}\ndefine void @{name}({', '.join(pointers)}) {{\n{body}\n  ret void\n}}\n"
+    return f"{declared}\ndefine void @{name}({', '.join(pointers)}) noinline nounwind {{\n{body}\n  ret void\n}}\n"
 
 
-def _loaded(lines: Lines, pointer: str, cell: int, code: str) -> Value:
+def fetched(lines: Lines, pointer: str, cell: int, code: str) -> Value:
+    """The value of one cell."""
     if code == "?":
         raise BackendError("Boolean arguments run with NumPy only")
     part, step = (real_counterpart(code), 2) if is_complex(code) else (code, 1)

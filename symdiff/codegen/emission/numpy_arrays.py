@@ -6,6 +6,8 @@ input nothing at all (but for what `np.linalg` and sorting allocate themselves);
 """
 
 import threading
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -25,9 +27,13 @@ _WORDS = ("work", "start", "stop", "rows", "target", "value", "r", "a", "u", "s"
 
 
 def emit(
-    plan: ArrayPlan, *, name: str, style: str = "runtime", header: str = "", doc: str = "", result: str = "tuple"
-) -> Source:
-    """The plan as a NumPy function: style "runtime" with checks that decline, "export" for a stand-alone file."""
+    plan: ArrayPlan, *, name: str, style: str = "runtime", header: str = "", doc: str = "", result: str = "tuple",
+    builtins: Mapping[int, Any] | None = None,
+) -> Source:  # fmt: skip
+    """The plan as a NumPy function: style "runtime" with checks that decline, "export" for a stand-alone file.
+
+    `builtins` compute the kernels that have a nest in the plan.
+    """
     writer = ArrayWriter(plan, name, style, result)
     text = "\n".join(writer.lines(doc)) + "\n"
     instrs = [i for t in plan.fused.tasks if isinstance(t, Kernel) for i in t.program.instrs]
@@ -38,7 +44,8 @@ def emit(
         head = imports_text("_local" in text, special) + (f"\n{constants}\n" if constants else "")
         return Source(f"{header}{head}\n\n{text}", writer.entry, "numpy")
     known = known_names(calls, special)
-    return Source(text, writer.entry, "numpy", (*known, ("_local", threading.local()), *writer.constants))
+    compiled = [(writer.compiled[index], builtin) for index, builtin in (builtins or {}).items()]
+    return Source(text, writer.entry, "numpy", (*known, ("_local", threading.local()), *writer.constants, *compiled))
 
 
 class ArrayWriter:
@@ -65,6 +72,9 @@ class ArrayWriter:
         self.scratch_names = {code: self.names.fresh(name) for code, name in blocks.items()}
         sums = {code: "partial" if code == "d" else f"partial_{code}" for code in plan.partial}
         self.partial_names = {code: self.names.fresh(name) for code, name in sums.items()}
+        self.compiled = {index: self.names.fresh(f"kernel{index}") for index in plan.nests}
+        self.cells: list[tuple[str, str]] = []
+        self.exact = {o for o, step in enumerate(self.steps) if step.op == "input"}
         self.known_ones: dict[tuple[int, str], str] = {}
         self.block_names: dict[tuple[str, int], str] = {}
         for position, step in enumerate(self.steps):
@@ -76,7 +86,7 @@ class ArrayWriter:
     def constant(self, step: Step) -> str:
         if not isinstance(step.params, np.ndarray):
             return number_literal(step.params)
-        return self.array(step.params)
+        return self.array(np.ascontiguousarray(step.params))
 
     def array(self, value: np.ndarray) -> str:
         """The name of a constant array."""
@@ -116,6 +126,8 @@ class ArrayWriter:
         for index, task in enumerate(self.plan.fused.tasks):
             if isinstance(task, Kernel):
                 body += self.kernel(index, task)
+            elif index in self.plan.nests:
+                body += [*(self.made(task.value) if self.steps[task.value].shape else []), *self.builtin(index)]
             else:
                 body += self.structural(task)
         body += self.copies()
@@ -214,6 +226,7 @@ class ArrayWriter:
             made.append((self.scratch_name(code), f"np.empty(({rows}, {cells}), dtype=np.{dtype_text(code)})"))
         for code, (rows, blocks) in sorted(self.plan.partial.items()):
             made.append((self.partial_name(code), f"np.empty(({rows}, {blocks}), dtype=np.{dtype_text(code)})"))
+        made += [(name, f"np.empty((), dtype=np.{dtype_text(code)})") for name, code in self.cells]
         if not made:
             return []
         lines = [f'{INDENT}work = getattr(_local, "work", None)', f"{INDENT}if work is None:"]
@@ -322,6 +335,32 @@ class ArrayWriter:
         for sink in task.sinks:
             if sink.kind in ("store", "sum") and self.steps[sink.value].shape != ():
                 stored += self.made(sink.value)
-            elif sink.kind in ("store", "sum") and task.domain != ():
+            elif sink.kind in ("store", "sum") and task.domain != () and index not in self.plan.nests:
                 self.texts[sink.value] = self.fresh()
+        if index in self.plan.nests:
+            return [*stored, *self.builtin(index)]
         return [*stored, *KernelLines(self, index, task).lines()]
+
+    def builtin(self, index: int) -> list[str]:
+        """The call of a compiled kernel; its numbers are read from arrays of one cell."""
+        nest = self.plan.nests[index]
+        made = {r.cells.array for r in nest.results}
+        texts = []
+        numbers = []
+        for place, held in enumerate(nest.arrays):
+            step = self.steps[held.value]
+            if place in made and step.shape == ():
+                cell = self.names.numbered("cell")
+                self.cells.append((cell, step.dtype))
+                self.texts[held.value] = self.fresh()
+                self.exact.add(held.value)
+                numbers.append(f"{self.texts[held.value]} = {cell}[()]")
+                texts.append(cell)
+                continue
+            text = self.text(held.value)
+            if held.copied or (step.shape != () and self.plan.places.get(held.value) == ("fresh", 0)):
+                text = f"np.ascontiguousarray({text})"
+            elif step.shape == () and held.value not in self.exact:
+                text = f"np.{dtype_text(step.dtype)}({text})"
+            texts.append(text)
+        return [f"{self.compiled[index]}({', '.join(texts)})", *numbers]

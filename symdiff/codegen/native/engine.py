@@ -8,20 +8,28 @@ array objects are laid out in another way than this module knows.
 import ctypes
 import ctypes.util
 import functools
+import hashlib
+import os
 import platform
+import sys
 import threading
+import weakref
 from typing import Any
 
 import numpy as np
 
+from symdiff.codegen.native import cache
 from symdiff.errors import BackendError, MissingPackageError
+from symdiff.version import __version__
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # held over every call of LLVM
+if hasattr(os, "register_at_fork"):  # a fork waits for what other threads compile: its child could never go on with that
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 LIBM = """
 exp sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh log log10 cbrt exp2 expm1 log2 log1p pow atan2 hypot
 nextafter fmod sqrt
 """.split()
-LARGEST = 20_000  # instructions; beyond, LLVM takes more than linear time over one function
+LARGEST = 20_000  # instructions of one function; beyond, LLVM takes much more than linear time
 # Offsets in PyArrayObject, part of NumPy's binary interface.
 DATA, NDIM, SHAPE, DESCR, FLAGS = 16, 24, 32, 56, 64
 CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
@@ -30,19 +38,25 @@ CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
 @functools.cache
 def llvm() -> Any:
     """llvmlite's binding, initialised. Raises `MissingPackageError` with the command that installs it."""
-    try:
-        import llvmlite.binding as binding  # type: ignore[import-untyped]
-    except ImportError:
-        raise MissingPackageError("machine code needs llvmlite: pip install 'symdiff[native]'") from None
-    binding.initialize_native_target()
-    binding.initialize_native_asmprinter()
+    with _lock:
+        try:
+            import llvmlite.binding as binding  # type: ignore[import-untyped]
+        except ImportError:
+            raise MissingPackageError("machine code needs llvmlite: pip install 'symdiff[native]'") from None
+        binding.initialize_native_target()
+        binding.initialize_native_asmprinter()
+        _add_libm(binding)
+    return binding
+
+
+def _add_libm(binding: Any) -> None:
+    """Tell LLVM where C's functions are."""
     library = ctypes.CDLL(ctypes.util.find_library("m"))
     for name in LIBM:
         for full in (name, f"{name}f", f"c{name}"):
             function = getattr(library, full, None)
             if function is not None:
                 binding.add_symbol(full, ctypes.cast(function, ctypes.c_void_p).value)
-    return binding
 
 
 @functools.cache
@@ -81,38 +95,93 @@ def check_layout() -> None:
 
 
 @functools.cache
+def _features() -> Any:
+    """What the processor has, by LLVM's names."""
+    with _lock:
+        return llvm().get_host_cpu_features()
+
+
+@functools.cache
 def lanes() -> int:
     """The float64 numbers that the machine's widest vectors hold."""
-    features = llvm().get_host_cpu_features()
+    features = _features()
     return 8 if features.get("avx512f") else 4 if features.get("avx2") else 2
 
 
 @functools.cache
 def fused() -> bool:
     """Whether the machine multiplies and adds with one rounding."""
-    return bool(llvm().get_host_cpu_features().get("fma")) or platform.machine().lower() in ("aarch64", "arm64")
+    return bool(_features().get("fma")) or platform.machine().lower() in ("aarch64", "arm64")
 
 
 class Code:
     """Compiled IR. The addresses of its functions are good as long as this object lives."""
 
-    def __init__(self, text: str, effort: int) -> None:
+    def __init__(self, text: str, effort: int, passes: bool = True) -> None:
+        """Compile IR text, or take what the cache holds for it. Effort 0 spends the least time, 2 the most.
+
+        `passes`: LLVM rearranges the text first, which straight-line code that numbering has shared needs little.
+        """
         binding = llvm()
         with _lock:
-            target = binding.Target.from_default_triple()
-            features = binding.get_host_cpu_features().flatten()
-            machine = target.create_target_machine(cpu=binding.get_host_cpu_name(), features=features, opt=effort, jit=True)
-            module = binding.parse_assembly(f'target triple = "{binding.get_default_triple()}"\n{text}')
-            module.verify()
-            if effort:
-                builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=effort))
-                builder.getModulePassManager().run(module, builder)
-            self._engine = binding.create_mcjit_compiler(module, machine)
+            machine = _machine(effort)
+            context = binding.create_context()  # the common one would keep every constant ever seen
+            key = "" if "inttoptr" in text else hashlib.sha256(f"{_stamp()}\n{effort} {passes}\n{text}".encode()).hexdigest()
+            compiled = cache.load(key) if key else None  # addresses of this process mean nothing to others
+            if compiled is None:
+                compiled = _compiled(text, machine, effort if passes else 0, context)
+                if key:
+                    cache.store(key, compiled)
+            self._engine = binding.create_mcjit_compiler(binding.parse_assembly("", context), machine)
+            self._engine.add_object_file(binding.ObjectFileRef.from_data(compiled))
             self._engine.finalize_object()
+        # Not by reference counts alone: the garbage collector would delete the context before the engine that uses it.
+        weakref.finalize(self, _dispose, self._engine, context).atexit = False
 
     def address(self, name: str) -> int:
         """The address of a function."""
-        return int(self._engine.get_function_address(name))
+        with _lock:
+            return int(self._engine.get_function_address(name))
+
+
+def _dispose(engine: Any, context: Any) -> None:
+    with _lock:
+        engine.close()
+        context.close()
+
+
+def _machine(effort: int) -> Any:
+    """A target of its own for each engine, which deletes it; one shared by engines crashed."""
+    binding = llvm()
+    target = binding.Target.from_default_triple()
+    return target.create_target_machine(cpu=binding.get_host_cpu_name(), features=_features().flatten(), opt=effort, jit=True)
+
+
+def _compiled(text: str, machine: Any, level: int, context: Any) -> bytes:
+    """IR text as an object file's content, after the passes of a level."""
+    binding = llvm()
+    module = binding.parse_assembly(f'target triple = "{binding.get_default_triple()}"\n{text}', context)
+    module.verify()
+    if level:
+        builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=level))
+        builder.getModulePassManager().run(module, builder)
+    return bytes(machine.emit_object(module))
+
+
+@functools.cache
+def _stamp() -> str:
+    """All besides text and effort that machine code depends on."""
+    import llvmlite
+
+    binding = llvm()
+    processor = f"{binding.get_default_triple()} {binding.get_host_cpu_name()} {_features().flatten()}"
+    return f"{__version__} {llvmlite.__version__} {binding.llvm_version_info} {sys.version} {np.__version__} {processor}"
+
+
+def add_symbol(name: str, address: int) -> None:
+    """Give an address of this process a name that IR may refer to."""
+    with _lock:
+        llvm().add_symbol(name, address)
 
 
 @functools.cache

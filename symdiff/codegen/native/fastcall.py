@@ -7,11 +7,16 @@ Refuses nothing.
 """
 
 import ctypes
+import functools
+import math
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from symdiff.codegen.arrays.fusing import Fused
+from symdiff.codegen.arrays.program import ArrayOutput
 from symdiff.codegen.native.engine import (
     ALIGNED,
     CONTIGUOUS,
@@ -22,24 +27,41 @@ from symdiff.codegen.native.engine import (
     SHAPE,
     WRITEABLE,
     Code,
+    add_symbol,
     array_function,
     python_function,
 )
 from symdiff.codegen.program import Input, Output, Program
 from symdiff.codegen.source import MISS
-from symdiff.ops import dtype_of, is_complex
+from symdiff.ops import dtype_of
 
 _METH_FASTCALL_KEYWORDS = 0x0082
-_PYARRAY_EMPTY, _PYARRAY_RETURN = 184, 76  # slots of NumPy's C interface
-_NUMBERS = {
-    "d": ((float, 16), (np.float64, 16)),
-    "f": ((np.float32, 16),),
-    "D": ((complex, 16), (np.complex128, 16)),
-    "F": ((np.complex64, 16),),
-}
+_ARRAY_FUNCTIONS = {"array_empty": 184, "array_return": 76}  # slots of NumPy's C interface
+Leaf = Input | Output | ArrayOutput
+Nested = int | tuple["Nested", ...]
+FUNCTIONS = (
+    "declare void @Py_IncRef(ptr)",
+    "declare void @Py_DecRef(ptr)",
+    "declare ptr @PyTuple_New(i64)",
+    "declare ptr @PyObject_GetAttr(ptr, ptr)",
+    "declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)",
+    "declare ptr @PyMem_RawMalloc(i64)",
+    "declare void @PyMem_RawFree(ptr)",
+    "declare ptr @PyErr_NoMemory()",
+    "declare ptr @PyEval_SaveThread()",
+    "declare void @PyEval_RestoreThread(ptr)",
+    "declare ptr @array_empty(i32, ptr, ptr, i32)",
+    "declare ptr @array_return(ptr)",
+)
+_TYPE, _SIZE, _ITEMS, _VALUE = 8, 16, 24, 16  # offsets in objects: the type; a tuple's length and items; a number's value
+_LETTERS = {"?": "bool", "f": "f32", "d": "f64", "F": "c64", "D": "c128"}
+_NUMBERS = {"d": ("float", "float64"), "f": ("float32",), "D": ("complex", "complex128")}
+ARGUMENTS = 1000  # arrays and numbers that a call may have: each takes some stack
 
 
-class _MethodDef(ctypes.Structure):
+class MethodDef(ctypes.Structure):
+    """What Python keeps of a builtin."""
+
     _fields_ = (
         ("name", ctypes.c_char_p),
         ("function", ctypes.c_void_p),
@@ -51,11 +73,26 @@ class _MethodDef(ctypes.Structure):
 class Machine:
     """A compiled kernel and the function that Python calls; it hands out builtins over the same code."""
 
-    def __init__(self, program: Program, kernel: str, effort: int) -> None:
-        """Compile the function "kernel" of the IR text `kernel`, which computes `program`."""
-        text, self._kept = _trampoline(program)
-        self._code = Code(f"{kernel}\n{text}", effort)
-        self._definition = _MethodDef(program.name.encode(), self._code.address("call"), _METH_FASTCALL_KEYWORDS, None)
+    def __init__(
+        self,
+        program: Program | Fused,
+        kernel: str,
+        effort: int,
+        workspace: int = 0,
+        apart: bool = False,
+        result: Nested | None = None,
+        passes: bool = True,
+    ) -> None:
+        """Compile the function "kernel" of the IR text `kernel`, which computes `program`; `effort` and `passes` as in `Code`.
+
+        It takes pointers to the inputs and outputs, and one to memory of `workspace` bytes where that is not zero. `apart`:
+        it reads inputs after it has begun to write, so that results which overlap arguments are declined. `result`: the
+        places of the outputs in nested tuples, where they are not in a single one.
+        """
+        bind_names()
+        self._code = Code(f"{kernel}\n{_entry(program, workspace, apart, result)}", effort, passes)
+        self.vectorcall = self._code.address("call")  # also for objects with a `_long_way`
+        self._definition = MethodDef(program.name.encode(), self.vectorcall, _METH_FASTCALL_KEYWORDS, None)
 
     def builtin(self, otherwise: Any = None) -> Any:
         """The builtin `name(*inputs, out=None)`, also `name(*inputs, *outputs)`.
@@ -65,7 +102,7 @@ class Machine:
         """
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-        return make(ctypes.addressof(self._definition), (self, otherwise), None)
+        return make(ctypes.addressof(self._definition), (self, otherwise, MISS), None)
 
 
 class _Text:
@@ -78,165 +115,231 @@ class _Text:
         self.lines.append(f"  %t{self.count} = {text}")
         return f"%t{self.count}"
 
+    def run(self, *lines: str) -> None:
+        """Instructions without a value, and labels."""
+        self.lines += [line if line.endswith(":") else f"  {line}" for line in lines]
+
     def field(self, pointer: str, offset: int, kind: str) -> str:
         """A field of an object."""
         place = self.put(f"getelementptr i8, ptr {pointer}, i64 {offset}")
         return self.put(f"load {kind}, ptr {place}")
 
-    def require(self, condition: str) -> None:
-        """Decline unless a condition holds."""
+    def require(self, condition: str, otherwise: str = "miss") -> None:
+        """Go on where a condition holds."""
         self.count += 1
-        label = f"ok{self.count}"
-        self.lines.append(f"  br i1 {condition}, label %{label}, label %miss")
-        self.lines.append(f"{label}:")
+        self.run(f"br i1 {condition}, label %ok{self.count}, label %{otherwise}", f"ok{self.count}:")
 
-    def same(self, kind: str, a: str, b: Any) -> str:
-        return self.put(f"icmp eq {kind} {a}, {b}")
+    def require_equal(self, *pairs: tuple[str, str | int]) -> None:
+        """Go on where the two i64 of each pair are equal: one branch for all, which is compiled faster than many."""
+        apart = [self.put(f"xor i64 {a}, {b}") for a, b in pairs]
+        self.require(self.put(f"icmp eq i64 {functools.reduce(lambda a, b: self.put(f'or i64 {a}, {b}'), apart)}, 0"))
 
 
-def _array(t: _Text, item: str, shape: tuple[int, ...], code: str, writeable: bool) -> str:
+def _array(t: _Text, item: str, leaf: Leaf, writeable: bool) -> str:
     """The data of an array of exactly this shape and dtype, contiguous and aligned."""
-    t.require(t.same("i64", t.field(item, 8, "i64"), id(np.ndarray)))
-    t.require(t.same("i64", t.field(item, DESCR, "i64"), id(dtype_of(code))))
-    t.require(t.same("i32", t.field(item, NDIM, "i32"), len(shape)))
+    t.require_equal((t.field(item, _TYPE, "i64"), _whole("ndarray")))
     wanted = CONTIGUOUS | ALIGNED | (WRITEABLE if writeable else 0)
     flags = t.put(f"and i32 {t.field(item, FLAGS, 'i32')}, {wanted}")
-    t.require(t.same("i32", flags, wanted))
-    if shape:
+    t.require_equal(
+        (t.field(item, DESCR, "i64"), _whole(f"dtype_{_LETTERS[leaf.dtype]}")),
+        (t.put(f"zext i32 {t.field(item, NDIM, 'i32')} to i64"), len(leaf.shape)),
+        (t.put(f"zext i32 {flags} to i64"), wanted),
+    )
+    if leaf.shape:
         sizes = t.field(item, SHAPE, "ptr")
-        for axis, n in enumerate(shape):
-            t.require(t.same("i64", t.field(sizes, 8 * axis, "i64"), n))
+        t.require_equal(*[(t.field(sizes, 8 * axis, "i64"), n) for axis, n in enumerate(leaf.shape)])
     return t.field(item, DATA, "ptr")
 
 
-def _number(t: _Text, item: str, code: str) -> str:
+def _number(t: _Text, item: str, leaf: Input) -> str:
     """The address of a Python or NumPy number's value."""
-    kinds = _NUMBERS[code]
-    found = t.field(item, 8, "i64")
-    tests = [t.same("i64", found, id(kind)) for kind, _ in kinds]
-    test = tests[0]
-    for other in tests[1:]:
-        test = t.put(f"or i1 {test}, {other}")
-    t.require(test)
-    return t.put(f"getelementptr i8, ptr {item}, i64 {kinds[0][1]}")
+    found = t.field(item, _TYPE, "i64")
+    tests = [t.put(f"icmp eq i64 {found}, {_whole(kind)}") for kind in _NUMBERS[leaf.dtype]]
+    t.require(tests[0] if len(tests) == 1 else t.put(f"or i1 {tests[0]}, {tests[1]}"))
+    return t.put(f"getelementptr i8, ptr {item}, i64 {_VALUE}")
 
 
-def _trampoline(program: Program) -> tuple[str, Any]:
-    """The IR of the builtin's function, and what must live as long as it."""
+def _argument(t: _Text, place: int) -> str:
+    return t.put(f"load ptr, ptr {t.put(f'getelementptr ptr, ptr %args, i64 {place}')}")
+
+
+def _entry(program: Program | Fused, workspace: int, apart: bool, result: Nested | None) -> str:
+    """The IR of the function that Python calls.
+
+    Its blocks: arguments are checked; `listed` and `given` find the arrays for results, after the arguments or in `out`,
+    `into` checks and fills them; `fresh` makes new ones; `miss` goes to the other callable.
+    """
     t = _Text()
-    out_name = sys.intern("out")
-    inputs: tuple[Input, ...] = program.inputs
-    outputs: tuple[Output, ...] = program.outputs
+    inputs, outputs = program.inputs, list[Leaf](program.outputs)
     n, several = len(inputs), len(outputs) > 1
-    bare = t.same("i64", "%nargs", n)
-    full = t.same("i64", "%nargs", n + len(outputs))
+    t.run("%nargs = and i64 %counted, 9223372036854775807")  # without the flag that a vectorcall may set
+    bare = t.put(f"icmp eq i64 %nargs, {n}")
+    full = t.put(f"icmp eq i64 %nargs, {n + len(outputs)}")
     t.require(t.put(f"or i1 {bare}, {full}"))
-    arguments = []
-    for i in range(n):
-        place = t.put(f"getelementptr ptr, ptr %args, i64 {i}")
-        arguments.append(t.put(f"load ptr, ptr {place}"))
+    arguments = [_argument(t, place) for place in range(n)]
     pointers = [
-        _number(t, item, leaf.dtype) if leaf.shape == () else _array(t, item, leaf.shape, leaf.dtype, False)
+        _number(t, item, leaf) if leaf.shape == () else _array(t, item, leaf, False)
         for item, leaf in zip(arguments, inputs, strict=True)
     ]
     unnamed = t.put("icmp eq ptr %names, null")
-    t.lines.append(f"  br i1 {unnamed}, label %unnamed, label %named")
-    t.lines.append("unnamed:")
-    t.lines.append(f"  br i1 {bare}, label %fresh, label %listed")
-    t.lines.append("listed:")
-    items = [t.put(f"load ptr, ptr {t.put(f'getelementptr ptr, ptr %args, i64 {n + k}')}") for k in range(len(outputs))]
-    t.lines += _into(t, pointers, items, outputs)
-    none = f"inttoptr (i64 {id(None)} to ptr)"
-    t.lines += (
-        [f"  call void @Py_IncRef(ptr {none})", f"  ret ptr {none}"]
-        if several
-        else [f"  call void @Py_IncRef(ptr {items[0]})", f"  ret ptr {items[0]}"]
-    )
-    t.lines.append("named:")
+    t.run(f"br i1 {unnamed}, label %unnamed, label %named", "unnamed:", f"br i1 {bare}, label %fresh, label %listed")
+    t.run("listed:")
+    listed = [_argument(t, n + k) for k in range(len(outputs))]
+    t.run("br label %into", "named:")
     t.require(bare)
-    t.require(t.same("i64", t.field("%names", 16, "i64"), 1))
-    t.require(t.same("i64", t.field("%names", 24, "i64"), id(out_name)))
-    place = t.put(f"getelementptr ptr, ptr %args, i64 {n}")
-    out = t.put(f"load ptr, ptr {place}")
-    missing = t.same("ptr", out, f"inttoptr (i64 {id(None)} to ptr)")
-    t.lines.append(f"  br i1 {missing}, label %fresh, label %given")
-    t.lines.append("given:")
-    if several:
-        t.require(t.same("i64", t.field(out, 8, "i64"), id(tuple)))
-        t.require(t.same("i64", t.field(out, 16, "i64"), len(outputs)))
-        items = [t.field(out, 24 + 8 * k, "ptr") for k in range(len(outputs))]
-    else:
-        items = [out]
-    t.lines += _into(t, pointers, items, outputs)
-    t.lines += [f"  call void @Py_IncRef(ptr {out})", f"  ret ptr {out}"]
-    t.lines.append("fresh:")
+    t.require_equal((t.field("%names", _SIZE, "i64"), 1), (t.field("%names", _ITEMS, "i64"), _whole("out")))
+    out = _argument(t, n)
+    missing = t.put(f"icmp eq ptr {out}, {object_name('none')}")
+    t.run(f"br i1 {missing}, label %fresh, label %keyword", "keyword:")
+    shape = result or (tuple(range(len(outputs))) if several else 0)
+    given = _unpacked(t, out, shape)
+    t.run("br label %given", "given:", "br label %into", "into:")
+    filled = t.put(f"phi ptr [{object_name('none') if several else listed[0]}, %listed], [{out}, %given]")
+    items = [t.put(f"phi ptr [{a}, %listed], [{b}, %given]") for a, b in zip(listed, given, strict=True)]
+    places = [_array(t, i, o, True) for i, o in zip(items, outputs, strict=True)]
+    for place, output in zip(places, outputs, strict=True):
+        for pointer, leaf in zip(pointers, inputs, strict=True):
+            if apart and leaf.shape:
+                _require_apart(t, (place, output), (pointer, leaf))
+    _compute(t, [*pointers, *places], workspace, "memory")
+    t.run(f"call void @Py_IncRef(ptr {filled})", f"ret ptr {filled}", "fresh:")
+    _compute_fresh(t, pointers, outputs, workspace, shape)
+    t.run("miss:")
+    bound = t.put(f"icmp eq i64 {t.field('%self', _TYPE, 'i64')}, {_whole('tuple')}")
+    t.run(f"br i1 {bound}, label %builtin, label %object", "builtin:")
+    otherwise = t.field("%self", _ITEMS + 8, "ptr")
+    alone = t.put(f"icmp eq ptr {otherwise}, {object_name('none')}")
+    t.run(f"br i1 {alone}, label %declined, label %passed", "passed:")
+    passed = t.put(f"call ptr @PyObject_Vectorcall(ptr {otherwise}, ptr %args, i64 %counted, ptr %names)")
+    t.run(f"ret ptr {passed}", "declined:")
+    declined = t.field("%self", _ITEMS + 16, "ptr")
+    t.run(f"call void @Py_IncRef(ptr {declined})", f"ret ptr {declined}", "object:")
+    method = t.put(f"call ptr @PyObject_GetAttr(ptr %self, ptr {object_name('long_way')})")
+    t.require(t.put(f"icmp ne ptr {method}, null"), "nothing")
+    found = t.put(f"call ptr @PyObject_Vectorcall(ptr {method}, ptr %args, i64 %nargs, ptr %names)")
+    t.run(f"call void @Py_DecRef(ptr {method})", f"ret ptr {found}")
+    head = "define ptr @call(ptr %self, ptr %args, i64 %counted, ptr %names) nounwind {"
+    return "\n".join([*_declarations(outputs), head, *t.lines, "}"])
+
+
+def _require_apart(t: _Text, *arrays: tuple[str, Leaf]) -> None:
+    """Go on where two contiguous arrays share no memory."""
+    starts = [t.put(f"ptrtoint ptr {pointer} to i64") for pointer, _ in arrays]
+    ends = [
+        t.put(f"add i64 {start}, {dtype_of(leaf.dtype).itemsize * math.prod(leaf.shape)}")
+        for start, (_, leaf) in zip(starts, arrays, strict=True)
+    ]
+    tests = [t.put(f"icmp ule i64 {ends[k]}, {starts[1 - k]}") for k in (0, 1)]
+    t.require(t.put(f"or i1 {tests[0]}, {tests[1]}"))
+
+
+def _compute(t: _Text, pointers: list[str], workspace: int, failed: str) -> None:
+    """The kernel's call, between getting and giving back its workspace; without memory on to the block `failed`."""
+    called = [f"ptr {p}" for p in pointers]
+    if not workspace:
+        t.run(f"call void @kernel({', '.join(called)})")
+        return
+    memory = t.put(f"call ptr @PyMem_RawMalloc(i64 {workspace})")
+    t.require(t.put(f"icmp ne ptr {memory}, null"), failed)
+    t.run(f"call void @kernel({', '.join([*called, f'ptr {memory}'])})", f"call void @PyMem_RawFree(ptr {memory})")
+
+
+def _unpacked(t: _Text, item: str, shape: Nested) -> list[str]:
+    """The arrays in nested tuples."""
+    if isinstance(shape, int):
+        return [item]
+    t.require_equal((t.field(item, _TYPE, "i64"), _whole("tuple")))
+    t.require_equal((t.field(item, _SIZE, "i64"), len(shape)))
+    return [a for k, part in enumerate(shape) for a in _unpacked(t, t.field(item, _ITEMS + 8 * k, "ptr"), part)]
+
+
+def _tuples(t: _Text, shape: tuple[Nested, ...], failed: str) -> tuple[str, list[tuple[str, int]]]:
+    """A new tuple with new tuples in it, and where each output goes: a tuple and a place in it."""
+    whole = t.put(f"call ptr @PyTuple_New(i64 {len(shape)})")
+    t.require(t.put(f"icmp ne ptr {whole}, null"), failed)
+    places = []
+    for k, part in enumerate(shape):
+        if isinstance(part, int):
+            places.append((whole, k))
+        else:
+            inner, own = _tuples(t, part, "undo")
+            _put_item(t, whole, k, inner)
+            places += own
+    return whole, places
+
+
+def _compute_fresh(t: _Text, pointers: list[str], outputs: Sequence[Leaf], workspace: int, shape: Nested) -> None:
+    """Results in new arrays, which tuples hold from the start where there are several."""
+    whole, places = ("", []) if isinstance(shape, int) else _tuples(t, shape, "nothing")
     made: list[str] = []
-    constants: list[str] = []
     for k, output in enumerate(outputs):
-        sizes = ", ".join(f"i64 {size}" for size in output.shape) or "i64 0"
-        constants.append(f"@shape{k} = private constant [{max(len(output.shape), 1)} x i64] [{sizes}]")
-        descr = f"inttoptr (i64 {id(dtype_of(output.dtype))} to ptr)"
-        t.lines.append(f"  call void @Py_IncRef(ptr {descr})")
-        made.append(t.put(f"call ptr @array_empty(i32 {len(output.shape)}, ptr @shape{k}, ptr {descr}, i32 0)"))
-        bad = t.put(f"icmp eq ptr {made[-1]}, null")
-        t.count += 1
-        t.lines.append(f"  br i1 {bad}, label %failed{k}, label %made{t.count}")
-        t.lines.append(f"failed{k}:")
-        t.lines += [f"  call void @Py_DecRef(ptr {m})" for m in made[:-1]]
-        t.lines += ["  ret ptr null", f"made{t.count}:"]
-    places = [t.field(m, DATA, "ptr") for m in made]
-    called = ", ".join(f"ptr {p}" for p in [*pointers, *places])
-    t.lines.append(f"  call void @kernel({called})")
-    results = [m if o.shape else t.put(f"call ptr @array_return(ptr {m})") for m, o in zip(made, outputs, strict=True)]
-    if several:
-        whole = t.put(f"call ptr @PyTuple_New(i64 {len(outputs)})")
-        for k, item in enumerate(results):
-            place = t.put(f"getelementptr i8, ptr {whole}, i64 {24 + 8 * k}")
-            t.lines.append(f"  store ptr {item}, ptr {place}")
-        t.lines.append(f"  ret ptr {whole}")
-    else:
-        t.lines.append(f"  ret ptr {results[0]}")
-    miss = f"inttoptr (i64 {id(MISS)} to ptr)"
-    t.lines.append("miss:")
-    otherwise = t.field("%self", 24 + 8, "ptr")  # the second item of the tuple that the builtin is bound to
-    alone = t.same("ptr", otherwise, f"inttoptr (i64 {id(None)} to ptr)")
-    t.lines += [f"  br i1 {alone}, label %declined, label %passed", "passed:"]
-    passed = t.put(f"call ptr @PyObject_Vectorcall(ptr {otherwise}, ptr %args, i64 %nargs, ptr %names)")
-    t.lines += [f"  ret ptr {passed}", "declined:", f"  call void @Py_IncRef(ptr {miss})", f"  ret ptr {miss}"]
-    addresses = {
-        "Py_IncRef": ("void", "ptr", python_function("Py_IncRef")),
-        "Py_DecRef": ("void", "ptr", python_function("Py_DecRef")),
-        "PyTuple_New": ("ptr", "i64", python_function("PyTuple_New")),
-        "PyObject_Vectorcall": ("ptr", "ptr, ptr, i64, ptr", python_function("PyObject_Vectorcall")),
-        "array_empty": ("ptr", "i32, ptr, ptr, i32", array_function(_PYARRAY_EMPTY)),
-        "array_return": ("ptr", "ptr", array_function(_PYARRAY_RETURN)),
-    }
-    shims = [_shim(name, *parts) for name, parts in addresses.items()]
-    head = "define ptr @call(ptr %self, ptr %args, i64 %nargs, ptr %names) {\nentry:"
-    text = "\n".join([*constants, *shims, head, *t.lines, "}"])
-    kept = (out_name, MISS, [dtype_of(i.dtype) for i in inputs], [dtype_of(o.dtype) for o in outputs])
-    return text, kept
+        dtype = object_name(f"dtype_{_LETTERS[output.dtype]}")
+        t.run(f"call void @Py_IncRef(ptr {dtype})")
+        made.append(t.put(f"call ptr @array_empty(i32 {len(output.shape)}, ptr @shape{k}, ptr {dtype}, i32 0)"))
+        if places:
+            _put_item(t, *places[k], made[-1])
+        t.require(t.put(f"icmp ne ptr {made[-1]}, null"), "undo" if places else "nothing")
+    whole = whole or made[0]  # what is given back where memory runs out
+    _compute(t, [*pointers, *(t.field(m, DATA, "ptr") for m in made)], workspace, "exhausted")
+    found = whole
+    for k, output in enumerate(outputs):
+        if output.shape:
+            continue
+        number = t.put(f"call ptr @array_return(ptr {made[k]})")  # which takes the array over
+        if not places:
+            found = number
+        else:
+            _put_item(t, *places[k], number)
+            t.require(t.put(f"icmp ne ptr {number}, null"), "undo")
+    t.run(f"ret ptr {found}")
+    t.run("memory:", "call ptr @PyErr_NoMemory()", "br label %nothing", "nothing:", "ret ptr null")
+    t.run("exhausted:", "call ptr @PyErr_NoMemory()", "br label %undo")
+    t.run("undo:", f"call void @Py_DecRef(ptr {whole})", "ret ptr null")
 
 
-def _into(t: _Text, pointers: list[str], items: list[str], outputs: tuple[Output, ...]) -> list[str]:
-    """The kernel's call with given outputs, after their checks."""
-    given = [_array(t, item, o.shape, o.dtype, True) for item, o in zip(items, outputs, strict=True)]
-    called = ", ".join(f"ptr {p}" for p in [*pointers, *given])
-    return [f"  call void @kernel({called})"]
+def _put_item(t: _Text, whole: str, k: int, item: str) -> None:
+    t.run(f"store ptr {item}, ptr {t.put(f'getelementptr i8, ptr {whole}, i64 {_ITEMS + 8 * k}')}")
 
 
-def _shim(name: str, result: str, kinds: str, address: int) -> str:
-    """A function of another library under a name of ours."""
-    named = ", ".join(f"{kind.strip()} %a{k}" for k, kind in enumerate(kinds.split(",")))
-    pointer = f"inttoptr (i64 {address} to ptr)"
-    if result == "void":
-        return f"define private void @{name}({named}) alwaysinline {{\n  call void {pointer}({named})\n  ret void\n}}"
-    body = f"  %r = call {result} {pointer}({named})\n  ret {result} %r"
-    return f"define private {result} @{name}({named}) alwaysinline {{\n{body}\n}}"
+def _declarations(outputs: Sequence[Leaf]) -> list[str]:
+    """The shapes of new arrays, and the objects and functions of the process that the code refers to by name."""
+    shapes = [", ".join(f"i64 {size}" for size in o.shape) or "i64 0" for o in outputs]
+    constants = [f"@shape{k} = private constant [{text.count(',') + 1} x i64] [{text}]" for k, text in enumerate(shapes)]
+    return [*constants, *(f"@symdiff.{name} = external global i8" for name in _objects()), *FUNCTIONS]
 
 
-def is_native(program: Program) -> bool:
-    """Whether all arguments and results are of dtypes that the builtin takes."""
-    return all(o.dtype in "dfDF?" for o in program.outputs) and all(
-        i.dtype in _NUMBERS and not (is_complex(i.dtype) and i.dtype == "F" and i.shape == ()) for i in program.inputs
+def object_name(name: str) -> str:
+    """The name under which IR refers to an object of this process."""
+    return f"@symdiff.{name}"
+
+
+def _whole(name: str) -> str:
+    """An object's address as an i64."""
+    return f"ptrtoint (ptr {object_name(name)} to i64)"
+
+
+@functools.cache
+def _objects() -> dict[str, Any]:
+    """The objects that the code knows by their addresses; they live as long as the process."""
+    dtypes = {f"dtype_{letter}": dtype_of(code) for code, letter in _LETTERS.items()}
+    numbers = {"float": float, "complex": complex, "float32": np.float32, "float64": np.float64, "complex128": np.complex128}
+    names = {"out": sys.intern("out"), "long_way": sys.intern("_long_way")}
+    return {"ndarray": np.ndarray, "tuple": tuple, "none": None, **names, **dtypes, **numbers}
+
+
+@functools.cache
+def bind_names() -> None:
+    """Tell LLVM the addresses behind the names, so that compiled objects hold none and serve other processes."""
+    for name, thing in _objects().items():
+        add_symbol(f"symdiff.{name}", id(thing))
+    for line in FUNCTIONS:
+        name = line.partition("@")[2].partition("(")[0]
+        slot = _ARRAY_FUNCTIONS.get(name)
+        add_symbol(name, python_function(name) if slot is None else array_function(slot))
+
+
+def is_native(program: Program | Fused) -> bool:
+    """Whether the builtin takes arguments and results of these dtypes, and so many."""
+    return len(program.inputs) + len(program.outputs) <= ARGUMENTS and all(
+        i.dtype in _LETTERS and i.dtype != "?" and (i.shape or i.dtype in _NUMBERS) for i in program.inputs
     )

@@ -43,8 +43,15 @@ def differentiable(graph: Graph, wrt: list[Var]) -> Graph:
 
 
 def computable(graph: Graph) -> Graph:
-    """The graph with heads that no NumPy call computes written out."""
-    return expanded(graph, {"logsumexp": _log_sum_exp})
+    """The graph with heads that no NumPy call computes written out, and products of two vectors as sums, which join kernels."""
+    vectors = {b.symbol for b in graph.bindings if b.op == "matmul" and all(len(o.shape) == 1 for o in b.operands)}
+    which = vectors | {b.symbol for b in graph.bindings if b.op == "logsumexp"}
+    return expanded(graph, {"logsumexp": _log_sum_exp, "matmul": _inner}, which)
+
+
+def _inner(a: Arrays, binding: Binding, operands: tuple[Atom, ...]) -> Atom:
+    """The product of two vectors."""
+    return a.sum(a.emit("mul", *operands), (0,))
 
 
 def relaxed(graph: Graph) -> Graph:

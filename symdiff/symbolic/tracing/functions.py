@@ -18,7 +18,8 @@ from symdiff.ops import OPS
 from symdiff.symbolic.arrays.algebra import Arrays
 from symdiff.symbolic.calls import formula_site
 from symdiff.symbolic.graph import Atom, Var
-from symdiff.symbolic.rulebook import apply, default_rules, without_derivative
+from symdiff.symbolic.rule import apply
+from symdiff.symbolic.rulebook import default_rules, without_derivative
 from symdiff.symbolic.tracing.indexing import indexed, is_basic
 from symdiff.symbolic.tracing.moving import MOVING, diagonal, stack
 from symdiff.symbolic.tracing.mutable import Mutable, computed, filled, plain

@@ -14,7 +14,7 @@ from symdiff.heads import log_sum_exp
 from symdiff.symbolic.building import Builder, result_code
 from symdiff.symbolic.calls import CallSite
 from symdiff.symbolic.graph import Atom, Constant, Graph, GraphOutput
-from symdiff.symbolic.rulebook import Rule
+from symdiff.symbolic.rule import Rule
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, user_line
 
 PLAIN: dict[str, Callable[..., Any]] = {"amax": np.max, "amin": np.min, "logsumexp": log_sum_exp}

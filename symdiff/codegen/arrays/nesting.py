@@ -1,0 +1,107 @@
+"""Kernel to Nest: loops over as few axes as can be, and for every operand and result the cells that it covers.
+
+Assumes a kernel over a domain with cells. Guarantees that results in one array are in an order in which each cell is filled
+before anything is added to it, going up along the axes. Refuses nothing: an operand that is no plain view is copied first.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from symdiff.codegen.arrays.fusing import Kernel, Sink
+from symdiff.codegen.arrays.layouts import Layout, Strides, broadcast, contiguous, layout, merged, region
+from symdiff.codegen.arrays.program import Shape, Step
+from symdiff.codegen.program import Program
+
+
+class Cells(NamedTuple):
+    """Where an operand or a result lies: the place in `Nest.arrays`, dtype code, first cell, strides over the domain."""
+
+    array: int
+    code: str
+    offset: int
+    strides: Strides
+
+
+class Result(NamedTuple):
+    """What becomes of an output of the kernel's program: "store", "add" to what is there, or "sum" over axes of stride 0.
+
+    `behind`: for an "add", how many cells it lies behind the result just before it, which fills the same array or adds to
+    it, where the cells that it reaches first are zero; 0 where the cells are read from memory.
+    """
+
+    kind: str
+    output: int
+    cells: Cells
+    behind: int = 0
+
+
+class Held(NamedTuple):
+    """An array that a kernel works on: the step whose value it holds, and whether it is a copy of a view."""
+
+    value: int
+    copied: bool = False
+
+
+@dataclass(slots=True)
+class Nest:
+    """A scalar program over the cells of a domain."""
+
+    program: Program
+    domain: Shape
+    operands: list[Cells]
+    results: list[Result]
+    arrays: list[Held]
+
+
+def nest(steps: list[Step], kernel: Kernel, nearest: int) -> Nest:
+    """The loops of a kernel. Results up to `nearest` cells apart in one array are handed on without reading memory."""
+    held: dict[Held, int] = {}
+
+    def place(value: int, copied: bool = False) -> int:
+        return held.setdefault(Held(value, copied), len(held))
+
+    domain = kernel.domain or (1,)
+    lines: list[tuple[int, str, Layout]] = []
+    for value in kernel.operands:
+        step = steps[value]
+        found = layout(steps, value)
+        own = Layout(value, 0, contiguous(step.shape)) if found is None else found
+        strides = broadcast(own.strides, step.shape, domain)
+        lines.append((place(own.base, found is None), step.dtype, own._replace(strides=strides)))
+    for sink in kernel.sinks:
+        lines.append((place(sink.value), steps[sink.value].dtype, _target(steps[sink.value], sink, domain)))
+    sizes, strides_of = merged(domain, [found.strides for _, _, found in lines])
+    cells = [Cells(at, code, found.offset, s) for (at, code, found), s in zip(lines, strides_of, strict=True)]
+    count = len(kernel.operands)
+    results = _ordered(kernel, cells[count:], nearest if len(sizes) == 1 and sizes[0] > 1 else 0)
+    return Nest(kernel.program, sizes, cells[:count], results, list(held))
+
+
+def _target(step: Step, sink: Sink, domain: Shape) -> Layout:
+    """The cells that a sink fills or adds to."""
+    if sink.kind == "sum":
+        kept = [axis for axis in range(len(domain)) if axis not in sink.axes]
+        strides = dict(zip(kept, contiguous(tuple(domain[axis] for axis in kept)), strict=True))
+        return Layout(sink.value, 0, tuple(strides.get(axis, 0) for axis in range(len(domain))))
+    whole = Layout(sink.value, 0, contiguous(step.shape or domain))
+    return whole if sink.kind == "store" else region(whole, sink.key)
+
+
+def _ordered(kernel: Kernel, cells: list[Cells], nearest: int) -> list[Result]:
+    """The results, those of one array from its end on: the region that is put lies farthest."""
+    kinds = {"store": "store", "put": "store", "add": "add", "sum": "sum"}
+    found = [Result(kinds[sink.kind], k, cells[k]) for k, sink in enumerate(kernel.sinks) if sink.kind not in ("put", "add")]
+    shared = sorted(
+        (k for k, sink in enumerate(kernel.sinks) if sink.kind in ("put", "add")),
+        key=lambda k: (cells[k].array, kernel.sinks[k].kind == "add", -cells[k].offset),
+    )
+    fresh = -1  # the array whose cells are known from the results before
+    for k in shared:
+        own, kind = cells[k], kinds[kernel.sinks[k].kind]
+        behind = found[-1].cells.offset - own.offset if kind == "add" and own.array == fresh else 0
+        if kind == "store":
+            fresh = own.array if own.strides == (1,) else -1
+        elif not 0 < behind <= nearest:
+            behind, fresh = 0, -1
+        found.append(Result(kind, k, own, behind))
+    return found

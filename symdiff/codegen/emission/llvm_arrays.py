@@ -1,0 +1,370 @@
+"""A kernel over whole arrays as LLVM IR: loops around explicit vectors, with sums kept in registers.
+
+Assumes operands and results in contiguous arrays, or views of them, of sizes that are known. Guarantees the arithmetic of
+`llvm` in every cell; sums whose error grows no faster than that of NumPy's pairwise ones (partial sums of `SPAN` vectors,
+added up with compensation: Knuth's two-sum); a masked last vector, so that no cell beyond an array is touched. Refuses what
+`llvm` refuses.
+"""
+
+import math
+from typing import NamedTuple
+
+from symdiff.codegen.arrays.nesting import Cells, Nest, Result
+from symdiff.codegen.emission.llvm import TYPES, Lines, Value, computed, converted
+from symdiff.ops import is_complex, real_counterpart
+
+SPAN = 64  # vectors that are added up without compensation
+_BYTES = {"d": 8, "f": 4, "?": 1}
+
+
+def array_function(nest: Nest, name: str, lanes: int, width: int) -> tuple[str, set[str], dict[str, str]]:
+    """A function `name(pointers to the arrays...)`, the vector functions that it uses, and what it declares.
+
+    `width`: the numbers that the functions of `llvm_functions` take at once, 0 where the machine has none for them.
+    """
+    writer = _Writer(nest, lanes, width)
+    body = writer.lines()
+    parameters = ", ".join(f"ptr %p{k}" for k in range(len(nest.arrays)))
+    return (
+        "\n".join([f"define void @{name}({parameters}) {{", "entry:", *writer.slots, *body, "  ret void", "}"]),
+        writer.used,
+        writer.declared,
+    )
+
+
+class _Sum(NamedTuple):
+    """A sum under way: `parts` are its slots for real and imaginary part; with compensation, `whole` hold the parts before
+    and `lost` what was rounded off. It begins at axis `start`, and the parts move on behind the loops from axis `flush` on.
+    """
+
+    result: Result
+    start: int
+    flush: int
+    parts: tuple[str, ...]
+    whole: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+
+
+class _Writer(Lines):
+    def __init__(self, nest: Nest, lanes: int, width: int) -> None:
+        super().__init__(lanes, "v", width)
+        self.nested = nest
+        self.domain = nest.domain
+        self.inner = len(nest.domain) - 1
+        self.rest = self.domain[-1] % lanes
+        self.slots: list[str] = []
+        self.loops: list[tuple[str, str, str, int]] = []
+        self.labels = 0
+        self.index: list[str] = []
+        self.sums = {k: self.opened(r) for k, r in enumerate(nest.results) if r.kind == "sum" and not r.cells.strides[-1]}
+
+    # -- the nest
+
+    def lines(self) -> list[str]:
+        """The body of the function."""
+        for result in self.nested.results:
+            if result.kind == "sum" and self.partial(result):
+                self.clear(result.cells)
+        self.nest(0)
+        return self.text
+
+    def nest(self, axis: int) -> None:
+        """The loops from an axis on; a sum that begins there starts from nothing before, and is written behind."""
+        own = [s for s in self.sums.values() if s.start == axis]
+        for s in own:
+            self.set(s, (*s.parts, *s.whole, *s.lost))
+        if axis == self.inner:
+            self.innermost()
+        else:
+            self.index.append(self.loop("0", str(self.domain[axis]), 1))
+            self.nest(axis + 1)
+            self.move(axis + 1)
+            self.index.pop()
+            self.end()
+        for s in own:
+            self.close(s)
+
+    def innermost(self) -> None:
+        """The loop over vectors of the last axis, and the vector that is not full."""
+        once = {
+            place: self.number(cells, "0") for place, cells in enumerate(self.nested.operands) if not cells.strides[self.inner]
+        }
+        behind = {k: self.carried(r) for k, r in enumerate(self.nested.results) if r.behind}
+        full = self.domain[-1] - self.rest
+        if full:
+            flushed = any(s.flush > self.inner for s in self.sums.values())
+            start, stop = "0", str(full)
+            if flushed and full > SPAN * self.lanes:
+                start = self.loop("0", stop, SPAN * self.lanes)
+                end = self.put(f"add i64 {start}, {SPAN * self.lanes}")
+                stop = self.put(f"call i64 @llvm.smin.i64(i64 {end}, i64 {full})")
+                self.declared["llvm.smin.i64"] = "declare i64 @llvm.smin.i64(i64, i64)"
+            place = self.loop(start, stop, self.lanes)
+            self.vector(place, self.lanes, once, behind)
+            self.end()
+            if flushed and full > SPAN * self.lanes:
+                self.move(self.inner + 1)
+                self.end()
+        if self.rest:
+            self.vector(str(full), self.rest, once, behind)
+
+    def vector(self, place: str, count: int, once: dict[int, Value], behind: dict[int, tuple[str, ...]]) -> None:
+        """The work on one vector of cells, of which `count` are there."""
+        program = self.nested.program
+        loaded = {}
+        for position, instr in enumerate(program.instrs):
+            if instr.op == "input":
+                operand = instr.payload[0]
+                loaded[position] = once[operand] if operand in once else self.load(self.nested.operands[operand], place, count)
+        values = computed(program, self, loaded)
+        before: Value = ()
+        for k, result in enumerate(self.nested.results):
+            cells, output = result.cells, program.outputs[result.output]
+            found = converted(self, values[output.cells[0]], program.instrs[output.cells[0]].dtype, cells.code)
+            if k in self.sums:
+                self.accumulate(self.sums[k], found, count)
+                continue
+            if result.behind:
+                moved = tuple(self.shifted(slot, v, result.behind, cells) for slot, v in zip(behind[k], before, strict=True))
+                found = self.plus(cells, moved, found)
+            elif result.kind == "add" or self.partial(result):
+                found = self.plus(cells, self.load(cells, place, count), found)
+            self.store(cells, place, count, found)
+            before = found
+
+    # -- loops
+
+    def loop(self, start: str, stop: str, step: int) -> str:
+        """Open a loop; its index."""
+        self.labels += 1
+        label = f"loop{self.labels}"
+        slot = self.slot("i64")
+        self.text += [f"  store i64 {start}, ptr {slot}", f"  br label %{label}", f"{label}:"]
+        index = self.put(f"load i64, ptr {slot}")
+        more = self.put(f"icmp slt i64 {index}, {stop}")
+        self.text += [f"  br i1 {more}, label %{label}.body, label %{label}.end", f"{label}.body:"]
+        self.loops.append((label, slot, index, step))
+        return index
+
+    def end(self) -> None:
+        """Close the innermost open loop."""
+        label, slot, index, step = self.loops.pop()
+        following = self.put(f"add i64 {index}, {step}")
+        self.text += [f"  store i64 {following}, ptr {slot}", f"  br label %{label}", f"{label}.end:"]
+
+    def slot(self, kind: str) -> str:
+        """A variable, which LLVM keeps in a register."""
+        name = f"%s{len(self.slots)}"
+        self.slots.append(f"  {name} = alloca {kind}")
+        return name
+
+    # -- cells
+
+    def address(self, cells: Cells, place: str, part: int = 0, lane: int = 0) -> str:
+        """Where a cell of the current row lies: the one `lane` behind the cell `place` of the last axis."""
+        code = real_counterpart(cells.code) if is_complex(cells.code) else cells.code
+        item = _BYTES[code] * (2 if is_complex(cells.code) else 1)
+        fixed = (cells.offset + lane * cells.strides[-1]) * item + part * _BYTES[code]
+        moving = [(i, s * item) for i, s in zip([*self.index, place], cells.strides, strict=True) if s]
+        total = str(fixed + sum(int(index) * step for index, step in moving if index.isdigit()))
+        for index, step in moving:
+            if not index.isdigit():
+                total = self.put(f"add i64 {total}, {self.put(f'mul i64 {index}, {step}')}")
+        return self.put(f"getelementptr i8, ptr %p{cells.array}, i64 {total}")
+
+    def load(self, cells: Cells, place: str, count: int) -> Value:
+        """A vector of cells, 0 in the lanes that are not there."""
+        parts = 2 if is_complex(cells.code) else 1
+        code = real_counterpart(cells.code) if parts == 2 else cells.code
+        plain = "i8" if code == "?" else TYPES[code]
+        if self.lanes == 1:
+            return self.number(cells, place)
+        if cells.strides[-1] != 1 or count == 1:
+            found = []
+            for part in range(parts):
+                vector = "zeroinitializer"
+                for lane in range(count):
+                    one = self.put(f"load {plain}, ptr {self.address(cells, place, part, lane)}")
+                    vector = self.put(f"insertelement <{self.lanes} x {plain}> {vector}, {plain} {one}, i32 {lane}")
+                found.append(vector)
+        else:
+            kind = f"<{count * parts} x {plain}>"
+            whole = self.put(f"load {kind}, ptr {self.address(cells, place)}, align {_BYTES[code]}")
+            found = []
+            for part in range(parts):
+                lanes = [lane * parts + part if lane < count else count * parts for lane in range(self.lanes)]
+                mask = ", ".join(f"i32 {lane}" for lane in lanes)
+                if parts == 1 and count == self.lanes:
+                    found.append(whole)
+                else:
+                    found.append(
+                        self.put(f"shufflevector {kind} {whole}, {kind} zeroinitializer, <{self.lanes} x i32> <{mask}>")
+                    )
+        if code == "?":
+            found = [self.put(f"icmp ne <{self.lanes} x i8> {f}, zeroinitializer") for f in found]
+        return tuple(found)
+
+    def number(self, cells: Cells, place: str) -> Value:
+        """One cell in all lanes."""
+        parts = 2 if is_complex(cells.code) else 1
+        code = real_counterpart(cells.code) if parts == 2 else cells.code
+        found = []
+        for part in range(parts):
+            one = self.put(f"load {'i8' if code == '?' else TYPES[code]}, ptr {self.address(cells, place, part)}")
+            one = self.put(f"icmp ne i8 {one}, 0") if code == "?" else one
+            found.append(one if self.lanes == 1 else self.repeated(TYPES[code], one, self.lanes))
+        return tuple(found)
+
+    def store(self, cells: Cells, place: str, count: int, value: Value) -> None:
+        """Write the cells that are there."""
+        code = real_counterpart(cells.code) if len(value) == 2 else cells.code
+        plain = "i8" if code == "?" else TYPES[code]
+        if code == "?":
+            byte = "i8" if self.lanes == 1 else f"<{self.lanes} x i8>"
+            value = tuple(self.put(f"zext {self.kind('?')} {v} to {byte}") for v in value)
+        kind = f"<{self.lanes} x {plain}>"
+        if self.lanes == 1:
+            for part, v in enumerate(value):
+                self.text.append(f"  store {plain} {v}, ptr {self.address(cells, place, part)}")
+        elif cells.strides[-1] != 1 or count == 1:
+            for part, v in enumerate(value):
+                for lane in range(count):
+                    one = self.put(f"extractelement {kind} {v}, i32 {lane}")
+                    self.text.append(f"  store {plain} {one}, ptr {self.address(cells, place, part, lane)}")
+        else:
+            total = count * len(value)
+            whole = value[0]
+            if total != self.lanes or len(value) == 2:
+                lanes = [lane // len(value) + lane % len(value) * self.lanes for lane in range(total)]
+                mask = ", ".join(f"i32 {lane}" for lane in lanes)
+                other = value[-1] if len(value) == 2 else "zeroinitializer"
+                whole = self.put(f"shufflevector {kind} {value[0]}, {kind} {other}, <{total} x i32> <{mask}>")
+            self.text.append(f"  store <{total} x {plain}> {whole}, ptr {self.address(cells, place)}, align {_BYTES[code]}")
+
+    def plus(self, cells: Cells, first: Value, second: Value) -> Value:
+        code = real_counterpart(cells.code) if len(first) == 2 else cells.code
+        return tuple(self.op("fadd", code, a, b) for a, b in zip(first, second, strict=True))
+
+    def carried(self, result: Result) -> tuple[str, ...]:
+        """Slots for the vector before, zero at first."""
+        kind = self.kind(self.part_code(result.cells))
+        slots = tuple(self.slot(kind) for _ in range(2 if is_complex(result.cells.code) else 1))
+        self.text += [f"  store {kind} zeroinitializer, ptr {slot}" for slot in slots]
+        return slots
+
+    def shifted(self, slot: str, value: str, behind: int, cells: Cells) -> str:
+        """The cells that lie `behind` before those of a vector, from it and the vector before it."""
+        kind = self.kind(self.part_code(cells))
+        before = self.put(f"load {kind}, ptr {slot}")
+        self.text.append(f"  store {kind} {value}, ptr {slot}")
+        mask = ", ".join(f"i32 {self.lanes - behind + lane}" for lane in range(self.lanes))
+        return self.put(f"shufflevector {kind} {before}, {kind} {value}, <{self.lanes} x i32> <{mask}>")
+
+    @staticmethod
+    def part_code(cells: Cells) -> str:
+        return real_counterpart(cells.code) if is_complex(cells.code) else cells.code
+
+    # -- sums
+
+    def partial(self, result: Result) -> bool:
+        """Whether a sum is added to its cells piece by piece: an axis is summed that lies before one that is not."""
+        strides = result.cells.strides
+        summed = [not s and n > 1 for s, n in zip(strides, self.domain, strict=True)]
+        return result.kind == "sum" and any(summed[: max((i + 1 for i, s in enumerate(strides) if s), default=0)])
+
+    def opened(self, result: Result) -> _Sum:
+        """The slots of a sum in registers."""
+        start = max((i + 1 for i, s in enumerate(result.cells.strides) if s), default=0)
+        vectors = -(-self.domain[-1] // self.lanes)
+        rows = [math.prod(self.domain[axis:-1]) * vectors for axis in range(start, self.inner + 1)]
+        flush = next((start + k for k, n in enumerate(rows) if n <= SPAN), self.inner + 1)
+        parts = 2 if is_complex(result.cells.code) else 1
+        made = [tuple(self.slot(self.kind(self.part_code(result.cells))) for _ in range(parts)) for _ in range(3)]
+        return _Sum(result, start, flush, *made) if flush > start else _Sum(result, start, flush, made[0])
+
+    def nothing(self, code: str) -> str:
+        """What adds nothing: -0 keeps the sign of a zero."""
+        return self.literal(-0.0, code)
+
+    def set(self, s: _Sum, slots: tuple[str, ...]) -> None:
+        """Nothing in slots."""
+        code = self.part_code(s.result.cells)
+        self.text += [f"  store {self.kind(code)} {self.nothing(code)}, ptr {slot}" for slot in slots]
+
+    def accumulate(self, s: _Sum, value: Value, count: int) -> None:
+        """Add a vector's lanes that are there."""
+        code = self.part_code(s.result.cells)
+        kind = self.kind(code)
+        for slot, v in zip(s.parts, value, strict=True):
+            if count < self.lanes:
+                mask = ", ".join(f"i32 {lane if lane < count else self.lanes}" for lane in range(self.lanes))
+                v = self.put(f"shufflevector {kind} {v}, {kind} {self.nothing(code)}, <{self.lanes} x i32> <{mask}>")
+            old = self.put(f"load {kind}, ptr {slot}")
+            self.text.append(f"  store {kind} {self.op('fadd', code, old, v)}, ptr {slot}")
+
+    def move(self, axis: int) -> None:
+        """The parts of the sums whose loops from `axis` on are through go to the whole ones."""
+        for s in self.sums.values():
+            if s.whole and s.flush == axis:
+                self.compensate(s)
+
+    def compensate(self, s: _Sum) -> None:
+        code = self.part_code(s.result.cells)
+        kind = self.kind(code)
+        for part, whole, lost in zip(s.parts, s.whole, s.lost, strict=True):
+            a, b, error = (self.put(f"load {kind}, ptr {slot}") for slot in (whole, part, lost))
+            total = self.op("fadd", code, a, b)
+            second = self.op("fsub", code, total, a)
+            first = self.op("fsub", code, total, second)
+            off = self.op("fadd", code, self.op("fsub", code, a, first), self.op("fsub", code, b, second))
+            self.text.append(f"  store {kind} {total}, ptr {whole}")
+            self.text.append(f"  store {kind} {self.op('fadd', code, error, off)}, ptr {lost}")
+        self.set(s, s.parts)
+
+    def close(self, s: _Sum) -> None:
+        """Write a sum, or add it to its cell."""
+        cells = s.result.cells
+        code = self.part_code(cells)
+        if s.whole:
+            self.compensate(s)
+        outer = [*self.index, *["0"] * (len(self.domain) - len(self.index))]
+        kept, self.index = self.index, outer[:-1]
+        for k in range(len(s.parts)):
+            total = self.across(code, (s.whole or s.parts)[k])
+            if s.whole:
+                error = self.across(code, s.lost[k])
+                better = self.put(f"fadd {TYPES[code]} {total}, {error}")
+                some = self.put(f"fcmp one {TYPES[code]} {error}, 0.0")  # not so for NaN, which infinities leave
+                total = self.put(f"select i1 {some}, {TYPES[code]} {better}, {TYPES[code]} {total}")
+            place = self.address(cells, "0", k)
+            if self.partial(s.result):
+                total = self.put(f"fadd {TYPES[code]} {self.put(f'load {TYPES[code]}, ptr {place}')}, {total}")
+            self.text.append(f"  store {TYPES[code]} {total}, ptr {place}")
+        self.index = kept
+
+    def across(self, code: str, slot: str) -> str:
+        """The sum of a vector's lanes, in pairs."""
+        lanes = self.lanes
+        value = self.put(f"load {self.kind(code)}, ptr {slot}")
+        while lanes > 2:
+            kind, half = f"<{lanes} x {TYPES[code]}>", lanes // 2
+            low, high = (
+                self.put(f"shufflevector {kind} {value}, {kind} undef, <{half} x i32> <{mask}>")
+                for mask in (", ".join(f"i32 {first + k}" for k in range(half)) for first in (0, half))
+            )
+            value = self.put(f"fadd <{half} x {TYPES[code]}> {low}, {high}")
+            lanes = half
+        if lanes == 1:
+            return value
+        ends = [self.put(f"extractelement <2 x {TYPES[code]}> {value}, i32 {k}") for k in (0, 1)]
+        return self.put(f"fadd {TYPES[code]} {ends[0]}, {ends[1]}")
+
+    def clear(self, cells: Cells) -> None:
+        """Nothing in all cells of a sum that is added up in memory."""
+        code = self.part_code(cells)
+        kept = math.prod(n for n, s in zip(self.domain, cells.strides, strict=True) if s)
+        index = self.loop("0", str(kept * (2 if is_complex(cells.code) else 1)), 1)
+        scalar = f"0x{0x8000000000000000:016X}"
+        place = self.put(f"getelementptr {TYPES[code]}, ptr %p{cells.array}, i64 {index}")
+        self.text.append(f"  store {TYPES[code]} {scalar}, ptr {place}")
+        self.end()

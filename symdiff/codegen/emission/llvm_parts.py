@@ -1,0 +1,160 @@
+"""A large Program to LLVM IR in parts: functions of some hundred statements each, over values in a common workspace.
+
+Assumes what `llvm` assumes. Guarantees the same operations in the same order as one function would have, that all inputs
+are read before an output is written, and that compiling takes time linear in the Program's length, on a stack that does
+not grow with it. Refuses what `llvm` refuses.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from symdiff.codegen.emission.llvm import TYPES, Lines, Value, converted, fetched, instruction, stored
+from symdiff.codegen.program import Instr, Program
+from symdiff.ops import is_complex
+
+PART = 250  # statements of a part: with 500 compiling takes 1.5 times as long, with 1000 three times, for no faster code
+_SLOW = frozenset({"mod", "floordiv", "logaddexp", "logaddexp2", "pow"})
+_BYTES = {"?": 1, "f": 4, "d": 8, "F": 8, "D": 16}
+
+
+class Step(NamedTuple):
+    """The computation of the value at a position, or, where `place` is not -1, its store into a cell of that output."""
+
+    position: int
+    place: int = -1
+    cell: int = 0
+
+
+def statements(program: Program) -> int:
+    """About how many statements the machine code of a Program has."""
+    return sum(map(_weight, program.instrs)) + sum(len(output.cells) for output in program.outputs)
+
+
+def _weight(instr: Instr) -> int:
+    return 8 if is_complex(instr.dtype) or instr.op in _SLOW else 1
+
+
+def in_parts(program: Program, name: str) -> tuple[str, int]:
+    """A function over pointers to inputs, outputs and a workspace, with its parts; and the bytes of the workspace.
+
+    The workspace holds the pointers to the inputs, then all outputs, which are copied to their places at the end, then the
+    values that one part leaves to others.
+    """
+    parts = list(_parts(program))
+    layout = _Layout(program, parts)
+    declared: dict[str, str] = {}
+    texts = [_part(program, steps, layout, f"{name}.{k}", declared) for k, steps in enumerate(parts)]
+    inputs = [f"ptr %in{i}" for i in range(len(program.inputs))]
+    outputs = [f"ptr %out{i}" for i in range(len(program.outputs))]
+    lines = [f"define void @{name}({', '.join([*inputs, *outputs, 'ptr %work'])}) noinline nounwind {{"]
+    for i in range(len(program.inputs)):
+        lines += [f"  %p{i} = getelementptr ptr, ptr %work, i64 {i}", f"  store ptr %in{i}, ptr %p{i}"]
+    lines += [f"  call void @{name}.{k}(ptr %work)" for k in range(len(parts))]
+    for k, output in enumerate(program.outputs):
+        count = len(output.cells) * _BYTES[output.dtype]
+        lines.append(f"  %o{k} = getelementptr i8, ptr %work, i64 {layout.outputs[k]}")
+        lines.append(f"  call void @llvm.memcpy.p0.p0.i64(ptr %out{k}, ptr %o{k}, i64 {count}, i1 false)")
+    declared["memcpy"] = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
+    return "\n".join([*declared.values(), *texts, *lines, "  ret void", "}"]) + "\n", layout.size
+
+
+def _parts(program: Program) -> Iterator[list[Step]]:
+    stores: dict[int, list[Step]] = {}
+    for place, output in enumerate(program.outputs):
+        for cell, value in enumerate(output.cells):
+            stores.setdefault(value, []).append(Step(value, place, cell))
+    part: list[Step] = []
+    full = 0
+    for position, instr in enumerate(program.instrs):
+        steps = stores.get(position, [])
+        if instr.op not in ("input", "const"):
+            steps = [Step(position), *steps]
+        for step in steps:
+            part.append(step)
+            full += _weight(instr) if step.place < 0 else 1
+            if full >= PART:
+                yield part
+                part, full = [], 0
+    if part:
+        yield part
+
+
+class _Layout:
+    """Where everything stands in the workspace: offsets in bytes of the outputs, and of the values that parts share.
+
+    A value's memory is free again in the parts after the last one that reads it.
+    """
+
+    def __init__(self, program: Program, parts: list[list[Step]]) -> None:
+        self.size = _rounded(8 * len(program.inputs))
+        self.outputs: list[int] = []
+        for output in program.outputs:
+            self.outputs.append(self.size)
+            self.size += _rounded(len(output.cells) * _BYTES[output.dtype])
+        self.offsets: dict[int, int] = {}
+        last: dict[int, int] = {}
+        for k, steps in enumerate(parts):
+            for position, place, _ in steps:
+                for value in program.instrs[position].operands if place < 0 else (position,):
+                    last[value] = k
+        free: dict[int, list[int]] = {8: [], 16: []}
+        ending: dict[int, list[tuple[int, int]]] = {}
+        for k, steps in enumerate(parts):
+            for position, place, _ in steps:
+                if place < 0 and last.get(position, k) > k:
+                    size = 16 if program.instrs[position].dtype == "D" else 8
+                    self.offsets[position] = free[size].pop() if free[size] else self._more(size)
+                    ending.setdefault(last[position], []).append((size, self.offsets[position]))
+            for size, offset in ending.pop(k, ()):
+                free[size].append(offset)
+
+    def _more(self, size: int) -> int:
+        self.size += size
+        return self.size - size
+
+
+def _rounded(size: int) -> int:
+    return -(-size // 64) * 64  # lines of the cache
+
+
+def _part(program: Program, steps: list[Step], layout: _Layout, name: str, declared: dict[str, str]) -> str:
+    """The IR of one part."""
+    lines = Lines()
+    instrs = program.instrs
+    pointers: dict[int, str] = {}
+    values: dict[int, Value] = {}
+
+    def place_of(offset: int) -> str:
+        return lines.put(f"getelementptr i8, ptr %work, i64 {offset}")
+
+    def fetch(position: int) -> None:
+        instr = instrs[position]
+        if instr.op == "const":
+            values[position] = instruction(program, instr, lines, values)
+        elif instr.op == "input":
+            place, cell = instr.payload
+            if place not in pointers:
+                pointers[place] = lines.put(f"load ptr, ptr {place_of(8 * place)}")
+            values[position] = fetched(lines, pointers[place], cell, instr.dtype)
+        elif instr.dtype == "?":
+            byte = lines.put(f"load i8, ptr {place_of(layout.offsets[position])}")
+            values[position] = (lines.put(f"trunc i8 {byte} to {TYPES['?']}"),)
+        else:
+            values[position] = fetched(lines, place_of(layout.offsets[position]), 0, instr.dtype)
+
+    for position, place, cell in steps:
+        instr = instrs[position]
+        if place < 0:
+            for operand in instr.operands:
+                if operand not in values:
+                    fetch(operand)
+            values[position] = instruction(program, instr, lines, values)
+            if position in layout.offsets:
+                stored(lines, place_of(layout.offsets[position]), 0, values[position], instr.dtype)
+            continue
+        if position not in values:
+            fetch(position)
+        own = converted(lines, values[position], instr.dtype, program.outputs[place].dtype)
+        stored(lines, place_of(layout.outputs[place]), cell, own, program.outputs[place].dtype)
+    declared.update(lines.declared)
+    return "\n".join([f"define internal void @{name}(ptr %work) noinline nounwind {{", *lines.text, "  ret void", "}"])

@@ -1,0 +1,150 @@
+"""The public object as a class of its own: calls go to machine code, everything else is Python's."""
+
+import copy
+import gc
+import pickle
+import sys
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import symdiff as sd
+from symdiff import structures
+from symdiff.codegen.native.vectorcall import direct, plain_class, with_vectorcall
+
+
+def cubic(x):
+    return x[0] ** 3 * x[1] + x[1] * x[1]
+
+
+def expected(x):
+    return np.array([3 * x[0] ** 2 * x[1], x[0] ** 3 + 2 * x[1]])
+
+
+x = np.array([2.0, 3.0])
+
+
+class Adding:
+    """Calls add one."""
+
+    def __init__(self, start=0):
+        self.start = start
+
+    def __call__(self, value):
+        return self.start + value + 1
+
+
+def test_a_class_keeps_its_name_and_its_methods():
+    made = with_vectorcall(Adding)
+    assert issubclass(made, Adding) and plain_class(made) is Adding and plain_class(Adding) is Adding
+    assert made.__name__ == "Adding" and made.__module__ == __name__ and made.__doc__ == "Calls add one."
+    assert with_vectorcall(made) is made and with_vectorcall(Adding) is made
+    assert made(4)(5) == 10
+
+
+def test_objects_of_other_classes_take_no_machine_code():
+    assert not direct(Adding(), 0)
+
+
+def test_instances_are_collected_also_in_cycles():
+    made = with_vectorcall(Adding)
+    one = made(1)
+    one.itself = one
+    seen = weakref.ref(one)
+    del one
+    gc.collect()
+    assert seen() is None
+
+
+def test_a_derivative_is_an_object_like_any_other():
+    gradient = sd.grad(cubic)
+    gradient(x)
+    np.testing.assert_allclose(gradient(x), expected(x))
+    gradient.remark = "kept"
+    assert gradient.remark == "kept" and type(gradient).__name__ == "Gradient"
+    assert weakref.ref(gradient)() is gradient
+    assert isinstance(gradient, plain_class(type(gradient)))
+    for other in (copy.copy(gradient), copy.deepcopy(gradient), pickle.loads(pickle.dumps(gradient))):
+        assert type(other) is type(gradient)
+        np.testing.assert_allclose(other(x), expected(x))
+
+
+def test_specialisations_take_turns():
+    gradient = sd.grad(lambda v: np.sum(v * v * v))
+    for _ in range(3):
+        for n in (1, 2, 3):
+            values = np.arange(1.0, n + 1)
+            np.testing.assert_allclose(gradient(values), 3 * values**2)
+            np.testing.assert_allclose(gradient(values, out=np.empty(n)), 3 * values**2)
+
+
+def test_arguments_by_name_and_as_collections():
+    gradient = sd.grad(lambda v, w=2.0: w * v[0] * v[1])
+    assert gradient(x).tolist() == gradient(*[x], **{"w": 2.0}).tolist() == [6.0, 4.0]
+    with pytest.raises(sd.SymdiffError):
+        gradient()
+    with pytest.raises(sd.SymdiffError):
+        gradient(x, wrong=1)
+
+
+def test_references_are_counted_right():
+    gradient = sd.value_and_grad(cubic)
+    gradient(x)
+    outs = (np.empty(()), np.empty(2))
+    gc.collect()
+    before = [sys.getrefcount(o) for o in (gradient, x, outs, *outs, float)]
+    for _ in range(100):
+        gradient(x)
+        gradient(x, out=outs)
+        gradient(x.tolist())  # the long way
+    gc.collect()
+    assert [sys.getrefcount(o) for o in (gradient, x, outs, *outs, float)] == before
+
+
+def test_a_dropped_derivative_leaves_no_code_behind():
+    gradient = sd.grad(cubic, backend="auto")
+    gradient(x)
+    machines = [weakref.ref(m) for m in gradient._machines]
+    del gradient
+    gc.collect()
+    assert all(m() is None for m in machines)
+
+
+def test_threads_that_specialise_while_others_call():
+    gradient = sd.grad(lambda v: np.sum(v * v))
+    wrong = []
+
+    def hammer(n):
+        values = np.arange(1.0, n + 1)
+        for _ in range(300):
+            if not np.array_equal(gradient(values), 2 * values):
+                wrong.append(n)
+
+    threads = [threading.Thread(target=hammer, args=(n,)) for n in range(1, 9)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@pytest.mark.parametrize("wrt", [0, (0,), (0, 1), (1, 0)])
+@pytest.mark.parametrize("transform", [sd.grad, sd.value_and_grad, sd.jacobian, sd.hessian])
+def test_results_in_nested_tuples(transform, wrt):
+    def f(v, w):
+        return np.sum(v * v * w)
+
+    v, w = np.arange(1.0, 4.0), np.arange(2.0, 5.0)
+    made, plain = (transform(f, wrt, backend=b) for b in ("auto", "numpy"))
+    expected = plain(v, w)
+    assert structures.structure(made(v, w)) == structures.structure(made(v, w)) == structures.structure(expected)
+    out = structures.mapped(lambda leaf: np.full(np.shape(leaf), np.nan), expected)
+    for _ in range(2):
+        assert made(v, w, out=out) is out
+        for a, b, c in zip(*map(structures.leaves, (made(v, w), out, expected)), strict=True):
+            np.testing.assert_allclose(a, c)
+            np.testing.assert_allclose(b, c)
+    with pytest.raises(sd.SymdiffError):
+        made(v, w, out=(out, None))
