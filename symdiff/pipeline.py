@@ -139,7 +139,7 @@ def machine_of(program: Program, result: Any = None) -> Machine:
         raise BackendError(problem)
     if not is_native(program):
         raise BackendError(
-            f"{program.name}: machine code takes up to {ARGUMENTS} arguments and results, float32, float64 and complex128"
+            f"{program.name}: machine code takes up to {ARGUMENTS} floating-point arguments and results, real and complex"
         )
     size = llvm_parts.statements(program)
     with collector_off():

@@ -106,6 +106,19 @@ def test_booleans_and_reserved_names(tmp_path):
         assert tuple(map(float, found)) == tuple(map(float, sd.grad(branch, (0, 1))(x, y)))
 
 
+@needs_compiler
+def test_error_functions(tmp_path):
+    special = pytest.importorskip("scipy.special")
+    path = tmp_path / "made.c"
+
+    def tails(x):
+        return special.erf(x) * special.erfc(2 * x)
+
+    sd.grad(tails).export(path, 0.3, target="c")
+    (found,) = called(path, "tails_grad", [0.3], [()])
+    assert float(found) == pytest.approx(float(sd.grad(tails)(0.3)), rel=1e-14)
+
+
 def test_refusals_and_the_command_line(tmp_path):
     special = pytest.importorskip("scipy.special")
     with pytest.raises(sd.BackendError, match="libm"):

@@ -6,6 +6,7 @@ instructions without operands. Refuses, with `InvariantError`, a list that break
 """
 
 import math
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from symdiff.errors import InvariantError
 from symdiff.ops import OPS
 
 Number = bool | int | float | complex
+CLEARED = 16  # cells of zeros from which on an output is cleared before the others are written
 
 
 class Instr(NamedTuple):
@@ -94,6 +96,15 @@ def uses_of(program: Program) -> list[int]:
         for cell in output.cells:
             uses[cell] += 1
     return uses
+
+
+def zero_of(program: Program, output: Output) -> int:
+    """The value number of the zero that fills many cells of an output, -1 where there is none: they are cleared at once."""
+    for value, count in Counter(output.cells).items():
+        instr = program.instrs[value]
+        if count >= CLEARED and instr.op == "const" and constant_key(complex(instr.payload)) == constant_key(0j):
+            return value
+    return -1
 
 
 def live_only(program: Program) -> Program:

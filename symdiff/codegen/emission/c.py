@@ -1,8 +1,8 @@
 """Plan to C99: a function over pointers to the cells of its arguments and results, with nothing but libm behind it.
 
 Assumes a point Plan. Guarantees the Program's order of operations, and NumPy's treatment of NaN, ties and signed zeros where
-the compiler keeps to IEEE 754. Refuses special functions, opaque primitives and functions that C99 lacks for complex numbers,
-with `BackendError`.
+the compiler keeps to IEEE 754. Refuses special functions but erf and erfc, opaque primitives, and functions that C99 lacks for
+complex numbers, with `BackendError`.
 """
 
 from typing import ClassVar
@@ -17,6 +17,7 @@ from symdiff.operation import Op
 
 _PARTS = {"conj": "conj", "real": "creal", "imag": "cimag", "abs": "cabs"}
 _COMPLEX = frozenset("exp sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh log sqrt pow".split())
+_SPECIAL = frozenset({"erf", "erfc"})
 
 
 class C99(Dialect):
@@ -26,7 +27,7 @@ class C99(Dialect):
     library = "C99's libm"
 
     def function(self, op: Op) -> str | None:
-        return None if op.is_special else op.c
+        return op.c if not op.is_special or op.name in _SPECIAL else None
 
     def complex_literal(self, real: str, imag: str, code: str) -> str:
         return f"({real} + {imag} * I)"

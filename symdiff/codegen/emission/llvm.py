@@ -2,115 +2,19 @@
 
 Assumes a Program whose operations C99's libm has. Guarantees IEEE arithmetic in the Program's order (nothing is contracted
 or reassociated), NumPy's treatment of NaN, ties and signed zeros, and that all inputs are read before an output is written.
-Refuses special functions, opaque primitives and complex64 functions with `BackendError`.
+Refuses special functions that `llvm_functions` lacks and opaque primitives with `BackendError`.
 """
 
-import struct
-
-from symdiff.codegen.program import Instr, Program
+from symdiff.codegen.emission.llvm_functions import functions
+from symdiff.codegen.emission.llvm_lines import LIBM, PAIRS, TYPES, VECTORS, Lines, Value
+from symdiff.codegen.program import Instr, Output, Program, zero_of
 from symdiff.errors import BackendError
-from symdiff.ops import OPS, is_complex, real_counterpart
+from symdiff.ops import OPS, dtype_of, is_complex, real_counterpart
 
-TYPES = {"d": "double", "f": "float", "?": "i1"}
 _ARITHMETIC = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 _COMPARISONS = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"}
 _INTRINSICS = {"sqrt": "sqrt", "abs": "fabs", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "rint"}
-_LIBM = frozenset(
-    """
-    exp sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh log log10 cbrt exp2 expm1 log2 log1p pow atan2 hypot
-    nextafter
-    """.split()
-)
-VECTORS = frozenset({"exp", "log", "sin", "cos", "tanh"})  # see `llvm_functions`
 _COMPLEX_LIBM = frozenset("exp sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh log sqrt pow".split())
-
-Value = tuple[str, ...]  # one operand text, or two for real and imaginary part
-
-
-class Lines:
-    """IR under construction: numbered values and the functions that they call. `lanes` numbers are computed at once."""
-
-    def __init__(self, lanes: int = 1, prefix: str = "v", width: int = 0) -> None:
-        self.lanes = lanes
-        self.width = width  # lanes of the `vec_` functions that stand for libm's, 0 where there are none
-        self.used: set[str] = set()
-        self.prefix = prefix
-        self.text: list[str] = []
-        self.declared: dict[str, str] = {}
-        self.count = 0
-
-    def kind(self, code: str) -> str:
-        """The IR type of a dtype code, a vector where several numbers are computed at once."""
-        return TYPES[code] if self.lanes == 1 else f"<{self.lanes} x {TYPES[code]}>"
-
-    def put(self, text: str) -> str:
-        """One instruction; its value's name."""
-        self.count += 1
-        name = f"%{self.prefix}{self.count}"
-        self.text.append(f"  {name} = {text}")
-        return name
-
-    def literal(self, value: float | bool, code: str) -> str:
-        """A constant with all its bits."""
-        if code == "?":
-            plain = "true" if value else "false"
-        else:
-            exact = value if code == "d" else struct.unpack("f", struct.pack("f", value))[0]
-            plain = f"0x{struct.unpack('<Q', struct.pack('<d', exact))[0]:016X}"
-        return plain if self.lanes == 1 else f"<{', '.join([f'{TYPES[code]} {plain}'] * self.lanes)}>"
-
-    def call(self, name: str, code: str, *operands: str) -> str:
-        """A call of an intrinsic or of libm on operands of one dtype; libm takes vectors number by number."""
-        intrinsic = name.startswith("llvm.")
-        if self.width and code == "d" and name in VECTORS:
-            return self._vector(name, operands[0])
-        if self.lanes == 1 or intrinsic:
-            suffix = f".{'v' + str(self.lanes) if self.lanes > 1 else ''}{'f64' if code == 'd' else 'f32'}" if intrinsic else ""
-            full = name + suffix if intrinsic else name + ("f" if code == "f" else "")
-            kind = self.kind(code)
-            self.declared[full] = f"declare {kind} @{full}({', '.join([kind] * len(operands))})"
-            return self.put(f"call {kind} @{full}({', '.join(f'{kind} {o}' for o in operands)})")
-        full = name + ("f" if code == "f" else "")
-        plain = TYPES[code]
-        self.declared[full] = f"declare {plain} @{full}({', '.join([plain] * len(operands))})"
-        result = "undef"
-        for lane in range(self.lanes):
-            parts = [self.put(f"extractelement {self.kind(code)} {o}, i32 {lane}") for o in operands]
-            found = self.put(f"call {plain} @{full}({', '.join(f'{plain} {p}' for p in parts)})")
-            result = self.put(f"insertelement {self.kind(code)} {result}, {plain} {found}, i32 {lane}")
-        return result
-
-    def repeated(self, plain: str, number: str, count: int) -> str:
-        """A vector of one number."""
-        kind = f"<{count} x {plain}>"
-        one = self.put(f"insertelement {kind} undef, {plain} {number}, i32 0")
-        return self.put(f"shufflevector {kind} {one}, {kind} undef, <{count} x i32> zeroinitializer")
-
-    def _vector(self, name: str, operand: str) -> str:
-        """A function on vectors; a single number takes the same way, so that it has the same result."""
-        self.used.add(name)
-        kind = f"<{self.width} x double>"
-        if self.lanes == 1:
-            operand = self.repeated("double", operand, self.width)
-        found = self.put(f"call {kind} @vec_{name}({kind} {operand})")
-        return found if self.lanes > 1 else self.put(f"extractelement {kind} {found}, i32 0")
-
-    def select(self, condition: str, code: str, yes: str, no: str) -> str:
-        """yes where condition else no."""
-        kind = self.kind(code)
-        return self.put(f"select {self.kind('?')} {condition}, {kind} {yes}, {kind} {no}")
-
-    def compare(self, predicate: str, code: str, a: str, b: str) -> str:
-        """A floating-point comparison."""
-        return self.put(f"fcmp {predicate} {self.kind(code)} {a}, {b}")
-
-    def op(self, name: str, code: str, a: str, b: str) -> str:
-        """One of fadd, fsub, fmul, fdiv, frem, and, or, xor."""
-        return self.put(f"{name} {self.kind(code)} {a}, {b}")
-
-    def neg(self, code: str, a: str) -> str:
-        """-a."""
-        return self.put(f"fneg {self.kind(code)} {a}")
 
 
 def computed(program: Program, lines: Lines, loaded: dict[int, Value]) -> dict[int, Value]:
@@ -133,7 +37,7 @@ def instruction(program: Program, instr: Instr, lines: Lines, values: dict[int, 
         return (lines.literal(number, code),)
     codes = [program.instrs[o].dtype for o in instr.operands]
     operands = [values[o] for o in instr.operands]
-    if instr.op == "call" or OPS[instr.op].is_special:
+    if instr.op == "call" or (OPS[instr.op].is_special and instr.op not in VECTORS):
         name = getattr(instr.payload, "__name__", instr.op)
         raise BackendError(f"{name} runs with NumPy and SciPy only, not as machine code")
     if instr.op == "select":
@@ -196,7 +100,7 @@ def on_real(lines: Lines, op: str, code: str, parts: list[str]) -> str:
         return lines.compare(_COMPARISONS[op], code, a, b)
     if op in _INTRINSICS:
         return lines.call(f"llvm.{_INTRINSICS[op]}", code, a)
-    if op in _LIBM:
+    if op in LIBM or op in VECTORS:
         return lines.call(op, code, *parts)
     if op == "neg":
         return lines.neg(code, a)
@@ -296,13 +200,30 @@ def _on_complex(lines: Lines, instr: Instr, operands: list[Value], codes: list[s
     if op in ("isnan", "isinf", "isfinite"):
         first, second = (on_real(lines, op, code, [v]) for v in a)
         return (lines.op("and" if op == "isfinite" else "or", "?", first, second),)
-    if op in _COMPLEX_LIBM and code == "d" and lines.lanes == 1:
-        full = [v if len(v) == 2 else (v[0], lines.literal(0.0, "d")) for v in wide]
-        flat = ", ".join(f"double {part}" for v in full for part in v)
-        lines.declared[f"c{op}"] = f"declare {{ double, double }} @c{op}({', '.join(['double'] * (2 * len(full)))})"
-        pair = lines.put(f"call {{ double, double }} @c{op}({flat})")
-        return tuple(lines.put(f"extractvalue {{ double, double }} {pair}, {k}") for k in (0, 1))
+    if op in _COMPLEX_LIBM:
+        return _complex_function(lines, op, code, [v if len(v) == 2 else (v[0], lines.literal(0.0, code)) for v in wide])
     raise BackendError(f"{op} of complex numbers runs with NumPy only, not as machine code")
+
+
+def _complex_function(lines: Lines, op: str, code: str, operands: list[Value]) -> Value:
+    """A function of complex numbers: by their parts in vectors, else libm's for each number, in double precision."""
+    name = f"c{op}"
+    flat = [part for value in operands for part in value]
+    if lines.width and name in PAIRS:
+        return lines.formula(name, code, *flat)
+    flat = [converted(lines, (part,), code, "d")[0] for part in flat]
+    lines.declared[name] = f"declare {{ double, double }} @{name}({', '.join(['double'] * len(flat))})"
+    results = ["undef", "undef"]
+    for lane in range(lines.lanes):
+        parts = flat if lines.lanes == 1 else [lines.lane(part, "d", lane) for part in flat]
+        pair = lines.put(f"call {{ double, double }} @{name}({', '.join(f'double {part}' for part in parts)})")
+        found = [lines.put(f"extractvalue {{ double, double }} {pair}, {k}") for k in (0, 1)]
+        if lines.lanes > 1:
+            kind = lines.kind("d")
+            pairs = zip(results, found, strict=True)
+            found = [lines.put(f"insertelement {kind} {r}, double {f}, i32 {lane}") for r, f in pairs]
+        results = found
+    return tuple(converted(lines, (part,), "d", code)[0] for part in results)
 
 
 def _added(lines: Lines, name: str, code: str, a: Value, b: Value) -> Value:
@@ -353,11 +274,16 @@ def point_function(program: Program, name: str) -> str:
     }
     values = computed(program, lines, loaded)
     for place, output in enumerate(program.outputs):
+        zero = zero_of(program, output)
+        if zero >= 0:
+            clear(lines, f"%out{place}", output)
         for cell, value in enumerate(output.cells):
-            own = converted(lines, values[value], program.instrs[value].dtype, output.dtype)
-            stored(lines, f"%out{place}", cell, own, output.dtype)
+            if value != zero:
+                own = converted(lines, values[value], program.instrs[value].dtype, output.dtype)
+                stored(lines, f"%out{place}", cell, own, output.dtype)
     body = "\n".join(lines.text)
-    declared = "\n".join(lines.declared.values())
+    bodies, needed = functions(lines.used)
+    declared = "\n".join([*{**lines.declared, **needed}.values(), *bodies])
     return f"{declared}\ndefine void @{name}({', '.join(pointers)}) noinline nounwind {{\n{body}\n  ret void\n}}\n"
 
 
@@ -371,6 +297,13 @@ def fetched(lines: Lines, pointer: str, cell: int, code: str) -> Value:
         place = lines.put(f"getelementptr {TYPES[part]}, ptr {pointer}, i64 {cell * step + k}")
         found.append(lines.put(f"load {TYPES[part]}, ptr {place}"))
     return tuple(found)
+
+
+def clear(lines: Lines, pointer: str, output: Output) -> None:
+    """Zeros in all cells of an output."""
+    lines.declared["memset"] = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
+    count = len(output.cells) * dtype_of(output.dtype).itemsize
+    lines.text.append(f"  call void @llvm.memset.p0.i64(ptr {pointer}, i8 0, i64 {count}, i1 false)")
 
 
 def stored(lines: Lines, pointer: str, cell: int, value: Value, code: str) -> None:

@@ -10,7 +10,8 @@ import math
 from typing import NamedTuple
 
 from symdiff.codegen.arrays.nesting import Cells, Nest, Result
-from symdiff.codegen.emission.llvm import TYPES, Lines, Value, computed, converted
+from symdiff.codegen.emission.llvm import computed, converted
+from symdiff.codegen.emission.llvm_lines import TYPES, Lines, Value
 from symdiff.ops import is_complex, real_counterpart
 
 SPAN = 64  # vectors that are added up without compensation

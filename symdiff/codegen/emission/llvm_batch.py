@@ -4,8 +4,9 @@ Assumes points that lie first or last in contiguous arrays. Guarantees the arith
 `llvm` refuses.
 """
 
-from symdiff.codegen.emission.llvm import TYPES, Lines, Value, computed, converted
-from symdiff.codegen.emission.llvm_functions import function as vector_function
+from symdiff.codegen.emission.llvm import computed, converted
+from symdiff.codegen.emission.llvm_functions import functions
+from symdiff.codegen.emission.llvm_lines import TYPES, Lines, Value
 from symdiff.codegen.program import Program
 from symdiff.errors import BackendError
 from symdiff.ops import is_complex, real_counterpart
@@ -46,12 +47,9 @@ def batch_function(
     else:
         text += _loop(program, "rest", 1, "%start", "entry", in_axes, out_axes, declared, used, width, "end")
     text += ["end:", "  ret void", "}"]
-    functions = []
-    for function_name in sorted(used):
-        body, needed = vector_function(function_name, lanes)
-        functions.append(body)
-        declared.update(needed)
-    return "\n".join([*declared.values(), *functions, *text]) + "\n"
+    bodies, needed = functions(used)
+    declared.update(needed)
+    return "\n".join([*declared.values(), *bodies, *text]) + "\n"
 
 
 def _loop(

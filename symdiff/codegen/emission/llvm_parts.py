@@ -8,8 +8,10 @@ not grow with it. Refuses what `llvm` refuses.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from symdiff.codegen.emission.llvm import TYPES, Lines, Value, converted, fetched, instruction, stored
-from symdiff.codegen.program import Instr, Program
+from symdiff.codegen.emission.llvm import clear, converted, fetched, instruction, stored
+from symdiff.codegen.emission.llvm_functions import functions
+from symdiff.codegen.emission.llvm_lines import TYPES, Lines, Value
+from symdiff.codegen.program import Instr, Program, zero_of
 from symdiff.ops import is_complex
 
 PART = 250  # statements of a part: with 500 compiling takes 1.5 times as long, with 1000 three times, for no faster code
@@ -27,7 +29,8 @@ class Step(NamedTuple):
 
 def statements(program: Program) -> int:
     """About how many statements the machine code of a Program has."""
-    return sum(map(_weight, program.instrs)) + sum(len(output.cells) for output in program.outputs)
+    stores = sum(len(o.cells) - o.cells.count(zero_of(program, o)) for o in program.outputs)
+    return sum(map(_weight, program.instrs)) + stores
 
 
 def _weight(instr: Instr) -> int:
@@ -42,27 +45,35 @@ def in_parts(program: Program, name: str) -> tuple[str, int]:
     """
     parts = list(_parts(program))
     layout = _Layout(program, parts)
-    declared: dict[str, str] = {}
-    texts = [_part(program, steps, layout, f"{name}.{k}", declared) for k, steps in enumerate(parts)]
+    head = Lines(prefix="o")
+    for place, output in enumerate(program.outputs):
+        if zero_of(program, output) >= 0:
+            clear(head, head.put(f"getelementptr i8, ptr %work, i64 {layout.outputs[place]}"), output)
+    texts = [_part(program, steps, layout, f"{name}.{k}", head) for k, steps in enumerate(parts)]
     inputs = [f"ptr %in{i}" for i in range(len(program.inputs))]
     outputs = [f"ptr %out{i}" for i in range(len(program.outputs))]
     lines = [f"define void @{name}({', '.join([*inputs, *outputs, 'ptr %work'])}) noinline nounwind {{"]
     for i in range(len(program.inputs)):
         lines += [f"  %p{i} = getelementptr ptr, ptr %work, i64 {i}", f"  store ptr %in{i}, ptr %p{i}"]
+    lines += head.text
     lines += [f"  call void @{name}.{k}(ptr %work)" for k in range(len(parts))]
     for k, output in enumerate(program.outputs):
         count = len(output.cells) * _BYTES[output.dtype]
-        lines.append(f"  %o{k} = getelementptr i8, ptr %work, i64 {layout.outputs[k]}")
-        lines.append(f"  call void @llvm.memcpy.p0.p0.i64(ptr %out{k}, ptr %o{k}, i64 {count}, i1 false)")
-    declared["memcpy"] = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
-    return "\n".join([*declared.values(), *texts, *lines, "  ret void", "}"]) + "\n", layout.size
+        lines.append(f"  %made{k} = getelementptr i8, ptr %work, i64 {layout.outputs[k]}")
+        lines.append(f"  call void @llvm.memcpy.p0.p0.i64(ptr %out{k}, ptr %made{k}, i64 {count}, i1 false)")
+    head.declared["memcpy"] = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
+    bodies, needed = functions(head.used)
+    declared = {**head.declared, **needed}
+    return "\n".join([*declared.values(), *bodies, *texts, *lines, "  ret void", "}"]) + "\n", layout.size
 
 
 def _parts(program: Program) -> Iterator[list[Step]]:
     stores: dict[int, list[Step]] = {}
     for place, output in enumerate(program.outputs):
+        zero = zero_of(program, output)
         for cell, value in enumerate(output.cells):
-            stores.setdefault(value, []).append(Step(value, place, cell))
+            if value != zero:
+                stores.setdefault(value, []).append(Step(value, place, cell))
     part: list[Step] = []
     full = 0
     for position, instr in enumerate(program.instrs):
@@ -117,8 +128,8 @@ def _rounded(size: int) -> int:
     return -(-size // 64) * 64  # lines of the cache
 
 
-def _part(program: Program, steps: list[Step], layout: _Layout, name: str, declared: dict[str, str]) -> str:
-    """The IR of one part."""
+def _part(program: Program, steps: list[Step], layout: _Layout, name: str, whole: Lines) -> str:
+    """The IR of one part; `whole` gathers what all of them declare and use."""
     lines = Lines()
     instrs = program.instrs
     pointers: dict[int, str] = {}
@@ -156,5 +167,6 @@ def _part(program: Program, steps: list[Step], layout: _Layout, name: str, decla
             fetch(position)
         own = converted(lines, values[position], instr.dtype, program.outputs[place].dtype)
         stored(lines, place_of(layout.outputs[place]), cell, own, program.outputs[place].dtype)
-    declared.update(lines.declared)
+    whole.declared.update(lines.declared)
+    whole.used |= lines.used
     return "\n".join([f"define internal void @{name}(ptr %work) noinline nounwind {{", *lines.text, "  ret void", "}"])

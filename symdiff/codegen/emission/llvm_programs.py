@@ -9,7 +9,7 @@ from symdiff.codegen.arrays.nesting import Nest
 from symdiff.codegen.arrays.plan import ArrayPlan
 from symdiff.codegen.arrays.program import Step, size
 from symdiff.codegen.emission.llvm_arrays import array_function
-from symdiff.codegen.emission.llvm_functions import function as vector_function
+from symdiff.codegen.emission.llvm_functions import functions as vector_functions
 from symdiff.errors import BackendError
 from symdiff.ops import dtype_of
 
@@ -32,11 +32,9 @@ def functions(nests: dict[int, Nest], lanes: int, width: int) -> tuple[str, dict
         used |= own
         declared |= needed
         done[index] = nest
-    for name in sorted(used):
-        body, needed = vector_function(name, lanes)
-        texts.append(body)
-        declared |= needed
-    return "\n".join([*declared.values(), *texts]), done
+    bodies, needed = vector_functions(used)
+    declared |= needed
+    return "\n".join([*declared.values(), *bodies, *texts]), done
 
 
 def whole_function(plan: ArrayPlan, name: str, alone: bool) -> tuple[str, int]:

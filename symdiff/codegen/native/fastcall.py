@@ -55,7 +55,7 @@ FUNCTIONS = (
 )
 _TYPE, _SIZE, _ITEMS, _VALUE = 8, 16, 24, 16  # offsets in objects: the type; a tuple's length and items; a number's value
 _LETTERS = {"?": "bool", "f": "f32", "d": "f64", "F": "c64", "D": "c128"}
-_NUMBERS = {"d": ("float", "float64"), "f": ("float32",), "D": ("complex", "complex128")}
+_NUMBERS = {"d": ("float", "float64"), "f": ("float32",), "D": ("complex", "complex128"), "F": ("complex64",)}
 ARGUMENTS = 1000  # arrays and numbers that a call may have: each takes some stack
 
 
@@ -322,7 +322,8 @@ def _whole(name: str) -> str:
 def _objects() -> dict[str, Any]:
     """The objects that the code knows by their addresses; they live as long as the process."""
     dtypes = {f"dtype_{letter}": dtype_of(code) for code, letter in _LETTERS.items()}
-    numbers = {"float": float, "complex": complex, "float32": np.float32, "float64": np.float64, "complex128": np.complex128}
+    numbers = {"float": float, "complex": complex}
+    numbers |= {kind.__name__: kind for kind in (np.float32, np.float64, np.complex64, np.complex128)}
     names = {"out": sys.intern("out"), "long_way": sys.intern("_long_way")}
     return {"ndarray": np.ndarray, "tuple": tuple, "none": None, **names, **dtypes, **numbers}
 
@@ -341,5 +342,5 @@ def bind_names() -> None:
 def is_native(program: Program | Fused) -> bool:
     """Whether the builtin takes arguments and results of these dtypes, and so many."""
     return len(program.inputs) + len(program.outputs) <= ARGUMENTS and all(
-        i.dtype in _LETTERS and i.dtype != "?" and (i.shape or i.dtype in _NUMBERS) for i in program.inputs
+        i.dtype in _LETTERS and i.dtype != "?" for i in program.inputs
     )
