@@ -306,6 +306,16 @@ def test_sums_along_any_axes(cp, shape, dtype):
     assert allocations == 0
 
 
+@pytest.mark.parametrize("scalarize", [True, False])
+def test_precisions_mix(cp, scalarize):
+    x = RNG.standard_normal((4, 5))
+    single = (x + 1j * x).astype(np.complex64)
+    f = Plain(lambda a, b: [a * b + np.conj(a), b - a, np.where(b > 0, a, b)], scalarize=scalarize)
+    agree(cp, f, single, x, rtol=1e-6)
+    agree(cp, f, x.astype(np.float32), x, rtol=1e-6)
+    agree(cp, Plain(lambda a, b: [a * b, a / b, a == b], scalarize=scalarize), single, x + 1j, rtol=1e-6)
+
+
 def test_linear_algebra_and_transforms_of_it(cp):
     A = RNG.standard_normal((4, 4)) + 3 * np.eye(4)
     for f in (np.linalg.det, lambda A: np.sum(np.linalg.inv(A)), lambda A: np.linalg.slogdet(A)[1],

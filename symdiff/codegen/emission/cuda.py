@@ -17,7 +17,7 @@ from symdiff.codegen.emission.cuda_functions import (
     macros,
     support,
 )
-from symdiff.codegen.emission.expressions import ATOM
+from symdiff.codegen.emission.expressions import ATOM, in_reading_order
 from symdiff.codegen.emission.names import Names
 from symdiff.codegen.plan import Plan
 from symdiff.codegen.program import Instr, Program
@@ -60,6 +60,16 @@ class Cuda(Dialect):
         if instr.op not in COMPLEX_NAMES:
             raise BackendError(f"{instr.op} of complex numbers is not part of {self.library}")
         return f"{COMPLEX_NAMES[instr.op]}({places})"
+
+    def spelling(self, program: Program, position: int) -> Spelled:
+        template, level, needed = super().spelling(program, position)
+        instr = program.instrs[position]
+        codes = [program.instrs[o].dtype for o in in_reading_order(program, position)]
+        if instr.op != "cast" and "F" in codes and "D" in (instr.dtype, *codes):  # structures do not widen by themselves
+            for k, code in enumerate(codes):
+                if code == "F":
+                    template = template.replace(f"{{{k}}}", f"complex128_of({{{k}}})")
+        return template, level, needed
 
     def cast(self, code: str, source: str) -> Spelled:
         if code in "FD" and source in "FD":

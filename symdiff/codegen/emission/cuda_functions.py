@@ -265,12 +265,14 @@ def _used(programs: list[Program], summed: frozenset[str]) -> set[tuple[str, str
     for program in programs:
         for position, instr in enumerate(program.instrs):
             codes = [program.instrs[o].dtype for o in in_reading_order(program, position)]
-            on = next((c for c in [instr.dtype, *codes] if c in "FD"), "")
+            on = max((c for c in [instr.dtype, *codes] if c in "FD"), key="FD".index, default="")
             if not on:
                 used |= {(instr.op, instr.dtype)} if instr.op in _REAL else set()
                 continue
             kinds = "".join("c" if c in "FD" else "r" for c in codes)
             if instr.op == "cast" and kinds == "c":
+                _need("of", instr.dtype, used)
+            if on == "D" and "F" in codes:
                 _need("of", on, used)
             for name in (f"{instr.op} {kinds}", f"{instr.op} cc" if instr.op in ("eq", "ne") else "", instr.op):
                 _need(name, on, used)
