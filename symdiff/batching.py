@@ -134,10 +134,15 @@ class Vectorised(Function):
     keeps_signature = False
     suffix = "vmap"
 
-    def __init__(self, f: Callable[..., Any], in_axes: Any, out_axes: Any, **options: Any) -> None:
+    def __init__(
+        self, f: Callable[..., Any], in_axes: Any, out_axes: Any, *, threads: int | None = None, **options: Any
+    ) -> None:
         super().__init__(f, 0, **options)
         self.inner = f if isinstance(f, Function) else Plain(f, **options)
         self.in_axes = in_axes
+        self.threads = threads
+        if threads is not None and (type(threads) is not int or threads < 1):
+            raise ValueError(f"{self.where}: threads={threads!r}; a positive integer, or None for as many as pay, is possible")
         self._recent: Any = None
         axes = in_axes if isinstance(in_axes, (tuple, list)) else (in_axes,)
         if all(a is None for a in axes):
@@ -207,13 +212,19 @@ class Vectorised(Function):
             outs = (self.out_axes,) * len(program.outputs)
             if len(axes) < len(program.inputs):
                 axes = [*axes, *[None] * (len(program.inputs) - len(axes))]
-            made = DeviceBatched if device else Batched
-            found = self._compiled[key] = made(program, tuple(axes), outs, tree, inner.options, self.backend)
+            if device:
+                found = DeviceBatched(program, tuple(axes), outs, tree, inner.options)
+            else:
+                found = Batched(program, tuple(axes), outs, tree, inner.options, self.backend, self.threads)
+            self._compiled[key] = found
         return found, leaves
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
         if self._recent is not None and not kwargs and self._fits(args):
-            return self._recent[1].call(list(args), out)
+            kernel = self._recent[1]
+            if isinstance(kernel, Batched) and kernel.machine is not None and not self._watch:
+                self._quicken(kernel)  # type: ignore[arg-type]
+            return kernel.call(list(args), out)
         if any(isinstance(leaf, Tracer) for leaf in structures.leaves((args, kwargs), none_is_leaf=True)):
             return self._point_by_point(args, kwargs)
         kernel, leaves = self.kernel(args, kwargs)

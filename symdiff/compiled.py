@@ -5,6 +5,8 @@ shape, dtype, stride and overlap; fresh arrays without `out=`; nothing written w
 shapes, dtypes and layouts with `ShapeError`.
 """
 
+import functools
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -13,12 +15,13 @@ import optree
 
 from symdiff import structures
 from symdiff.codegen.arrays.fusing import Fused
+from symdiff.codegen.native.batch import NativeBatch
 from symdiff.codegen.native.fastcall import Machine
 from symdiff.codegen.program import Program
 from symdiff.codegen.source import MISS
 from symdiff.errors import ArgumentError, BackendError, ShapeError
 from symdiff.ops import is_complex
-from symdiff.pipeline import Options, array_kernel_of, batch_kernel_of, kernel_of, machine_of, plan_of, program_of
+from symdiff.pipeline import Options, array_kernel_of, batch_kernel_of, gufunc_of, kernel_of, machine_of, plan_of, program_of
 from symdiff.symbolic.graph import Graph
 from symdiff.symbolic.scalarizing import scalarize
 
@@ -134,6 +137,31 @@ class Compiled:
             raise TypeError(f"{name}: other arguments than it was compiled for")
 
         return self.machine.builtin(refuse)  # type: ignore[no-any-return]
+
+    @functools.cached_property
+    def gufunc(self) -> np.ufunc:
+        """This function as a NumPy generalised ufunc over the traced leaves: any leading axes broadcast, and `out`, `axes`,
+        `axis` and `casting` are NumPy's. Overlapping arrays are right, and other threads run meanwhile.
+
+        A point's shape is part of it, so that a float64 array of 8 numbers and a number give `(8),()->(8)`. Numbers of
+        other dtypes are cast as NumPy casts safely. It sets no floating-point flags and so never warns. A ufunc cannot be
+        pickled; pickle the function or this object.
+
+        Raises `BackendError` where there is no machine code, for whole arrays, results in other structures than a tuple,
+        empty arrays, truth values, functions that NumPy computes faster, and more arrays than NumPy's ufuncs take.
+
+        >>> import symdiff as sd
+        >>> slope = sd.grad(lambda x, a: a*x[0]*x[1]).compile(np.ones(2), 1.0).gufunc    # doctest: +SKIP
+        >>> slope(np.array([[1.0, 2.0], [3.0, 4.0]]), [1, 10])                           # doctest: +SKIP
+        array([[ 2.,  1.],
+               [40., 30.]])
+        """
+        name = self.program.name
+        if isinstance(self.program, Fused):
+            raise BackendError(f"{name}: whole arrays run with NumPy and broadcast by themselves; a gufunc takes small arrays")
+        if not _is_flat(self.tree, len(self.program.outputs)):
+            raise BackendError(f"{name}: a gufunc returns one array or a tuple of them, not {self.tree}")
+        return gufunc_of(self.program)  # type: ignore[no-any-return]
 
     @property
     def direct(self) -> bool:
@@ -251,6 +279,14 @@ def _nested(value: Any) -> Any:
     return value if isinstance(value, int) else None
 
 
+def _is_flat(tree: Any, count: int) -> bool:
+    """Whether the result is one array, or a tuple of them."""
+    if tree is None or optree.treespec_is_leaf(tree):
+        return True
+    found = structures.unflatten(tree, range(count))
+    return count > 1 and type(found) is tuple and [type(item) for item in found] == [int] * count
+
+
 class Batched:
     """A Program over many points: one array of points for each batched leaf."""
 
@@ -262,12 +298,27 @@ class Batched:
         tree: Any,
         options: Options,
         backend: str = "auto",
+        threads: int | None = None,
     ) -> None:
         self.program = program
         self.in_axes = in_axes
         self.out_axes = out_axes
         self.tree = tree
-        self.kernel = batch_kernel_of(program, in_axes, out_axes, options, backend)
+        self.kernel = batch_kernel_of(program, in_axes, out_axes, options, backend, threads)
+        self._lock = threading.Lock()
+        self._machine: Any = None
+        self._direct = _is_flat(tree, len(program.outputs))
+
+    @property
+    def machine(self) -> Any:
+        """The way for calls with few points and arguments that need no rearranging; None where there is none."""
+        with self._lock:
+            if self._machine is None and self._direct and isinstance(self.kernel, NativeBatch):
+                try:
+                    self._machine = self.kernel.call()
+                except BackendError:
+                    self._direct = False
+            return self._machine
 
     def call(self, leaves: list[Any], out: Any = None) -> Any:
         """Results with a points axis, from leaves with one."""

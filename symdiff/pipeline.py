@@ -29,6 +29,7 @@ from symdiff.codegen.loading import load
 from symdiff.codegen.native import engine
 from symdiff.codegen.native.batch import NativeBatch
 from symdiff.codegen.native.fastcall import ARGUMENTS, Machine, is_native
+from symdiff.codegen.native.gufunc import gufunc
 from symdiff.codegen.native.kernels import LARGE, Kernels
 from symdiff.codegen.plan import Plan, check_plan
 from symdiff.codegen.program import Program, check_program
@@ -145,9 +146,9 @@ def machine_of(program: Program, result: Any = None) -> Machine:
     with collector_off():
         if size <= WHOLE:
             text = llvm.point_function(program, "kernel")
-            return Machine(program, text, 2 if size <= SMALL else 1, result=result, passes=size > SMALL)
+            return Machine(program, text, 2 if size <= SMALL else 1, result=result, passes="all" if size > SMALL else "none")
         text, workspace = llvm_parts.in_parts(program, "kernel")
-        return Machine(program, text, 1 if size <= QUICK else 0, workspace, result=result, passes=False)
+        return Machine(program, text, 1 if size <= QUICK else 0, workspace, result=result, passes="none")
 
 
 def array_kernel_of(fused: Fused, result: Any = None) -> Machine | Callable[..., Any]:
@@ -164,21 +165,31 @@ def array_kernel_of(fused: Fused, result: Any = None) -> Machine | Callable[...,
         try:
             text, memory = whole_function(plan, "kernel", fused.operations() < LARGE)
             if is_native(fused):
-                return Machine(fused, f"{kernels.text}\n{text}", 2, memory, apart=True, result=result)
+                return Machine(fused, f"{kernels.text}\n{text}", 2, memory, apart=True, result=result, passes=kernels.passes)
         except BackendError:
             pass  # NumPy calls the kernels
         source = numpy_arrays.emit(plan, name=fused.name, builtins=kernels.builtins())
         return load(source)
 
 
+def gufunc_of(program: Program) -> Any:
+    """The Program as a NumPy generalised ufunc. Raises `BackendError` where there is none for it."""
+    problem = engine.supported()
+    if problem:
+        raise BackendError(problem)
+    with collector_off():
+        return gufunc(program)
+
+
 def batch_kernel_of(
-    program: Program, in_axes: tuple[int | None, ...], out_axes: tuple[int, ...], options: Options, backend: str = "auto"
-) -> Any:
-    """The function of a Program over points: machine code where there is some, else NumPy over blocks."""
+    program: Program, in_axes: tuple[int | None, ...], out_axes: tuple[int, ...], options: Options, backend: str = "auto",
+    threads: int | None = None,
+) -> Any:  # fmt: skip
+    """The function of a Program over points: machine code where there is some, else NumPy over blocks in one thread."""
     if backend == "native" or (backend == "auto" and not options.exact and not engine.supported()):
         try:
             with collector_off():
-                return NativeBatch(program, in_axes, out_axes)
+                return NativeBatch(program, in_axes, out_axes, threads)
         except BackendError:
             if backend == "native":
                 raise

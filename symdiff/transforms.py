@@ -124,13 +124,18 @@ def wirtinger(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options
     return Wirtinger(f, argnums, **options)
 
 
-def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = None, **options: Any) -> Function:
+def vmap(
+    f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = None, *, threads: int | None = None, **options: Any
+) -> Function:
     """f at many points at once: `in_axes` (for all arguments, or one entry each) is 0 for points first, -1 for points
     last, None for an argument that all points share; `out_axes` defaults to the first of `in_axes`.
+
+    Machine code takes arrays of any strides as they are, and runs in `threads` threads, None for as many as pay; the result
+    is the same to the last bit. What NumPy computes runs in one.
 
     >>> import numpy as np
     >>> vmap(grad(lambda x: x[0]*x[1]))(np.array([[1.0, 2.0], [3.0, 4.0]]))
     array([[2., 1.],
            [4., 3.]])
     """
-    return Vectorised(f, in_axes, out_axes, **options)
+    return Vectorised(f, in_axes, out_axes, threads=threads, **options)

@@ -13,7 +13,7 @@ import symdiff as sd
 
 pytest.importorskip("llvmlite", reason="machine code needs llvmlite: pip install 'symdiff[native]'")
 
-from symdiff.codegen.emission.llvm_batch import batch_function
+from symdiff.codegen.emission.llvm_batch import BatchModule
 from symdiff.codegen.emission.llvm_functions import FUNCTIONS, functions
 from symdiff.codegen.emission.llvm_lines import LIBM, PAIRS, VECTORS
 from symdiff.codegen.native.engine import fused, lanes
@@ -276,7 +276,9 @@ def test_a_point_does_not_depend_on_its_neighbours(name):
 
 def test_a_module_holds_only_what_its_program_uses():
     program = sd.vmap(lambda x: np.sin(x) * np.cos(x) + np.exp(x), backend="native").compile(np.ones(3)).program
-    text = batch_function(program, "batch", (0,), (0,), lanes(), True)
+    module = BatchModule(program, lanes(), True)
+    module.add("kernel", module.arrays([("last", 0), ("last", 0)]))
+    text = module.text()
     assert text.count("define private") == 2 and f"@vec{lanes()}_sincos(" in text and f"@vec{lanes()}_exp(" in text
 
 

@@ -61,6 +61,11 @@ class Program:
     origins: list[str] = field(default_factory=list)
     operations_before: int | None = None
 
+    @property
+    def leaves(self) -> list[Input | Output]:
+        """The inputs, then the outputs."""
+        return [*self.inputs, *self.outputs]
+
     def operations(self) -> int:
         """The number of operations: + - * / negation, comparison, select or function call, one each."""
         return sum(OPS[instr.op].cost for instr in self.instrs)

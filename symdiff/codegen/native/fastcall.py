@@ -27,6 +27,7 @@ from symdiff.codegen.native.engine import (
     SHAPE,
     WRITEABLE,
     Code,
+    Passes,
     add_symbol,
     array_function,
     python_function,
@@ -81,7 +82,7 @@ class Machine:
         workspace: int = 0,
         apart: bool = False,
         result: Nested | None = None,
-        passes: bool = True,
+        passes: Passes = "all",
     ) -> None:
         """Compile the function "kernel" of the IR text `kernel`, which computes `program`; `effort` and `passes` as in `Code`.
 
@@ -105,7 +106,9 @@ class Machine:
         return make(ctypes.addressof(self._definition), (self, otherwise, MISS), None)
 
 
-class _Text:
+class Text:
+    """IR under construction that works on Python objects."""
+
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.count = 0
@@ -135,7 +138,7 @@ class _Text:
         self.require(self.put(f"icmp eq i64 {functools.reduce(lambda a, b: self.put(f'or i64 {a}, {b}'), apart)}, 0"))
 
 
-def _array(t: _Text, item: str, leaf: Leaf, writeable: bool) -> str:
+def _array(t: Text, item: str, leaf: Leaf, writeable: bool) -> str:
     """The data of an array of exactly this shape and dtype, contiguous and aligned."""
     t.require_equal((t.field(item, _TYPE, "i64"), _whole("ndarray")))
     wanted = CONTIGUOUS | ALIGNED | (WRITEABLE if writeable else 0)
@@ -151,7 +154,7 @@ def _array(t: _Text, item: str, leaf: Leaf, writeable: bool) -> str:
     return t.field(item, DATA, "ptr")
 
 
-def _number(t: _Text, item: str, leaf: Input) -> str:
+def _number(t: Text, item: str, leaf: Input) -> str:
     """The address of a Python or NumPy number's value."""
     found = t.field(item, _TYPE, "i64")
     tests = [t.put(f"icmp eq i64 {found}, {_whole(kind)}") for kind in _NUMBERS[leaf.dtype]]
@@ -159,7 +162,7 @@ def _number(t: _Text, item: str, leaf: Input) -> str:
     return t.put(f"getelementptr i8, ptr {item}, i64 {_VALUE}")
 
 
-def _argument(t: _Text, place: int) -> str:
+def _argument(t: Text, place: int) -> str:
     return t.put(f"load ptr, ptr {t.put(f'getelementptr ptr, ptr %args, i64 {place}')}")
 
 
@@ -169,7 +172,7 @@ def _entry(program: Program | Fused, workspace: int, apart: bool, result: Nested
     Its blocks: arguments are checked; `listed` and `given` find the arrays for results, after the arguments or in `out`,
     `into` checks and fills them; `fresh` makes new ones; `miss` goes to the other callable.
     """
-    t = _Text()
+    t = Text()
     inputs, outputs = program.inputs, list[Leaf](program.outputs)
     n, several = len(inputs), len(outputs) > 1
     t.run("%nargs = and i64 %counted, 9223372036854775807")  # without the flag that a vectorcall may set
@@ -222,7 +225,7 @@ def _entry(program: Program | Fused, workspace: int, apart: bool, result: Nested
     return "\n".join([*_declarations(outputs), head, *t.lines, "}"])
 
 
-def _require_apart(t: _Text, *arrays: tuple[str, Leaf]) -> None:
+def _require_apart(t: Text, *arrays: tuple[str, Leaf]) -> None:
     """Go on where two contiguous arrays share no memory."""
     starts = [t.put(f"ptrtoint ptr {pointer} to i64") for pointer, _ in arrays]
     ends = [
@@ -233,7 +236,7 @@ def _require_apart(t: _Text, *arrays: tuple[str, Leaf]) -> None:
     t.require(t.put(f"or i1 {tests[0]}, {tests[1]}"))
 
 
-def _compute(t: _Text, pointers: list[str], workspace: int, failed: str) -> None:
+def _compute(t: Text, pointers: list[str], workspace: int, failed: str) -> None:
     """The kernel's call, between getting and giving back its workspace; without memory on to the block `failed`."""
     called = [f"ptr {p}" for p in pointers]
     if not workspace:
@@ -244,7 +247,7 @@ def _compute(t: _Text, pointers: list[str], workspace: int, failed: str) -> None
     t.run(f"call void @kernel({', '.join([*called, f'ptr {memory}'])})", f"call void @PyMem_RawFree(ptr {memory})")
 
 
-def _unpacked(t: _Text, item: str, shape: Nested) -> list[str]:
+def _unpacked(t: Text, item: str, shape: Nested) -> list[str]:
     """The arrays in nested tuples."""
     if isinstance(shape, int):
         return [item]
@@ -253,7 +256,7 @@ def _unpacked(t: _Text, item: str, shape: Nested) -> list[str]:
     return [a for k, part in enumerate(shape) for a in _unpacked(t, t.field(item, _ITEMS + 8 * k, "ptr"), part)]
 
 
-def _tuples(t: _Text, shape: tuple[Nested, ...], failed: str) -> tuple[str, list[tuple[str, int]]]:
+def _tuples(t: Text, shape: tuple[Nested, ...], failed: str) -> tuple[str, list[tuple[str, int]]]:
     """A new tuple with new tuples in it, and where each output goes: a tuple and a place in it."""
     whole = t.put(f"call ptr @PyTuple_New(i64 {len(shape)})")
     t.require(t.put(f"icmp ne ptr {whole}, null"), failed)
@@ -268,7 +271,7 @@ def _tuples(t: _Text, shape: tuple[Nested, ...], failed: str) -> tuple[str, list
     return whole, places
 
 
-def _compute_fresh(t: _Text, pointers: list[str], outputs: Sequence[Leaf], workspace: int, shape: Nested) -> None:
+def _compute_fresh(t: Text, pointers: list[str], outputs: Sequence[Leaf], workspace: int, shape: Nested) -> None:
     """Results in new arrays, which tuples hold from the start where there are several."""
     whole, places = ("", []) if isinstance(shape, int) else _tuples(t, shape, "nothing")
     made: list[str] = []
@@ -297,7 +300,7 @@ def _compute_fresh(t: _Text, pointers: list[str], outputs: Sequence[Leaf], works
     t.run("undo:", f"call void @Py_DecRef(ptr {whole})", "ret ptr null")
 
 
-def _put_item(t: _Text, whole: str, k: int, item: str) -> None:
+def _put_item(t: Text, whole: str, k: int, item: str) -> None:
     t.run(f"store ptr {item}, ptr {t.put(f'getelementptr i8, ptr {whole}, i64 {_ITEMS + 8 * k}')}")
 
 

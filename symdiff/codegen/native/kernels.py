@@ -11,18 +11,22 @@ from collections.abc import Callable
 from symdiff.codegen.arrays.fusing import Call, Fused, Kernel, Sink, Task
 from symdiff.codegen.arrays.nesting import Nest, nest
 from symdiff.codegen.arrays.program import Step, size
+from symdiff.codegen.emission.llvm_lines import VECTORS
 from symdiff.codegen.emission.llvm_programs import functions
-from symdiff.codegen.native.engine import DATA, Code, fused, lanes
+from symdiff.codegen.native.engine import DATA, Code, Passes, fused, lanes
 from symdiff.codegen.native.fastcall import FUNCTIONS, MethodDef, bind_names, object_name
 from symdiff.codegen.program import Input, Instr, Output, Program
 
 _METH_FASTCALL = 0x0080
 LARGE = 1 << 15  # operations from which on other threads run meanwhile
+FUNCTIONS_WORTH = 5000  # calls of elementary functions for which LLVM's passes take their time
 _VALUE = 16  # where a number's value lies in its object
 
 
 class Kernels:
-    """The kernels of fused tasks: `nests` and `builtins` by the place of the task; `text` is their IR."""
+    """The kernels of fused tasks: `nests` and `builtins` by the place of the task; `text` is their IR, to be compiled after
+    the `passes` that pay.
+    """
 
     def __init__(self, program: Fused) -> None:
         self.program = program
@@ -31,11 +35,14 @@ class Kernels:
         wanted = {index: nest(steps, kernel, lanes()) for index, kernel in self.kernels.items()}
         self.text, self.nests = functions(wanted, lanes(), lanes() if fused() else 0)
 
+        called = sum(size(k.domain) * sum(i.op in VECTORS for i in k.program.instrs) for k in self.kernels.values())
+        self.passes: Passes = "all" if called >= FUNCTIONS_WORTH else "loops"
+
     def builtins(self) -> dict[int, Callable[..., None]]:
         """A builtin `kernel(arrays and numbers...)` for each nest."""
         bind_names()
         entries = [self._entry(index, found) for index, found in self.nests.items()]
-        code = Code("\n".join([*FUNCTIONS, *_USED, self.text, *entries]), 2)
+        code = Code("\n".join([*FUNCTIONS, *_USED, self.text, *entries]), 2, self.passes)
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
         found = {}
