@@ -13,6 +13,7 @@ import numpy as np
 from symdiff import structures
 from symdiff.branching import RaisingBatch, conditions_of
 from symdiff.compiled import Batched, Compiled
+from symdiff.device import DeviceBatched, DeviceCompiled, Placed, check_paths, near
 from symdiff.errors import ShapeError
 from symdiff.functions import Call, Function, Plain
 from symdiff.pipeline import Options, program_of
@@ -49,29 +50,37 @@ class Derivative(Function):
         if isinstance(points, Tracer) and points.shape:
             cells = [self(*args[:position], p, *args[position + 1 :], **kwargs) for p in points.ravel()]
             return np.reshape(np.stack(cells), points.shape)
-        if not isinstance(points, (np.ndarray, list, tuple)) or np.ndim(points) == 0:
+        device = isinstance(points, Placed)
+        if (
+            not (device or isinstance(points, (np.ndarray, list, tuple)))
+            or (points.shape if device else np.shape(points)) == ()
+        ):
             return super()._call(args, kwargs, out)
-        values = np.asarray(points)
+        values = points.array if device else np.asarray(points)
         if values.dtype.kind in "iub":
             values = values.astype(float)
         scalar = Spec((), values.dtype)
         call = Call(self, (*args[:position], scalar, *args[position + 1 :]), kwargs)
         place = call.traced.index(call.wrt[0])
-        key = ("elementwise", self._key(call))
+        key = ("elementwise", self._key(call), device)
         batched = self._compiled.get(key)
         if batched is None:
             graph = self._built(call)[0]
+            if device:
+                check_paths(graph)
             axes = tuple(0 if i == place else None for i in range(len(graph.inputs)))
             if is_scalar(graph):
-                batched = Batched(program_of(graph, self.options), axes, (0,), None, self.options, self.backend)  # type: ignore[arg-type]
+                made = DeviceBatched if device else Batched
+                batched = made(program_of(graph, self.options), axes, (0,), None, self.options, self.backend)  # type: ignore[arg-type]
             else:
-                batched = WholeBatched(graph, None, list(axes), 0, self.options)
+                compiled = DeviceCompiled if device else Compiled
+                batched = WholeBatched(graph, None, list(axes), 0, self.options, compiled)
             batched = self._compiled[key] = checked(batched, graph, axes, partial(self.run, call))
         fed = self._fed(call)
-        fed[place] = np.ravel(values)
+        fed[place] = Placed(values.reshape(-1)) if device else np.ravel(values)
         flat_out = None
         if out is not None:
-            if not isinstance(out, np.ndarray) or out.shape != values.shape:
+            if not isinstance(out, type(values)) or out.shape != values.shape:
                 raise ShapeError(f"{self.where}: out must be an array of shape {values.shape}")
             flat_out = out.reshape(-1) if out.flags.c_contiguous else None
         result = batched.call(fed, flat_out)
@@ -87,13 +96,16 @@ class Derivative(Function):
 class WholeBatched:
     """A graph of whole arrays over many points, compiled for each number of points."""
 
-    def __init__(self, graph: Graph, tree: Any, axes: list[int | None], out_axis: int, options: Options) -> None:
+    def __init__(
+        self, graph: Graph, tree: Any, axes: list[int | None], out_axis: int, options: Options, compiled: Any = Compiled
+    ) -> None:
         self.graph = graph
         self.tree = tree
         self.axes = axes
         self.out_axis = out_axis
         self.options = options
-        self._compiled: dict[int, Compiled] = {}
+        self._made = compiled
+        self._compiled: dict[int, Any] = {}
 
     def points(self, leaves: list[Any]) -> int:
         """The number of points. Raises `ShapeError` where the arguments differ in it."""
@@ -116,7 +128,7 @@ class WholeBatched:
         count = self.points(leaves)
         compiled = self._compiled.get(count)
         if compiled is None:
-            compiled = self._compiled[count] = Compiled(self.over(count), self.tree, self.options)
+            compiled = self._compiled[count] = self._made(self.over(count), self.tree, self.options)
         return compiled.call(leaves, out)
 
 
@@ -200,7 +212,7 @@ class Vectorised(Function):
             shown.append(structures.unflatten(tree, points))
         return tuple(shown), leaves, leaf_axes
 
-    def kernel(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Batched | WholeBatched, list[Any]]:
+    def kernel(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, list[Any]]:
         """The batch kernel for these arguments, and the leaves to feed it."""
         shown, leaves, axes = self.point_arguments(args)
         inner = self.inner
@@ -208,20 +220,27 @@ class Vectorised(Function):
         own, more = (shown[:-extra], shown[-extra:]) if extra else (shown, ())
         call = Call(inner, own, kwargs)
         rest = tuple((tuple(s.shape), str(s.dtype)) for s in structures.leaves(more))
-        key = (inner._key(call), rest, tuple(axes))
+        device = any(isinstance(leaf, Placed) for leaf in leaves)
+        key = (inner._key(call), rest, tuple(axes), device)
         found = self._compiled.get(key)
         if found is None:
             graph, tree = inner._built(call)
+            if device:
+                check_paths(graph)
             if not is_scalar(graph):
                 padded = [*axes, *[None] * (len(graph.inputs) - len(axes))]
-                found = WholeBatched(graph, tree, padded, self.out_axes, inner.options)
+                compiled = DeviceCompiled if device else Compiled
+                found = WholeBatched(graph, tree, padded, self.out_axes, inner.options, compiled)
                 found = self._compiled[key] = checked(found, graph, padded, partial(inner.run, call))
                 return found, leaves
             program = program_of(graph, inner.options)
             outs = (self.out_axes,) * len(program.outputs)
             if len(axes) < len(program.inputs):
                 axes = [*axes, *[None] * (len(program.inputs) - len(axes))]
-            found = Batched(program, tuple(axes), outs, tree, inner.options, self.backend, self.threads)
+            if device:
+                found = DeviceBatched(program, tuple(axes), outs, tree, inner.options)
+            else:
+                found = Batched(program, tuple(axes), outs, tree, inner.options, self.backend, self.threads)
             found = self._compiled[key] = checked(found, graph, axes, partial(inner.run, call))
         return found, leaves
 
@@ -239,7 +258,9 @@ class Vectorised(Function):
             self._recent = tuple((x, _point(a, x), a.dtype.char) for a, x in zip(args, axes, strict=True)), kernel
         if kwargs:
             leaves = leaves + [v for v in structures.leaves(kwargs, none_is_leaf=True) if not is_static(v)]
-        return kernel.call(leaves, out)
+        result = kernel.call(leaves, out)
+        self._near = near(kernel, args, kwargs, leaves)
+        return result
 
     def _fits(self, args: tuple[Any, ...]) -> bool:
         """Whether the arguments are of the types that the last kernel was made for."""

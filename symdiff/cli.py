@@ -60,7 +60,9 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument("--wrt", default=None, help="arguments to differentiate by, with commas (default: the first)")
         command.add_argument("--kind", choices=sorted(KINDS), default="grad", help="which derivative (default: grad)")
         if name == "export":
-            command.add_argument("--target", choices=("numpy", "python", "c"), default="numpy", help="default: numpy")
+            command.add_argument(
+                "--target", choices=("numpy", "python", "c", "cupy", "cuda"), default="numpy", help="default: numpy"
+            )
             command.add_argument("-o", "--output", help="the file to write (default: standard output)")
     check = commands.add_parser("check", help="tell whether generated files still match their functions")
     check.add_argument("files", nargs="+", help="files written by symdiff export")

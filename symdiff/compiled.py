@@ -30,11 +30,9 @@ _MATH_ERRORS = (ZeroDivisionError, OverflowError, ValueError, TypeError, BufferE
 
 
 def check_backend(backend: str) -> None:
-    """Raise `BackendError` for a backend that does not exist or is not available yet."""
+    """Raise `BackendError` for a backend that does not exist."""
     if backend not in BACKENDS:
-        raise BackendError(f"unknown backend {backend!r}; there are auto, python, numpy and native")
-    if backend == "cupy":
-        raise BackendError("backend 'cupy' is not part of this version; auto, python, numpy and native are")
+        raise BackendError(f"unknown backend {backend!r}; there are {', '.join(BACKENDS)}")
 
 
 class Compiled:

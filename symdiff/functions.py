@@ -18,6 +18,7 @@ from symdiff.branching import beside, compiled_of, fitting
 from symdiff.codegen.native.vectorcall import direct, plain_class, with_vectorcall
 from symdiff.codegen.source import MISS
 from symdiff.compiled import Compiled, check_backend
+from symdiff.device import DeviceCompiled, Near, Placed, check_device, near, on_device, placed
 from symdiff.errors import ArgumentError, ShapeError, SymdiffError, TraceError
 from symdiff.pipeline import Options, program_of
 from symdiff.symbolic.building import Builder, active_builders
@@ -150,6 +151,7 @@ class Function:
         self._door: Callable[..., Any] | None = None
         self._lock = threading.Lock()
         self._watch = Watch(f)
+        self._near: Near | None = None
 
     suffix = ""
 
@@ -176,12 +178,12 @@ class Function:
                     return result
             except _MISSED:
                 pass  # the long way finds out why, or computes what Python's math raises for
-        return self._call(args, kwargs, out)
+        return self._long_way(*args, out=out, **kwargs)
 
     def _forget(self) -> None:
         """Drop what was traced: a value that the function captures has changed."""
         with self._lock:
-            self._door = None
+            self._door = self._near = None
             self._compiled.clear()
             self._watch = Watch(self.f)
 
@@ -192,10 +194,24 @@ class Function:
             inlined = self._inline(call, fed)
             if inlined is not None:
                 return inlined[0]
+        if any(isinstance(leaf, Placed) for leaf in fed):
+            found = self._on_device(call)
+            result = found.call(fed, out)
+            self._near = near(found, args, kwargs, fed)
+            return result
         compiled = self._specialised(call, fed)
         if not compiled.allows(fed):
             self.run(call, fed)
         return compiled.call(fed, out)
+
+    def _on_device(self, call: Call) -> DeviceCompiled:
+        """The specialisation for CuPy arrays."""
+        key = ("device", self._key(call))
+        with self._lock:
+            compiled = self._compiled.get(key)
+            if compiled is None:
+                compiled = self._compiled[key] = DeviceCompiled(*self._built(call, "merge"), self.options)
+        return compiled
 
     def run(self, call: Call, fed: list[Any]) -> None:
         """The function as it stands, for the exception that it raises, which has the values in its message."""
@@ -255,6 +271,14 @@ class Function:
     def _long_way(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         if self._watch and self._watch.changed():  # other specialisations may capture what the fast one does not
             self._forget()
+        if self._near is not None and not kwargs:
+            found = self._near(args, out)
+            if found is not MISS:
+                return found
+        device = on_device(args, kwargs)
+        check_device(self.backend, device, self.name)
+        if device:
+            args, kwargs = placed((args, kwargs))
         return self._call(args, kwargs, out)
 
     def __reduce__(self) -> Any:
@@ -335,6 +359,7 @@ class Function:
 
     def _own(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The function's own arguments: a tangent, cotangent or vector after them is left away."""
+        args = placed(args)
         if not self.extra:
             return args
         try:
@@ -347,12 +372,14 @@ class Function:
 
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
         """The Graph of this function at example arguments (numbers, arrays, `Spec`s)."""
-        call = Call(self, self._own(args), kwargs, 0)
+        call = Call(self, self._own(args), placed(kwargs), 0)
         return self._built(call)[0]
 
-    def compile(self, *args: Any, backend: str = "auto", **kwargs: Any) -> Compiled:
+    def compile(self, *args: Any, backend: str = "auto", **kwargs: Any) -> Compiled | DeviceCompiled:
         """A compiled specialisation at example arguments, for a backend."""
-        call = Call(self, self._own(args), kwargs, 0)
+        call = Call(self, self._own(args), placed(kwargs), 0)
+        if backend == "cupy":
+            return DeviceCompiled(*self._built(call, "merge"), self.options)
         return compiled_of(*self._built(call), self.options, backend)
 
     def program(self, *args: Any, **kwargs: Any) -> Any:
@@ -360,7 +387,7 @@ class Function:
         return program_of(self.graph(*args, **kwargs), self.options, self.__name__)
 
     def source(self, *args: Any, target: str = "numpy", **kwargs: Any) -> str:
-        """The text of a stand-alone file for a target, "numpy", "python" or "c"."""
+        """The text of a stand-alone file for a target, "numpy", "python", "c", "cupy" or "cuda"."""
         from symdiff.exporting import exported
 
         return exported(self, args, kwargs, target).text
@@ -387,7 +414,7 @@ class Function:
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
-        for name in ("_lock", "_door", "_watch", "_machines", "signature"):
+        for name in ("_lock", "_door", "_near", "_watch", "_machines", "signature"):
             del state[name]
         state["_compiled"] = {}
         return state
@@ -399,6 +426,7 @@ class Function:
         self._watch = Watch(self.f)
         self._machines = set()
         self._door = None
+        self._near = None
 
 
 def _blank(kind: type[Function]) -> Function:

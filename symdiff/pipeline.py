@@ -19,7 +19,9 @@ from symdiff.codegen.arrays.plan import ArrayPlan, check_array_plan
 from symdiff.codegen.arrays.planning import plan_arrays
 from symdiff.codegen.arrays.program import check_array_program
 from symdiff.codegen.emission import c as c_emission
-from symdiff.codegen.emission import llvm, llvm_parts, numpy_arrays
+from symdiff.codegen.emission import cuda as cuda_emission
+from symdiff.codegen.emission import cupy as cupy_emission
+from symdiff.codegen.emission import cupy_arrays, llvm, llvm_parts, numpy_arrays
 from symdiff.codegen.emission import numpy as numpy_emission
 from symdiff.codegen.emission import python as python_emission
 from symdiff.codegen.emission.llvm_programs import whole_function
@@ -43,7 +45,9 @@ from symdiff.symbolic.scalarizing import expand_calls, is_scalar, scalarize
 # Machine code by statements: up to SMALL, LLVM's passes over its own language cost more time (half of all) than they gain; up
 # to WHOLE it is one function; up to QUICK it is optimised, which makes it a fifth faster and compiling four times slower.
 SMALL, WHOLE, QUICK = 300, 2_000, 20_000
-TARGETS: dict[str, ModuleType] = {"python": python_emission, "numpy": numpy_emission, "c": c_emission}
+TARGETS: dict[str, ModuleType] = {
+    "python": python_emission, "numpy": numpy_emission, "c": c_emission, "cupy": cupy_emission, "cuda": cuda_emission,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,16 +118,16 @@ def source_of(plan: Plan | ArrayPlan, target: str, **layout: Any) -> Source:
     if target not in TARGETS:
         raise BackendError(f"unknown target {target!r}; there are {', '.join(TARGETS)}")
     if isinstance(plan, ArrayPlan):
-        if target != "numpy":
-            raise BackendError(f"whole arrays are computed by NumPy; target {target!r} takes numbers and small arrays")
-        return numpy_arrays.emit(plan, **layout)
+        if target not in ("numpy", "cupy"):
+            raise BackendError(f"whole arrays are computed by NumPy and CuPy; target {target!r} takes numbers and small arrays")
+        return (numpy_arrays if target == "numpy" else cupy_arrays).emit(plan, **layout)
     return TARGETS[target].emit(plan, **layout)  # type: ignore[no-any-return]
 
 
-def kernel_of(plan: Plan | ArrayPlan, target: str, name: str) -> Any:
+def kernel_of(plan: Plan | ArrayPlan, target: str, name: str, **layout: Any) -> Any:
     """A loaded function of the Plan, for calls from within the process."""
     with collector_off():
-        return load(source_of(plan, target, name=name, style="runtime"))
+        return load(source_of(plan, target, name=name, style="runtime", **layout))
 
 
 def machine_of(program: Program, result: Any = None) -> Machine:

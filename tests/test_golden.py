@@ -27,6 +27,12 @@ FILES = {
         (np.ones((256, 512)), np.ones((256, 1)), np.ones((512, 128))),
         "numpy",
     ),
+    "bump_points_cupy.py": (sd.vmap(sd.value_and_grad(g.bump, (0, 1))), (np.ones(4), np.ones(4)), "cupy"),
+    "layer_value_and_grad_cupy.py": (
+        sd.value_and_grad(g.layer, (0, 1)),
+        (np.ones((256, 512)), np.ones((256, 1)), np.ones((512, 128))),
+        "cupy",
+    ),
     "differences_grad.py": (sd.grad(g.differences), (np.ones(100_000),), "numpy"),
 }
 

@@ -34,7 +34,7 @@ def emit(
 
     `builtins` compute the kernels that have a nest in the plan.
     """
-    writer = _Writer(plan, name, style, result)
+    writer = ArrayWriter(plan, name, style, result)
     text = "\n".join(writer.lines(doc)) + "\n"
     instrs = [i for t in plan.fused.tasks if isinstance(t, Kernel) for i in t.program.instrs]
     calls = {f"call_{i.payload.__name__}": i.payload for i in instrs if i.op == "call"}
@@ -48,7 +48,9 @@ def emit(
     return Source(text, writer.entry, "numpy", (*known, ("_local", threading.local()), *writer.constants, *compiled))
 
 
-class _Writer:
+class ArrayWriter:
+    """Names, texts and places of the values of a plan, and the function that computes them."""
+
     def __init__(self, plan: ArrayPlan, name: str, style: str, result: str) -> None:
         self.plan = plan
         self.program = plan.program

@@ -22,6 +22,7 @@ from symdiff.symbolic.tracing.attempt import Attempt, Stuck, current
 from symdiff.symbolic.tracing.builtin_functions import BUILTINS, sort_list
 from symdiff.symbolic.tracing.cloning import OPERATORS, clone
 from symdiff.symbolic.tracing.constructing import constructor, replaced
+from symdiff.symbolic.tracing.cupy_names import of_cupy, spelled
 from symdiff.symbolic.tracing.implicit import SPECIAL, cells, operate, special, summed
 from symdiff.symbolic.tracing.libraries import is_library
 from symdiff.symbolic.tracing.making import MAKING, fresh, holds_traced, of_traced
@@ -73,6 +74,8 @@ def _found(f: Any, attempt: Attempt) -> Any:
     rule = attempt.rules.get(key) if attempt.rules else None
     if rule is not None and (rule.function is f or kind is not types.FunctionType or f.__code__.co_name == key[1]):
         return _recorded(f, rule)  # not for a wrapper, which has the name of what it wraps
+    if of_cupy(f):
+        return spelled(f, call)
     if kind is types.FunctionType and not is_library(f.__code__.co_filename):
         return clone(f, CELLS, attempt.thorough) or substituted(f, call)
     asks = attempt.thorough and key[0] == "builtins" and key[1] in SPECIAL

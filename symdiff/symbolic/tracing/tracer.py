@@ -126,6 +126,8 @@ class Tracer:
         else:
             for value in (left, right):
                 if not isinstance(value, (Tracer, int, float, complex, np.ndarray, np.generic, list, tuple)):
+                    if hasattr(value, "__cuda_array_interface__"):
+                        raise TraceError(f"{origin}: a CuPy array beside a traced value; pass it as an argument")
                     return NotImplemented
             builder = builder_of((left, right))
             operands = (atom_of(left, builder, origin), atom_of(right, builder, origin))
@@ -314,6 +316,10 @@ class Tracer:
         if spec:
             raise self._refuse(f"a text with the number in the format {spec!r}", "leave it out; print(x) shows a traced value")
         return repr(self)
+
+    @property
+    def __cuda_array_interface__(self) -> Any:
+        raise self._refuse("a function of CuPy's", "write np.sin, np.sum, ...: the derivative runs on CuPy arrays all the same")
 
     def __setitem__(self, key: Any, value: Any) -> None:
         from symdiff.symbolic.tracing.mutable import assign

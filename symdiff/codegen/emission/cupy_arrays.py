@@ -1,0 +1,386 @@
+"""ArrayPlan to a Python file for CuPy: fused CUDA kernels between CuPy's own matmul, sum and linalg.
+
+Assumes an ArrayPlan. Guarantees that a thread's second call on a device and stream makes no array but its results, and with
+an `out` that overlaps no input none at all (but for what CuPy's own functions make); numbers stay on the device. Refuses what
+CUDA cannot compute, with `BackendError`; the file refuses other than CuPy arrays.
+"""
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from symdiff.codegen.arrays.fusing import Call, Clear, Kernel
+from symdiff.codegen.arrays.plan import ArrayPlan, is_planned
+from symdiff.codegen.arrays.program import ASSEMBLE, Step, is_view
+from symdiff.codegen.emission.array_text import cleared, constant_text, region, structural_text
+from symdiff.codegen.emission.cuda import name_of, preamble
+from symdiff.codegen.emission.cuda_arrays import (
+    SUM_OF_LANES,
+    SUM_ROWS,
+    Cells,
+    KernelText,
+    Launch,
+    cells_kernel,
+    contiguous,
+    split,
+)
+from symdiff.codegen.emission.cuda_functions import type_of
+from symdiff.codegen.emission.cupy import CHECKED, module_head, options
+from symdiff.codegen.emission.numpy_arrays import ArrayWriter
+from symdiff.codegen.emission.text import docstring, dtype_text, number_literal, wrapped
+from symdiff.codegen.program import Program
+from symdiff.codegen.source import Source
+from symdiff.heads import HEADS, as_slices
+
+INDENT = "    "
+
+
+def emit(
+    plan: ArrayPlan, *, name: str, style: str = "export", header: str = "", doc: str = "", result: str = "tuple",
+    by_value: frozenset[int] | None = None, exact: bool = False,
+) -> Source:  # fmt: skip
+    """The plan as a Python file; inputs `by_value` are numbers of the host (all numbers, by default)."""
+    if by_value is None:
+        by_value = frozenset(k for k, leaf in enumerate(plan.program.inputs) if leaf.shape == ())
+    writer = _Writer(plan, name, style, result, by_value)
+    lines = writer.lines(doc)
+    head = writer.head(exact)
+    text = header + "\n".join([*head, "", "", *lines]) + "\n"
+    if style == "export":
+        return Source(text, writer.entry, "cupy")
+    return Source(text, writer.entry, "cupy", (("_local", threading.local()), *((f"_{n}", c) for n, c in writer.constants)))
+
+
+class _Writer(ArrayWriter):
+    """The names and places of the NumPy writer; kernels are launches, numbers live in arrays of the device."""
+
+    def __init__(self, plan: ArrayPlan, name: str, style: str, result: str, by_value: frozenset[int]) -> None:
+        super().__init__(plan, name, style, result)
+        self.stem = name_of(name)
+        self.by_value = by_value
+        self.launches: list[Launch] = []
+        self.programs: list[Program] = []
+        self.summed: set[str] = set()
+        self.numbers: dict[str, int] = {}
+        self.partials: dict[str, int] = {}
+        self.homes: dict[int, Cells] = {}
+        for word in ("_local", "_code", "_work", "_checked", "_kernels", "numbers", "key", "kept"):
+            self.names.fresh(word)
+        for k, output in enumerate(self.program.outputs):
+            step = self.steps[output.value]
+            if (
+                output.shape == ()
+                and step.op not in ("input", "const")
+                and not is_view(step)
+                and output.value not in self.homes
+            ):
+                self.homes[output.value] = Cells(self.targets[k], output.dtype)
+
+    # -- where values lie
+
+    def number(self, value: int) -> Cells:
+        """A home on the device for a number: a result's own array, or a cell that is kept."""
+        if value not in self.homes:
+            code = self.steps[value].dtype
+            k = self.numbers.get(code, 0)
+            self.numbers[code] = k + 1
+            self.homes[value] = Cells(f"numbers_{'b' if code == '?' else code}", code, k)
+        cells = self.homes[value]
+        self.texts[value] = f"{cells.variable}[{cells.offset}]" if cells.variable.startswith("numbers_") else cells.variable
+        return cells
+
+    def home(self, value: int) -> Cells:
+        """Where the cells of a value lie."""
+        step = self.steps[value]
+        if value in self.homes:
+            return self.homes[value]
+        if step.op == "input" and step.params in self.by_value:
+            return Cells(self.arguments[step.params], step.dtype, alone=True)
+        if not is_view(step):
+            kind, k = self.plan.places.get(value, ("", 0))
+            name = self.targets[k] if kind == "output" else self.slot_names[k] if kind == "work" else self.texts[value]
+            return Cells(name, step.dtype, 0, contiguous(step.shape), step.shape)
+        source = self.home(step.operands[0])
+        if source.alone or source.shape != self.steps[step.operands[0]].shape:
+            return source if step.shape == () else self.copied(value)
+        return _viewed(source, step) or self.copied(value)
+
+    def copied(self, value: int) -> Cells:
+        """A view that has no strides of its own, as an array: named where it is first read."""
+        step = self.steps[value]
+        name = self.names.numbered("copy")
+        self.pending.append(f"{name} = cp.ascontiguousarray({self.text(value)})")
+        self.homes[value] = found = Cells(name, step.dtype, 0, contiguous(step.shape), step.shape)
+        return found
+
+    def text(self, value: int) -> str:
+        """A value as an expression of CuPy; a number of the host is moved to the device."""
+        step = self.steps[value]
+        if value not in self.homes and step.shape == () and (step.op == "const" or step.op == "input"):
+            if step.op == "const":
+                if value not in self.texts or not self.texts[value].startswith("constant"):
+                    self.texts[value] = self.array(np.array(step.params, dtype=step.dtype))
+                return self.texts[value]
+            return f"cp.asarray({self.arguments[step.params]})" if step.params in self.by_value else self.arguments[step.params]
+        if value not in self.texts and self.plan.places.get(value, ("",))[0] in ("output", "work"):
+            self.pending += super().made(value)
+        return super().text(value).replace("np.", "cp.")
+
+    # -- the function
+
+    def lines(self, doc: str) -> list[str]:
+        """The function's lines."""
+        body: list[str] = []
+        self.pending: list[str] = []
+        for task in self.plan.fused.tasks:
+            lines = self.launched(task) if isinstance(task, Kernel) else self.structural(task)
+            body += [*self.pending, *lines]
+            self.pending = []
+        copies = self.copies()
+        body += [*self.pending, *copies]
+        signature = wrapped(f"def {self.entry}(", [*self.shown, "out=None"], "):", "")
+        lines = [f"{a} = {n}" for a, n in zip(self.arguments, self.shown, strict=True) if a != n]
+        lines += [*self.checked(), *self.allocation(), *self.kept(), *body]
+        listed = ", ".join(self.targets)
+        fresh = f"[{listed}]" if self.result == "list" else f"({listed})"
+        lines.append(f"return {fresh} if out is None else out" if self.several else f"return {self.targets[0]}")
+        return [*signature, *docstring(doc), *(INDENT + line for line in lines)]
+
+    def checked(self) -> list[str]:
+        """The checks of the arguments; arrays are made contiguous."""
+        lines = []
+        for place, (leaf, argument) in enumerate(zip(self.program.inputs, self.arguments, strict=True)):
+            kind = f"cp.{dtype_text(leaf.dtype)}"
+            if place in self.by_value:
+                lines.append(f"{argument} = {kind}({argument})")
+            else:
+                checked = f'_checked("{argument}", {argument}, {leaf.shape!r}, {kind})'
+                lines.append(f"{argument} = " + (f"cp.ascontiguousarray({checked})" if leaf.shape else checked))
+        return lines
+
+    def allocation(self) -> list[str]:
+        """The results' arrays: made here, or given and checked; results cannot be computed over arguments."""
+        kinds = [(f"{o.shape!r}", dtype_text(o.dtype)) for o in self.program.outputs]
+        lines = ["if out is None:"]
+        for target, (shape, kind) in zip(self.targets, kinds, strict=True):
+            lines.append(f"{INDENT}{target} = cp.empty({shape}, dtype=cp.{kind})")
+        lines += ["else:", f"{INDENT}{', '.join(self.targets)} = out"]
+        for target, (shape, kind) in zip(self.targets, kinds, strict=True):
+            lines.append(f'{INDENT}_checked("{target}", {target}, {shape}, cp.{kind}, "no")')
+        arrays = [a for place, a in enumerate(self.arguments) if place not in self.by_value]
+        if self.several:
+            tests = ["not all(r.flags.c_contiguous for r in out)"]
+            tests += [f"any(cp.may_share_memory({a}, r) for r in out)" for a in arrays]
+        else:
+            tests = [f"not {self.targets[0]}.flags.c_contiguous"]
+            tests += [f"cp.may_share_memory({a}, {self.targets[0]})" for a in arrays]
+        lines += [f"{INDENT}if (", f"{INDENT * 2}{tests[0]}", *(f"{INDENT * 2}or {t}" for t in tests[1:]), f"{INDENT}):"]
+        call = f"{self.entry}({', '.join(self.arguments)})"
+        if self.several:
+            lines += [f"{INDENT * 2}for target, value in zip(out, {call}):", f"{INDENT * 3}cp.copyto(target, value)"]
+        else:
+            lines.append(f"{INDENT * 2}cp.copyto(out, {call})")
+        return [*lines, f"{INDENT * 2}return out"]
+
+    def made_once(self) -> list[tuple[str, str]]:
+        """The arrays that a thread keeps for a device and stream: names and how they are made."""
+        made = [
+            (name, f"cp.empty({cells}, dtype=cp.{dtype_text(code)})")
+            for name, (code, cells) in zip(self.slot_names, self.plan.slots, strict=True)
+        ]
+        for stem, sizes in (("numbers", self.numbers), ("partial", self.partials)):
+            for code, cells in sorted(sizes.items()):
+                name = f"{stem}_{'b' if code == '?' else code}"
+                made.append((name, f"cp.empty({cells}, dtype=cp.{dtype_text(code)})"))
+        for name, value in self.constants:
+            text = f"cp.asarray(_{name})"
+            if value.ndim == 0:
+                text = f"cp.asarray({number_literal(value.item(), 'cp')}, dtype=cp.{dtype_text(value.dtype.char)})"
+            elif self.style == "export":
+                text = constant_text(value).replace("np.", "cp.")
+            made.append((name, text))
+        return made
+
+    def kept(self) -> list[str]:
+        made = [name for name, _ in self.made_once()]
+        return wrapped("", made, f"{',' if len(made) == 1 else ''} = _work()", "") if made else []
+
+    def copies(self) -> list[str]:
+        """Results that were not computed in their own arrays."""
+        lines = []
+        for k, output in enumerate(self.program.outputs):
+            value = output.value
+            if output.shape == ():
+                step = self.steps[value]
+                if step.op in ("const", "input"):
+                    number = step.op == "const" or step.params in self.by_value
+                    text = number_literal(step.params, "cp") if step.op == "const" else self.arguments[step.params]
+                    lines.append(f"{self.targets[k]}.fill({text})" if number else f"cp.copyto({self.targets[k]}, {text})")
+                elif value not in self.homes or self.homes[value].variable != self.targets[k]:
+                    lines.append(f"cp.copyto({self.targets[k]}, {self.text(value)})")
+                continue
+            while self.steps[value].op == "reshape":
+                value = self.steps[value].operands[0]
+            if self.plan.places.get(value) != ("output", k):
+                source = self.steps[output.value]
+                shown = source.operands[0] if source.op == "broadcast_to" else output.value
+                lines.append(f"cp.copyto({self.targets[k]}, {self.text(shown)})")
+        return lines
+
+    def made(self, value: int) -> list[str]:
+        """Arrays take a name where CuPy's functions need one: kernels take the array that holds them."""
+        if self.steps[value].shape == ():
+            self.number(value)
+        elif self.plan.places[value][0] == "fresh":
+            return super().made(value)
+        return []
+
+    # -- tasks
+
+    def structural(self, task: Call | Clear) -> list[str]:
+        """A structural call, in the words of CuPy."""
+        value, step = task.value, self.steps[task.value]
+        if isinstance(task, Clear):
+            return cleared(self.text(value), task.besides, step.shape)
+        if step.op == ASSEMBLE:
+            places = [(region(self.text(value), key, step.shape), self.text(o)) for o, key in task.pending]
+            return [f"cp.add({place}, {text}, out={place})" for place, text in places]
+        source = step.operands[0] if step.operands else -1
+        over = step.op in ("set", "set_at") and self.plan.places.get(source) == self.plan.places[value]
+        if step.op == "cells":
+            lines = self.made(value)
+            sources = [self.home(o) if self.steps[o].op != "const" else self.constant_cell(o) for o in step.operands]
+            return [*lines, *self.add(cells_kernel(self.kernel_name(), sources, self.home(value)))]
+        texts = [self.text(o) for o in step.operands]
+        if over:
+            self.texts[value] = self.text(source)
+            return _words(structural_text(self.steps, value, texts, self.texts[value], True, self.array)[1:])
+        planned = is_planned(step) and (step.shape != () or HEADS[step.op].out)
+        lines = self.made(value)
+        self.text(value)
+        if step.shape == () and not planned:
+            target = self.texts[value]
+            made = structural_text(self.steps, value, texts, self.fresh(), False, self.array)
+            return [*lines, *_words(made), f"cp.copyto({target}, {made[-1].partition(' = ')[0]})"]
+        made = _words(structural_text(self.steps, value, texts, self.texts[value], planned, self.array))
+        if not planned and step.op in HEADS and step.dtype != "l":
+            made[-1] = made[-1].replace(" = ", " = cp.ascontiguousarray(", 1) + ")"
+        return [*lines, *made]
+
+    def constant_cell(self, value: int) -> Cells:
+        """A constant among the cells of an array, by value."""
+        step = self.steps[value]
+        return Cells(f"cp.{dtype_text(step.dtype)}({number_literal(step.params, 'cp')})", step.dtype, alone=True)
+
+    def kernel_name(self) -> str:
+        return f"{self.stem}_kernel{len(self.launches)}"
+
+    def launched(self, task: Kernel) -> list[str]:
+        """The launches of a kernel."""
+        if any(n == 0 for n in task.domain):
+            return [line for s in task.sinks if s.kind == "store" for line in self.made(s.value)]
+        lines: list[str] = []
+        for sink in task.sinks:
+            if sink.kind in ("store", "sum"):
+                lines += self.made(sink.value)
+        for kernel in split(task):
+            used = {i.payload[0] for i in kernel.program.instrs if i.op == "input"}
+            nowhere = Cells("", "d")
+            operands = [self.home(o) if k in used else nowhere for k, o in enumerate(kernel.operands)]
+            targets = [self.target(sink.value, sink.kind, sink.key) for sink in kernel.sinks]
+            self.programs.append(kernel.program)
+            lines += self.add(KernelText(self.kernel_name(), kernel, operands, targets).launch())
+        return lines
+
+    def target(self, value: int, kind: str, key: Any) -> Cells:
+        """Where a sink goes: the array of a value, or a region of it."""
+        home = self.home(value)
+        if kind not in ("add", "put"):
+            return home
+        step = Step("getitem", (value,), tuple(len(range(n)[slice(*k)]) for n, k in zip(home.shape, key, strict=True)),
+                    home.code, {"key": key})  # fmt: skip
+        found = _viewed(home, step)
+        assert found is not None
+        return found
+
+    def add(self, launch: Launch) -> list[str]:
+        """The lines that launch a kernel and add up what its blocks leave."""
+        self.launches.append(launch)
+        name = launch.name.removeprefix(f"{self.stem}_")
+        lines = [_call(f"_{name}", launch.grid, launch.block, launch.passed)]
+        for total in launch.totals:
+            self.summed.add(total.code)
+            last = total.first + total.rows * total.cells
+            self.partials[total.code] = max(self.partials.get(total.code, 0), last)
+            home = self.home(total.sink.value)
+            target = f"{home.variable}[{home.offset}:]" if home.offset else home.variable
+            passed = [f"partial_{total.code}", str(total.first), str(total.rows), str(total.cells), target]
+            block = 32 if total.rows <= 64 else 256
+            lines.append(_call(f"_sum_rows_{total.code}", (total.cells,), block, passed))
+        return lines
+
+    # -- the file
+
+    def head(self, exact: bool) -> list[str]:
+        """What stands before the function: the source of the kernels, and the arrays that are kept."""
+        codes = {c for launch in self.launches for line in launch.lines for c in "fdFD" if f"shared_{c}[" in line}
+        functions = [line for launch in self.launches for line in launch.lines]
+        rows = [SUM_ROWS.format(name=f"{self.stem}_sum_rows_{c}", t=type_of(c))
+                for c in sorted(self.summed)]  # fmt: skip
+        text = [*preamble(self.programs, functions, frozenset(codes)), *([SUM_OF_LANES] if codes else []), *functions, *rows]
+        names = [launch.name for launch in self.launches] + [f"{self.stem}_sum_rows_{c}" for c in sorted(self.summed)]
+        made = self.made_once()
+        lines = ["import threading", ""] if made and self.style == "export" else []
+        lines += module_head("\n".join(text)) if names else ["import cupy as cp"]
+        for name in names:
+            lines.append(f'_{name.removeprefix(f"{self.stem}_")} = cp.RawKernel(_code, "{name}"{options(exact)})')
+        if made:
+            lines += ["_local = threading.local()"] if self.style == "export" else []
+        lines += ["", "", CHECKED.rstrip("\n")]
+        if made:
+            lines += [
+                "",
+                "",
+                "def _work():",
+                f'{INDENT}"""The arrays that this thread keeps for the current device and stream."""',
+            ]
+            lines.append(f'{INDENT}kept = vars(_local).setdefault("work", {{}})')
+            lines.append(f"{INDENT}key = cp.cuda.Device().id, cp.cuda.get_current_stream().ptr")
+            lines += [f"{INDENT}if key not in kept:", f"{INDENT * 2}kept[key] = ("]
+            lines += [f"{INDENT * 3}{text}," for _, text in made]
+            lines += [f"{INDENT * 2})", f"{INDENT}return kept[key]"]
+        return lines
+
+
+def _words(lines: list[str]) -> list[str]:
+    """NumPy's words as CuPy's."""
+    return [line.replace("np.", "cp.").replace(", mode='clip'", "") for line in lines]
+
+
+def _call(name: str, grid: tuple[int, ...], block: int, passed: list[str]) -> str:
+    return f"{name}({grid!r}, ({block},), ({', '.join(passed)}{',' if len(passed) == 1 else ''}))"
+
+
+def _viewed(source: Cells, step: Step) -> Cells | None:
+    """The cells of a view by offset and strides; None where it has none."""
+    if 0 in source.shape or 0 in step.shape:
+        return None
+    base = np.lib.stride_tricks.as_strided(np.zeros(1, np.int8), source.shape, source.strides)
+    if step.op == "reshape":
+        strides = _reshaped(source, step.shape)
+        return None if strides is None else source._replace(strides=strides, shape=step.shape)
+    found = base[as_slices(step.params["key"])] if step.op == "getitem" else HEADS[step.op].function(base, **step.params)
+    offset = found.__array_interface__["data"][0] - base.__array_interface__["data"][0]
+    return source._replace(offset=source.offset + offset, strides=found.strides, shape=found.shape)
+
+
+def _reshaped(source: Cells, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The strides of a reshaped array: of one in C order, or where axes of one cell come or go."""
+    if all(s == c or n == 1 for s, c, n in zip(source.strides, contiguous(source.shape), source.shape, strict=True)):
+        return contiguous(shape)
+    wide = [(n, s) for n, s in zip(source.shape, source.strides, strict=True) if n > 1]
+    if [n for n, _ in wide] != [n for n in shape if n > 1]:
+        return None
+    left = iter(wide)
+    return tuple(next(left)[1] if n > 1 else 0 for n in shape)

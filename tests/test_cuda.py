@@ -1,0 +1,242 @@
+"""CUDA source: compiled for GPUs where a compiler is, and as plain C++ run on the CPU against the numpy target."""
+
+import ctypes
+import ctypes.util
+import importlib.util
+import shutil
+import subprocess
+from pathlib import Path
+
+import cuda_on_cpu
+import golden_functions as g
+import numpy as np
+import pytest
+import random_programs
+
+import symdiff as sd
+from symdiff.cli import main
+from symdiff.codegen.emission.cuda_points import point_kernel
+from symdiff.functions import Plain
+from symdiff.pipeline import kernel_of, plan_of
+
+needs_compiler = pytest.mark.skipif(cuda_on_cpu.COMPILER is None, reason="no C++ compiler (g++ or clang++) here")
+NVCC = shutil.which("nvcc")
+RNG = np.random.default_rng(7)
+
+
+def on_cpu(program, axis, x, y):
+    """The results of the kernel over points, run on the CPU; arrays with gaps between their numbers."""
+    plan = plan_of(program, "batch", (axis, axis), (axis,) * len(program.outputs))
+    code, name = point_kernel(plan, program.name, frozenset())
+    n = len(x)
+    given = [spread(x), spread(y if axis == 0 else y.T)]
+    shapes = [(n, *o.shape) if axis == 0 else (*o.shape, n) for o in program.outputs]
+    results = [spread(np.full(s, 7, o.dtype)) for s, o in zip(shapes, program.outputs, strict=True)]
+    args = [part for a in (*given, *results) for part in strided(a, axis)]
+    cuda_on_cpu.launch(code, name, (2,), (8,), [*args, n])
+    return code, results
+
+
+def spread(a):
+    room = np.empty((*a.shape[:-1], 2 * a.shape[-1] + 1), a.dtype)
+    room[...] = 3
+    view = room[..., 1::2]
+    view[...] = a
+    return view
+
+
+def strided(a, axis):
+    steps = [s // a.itemsize for s in a.strides]
+    return [a, steps[axis], *(steps[1:] if axis == 0 else steps[:-1])]
+
+
+@needs_compiler
+@pytest.mark.parametrize("code", ["d", "f", "D", "F"])
+@pytest.mark.parametrize("seed", range(6))
+def test_random_programs_agree_with_numpy_within_a_running_error_bound(code, seed):
+    program = random_programs.random_program(seed, code)
+    x, y = random_programs.points(RNG, code)
+    values = random_programs.values_and_bounds(program, x, y)
+    plan = plan_of(program, "batch", (0, 0), (0,) * len(program.outputs))
+    expected = kernel_of(plan, "numpy", "made")(x, y)
+    checked = cells = 0
+    for axis in (0, -1):
+        _, results = on_cpu(program, axis, x, y)
+        for output, result, wanted in zip(program.outputs, results, expected, strict=True):
+            for k, cell in enumerate(output.cells):
+                own = result if output.shape == () else result[:, k] if axis == 0 else result[k]
+                other = wanted if output.shape == () else wanted[:, k]
+                bound = 2 * values[cell][1] + np.finfo(own.dtype).tiny
+                with np.errstate(invalid="ignore", over="ignore"):
+                    sure = np.isfinite(other) & (bound < 1e-2 * np.abs(other))
+                    assert np.all(np.abs(own - other)[sure] <= bound[sure]), (code, seed, output.name)
+                cells += len(sure)
+                checked += np.count_nonzero(sure)
+    assert checked > cells / 2
+
+
+def everything(x, y):
+    a = np.maximum(x, y) + np.minimum(x, 2.0) * np.sign(y) - np.remainder(x, y) + np.floor_divide(x, y)
+    b = np.where((x > y) | ~(x < 1.0), np.logaddexp(x, y), np.logaddexp2(x, y)) + np.hypot(x, y) * np.arctan2(y, x)
+    c = np.exp(-x) + np.log1p(np.abs(y)) + np.sqrt(np.abs(x)) + np.cbrt(y) + np.tanh(x) + np.power(np.abs(x), y)
+    d = np.frexp(x)[0] + np.frexp(y)[1] + np.fmod(x, y) + np.copysign(x, y) + np.nextafter(x, y)
+    return [a, b, c, d, np.floor(x) + np.rint(y), np.where(np.isfinite(x), 1.0, np.inf), np.where(np.isnan(x), np.nan, x)]
+
+
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 2.5, -2.5, 1e300, -1e-310, np.inf, -np.inf, np.nan]
+
+
+@needs_compiler
+@pytest.mark.parametrize("code", ["d", "f"])
+def test_signed_zeros_infinities_and_nan(code):
+    x, y = (a.ravel().astype(code) for a in np.meshgrid(SPECIAL[:6] + SPECIAL[8:], SPECIAL[:6] + SPECIAL[8:]))
+    program = Plain(everything).program(x[0], y[0])
+    plan = plan_of(program, "batch", (0, 0), (0,) * 7)
+    code_text, name = point_kernel(plan, "everything", frozenset())
+    results = [np.empty(len(x), o.dtype) for o in program.outputs]
+    cuda_on_cpu.launch(code_text, name, (1,), (32,), [part for a in (x, y, *results) for part in (a, 1)] + [len(x)])
+    with np.errstate(all="ignore"):
+        for result, wanted in zip(results, everything(x, y), strict=True):
+            np.testing.assert_allclose(result, wanted, rtol=4 * np.finfo(code).eps)
+
+
+ONE = "exp exp2 expm1 log log1p log2 log10 sqrt sin cos tan sinh cosh tanh arcsin arccos arctan arcsinh arccosh arctanh".split()
+
+
+@needs_compiler
+@pytest.mark.parametrize("code", ["D", "F"])
+def test_complex_functions_on_both_sides_of_their_branch_cuts(code):
+    line = np.array([-3.7, -1.5, -1.0, -0.6, -1e-3, -0.0, 0.0, 1e-3, 0.4, 1.0, 2.5, 30.0])
+    z = (line[:, None] + 1j * line[None, :]).ravel()
+    z.real, z.imag = np.repeat(line, len(line)), np.tile(line, len(line))  # signs of zeros kept
+    near = np.exp(1j * np.linspace(0, 6, 20)) * (1 + np.linspace(-1e-9, 1e-9, 20))
+    z = np.concatenate([z, near]).astype(code)
+    program = Plain(lambda z: [getattr(np, name)(z) for name in ONE]).program(z[0])
+    plan = plan_of(program, "batch", (0,), (0,) * len(ONE))
+    text, kernel = point_kernel(plan, "f", frozenset())
+    results = [np.empty(len(z), code) for _ in ONE]
+    cuda_on_cpu.launch(text, kernel, (1,), (64,), [part for a in (z, *results) for part in (a, 1)] + [len(z)])
+    with np.errstate(all="ignore"):
+        for name, result in zip(ONE, results, strict=True):
+            wanted = getattr(np, name)(z.astype("D"))
+            fine = np.isfinite(wanted) & np.isfinite(wanted.astype(code))
+            least = 1.0 if name == "log1p" else np.finfo(code).tiny  # NumPy's own takes the logarithm of 1 + z
+            scale = np.maximum(np.abs(wanted[fine]), least)
+            assert np.max(np.abs(result[fine] - wanted[fine]) / scale) < 40 * np.finfo(code).eps, name
+
+
+@needs_compiler
+def test_special_functions():
+    special = pytest.importorskip("scipy.special")
+
+    def f(x):
+        return [special.erf(x), special.gammaln(x), special.psi(x), special.expit(x), special.xlogy(x, 2.5), special.ndtr(x)]
+
+    x = np.concatenate([RNG.uniform(-20, 20, 400), [1e-8, 0.5, 1.0, 1e5, -0.5, -7.3]])
+    program = Plain(f).program(0.3)
+    plan = plan_of(program, "batch", (0,), (0,) * 6)
+    text, kernel = point_kernel(plan, "f", frozenset())
+    results = [np.empty(len(x)) for _ in range(6)]
+    cuda_on_cpu.launch(text, kernel, (1,), (64,), [part for a in (x, *results) for part in (a, 1)] + [len(x)])
+    with np.errstate(all="ignore"):
+        for result, wanted in zip(results, f(x), strict=True):
+            np.testing.assert_allclose(result, wanted, rtol=1e-12, atol=1e-13)
+
+
+def sources():
+    """CUDA source of many kinds: every operation, complex functions, sums of whole arrays."""
+    x = np.ones(3)
+    plans = [
+        plan_of(Plain(everything).program(1.0, 1.0), "batch", (0, 0), (0,) * 7),
+        plan_of(Plain(everything).program(np.float32(1), np.float32(1)), "batch", (0, 0), (0,) * 7),
+        plan_of(Plain(lambda z: [getattr(np, n)(z) for n in ONE]).program(1j), "batch", (0,), (0,) * len(ONE)),
+        plan_of(Plain(lambda z, w: [z * w + 1, w / z, 2.0 * z**w]).program(1j, np.complex64(1j)), "batch", (0, -1), (0,) * 3),
+        plan_of(sd.jacobian(lambda p: np.array([p[0] * np.exp(p[1]), p[2]])).program(x), "batch", (0,), (-1,)),
+    ]
+    texts = [point_kernel(plan, "made", frozenset())[0] for plan in plans]
+    whole = sd.value_and_grad(g.layer, (0, 1)).source(
+        np.ones((256, 512)), np.ones((256, 1)), np.ones((512, 128)), target="cupy"
+    )
+    squares = Plain(lambda z: [np.sum(z * np.exp(z), axis=0), np.sum(z * z)], scalarize=False)
+    more = squares.source(np.ones((3000, 7), complex), target="cupy")
+    points = sd.vmap(sd.value_and_grad(lambda x: x[0] * np.exp(x[1] * x[2]))).source(np.ones((4, 3)), target="cupy")
+    return [*texts, *(text.partition('r"""')[2].partition('"""')[0] for text in (whole, more, points))]
+
+
+@pytest.mark.skipif(NVCC is None, reason="no nvcc here")
+def test_nvcc_compiles_it_for_several_architectures(tmp_path):
+    architectures = [part for n in (75, 90) for part in ("-gencode", f"arch=compute_{n},code=compute_{n}")]
+    for k, text in enumerate(sources()):
+        source = tmp_path / f"made{k}.cu"
+        source.write_text(text)
+        command = [NVCC, *architectures, "-fatbin", "-Werror", "all-warnings", str(source), "-o", f"{source}.fatbin"]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stderr + text
+
+
+def run_time_compiler():
+    """NVRTC as a library, from the CUDA toolkit or from NVIDIA's package; None without."""
+    places = [ctypes.util.find_library("nvrtc")]
+    if NVCC:
+        places += map(str, Path(NVCC).resolve().parents[1].glob("lib*/libnvrtc.so"))
+        places += map(str, Path("/usr/local").glob("cuda*/lib64/libnvrtc.so"))
+    if importlib.util.find_spec("nvidia"):
+        for folder in importlib.util.find_spec("nvidia").submodule_search_locations:
+            places += map(str, Path(folder).glob("c*/lib/libnvrtc.so.*"))
+    return next((ctypes.CDLL(p) for p in places if p), None)
+
+
+@pytest.mark.parametrize("architecture", ["compute_75", "compute_80", "compute_90"])
+def test_the_run_time_compiler_compiles_it(architecture):
+    library = run_time_compiler()
+    if library is None:
+        pytest.skip("no libnvrtc here; pip install nvidia-cuda-nvrtc brings it, without a GPU")
+    for text in sources():
+        program, size = ctypes.c_void_p(), ctypes.c_size_t()
+        assert library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"made.cu", 0, None, None) == 0
+        options = (ctypes.c_char_p * 2)(f"-arch={architecture}".encode(), b"-std=c++14")
+        status = library.nvrtcCompileProgram(program, 2, options)
+        library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+        log = ctypes.create_string_buffer(size.value)
+        library.nvrtcGetProgramLog(program, log)
+        assert status == 0 and not log.value.strip(), log.value.decode() + text
+
+
+@needs_compiler
+def test_header_files_stand_together(tmp_path):
+    """Two exported functions, and a third of ours that calls them, in one file."""
+    for name, function, args in (
+        ("one.cuh", sd.derivative(g.rotation, order=2), (1j,)),
+        ("two.cuh", sd.wirtinger(lambda z: np.abs(z) ** 2 + np.exp(z)), (1j,)),
+        ("three.cuh", sd.grad(g.kinked), (1.0,)),
+        ("four.cuh", sd.grad(lambda x: np.sign(x) * np.maximum(x, 1.0)), (1.0,)),
+    ):
+        function.export(tmp_path / name, *args, target="cuda")
+    includes = "\n".join((tmp_path / f"{name}.cuh").read_text() for name in ("one", "two", "three", "four"))
+    code = includes.replace("#pragma once", "") + (
+        '\nextern "C" __global__ void both(const complex128 *z, complex128 *a, double *b)\n'
+        "{\n    rotation_derivative(z[threadIdx.x], &a[threadIdx.x]);\n"
+        "    kinked_grad(z[threadIdx.x].re, &b[threadIdx.x]);\n}\n"
+    )
+    z, a, b = RNG.standard_normal(9) + 1j * RNG.standard_normal(9), np.empty(9, complex), np.empty(9)
+    cuda_on_cpu.launch(code, "both", (1,), (9,), [z, a, b])
+    np.testing.assert_allclose(a, sd.derivative(g.rotation, order=2)(z), rtol=1e-13)
+    np.testing.assert_allclose(b, [sd.grad(g.kinked)(x) for x in z.real], rtol=1e-13)
+
+
+def test_the_command_line_and_refusals(tmp_path):
+    module = tmp_path / "demo.py"
+    module.write_text("def f(x):\n    return x[0]**2*x[1]\n")
+    for target, name in (("cuda", "f_grad.cuh"), ("cupy", "f_grad.py")):
+        made = tmp_path / name
+        assert main(["export", f"{module}:f", "--arg", "x=2", "--target", target, "-o", str(made)]) == 0
+        assert main(["check", str(made)]) == 0
+    with pytest.raises(sd.ExportError, match="one point"):
+        sd.vmap(sd.grad(g.polynomial)).source(np.ones(4), np.ones(4), target="cuda")
+    with pytest.raises(sd.BackendError, match="numbers and small arrays"):
+        sd.grad(lambda x: np.sum(x**2)).source(np.ones(3000), target="cuda")
+    with pytest.raises(sd.BackendError, match="order of complex numbers"):
+        Plain(lambda z: np.where(z > 1j, 1.0, 2.0)).source(1j, target="cuda")
+    special = pytest.importorskip("scipy.special")
+    with pytest.raises(sd.BackendError, match="not part of CUDA's device functions"):
+        Plain(lambda x: special.kv(0.5, x)).source(0.3, target="cuda")
