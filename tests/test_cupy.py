@@ -231,6 +231,7 @@ def test_functions_of_cupy_are_traced(cp):
     np.testing.assert_allclose(sd.grad(f)(cp.asarray(x)).get(), sd.grad(by_name)(x), rtol=1e-13)
     np.testing.assert_allclose(sd.grad(f)(x), sd.grad(by_name)(x), rtol=1e-13)
     assert sd.derivative(lambda x: exp(x) * cp.asarray(x))(1.0) == pytest.approx(2 * np.e)
+
     class Callable:
         def __call__(self, x):
             return cp.sin(x)
