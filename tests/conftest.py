@@ -6,6 +6,7 @@ import tempfile
 
 import pytest
 
+collect_ignore = ["golden"]  # generated files; `test_golden` runs them
 os.environ["SYMDIFF_CHECK"] = "1"
 os.environ["SYMDIFF_CACHE"] = tempfile.mkdtemp(prefix="symdiff-tests-")
 
