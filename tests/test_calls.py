@@ -189,7 +189,7 @@ def test_second_call_with_out_allocates_no_array_memory():
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 20_000
+    assert peak < 100_000  # the results take 2.4 MB
 
 
 @pytest.mark.parametrize("axis", [0, -1])

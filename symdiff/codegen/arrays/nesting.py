@@ -23,7 +23,8 @@ class Cells(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What becomes of an output of the kernel's program: "store", "add" to what is there, or "sum" over axes of stride 0.
+    """What becomes of an output of the kernel's program: "store", "add" to what is there, or the "sum", "max"
+    or "min" over axes of stride 0.
 
     `behind`: for an "add", how many cells it lies behind the result just before it, which fills the same array or adds to
     it, where the cells that it reaches first are zero; 0 where the cells are read from memory.
@@ -79,7 +80,7 @@ def nest(steps: list[Step], kernel: Kernel, nearest: int) -> Nest:
 
 def _target(step: Step, sink: Sink, domain: Shape) -> Layout:
     """The cells that a sink fills or adds to."""
-    if sink.kind == "sum":
+    if sink.kind in ("sum", "max", "min"):
         kept = [axis for axis in range(len(domain)) if axis not in sink.axes]
         strides = dict(zip(kept, contiguous(tuple(domain[axis] for axis in kept)), strict=True))
         return Layout(sink.value, 0, tuple(strides.get(axis, 0) for axis in range(len(domain))))
@@ -89,8 +90,8 @@ def _target(step: Step, sink: Sink, domain: Shape) -> Layout:
 
 def _ordered(kernel: Kernel, cells: list[Cells], nearest: int) -> list[Result]:
     """The results, those of one array from its end on: the region that is put lies farthest."""
-    kinds = {"store": "store", "put": "store", "add": "add", "sum": "sum"}
-    found = [Result(kinds[sink.kind], k, cells[k]) for k, sink in enumerate(kernel.sinks) if sink.kind not in ("put", "add")]
+    kinds = {"put": "store", "add": "add"}
+    found = [Result(sink.kind, k, cells[k]) for k, sink in enumerate(kernel.sinks) if sink.kind not in ("put", "add")]
     shared = sorted(
         (k for k, sink in enumerate(kernel.sinks) if sink.kind in ("put", "add")),
         key=lambda k: (cells[k].array, kernel.sinks[k].kind == "add", -cells[k].offset),

@@ -7,6 +7,7 @@ added up with compensation: Knuth's two-sum); a masked last vector, so that no c
 """
 
 import math
+import struct
 from typing import NamedTuple
 
 from symdiff.codegen.arrays.nesting import Cells, Nest, Result
@@ -14,6 +15,7 @@ from symdiff.codegen.emission.llvm import computed, converted
 from symdiff.codegen.emission.llvm_lines import TYPES, Lines, Value
 from symdiff.ops import is_complex, real_counterpart
 
+REDUCED = {"sum": -0.0, "max": -math.inf, "min": math.inf}  # with what changes nothing; -0 keeps the sign of a zero
 SPAN = 64  # vectors that are added up without compensation
 _BYTES = {"d": 8, "f": 4, "?": 1}
 
@@ -57,15 +59,15 @@ class _Writer(Lines):
         self.loops: list[tuple[str, str, str, int]] = []
         self.labels = 0
         self.index: list[str] = []
-        self.sums = {k: self.opened(r) for k, r in enumerate(nest.results) if r.kind == "sum" and not r.cells.strides[-1]}
+        self.sums = {k: self.opened(r) for k, r in enumerate(nest.results) if r.kind in REDUCED and not r.cells.strides[-1]}
 
     # -- the nest
 
     def lines(self) -> list[str]:
         """The body of the function."""
         for result in self.nested.results:
-            if result.kind == "sum" and self.partial(result):
-                self.clear(result.cells)
+            if self.partial(result):
+                self.clear(result)
         self.nest(0)
         return self.text
 
@@ -128,8 +130,11 @@ class _Writer(Lines):
             if result.behind:
                 moved = tuple(self.shifted(slot, v, result.behind, cells) for slot, v in zip(behind[k], before, strict=True))
                 found = self.plus(cells, moved, found)
-            elif result.kind == "add" or self.partial(result):
+            elif result.kind == "add":
                 found = self.plus(cells, self.load(cells, place, count), found)
+            elif self.partial(result):
+                pairs = zip(self.load(cells, place, count), found, strict=True)
+                found = tuple(self.joined(result.kind, self.lanes, self.part_code(cells), a, b) for a, b in pairs)
             self.store(cells, place, count, found)
             before = found
 
@@ -271,37 +276,44 @@ class _Writer(Lines):
         """Whether a sum is added to its cells piece by piece: an axis is summed that lies before one that is not."""
         strides = result.cells.strides
         summed = [not s and n > 1 for s, n in zip(strides, self.domain, strict=True)]
-        return result.kind == "sum" and any(summed[: max((i + 1 for i, s in enumerate(strides) if s), default=0)])
+        return result.kind in REDUCED and any(summed[: max((i + 1 for i, s in enumerate(strides) if s), default=0)])
 
     def opened(self, result: Result) -> _Sum:
         """The slots of a sum in registers."""
         start = max((i + 1 for i, s in enumerate(result.cells.strides) if s), default=0)
         vectors = -(-self.domain[-1] // self.lanes)
         rows = [math.prod(self.domain[axis:-1]) * vectors for axis in range(start, self.inner + 1)]
-        flush = next((start + k for k, n in enumerate(rows) if n <= SPAN), self.inner + 1)
+        flush = next((start + k for k, n in enumerate(rows) if n <= SPAN), self.inner + 1) if result.kind == "sum" else start
         parts = 2 if is_complex(result.cells.code) else 1
         made = [tuple(self.slot(self.kind(self.part_code(result.cells))) for _ in range(parts)) for _ in range(3)]
         return _Sum(result, start, flush, *made) if flush > start else _Sum(result, start, flush, made[0])
 
-    def nothing(self, code: str) -> str:
-        """What adds nothing: -0 keeps the sign of a zero."""
-        return self.literal(-0.0, code)
+    def joined(self, how: str, count: int, code: str, a: str, b: str) -> str:
+        """The sum, maximum or minimum of numbers, or of vectors of `count` numbers; a NaN wins."""
+        kind, truth = (TYPES[code], "i1") if count == 1 else (f"<{count} x {TYPES[code]}>", f"<{count} x i1>")
+        if how == "sum":
+            return self.put(f"fadd {kind} {a}, {b}")
+        better = self.put(f"fcmp {'ogt' if how == 'max' else 'olt'} {kind} {b}, {a}")
+        better = self.put(f"or {truth} {better}, {self.put(f'fcmp uno {kind} {b}, {b}')}")
+        return self.put(f"select {truth} {better}, {kind} {b}, {kind} {a}")
 
     def set(self, s: _Sum, slots: tuple[str, ...]) -> None:
         """Nothing in slots."""
         code = self.part_code(s.result.cells)
-        self.text += [f"  store {self.kind(code)} {self.nothing(code)}, ptr {slot}" for slot in slots]
+        nothing = self.literal(REDUCED[s.result.kind], code)
+        self.text += [f"  store {self.kind(code)} {nothing}, ptr {slot}" for slot in slots]
 
     def accumulate(self, s: _Sum, value: Value, count: int) -> None:
         """Add a vector's lanes that are there."""
         code = self.part_code(s.result.cells)
         kind = self.kind(code)
+        nothing = self.literal(REDUCED[s.result.kind], code)
         for slot, v in zip(s.parts, value, strict=True):
             if count < self.lanes:
                 mask = ", ".join(f"i32 {lane if lane < count else self.lanes}" for lane in range(self.lanes))
-                v = self.put(f"shufflevector {kind} {v}, {kind} {self.nothing(code)}, <{self.lanes} x i32> <{mask}>")
+                v = self.put(f"shufflevector {kind} {v}, {kind} {nothing}, <{self.lanes} x i32> <{mask}>")
             old = self.put(f"load {kind}, ptr {slot}")
-            self.text.append(f"  store {kind} {self.op('fadd', code, old, v)}, ptr {slot}")
+            self.text.append(f"  store {kind} {self.joined(s.result.kind, self.lanes, code, old, v)}, ptr {slot}")
 
     def move(self, axis: int) -> None:
         """The parts of the sums whose loops from `axis` on are through go to the whole ones."""
@@ -331,20 +343,20 @@ class _Writer(Lines):
         outer = [*self.index, *["0"] * (len(self.domain) - len(self.index))]
         kept, self.index = self.index, outer[:-1]
         for k in range(len(s.parts)):
-            total = self.across(code, (s.whole or s.parts)[k])
+            total = self.across(s.result.kind, code, (s.whole or s.parts)[k])
             if s.whole:
-                error = self.across(code, s.lost[k])
+                error = self.across("sum", code, s.lost[k])
                 better = self.put(f"fadd {TYPES[code]} {total}, {error}")
                 some = self.put(f"fcmp one {TYPES[code]} {error}, 0.0")  # not so for NaN, which infinities leave
                 total = self.put(f"select i1 {some}, {TYPES[code]} {better}, {TYPES[code]} {total}")
             place = self.address(cells, "0", k)
             if self.partial(s.result):
-                total = self.put(f"fadd {TYPES[code]} {self.put(f'load {TYPES[code]}, ptr {place}')}, {total}")
+                total = self.joined(s.result.kind, 1, code, self.put(f"load {TYPES[code]}, ptr {place}"), total)
             self.text.append(f"  store {TYPES[code]} {total}, ptr {place}")
         self.index = kept
 
-    def across(self, code: str, slot: str) -> str:
-        """The sum of a vector's lanes, in pairs."""
+    def across(self, how: str, code: str, slot: str) -> str:
+        """The sum, maximum or minimum of a vector's lanes, in pairs."""
         lanes = self.lanes
         value = self.put(f"load {self.kind(code)}, ptr {slot}")
         while lanes > 2:
@@ -353,19 +365,20 @@ class _Writer(Lines):
                 self.put(f"shufflevector {kind} {value}, {kind} undef, <{half} x i32> <{mask}>")
                 for mask in (", ".join(f"i32 {first + k}" for k in range(half)) for first in (0, half))
             )
-            value = self.put(f"fadd <{half} x {TYPES[code]}> {low}, {high}")
+            value = self.joined(how, half, code, low, high)
             lanes = half
         if lanes == 1:
             return value
         ends = [self.put(f"extractelement <2 x {TYPES[code]}> {value}, i32 {k}") for k in (0, 1)]
-        return self.put(f"fadd {TYPES[code]} {ends[0]}, {ends[1]}")
+        return self.joined(how, 1, code, ends[0], ends[1])
 
-    def clear(self, cells: Cells) -> None:
+    def clear(self, result: Result) -> None:
         """Nothing in all cells of a sum that is added up in memory."""
+        cells = result.cells
         code = self.part_code(cells)
         kept = math.prod(n for n, s in zip(self.domain, cells.strides, strict=True) if s)
         index = self.loop("0", str(kept * (2 if is_complex(cells.code) else 1)), 1)
-        scalar = f"0x{0x8000000000000000:016X}"
+        scalar = f"0x{struct.unpack('<Q', struct.pack('<d', REDUCED[result.kind]))[0]:016X}"
         place = self.put(f"getelementptr {TYPES[code]}, ptr %p{cells.array}, i64 {index}")
         self.text.append(f"  store {TYPES[code]} {scalar}, ptr {place}")
         self.end()

@@ -16,7 +16,9 @@ from symdiff.codegen.emission.llvm_programs import functions
 from symdiff.codegen.native.engine import DATA, Code, Passes, fused, lanes
 from symdiff.codegen.native.fastcall import FUNCTIONS, MethodDef, bind_names, object_name
 from symdiff.codegen.program import Input, Instr, Output, Program
+from symdiff.ops import is_complex
 
+_REDUCING = {"sum": "sum", "amax": "max", "amin": "min"}  # heads and the sinks that compute them
 _METH_FASTCALL = 0x0080
 LARGE = 1 << 15  # operations from which on other threads run meanwhile
 FUNCTIONS_WORTH = 5000  # calls of elementary functions for which LLVM's passes take their time
@@ -80,19 +82,20 @@ _USED = (f"{object_name('none')} = external global i8",)
 
 
 def _kernel(steps: list[Step], task: Task) -> Kernel | None:
-    """The kernel that a task is, or that computes a sum of an array as it is."""
+    """The kernel that a task is, or that computes a sum or an extreme of an array as it is."""
     if isinstance(task, Kernel):
         return task if size(task.domain) else None
-    if not isinstance(task, Call) or steps[task.value].op != "sum":
+    if not isinstance(task, Call) or steps[task.value].op not in _REDUCING:
         return None
     step = steps[task.value]
     source = steps[step.operands[0]]
-    if not size(source.shape) or source.dtype == "?":
+    kind = _REDUCING[step.op]
+    if not size(source.shape) or source.dtype == "?" or (kind != "sum" and is_complex(source.dtype)):
         return None
     cell = Program(
-        "sum",
+        step.op,
         (Input("x", (), source.dtype),),
         (Output("y", (), source.dtype, (0,)),),
         [Instr("input", (), source.dtype, (0, 0))],
     )
-    return Kernel(source.shape, [step.operands[0]], cell, [Sink("sum", task.value, step.params["axes"])])
+    return Kernel(source.shape, [step.operands[0]], cell, [Sink(kind, task.value, step.params["axes"])])
