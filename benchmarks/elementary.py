@@ -54,7 +54,7 @@ def row(name: str, function: Callable[..., Any], arrays: list[Any], inside: list
     ours, theirs = np.empty_like(reference), np.empty_like(reference)
     candidates = {"machine code": lambda: compiled(points, out=ours), "NumPy": lambda: function(*inside, out=theirs)}
     timing.checked(candidates, reference, 1e-4 if reference.dtype.itemsize == 4 else 1e-9)
-    times = timing.medians(candidates, rounds)
+    times = timing.times(candidates, rounds)
     counts = [f"{1e9 * times[key] / reference.size:.2f}" for key in candidates]
     return [name, worst, *counts, f"{times['machine code'] / times['NumPy']:.2f}"]
 

@@ -4,16 +4,14 @@ Assumes functions without side effects but into their own outputs. Guarantees in
 moment of the machine meets all candidates. Refuses a candidate whose answer differs from the reference.
 """
 
-import statistics
-import timeit
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-Candidates = dict[str, Callable[[], Any]]
+from benchmarks import calls
 
-LEAST = 0.02  # seconds a round lasts at least, so that the clock's own time does not count
+Candidates = dict[str, Callable[[], Any]]
 
 
 def checked(candidates: Candidates, reference: Any, tolerance: float = 1e-9) -> None:
@@ -24,24 +22,12 @@ def checked(candidates: Candidates, reference: Any, tolerance: float = 1e-9) -> 
 
 
 def _flat(answer: Any) -> Any:
-    parts = answer if isinstance(answer, (list, tuple)) else [answer]
-    return np.concatenate([np.ravel(part) for part in parts])
+    return calls.flat(answer if isinstance(answer, (list, tuple)) else [answer])
 
 
-def medians(candidates: Candidates, rounds: int) -> dict[str, float]:
-    """The seconds of one call of each candidate: the median of interleaved rounds, the collector off."""
-    timers = {name: timeit.Timer(call) for name, call in candidates.items()}
-    repeats = {name: _repeats(timer) for name, timer in timers.items()}
-    times: dict[str, list[float]] = {name: [] for name in candidates}
-    for _ in range(rounds):
-        for name, timer in timers.items():
-            times[name].append(timer.timeit(repeats[name]) / repeats[name])
-    return {name: statistics.median(found) for name, found in times.items()}
-
-
-def _repeats(timer: timeit.Timer) -> int:
-    timer.timeit(1)
-    return max(1, round(LEAST / timer.timeit(1)))
+def times(candidates: Candidates, rounds: int) -> dict[str, float]:
+    """The seconds of one call of each candidate, see `calls.times`."""
+    return calls.times({name: calls.Call(call) for name, call in candidates.items()}, rounds)
 
 
 def shown(seconds: float) -> str:
