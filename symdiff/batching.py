@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from symdiff import structures
+from symdiff.arguments import Call
 from symdiff.branching import RaisingBatch, conditions_of
 from symdiff.compiled import Batched, Compiled
 from symdiff.device import DeviceBatched, DeviceCompiled, Placed, check_paths, near
 from symdiff.errors import ShapeError
-from symdiff.functions import Call, Function, Plain
+from symdiff.functions import Function, Plain
 from symdiff.pipeline import Options, program_of
 from symdiff.symbolic import transforming
 from symdiff.symbolic.arrays.batching import batched as over_points

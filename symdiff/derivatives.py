@@ -7,7 +7,8 @@ result, nested as in JAX. Refuses nothing of its own; `symbolic.transforming` do
 from typing import Any
 
 from symdiff import structures
-from symdiff.functions import Call, Function, tree_of
+from symdiff.arguments import Call
+from symdiff.functions import Function, tree_of
 from symdiff.pipeline import program_of
 from symdiff.symbolic import transforming
 from symdiff.symbolic.graph import Graph

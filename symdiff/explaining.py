@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from symdiff import structures
-from symdiff.functions import Call, Function, Plain
+from symdiff.arguments import Call
+from symdiff.functions import Function, Plain
 from symdiff.symbolic import transforming
 from symdiff.symbolic.evaluating import values_of
 from symdiff.symbolic.graph import Atom, Graph, Var

@@ -49,8 +49,8 @@ def _instrs(program: Program | Fused) -> list[Instr]:
 
 def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], target: str, command: str = "") -> Source:
     """The Source of a transform at example arguments."""
+    from symdiff.arguments import Call
     from symdiff.batching import Vectorised, WholeBatched
-    from symdiff.functions import Call
     from symdiff.symbolic.declaring import rules_in_force
 
     if target not in TARGETS:

@@ -14,12 +14,13 @@ import numpy as np
 import optree
 
 from symdiff import structures
+from symdiff.arguments import Call, is_differentiable
 from symdiff.branching import beside, compiled_of, fitting
 from symdiff.codegen.native.vectorcall import direct, plain_class, with_vectorcall
 from symdiff.codegen.source import MISS
 from symdiff.compiled import Compiled, check_backend
 from symdiff.device import DeviceCompiled, Near, Placed, check_device, near, on_device, placed
-from symdiff.errors import ArgumentError, ShapeError, SymdiffError, TraceError
+from symdiff.errors import ShapeError, SymdiffError, TraceError
 from symdiff.pipeline import Options, program_of
 from symdiff.symbolic.building import Builder, active_builders
 from symdiff.symbolic.declaring import rules_in_force
@@ -28,12 +29,9 @@ from symdiff.symbolic.replaying import decide_again, innermost, replay
 from symdiff.symbolic.scalarizing import settled
 from symdiff.symbolic.tracing.captures import Watch
 from symdiff.symbolic.tracing.trace import (
-    Spec,
     check_mode,
     definition_line,
     function_name,
-    is_static,
-    leaf_paths,
     leaf_type,
     trace_leaves,
 )
@@ -41,36 +39,6 @@ from symdiff.symbolic.tracing.tracer import Tracer, user_line
 
 KEPT = 256  # specialisations of one function that are kept, the newest
 _MISSED = (ZeroDivisionError, OverflowError, ValueError, TypeError, BufferError)
-
-
-class Call:
-    """Arguments of one call, flattened: leaves, structure, which leaves are traced and which differentiated."""
-
-    __slots__ = ("extra", "leaves", "paths", "traced", "tree", "wrt")
-
-    def __init__(self, function: "Function", args: tuple[Any, ...], kwargs: dict[str, Any], extra: int = 0) -> None:
-        count = len(args) - extra
-        if count < 0:
-            raise ShapeError(f"{function.where}: {function.name} needs its arguments and then {extra} more")
-        self.extra = args[count:]
-        own = args[:count]
-        if function.signature is not None:
-            try:
-                function.signature.bind(*own, **kwargs)
-            except TypeError as error:
-                raise ArgumentError(f"{function.where}: {function.name}: {error}") from None
-        self.leaves, self.tree = structures.flatten((own, kwargs), none_is_leaf=True)
-        self.paths = leaf_paths(function.f, own, kwargs)
-        groups: list[int] = []
-        for position, arg in enumerate(own):
-            groups += [position] * structures.structure(arg, none_is_leaf=True).num_leaves
-        groups += [-1] * (len(self.leaves) - len(groups))
-        wanted = function.positions(count)
-        self.wrt = [i for n in wanted for i in _chosen([i for i, g in enumerate(groups) if g == n], self.leaves)]
-        chosen = set(self.wrt)
-        self.traced = [i for i, leaf in enumerate(self.leaves) if i in chosen or not is_static(leaf)]
-        if not self.wrt and function.differentiates:
-            raise TraceError(f"{function.where}: {function.name}: argument {function.argnums} holds no number or array")
 
 
 def _signature(f: Callable[..., Any]) -> inspect.Signature | None:
@@ -81,27 +49,6 @@ def _signature(f: Callable[..., Any]) -> inspect.Signature | None:
         return inspect.signature(f)
     except (TypeError, ValueError):
         return None
-
-
-def _chosen(places: list[int], leaves: list[Any]) -> list[int]:
-    """The leaves of an argument that are differentiated: integers beside floating ones are settings, and stay as they are."""
-    found = [i for i in places if _differentiable(leaves[i])]
-    floating = [i for i in found if not _is_integer(leaves[i])]
-    return floating or found
-
-
-def _is_integer(leaf: Any) -> bool:
-    if isinstance(leaf, (np.ndarray, np.generic)):
-        return leaf.dtype.kind in "iu"
-    return isinstance(leaf, int)
-
-
-def _differentiable(leaf: Any) -> bool:
-    if isinstance(leaf, (bool, str, bytes, np.bool_, type(None))):
-        return False
-    if isinstance(leaf, (np.ndarray, np.generic)):
-        return leaf.dtype.kind in "iufcO"
-    return isinstance(leaf, (int, float, complex, Tracer, Spec))
 
 
 class Function:
@@ -226,7 +173,7 @@ class Function:
         return [call.leaves[i] for i in call.traced] + self._extra_leaves(call)
 
     def _extra_leaves(self, call: Call) -> list[Any]:
-        return [leaf for leaf in structures.leaves(call.extra, none_is_leaf=True) if _differentiable(leaf)]
+        return [leaf for leaf in structures.leaves(call.extra, none_is_leaf=True) if is_differentiable(leaf)]
 
     def _key(self, call: Call) -> Any:
         chosen = set(call.traced)

@@ -1,0 +1,66 @@
+"""The arguments of one call: flattened, and which leaves are traced and which differentiated.
+
+Assumes a `Function`'s own arguments, then those that its transform adds. Guarantees leaves in the order of the structure.
+Refuses, with errors that name the function's file and line, arguments that do not fit it or hold no number.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from symdiff import structures
+from symdiff.errors import ArgumentError, ShapeError, TraceError
+from symdiff.symbolic.tracing.trace import Spec, is_static, leaf_paths
+from symdiff.symbolic.tracing.tracer import Tracer
+
+
+class Call:
+    """Arguments of one call, flattened: leaves, structure, which leaves are traced and which differentiated."""
+
+    __slots__ = ("extra", "leaves", "paths", "traced", "tree", "wrt")
+
+    def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], extra: int = 0) -> None:
+        count = len(args) - extra
+        if count < 0:
+            raise ShapeError(f"{function.where}: {function.name} needs its arguments and then {extra} more")
+        self.extra = args[count:]
+        own = args[:count]
+        if function.signature is not None:
+            try:
+                function.signature.bind(*own, **kwargs)
+            except TypeError as error:
+                raise ArgumentError(f"{function.where}: {function.name}: {error}") from None
+        self.leaves, self.tree = structures.flatten((own, kwargs), none_is_leaf=True)
+        self.paths = leaf_paths(function.f, own, kwargs)
+        groups: list[int] = []
+        for position, arg in enumerate(own):
+            groups += [position] * structures.structure(arg, none_is_leaf=True).num_leaves
+        groups += [-1] * (len(self.leaves) - len(groups))
+        wanted = function.positions(count)
+        self.wrt = [i for n in wanted for i in _chosen([i for i, g in enumerate(groups) if g == n], self.leaves)]
+        chosen = set(self.wrt)
+        self.traced = [i for i, leaf in enumerate(self.leaves) if i in chosen or not is_static(leaf)]
+        if not self.wrt and function.differentiates:
+            raise TraceError(f"{function.where}: {function.name}: argument {function.argnums} holds no number or array")
+
+
+def _chosen(places: list[int], leaves: list[Any]) -> list[int]:
+    """The leaves of an argument that are differentiated: integers beside floating ones are settings, and stay as they are."""
+    found = [i for i in places if is_differentiable(leaves[i])]
+    floating = [i for i in found if not _is_integer(leaves[i])]
+    return floating or found
+
+
+def _is_integer(leaf: Any) -> bool:
+    if isinstance(leaf, (np.ndarray, np.generic)):
+        return leaf.dtype.kind in "iu"
+    return isinstance(leaf, int)
+
+
+def is_differentiable(leaf: Any) -> bool:
+    """Whether a leaf is a number or an array of numbers."""
+    if isinstance(leaf, (bool, str, bytes, np.bool_, type(None))):
+        return False
+    if isinstance(leaf, (np.ndarray, np.generic)):
+        return leaf.dtype.kind in "iufcO"
+    return isinstance(leaf, (int, float, complex, Tracer, Spec))
