@@ -184,6 +184,16 @@ def counts(f, *args):
     return program.operations(), program.by_kind()
 
 
+def test_the_gradient_of_six_ifs_is_that_by_hand():
+    def f(x):
+        total = 0.0
+        for i in range(6):
+            total = total + x[i] ** 2 if x[i] > i else total - x[i]
+        return total
+
+    assert program_of(sd.grad(f).graph(np.ones(6))).by_kind() == {"gt": 6, "*": 6, "select": 6}
+
+
 def test_six_ifs_are_six_selects():
     def f(x):
         s = 0.0

@@ -49,6 +49,15 @@ def active_builders() -> "list[Builder]":
     return _active.stack  # type: ignore[no-any-return]
 
 
+def is_same(a: Atom, b: Atom) -> bool:
+    """Whether two atoms are one symbol, or constants of the same type and bits."""
+    if a is b:
+        return True
+    if not isinstance(a, Constant) or not isinstance(b, Constant) or a.dtype != b.dtype:
+        return False
+    return type(a.value) is type(b.value) and repr(a.value) == repr(b.value) and a.value == a.value
+
+
 class Builder:
     """Inputs and bindings under construction. `parent` is the builder of the enclosing trace, if any."""
 
@@ -201,7 +210,7 @@ class Builder:
 
     def select(self, condition: Atom, a: Atom, b: Atom) -> Atom:
         """a where condition else b."""
-        return a if a is b else self.emit("select", (condition, a, b))
+        return a if is_same(a, b) else self.emit("select", (condition, a, b))
 
     def conj(self, a: Atom) -> Atom:
         """The conjugate; a real value is its own."""

@@ -16,7 +16,7 @@ from symdiff.errors import NonHolomorphicError
 from symdiff.ops import is_complex
 from symdiff.symbolic.arrays.algebra import Arrays
 from symdiff.symbolic.arrays.rules import pulled_back, pushed_forward
-from symdiff.symbolic.building import Builder
+from symdiff.symbolic.building import Builder, is_same
 from symdiff.symbolic.graph import Atom, Binding, Constant, Var
 from symdiff.symbolic.partials import ZERO, Partials, active_symbols, is_structural
 from symdiff.symbolic.saturation import Saturation
@@ -31,6 +31,19 @@ class Masked(NamedTuple):
 
     value: Atom
     mask: Atom | None
+
+
+class Arm(NamedTuple):
+    """One arm of a select: where a condition is true, or false, within an outer mask."""
+
+    outer: Atom | None
+    condition: Atom
+    true: bool
+
+    @property
+    def other(self) -> "Arm":
+        """The other arm."""
+        return self._replace(true=not self.true)
 
 
 class Care(NamedTuple):
@@ -78,6 +91,8 @@ class Reverse:
         self.position = {b.symbol: i for i, b in enumerate(bindings) if b.symbol not in inputs}
         self.mixing: str | None = None
         self.arrays = Arrays(builder)
+        self.arms: dict[Atom, Arm] = {}
+        self.masks: dict[Arm, Atom] = {}
 
     def sweep(self, seeds: dict[Atom, Atom], mirrored: bool) -> tuple[dict[Var, Atom], dict[Var, Atom]]:
         """Cotangents by the inputs `wrt`, and by their conjugates; structurally zero ones are left out."""
@@ -122,18 +137,54 @@ class Reverse:
     def _total(self, parts: list[Masked] | None) -> Masked | None:
         if not parts:
             return None
-        if len(parts) == 1:
-            return parts[0]
-        mask = parts[0].mask
-        if all(p.mask is mask for p in parts):
-            return Masked(self._sum([p.value for p in parts]), mask)
-        value = self._sum([self._unmasked(p) for p in parts])
-        if any(p.mask is None for p in parts):
-            return Masked(value, None)
-        union: Atom = parts[0].mask  # type: ignore[assignment]
-        for part in parts[1:]:
-            union = union if part.mask is union else self.builder.emit("or", (union, part.mask))  # type: ignore[arg-type]
-        return Masked(value, union)
+        groups: dict[Atom | None, list[Atom]] = {}
+        for part in parts:
+            groups.setdefault(part.mask, []).append(part.value)
+        while (mask := next((m for m in groups if m in self.arms and self._beside(m) in groups), None)) is not None:
+            self._join(mask, groups)
+        if len(groups) == 1:
+            mask, values = next(iter(groups.items()))
+            return Masked(self._sum(values), mask)
+        value = self._sum([self._unmasked(Masked(v, m)) for m, values in groups.items() for v in values])
+        return Masked(value, self._union(list(groups)))
+
+    def _beside(self, mask: Atom | None) -> Atom | None:
+        """The mask of the other arm; the mask itself where it is no arm, or has no other."""
+        arm = self.arms.get(mask)  # type: ignore[arg-type]
+        return mask if arm is None else self.masks.get(arm.other, ZERO)
+
+    def _join(self, mask: Atom | None, groups: dict[Atom | None, list[Atom]]) -> None:
+        """Cotangents of both arms become one within the outer mask."""
+        arm = self.arms[mask]  # type: ignore[index]
+        own, other = groups.pop(mask), groups.pop(self._beside(mask))
+        true, false = (own, other) if arm.true else (other, own)
+        joined = groups.setdefault(arm.outer, [])
+        for value in list(true):
+            twin = next((v for v in false if is_same(v, value)), None)
+            if twin is not None:
+                true.remove(value)
+                false.remove(twin)
+                joined.append(value)
+        if true or false:
+            joined.append(self.builder.select(arm.condition, *(self._sum(v) if v else ZERO for v in (true, false))))
+
+    def _union(self, masks: list[Atom | None]) -> Atom | None:
+        """Where one of some masks holds, None for everywhere."""
+        if None in masks:
+            return None
+        union: Atom | None = None
+        for mask in masks:
+            if not any(outer in masks for outer in self._around(mask)):
+                union = mask if union is None else self.builder.emit("or", (union, mask))  # type: ignore[arg-type]
+        return union
+
+    def _around(self, mask: Atom | None) -> list[Atom | None]:
+        """The masks within which a mask was made."""
+        found: list[Atom | None] = []
+        while (arm := self.arms.get(mask)) is not None and arm.outer is not None:  # type: ignore[arg-type]
+            mask = arm.outer
+            found.append(mask)
+        return found
 
     def _sum(self, values: list[Atom]) -> Atom:
         values = self.arrays.by_region(values) if self.builder.structural and len(values) > 1 else values
@@ -224,6 +275,15 @@ class Reverse:
         both = mask if cotangent.mask is None else self.builder.emit("and", (cotangent.mask, mask))
         return Masked(cotangent.value, both)
 
+    def _armed(self, cotangent: Masked, condition: Atom, true: bool) -> Masked:
+        """A cotangent of a select as that of one of its arms."""
+        arm = Arm(cotangent.mask, condition, true)
+        if arm not in self.masks:
+            mask = condition if true else self.builder.emit("not", (condition,))
+            self.masks[arm] = mask = self._masked(cotangent, mask).mask  # type: ignore[assignment]
+            self.arms.setdefault(mask, arm)
+        return Masked(cotangent.value, self.masks[arm])
+
     def _fitted(self, item: Masked, operand: Atom, flow: "Flow") -> Masked:
         """A cotangent with the operand's shape: summed where the operand was broadcast."""
         if item.value.shape == operand.shape:
@@ -283,11 +343,10 @@ class Reverse:
             operand = binding.operands[place]
             if operand not in self.active:
                 continue
-            mask = condition if place == 1 else b.emit("not", (condition,))
             for cotangent, where in ((bar, flow.bars), (conjugate, flow.conjugates)):
                 if cotangent is None:
                     continue
-                item = self._masked(cotangent, mask)
+                item = self._armed(cotangent, condition, place == 1)
                 if is_complex(binding.dtype) and not is_complex(operand.dtype or "d"):
                     item = item if flow.mirrored or where is flow.bars else Masked(b.conj(item.value), item.mask)
                     where = flow.bars
