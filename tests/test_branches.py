@@ -700,6 +700,25 @@ def test_what_the_function_changes_outside_is_put_back():
     assert cache == {} and log == []
 
 
+def test_what_a_function_without_branches_changes_is_put_back(monkeypatch):
+    class Model:
+        def __init__(self):
+            self.calls, self.last, self.history = 0, None, []
+
+        def energy(self, x):
+            self.calls += 1
+            self.last = x * x
+            self.history.append(self.last)
+            return self.last * x
+
+    model = Model()
+    df = sd.grad(model.energy)
+    assert df(2.0) == 12.0
+    monkeypatch.setattr(Model.energy, "__code__", (lambda self, x: 1 / 0).__code__)
+    assert df(3.0) == 27.0  # not traced anew because of the counter
+    assert (model.calls, model.last, model.history) == (0, None, [])
+
+
 def test_arguments_are_left_alone():
     def f(p):
         if p["x"][0] > 0:

@@ -185,8 +185,8 @@ def followed(
 ) -> tuple[Run, dict[str, Any]]:
     """The function's run, or its paths made one, and the notes of the graph. `mode` is None, "merge" or "guard".
 
-    `sources` are the arguments, whose values tell the path where paths are not merged. What the runs change `outside` the
-    function is put back.
+    `sources` are the arguments, whose values tell the path where paths are not merged. What a run changes `outside` the
+    function is put back before the next one.
     """
     outer = None if parent is None else parent.path
     if mode is None and outer is not None and outer.is_given:
@@ -205,10 +205,7 @@ def followed(
         given = given_values(sources)
         if given is None:
             return _alone(run, outer)
-    found, notes = _guarded(run, given)
-    if notes:
-        outside.restore()
-    return found, notes
+    return _guarded(run, given)
 
 
 def _explained(reason: str) -> TraceError:
@@ -275,7 +272,6 @@ def _merged(run: Callable[[Path], Run], outside: Outside) -> tuple[Run, dict[str
         last = decisions[-1]
         forced = (*decisions[:-1], Decision(last.condition, not last.value, last.origin, True))
         outside.restore()
-    outside.restore()
     if not runs:
         error = ends[0][1].error
         raise Unmergeable(f"every path of the function raises; the first one {type(error).__name__}: {error}")

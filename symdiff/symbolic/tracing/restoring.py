@@ -1,4 +1,4 @@
-"""Puts back what a function that is run several times for one trace changes outside itself.
+"""Puts back what a function that is run, once or several times, for a trace changes outside itself.
 
 Assumes plain Python functions, methods and partial functions. Guarantees that lists, dictionaries, sets and attributes that it
 reaches through closures, globals and its own object hold before each run what they held before the first, and after the last.

@@ -119,7 +119,7 @@ def trace_leaves(
     """Trace f over flattened `(args, kwargs)`: leaves at the positions `traced` become inputs, the others stay.
 
     `mode` says what becomes of conditions on traced values, see `paths.followed`. A first try follows calls; where a traced
-    value meets code that was not followed, a second one follows everything.
+    value meets code that was not followed, a second one follows everything. What the tries change outside f is put back.
     """
     outside = Outside(f)
     try:
@@ -127,6 +127,8 @@ def trace_leaves(
     except Stuck:
         outside.restore()
         return _traced(f, leaves, tree, traced, paths, parent, Attempt(rules, True), mode, outside)
+    finally:
+        outside.restore()
 
 
 def _traced(
