@@ -8,7 +8,7 @@ import gc
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
@@ -32,7 +32,7 @@ from symdiff.codegen.native.fastcall import ARGUMENTS, Machine, is_native
 from symdiff.codegen.native.gufunc import gufunc
 from symdiff.codegen.native.kernels import LARGE, Kernels
 from symdiff.codegen.plan import Plan, check_plan
-from symdiff.codegen.program import Program, check_program
+from symdiff.codegen.program import Program, check_program, content_of
 from symdiff.codegen.scheduling import schedule, schedule_kernel
 from symdiff.codegen.sharing import share
 from symdiff.codegen.source import Source
@@ -82,8 +82,16 @@ def fused_of(graph: Graph, options: Options = DEFAULT, name: str | None = None) 
     """The fused tasks of a Graph of whole arrays."""
     checking = os.environ.get("SYMDIFF_CHECK") == "1"
 
+    known: dict[Any, Program] = {}  # a loop makes the same kernel in every round
+
     def shared(kernel: Program) -> Program:
-        return kernel if options.exact else share(kernel, fastmath=options.fastmath)
+        if options.exact:
+            return kernel
+        key = content_of(kernel)
+        if key not in known:
+            known[key] = share(kernel, fastmath=options.fastmath)
+        found = known[key]
+        return replace(found, inputs=kernel.inputs, instrs=list(found.instrs), origins=list(found.origins))
 
     with collector_off():
         whole = computable(expand_calls(relaxed(graph) if options.fastmath else graph))

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import symdiff as sd
-from symdiff import structures
+from symdiff import pipeline, structures
+from symdiff.codegen.program import Input, Instr, Output, Program, content_of
 from symdiff.functions import Plain
 from symdiff.pipeline import plan_of
 
@@ -522,3 +523,35 @@ def test_constants_of_single_precision_in_files():
 def test_constant_results_are_numpys_numbers():
     value, slope = sd.value_and_grad(lambda x: np.cumprod(x / 2, axis=None)[0] * 1.5, scalarize=False)(np.array(0.4))
     assert type(value) is np.float64 and type(slope) is np.float64 and slope == 0.75
+
+
+def test_a_loops_rounds_have_one_kernel_between_them(monkeypatch):
+    seen = []
+    share = pipeline.share
+    monkeypatch.setattr(pipeline, "share", lambda program, **kwargs: seen.append(program) or share(program, **kwargs))
+
+    def heat(u, rounds):
+        for _ in range(rounds):
+            new = u.copy()
+            new[1:-1] = u[1:-1] + 0.1 * (u[2:] - 2.0 * u[1:-1] + u[:-2]) * np.exp(-u[1:-1])
+            u = new
+        return u
+
+    def kernels(rounds):
+        seen.clear()
+        u = np.linspace(0.0, 1.0, 600)
+        compiled = sd.jvp(lambda u: heat(u, rounds)).compile(u, u, backend="numpy")
+        found, _ = compiled(u, u)
+        np.testing.assert_allclose(found, heat(u, rounds), rtol=1e-14)
+        return len(seen)
+
+    assert kernels(12) == kernels(6) > 0
+
+
+def test_contents_tell_programs_apart():
+    def content(number, code="d", name="x"):
+        instrs = [Instr("input", (), code, (0, 0), True), Instr("const", (), code, number, True), Instr("mul", (0, 1), code)]
+        return content_of(Program("kernel", (Input(name, (), code),), (Output("y", (), code, (2,)),), instrs))
+
+    assert content(0.0) == content(0.0, name="z")
+    assert len({content(0.0), content(-0.0), content(0), content(0j), content(0.0, "f")}) == 5

@@ -91,6 +91,13 @@ def constant_key(value: Number) -> tuple[object, ...]:
     return (type(value), value)
 
 
+def content_of(program: Program) -> tuple[object, ...]:
+    """A key under which two programs are equal exactly when they differ in the names of their inputs at most."""
+    instrs = [(i._replace(payload=None), constant_key(i.payload)) if i.op == "const" else i for i in program.instrs]
+    kinds = tuple((i.shape, i.dtype) for i in program.inputs)
+    return program.name, kinds, program.outputs, tuple(instrs), tuple(program.origins)
+
+
 def uses_of(program: Program) -> list[int]:
     """How often each value is read, by instructions and outputs."""
     uses = [0] * len(program.instrs)
