@@ -789,3 +789,40 @@ def test_c_has_branches_but_no_exceptions():
 @settings(max_examples=30, deadline=None)
 def test_random_programs(seed):
     branching_programs.compare(seed, 4)
+
+
+# -- places in tables
+
+
+@pytest.mark.parametrize("right", [False, True])
+@pytest.mark.parametrize("edges", [np.array([-1.0, 0.0, 0.0, 2.5]), np.array([3.0, 1.0, -1.0])])
+def test_places_in_tables_are_numpys(edges, right):
+    def place(x):
+        rising = np.sort(edges)
+        return x * (1.0 * np.digitize(x, edges, right) + 10.0 * np.searchsorted(rising, x, "right" if right else "left"))
+
+    graph = sd.trace(place, 1.0)
+    for x in (-2.0, -1.0, 0.0, 1.0, 2.5, 3.0, 9.0, np.inf):
+        assert graph(x) == place(x)
+    assert np.searchsorted(edges[:1], np.nan) == sd.trace(lambda x: 1.0 * np.searchsorted(edges[:1], x) + 0.0 * (x > 0), 1.0)(
+        np.nan
+    )
+
+
+def test_a_spline_on_data_has_a_derivative():
+    knots = np.linspace(0.0, 5.0, 11)
+    values, slopes = np.sin(knots), np.cos(knots)
+
+    def spline(x):
+        i = np.clip(np.searchsorted(knots, x) - 1, 0, len(knots) - 2)
+        h = knots[i + 1] - knots[i]
+        t = (x - knots[i]) / h
+        ends = (1 + 2 * t) * (1 - t) ** 2 * values[i] + t * t * (3 - 2 * t) * values[i + 1]
+        return ends + h * t * (1 - t) * ((1 - t) * slopes[i] - t * slopes[i + 1])
+
+    x = np.array([-0.1, 0.7, 2.3, 4.9, 5.2])
+    differences = (spline(x + 1e-6) - spline(x - 1e-6)) / 2e-6
+    np.testing.assert_allclose(sd.vmap(sd.grad(spline))(x), differences, rtol=1e-8)
+    np.testing.assert_allclose(sd.grad(lambda x: np.sum(spline(x)))(x), differences, rtol=1e-8)
+    with pytest.raises(sd.TraceError, match="sorter"):
+        sd.grad(lambda x: values[np.searchsorted(knots, x, sorter=np.arange(11))] * x)(1.0)

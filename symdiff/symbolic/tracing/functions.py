@@ -26,6 +26,7 @@ from symdiff.symbolic.tracing.moving import MOVING, diagonal, stack
 from symdiff.symbolic.tracing.mutable import Mutable, computed, filled, plain
 from symdiff.symbolic.tracing.products import LINALG, PRODUCTS, trace
 from symdiff.symbolic.tracing.reducing import REDUCING
+from symdiff.symbolic.tracing.searching import digitize, searchsorted
 from symdiff.symbolic.tracing.tracer import VIEWS, Tracer, atom_of, builder_of, record
 from symdiff.symbolic.tracing.whole import View, parsed
 
@@ -327,6 +328,8 @@ _SPECIAL: dict[str, Callable[..., Any]] = {
     "real": _real,
     "imag": _imag,
     "copyto": _copyto,
+    "digitize": digitize,
+    "searchsorted": searchsorted,
     "polyval": _polyval,
     "split": _pieces,
     "array_split": _pieces,
