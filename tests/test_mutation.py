@@ -407,3 +407,39 @@ def test_makers_are_found_in_helpers_methods_partials_and_inner_traces():
         np.testing.assert_allclose(sd.grad(f)(x), factor * x)
     total = sd.grad(lambda X: np.sum(sd.vmap(sd.grad(through_a_maker))(X)))(np.ones((3, 4)))
     np.testing.assert_allclose(total, 2.0)
+
+
+@pytest.mark.parametrize("n", [5, 900])
+def test_a_number_is_assigned_through_a_traced_mask(n):
+    def clipped(x):
+        y = np.zeros(len(x))
+        y[:] = x * x
+        y[y > 1.0] = 1.0
+        inner = y[1:-1]
+        inner[inner < 0.2] = x[0]  # a view: y changes, too
+        z = np.exp(x)
+        z[x < 0] = 0
+        return np.sum(y * z)
+
+    x = np.linspace(-1.3, 1.2, n)
+    step = 1e-6
+    differences = [(clipped(x + step * e) - clipped(x - step * e)) / (2 * step) for e in np.eye(n)[: min(n, 40)]]
+    np.testing.assert_allclose(sd.grad(clipped)(x)[:40], differences, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(sd.trace(clipped, x)(x), clipped(x), rtol=1e-13)
+    assert np.isfinite(sd.grad(lambda x: _rooted(x))(x)).all()
+
+
+def _rooted(x):
+    y = np.sqrt(x)
+    y[x <= 0] = 0.0
+    return np.sum(y)
+
+
+def test_other_traced_indices_are_refused():
+    def picked(x):
+        y = x * 2
+        y[y > 1] = y[:1]
+        return np.sum(y)
+
+    with pytest.raises(sd.TraceError, match=r"test_mutation.py:\d+: an index needs .* np.where"):
+        sd.grad(picked)(np.ones(3))

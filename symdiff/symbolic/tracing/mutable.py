@@ -17,7 +17,7 @@ from symdiff.ops import OPS
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import Var
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, user_line
-from symdiff.symbolic.tracing.whole import CELLS, WholeMutable, assigned, held
+from symdiff.symbolic.tracing.whole import AS_INDEX, CELLS, WholeMutable, assigned, held, put_where
 
 
 class Backing:
@@ -68,6 +68,8 @@ class Mutable(Tracer):
         return self.view(lambda cells: cells[key])
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        if put_where(self, key, value):
+            return
         _check_key(key)
         origin = user_line()
         cells = value.backing.cells if isinstance(value, Mutable) else np.asarray(value, dtype=object)
@@ -128,7 +130,7 @@ _SLOT: Any = Tracer.__dict__["atom"]
 def _check_key(key: Any) -> None:
     for part in key if isinstance(key, tuple) else (key,):
         if isinstance(part, Tracer):
-            raise part._refuse("an index", "pass it as an int, or use np.where")
+            raise part._refuse("an index", AS_INDEX)
 
 
 def plain(value: Any) -> Any:

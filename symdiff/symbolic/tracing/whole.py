@@ -81,6 +81,8 @@ class WholeMutable(Tracer):
         return View.over(self, slices, dropped)
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        if put_where(self, key, value):
+            return
         origin = user_line()
         self.check_assignable(origin)
         if isinstance(value, View) and value.region.base is self and is_basic(key):
@@ -92,7 +94,7 @@ class WholeMutable(Tracer):
             return
         for part in key if isinstance(key, tuple) else (key,):
             if isinstance(part, Tracer):
-                raise part._refuse("an index", "pass it as an int, or use np.where")
+                raise part._refuse("an index", AS_INDEX)
         chosen = flat_indices(key, self.shape, origin)
         flat, last = np.unique(chosen.ravel()[::-1], return_index=True)
         atom = Arrays(self.builder, origin).broadcast_to(self.converted(value, origin), chosen.shape)
@@ -225,6 +227,8 @@ class View(Tracer):
         return View.over(base, slices, dropped)
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        if put_where(self, key, value):
+            return
         origin = user_line()
         base = self.region.base
         if not is_basic(key) or any(part is None for part in (key if isinstance(key, tuple) else (key,))):
@@ -233,12 +237,21 @@ class View(Tracer):
 
 
 _SLOT: Any = Tracer.__dict__["atom"]
+AS_INDEX = "pass it as an int, or use np.where(mask, a, b); a number may be assigned through a mask: y[y > 1] = 1"
 
 
 def _as_slice(cells: range) -> slice:
     if not cells:
         return slice(0, 0)
     return slice(cells.start, cells.stop if cells.stop >= 0 else None, cells.step)
+
+
+def put_where(target: Tracer, mask: Any, value: Any) -> bool:
+    """`target[mask] = value` for a number and a traced mask of the target's shape; False where it is no such assignment."""
+    if not isinstance(mask, Tracer) or mask.dtype.kind != "b" or mask.shape != target.shape or np.ndim(value) != 0:
+        return False
+    target[...] = np.where(mask, value, target)  # type: ignore[call-overload]
+    return True
 
 
 def parsed(key: Any, shape: Shape, origin: str) -> tuple[tuple[Slice, ...], tuple[int, ...]]:
