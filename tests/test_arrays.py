@@ -210,3 +210,28 @@ def test_every_structural_rule_is_tried():
         tried |= {b.op for b in Plain(h, scalarize=False).graph(*points(args)).bindings}
     mutated = {"set", "set_at"}  # in test_mutation.py
     assert set(structural_rules()) - tried <= mutated
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_ufuncs_fold_along_an_axis(axis):
+    x = np.linspace(-1.0, 2.0, 12).reshape(3, 4)
+
+    def f(x):
+        return np.sum(np.logaddexp.reduce(x, axis=axis) ** 2)
+
+    differences = [(f(x + 1e-6 * e) - f(x - 1e-6 * e)) / 2e-6 for e in np.eye(12).reshape(12, 3, 4)]
+    np.testing.assert_allclose(sd.grad(f)(x).ravel(), differences, rtol=1e-7)
+    np.testing.assert_allclose(sd.trace(f, x)(x), f(x), rtol=1e-14)
+    assert sd.grad(np.logaddexp.reduce)(np.array([1.5]))[0] == 1.0
+    with pytest.raises(sd.TraceError, match=r"logaddexp\.reduce"):
+        sd.grad(lambda x: np.logaddexp.reduce(x, axis=None))(x)
+
+
+def test_refused_functions_name_what_works():
+    n = np.arange(4.0)
+    for f, instead in [(np.argmax, "np.max"), (np.argsort, "np.sort"), (np.fft.rfft, "eye"), (np.cov, "mean")]:
+        with pytest.raises(sd.TraceError, match=rf"test_arrays.py:\d+: .*{instead}"):
+            sd.grad(lambda x, f=f: np.sum(f(x)))(n)
+    np.testing.assert_allclose(np.fft.rfft(np.eye(4), axis=0) @ n, np.fft.rfft(n))
+    d = n - n.mean()
+    np.testing.assert_allclose((d @ d) / (len(n) - 1), np.cov(n))

@@ -55,6 +55,8 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
     if method == "reduce" and ufunc in _REDUCTIONS:
         kwargs = {k: v for k, v in kwargs.items() if (v is not None or k == "axis") and not (k == "keepdims" and v is False)}
         return call_function(_REDUCTIONS[ufunc], inputs, {"axis": 0, **kwargs}, origin)
+    if method == "reduce" and _folds(ufunc, inputs, kwargs):
+        return functools.reduce(ufunc, np.moveaxis(inputs[0], kwargs.get("axis", 0), 0))
     if method != "__call__":
         raise TraceError(f"{origin}: np.{name}.{method} of a traced value is not supported; write it with np.sum or a loop")
     if kwargs.get("out") is not None:
@@ -83,6 +85,13 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
         reason = without_derivative().get((module, name), "no rule; sd.diffrule adds one")
         raise TraceError(f"{origin}: {'special' if special else 'np'}.{name} has no derivative: {reason}")
     return call_rule(rule, inputs, origin)
+
+
+def _folds(ufunc: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a reduction is the ufunc applied again and again along one axis that has cells."""
+    axis = kwargs.get("axis", 0)
+    others = [k for k, v in kwargs.items() if k != "axis" and v is not None and v is not False]
+    return ufunc.nin == 2 and not others and isinstance(axis, int) and inputs[0].ndim > 0 and inputs[0].shape[axis] > 0
 
 
 def _applied_at(ufunc: Any, inputs: tuple[Any, ...], origin: str) -> None:
@@ -153,7 +162,8 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
     if rule is not None and not kwargs and (rule.primal is not None or rule.op is not None):
         return call_rule(rule, args, origin)
     module = getattr(function, "__module__", "numpy") or "numpy"
-    raise TraceError(f"{origin}: {module}.{name} of a traced value is not supported; write it with elementwise functions")
+    instead = _INSTEAD.get(name, "write it with elementwise functions")
+    raise TraceError(f"{origin}: {module}.{name} of a traced value is not supported; {instead}")
 
 
 def _of_numpy(function: Any, name: str) -> bool:
@@ -312,6 +322,21 @@ def _pieces(origin: str, x: Any, sections: Any, axis: int = 0) -> Any:
     return [x[(slice(None),) * (axis % x.ndim) + (slice(int(p[0]), int(p[-1]) + 1) if len(p) else [],)] for p in pieces]
 
 
+_INSTEAD = {
+    "argmax": "np.max gives the number itself, and conditions may compare traced numbers",
+    "argmin": "np.min gives the number itself, and conditions may compare traced numbers",
+    "argsort": "np.sort gives the numbers themselves, and conditions may compare traced numbers",
+    "apply_along_axis": "call the function on each row in a loop",
+    "count_nonzero": "write np.sum(np.where(condition, 1.0, 0.0))",
+    "cov": "write d = x - x.mean(); (d @ d)/(len(x) - 1)",
+    "fill_diagonal": "write np.diag, or assign to y[i, i] in a loop",
+    "gradient": "write it with np.diff or slices",
+    "meshgrid": "broadcast instead: x[None, :] and y[:, None]",
+    "percentile": "write it with np.sort",
+    "quantile": "write it with np.sort",
+    "fft": "multiply by the matrix np.fft.fft(np.eye(n))",
+    "rfft": "multiply by the matrix np.fft.rfft(np.eye(n), axis=0)",
+}
 _SPECIAL: dict[str, Callable[..., Any]] = {
     "shape": _shape_of,
     "ndim": lambda origin, x: len(x.shape),
