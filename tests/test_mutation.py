@@ -270,8 +270,17 @@ def work_array(x):
     return h.sum()
 
 
+def new_axes(x):
+    y = x * 3
+    y[None, ::2] = y[1::2] * x[::2]
+    z = np.ones(N)
+    z[None] = z[:]
+    z[None, 1:] = y[:-1]
+    return np.sum(z * y * x)
+
+
 @pytest.mark.parametrize("scalarize", [None, False, True])
-@pytest.mark.parametrize("f", [regions, columns, recurrence, in_place_operators, work_array])
+@pytest.mark.parametrize("f", [regions, columns, recurrence, in_place_operators, work_array, new_axes])
 def test_longer_arrays(f, scalarize):
     x = np.random.default_rng(0).standard_normal(N)
     before = x.copy()

@@ -85,13 +85,11 @@ class WholeMutable(Tracer):
             return
         origin = user_line()
         self.check_assignable(origin)
-        if isinstance(value, View) and value.region.base is self and is_basic(key):
+        if only_slices(key):
             slices, dropped = parsed(key, self.shape, origin)
-            if (slices, dropped) == (value.region.slices, value.region.dropped):
-                return  # `y[1:] += 1` ends by assigning the slice to itself
-        if is_basic(key) and not any(part is None for part in (key if isinstance(key, tuple) else (key,))):
-            self.assign(*parsed(key, self.shape, origin), value, origin)
-            return
+            if not isinstance(value, View) or value.region.base is not self or (slices, dropped) != value.region.place:
+                self.assign(slices, dropped, value, origin)
+            return  # without assigning where `y[1:] += 1` ends by assigning the slice to itself
         for part in key if isinstance(key, tuple) else (key,):
             if isinstance(part, Tracer):
                 raise part._refuse("an index", AS_INDEX)
@@ -169,6 +167,11 @@ class Region:
         self.of: Any = None
         self.atom: Any = None
 
+    @property
+    def place(self) -> tuple[tuple[Slice, ...], tuple[int, ...]]:
+        """The slices and the axes that integers dropped, as `parsed` gives them."""
+        return self.slices, self.dropped
+
     def key(self) -> tuple[Any, ...]:
         """The region as an index of the array."""
         return tuple(k[0] if axis in self.dropped else slice(*k) for axis, k in enumerate(self.slices))
@@ -218,7 +221,7 @@ class View(Tracer):
         return tuple(joined), tuple(sorted({*region.dropped, *(kept[p] for p in own_dropped)}))
 
     def __getitem__(self, key: Any) -> Any:
-        if not is_basic(key) or any(part is None for part in (key if isinstance(key, tuple) else (key,))):
+        if not only_slices(key):
             return super().__getitem__(key)
         slices, dropped = self._inside(key, user_line())
         base = self.region.base
@@ -231,7 +234,7 @@ class View(Tracer):
             return
         origin = user_line()
         base = self.region.base
-        if not is_basic(key) or any(part is None for part in (key if isinstance(key, tuple) else (key,))):
+        if not only_slices(key):
             raise TraceError(f"{origin}: a slice is assigned to by an integer array or None; assign to the array itself")
         base[Region(base, *self._inside(key, origin)).key()] = value
 
@@ -252,6 +255,11 @@ def put_where(target: Tracer, mask: Any, value: Any) -> bool:
         return False
     target[...] = np.where(mask, value, target)  # type: ignore[call-overload]
     return True
+
+
+def only_slices(key: Any) -> bool:
+    """Whether an index is one of slices and integers, which neither picks cells nor adds axes."""
+    return is_basic(key) and not any(part is None for part in (key if isinstance(key, tuple) else (key,)))
 
 
 def parsed(key: Any, shape: Shape, origin: str) -> tuple[tuple[Slice, ...], tuple[int, ...]]:
