@@ -235,3 +235,12 @@ def test_refused_functions_name_what_works():
     np.testing.assert_allclose(np.fft.rfft(np.eye(4), axis=0) @ n, np.fft.rfft(n))
     d = n - n.mean()
     np.testing.assert_allclose((d @ d) / (len(n) - 1), np.cov(n))
+
+
+@pytest.mark.parametrize("f", [np.transpose, np.flip, lambda x: np.concatenate([x, x])])
+def test_moves_of_many_cells_stay_whole(f):
+    """Moves count no operations, but each moved cell would be a statement of its own."""
+    x = np.arange(2400.0).reshape(2, 120, 10)
+    plain = sd.vmap(f)
+    np.testing.assert_array_equal(plain(x), np.stack([f(point) for point in x]))
+    assert len(Plain(f).graph(x[0]).bindings) < 10

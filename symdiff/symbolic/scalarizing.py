@@ -21,6 +21,7 @@ from symdiff.symbolic.tracing.tracer import Tracer, atom_of
 
 LIMIT = 2_000_000
 UNROLLED = 500  # operations on cells up to which whole arrays are unrolled without being asked
+MOVED = 1_000  # cells of results up to which they are: moving cells is no operation, but each becomes a statement
 
 
 def is_scalar(graph: Graph) -> bool:
@@ -45,10 +46,12 @@ def is_scalar(graph: Graph) -> bool:
 
 
 def settled(graph: Graph, unroll: bool | None = None) -> Graph:
-    """The graph in its regime: unrolled up to `UNROLLED` operations on cells, or as `unroll` says."""
+    """The graph in its regime: unrolled up to `UNROLLED` operations on cells and `MOVED` results, or as `unroll` says."""
     if unroll is False or is_scalar(graph):
         return graph
     if unroll is None:
+        if sum(math.prod(output.shape) for output in graph.outputs) > MOVED:
+            return graph
         cells = 0
         for binding in graph.bindings:
             head = HEADS.get(binding.op)
