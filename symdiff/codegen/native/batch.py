@@ -148,13 +148,19 @@ class NativeBatch:
             lines = [LINE // dtype_of(leaf.dtype).itemsize for leaf in streamed]  # points that fill a cache line
             module = BatchModule(self.program, max([lanes_of(self.program, lanes()), *lines]), fused())
             module.add("kernel", module.arrays(layouts), fence=platform.machine().lower() in ("x86_64", "amd64"))
-            found = self._compiled[layouts] = _Kernel(module.text(), 2 if len(self.program.instrs) <= 2000 else 1)
+            found = self._compiled[layouts] = _Kernel(module.text(), effort_of(self.program))
         return found
 
     def _made(self, place: int, count: int) -> np.ndarray:
         output, axis = self.program.outputs[place], self.out_axes[place]
         shape = (count, *output.shape) if axis == 0 else (*output.shape, count)
         return np.empty(shape, dtype_of(output.dtype))
+
+
+def effort_of(program: Program) -> int:
+    """How hard LLVM tries: over long straight code with many stores it takes more than linear time."""
+    cells = sum(len(output.cells) for output in program.outputs)
+    return 0 if cells > 500 else 2 if len(program.instrs) <= 2000 else 1
 
 
 def check_batch(program: Program) -> None:

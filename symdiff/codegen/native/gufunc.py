@@ -13,7 +13,7 @@ import numpy as np
 
 from symdiff.codegen.emission.llvm_gufunc import loop_module
 from symdiff.codegen.emission.llvm_lines import lanes_of
-from symdiff.codegen.native.batch import check_batch
+from symdiff.codegen.native.batch import check_batch, effort_of
 from symdiff.codegen.native.engine import Code, array_function, fused, lanes
 from symdiff.codegen.program import Program
 from symdiff.errors import BackendError
@@ -52,7 +52,7 @@ def gufunc(program: Program) -> np.ufunc:
         raise BackendError(f"{program.name}: a ufunc needs arguments, and arrays that are not empty; call it directly")
     make = _constructor()
     text = loop_module(program, lanes_of(program, lanes()), fused(), _exceptions())
-    kept = _Kept(program, Code(text, 2 if len(program.instrs) <= 2000 else 1))
+    kept = _Kept(program, Code(text, effort_of(program)))
     counts = (1, len(program.inputs), len(program.outputs), _NO_IDENTITY)
     addresses = [ctypes.addressof(part) for part in (kept.functions, kept.data, kept.types)]
     texts = [ctypes.addressof(part) for part in (kept.name, kept.doc)]
