@@ -13,8 +13,6 @@ from symdiff.codegen.program import Instr, Number, Output, Program, constant_key
 from symdiff.codegen.signs import children, post_order
 from symdiff.ops import OPS, is_complex, join, real_counterpart
 
-Factor = tuple[str, object]  # ("atom", i), ("const", value) or ("pair", i)
-
 
 def absorb_negations(program: Program) -> Program:
     """-(k*x), -(k/x) and -(a - b) as (-k)*x, (-k)/x and b - a where the inner value has no other use."""

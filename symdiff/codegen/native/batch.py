@@ -132,12 +132,6 @@ class NativeBatch:
             return self.threads
         return max(min(pool.processors(), int(count * self._cost // _WORTH)), 1)
 
-    def _gapless(self, arrays: list[np.ndarray], layouts: tuple[str, ...]) -> bool:
-        """Whether the outputs lie so that blocks of points can be copied to them."""
-        inputs = len(self.in_axes)
-        written = zip(arrays[inputs:], layouts[inputs:], self.program.outputs, strict=True)
-        return all(kind == "last" or (kind == "first" and a.flags.c_contiguous) for a, kind, _ in written)
-
     def _kernel(self, layouts: tuple[Layout, ...]) -> _Kernel:
         """The compiled function for arrays in these layouts."""
         if layouts not in self._compiled and len(self._compiled) >= _LAYOUTS:
