@@ -37,6 +37,9 @@ KINDS: dict[str, Callable[..., Any]] = {
     "jacobian": transforms.jacobian,
     "hessian": transforms.hessian,
     "derivative": transforms.derivative,
+    "jvp": transforms.jvp,
+    "vjp": transforms.vjp,
+    "hvp": transforms.hvp,
     "wirtinger": transforms.wirtinger,
 }
 _COMMAND = re.compile(r"^(?:#| \*)   (symdiff export .+)$", re.MULTILINE)
@@ -59,6 +62,7 @@ def parser() -> argparse.ArgumentParser:
         )  # fmt: skip
         command.add_argument("--wrt", default=None, help="arguments to differentiate by, with commas (default: the first)")
         command.add_argument("--kind", choices=sorted(KINDS), default="grad", help="which derivative (default: grad)")
+        command.add_argument("--order", type=int, default=1, help="of --kind derivative: which one (default: 1)")
         if name == "export":
             command.add_argument(
                 "--target", choices=("numpy", "python", "c", "cupy", "cuda"), default="numpy", help="default: numpy"
@@ -125,6 +129,8 @@ def command_line(options: argparse.Namespace) -> str:
         words += ["--wrt", options.wrt]
     if options.kind != "grad":
         words += ["--kind", options.kind]
+    if options.order != 1:
+        words += ["--order", str(options.order)]
     return shlex.join([*words, "--target", options.target])
 
 
@@ -143,7 +149,12 @@ def _function(options: argparse.Namespace) -> tuple[Any, tuple[Any, ...]]:
     count = max([names.index(n) for n in specs] + list(numbers), default=-1) + 1
     count = max(count, _required(f))
     args = tuple(specs.get(n, Spec()) for n in names[:count])
-    return KINDS[options.kind](f, argnums=numbers[0] if len(numbers) == 1 else numbers), args
+    argnums = numbers[0] if len(numbers) == 1 else numbers
+    if options.order == 1:
+        return KINDS[options.kind](f, argnums=argnums), args
+    if options.kind != "derivative" or options.order < 1:
+        raise ExportError(f"--order {options.order}: a positive order of --kind derivative; there is also --kind hessian")
+    return transforms.derivative(f, options.order, argnums), args
 
 
 def _required(f: Callable[..., Any]) -> int:

@@ -63,9 +63,7 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
         shown, _, axes = function.point_arguments(args)
     else:
         shown, axes = args, []
-    extra = inner.extra
-    own = shown[: len(shown) - extra] if extra and len(shown) > _parameters(inner.f) else shown
-    call = Call(inner, own, kwargs)
+    call = Call(inner, inner.own_arguments(shown), kwargs)
     primal = inner._traced(call, None, "merge").graph
     graph, tree = inner._derived(call, primal)
     for path in (call.paths[i] for i in call.traced):
@@ -129,12 +127,6 @@ def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def _parameters(f: Any) -> int:
-    from symdiff.symbolic.tracing.trace import argument_names
-
-    return len(argument_names(f, 1000))
-
-
 def _dtype(code: str) -> str:
     return {"?": "bool", "f": "float32", "d": "float64", "F": "complex64", "D": "complex128"}[code]
 
@@ -148,21 +140,20 @@ def _command(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     place = f"{getattr(f, '__module__', '__main__')}:{getattr(f, '__qualname__', '<')}"
     shapes = [_spec_text(path, leaf) for path, leaf in zip(call.paths, call.leaves, strict=True)]
     named = "<" not in place and not place.startswith("__main__")
-    plain = inner is function and not inner.extra and not kwargs and inner.options == DEFAULT
+    plain = inner is function and not kwargs and inner.options == DEFAULT
     plain = plain and inner.rules is None and inner.scalarize is None and inner.paths is None
-    if (
-        plain
-        and named
-        and None not in shapes
-        and inner.suffix in ("grad", "value_and_grad", "jacobian", "hessian", "wirtinger")
-    ):
+    mode = getattr(inner, "mode", "auto")
+    if plain and named and None not in shapes and inner.suffix and mode == "auto":
         words = ["symdiff", "export", place]
         for text in shapes:
             words += ["--arg", str(text)]
         wrt = ",".join(call.paths[i] for i in call.wrt)
-        words += ["--wrt", wrt, *([] if inner.suffix == "grad" else ["--kind", inner.suffix]), "--target", target]
+        words += ["--wrt", wrt, *([] if inner.suffix == "grad" else ["--kind", inner.suffix])]
+        words += ["--order", str(inner.order)] if getattr(inner, "order", 1) > 1 else []
+        words += ["--target", target]
         return " ".join(words)
     options = [f"argnums={inner.argnums!r}"] if inner.differentiates and inner.argnums != 0 else []
+    options += [f"mode={mode!r}"] if mode != "auto" else []
     options += [f"order={inner.order}"] if getattr(inner, "order", 1) > 1 else []
     options += [f"{name}=True" for name in ("exact", "fastmath") if getattr(inner.options, name)]
     options += [f"scalarize={inner.scalarize}"] if inner.scalarize is not None else []

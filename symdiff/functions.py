@@ -304,7 +304,7 @@ class Function:
 
     # -- looking inside
 
-    def _own(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    def own_arguments(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The function's own arguments: a tangent, cotangent or vector after them is left away."""
         args = placed(args)
         if not self.extra:
@@ -319,12 +319,12 @@ class Function:
 
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
         """The Graph of this function at example arguments (numbers, arrays, `Spec`s)."""
-        call = Call(self, self._own(args), placed(kwargs), 0)
+        call = Call(self, self.own_arguments(args), placed(kwargs), 0)
         return self._built(call)[0]
 
     def compile(self, *args: Any, backend: str = "auto", **kwargs: Any) -> Compiled | DeviceCompiled:
         """A compiled specialisation at example arguments, for a backend."""
-        call = Call(self, self._own(args), placed(kwargs), 0)
+        call = Call(self, self.own_arguments(args), placed(kwargs), 0)
         if backend == "cupy":
             return DeviceCompiled(*self._built(call, "merge"), self.options)
         return compiled_of(*self._built(call), self.options, backend)

@@ -1,14 +1,19 @@
-"""What all tests share: invariants are checked between all stages, seeds are printed, nothing is left in the user's cache."""
+"""What all tests share: invariants are checked between all stages, random tests draw the same examples in every run, and
+nothing is left in the user's cache.
+"""
 
 import os
 import shutil
 import tempfile
 
+import hypothesis
 import pytest
 
 collect_ignore = ["golden"]  # generated files; `test_golden` runs them
 os.environ["SYMDIFF_CHECK"] = "1"
 os.environ["SYMDIFF_CACHE"] = tempfile.mkdtemp(prefix="symdiff-tests-")
+hypothesis.settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)
+hypothesis.settings.load_profile("repeatable")
 
 
 def pytest_addoption(parser):

@@ -316,7 +316,7 @@ def test_impossible_paths_are_left_out(f, expected):
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_implications_hold_for_all_numbers(data):
     values = Values()
     builder = Builder()
@@ -786,7 +786,7 @@ def test_c_has_branches_but_no_exceptions():
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_random_programs(seed):
     branching_programs.compare(seed, 4)
 

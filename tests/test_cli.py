@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from symdiff.cli import main
+from symdiff.cli import KINDS, main
 
 SOURCE = '''
 import numpy as np
@@ -78,8 +78,13 @@ def test_export_then_check_then_change(demo, place, target, capsys):
 @pytest.mark.parametrize(
     "arguments",
     [
-        *(["demo_module:f", "--arg", "x=2", "--kind", kind] for kind in ("grad", "value_and_grad", "jacobian", "hessian")),
+        *(
+            ["demo_module:f", "--arg", "x=2", "--kind", kind]
+            for kind in sorted(KINDS)
+            if kind not in ("derivative", "wirtinger")
+        ),
         ["demo_module:powers", "--arg", "n=int:3", "--kind", "derivative"],
+        ["demo_module:powers", "--arg", "n=int:3", "--kind", "derivative", "--order", "2"],
         ["demo_module:modulus", "--arg", "z=scalar:complex128", "--kind", "wirtinger"],
         ["demo_module:two", "--arg", "x=2,3:float32", "--arg", "y=scalar", "--wrt", "x,y"],
         ["demo_module.py:f", "--arg", "x=0"],
@@ -139,6 +144,7 @@ def test_static_arguments(demo, capsys):
         (["export", "demo_module:f", "--arg", "x=3", "--wrt", "z"], "'z'"),
         (["export", "demo_module:whole", "--arg", "x=scalar"], "demo_module.py:11"),
         (["export", "demo_module:two", "--arg", "x=3", "--kind", "jacobian", "--wrt", "x,q"], "'q'"),
+        (["export", "demo_module:f", "--arg", "x=3", "--order", "2"], "--order 2: a positive order of --kind derivative"),
         (["export", "demo_module:modulus", "--arg", "z=scalar:complex128"], "wirtinger"),
         (["export", "demo_module:misspelled"], "undefined"),
         (["show", "demo_module:beyond", "--arg", "x=3"], "out of bounds"),

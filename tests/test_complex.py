@@ -248,7 +248,7 @@ def parts(f, z):
 
 
 @given(STEPS, POINTS, MODES)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_cauchy_and_riemann(steps, z, options):
     f = program(steps, ENTIRE)
     slope = sd.grad(f, **options)(np.complex128(z))
@@ -259,7 +259,7 @@ def test_cauchy_and_riemann(steps, z, options):
 
 
 @given(STEPS, POINTS, MODES)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_pairs_of_real_numbers(steps, z, options):
     f = program(steps, ENTIRE + CROSSED * 2)
     dz, dzbar = sd.wirtinger(f, **options)(np.complex128(z))
@@ -271,7 +271,7 @@ def test_pairs_of_real_numbers(steps, z, options):
 
 
 @given(STEPS, POINTS, st.sampled_from([{"backend": "numpy"}, {"backend": "python"}, {"exact": True}, {"scalarize": False}]))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_single_precision(steps, z, options):
     f = program(steps, ENTIRE + CROSSED)
     single = sd.wirtinger(f, **options)(np.complex64(z))

@@ -108,6 +108,11 @@ REMADE = {
     "points first": (sd.vmap(chain, in_axes=-1, out_axes=0), (np.ones((3, 4)),)),
     "single points": (sd.vmap(chain), (np.ones((4, 3), np.float32),)),
     "tangent": (sd.jvp(product, 1), (np.ones(3), 1.0, 1.0)),
+    "exact tangent": (sd.jvp(product, exact=True), (np.ones(3), 1.0, np.ones(3))),
+    "cotangent": (sd.vjp(product, (0, 1)), (np.ones(3), 1.0, 1.0)),
+    "curvature": (sd.hvp(product), (np.ones(3), 1.0)),
+    "second": (sd.derivative(holomorphic, 2), (1j,)),
+    "forward": (sd.jacobian(product, mode="forward"), (np.ones(3), 1.0)),
 }  # fmt: skip
 
 

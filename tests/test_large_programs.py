@@ -68,7 +68,7 @@ OPERATIONS = [
 
 @given(st.lists(st.tuples(st.sampled_from(OPERATIONS), st.integers(0, 30), st.integers(0, 30)), min_size=5, max_size=40),
        st.integers(1, 20))  # fmt: skip
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_random_programs_in_parts(steps, size):
     def f(x):
         values = [x[0], x[1], x[2]]

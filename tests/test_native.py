@@ -149,7 +149,7 @@ STEPS = {
 
 @given(st.lists(st.tuples(st.sampled_from(sorted(STEPS)), st.integers(0, 9), st.integers(0, 9)), min_size=2, max_size=25),
        st.integers(0, 2**31))  # fmt: skip
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_random_programs(steps, seed):
     def f(x):
         values = [x[0], x[1], x[2], 3.0, -0.5]

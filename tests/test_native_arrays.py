@@ -198,7 +198,7 @@ def test_empty_arrays():
         assert value == 0 and gradient.shape == shape
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.data())
 def test_random_programs(data):
     """Sums of products of views with broadcasting."""

@@ -116,7 +116,7 @@ def test_complex_heads():
 
 
 @given(st.floats(-2, 2), st.floats(-2, 2))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_wirtinger_agrees_with_real_pairs(x, y):
     def f(z):
         return np.abs(z**2 + 1j) ** 2 * np.real(z) + np.imag(z * z)
@@ -194,7 +194,7 @@ def programs(draw):
 
 
 @given(programs(), st.integers(0, 2**31))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_random_programs(f, seed):
     x = np.random.default_rng(seed).uniform(-1, 1, 3)
     graph = sd.trace(f, x)

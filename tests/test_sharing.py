@@ -67,7 +67,7 @@ STEPS = {
     st.lists(st.tuples(st.sampled_from(sorted(STEPS)), st.integers(0, 9), st.integers(0, 9)), min_size=2, max_size=25),
     st.integers(0, 2**31), st.booleans(),
 )  # fmt: skip
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_sharing_keeps_values(steps, seed, fast):
     def f(x):
         values = [x[0], x[1], x[2], 3.0, -0.5]
