@@ -47,11 +47,12 @@ class Call:
 def _chosen(places: list[int], leaves: list[Any]) -> list[int]:
     """The leaves of an argument that are differentiated: integers beside floating ones are settings, and stay as they are."""
     found = [i for i in places if is_differentiable(leaves[i])]
-    floating = [i for i in found if not _is_integer(leaves[i])]
+    floating = [i for i in found if not is_integer(leaves[i])]
     return floating or found
 
 
-def _is_integer(leaf: Any) -> bool:
+def is_integer(leaf: Any) -> bool:
+    """Whether a leaf is an integer or an array of integers."""
     if isinstance(leaf, (np.ndarray, np.generic)):
         return leaf.dtype.kind in "iu"
     return isinstance(leaf, int)

@@ -11,6 +11,12 @@ from typing import Any
 import numpy as np
 
 from symdiff import structures, transforms
+from symdiff.arguments import is_differentiable, is_integer
+
+
+def is_floating(leaf: Any) -> bool:
+    """Whether a leaf of an argument is differentiated by floats."""
+    return is_differentiable(leaf) and not is_integer(leaf)
 
 
 def check_grads(
@@ -25,36 +31,38 @@ def check_grads(
 ) -> None:
     """Compare jvp and vjp of f at `args`, and with `order=2` of its gradient, with central differences.
 
-    Real arguments; every array or float argument is differentiated. `options` go to the transforms (`scalarize=False`
-    checks the rules of whole arrays, for example). Raises `AssertionError` where they differ.
+    Real arguments: every float and every array of floats in them is differentiated, in containers, dataclasses and
+    registered types too. `options` go to the transforms (`scalarize=False` checks the rules of whole arrays, for example).
+    Raises `AssertionError` where they differ, `ValueError` where there is nothing to differentiate.
 
     >>> check_grads(lambda x: np.sin(x)*x, (0.7,))
     """
-    argnums = tuple(i for i, a in enumerate(args) if not isinstance(a, (int, str, bool)))
+    leaves, tree = structures.flatten(tuple(args), none_is_leaf=True)
+    moving = [is_floating(leaf) for leaf in leaves]
+    argnums = tuple(i for i, arg in enumerate(args) if any(map(is_floating, structures.leaves(arg, none_is_leaf=True))))
+    if not argnums:
+        raise ValueError("check_grads: no argument holds a float or an array of floats")
     rng = np.random.default_rng(seed)
-    points = [np.asarray(args[i], dtype=float) for i in argnums]
-    direction = [rng.standard_normal(p.shape) for p in points]
+    points = [np.asarray(leaf, dtype=float)[()] if m else leaf for leaf, m in zip(leaves, moving, strict=True)]
+    direction = [rng.standard_normal(np.shape(p))[()] if m else None for p, m in zip(points, moving, strict=True)]
 
-    def value(step: float) -> list[np.ndarray]:
-        moved = list(args)
-        for i, point, d in zip(argnums, points, direction, strict=True):
-            moved[i] = (point + step * d)[()]
-        return [np.asarray(v) for v in structures.leaves(f(*moved))]
+    def moved(step: float) -> Any:
+        return structures.unflatten(tree, [p if d is None else p + step * d for p, d in zip(points, direction, strict=True)])
 
-    step = 1e-6 * max(1.0, *(float(np.max(np.abs(p), initial=0.0)) for p in points))
-    expected = [(hi - lo) / (2 * step) for hi, lo in zip(value(step), value(-step), strict=True)]
-    chosen = [p[()] for p in points]
-    full = list(args)
-    for i, point in zip(argnums, chosen, strict=True):
-        full[i] = point
-    primal, tangent = transforms.jvp(f, argnums, **options)(*full, tuple(d[()] for d in direction))
+    step = 1e-6 * max(1.0, *(float(np.max(np.abs(p), initial=0.0)) for p, m in zip(points, moving, strict=True) if m))
+    high, low = (structures.leaves(f(*moved(s))) for s in (step, -step))
+    expected = [(np.asarray(b) - a) / (2 * step) for a, b in zip(low, high, strict=True)]
+    full, tangents_in = structures.unflatten(tree, points), structures.unflatten(tree, direction)
+    primal, tangent = transforms.jvp(f, argnums, **options)(*full, tuple(tangents_in[i] for i in argnums))
     tangents = structures.leaves(tangent)
     for found, wanted in zip(tangents, expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=rtol, atol=atol, err_msg="jvp differs from central differences")
-    leaves, tree = structures.flatten(primal)
-    weights = [rng.standard_normal(np.shape(leaf))[()] for leaf in leaves]
-    _, bars = transforms.vjp(f, argnums, **options)(*full, structures.unflatten(tree, weights))
-    reverse = sum(float(np.sum(b * d)) for b, d in zip(bars, direction, strict=True))
+    values, out_tree = structures.flatten(primal)
+    weights = [rng.standard_normal(np.shape(value))[()] for value in values]
+    _, bars = transforms.vjp(f, argnums, **options)(*full, structures.unflatten(out_tree, weights))
+    along = structures.leaves(tuple(tangents_in[i] for i in argnums), none_is_leaf=True)
+    pairs = zip(structures.leaves(bars, none_is_leaf=True), along, strict=True)
+    reverse = sum(float(np.sum(b * d)) for b, d in pairs if d is not None)
     forward = sum(float(np.sum(w * t)) for w, t in zip(weights, tangents, strict=True))
     np.testing.assert_allclose(reverse, forward, rtol=rtol, atol=atol, err_msg="vjp and jvp disagree")
     if order > 1:
@@ -63,5 +71,9 @@ def check_grads(
             value = f(*xs)
             return sum(np.sum(np.asarray(w) * v) for w, v in zip(weights, structures.leaves(value), strict=True))
 
-        slopes = transforms.grad(projected, argnums, **options)
+        gradient = transforms.grad(projected, argnums, **options)
+
+        def slopes(*xs: Any) -> Any:
+            return [leaf for leaf in structures.leaves(gradient(*xs)) if is_floating(leaf)]
+
         check_grads(slopes, args, order - 1, rtol=rtol * 10, atol=atol * 10, seed=seed + 1, **options)

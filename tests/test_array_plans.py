@@ -1,11 +1,11 @@
 """What is computed for whole arrays: structure that stays symbolic, memory, edge shapes, dtypes, kinks, threads."""
 
 import pickle
-import threading
 import tracemalloc
 
 import numpy as np
 import pytest
+from threads import together
 
 import symdiff as sd
 from symdiff import pipeline, structures
@@ -223,11 +223,7 @@ def test_strides_threads_and_pickles():
             if not np.allclose(f(y)[1][-1], wanted[0][-1]):
                 failures.append(seed)
 
-    threads = [threading.Thread(target=hammer, args=(k,)) for k in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(hammer, range(8))
     assert not failures
 
 

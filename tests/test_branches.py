@@ -6,13 +6,13 @@ import os
 import pickle
 import subprocess
 import sys
-import threading
 
 import branching_programs
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from threads import together
 
 import symdiff as sd
 from symdiff.functions import Plain
@@ -591,11 +591,7 @@ def test_many_threads_over_guarded_paths():
     def work(k):
         found[k] = [df(10.0 ** ((k + j) % 7 - 3)) for j in range(20)]
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(work, range(6))
     for k, values in found.items():
         np.testing.assert_allclose(values, [0.5 / np.sqrt(10.0 ** ((k + j) % 7 - 3)) for j in range(20)], rtol=1e-6)
 

@@ -1,11 +1,11 @@
 """Calls: shapes, dtypes, `out=`, aliasing, threads, pickling, and clear errors."""
 
 import pickle
-import threading
 import tracemalloc
 
 import numpy as np
 import pytest
+from threads import together
 
 import symdiff as sd
 
@@ -163,11 +163,7 @@ def test_threads():
             if not np.allclose(g(points[k])[:50], expected[k]):
                 failures.append(k)
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    together(work, range(8))
     assert not failures
 
 

@@ -20,6 +20,7 @@ from math import sin as sine
 import followed_code
 import numpy as np
 import pytest
+from threads import together
 
 import symdiff as sd
 from symdiff.symbolic.tracing import cloning, following
@@ -674,11 +675,7 @@ def test_many_threads_trace_at_once():
             wrong.append(name)
 
     names = ["helper", "calls without parentheses", "work array in a method", "matrices", "dataclass"]
-    threads = [threading.Thread(target=run, args=(name,)) for name in names * 3]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(run, names * 3)
     assert not wrong
 
 

@@ -5,10 +5,10 @@ import pickle
 import resource
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
+from threads import together
 
 import symdiff as sd
 from symdiff.codegen.native import gufunc as door
@@ -144,11 +144,7 @@ def test_many_threads(gradient):
             if not np.allclose(gradient(x, 2.0), slope(x, 2.0), rtol=1e-13):
                 failures.append(seed)
 
-    threads = [threading.Thread(target=hammer, args=(k,)) for k in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(hammer, range(16))
     assert not failures
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from threads import together
 
 import symdiff as sd
 from benchmarks import whole
@@ -142,11 +143,7 @@ def test_unrolled_loops_in_threads_with_small_stacks(n):
 
     before = threading.stack_size(512 * 1024)
     try:
-        threads = [threading.Thread(target=work, args=(x,)) for x in points]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        together(work, points)
     finally:
         threading.stack_size(before)
     assert not failures

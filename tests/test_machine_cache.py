@@ -4,11 +4,11 @@ import os
 import stat
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
+from threads import together
 
 import symdiff as sd
 from symdiff.codegen.native import cache, engine
@@ -235,11 +235,7 @@ def test_threads_compile_at_once(folder):
             if not np.allclose(f(X), np.array([2 * X[0] * X[1], X[0] ** 2]) * (seed // 4 * 10 + k)):
                 failures.append((seed, k))
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(work, range(16))
     assert not failures
 
 

@@ -7,12 +7,12 @@ import pickle
 import resource
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from threads import together
 
 import symdiff as sd
 from benchmarks.memory import drop_cycle
@@ -309,11 +309,7 @@ def test_many_threads():
         if not np.allclose(many(x)[-1], slope(x[-1])):
             failures.append(seed)
 
-    threads = [threading.Thread(target=hammer, args=(k,)) for k in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(hammer, range(16))
     assert not failures
 
 

@@ -2,12 +2,12 @@
 
 import itertools
 import math
-import threading
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from threads import together
 
 import symdiff as sd
 from symdiff import structures
@@ -236,9 +236,5 @@ def test_many_threads():
             if value != expected[k][0] or not all(map(np.array_equal, gradients, expected[k][1])):
                 wrong.append(k)
 
-    threads = [threading.Thread(target=run, args=(k,)) for k in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(run, range(8))
     assert not wrong

@@ -3,11 +3,11 @@
 import itertools
 import multiprocessing
 import sys
-import threading
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from threads import together
 
 import symdiff as sd
 from symdiff.codegen.native import batch, pool
@@ -235,11 +235,7 @@ def test_many_python_threads_at_once():
             if not np.allclose(f(x), slope(x, 1), rtol=1e-13):
                 failures.append(seed)
 
-    threads = [threading.Thread(target=hammer, args=(k,)) for k in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(hammer, range(16))
     assert not failures
 
 

@@ -1,13 +1,13 @@
 """Every row of the rule table against the function itself; hostile tables; rules of the user's own."""
 
 import dataclasses
-import threading
 import time
 
 import mpmath
 import numpy as np
 import pytest
 from mpmath import mp
+from threads import together
 
 import symdiff as sd
 from symdiff.symbolic.rule_checking import check_rule, condition, exactly, primal_of
@@ -234,11 +234,7 @@ def test_a_rulebook_overrides_one_call_in_its_own_thread():
         for _ in range(20):
             found.setdefault(factor, set()).add(float(sd.grad(lambda x: np.sin(x), rules=book(factor))(0.0)))
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(1, 5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(work, range(1, 5))
     assert found == {k: {float(k)} for k in range(1, 5)}
     assert sd.grad(np.sin)(0.0) == 1.0
 

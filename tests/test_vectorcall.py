@@ -4,11 +4,11 @@ import copy
 import gc
 import pickle
 import sys
-import threading
 import weakref
 
 import numpy as np
 import pytest
+from threads import together
 
 import symdiff as sd
 from symdiff import structures
@@ -122,11 +122,7 @@ def test_threads_that_specialise_while_others_call():
             if not np.array_equal(gradient(values), 2 * values):
                 wrong.append(n)
 
-    threads = [threading.Thread(target=hammer, args=(n,)) for n in range(1, 9)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(hammer, range(1, 9))
     assert not wrong
 
 
