@@ -151,7 +151,8 @@ def _function(options: argparse.Namespace) -> tuple[Any, tuple[Any, ...]]:
     args = tuple(specs.get(n, Spec()) for n in names[:count])
     argnums = numbers[0] if len(numbers) == 1 else numbers
     if options.order == 1:
-        return KINDS[options.kind](f, argnums=argnums), args
+        function = KINDS[options.kind](f, argnums=argnums)
+        return function, (*args, *[Spec()] * function.extra)
     if options.kind != "derivative" or options.order < 1:
         raise ExportError(f"--order {options.order}: a positive order of --kind derivative; there is also --kind hessian")
     return transforms.derivative(f, options.order, argnums), args

@@ -45,8 +45,7 @@ class Jacobian(Function):
         return transforming.jacobian(graph, wrt, self._rules(), self.mode, operations)
 
     def tree(self, call: Call, graph: Graph) -> Any:
-        result = 0 if graph.out_tree is None else structures.unflatten(graph.out_tree, [0] * len(graph.outputs))
-        return tree_of(structures.mapped(lambda _: self._by_argument(call), result))
+        return tree_of(structures.mapped(lambda _: self._by_argument(call), _result(graph)))
 
 
 class Hessian(Function):
@@ -63,28 +62,37 @@ class Pushforward(Function):
     suffix = "jvp"
     keeps_signature = False
     extra = 1
+    extra_name = "tangent"
+
+    def extra_structure(self, call: Call, primal: Graph) -> Any:
+        """The structure of what stands after the arguments, 0 at each leaf."""
+        return self._by_argument(call)
 
     def derive(self, graph: Graph, wrt: list[int]) -> Graph:
         return transforming.pushforward(graph, wrt, self._rules())
 
     def tree(self, call: Call, graph: Graph) -> Any:
-        result = 0 if graph.out_tree is None else structures.unflatten(graph.out_tree, [0] * len(graph.outputs))
+        result = _result(graph)
         return tree_of((result, result))
 
 
 class Pullback(Pushforward):
     suffix = "vjp"
+    extra_name = "cotangent"
+
+    def extra_structure(self, call: Call, primal: Graph) -> Any:
+        return _result(primal)
 
     def derive(self, graph: Graph, wrt: list[int]) -> Graph:
         return transforming.pullback(graph, wrt, self._rules())
 
     def tree(self, call: Call, graph: Graph) -> Any:
-        result = 0 if graph.out_tree is None else structures.unflatten(graph.out_tree, [0] * len(graph.outputs))
-        return tree_of((result, self._by_argument(call)))
+        return tree_of((_result(graph), self._by_argument(call)))
 
 
 class HessianProduct(Pushforward):
     suffix = "hvp"
+    extra_name = "v"
 
     def derive(self, graph: Graph, wrt: list[int]) -> Graph:
         return transforming.hessian_product(graph, wrt, self._rules())
@@ -102,3 +110,8 @@ class Wirtinger(Function):
     def tree(self, call: Call, graph: Graph) -> Any:
         each = self._by_argument(call)
         return tree_of((each, each))
+
+
+def _result(graph: Graph) -> Any:
+    """The structure of a function's result, 0 at each leaf."""
+    return 0 if graph.out_tree is None else structures.unflatten(graph.out_tree, [0] * len(graph.outputs))

@@ -1,18 +1,20 @@
 """Derivatives as stand-alone source files: header, text, atomic writing, and checking committed files.
 
 Assumes example arguments that fix shapes and dtypes. Guarantees files that need nothing of symdiff, equal to the byte for
-equal functions, written whole or not at all. Refuses structured arguments and opaque primitives with `ExportError`.
+equal functions, written whole or not at all. Refuses opaque primitives with `ExportError`.
 """
 
 import os
 import tempfile
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from symdiff import structures
+from symdiff.arguments import Call, is_integer
 from symdiff.codegen.arrays.fusing import Fused, Kernel
 from symdiff.codegen.arrays.plan import ArrayPlan
 from symdiff.codegen.program import Instr, Program
@@ -22,10 +24,14 @@ from symdiff.errors import ExportError
 from symdiff.ops import OPS, dtype_of
 from symdiff.pipeline import DEFAULT, TARGETS, plan_of, program_of, source_of
 from symdiff.raising import with_exceptions
+from symdiff.structuring import SUFFIX, Leaf, is_plain, with_structures
 from symdiff.symbolic.branches import branches_of
+from symdiff.symbolic.graph import Graph
 from symdiff.symbolic.scalarizing import is_scalar
+from symdiff.symbolic.tracing.trace import argument_names
 from symdiff.version import __version__
 
+SHOWN = 64  # cells up to which a header's command holds the values of an array of integers
 _NEEDS = {
     "python": "Needs nothing.",
     "c": "Needs a C99 compiler and libm only.",
@@ -49,7 +55,6 @@ def _instrs(program: Program | Fused) -> list[Instr]:
 
 def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], target: str, command: str = "") -> Source:
     """The Source of a transform at example arguments."""
-    from symdiff.arguments import Call
     from symdiff.batching import Vectorised, WholeBatched
     from symdiff.symbolic.declaring import rules_in_force
 
@@ -66,11 +71,10 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     call = Call(inner, inner.own_arguments(shown), kwargs)
     primal = inner._traced(call, None, "merge").graph
     graph, tree = inner._derived(call, primal)
-    for path in (call.paths[i] for i in call.traced):
-        if not path.isidentifier():
-            raise ExportError(f"{inner.where}: argument {path} is part of a structure; export takes numbers and arrays")
     listed = tree is not None and tree == structures.structure([0] * len(graph.outputs))
-    name = inner.__name__
+    arguments, result = _structures(inner, call, graph, tree)
+    plain = target in ("c", "cuda") or (all(isinstance(a, Leaf) for a in arguments.values()) and is_plain(result))
+    name = inner.__name__ if plain else inner.__name__ + SUFFIX
     batch = isinstance(function, Vectorised)
     if batch and not is_scalar(graph):
         padded = [*axes, *[None] * (len(graph.inputs) - len(axes))]
@@ -100,11 +104,35 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     header = "\n".join(f"# {line}" for line in lines) + "\n"
     more = {"exact": True} if target == "cupy" and inner.options.exact else {}
     source = source_of(
-        plan, target, name=name, style="export", header=header, doc=_doc(inner, program, _defaults(inner, call)),
+        plan, target, name=name, style="export", header=header, doc=_doc(inner, program, _defaults(inner, call), plain),
         result="list" if listed else "tuple", **more,
     )  # fmt: skip
     branches = branches_of(primal)
-    return source if branches is None or not branches.raised else with_exceptions(source, branches, axes, inner.where)
+    if branches is not None and branches.raised:
+        source = with_exceptions(source, branches, axes, inner.where)
+    if plain:
+        return source
+    more = {inner.extra_name: _marked(structures.structure(inner.extra_structure(call, primal)))} if inner.extra else {}
+    doc = f"{_what(inner)} of {inner.name}, in its own structures; `{name}` takes and returns their leaves."
+    return with_structures(source, arguments, more, result, _described(inner, doc), inner.where)
+
+
+def _structures(function: Any, call: Call, graph: Graph, tree: Any) -> tuple[dict[str, Any], Any]:
+    """The arguments of a transform by name, and its result, as structures with a `Leaf` at each input and output."""
+    places = {i: position for position, i in enumerate(call.traced)}
+    marked = [Leaf(call.paths[i], places[i]) if i in places else leaf for i, leaf in enumerate(call.leaves)]
+    args, kwargs = structures.unflatten(call.tree, marked)
+    names = argument_names(function.f, len(args))
+    arguments = dict(zip(names, args, strict=False)) | kwargs
+    arguments = {n: a for n, a in arguments.items() if any(isinstance(leaf, Leaf) for leaf in structures.leaves(a))}
+    return arguments, _marked(tree, [output.name for output in graph.outputs])
+
+
+def _marked(tree: Any, names: Sequence[str] = ()) -> Any:
+    """A structure with a `Leaf` at each place."""
+    count = 1 if tree is None else tree.num_leaves
+    leaves = [Leaf(name, k) for k, name in enumerate(names or [""] * count)]
+    return leaves[0] if tree is None else structures.unflatten(tree, leaves)
 
 
 def _work(plan: Any) -> str:
@@ -181,37 +209,60 @@ def _spec_text(path: str, leaf: Any) -> str | None:
     return f"{path}={sizes}" + ("" if kind == "float64" else f":{kind}")
 
 
+class _Example:
+    """A leaf of an argument as the text of an example of it: its shape, or the values that the file was made for."""
+
+    def __init__(self, leaf: Any) -> None:
+        shape = getattr(leaf, "shape", None)
+        if isinstance(leaf, np.ndarray) and is_integer(leaf) and leaf.size <= SHOWN:
+            dtype = "" if leaf.dtype == np.dtype(int) else f", dtype={leaf.dtype.name!r}"
+            self.text = f"numpy.array({leaf.tolist()!r}{dtype})"
+        elif shape is None or isinstance(leaf, (np.integer, np.bool_)):
+            self.text = repr(leaf if shape is None else leaf.item())
+        else:
+            dtype = np.dtype(leaf.dtype).name
+            self.text = f"symdiff.Spec({tuple(shape)}{'' if dtype == 'float64' else f', {dtype!r}'})"
+
+    def __repr__(self) -> str:
+        return self.text
+
+
 def _example(arg: Any) -> str:
-    shape = getattr(arg, "shape", None)
-    if shape is None or isinstance(arg, (np.integer, np.bool_)):
-        return repr(arg if shape is None else arg.item())
-    dtype = np.dtype(arg.dtype).name
-    return f"symdiff.Spec({tuple(shape)}{'' if dtype == 'float64' else f', {dtype!r}'})"
+    return " ".join(repr(structures.mapped(_Example, arg)).split())
 
 
 def _defaults(function: Any, call: Any) -> str:
-    """What is part of the file: arguments left at their defaults (rate=2.0), and arrays of integers (y=int64[30])."""
+    """What is part of the file: arguments left at their defaults (rate=2.0), settings (n=3), arrays of integers (y=int64[30])."""
     given = {path.partition(".")[0].partition("[")[0] for path in call.paths}
     parameters = function.signature.parameters.values() if function.signature is not None else ()
     parts = [f"{p.name}={p.default!r}" for p in parameters if p.default is not p.empty and p.name not in given]
     fixed = [(path, leaf) for i, (path, leaf) in enumerate(zip(call.paths, call.leaves, strict=True)) if i not in call.traced]
+    settings = [f"{path}={leaf!r}" for path, leaf in fixed if isinstance(leaf, (bool, int, str)) and path.isidentifier()]
     arrays = [f"{path}={leaf.dtype.name}{list(leaf.shape)}" for path, leaf in fixed if isinstance(leaf, np.ndarray)]
-    return ", ".join([*parts, *arrays])
+    return ", ".join([*parts, *settings, *arrays])
 
 
-def _doc(function: Any, program: Any, defaults: str) -> str:
-    what = {
+def _what(function: Any) -> str:
+    if getattr(function, "order", 1) > 1:
+        return f"Derivative of order {function.order}"
+    return {
         "grad": "Gradient", "value_and_grad": "Value and gradient", "jacobian": "Jacobian", "hessian": "Hessian",
         "jvp": "Value and its tangent", "vjp": "Value and cotangents", "hvp": "Hessian times vector",
         "derivative": "Derivative", "wirtinger": "Derivatives by z and by its conjugate",
     }.get(function.suffix, "Value")  # fmt: skip
-    if getattr(function, "order", 1) > 1:
-        what = f"Derivative of order {function.order}"
+
+
+def _doc(function: Any, program: Any, defaults: str, whole: bool) -> str:
     inputs = ", ".join(f"{i.name} {_dtype(i.dtype)}{list(i.shape) or ''}" for i in program.inputs)
     outputs = ", ".join(f"{o.name} {_dtype(o.dtype)}{list(o.shape) or ''}" for o in program.outputs)
-    first = f"{what} of {function.name}. Takes {inputs}; returns {outputs}."
+    first = f"{_what(function)} of {function.name}. Takes {inputs}; returns {outputs}."
     if defaults:
         first += f" Made with {defaults}."
+    return _described(function, first) if whole else first
+
+
+def _described(function: Any, first: str) -> str:
+    """A docstring with the user's own after its first line."""
     own = (function.__doc__ or "").strip()
     return first if not own else f"{first}\n\n{textwrap.dedent(own)}"
 

@@ -307,14 +307,12 @@ class Function:
     def own_arguments(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The function's own arguments: a tangent, cotangent or vector after them is left away."""
         args = placed(args)
-        if not self.extra:
-            return args
-        try:
-            inspect.signature(self.f).bind(*args)
-        except TypeError:
+        if self.extra and self.signature is not None:
+            try:
+                self.signature.bind(*args[: -self.extra])
+            except TypeError:
+                return args
             return args[: -self.extra]
-        except ValueError:
-            pass
         return args
 
     def graph(self, *args: Any, **kwargs: Any) -> Graph:

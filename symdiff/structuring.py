@@ -1,0 +1,220 @@
+"""Adds to a generated file the function that takes and returns the user's structures: dicts, tuples, objects with fields.
+
+Assumes a file in Python whose function takes and returns the leaves. Guarantees that a structure of other lengths or with
+other settings raises `ValueError`, and that the file imports none of the user's classes. Refuses, with `ExportError`,
+results that cannot be made from the arguments, and keys that cannot be written.
+"""
+
+import dataclasses
+import json
+import sys
+from dataclasses import dataclass, replace
+from typing import Any
+
+from symdiff import structures
+from symdiff.codegen.emission.names import Names
+from symdiff.codegen.emission.text import WIDTH, docstring, wrapped
+from symdiff.codegen.source import Source
+from symdiff.errors import ExportError
+
+SUFFIX = "_leaves"
+INDENT = "    "
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """The place of a number or array: the function of the leaves takes or returns it with this name, at this position."""
+
+    name: str
+    position: int
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a result is a leaf or nested tuples and lists of leaves, which a function of leaves returns as it is."""
+    if type(value) in (tuple, list):
+        return all(map(is_plain, value))
+    return isinstance(value, Leaf)
+
+
+def with_structures(
+    source: Source, arguments: dict[str, Any], more: dict[str, Any], result: Any, doc: str, where: str
+) -> Source:
+    """The source of a function of leaves, `source.entry`, with the function of structures before it.
+
+    `arguments` are structures by name, with a `Leaf` at each place that is traced, `more` the tangents or cotangents after
+    them; `result` has a `Leaf` for each output.
+    """
+    names = Names(("out", "dataclasses"))
+    arguments, more = ({names.fresh(n): value for n, value in values.items()} for values in (arguments, more))
+    writer = _Writer(arguments, where)
+    call = [place for values in (arguments, more) for place, _ in _leaves(values, where)]
+    entry = source.entry.removesuffix(SUFFIX)
+    lines = wrapped(f"def {entry}(", [*arguments, *more, "out=None"], "):", "")
+    lines += [*docstring(doc), *writer.checks]
+    results = _leaves({"out": result}, where)
+    into, targets = [place for place, _ in results], [names.fresh(leaf.name) for _, leaf in results]
+    writer.targets = targets
+    given = f"out={into[0]}" if len(into) == 1 else ("out=(", into, ")")
+    lines.append("    if out is not None:")
+    lines += _laid("", (f"{source.entry}(", [*call, given], ")"), "", INDENT * 2)
+    lines.append("        return out")
+    *head, last = wrapped("", targets, "", INDENT)
+    lines += [*head, *wrapped(f"{last.strip()} = {source.entry}(", call, ")", INDENT)]
+    made = writer.made(result)
+    bare = f"{INDENT}return {_flat(made)[1:-1]}"
+    short = made[0] == "(" and len(made[1]) > 1 and len(bare) <= WIDTH
+    lines += [bare] if short else _laid("return ", made, "", INDENT)
+    text = source.text
+    start = text.index(f"def {source.entry}(")
+    text = text[:start] + "\n".join(lines) + "\n\n\n" + text[start:]
+    return replace(source, text=_importing("dataclasses", text) if writer.replaces else text, entry=entry)
+
+
+def _importing(module: str, text: str) -> str:
+    """The text of a file, with an import of a standard module."""
+    lines = text.splitlines()
+    first = next(k for k, line in enumerate(lines) if not line.startswith("#"))
+    imports = lines[first].startswith("import ")
+    own = imports and lines[first].removeprefix("import ") in sys.stdlib_module_names
+    where = first + (own and lines[first] < f"import {module}")
+    lines[where:where] = [f"import {module}", *([""] if imports and not own else [])]
+    return "\n".join(lines) + "\n"
+
+
+def _children(value: Any, where: str) -> list[tuple[str, Any]] | None:
+    """What a structure holds, each with the text that reaches it; None for what is no structure."""
+    if isinstance(value, dict):
+        return [(f"[{_key(key, where)}]", child) for key, child in value.items()]
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return [(f".{name}", getattr(value, name)) for name in value._fields]
+    if isinstance(value, (tuple, list)):
+        return [(f"[{k}]", child) for k, child in enumerate(value)]
+    if isinstance(value, (Leaf, type)):
+        return None
+    if dataclasses.is_dataclass(value):
+        return [(f".{field.name}", getattr(value, field.name)) for field in dataclasses.fields(value) if field.init]
+    if structures.leaves(value, none_is_leaf=True) != [value]:
+        raise ExportError(f"{where}: a file cannot take apart {type(value).__name__}; export takes containers and dataclasses")
+    return None
+
+
+def _key(key: Any, where: str) -> str:
+    if isinstance(key, (str, int, float, bool, type(None))):
+        return _text(key)
+    raise ExportError(f"{where}: the key {key!r} cannot be written into a file; strings and numbers can")
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+
+
+def _leaves(values: dict[str, Any], where: str) -> list[tuple[str, Leaf]]:
+    """Every `Leaf` in structures by name, in order, with the text that reaches it."""
+    found: list[tuple[str, Leaf]] = []
+    stack = list(values.items())
+    while stack:
+        place, value = stack.pop()
+        if isinstance(value, Leaf):
+            found.append((place, value))
+        else:
+            stack += [(place + text, child) for text, child in _children(value, where) or ()]
+    return sorted(found, key=lambda pair: pair[1].position)
+
+
+class _Writer:
+    """The text of a function of structures: its arguments taken apart and checked, its result put together."""
+
+    def __init__(self, arguments: dict[str, Any], where: str) -> None:
+        self.where = where
+        self.targets: list[str] = []
+        self.checks: list[str] = []
+        self.replaces = False
+        self._objects: list[tuple[str, Any]] = []
+        self._settings: list[tuple[str, Any]] = []
+        for name, value in arguments.items():
+            self._take(name, value)
+
+    def _take(self, place: str, value: Any) -> None:
+        if isinstance(value, Leaf):
+            return
+        children = _children(value, self.where)
+        if children is None:
+            self._check_setting(place, value)
+            return
+        if isinstance(value, (dict, list)) or type(value) is tuple:
+            self._check(f"len({place}) != {len(children)}", f"{place} has {{len({place})}} entries, {len(children)} expected")
+        else:
+            self._objects.append((place, value))
+        for text, child in children:
+            self._take(place + text, child)
+
+    def _check_setting(self, place: str, value: Any) -> None:
+        self._settings.append((place, value))
+        if value is None or isinstance(value, (bool, str, int)):
+            unequal = f"{place} is not {value}" if value is None or isinstance(value, bool) else f"{place} != {_text(value)}"
+            self._check(unequal, f"{place} is {{{place}!r}}, {value!r} expected")
+
+    def _check(self, condition: str, message: str) -> None:
+        quote = "'" if '"' in message else '"'
+        quote = '"""' if quote in message else quote
+        self.checks += [f"    if {condition}:", f"        raise ValueError(f{quote}{message}{quote})"]
+
+    def made(self, value: Any) -> Any:
+        """A result as nested text: a string, or the opening, parts and closing of something that holds more."""
+        if isinstance(value, Leaf):
+            return self.targets[value.position]
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            place, changed = self._like(value)
+            return f"{place}._replace(", changed, ")"
+        if type(value) is dict:
+            return "{", [_prefixed(f"{_key(k, self.where)}: ", self.made(v)) for k, v in value.items()], "}"
+        if type(value) in (list, tuple):
+            parts = [self.made(v) for v in value]
+            return ("[", parts, "]") if type(value) is list else ("(", parts, ",)" if len(parts) == 1 else ")")
+        if value is None or isinstance(value, (bool, str, int, float)):
+            return _text(value)
+        if dataclasses.is_dataclass(value):
+            self.replaces = True
+            place, changed = self._like(value)
+            return f"dataclasses.replace({place}, ", changed, ")"
+        kept = next((place for place, setting in self._settings if setting is value), None)
+        if kept is not None:
+            return kept
+        raise ExportError(
+            f"{self.where}: a file cannot make a {type(value).__name__}; let the function return numbers, arrays, tuples, "
+            "lists or dicts, or what its arguments are"
+        )
+
+    def _like(self, value: Any) -> tuple[str, list[Any]]:
+        """An argument's object of the same class, and the fields in which the result differs from it."""
+        for place, found in self._objects:
+            if type(found) is type(value):
+                mine, theirs = _children(value, self.where) or [], _children(found, self.where) or []
+                changed = [(n, v) for (n, v), (_, old) in zip(mine, theirs, strict=True) if v is not old]
+                return place, [_prefixed(f"{name[1:]}=", self.made(v)) for name, v in changed]
+        raise ExportError(
+            f"{self.where}: the result holds a {type(value).__name__}, which a file cannot import; return a tuple, list or dict"
+        )
+
+
+def _prefixed(prefix: str, made: Any) -> Any:
+    return prefix + made if isinstance(made, str) else (prefix + made[0], *made[1:])
+
+
+def _flat(made: Any) -> str:
+    return made if isinstance(made, str) else f"{made[0]}{', '.join(map(_flat, made[1]))}{made[2]}"
+
+
+def _laid(prefix: str, made: Any, suffix: str, indent: str) -> list[str]:
+    """Nested text on one line, or every part on lines of its own."""
+    line = f"{indent}{prefix}{_flat(made)}{suffix}"
+    if len(line) <= WIDTH or isinstance(made, str):
+        return [line]
+    opening, parts, closing = made
+    head, _, first = opening.rpartition("(") if opening.endswith(", ") else (opening, "", "")
+    opening, parts = (f"{head}(", [first[:-2], *parts]) if first else (opening, parts)
+    closing = closing.removeprefix(",") + suffix
+    if all(isinstance(part, str) for part in parts):
+        return wrapped(prefix + opening, parts, closing, indent)
+    inner = [text for part in parts for text in _laid("", part, ",", indent + INDENT)]
+    return [f"{indent}{prefix}{opening}", *inner, f"{indent}{closing}"]
