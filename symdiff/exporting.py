@@ -232,12 +232,12 @@ def _example(arg: Any) -> str:
 
 
 def _defaults(function: Any, call: Any) -> str:
-    """What is part of the file: arguments left at their defaults (rate=2.0), settings (n=3), arrays of integers (y=int64[30])."""
+    """What is part of the file: arguments at their defaults (rate=2.0), settings (n=3), arrays of integers (y=int64[30])."""
     given = {path.partition(".")[0].partition("[")[0] for path in call.paths}
     parameters = function.signature.parameters.values() if function.signature is not None else ()
     parts = [f"{p.name}={p.default!r}" for p in parameters if p.default is not p.empty and p.name not in given]
     fixed = [(path, leaf) for i, (path, leaf) in enumerate(zip(call.paths, call.leaves, strict=True)) if i not in call.traced]
-    settings = [f"{path}={leaf!r}" for path, leaf in fixed if isinstance(leaf, (bool, int, str)) and path.isidentifier()]
+    settings = [f"{path}={_Example(leaf)}" for path, leaf in fixed if path.isidentifier() and not isinstance(leaf, np.ndarray)]
     arrays = [f"{path}={leaf.dtype.name}{list(leaf.shape)}" for path, leaf in fixed if isinstance(leaf, np.ndarray)]
     return ", ".join([*parts, *settings, *arrays])
 
