@@ -13,7 +13,7 @@ from typing import Any
 
 from symdiff.errors import RuleError, RuleWarning
 from symdiff.symbolic.julia import JuliaRow, is_julia, read_julia
-from symdiff.symbolic.julia_expressions import FUNCTIONS
+from symdiff.symbolic.julia_meanings import FUNCTIONS
 from symdiff.symbolic.rule import Rule
 from symdiff.symbolic.rulebook import Rulebook, default_rules, read_table
 from symdiff.symbolic.tables import Template, lower_formula

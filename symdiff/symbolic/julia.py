@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from symdiff.errors import RuleError
-from symdiff.symbolic.julia_expressions import JuliaError, Parser, as_number, number
-from symdiff.symbolic.julia_tokens import Token, tokens
+from symdiff.symbolic.julia_expressions import Parser
+from symdiff.symbolic.julia_meanings import as_number, number
+from symdiff.symbolic.julia_tokens import JuliaError, Token, tokens
 from symdiff.symbolic.precision import NAMED
 
 MAX_BYTES = 4_000_000

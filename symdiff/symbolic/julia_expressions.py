@@ -5,129 +5,30 @@ bounds on nesting and length. Refuses, with `JuliaError`, what has no place in a
 """
 
 import ast
-import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
-from symdiff.symbolic.julia_tokens import Token
-
-MAX_DEPTH = 100
-MAX_TOKENS = 5000
-MAX_DIGITS = 300
-
-
-class JuliaError(Exception):
-    """A construct that cannot be read; the message says which."""
+from symdiff.symbolic.julia_meanings import as_number, binary, call_of, called, constant, is_a, literal, number, operated
+from symdiff.symbolic.julia_tokens import Cursor, JuliaError, Token
 
 
 class RawName(ast.Name):
     """A name as it stands in the file, which may turn out to be a function, a module or a value."""
 
 
-_CONSTANTS = {
-    "logtwo": "log(2)", "loghalf": "-log(2)", "logten": "log(10)", "logπ": "log(pi)", "log2π": "log(2*pi)", "twoπ": "2*pi",
-    "fourπ": "4*pi", "halfπ": "pi/2", "quartπ": "pi/4", "sqrtπ": "sqrt(pi)", "sqrt2": "sqrt(2)", "sqrt2π": "sqrt(2*pi)",
-    "sqrthalfπ": "sqrt(pi/2)", "sqrt4π": "sqrt(4*pi)", "invπ": "1/pi", "twoinvπ": "2/pi", "invsqrtπ": "1/sqrt(pi)",
-    "fourinvπ": "4/pi", "inv2π": "1/(2*pi)", "inv4π": "1/(4*pi)", "sqrt3": "sqrt(3)", "log4π": "log(4*pi)",
-    "invsqrt2": "1/sqrt(2)", "invsqrt2π": "1/sqrt(2*pi)", "twoinvsqrtπ": "2/sqrt(pi)", "π": "pi", "pi": "pi", "ℯ": "e",
-    "Inf": "inf", "NaN": "nan", "true": "1", "false": "0", "im": "1j",
-}  # fmt: skip
-_CONSTANTS |= {name.replace("π", "pi"): text for name, text in list(_CONSTANTS.items()) if name != "π"}
-FUNCTIONS = {
-    "besselj": "jv", "bessely": "yv", "besseli": "iv", "besselk": "kv", "besseljx": "jve", "besselyx": "yve",
-    "besselix": "ive", "besselkx": "kve", "hankelh1": "hankel1", "hankelh2": "hankel2", "hankelh1x": "hankel1e",
-    "hankelh2x": "hankel2e", "besselj0": "j0", "besselj1": "j1", "bessely0": "y0", "bessely1": "y1", "dawson": "dawsn",
-    "logbeta": "betaln", "rem": "fmod", "round": "rint", "_abs_deriv": "sign",
-}  # fmt: skip
-_TYPED = frozenset(
-    "float big complex Float64 Float32 Float16 BigFloat Complex ComplexF64 AbstractFloat Real Number Int T S R".split()
-)
-_REAL = frozenset("Real AbstractFloat Float64 Float32 Float16 BigFloat".split())
-_COMPLEX = frozenset("Complex ComplexF64 ComplexF32".split())
-_ARITY: dict[str, tuple[int, ...]] = {"ifelse": (3,), "NoTangent": (0,), "ZeroTangent": (0,)}
-_ARITY |= dict.fromkeys(("one", "oneunit", "zero", "signbit", "iszero", "angle"), (1,))
-_ARITY |= dict.fromkeys(("*", "/", "\\", "^", "%"), (2,)) | dict.fromkeys(("+", "-", "log", "atan", "expint"), (1, 2))
 _COMPARE = {"<": ast.Lt, "<=": ast.LtE, "≤": ast.LtE, ">": ast.Gt, ">=": ast.GtE, "≥": ast.GtE, "==": ast.Eq, "!=": ast.NotEq,
             "≠": ast.NotEq}  # fmt: skip
 _SUM = {"+": ast.Add, "-": ast.Sub, ".+": ast.Add, ".-": ast.Sub}
-_OPERATORS = {"+": ast.Add, "-": ast.Sub, "*": ast.Mult, "/": ast.Div, "\\": ast.Div, "^": ast.Pow, "%": ast.Mod}
 _TERM = {"*": ast.Mult, "/": ast.Div, ".*": ast.Mult, "./": ast.Div, "%": None, "\\": None}
+_WORDS = frozenset({"end", "else", "elseif", "if", "begin", "quote", "let", "for", "while", "function", "in", "isa", "do"})
 
 
-def number(value: complex) -> ast.Constant:
-    """A constant of a formula."""
-    return ast.Constant(value)
-
-
-def formula(text: str) -> ast.expr:
-    """A formula of our own, as a tree."""
-    return ast.parse(text, mode="eval").body
-
-
-class Parser:
+class Parser(Cursor):
     """A recursive descent over tokens. `names` are the known names and ours for them; `locals` what `z = ...` bound."""
 
     def __init__(self, found: list[Token], start: int, names: dict[str, str]) -> None:
-        self.tokens = found
+        super().__init__(found, start)
         self.names = names
-        self.at = start
-        self.start = start
-        self.depth = 0
-        self.inside = 0  # brackets around: newlines do not end an expression there
-        self.in_macro = False
         self.locals: dict[str, ast.expr | None] = {}  # None: bound in one branch only
-
-    # -- tokens
-
-    def peek(self, ahead: int = 0) -> Token:
-        """The next token; inside brackets newlines are passed over."""
-        if self.at - self.start > MAX_TOKENS:
-            raise JuliaError(f"a rule of more than {MAX_TOKENS} tokens")
-        while self.inside and self.tokens[self.at].kind == "newline":
-            self.at += 1
-        return self.tokens[min(self.at + ahead, len(self.tokens) - 1)]
-
-    def take(self) -> Token:
-        """The next token, consumed."""
-        token = self.peek()
-        self.at += token.kind != "end"
-        return token
-
-    def is_next(self, *texts: str) -> bool:
-        """Whether the next token is one of these operators or words."""
-        token = self.peek()
-        return token.text in texts and token.kind in ("operator", "name")
-
-    def expect(self, text: str) -> Token:
-        """The next token, which must be this one."""
-        token = self.take()
-        if token.text != text:
-            raise JuliaError(f"{text!r} expected, {token.text or 'the end'!r} found")
-        return token
-
-    def skip_newlines(self) -> None:
-        """Pass over empty lines and semicolons."""
-        while self.tokens[self.at].kind == "newline" or self.is_next(";"):
-            self.at += 1
-
-    # -- expressions, loosest first
-
-    @contextmanager
-    def deeper(self) -> Iterator[None]:
-        """One level of nesting; a parenthesis is two, an expression and an operand."""
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
-            raise JuliaError(f"nested deeper than {MAX_DEPTH}")
-        yield
-        self.depth -= 1
-
-    @contextmanager
-    def in_block(self) -> Iterator[None]:
-        """Line ends count again, and spaces no longer, up to the block's end."""
-        outer = self.inside, self.in_macro
-        self.inside, self.in_macro = 0, False
-        yield
-        self.inside, self.in_macro = outer
 
     def expression(self) -> ast.expr:
         """One expression, a ternary at the loosest."""
@@ -168,11 +69,6 @@ class Parser:
             raise JuliaError("a name bound inside a condition")
         return value
 
-    def newlines(self) -> None:
-        """Pass over line ends after an operator that wants another operand."""
-        while self.tokens[self.at].kind == "newline":
-            self.at += 1
-
     def disjunction(self) -> ast.expr:
         """`a || b`."""
         parts = [self.conjunction()]
@@ -194,7 +90,7 @@ class Parser:
         while True:
             if self.is_next("isa"):
                 self.take()
-                left = _is_a(left, self.type_name())
+                left = is_a(left, self.type_name())
             elif self.peek().text in _COMPARE and self.peek().kind == "operator":
                 op = _COMPARE[self.take().text]()
                 self.newlines()
@@ -213,7 +109,7 @@ class Parser:
             op = self.take().text
             self.newlines()
             right = self.term()
-            left = ast.BoolOp(ast.Or(), [left, right]) if op == "|" else _binary(left, _SUM[op](), right)
+            left = ast.BoolOp(ast.Or(), [left, right]) if op == "|" else binary(left, _SUM[op](), right)
         return left
 
     def splits(self) -> bool:
@@ -230,11 +126,11 @@ class Parser:
             if op == "&":
                 left = ast.BoolOp(ast.And(), [left, right])
             elif op == "%":
-                left = _call("fmod", [left, right])
+                left = call_of("fmod", [left, right])
             elif op == "\\":
-                left = _binary(right, ast.Div(), left)
+                left = binary(right, ast.Div(), left)
             else:
-                left = _binary(left, _TERM[op](), right)  # type: ignore[misc]
+                left = binary(left, _TERM[op](), right)  # type: ignore[misc]
         return left
 
     def rational(self) -> ast.expr:
@@ -242,7 +138,7 @@ class Parser:
         left = self.unary()
         while self.is_next("//"):
             self.take()
-            left = _binary(left, ast.Div(), self.unary())
+            left = binary(left, ast.Div(), self.unary())
         return left
 
     def unary(self) -> ast.expr:
@@ -253,7 +149,7 @@ class Parser:
             op = self.take().text
             operand = self.unary()
             if isinstance(operand, ast.Tuple):
-                return self.operator_call(op, operand.elts)
+                return operated(op, operand.elts)
             if op == "!":
                 return ast.UnaryOp(ast.Not(), operand)
             return operand if op == "+" else ast.UnaryOp(ast.USub(), as_number(operand))
@@ -262,7 +158,7 @@ class Parser:
         """`2x`, `2(x + 1)`, `2π`: a product that binds closer than `*`."""
         left = self.factor()
         while self.adjoins(self.tokens[self.at - 1], self.tokens[self.at]):
-            left = _binary(left, ast.Mult(), self.factor())
+            left = binary(left, ast.Mult(), self.factor())
         return left
 
     def adjoins(self, before: Token, token: Token) -> bool:
@@ -279,7 +175,7 @@ class Parser:
             return self.power()
         self.take()
         with self.deeper():
-            return _call("sqrt", [self.unary() if self.is_next("-", "+") else self.factor()])
+            return call_of("sqrt", [self.unary() if self.is_next("-", "+") else self.factor()])
 
     def power(self) -> ast.expr:
         """`a^b`, from the right."""
@@ -287,7 +183,7 @@ class Parser:
         if self.is_next("^", ".^"):
             self.take()
             self.newlines()
-            return _binary(base, ast.Pow(), self.unary())
+            return binary(base, ast.Pow(), self.unary())
         return base
 
     def postfix(self) -> ast.expr:
@@ -348,7 +244,7 @@ class Parser:
         """A number, a name, a parenthesis, `if ... end`, `begin ... end`, or what `$` and `:` quote."""
         token = self.take()
         if token.kind == "number":
-            return number(_number(token.text))
+            return number(literal(token.text))
         if token.text == "$" and token.kind == "operator":
             with self.deeper():
                 return self.interpolated() or self.primary()
@@ -405,13 +301,6 @@ class Parser:
             self.expect_one(ends)
         return value
 
-    def expect_one(self, ends: tuple[str, ...]) -> str:
-        """The closing word of a block."""
-        token = self.take()
-        if token.text not in ends:
-            raise JuliaError(f"{' or '.join(ends)} expected, {token.text or 'the end'!r} found")
-        return token.text
-
     def statements(self, *ends: str) -> ast.expr:
         """`z = ...; body`: the value of the last statement, local names bound on the way."""
         value: ast.expr | None = None
@@ -461,40 +350,10 @@ class Parser:
         return found
 
     def call(self, name: str) -> ast.expr:
-        """A call, with Julia's names and conventions turned into ours."""
+        """A call, or the type of something asked for or converted to."""
         if name in ("isa", "oftype", "convert"):
             return self.typed_call(name)
-        args = self.arguments()
-        if len(args) not in _ARITY.get(name, (len(args),)):
-            raise JuliaError(f"{name} of {len(args)} arguments")
-        if name in ("one", "oneunit", "zero", "ZeroTangent"):
-            return number(int(name.startswith("one")))
-        if name == "NoTangent":
-            return ast.Name("nan")
-        if len(args) == 1 and name in _TYPED:
-            return args[0]
-        if name == "ifelse":
-            return ast.IfExp(args[0], as_number(args[1]), as_number(args[2]))
-        if name in ("signbit", "iszero"):
-            return ast.Compare(args[0], [ast.Lt() if name == "signbit" else ast.Eq()], [number(0)])
-        if name == "angle":
-            return _call("atan2", [_call("imag", args), _call("real", args)])
-        if name == "log" and len(args) == 2:
-            return ast.BinOp(_call("log", args[1:]), ast.Div(), _call("log", args[:1]))
-        if name == "atan" and len(args) == 2:
-            return _call("atan2", args)
-        if name == "expint":
-            return _call("exp1" if len(args) == 1 else "expn", args)
-        return self.operator_call(name, args) if name in _OPERATORS else _call(FUNCTIONS.get(name, name), args)
-
-    def operator_call(self, op: str, args: list[ast.expr]) -> ast.expr:
-        """`+(a, b)`: an operator written as a function."""
-        if len(args) not in _ARITY.get(op, ()):
-            raise JuliaError(f"{op} of {len(args)} arguments")
-        if len(args) == 1:
-            return ast.UnaryOp(ast.USub(), as_number(args[0])) if op == "-" else args[0]
-        first, second = reversed(args) if op == "\\" else args
-        return _call("fmod", args) if op == "%" else _binary(first, _OPERATORS[op](), second)
+        return called(name, self.arguments())
 
     def typed_call(self, name: str) -> ast.expr:
         """`isa(x, Real)`, `oftype(x, v)`, `convert(T, v)`."""
@@ -504,7 +363,7 @@ class Parser:
         if name == "convert":
             self.type_name()
         self.expect(",")
-        value = _is_a(first, self.type_name()) if name == "isa" else self.expression()
+        value = is_a(first, self.type_name()) if name == "isa" else self.expression()
         self.expect(")")
         self.inside -= 1
         return value
@@ -518,58 +377,4 @@ class Parser:
             return value
         if name.id in self.names:
             return ast.Name(self.names[name.id])
-        if name.id not in _CONSTANTS:
-            raise JuliaError(f"unknown name {name.id!r}")
-        return formula(_CONSTANTS[name.id])
-
-
-_WORDS = frozenset({"end", "else", "elseif", "if", "begin", "quote", "let", "for", "while", "function", "in", "isa", "do"})
-
-
-def _call(name: str, args: list[ast.expr]) -> ast.Call:
-    return ast.Call(ast.Name(name), args, [])
-
-
-def _is_a(value: ast.expr, type_name: str) -> ast.expr:
-    """`x isa Real` of a formula for numbers: real ones are equal to their real part."""
-    if type_name not in _REAL | _COMPLEX:
-        raise JuliaError(f"isa {type_name}; only real and complex numbers are told apart")
-    real = ast.Compare(_call("imag", [value]), [ast.Eq()], [number(0)])
-    return real if type_name in _REAL else ast.UnaryOp(ast.Not(), real)
-
-
-def _number(text: str) -> complex:
-    plain = text.replace("_", "")
-    if len(plain) > MAX_DIGITS:
-        raise JuliaError(f"a number of {len(plain)} digits")
-    if plain.startswith("0x"):
-        return int(plain, 16)
-    plain = plain.replace("f", "e")
-    value = float(plain)
-    if math.isinf(value):
-        raise JuliaError(f"{text} is too large for float64")
-    return value if any(c in plain for c in ".eE") else int(plain)
-
-
-def is_condition(node: ast.expr) -> bool:
-    """Whether a formula is a comparison or made of them."""
-    match node:
-        case ast.UnaryOp(op=op):
-            return isinstance(op, ast.Not)
-        case ast.Call(func=ast.Name(id=name)):
-            return name in ("isnan", "isinf", "isfinite")
-    return isinstance(node, (ast.Compare, ast.BoolOp))
-
-
-def as_number(node: ast.expr) -> ast.expr:
-    """A Boolean as 1 or 0."""
-    return ast.IfExp(node, number(1), number(0)) if is_condition(node) else node
-
-
-def _binary(left: ast.expr, op: ast.operator, right: ast.expr) -> ast.expr:
-    """An operation on numbers. Julia's `false` is a strong zero: a product with a Boolean selects."""
-    if isinstance(op, ast.Mult) and is_condition(left):
-        return ast.IfExp(left, as_number(right), number(0))
-    if isinstance(op, ast.Mult) and is_condition(right):
-        return ast.IfExp(right, left, number(0))
-    return ast.BinOp(as_number(left), op, as_number(right))
+        return constant(name.id)

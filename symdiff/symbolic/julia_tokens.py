@@ -1,10 +1,20 @@
 """The tokens of a Julia file: numbers, names, macros, operators and line ends, comments left out.
 
-Assumes text. Guarantees time in proportion to it. Refuses nothing: a character that starts no token is one of its own.
+Assumes text. Guarantees time in proportion to it, and bounds on nesting and on the tokens of one rule. Refuses, with
+`JuliaError`, what goes beyond them; a character that starts no token is one of its own.
 """
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
+
+MAX_DEPTH = 100
+MAX_TOKENS = 5000
+
+
+class JuliaError(Exception):
+    """A construct that cannot be read; the message says which."""
 
 
 class Token(NamedTuple):
@@ -68,3 +78,75 @@ def _comment_end(text: str, start: int) -> int:
         if depth == 0:
             return position
     return len(text)
+
+
+class Cursor:
+    """A place among the tokens of a file, with the brackets and the nesting around it."""
+
+    def __init__(self, found: list[Token], start: int) -> None:
+        self.tokens = found
+        self.at = start
+        self.start = start
+        self.depth = 0
+        self.inside = 0  # brackets around: newlines do not end an expression there
+        self.in_macro = False
+
+    def peek(self, ahead: int = 0) -> Token:
+        """The next token; inside brackets newlines are passed over."""
+        if self.at - self.start > MAX_TOKENS:
+            raise JuliaError(f"a rule of more than {MAX_TOKENS} tokens")
+        while self.inside and self.tokens[self.at].kind == "newline":
+            self.at += 1
+        return self.tokens[min(self.at + ahead, len(self.tokens) - 1)]
+
+    def take(self) -> Token:
+        """The next token, consumed."""
+        token = self.peek()
+        self.at += token.kind != "end"
+        return token
+
+    def is_next(self, *texts: str) -> bool:
+        """Whether the next token is one of these operators or words."""
+        token = self.peek()
+        return token.text in texts and token.kind in ("operator", "name")
+
+    def expect(self, text: str) -> Token:
+        """The next token, which must be this one."""
+        token = self.take()
+        if token.text != text:
+            raise JuliaError(f"{text!r} expected, {token.text or 'the end'!r} found")
+        return token
+
+    def skip_newlines(self) -> None:
+        """Pass over empty lines and semicolons."""
+        while self.tokens[self.at].kind == "newline" or self.is_next(";"):
+            self.at += 1
+
+    def expect_one(self, ends: tuple[str, ...]) -> str:
+        """The closing word of a block."""
+        token = self.take()
+        if token.text not in ends:
+            raise JuliaError(f"{' or '.join(ends)} expected, {token.text or 'the end'!r} found")
+        return token.text
+
+    def newlines(self) -> None:
+        """Pass over line ends after an operator that wants another operand."""
+        while self.tokens[self.at].kind == "newline":
+            self.at += 1
+
+    @contextmanager
+    def deeper(self) -> Iterator[None]:
+        """One level of nesting; a parenthesis is two, an expression and an operand."""
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise JuliaError(f"nested deeper than {MAX_DEPTH}")
+        yield
+        self.depth -= 1
+
+    @contextmanager
+    def in_block(self) -> Iterator[None]:
+        """Line ends count again, and spaces no longer, up to the block's end."""
+        outer = self.inside, self.in_macro
+        self.inside, self.in_macro = 0, False
+        yield
+        self.inside, self.in_macro = outer
