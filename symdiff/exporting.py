@@ -104,7 +104,7 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     header = "\n".join(f"# {line}" for line in lines) + "\n"
     more = {"exact": True} if target == "cupy" and inner.options.exact else {}
     source = source_of(
-        plan, target, name=name, style="export", header=header, doc=_doc(inner, program, _defaults(inner, call), plain),
+        plan, target, name=name, style="export", header=header, doc=_doc(inner, plan, _defaults(inner, call), plain),
         result="list" if listed else "tuple", **more,
     )  # fmt: skip
     branches = branches_of(primal)
@@ -252,13 +252,27 @@ def _what(function: Any) -> str:
     }.get(function.suffix, "Value")  # fmt: skip
 
 
-def _doc(function: Any, program: Any, defaults: str, whole: bool) -> str:
-    inputs = ", ".join(f"{i.name} {_dtype(i.dtype)}{list(i.shape) or ''}" for i in program.inputs)
-    outputs = ", ".join(f"{o.name} {_dtype(o.dtype)}{list(o.shape) or ''}" for o in program.outputs)
+def _doc(function: Any, plan: Any, defaults: str, whole: bool) -> str:
+    program = plan.program
+    batch = plan.kind == "batch"
+    inputs, outputs = (
+        ", ".join(_described_leaf(leaf, axis) for leaf, axis in zip(leaves, axes, strict=True))
+        for leaves, axes in (
+            (program.inputs, plan.in_axes if batch else [None] * len(program.inputs)),
+            (program.outputs, plan.out_axes if batch else [None] * len(program.outputs)),
+        )
+    )
     first = f"{_what(function)} of {function.name}. Takes {inputs}; returns {outputs}."
     if defaults:
         first += f" Made with {defaults}."
     return _described(function, first) if whole else first
+
+
+def _described_leaf(leaf: Any, axis: int | None) -> str:
+    """An input or output by name, dtype and shape, with the axis of a batch's points."""
+    points = [] if axis is None else ["n"]
+    shape = [*points, *map(str, leaf.shape)] if axis == 0 else [*map(str, leaf.shape), *points]
+    return f"{leaf.name} {_dtype(leaf.dtype)}" + (f"[{', '.join(shape)}]" if shape else "")
 
 
 def _described(function: Any, first: str) -> str:

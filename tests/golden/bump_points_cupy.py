@@ -48,8 +48,8 @@ def _checked(name, a, shape, dtype, casting="same_kind"):
 
 
 def bump_value_and_grad(x, y, out=None):
-    """Value and gradient of bump. Takes x float64, y float64; returns f float64, df_dx float64,
-    df_dy float64.
+    """Value and gradient of bump. Takes x float64[n], y float64[n]; returns f float64[n], df_dx
+    float64[n], df_dy float64[n].
 
     y*exp(-x**2).
     """
