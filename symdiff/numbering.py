@@ -139,6 +139,8 @@ class _Table:
             same = self._neutral(op, operands)
             if same is not None:
                 return same
+        if op == "select" and instrs[operands[0]].op == "not":
+            operands = [instrs[operands[0]].operands[0], operands[2], operands[1]]
         if OPS[op].commutes and operands[0] > operands[1]:
             operands.reverse()
         return self.put(Instr(op, tuple(operands), code, None, primal), origin)

@@ -137,16 +137,24 @@ class Reverse:
     def _total(self, parts: list[Masked] | None) -> Masked | None:
         if not parts:
             return None
+        groups = self._grouped(parts)
+        if len(groups) == 1:
+            mask, values = next(iter(groups.items()))
+            return Masked(self._sum(values), mask)
+        return Masked(self._everywhere(groups), self._union(list(groups)))
+
+    def _grouped(self, parts: list[Masked]) -> dict[Atom | None, list[Atom]]:
+        """Cotangents by their masks, those of both arms of a select as one."""
         groups: dict[Atom | None, list[Atom]] = {}
         for part in parts:
             groups.setdefault(part.mask, []).append(part.value)
         while (mask := next((m for m in groups if m in self.arms and self._beside(m) in groups), None)) is not None:
             self._join(mask, groups)
-        if len(groups) == 1:
-            mask, values = next(iter(groups.items()))
-            return Masked(self._sum(values), mask)
-        value = self._sum([self._unmasked(Masked(v, m)) for m, values in groups.items() for v in values])
-        return Masked(value, self._union(list(groups)))
+        return groups
+
+    def _everywhere(self, groups: dict[Atom | None, list[Atom]]) -> Atom:
+        """Cotangents by their masks in one sum, zero where none counts."""
+        return self._sum([self._unmasked(Masked(self._sum(values), mask)) for mask, values in groups.items()])
 
     def _beside(self, mask: Atom | None) -> Atom | None:
         """The mask of the other arm; the mask itself where it is no arm, or has no other."""
@@ -197,7 +205,7 @@ class Reverse:
         return part.value if part.mask is None else self.builder.select(part.mask, part.value, ZERO)
 
     def _settled(self, parts: list[Masked]) -> Atom:
-        return self._unmasked(self._total(parts))  # type: ignore[arg-type]
+        return self._everywhere(self._grouped(parts))
 
     def _push(self, binding: Binding, bar: Masked | None, conjugate: Masked | None, flow: "Flow") -> None:
         if binding.op == "select":
@@ -223,6 +231,8 @@ class Reverse:
                 self.mixing = f"{binding.origin}: {binding.op}"
             overflowed = self.saturation.overflowed(binding, place)
             through = bar if bar is None or overflowed is None else self._masked(bar, b.emit("not", (overflowed,)))
+            counts = self.partials.counts(binding, place)
+            through = through if through is None or counts is None else self._armed(through, *counts)
             if flow.mirrored:
                 for item in self._mirrored(binding, operand, p, q, through, care):
                     self._put(item, operand, flow.bars, flow, care)
@@ -433,6 +443,10 @@ class Forward:
         overflowed = None if term is None else self.saturation.overflowed(binding, place)
         if term is not None and overflowed is not None:
             term = b.select(overflowed, ZERO, term)
+        counts = None if term is None else self.partials.counts(binding, place)
+        if term is not None and counts is not None:
+            condition, value = counts
+            term = b.select(condition, term, ZERO) if value else b.select(condition, ZERO, term)
         if q is not None:
             crossed = b.mul(q, b.conj(dot))
             term = crossed if term is None else b.add(term, crossed)

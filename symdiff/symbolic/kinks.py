@@ -13,6 +13,7 @@ import numpy as np
 from symdiff.heads import HEADS
 from symdiff.ops import OPS
 from symdiff.symbolic.bounds import Bounds
+from symdiff.symbolic.calls import extreme_of
 from symdiff.symbolic.graph import Atom, Binding, Graph, Var
 from symdiff.symbolic.partials import active_symbols
 
@@ -52,6 +53,7 @@ def _on_axis(x: Any, beyond: Callable[[Any], Any]) -> Any:
 
 _INFINITE = "the derivative is infinite"
 _FLAT = "slope 0 is taken"
+_HALVES = "half of the slope goes to each"
 _SIDE = "the side of the imaginary part's signed zero is taken"
 Test = tuple[str, Callable[..., Any], str]
 _TESTS: dict[str, list[Test]] = {
@@ -86,7 +88,7 @@ _TESTS: dict[str, list[Test]] = {
         ("pole", lambda x, y: (x == 0) & (np.real(y) < 0), _INFINITE),
         ("cut", lambda x, y: _on_axis(x, lambda r: r < 0) & ~_whole(y), _SIDE),
     ],
-    **{op: [("kink", lambda x, y: x == y, "half of the slope goes to each")] for op in ("max", "min", "fmax", "fmin")},
+    **{op: [("kink", lambda x, y: x == y, _HALVES)] for op in ("max", "min", "fmax", "fmin")},
     "det_sign": [("jump", lambda x: np.linalg.det(x) == 0, _FLAT)],
     "log_abs_det": [("pole", lambda x: np.linalg.det(x) == 0, _INFINITE)],
 }  # fmt: skip
@@ -116,6 +118,8 @@ def _at(binding: Binding, operands: list[Any], values: Values, read: dict[Atom, 
         return _ties(binding, operands[0], values[binding.symbol], reads)
     if binding.op in ("argsort", "eigenvalues"):
         return _neighbours(binding, operands[0] if binding.op == "argsort" else values[binding.symbol], reads)
+    if binding.op == "call" and extreme_of(binding):
+        return _equals(binding, operands, values[binding.symbol], reads)
     if binding.op == "call":
         points = [(np.array(p), s) for p, s in binding.params.rule.kinks if len(p) == len(operands)]
         tests = [
@@ -158,6 +162,16 @@ def _ties(binding: Binding, x: Any, out: Any, reads: Any) -> list[Kink]:
     most = int(np.max(count[hits]))
     value = np.asarray(out)[hits].ravel()[0].item()
     return [Kink(binding.origin, binding.op, (value,), "kink", f"{most} equal cells share the slope", int(hits.sum()))]
+
+
+def _equals(binding: Binding, operands: list[Any], out: Any, reads: Any) -> list[Kink]:
+    """Operands of an extreme that are equal to it."""
+    count = sum(np.equal(o, out).astype(int) for o in operands)
+    hits = np.asarray(count > 1) & reads
+    if not hits.any():
+        return []
+    many = int(np.max(count[hits]))
+    return [_kink(binding, operands, "kink", _HALVES if len(operands) == 2 else f"{many} equal numbers share the slope", hits)]
 
 
 def _neighbours(binding: Binding, x: Any, reads: Any) -> list[Kink]:

@@ -10,11 +10,12 @@ import math
 from symdiff.heads import HEADS
 from symdiff.symbolic.bounds import Bounds
 from symdiff.symbolic.building import Builder
+from symdiff.symbolic.calls import extreme_of
 from symdiff.symbolic.graph import Atom, Binding, Constant
 
 ONE = Constant(1.0)
 _EXPONENTIALS = frozenset({"exp", "exp2", "expm1", "sinh", "cosh", "exp10"})
-_GROWING = frozenset({"add", "sub", "mul", "neg", "cast", "abs", "max", "min", "sqrt", "hypot", "select", *HEADS})
+_GROWING = frozenset({"add", "sub", "mul", "neg", "cast", "abs", "sqrt", "hypot", "select", *HEADS})
 _FLAT = frozenset({"tanh", "atan", "erf", "erfc", "expit"})  # where their argument is infinite
 _LOGARITHMS = {"log": 1.0, "log2": 1 / math.log(2), "log10": 1 / math.log(10), "log1p": 1.0}
 Slopes = list[tuple[Atom, Atom]]
@@ -44,7 +45,7 @@ class Saturation:
             return
         else:
             power = _exponent(binding)
-            grows = op in _GROWING or power > 0 or (op == "div" and operands[0] in self._explosive)
+            grows = op in _GROWING or power > 0 or extreme_of(binding) != "" or (op == "div" and operands[0] in self._explosive)
             alone = len(explosive) == 1 and explosive[0] in self._alone
             alone = alone and (op in ("add", "sub", "mul", "neg", "cast") or power > 0)
         if grows:
@@ -74,8 +75,7 @@ class Saturation:
             binding = self.made.get(binding.operands[0])
         if binding is None or among not in binding.operands:
             return False
-        rule = binding.params.rule if binding.op == "call" else None
-        return binding.op in ("amax", "max") or (rule is not None and (rule.module, rule.name) == ("numpy", "max"))
+        return extreme_of(binding) == "max"
 
     def _is_negative(self, atom: Atom) -> bool:
         if isinstance(atom, Constant):

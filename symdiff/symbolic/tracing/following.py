@@ -19,7 +19,7 @@ import numpy as np
 from symdiff import structures
 from symdiff.errors import SymdiffError, TraceError
 from symdiff.symbolic.tracing.attempt import Attempt, Stuck, current
-from symdiff.symbolic.tracing.builtin_functions import BUILTINS, sort_list
+from symdiff.symbolic.tracing.builtin_functions import BUILTINS
 from symdiff.symbolic.tracing.cloning import OPERATORS, clone
 from symdiff.symbolic.tracing.constructing import constructor, replaced
 from symdiff.symbolic.tracing.cupy_names import of_cupy, spelled
@@ -28,6 +28,7 @@ from symdiff.symbolic.tracing.libraries import is_library
 from symdiff.symbolic.tracing.making import MAKING, fresh, holds_traced, of_traced
 from symdiff.symbolic.tracing.mathematics import MATHEMATICS
 from symdiff.symbolic.tracing.mutable import Mutable, plain
+from symdiff.symbolic.tracing.ordering import sort_list
 from symdiff.symbolic.tracing.substitution import substituted
 from symdiff.symbolic.tracing.tracer import Tracer, is_traced, user_line
 
