@@ -5,6 +5,7 @@ binding with NumPy's shape and dtype and the user's file:line. Refuses, with `Tr
 a condition, an index, `int(x)`, a key, a formatted text, compiled code.
 """
 
+import math
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -345,7 +346,7 @@ class Tracer:
 
     @property
     def size(self) -> int:
-        return int(np.prod(self.shape, dtype=int))
+        return math.prod(self.shape)
 
     @property
     def T(self) -> Any:
