@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stepped_numbers import STEP, Stepped
 from threads import together
 
 import symdiff as sd
@@ -143,8 +144,8 @@ def plainly(f, x):
 
 def slope(f, x):
     """The derivative on the path taken, by the complex step."""
-    found = f(branching_programs.Stepped(complex(x, branching_programs.STEP)))
-    return getattr(found, "value", 0.0).imag / branching_programs.STEP if not isinstance(found, (int, float)) else 0.0
+    found = f(Stepped(complex(x, STEP)))
+    return getattr(found, "value", 0.0).imag / STEP if not isinstance(found, (int, float)) else 0.0
 
 
 OPERATIONS = (extremes, ordered)  # max, min and sorted are operations, with equal shares at ties
