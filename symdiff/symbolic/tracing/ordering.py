@@ -62,7 +62,7 @@ def _of_array(name: str, x: Any) -> Any:
 
 def _folded(name: str, numbers: Any) -> Any:
     wins = np.less if name == "max" else np.greater
-    return functools.reduce(lambda a, b: np.where(wins(a, b), b, a), numbers)
+    return functools.reduce(lambda a, b: np.where(wins(a, b), b, a)[()], numbers)
 
 
 def _wins(builder: Builder, name: str, new: Atom, old: Atom) -> Atom:
