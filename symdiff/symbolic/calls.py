@@ -45,7 +45,7 @@ def formula_site(rule: Rule, operands: tuple[Atom, ...]) -> CallSite:
 
 
 def extreme_of(binding: Binding) -> str:
-    """ "max" or "min" where a binding is the largest or least of its operands (NumPy's or Python's own), "" elsewhere."""
+    """Which extreme of its operands a binding is, NumPy's or Python's own: "max", "min", or "" for none."""
     if binding.op in ("max", "min", "amax", "amin"):
         return binding.op[-3:]
     rule = binding.params.rule if binding.op == "call" else None

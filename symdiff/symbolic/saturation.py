@@ -45,7 +45,7 @@ class Saturation:
             return
         else:
             power = _exponent(binding)
-            grows = op in _GROWING or power > 0 or extreme_of(binding) != "" or (op == "div" and operands[0] in self._explosive)
+            grows = op in _GROWING or power > 0 or (op == "div" and operands[0] in self._explosive) or bool(extreme_of(binding))
             alone = len(explosive) == 1 and explosive[0] in self._alone
             alone = alone and (op in ("add", "sub", "mul", "neg", "cast") or power > 0)
         if grows:
