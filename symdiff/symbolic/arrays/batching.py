@@ -13,7 +13,7 @@ from symdiff.symbolic.arrays.algebra import Arrays
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import Atom, Binding, Graph, GraphOutput
 
-_AXES = frozenset({"sum", "amax", "amin", "any", "all", "logsumexp", "prod"})
+_AXES = frozenset({"sum", "amax", "amin", "kth", "any", "all", "logsumexp", "prod"})
 _AXIS = frozenset({"cumsum", "cumprod", "argsort", "argpartition"})
 _LAST = frozenset({"diagonal", "embed", "inv", "det", "cofactors", "inverse_transposed", "det_sign", "log_abs_det", "cholesky",
                    "eigenvalues", "eigenvectors"})  # fmt: skip
@@ -103,7 +103,7 @@ class _Batch:
         lead = (0, self.count, 1)
         if op in _AXES:
             axes = tuple(i + 1 for i in params["axes"])
-            return a.sum(x, axes) if op == "sum" else a.bind(op, x, axes=axes)
+            return a.sum(x, axes) if op == "sum" else a.bind(op, x, **{**params, "axes": axes})
         if op in _AXIS:
             return a.bind(op, x, **{**params, "axis": params["axis"] + 1})
         if op in _LAST:

@@ -21,13 +21,17 @@ from symdiff.errors import SymdiffError, TraceError
 from symdiff.symbolic.tracing.attempt import Attempt, Stuck, current
 from symdiff.symbolic.tracing.builtin_functions import BUILTINS, sort_list
 from symdiff.symbolic.tracing.cloning import OPERATORS, clone
+from symdiff.symbolic.tracing.composed.shaping import vectorized
+from symdiff.symbolic.tracing.composed.table import COMPOSED
 from symdiff.symbolic.tracing.constructing import constructor, replaced
 from symdiff.symbolic.tracing.cupy_names import of_cupy, spelled
+from symdiff.symbolic.tracing.functions import call_function
 from symdiff.symbolic.tracing.implicit import SPECIAL, cells, operate, special, summed
 from symdiff.symbolic.tracing.libraries import is_library
-from symdiff.symbolic.tracing.making import MAKING, fresh, holds_traced, of_traced
+from symdiff.symbolic.tracing.making import MAKING, fresh
 from symdiff.symbolic.tracing.mathematics import MATHEMATICS
 from symdiff.symbolic.tracing.mutable import Mutable, plain
+from symdiff.symbolic.tracing.operands import holds_traced
 from symdiff.symbolic.tracing.substitution import substituted
 from symdiff.symbolic.tracing.tracer import Tracer, is_traced, user_line
 
@@ -36,7 +40,7 @@ _STANDING = BUILTINS | MATHEMATICS | MAKING
 _CALLING = frozenset(
     [("builtins", n) for n in ("map", "filter", "max", "min", "sorted")]
     + [("itertools", n) for n in "accumulate starmap takewhile dropwhile filterfalse groupby".split()]
-    + [("_functools", "reduce"), ("_operator", "call"), ("numpy", "fromfunction")]
+    + [("_functools", "reduce"), ("_operator", "call"), ("numpy", "fromfunction"), ("numpy", "apply_along_axis"), ("numpy", "apply_over_axes")]
 )  # functions that call their arguments
 _RANDOM = ("random", "numpy.random.mtrand", "numpy.random._generator")
 _SEEDED = ("default_rng", "RandomState", "Random")
@@ -162,6 +166,7 @@ def _library(f: Any, attempt: Attempt) -> Any:
     if module in _RANDOM or module == "numpy.random":
         return _drawing(f, None, attempt)
     if root == "numpy" or type(f) is np.ufunc:
+        f = _of_lists(f) if type(f) is _Dispatcher and f in COMPOSED else f
         return _made(f) if attempt.thorough else f
     return f if root in _HARMLESS or root == "symdiff" else _guarded(f)
 
@@ -175,7 +180,7 @@ def _object(f: Any, attempt: Attempt) -> Any:
     if kind is operator.methodcaller:
         _, (name, *rest) = f.__reduce__()[:2]
         return lambda owner: call(getattr(owner, name))(*rest)
-    if kind is np.vectorize and f.signature is None and not f.excluded:
+    if kind is np.vectorize:
         return functools.partial(_vectorized, f)
     compiled = getattr(f, "py_func", None)  # numba's functions keep their Python one
     if isinstance(compiled, types.FunctionType):
@@ -196,6 +201,17 @@ def _calling(f: Anything) -> Anything:
         return f(*args, **{k: call(v) if callable(v) and not isinstance(v, Tracer) else v for k, v in kwargs.items()})
 
     return calling
+
+
+def _of_lists(f: Anything) -> Anything:
+    """A function of NumPy's that is given traced numbers in lists: it is recorded as if they were arrays."""
+
+    def recorded(*args: Any, **kwargs: Any) -> Any:
+        if any(map(holds_traced, (*args, *kwargs.values()))):
+            return call_function(f, args, kwargs, user_line())
+        return f(*args, **kwargs)
+
+    return recorded
 
 
 def _made(f: Anything) -> Anything:
@@ -242,16 +258,10 @@ def _unfollowed(f: Any, error: Exception) -> str:
     )
 
 
-def _vectorized(f: Any, *args: Any) -> Any:
-    """`np.vectorize(g)(...)`: g of each cell."""
-    if not any(map(holds_traced, args)):
-        return f(*args)
-    cells = np.broadcast_arrays(*(np.array(a, dtype=object) for a in args))
-    found = np.empty(cells[0].shape, dtype=object)
-    g = call(f.pyfunc)
-    for place in np.ndindex(found.shape):
-        found[place] = g(*(c[place] for c in cells))
-    return of_traced(found) if found.ndim else found[()]
+def _vectorized(f: Any, *args: Any, **kwargs: Any) -> Any:
+    if not any(map(holds_traced, (*args, *kwargs.values()))):
+        return f(*args, **kwargs)
+    return vectorized(f, call(f.pyfunc), args, kwargs)
 
 
 # -- random numbers

@@ -13,8 +13,9 @@ import numpy as np
 from symdiff.errors import TraceError
 from symdiff.symbolic.building import active_builders
 from symdiff.symbolic.rulebook import default_rules
-from symdiff.symbolic.tracing.functions import as_atom, call_rule, on_arrays
+from symdiff.symbolic.tracing.functions import call_rule, on_arrays
 from symdiff.symbolic.tracing.mutable import filled
+from symdiff.symbolic.tracing.operands import as_atom, holds_traced
 from symdiff.symbolic.tracing.reducing import REDUCING
 from symdiff.symbolic.tracing.tracer import Tracer, builder_of, is_traced, user_line
 
@@ -28,20 +29,6 @@ def fresh(result: Any, args: tuple[Any, ...]) -> Any:
     if any(type(a) is np.ndarray and np.may_share_memory(a, result) for a in args):
         return result
     return filled(active_builders()[-1], result)
-
-
-def of_traced(result: Any) -> Any:
-    """An array of traced numbers, as NumPy makes it, as a traced array."""
-    if type(result) is np.ndarray and result.dtype == object and active_builders():
-        return filled(active_builders()[-1], result)
-    return result
-
-
-def holds_traced(value: Any) -> bool:
-    """Whether nested lists and tuples hold a traced value."""
-    if isinstance(value, (list, tuple)):
-        return any(map(holds_traced, value))
-    return is_traced(value)
 
 
 def _array(native: Standing, copies: bool) -> Standing:
@@ -75,43 +62,6 @@ def _cells(values: Any) -> np.ndarray | None:
 def _stacked(values: Any) -> Any:
     builder = active_builders()[-1]
     return Tracer(builder, as_atom(list(values), builder, user_line())).copy()  # type: ignore[arg-type]
-
-
-def _linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, **kwargs: Any) -> Any:
-    if not is_traced(start) and not is_traced(stop):
-        return np.linspace(start, stop, num, endpoint, **kwargs)
-    steps = np.arange(num) / max(num - 1 if endpoint else num, 1)
-    return start + steps * (stop - start) if np.ndim(start) == np.ndim(stop) == 0 and not kwargs else _refused("np.linspace")
-
-
-def _refused(name: str) -> Any:
-    raise TraceError(f"{user_line()}: {name} of traced arrays, or with further arguments; numbers are possible")
-
-
-def _interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
-    if not holds_traced(x) and not holds_traced(xp) and not holds_traced(fp):
-        return np.interp(x, xp, fp, left, right, period)
-    if holds_traced(xp) or period is not None:
-        raise TraceError(f"{user_line()}: np.interp with traced or periodic nodes; the nodes xp must be static")
-    xp = np.asarray(xp, dtype=float)
-    if not is_traced(x):
-        k = np.clip(np.searchsorted(xp, x, "right") - 1, 0, max(len(xp) - 2, 0))
-        base, value, rise = xp[k], fp[k], (fp[k + 1] - fp[k]) / (xp[k + 1] - xp[k])
-    else:
-        base, value, rise = _piece(x, xp, fp)
-    found = rise * (x - base) + value
-    found = np.where(np.less(x, xp[0]), fp[0] if left is None else left, found)
-    return np.where(np.greater(x, xp[-1]), fp[-1] if right is None else right, found)
-
-
-def _piece(x: Any, xp: np.ndarray, fp: Any) -> tuple[Any, Any, Any]:
-    """The node to the left of x, the value there and the slope behind it."""
-    slopes = [(fp[k + 1] - fp[k]) / (xp[k + 1] - xp[k]) for k in range(len(xp) - 1)] or [0.0]
-    found = [xp[0], fp[0], slopes[0]]
-    for k in range(1, len(slopes)):
-        behind = x >= xp[k]
-        found = [np.where(behind, new, old) for new, old in zip((xp[k], fp[k], slopes[k]), found, strict=True)]
-    return found[0], found[1], found[2]
 
 
 def _piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kwargs: Any) -> Any:
@@ -160,8 +110,6 @@ MAKING: dict[tuple[str, str], Standing] = {
     ("numpy", "array"): _array(np.array, True),
     **{("numpy", n): _array(getattr(np, n), False) for n in ("asarray", "asanyarray", "ascontiguousarray", "asfortranarray")},
     ("numpy", "asarray_chkfinite"): _array(np.asarray_chkfinite, False),
-    ("numpy", "linspace"): _linspace,
-    ("numpy", "interp"): _interp,
     ("numpy", "piecewise"): _piecewise,
     **{("numpy", k.__name__): _number_type(k) for k in (np.float64, np.float32, np.complex128, np.complex64)},
     ("scipy.special._basic", "polygamma"): _of_scipy("polygamma", 2),
