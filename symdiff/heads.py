@@ -22,7 +22,7 @@ class Head:
 
     `function(*arrays, **params)` computes it with NumPy and `shape(*shapes, **params)` tells the result's shape. `text`
     is a format string over the operands {0}, {1} and the parameters, as NumPy code. `result` is "same" (the operands'
-    common dtype), "real" (its real counterpart) or "index" (integers). `out`: the code takes `out=`. `view`: the result is
+    common dtype), "real" or "complex" (its counterparts) or "index" (integers). `out`: the code takes `out=`. `view`: the result is
     a view of the operand. `cells`: `function` works on arrays of traced cells, so that the head can be unrolled.
     """
 
@@ -190,6 +190,15 @@ def log_sum_exp(x: Any, axes: Any = None, keepdims: bool = False) -> Any:
     return total if keepdims else np.squeeze(total, axis=axes)[()]
 
 
+def half_weights(n: int) -> np.ndarray:
+    """How often each number of a half spectrum occurs in a whole one of n."""
+    weights = np.full(n // 2 + 1, 2.0)
+    weights[0] = 1.0
+    if n % 2 == 0:
+        weights[-1] = 1.0
+    return weights
+
+
 def _matmul_shape(a: Shape, b: Shape) -> Shape:
     if a[-1] != b[-2]:
         raise ValueError(f"shapes {a} and {b} do not fit: {a[-1]} (axis {len(a) - 1}) is not {b[-2]} (axis {len(b) - 2})")
@@ -202,6 +211,15 @@ def _size(*shapes: Shape, **_: Any) -> int:
 
 def _cubic(*shapes: Shape, **_: Any) -> int:
     return math.prod(shapes[0]) * shapes[0][-1]
+
+
+def _fast(shape: Shape, axis: int, **_: Any) -> int:
+    """The operations of a Fourier transform: 5 n log2(n) for each line."""
+    return round(5 * math.prod(shape) * math.log2(max(shape[axis], 2)))
+
+
+def _with(shape: Shape, axis: int, n: int) -> Shape:
+    return (*shape[:axis], n, *shape[axis + 1 :])
 
 
 def _first(*shapes: Shape, **_: Any) -> Shape:
@@ -250,6 +268,13 @@ _ROWS = [
          cost=lambda a, b: 2 * math.prod(_matmul_shape(a, b)) * a[-1]),
     Head("convolve", np.convolve, lambda a, b: (a[0] + b[0] - 1,), "np.convolve({0}, {1})",
          cost=lambda a, b: 2 * a[0] * b[0]),
+    Head("fft", lambda x, axis: np.fft.fft(x, axis=axis), _first, "np.fft.fft({0}, axis={axis})", result="complex", cost=_fast),
+    Head("bfft", lambda x, axis: np.fft.ifft(x, axis=axis, norm="forward"), _first,
+         "np.fft.ifft({0}, axis={axis}, norm='forward')", result="complex", cost=_fast),
+    Head("rfft", lambda x, axis: np.fft.rfft(x, axis=axis), lambda s, axis: _with(s, axis, s[axis] // 2 + 1),
+         "np.fft.rfft({0}, axis={axis})", result="complex", cost=_fast),
+    Head("brfft", lambda x, n, axis: np.fft.irfft(x, n, axis=axis, norm="forward"), lambda s, n, axis: _with(s, axis, n),
+         "np.fft.irfft({0}, {n}, axis={axis}, norm='forward')", result="real", cells=False, cost=_fast),
     Head("argsort", lambda x, axis: np.argsort(x, axis=axis, kind="stable"), _first,
          "np.argsort({0}, axis={axis}, kind='stable')", result="index", cells=False, cost=_size),
     Head("argpartition", lambda x, kth, axis: np.argpartition(x, kth, axis=axis), _first,

@@ -213,9 +213,16 @@ def constant_text(value: np.ndarray) -> str:
         raise ExportError(
             f"an array of {value.size} numbers that the function holds would be written into the file; pass it as an argument"
         )
-    parts = [number_literal(v) for v in value.ravel().tolist()]
+    parts = _run([number_literal(v) for v in value.ravel().tolist()])
     shape = "" if value.ndim == 1 else f".reshape({listed(value.shape)})"
     return "\n".join(wrapped("np.array([", parts, f"], dtype=np.{_kind(value)}){shape}", ""))
+
+
+def _run(parts: list[str]) -> list[str]:
+    """Literals, those between the first and the last as one where they are all alike."""
+    if len(parts) > 10 and len(set(parts[1:-1])) == 1:
+        return [parts[0], f"*[{parts[1]}] * {len(parts) - 2}", parts[-1]]
+    return parts
 
 
 def _kind(value: np.ndarray) -> str:

@@ -14,7 +14,7 @@ from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import Atom, Binding, Graph, GraphOutput
 
 _AXES = frozenset({"sum", "amax", "amin", "kth", "any", "all", "logsumexp", "prod"})
-_AXIS = frozenset({"cumsum", "cumprod", "argsort", "argpartition"})
+_AXIS = frozenset({"cumsum", "cumprod", "argsort", "argpartition", "fft", "bfft", "rfft"})
 _LAST = frozenset({"diagonal", "embed", "inv", "det", "cofactors", "inverse_transposed", "det_sign", "log_abs_det", "cholesky",
                    "eigenvalues", "eigenvectors"})  # fmt: skip
 

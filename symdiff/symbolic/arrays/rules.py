@@ -237,6 +237,12 @@ def _slid(a: Arrays, ds: Atom, other: Atom, of: Atom) -> Atom:
     return a.getitem(found, ((m - 1, m - 1 + n, 1),))
 
 
+def _filled(a: Arrays, x: Atom, of: Atom, axis: int) -> Atom:
+    """x with zeros behind its cells along an axis, in the shape of `of`."""
+    key = tuple((0, m if i == axis else n, 1) for i, (m, n) in enumerate(zip(x.shape, of.shape, strict=True)))
+    return a.put(x, key, of.shape)
+
+
 def _lower_half(a: Arrays, x: Atom) -> Atom:
     """The lower triangle with half of the diagonal."""
     n = x.shape[-1]
@@ -289,6 +295,9 @@ _VOCABULARY: dict[str, Callable[..., Any]] = {
     "embed": lambda a, x: a.embed(x),
     "embed_in": _embed_in,
     "diagonal": lambda a, x: a.diagonal(x),
+    "fft": lambda a, x, axis: a.bind("fft", x, axis=axis),
+    "bfft": lambda a, x, axis: a.bind("bfft", x, axis=axis),
+    "filled": _filled,
     "slid": _slid,
     "shares": _shares,
     "weights": _weights,

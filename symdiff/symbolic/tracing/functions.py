@@ -316,9 +316,6 @@ _INSTEAD = {
     "argmax": "np.max gives the number itself, and conditions may compare traced numbers",
     "argmin": "np.min gives the number itself, and conditions may compare traced numbers",
     "argsort": "np.sort gives the numbers themselves, and conditions may compare traced numbers",
-    "count_nonzero": "write np.sum(np.where(condition, 1.0, 0.0))",
-    "fft": "multiply by the matrix np.fft.fft(np.eye(n))",
-    "rfft": "multiply by the matrix np.fft.rfft(np.eye(n), axis=0)",
 }
 _SPECIAL: dict[str, Callable[..., Any]] = {
     "shape": _shape_of,
