@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from symdiff.matrices import expm, packed
+
 Shape = tuple[int, ...]
 Slice = tuple[int, int | None, int]
 
@@ -222,6 +224,14 @@ def _with(shape: Shape, axis: int, n: int) -> Shape:
     return (*shape[:axis], n, *shape[axis + 1 :])
 
 
+def _left(s: Shape) -> Shape:
+    return (*s[:-1], min(s[-2:]))
+
+
+def _right(s: Shape) -> Shape:
+    return (*s[:-2], min(s[-2:]), s[-1])
+
+
 def _first(*shapes: Shape, **_: Any) -> Shape:
     return shapes[0]
 
@@ -294,9 +304,32 @@ _ROWS = [
     Head("log_abs_det", lambda x: np.linalg.slogdet(x)[1], lambda s: s[:-2], "np.linalg.slogdet({0})[1]", result="real",
          cells=False, cost=_cubic),
     Head("cholesky", np.linalg.cholesky, _first, "np.linalg.cholesky({0})", cells=False, cost=_cubic),
-    Head("eigenvalues", lambda x: np.linalg.eigh(x)[0], lambda s: s[:-1], "np.linalg.eigh({0})[0]", result="real",
-         cells=False, cost=_cubic),
+    Head("eigenvalues", np.linalg.eigvalsh, lambda s: s[:-1], "np.linalg.eigvalsh({0})", cells=False, cost=_cubic),
     Head("eigenvectors", lambda x: np.linalg.eigh(x)[1], _first, "np.linalg.eigh({0})[1]", cells=False, cost=_cubic),
+    Head("general_eigenvalues", lambda x: np.linalg.eigvals(x) + 0j, lambda s: s[:-1], "np.linalg.eigvals({0}) + 0j",
+         result="complex", cells=False, cost=_cubic),
+    Head("general_eigenvectors", lambda x: np.linalg.eig(x)[1] + 0j, _first, "np.linalg.eig({0})[1] + 0j",
+         result="complex", cells=False, cost=_cubic),
+    Head("singular_values", lambda x: np.linalg.svd(x, compute_uv=False), lambda s: (*s[:-2], min(s[-2:])),
+         "np.linalg.svd({0}, compute_uv=False)", cells=False, cost=_cubic),
+    Head("left_vectors", lambda x: np.linalg.svd(x, full_matrices=False)[0], _left,
+         "np.linalg.svd({0}, full_matrices=False)[0]", cells=False, cost=_cubic),
+    Head("right_vectors", lambda x: np.linalg.svd(x, full_matrices=False)[2], _right,
+         "np.linalg.svd({0}, full_matrices=False)[2]", cells=False, cost=_cubic),
+    Head("orthogonal", lambda x: np.linalg.qr(x)[0], _left, "np.linalg.qr({0})[0]", cells=False, cost=_cubic),
+    Head("triangular", lambda x: np.linalg.qr(x)[1], _right, "np.linalg.qr({0})[1]", cells=False, cost=_cubic),
+    Head("eigh", lambda x, lead: packed(np.linalg.eigh(x), lead), lambda s, lead: (*s[:-2], s[-1] * (s[-1] + 1)),
+         "np.concatenate([p.reshape({lead}) for p in np.linalg.eigh({0})], -1)", cells=False, cost=_cubic),
+    Head("eig", lambda x, lead: packed(np.linalg.eig(x), lead) + 0j, lambda s, lead: (*s[:-2], s[-1] * (s[-1] + 1)),
+         "np.concatenate([p.reshape({lead}) for p in np.linalg.eig({0})], -1) + 0j", result="complex", cells=False, cost=_cubic),
+    Head("svd", lambda x, lead: packed(np.linalg.svd(x, full_matrices=False), lead),
+         lambda s, lead: (*s[:-2], min(s[-2:]) * (s[-1] + s[-2] + 1)),
+         "np.concatenate([p.reshape({lead}) for p in np.linalg.svd({0}, full_matrices=False)], -1)", cells=False, cost=_cubic),
+    Head("qr", lambda x, lead: packed(np.linalg.qr(x), lead), lambda s, lead: (*s[:-2], min(s[-2:]) * (s[-1] + s[-2])),
+         "np.concatenate([p.reshape({lead}) for p in np.linalg.qr({0})], -1)", cells=False, cost=_cubic),
+    Head("pinv", lambda x, rcond: np.linalg.pinv(x, rcond), lambda s, rcond: (*s[:-2], s[-1], s[-2]),
+         "np.linalg.pinv({0}, {rcond})", cells=False, cost=_cubic),
+    Head("expm", expm, _first, cells=False, cost=lambda *shapes, **params: 12 * _cubic(*shapes)),
     Head("lstsq", lambda a, b: np.linalg.lstsq(a, b, rcond=None)[0], lambda a, b: (a[1], b[1]),
          "np.linalg.lstsq({0}, {1}, rcond=None)[0]", cells=False, cost=_cubic),
 ]  # fmt: skip

@@ -19,6 +19,7 @@ from symdiff.errors import RuleError
 from symdiff.heads import HEADS, Shape
 from symdiff.ops import is_complex
 from symdiff.symbolic.arrays.algebra import Arrays, full_key, kept_shape
+from symdiff.symbolic.arrays.matrices import WORDS
 from symdiff.symbolic.building import array_atom
 from symdiff.symbolic.graph import Atom, Binding, Constant
 from symdiff.symbolic.rulebook import table_folder
@@ -250,14 +251,6 @@ def _lower_half(a: Arrays, x: Atom) -> Atom:
     return a.builder.mul(x, array_atom(half))
 
 
-def _gaps(a: Arrays, w: Atom) -> Atom:
-    """1/(w_j - w_i), 0 where two eigenvalues are equal."""
-    n = w.shape[-1]
-    gap = a.emit("sub", a.reshape(w, (*w.shape[:-1], 1, n)), a.reshape(w, (*w.shape, 1)))
-    same = a.emit("eq", gap, Constant(0.0))
-    return a.emit("select", same, Constant(0.0), a.emit("div", Constant(1.0), a.emit("select", same, Constant(1.0), gap)))
-
-
 def _inverse(a: Arrays, axes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(axes.index(i) for i in range(len(axes)))
 
@@ -302,7 +295,7 @@ _VOCABULARY: dict[str, Callable[..., Any]] = {
     "shares": _shares,
     "weights": _weights,
     "lower_half": _lower_half,
-    "gaps": _gaps,
+    **WORDS,
 }
 _OPERATORS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div"}
 

@@ -152,10 +152,12 @@ def norm(a: Arrays, x: Atom, ord: Any = None, axis: Any = None, keepdims: bool =
         return sum(a, a.emit("abs", x), axes, keepdims)
     if ord in (np.inf, -np.inf):
         return (amax if ord > 0 else amin)(a, a.emit("abs", x), axes, keepdims)
-    if isinstance(ord, (int, float)) and np.isfinite(ord) and ord > 0:
+    if ord == 0:
+        return sum(a, a.emit("select", a.emit("ne", x, Constant(0.0)), Constant(1.0), Constant(0.0)), axes, keepdims)
+    if isinstance(ord, (int, float)) and np.isfinite(ord):
         total = sum(a, a.emit("pow", a.emit("abs", x), Constant(ord)), axes, keepdims)
         return a.emit("pow", total, Constant(1.0 / ord))
-    raise TraceError(f"{a.origin}: norm with ord={ord!r} is not supported; 1, 2, inf, -inf and other positive powers are")
+    raise TraceError(f"{a.origin}: norm with ord={ord!r} is not supported; numbers, inf and -inf are")
 
 
 def vector_norm(a: Arrays, x: Atom, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Atom:
