@@ -99,4 +99,5 @@ def along(a: Arrays, x: Atom, e: Atom) -> Atom:
 WORDS: dict[str, Callable[..., Any]] = {
     "H": lambda a, x: a.mirrored(x),
     "conj": lambda a, x: a.builder.conj(x),
+    "inverse_of": lambda a, x: a.bind("pinv", x, rcond=1e-15),
 } | {f.__name__: f for f in (gaps, turned, turned_back, upper, upper_back, divided, along)}

@@ -18,15 +18,18 @@ import numpy as np
 
 from symdiff import structures
 from symdiff.errors import SymdiffError, TraceError
+from symdiff.symbolic.building import active_builders
 from symdiff.symbolic.tracing.attempt import Attempt, Stuck, current
 from symdiff.symbolic.tracing.builtin_functions import BUILTINS, sort_list
 from symdiff.symbolic.tracing.cloning import OPERATORS, clone
 from symdiff.symbolic.tracing.composed.shaping import vectorized
-from symdiff.symbolic.tracing.composed.table import COMPOSED
+from symdiff.symbolic.tracing.composed.scipy_functions import SCIPY, STEERING
+from symdiff.symbolic.tracing.composed.table import COMPOSED, called
 from symdiff.symbolic.tracing.constructing import constructor, replaced
 from symdiff.symbolic.tracing.cupy_names import of_cupy, spelled
 from symdiff.symbolic.tracing.functions import call_function
 from symdiff.symbolic.tracing.implicit import SPECIAL, cells, operate, special, summed
+from symdiff.symbolic.tracing.instead import INSTEAD, public_name
 from symdiff.symbolic.tracing.libraries import is_library
 from symdiff.symbolic.tracing.making import MAKING, fresh
 from symdiff.symbolic.tracing.mathematics import MATHEMATICS
@@ -96,6 +99,11 @@ def _found(f: Any, attempt: Attempt) -> Any:
         return functools.partial(summed, call)
     if attempt.thorough and key[0] == "_operator" and key[1] in OPERATORS.values():
         return functools.partial(operate, call, key[1])
+    public = public_name(f)
+    if public in SCIPY:
+        return _of_scipy(f, public)
+    if public in INSTEAD:
+        return _told(f, public)
     if kind is types.FunctionType:
         return _function(f, attempt)
     if isinstance(f, type):
@@ -248,6 +256,34 @@ def _guarded(f: Anything) -> Anything:
             raise TraceError(_unfollowed(f, error)) from error
 
     return guarded
+
+
+def _of_scipy(f: Anything, public: tuple[str, str]) -> Anything:
+    """A function of SciPy's that is written with NumPy's where a value is traced."""
+
+    def standing(*args: Any, **kwargs: Any) -> Any:
+        if not any(map(holds_traced, (*args, *kwargs.values()))):
+            return f(*args, **kwargs)
+        kwargs = {k: v for k, v in kwargs.items() if k not in STEERING}
+        return called(SCIPY[public], ".".join(public), args, kwargs, user_line())
+
+    return standing
+
+
+def _told(f: Anything, public: tuple[str, str]) -> Anything:
+    """A function that cannot be followed: where it meets traced values, the error says what works in its place."""
+
+    def told(*args: Any, **kwargs: Any) -> Any:
+        builder = active_builders()[-1]
+        before = len(builder.bindings)
+        try:
+            return f(*args, **kwargs)
+        except Exception as error:
+            if len(builder.bindings) > before or any(map(holds_traced, (*args, *kwargs.values()))):
+                raise TraceError(f"{user_line()}: {'.'.join(public)} needs numbers, not traced values; {INSTEAD[public]}") from error
+            raise
+
+    return told
 
 
 def _unfollowed(f: Any, error: Exception) -> str:

@@ -59,7 +59,7 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
         kwargs = {k: v for k, v in kwargs.items() if (v is not None or k == "axis") and not (k == "keepdims" and v is False)}
         return call_function(_REDUCTIONS[ufunc], inputs, {"axis": 0, **kwargs}, origin)
     if method in METHODS and ufunc.nin == 2 and ufunc.nout == 1:
-        return called(functools.partial(METHODS[method], ufunc), f"{name}.{method}", inputs, kwargs, origin)
+        return called(functools.partial(METHODS[method], ufunc), f"np.{name}.{method}", inputs, kwargs, origin)
     if method == "reduce" and _folds(ufunc, inputs, kwargs):
         return functools.reduce(ufunc, np.moveaxis(inputs[0], kwargs.get("axis", 0), 0))
     if method != "__call__":
@@ -158,7 +158,7 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
     if name in VIEWS and args and isinstance(args[0], Mutable):
         return args[0].view(lambda cells: function(cells, *args[1:], **kwargs))
     if function in COMPOSED:
-        return called(COMPOSED[function], name, args, kwargs, origin)
+        return called(COMPOSED[function], _full_name(function), args, kwargs, origin)
     implementation = _IMPLEMENTED.get(function)
     if implementation is not None:
         found = on_arrays(implementation, args, kwargs, origin, name)
@@ -166,9 +166,13 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
     rule = default_rules().lookup("numpy", name, len(args))
     if rule is not None and not kwargs and (rule.primal is not None or rule.op is not None):
         return call_rule(rule, args, origin)
-    module = getattr(function, "__module__", "numpy") or "numpy"
     instead = _INSTEAD.get(name, "write it with elementwise functions")
-    raise TraceError(f"{origin}: {module}.{name} of a traced value is not supported; {instead}")
+    raise TraceError(f"{origin}: {_full_name(function)} of a traced value is not supported; {instead}")
+
+
+def _full_name(function: Any) -> str:
+    module = getattr(function, "__module__", "numpy") or "numpy"
+    return f"{module}.{getattr(function, '__name__', function)}".replace("numpy.", "np.", 1)
 
 
 def _of_numpy(function: Any, name: str) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 from symdiff.errors import TraceError
 from symdiff.symbolic.building import active_builders
 from symdiff.symbolic.rulebook import default_rules
+from symdiff.symbolic.tracing.composed.polynomials import fit
 from symdiff.symbolic.tracing.functions import call_rule, on_arrays
 from symdiff.symbolic.tracing.mutable import filled
 from symdiff.symbolic.tracing.operands import as_atom, holds_traced
@@ -64,6 +65,27 @@ def _stacked(values: Any) -> Any:
     return Tracer(builder, as_atom(list(values), builder, user_line())).copy()  # type: ignore[arg-type]
 
 
+_FITS = {"polynomial": "poly", "chebyshev": "cheb", "legendre": "leg", "hermite": "herm", "hermite_e": "herme", "laguerre": "lag"}
+
+
+def _fit(module: str, short: str) -> Standing:
+    """A fit of `numpy.polynomial` by the matrix of its basis."""
+    functions = getattr(np.polynomial, module)
+    native, traced = getattr(functions, f"{short}fit"), fit(getattr(functions, f"{short}vander"))
+    return lambda *args, **kwargs: (traced if any(map(holds_traced, (*args, *kwargs.values()))) else native)(*args, **kwargs)
+
+
+def _fromiter(native: Standing) -> Standing:
+    def standing(iter: Any, dtype: Any, count: int = -1, **kwargs: Any) -> Any:
+        values = list(iter)
+        if not any(map(holds_traced, values)):
+            return native(values, dtype, count, **kwargs)
+        found = _array(np.array, True)(values if count < 0 else values[:count])
+        return found if found.dtype == np.dtype(dtype) else found.astype(dtype)
+
+    return standing
+
+
 def _piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kwargs: Any) -> Any:
     if not any(map(holds_traced, (x, condlist, funclist))):
         return np.piecewise(x, condlist, funclist, *args, **kwargs)
@@ -90,18 +112,6 @@ def _of_scipy(name: str, count: int | None) -> Standing:
     return standing
 
 
-def _linear_algebra(name: str) -> Standing:
-    """A function of `scipy.linalg` by NumPy's of the same meaning."""
-
-    def standing(*args: Any, **kwargs: Any) -> Any:
-        from scipy import linalg
-
-        function = np.linalg if any(map(holds_traced, args)) else linalg
-        return getattr(function, name)(*args, **kwargs)
-
-    return standing
-
-
 def _number_type(kind: Any) -> Standing:
     return lambda *args: args[0].astype(kind) if args and isinstance(args[0], Tracer) else kind(*args)
 
@@ -111,10 +121,10 @@ MAKING: dict[tuple[str, str], Standing] = {
     **{("numpy", n): _array(getattr(np, n), False) for n in ("asarray", "asanyarray", "ascontiguousarray", "asfortranarray")},
     ("numpy", "asarray_chkfinite"): _array(np.asarray_chkfinite, False),
     ("numpy", "piecewise"): _piecewise,
+    ("numpy", "fromiter"): _fromiter(np.fromiter),
+    **{(f"numpy.polynomial.{module}", f"{short}fit"): _fit(module, short) for module, short in _FITS.items()},
     **{("numpy", k.__name__): _number_type(k) for k in (np.float64, np.float32, np.complex128, np.complex64)},
     ("scipy.special._basic", "polygamma"): _of_scipy("polygamma", 2),
     ("scipy.special._basic", "zeta"): _of_scipy("zeta", 2),
     **{("scipy.special._logsumexp", n): _of_scipy(n, None) for n in ("logsumexp", "softmax", "log_softmax")},
-    **{("scipy.linalg._basic", n): _linear_algebra(n) for n in ("solve", "inv", "det")},
-    ("scipy.linalg._misc", "norm"): _linear_algebra("norm"),
 }

@@ -45,10 +45,13 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
     x = _real(_matrices(a), "svd")
     if not compute_uv:
         return svdvals(x)
-    if full_matrices and x.shape[-1] != x.shape[-2]:
-        raise _refuse("np.linalg.svd(full_matrices=True)", "full_matrices=False: the other vectors span what the matrix does not")
-    parts = (_head("left_vectors", x), _head("singular_values", x), _head("right_vectors", x))
-    return type(np.linalg.svd(np.eye(1)))(*parts)
+    u, s, vh = _head("left_vectors", x), _head("singular_values", x), _head("right_vectors", x)
+    m, n = x.shape[-2:]
+    if full_matrices and m > n:
+        u = np.concatenate([u, _head("left_rest", x, count=n)], axis=-1)
+    if full_matrices and m < n:
+        vh = np.concatenate([vh, _head("right_rest", x, count=m)], axis=-2)
+    return type(np.linalg.svd(np.eye(1)))(u, s, vh)
 
 
 def svdvals(x: Any) -> Any:

@@ -15,26 +15,26 @@ from symdiff.symbolic.tracing.composed.comparing import COMPARING
 from symdiff.symbolic.tracing.composed.fourier import FOURIER
 from symdiff.symbolic.tracing.composed.linear_algebra import LINEAR_ALGEBRA
 from symdiff.symbolic.tracing.composed.polynomials import POLYNOMIALS
-from symdiff.symbolic.tracing.composed.shaping import SHAPING, sliding_window_view
+from symdiff.symbolic.tracing.composed.shaping import SHAPING, apply_along_axis, apply_over_axes, sliding_window_view
 from symdiff.symbolic.tracing.composed.statistics import STATISTICS
 
-_CALLING_BACK = frozenset({"apply_along_axis", "apply_over_axes"})  # errors of the user's own function stay as they are
+_CALLING_BACK = (apply_along_axis, apply_over_axes)  # errors of the user's own function stay as they are
 
 
 def called(implementation: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
-    """The implementation of a function, its own errors told at the user's line."""
+    """The implementation of the function `name`, its own errors told at the user's line."""
     kwargs = {k: v for k, v in kwargs.items() if not (k in ("out", "dtype", "where", "initial") and _is_default(v))}
     try:
         inspect.signature(implementation).bind(*args, **kwargs)
     except TypeError as error:
-        raise TraceError(f"{origin}: np.{name} of a traced value: {error}; leave these arguments away") from None
-    if name in _CALLING_BACK:
+        raise TraceError(f"{origin}: {name} of a traced value: {error}; leave these arguments away") from None
+    if implementation in _CALLING_BACK:
         return implementation(*args, **kwargs)
     try:
         return implementation(*args, **kwargs)
     except (ValueError, IndexError, TypeError) as error:
         text = str(error)
-        raise (error if text.startswith(origin) else TraceError(f"{origin}: np.{name}: {text}")) from None
+        raise (error if text.startswith(origin) else TraceError(f"{origin}: {name}: {text}")) from None
 
 
 def _is_default(value: Any) -> bool:

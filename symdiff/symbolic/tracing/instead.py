@@ -1,0 +1,66 @@
+"""Functions of SciPy that cannot be followed, and what works in their place.
+
+Assumes public names. Guarantees that an error about one of them says how its derivative is had. Refuses nothing.
+"""
+
+import sys
+from typing import Any
+
+_OPAQUE = "keep your function around it opaque with sd.primitive and give {derivative} with sd.diffrule"
+_ROOT = "at a root r of g(r, p) = 0 the derivative by p is -(dg/dp)/(dg/dr), by the implicit function theorem: " + _OPAQUE.format(
+    derivative="that"
+)
+_MINIMUM = (
+    "at a minimum m of g(m, p) the derivative by p is -(d2g/dm dp)/(d2g/dm2), by the implicit function theorem: "
+    + _OPAQUE.format(derivative="that")
+)
+_INTEGRAL = (
+    "its derivative is the integral of the integrand's, and the integrand at the ends (Leibniz): "
+    + _OPAQUE.format(derivative="that")
+    + "; scipy.integrate.fixed_quad, np.trapezoid and sums over nodes are followed"
+)
+_SOLUTION = (
+    "a loop of Runge-Kutta steps written with NumPy is followed; or solve for the sensitivities dy/dp beside y (the implicit "
+    "function theorem for equations in time): " + _OPAQUE.format(derivative="them")
+)
+_SPLINE = (
+    "a spline is linear in its values, so at fixed points multiply them by the matrix CubicSpline(x, np.eye(len(x)))(points); "
+    "for a traced point "
+    + _OPAQUE.format(derivative="spline.derivative()(x)")
+    + " (implicit function theorem: its coefficients solve a linear system); np.interp is followed"
+)
+_NAMES = {
+    "integrate": {
+        _INTEGRAL: "quad dblquad tplquad nquad quad_vec romberg quadrature cubature",
+        _SOLUTION: "solve_ivp odeint solve_bvp ode RK45 RK23 DOP853 Radau BDF LSODA",
+    },
+    "optimize": {
+        _ROOT: "brentq brenth bisect ridder toms748 newton fsolve root root_scalar fixed_point",
+        _MINIMUM: "minimize minimize_scalar least_squares leastsq curve_fit fmin fmin_bfgs fmin_l_bfgs_b linprog brute "
+        "differential_evolution dual_annealing shgo basinhopping milp nnls lsq_linear",
+    },
+    "interpolate": {
+        _SPLINE: "CubicSpline PchipInterpolator Akima1DInterpolator CubicHermiteSpline make_interp_spline make_smoothing_spline "
+        "UnivariateSpline InterpolatedUnivariateSpline interp1d splrep splev BSpline PPoly RegularGridInterpolator interpn griddata "
+        "RectBivariateSpline RBFInterpolator BarycentricInterpolator KroghInterpolator",
+    },
+    "linalg": {
+        "np.linalg.solve(a, b) is followed": "lu_factor lu_solve lu solve_banded solveh_banded",
+        "for a symmetric matrix write it with w, v = np.linalg.eigh(a): (v*f(w)) @ v.T": "sqrtm logm funm signm fractional_matrix_power",
+    },
+}
+INSTEAD = {
+    (f"scipy.{package}", name): text
+    for package, groups in _NAMES.items()
+    for text, names in groups.items()
+    for name in names.split()
+}
+
+
+def public_name(f: Any) -> tuple[str, str]:
+    """The package and the name by which a function or class of SciPy is known; two empty texts for anything else."""
+    module, name = getattr(f, "__module__", None) or "", getattr(f, "__name__", "")
+    if not module.startswith("scipy."):
+        return "", ""
+    package = ".".join(module.split(".")[:2])
+    return (package, name) if getattr(sys.modules.get(package), name, None) is f else ("", "")
