@@ -65,7 +65,9 @@ def _to_real(graph: Graph) -> Graph:
 
 def _half_key(shape: Shape, axis: int) -> tuple[tuple[int, int, int], ...]:
     """The region of a half spectrum in a whole one."""
-    return tuple((0, n // 2 + 1, 1) if i == axis else key for i, (n, key) in enumerate(zip(shape, full_key(shape), strict=True)))
+    return tuple(
+        (0, n // 2 + 1, 1) if i == axis else key for i, (n, key) in enumerate(zip(shape, full_key(shape), strict=True))
+    )
 
 
 def _unweighted(product: Binding | None, weights: np.ndarray) -> Atom | None:

@@ -23,10 +23,12 @@ from symdiff.symbolic.tracing.attempt import Attempt, Stuck, current
 from symdiff.symbolic.tracing.builtin_functions import BUILTINS, sort_list
 from symdiff.symbolic.tracing.cloning import OPERATORS, clone
 from symdiff.symbolic.tracing.composed.shaping import vectorized
+from symdiff.symbolic.tracing.composed.distributions import of_distribution
 from symdiff.symbolic.tracing.composed.scipy_functions import SCIPY, STEERING
 from symdiff.symbolic.tracing.composed.table import COMPOSED, called
 from symdiff.symbolic.tracing.constructing import constructor, replaced
 from symdiff.symbolic.tracing.cupy_names import of_cupy, spelled
+from symdiff.symbolic.tracing.exact_numbers import EXACT_NUMBERS, of_number
 from symdiff.symbolic.tracing.functions import call_function
 from symdiff.symbolic.tracing.implicit import SPECIAL, cells, operate, special, summed
 from symdiff.symbolic.tracing.instead import INSTEAD, public_name
@@ -39,11 +41,18 @@ from symdiff.symbolic.tracing.substitution import substituted
 from symdiff.symbolic.tracing.tracer import Tracer, is_traced, user_line
 
 Anything = Callable[..., Any]
-_STANDING = BUILTINS | MATHEMATICS | MAKING
+_STANDING = BUILTINS | MATHEMATICS | MAKING | EXACT_NUMBERS
+_STANDING["builtins", "float"] = of_number("float", _STANDING["builtins", "float"])
 _CALLING = frozenset(
     [("builtins", n) for n in ("map", "filter", "max", "min", "sorted")]
     + [("itertools", n) for n in "accumulate starmap takewhile dropwhile filterfalse groupby".split()]
-    + [("_functools", "reduce"), ("_operator", "call"), ("numpy", "fromfunction"), ("numpy", "apply_along_axis"), ("numpy", "apply_over_axes")]
+    + [
+        ("_functools", "reduce"),
+        ("_operator", "call"),
+        ("numpy", "fromfunction"),
+        ("numpy", "apply_along_axis"),
+        ("numpy", "apply_over_axes"),
+    ]
 )  # functions that call their arguments
 _RANDOM = ("random", "numpy.random.mtrand", "numpy.random._generator")
 _SEEDED = ("default_rng", "RandomState", "Random")
@@ -132,8 +141,11 @@ def _method(f: types.MethodType, attempt: Attempt) -> Any:
     inner = f.__func__
     found = attempt.known.get(inner) if type(inner) is types.FunctionType else None
     if found is None:
-        if type(f.__self__).__module__ in _RANDOM:
+        module = type(f.__self__).__module__
+        if module in _RANDOM:
             return _drawing(f, f.__self__, attempt)
+        if module.startswith("scipy.stats."):
+            return of_distribution(f, _guarded(f))
         found = call(inner) if type(inner) in (types.FunctionType, _Cached) else inner
     return f if found is inner else types.MethodType(found, f.__self__)
 
@@ -190,6 +202,9 @@ def _object(f: Any, attempt: Attempt) -> Any:
         return lambda owner: call(getattr(owner, name))(*rest)
     if kind is np.vectorize:
         return functools.partial(_vectorized, f)
+    public = public_name(kind)
+    if public in INSTEAD:
+        return _told(f, public)
     compiled = getattr(f, "py_func", None)  # numba's functions keep their Python one
     if isinstance(compiled, types.FunctionType):
         return call(compiled)
@@ -280,7 +295,9 @@ def _told(f: Anything, public: tuple[str, str]) -> Anything:
             return f(*args, **kwargs)
         except Exception as error:
             if len(builder.bindings) > before or any(map(holds_traced, (*args, *kwargs.values()))):
-                raise TraceError(f"{user_line()}: {'.'.join(public)} needs numbers, not traced values; {INSTEAD[public]}") from error
+                raise TraceError(
+                    f"{user_line()}: {'.'.join(public)} needs numbers, not traced values; {INSTEAD[public]}"
+                ) from error
             raise
 
     return told

@@ -314,10 +314,18 @@ def _copyto(origin: str, dst: Any, src: Any, casting: str = "same_kind", where: 
     dst[...] = src if where is True else np.where(where, src, dst)
 
 
+_SHOWN = "a trace has no numbers to show or store; do it outside, with what the function returns"
+_COUNTED = "how many cells it gives depends on the numbers; np.where(condition, a, b) keeps them all"
 _INSTEAD = {
     "argmax": "np.max gives the number itself, and conditions may compare traced numbers",
     "argmin": "np.min gives the number itself, and conditions may compare traced numbers",
     "argsort": "np.sort gives the numbers themselves, and conditions may compare traced numbers",
+    "lexsort": "np.sort gives the numbers of one array in order",
+    "real_if_close": "x.real, where the imaginary part is known to vanish",
+    "sort_complex": "complex numbers have no order; sort np.abs(x) or x.real",
+    "trim_zeros": "how long its result is depends on the numbers; np.polyval(c, x) takes leading zeros",
+    **dict.fromkeys("unique nonzero flatnonzero argwhere intersect1d union1d setdiff1d setxor1d".split(), _COUNTED),
+    **dict.fromkeys("save savez savetxt array2string array_str array_repr".split(), _SHOWN),
 }
 _SPECIAL: dict[str, Callable[..., Any]] = {
     "shape": _shape_of,

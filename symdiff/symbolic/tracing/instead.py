@@ -7,8 +7,9 @@ import sys
 from typing import Any
 
 _OPAQUE = "keep your function around it opaque with sd.primitive and give {derivative} with sd.diffrule"
-_ROOT = "at a root r of g(r, p) = 0 the derivative by p is -(dg/dp)/(dg/dr), by the implicit function theorem: " + _OPAQUE.format(
-    derivative="that"
+_ROOT = (
+    "at a root r of g(r, p) = 0 the derivative by p is -(dg/dp)/(dg/dr), by the implicit function theorem: "
+    + _OPAQUE.format(derivative="that")
 )
 _MINIMUM = (
     "at a minimum m of g(m, p) the derivative by p is -(d2g/dm dp)/(d2g/dm2), by the implicit function theorem: "
@@ -29,6 +30,7 @@ _SPLINE = (
     + _OPAQUE.format(derivative="spline.derivative()(x)")
     + " (implicit function theorem: its coefficients solve a linear system); np.interp is followed"
 )
+_SURFACE = _OPAQUE.format(derivative="its derivative") + "; np.interp is followed"
 _NAMES = {
     "integrate": {
         _INTEGRAL: "quad dblquad tplquad nquad quad_vec romberg quadrature cubature",
@@ -40,9 +42,9 @@ _NAMES = {
         "differential_evolution dual_annealing shgo basinhopping milp nnls lsq_linear",
     },
     "interpolate": {
-        _SPLINE: "CubicSpline PchipInterpolator Akima1DInterpolator CubicHermiteSpline make_interp_spline make_smoothing_spline "
-        "UnivariateSpline InterpolatedUnivariateSpline interp1d splrep splev BSpline PPoly RegularGridInterpolator interpn griddata "
-        "RectBivariateSpline RBFInterpolator BarycentricInterpolator KroghInterpolator",
+        _SPLINE: "CubicSpline CubicHermiteSpline make_interp_spline make_smoothing_spline UnivariateSpline "
+        "InterpolatedUnivariateSpline interp1d splrep splev BSpline PPoly BarycentricInterpolator KroghInterpolator",
+        _SURFACE: "PchipInterpolator Akima1DInterpolator RegularGridInterpolator interpn griddata RectBivariateSpline RBFInterpolator",
     },
     "linalg": {
         "np.linalg.solve(a, b) is followed": "lu_factor lu_solve lu solve_banded solveh_banded",

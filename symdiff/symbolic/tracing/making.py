@@ -65,7 +65,14 @@ def _stacked(values: Any) -> Any:
     return Tracer(builder, as_atom(list(values), builder, user_line())).copy()  # type: ignore[arg-type]
 
 
-_FITS = {"polynomial": "poly", "chebyshev": "cheb", "legendre": "leg", "hermite": "herm", "hermite_e": "herme", "laguerre": "lag"}
+_FITS = {
+    "polynomial": "poly",
+    "chebyshev": "cheb",
+    "legendre": "leg",
+    "hermite": "herm",
+    "hermite_e": "herme",
+    "laguerre": "lag",
+}
 
 
 def _fit(module: str, short: str) -> Standing:

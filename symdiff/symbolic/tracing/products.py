@@ -310,10 +310,7 @@ def multi_dot(a: Arrays, parts: Any) -> Atom:
 PRODUCTS: dict[str, Function] = {
     function.__name__: function
     for function in (
-        vecdot, matmul, matvec, vecmat, dot, vdot, inner, outer, tensordot, kron, cross, trace, convolve, correlate, einsum,
+        vecdot, matmul, matvec, vecmat, dot, vdot, inner, outer, tensordot, kron, cross, trace, convolve, correlate,
     )
 }  # fmt: skip
-LINALG: dict[str, Function] = {
-    function.__name__: function
-    for function in (inv, solve, det, slogdet, matrix_power, multi_dot)
-}
+LINALG: dict[str, Function] = {function.__name__: function for function in (inv, solve, det, slogdet, matrix_power, multi_dot)}

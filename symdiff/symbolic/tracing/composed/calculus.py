@@ -97,6 +97,7 @@ def _end(f: Any, steps: Any, axis: int, last: int, edge_order: int) -> Any:
 
 _CHAINED = 16  # intervals up to which a point is compared with one node after the other
 
+
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
     """Piecewise linear: every point is compared with all nodes, so that nodes may be traced, too."""
     x, xp, fp = as_array(x), as_array(xp), as_array(fp)

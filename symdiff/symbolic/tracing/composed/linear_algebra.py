@@ -129,11 +129,29 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     if m >= n and n:
         found = _head("lstsq", x, columns)
     else:
-        found = _head("pinv", x, rcond=float(np.finfo(float).eps) * max(m, n)) @ columns
+        found = np.linalg.pinv(x, float(np.finfo(float).eps) * max(m, n)) @ columns
     away = columns - x @ found
     left = np.sum(away * away, axis=0) if m > n else np.zeros(0)
     found = found if y.ndim == 2 else found[:, 0]
-    return found, left, min(m, n), svdvals(x)
+    return found, left, min(m, n), np.linalg.svd(x, compute_uv=False)
+
+
+def einsum(*operands: Any, optimize: Any = False) -> Any:
+    """With subscripts as text, or behind each operand as a list of integers."""
+    spec, rest = operands[0], operands[1:]
+    if not isinstance(spec, str):
+        lists = list(operands[1::2])
+        letters = [_letters(part) for part in lists]
+        spec = ",".join(letters[: len(operands) // 2])
+        spec += f"->{_letters(operands[-1])}" if len(operands) % 2 else ""
+        rest = operands[: len(operands) // 2 * 2 : 2]
+    a, found = atoms(*rest)
+    return given(a, products.einsum(a, spec, *found))
+
+
+def _letters(sublist: Any) -> str:
+    """Axes given as integers, and an ellipsis, as letters."""
+    return "".join("..." if axis is Ellipsis else chr(ord("a") + int(axis)) for axis in sublist)
 
 
 def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:

@@ -108,6 +108,35 @@ def expm(A: Any) -> Any:
     return given(a, a.bind("expm", atom))
 
 
+def null_space(A: Any, rcond: Any = None) -> Any:
+    """The rank is taken to be full."""
+    x = as_array(A)
+    return np.swapaxes(np.linalg.svd(x)[2][..., min(x.shape[-2:]) :, :], -1, -2)
+
+
+def polar(a: Any, side: str = "right") -> Any:
+    u, s, vh = np.linalg.svd(as_array(a), full_matrices=False)
+    return u @ vh, (np.swapaxes(vh, -1, -2) * s) @ vh if side == "right" else (u * s) @ np.swapaxes(u, -1, -2)
+
+
+def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
+    """By one system for all cells of the solution, of size n*m."""
+    a, b, q = as_array(a), as_array(b), as_array(q)
+    system = np.kron(a, np.eye(b.shape[0])) + np.kron(np.eye(a.shape[0]), b.T)
+    return np.reshape(np.linalg.solve(system, np.ravel(q)), q.shape)
+
+
+def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
+    a = as_array(a)
+    return solve_sylvester(a, np.conj(a.T), q)
+
+
+def solve_discrete_lyapunov(a: Any, q: Any, method: Any = None) -> Any:
+    a, q = as_array(a), as_array(q)
+    system = np.eye(q.size) - np.kron(a, np.conj(a))
+    return np.reshape(np.linalg.solve(system, np.ravel(q)), q.shape)
+
+
 def circulant(c: Any) -> Any:
     c = as_array(c)
     n = c.shape[-1]
@@ -124,7 +153,8 @@ def det(a: Any) -> Any:
 
 _MATRICES = (
     solve, solve_triangular, cholesky, cho_factor, cho_solve, eigh, eigvalsh, svd, qr, eig, eigvals, pinv, expm, circulant, inv, det,
-    linear_algebra.norm, linear_algebra.svdvals, linear_algebra.lstsq,
+    linear_algebra.norm, linear_algebra.svdvals, linear_algebra.lstsq, null_space, polar, solve_sylvester,
+    solve_continuous_lyapunov, solve_discrete_lyapunov,
 )  # fmt: skip
 
 # -- scipy.integrate
@@ -151,7 +181,9 @@ def _cosines(name: str) -> Callable[..., Any]:
                     orthogonalize: bool | None = None) -> Any:  # fmt: skip
         from scipy import fft
 
-        return of_lines(lambda e: getattr(fft, name)(e, type, n, 0, norm, orthogonalize=orthogonalize), x, axis, f"scipy.fft.{name}")
+        return of_lines(
+            lambda e: getattr(fft, name)(e, type, n, 0, norm, orthogonalize=orthogonalize), x, axis, f"scipy.fft.{name}"
+        )
 
     transformed.__name__ = name
     return transformed
@@ -185,7 +217,9 @@ def convolve2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", f
     """By shifted copies for each cell of the smaller array."""
     x, y = as_array(in1), as_array(in2)
     if boundary != "fill" or holds_traced(fillvalue) or fillvalue != 0:
-        raise TraceError(f"{user_line()}: scipy.signal.convolve2d of traced values beyond zeros at the edges; pad with np.pad first")
+        raise TraceError(
+            f"{user_line()}: scipy.signal.convolve2d of traced values beyond zeros at the edges; pad with np.pad first"
+        )
     small, large = (y, x) if y.size <= x.size else (x, y)
     whole: Any = None
     for i, j in np.ndindex(small.shape):
@@ -202,7 +236,9 @@ def _spectral(x: Any, y: Any, axes: tuple[int, ...]) -> Any:
     return fourier.irfftn(fourier.rfftn(x, sizes, axes) * fourier.rfftn(y, sizes, axes), sizes, axes)
 
 
-def _centred(whole: Any, first: tuple[int, ...], second: tuple[int, ...], mode: str, axes: tuple[int, ...] | None = None) -> Any:
+def _centred(
+    whole: Any, first: tuple[int, ...], second: tuple[int, ...], mode: str, axes: tuple[int, ...] | None = None
+) -> Any:
     """The part of a full convolution that a mode of SciPy's keeps."""
     if mode == "full":
         return whole
@@ -281,18 +317,34 @@ def _along_axes(name: str) -> Callable[..., Any]:
     return filtered
 
 
-def _filtered(package: str, name: str, lines: Callable[[Any, np.ndarray], Any], x: Any, axis: int, static: tuple[Any, ...]) -> Any:
+def _filtered(
+    package: str, name: str, lines: Callable[[Any, np.ndarray], Any], x: Any, axis: int, static: tuple[Any, ...]
+) -> Any:
     """A linear function of the lines of x along an axis, SciPy's own with static parameters."""
     import importlib
 
     if any(map(holds_traced, static)):
-        raise TraceError(f"{user_line()}: scipy.{package}.{name} with traced parameters; write it as a loop or with np.convolve")
+        raise TraceError(
+            f"{user_line()}: scipy.{package}.{name} with traced parameters; write it as a loop or with np.convolve"
+        )
     function = getattr(importlib.import_module(f"scipy.{package}"), name)
     return of_lines(lambda e: lines(function, e), x, axis, f"scipy.{package}.{name}")
 
 
 def _table() -> dict[tuple[str, str], Callable[..., Any]]:
-    signal = (convolve, correlate, fftconvolve, convolve2d, lfilter, filtfilt, sosfilt, sosfiltfilt, detrend, savgol_filter, hilbert)
+    signal = (
+        convolve,
+        correlate,
+        fftconvolve,
+        convolve2d,
+        lfilter,
+        filtfilt,
+        sosfilt,
+        sosfiltfilt,
+        detrend,
+        savgol_filter,
+        hilbert,
+    )
     lines = [_along_axis(n) for n in ("gaussian_filter1d", "uniform_filter1d", "convolve1d", "correlate1d")]
     packages = {
         "linalg": _MATRICES,

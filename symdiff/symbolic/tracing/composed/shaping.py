@@ -21,7 +21,9 @@ from symdiff.symbolic.tracing.tracer import Tracer, user_line
 def _static(value: Any, what: str) -> np.ndarray:
     """Integers or a mask that decide which cells are meant."""
     if holds_traced(value):
-        raise TraceError(f"{user_line()}: {what} must not depend on traced values; np.where(mask, a, b) chooses by traced masks")
+        raise TraceError(
+            f"{user_line()}: {what} must not depend on traced values; np.where(mask, a, b) chooses by traced masks"
+        )
     return np.asarray(value)
 
 

@@ -13,7 +13,7 @@ from symdiff.errors import TraceError
 from symdiff.symbolic.tracing.composed.calculus import CALCULUS
 from symdiff.symbolic.tracing.composed.comparing import COMPARING
 from symdiff.symbolic.tracing.composed.fourier import FOURIER
-from symdiff.symbolic.tracing.composed.linear_algebra import LINEAR_ALGEBRA
+from symdiff.symbolic.tracing.composed.linear_algebra import LINEAR_ALGEBRA, einsum
 from symdiff.symbolic.tracing.composed.polynomials import POLYNOMIALS
 from symdiff.symbolic.tracing.composed.shaping import SHAPING, apply_along_axis, apply_over_axes, sliding_window_view
 from symdiff.symbolic.tracing.composed.statistics import STATISTICS
@@ -43,11 +43,16 @@ def _is_default(value: Any) -> bool:
 
 def _composed() -> dict[Any, Any]:
     found = {}
-    for module, implementations in ((np.fft, FOURIER), (np.linalg, LINEAR_ALGEBRA), (np, CALCULUS + COMPARING + POLYNOMIALS + SHAPING + STATISTICS),):
+    for module, implementations in (
+        (np.fft, FOURIER),
+        (np.linalg, LINEAR_ALGEBRA),
+        (np, CALCULUS + COMPARING + POLYNOMIALS + SHAPING + STATISTICS),
+    ):
         for implementation in implementations:
             function = getattr(module, implementation.__name__, None)
             if function is not None:
                 found[function] = implementation
+    found[np.einsum] = einsum
     found[np.lib.stride_tricks.sliding_window_view] = sliding_window_view
     return found
 
