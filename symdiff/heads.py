@@ -24,8 +24,8 @@ class Head:
 
     `function(*arrays, **params)` computes it with NumPy and `shape(*shapes, **params)` tells the result's shape. `text`
     is a format string over the operands {0}, {1} and the parameters, as NumPy code. `result` is "same" (the operands'
-    common dtype), "real" or "complex" (its counterparts) or "index" (integers). `out`: the code takes `out=`. `view`: the result is
-    a view of the operand. `cells`: `function` works on arrays of traced cells, so that the head can be unrolled.
+    common dtype), "real" or "complex" (its counterparts) or "index" (integers). `out`: the code takes `out=`. `view`: the
+    result is a view of the operand. `cells`: `function` works on arrays of traced cells, so that the head can be unrolled.
     """
 
     name: str
@@ -325,7 +325,8 @@ _ROWS = [
     Head("eigh", lambda x, lead: packed(np.linalg.eigh(x), lead), lambda s, lead: (*s[:-2], s[-1] * (s[-1] + 1)),
          "np.concatenate([p.reshape({lead}) for p in np.linalg.eigh({0})], -1)", cells=False, cost=_cubic),
     Head("eig", lambda x, lead: packed(np.linalg.eig(x), lead) + 0j, lambda s, lead: (*s[:-2], s[-1] * (s[-1] + 1)),
-         "np.concatenate([p.reshape({lead}) for p in np.linalg.eig({0})], -1) + 0j", result="complex", cells=False, cost=_cubic),
+         "np.concatenate([p.reshape({lead}) for p in np.linalg.eig({0})], -1) + 0j", result="complex", cells=False,
+         cost=_cubic),
     Head("svd", lambda x, lead: packed(np.linalg.svd(x, full_matrices=False), lead),
          lambda s, lead: (*s[:-2], min(s[-2:]) * (s[-1] + s[-2] + 1)),
          "np.concatenate([p.reshape({lead}) for p in np.linalg.svd({0}, full_matrices=False)], -1)", cells=False, cost=_cubic),

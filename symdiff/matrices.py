@@ -13,8 +13,10 @@ REACH = 5.371920351148152  # the norm up to which these coefficients give an err
 
 
 def expm(x: Any) -> Any:
-    """The matrix exponential: scaling, a Padé approximant of degree 13, squaring. N. J. Higham, SIAM J. Matrix Anal. Appl. 26(4),
-    2005."""
+    """The matrix exponential: scaling, a Padé approximant of degree 13, squaring.
+
+    N. J. Higham, SIAM J. Matrix Anal. Appl. 26(4), 2005.
+    """
     norm = np.abs(x).sum(-2).max(initial=0.0)
     k = max(0, int(np.ceil(np.log2(norm / REACH)))) if 0 < norm < np.inf else 0
     a = x / 2.0**k

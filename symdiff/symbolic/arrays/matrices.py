@@ -84,7 +84,7 @@ def divided(a: Arrays, x: Atom, y: Atom) -> Atom:
 
 
 def along(a: Arrays, x: Atom, e: Atom) -> Atom:
-    """The derivative of exp(x) along e, a block of the exponential of [[x, e], [0, x]]. N. J. Higham, Functions of Matrices, 3.2."""
+    """The derivative of exp(x) along e, a block of exp([[x, e], [0, x]]). N. J. Higham, Functions of Matrices, 3.2."""
     n = x.shape[-1]
     rank = len(x.shape)
     shape = np.broadcast_shapes(x.shape, e.shape)

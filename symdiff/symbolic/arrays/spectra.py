@@ -7,7 +7,7 @@ import numpy as np
 
 from symdiff.heads import Shape, half_weights
 from symdiff.ops import is_complex
-from symdiff.symbolic.arrays.algebra import Arrays, full_key
+from symdiff.symbolic.arrays.algebra import Arrays
 from symdiff.symbolic.arrays.expanding import expanded
 from symdiff.symbolic.building import array_atom
 from symdiff.symbolic.graph import ArrayConstant, Atom, Binding, Graph, Var
@@ -65,9 +65,7 @@ def _to_real(graph: Graph) -> Graph:
 
 def _half_key(shape: Shape, axis: int) -> tuple[tuple[int, int, int], ...]:
     """The region of a half spectrum in a whole one."""
-    return tuple(
-        (0, n // 2 + 1, 1) if i == axis else key for i, (n, key) in enumerate(zip(shape, full_key(shape), strict=True))
-    )
+    return tuple((0, n // 2 + 1 if i == axis else n, 1) for i, n in enumerate(shape))
 
 
 def _unweighted(product: Binding | None, weights: np.ndarray) -> Atom | None:

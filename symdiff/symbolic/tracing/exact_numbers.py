@@ -33,9 +33,7 @@ def of_number(name: str, otherwise: Standing) -> Standing:
 
     def made(*args: Any, **kwargs: Any) -> Any:
         if args and isinstance(args[0], str) and _MARK in args[0]:
-            raise TraceError(
-                f"{user_line()}: {name}() of a text that shows a traced value; leave the text out and use the value"
-            )
+            raise TraceError(f"{user_line()}: {name}() of a text that shows a traced value; use the value itself")
         return otherwise(*args, **kwargs)
 
     return made

@@ -22,9 +22,9 @@ from symdiff.symbolic.building import active_builders
 from symdiff.symbolic.tracing.attempt import Attempt, Stuck, current
 from symdiff.symbolic.tracing.builtin_functions import BUILTINS, sort_list
 from symdiff.symbolic.tracing.cloning import OPERATORS, clone
-from symdiff.symbolic.tracing.composed.shaping import vectorized
 from symdiff.symbolic.tracing.composed.distributions import of_distribution
 from symdiff.symbolic.tracing.composed.scipy_functions import SCIPY, STEERING
+from symdiff.symbolic.tracing.composed.shaping import vectorized
 from symdiff.symbolic.tracing.composed.table import COMPOSED, called
 from symdiff.symbolic.tracing.constructing import constructor, replaced
 from symdiff.symbolic.tracing.cupy_names import of_cupy, spelled
@@ -46,13 +46,8 @@ _STANDING["builtins", "float"] = of_number("float", _STANDING["builtins", "float
 _CALLING = frozenset(
     [("builtins", n) for n in ("map", "filter", "max", "min", "sorted")]
     + [("itertools", n) for n in "accumulate starmap takewhile dropwhile filterfalse groupby".split()]
-    + [
-        ("_functools", "reduce"),
-        ("_operator", "call"),
-        ("numpy", "fromfunction"),
-        ("numpy", "apply_along_axis"),
-        ("numpy", "apply_over_axes"),
-    ]
+    + [("_functools", "reduce"), ("_operator", "call")]
+    + [("numpy", n) for n in ("fromfunction", "apply_along_axis", "apply_over_axes")]
 )  # functions that call their arguments
 _RANDOM = ("random", "numpy.random.mtrand", "numpy.random._generator")
 _SEEDED = ("default_rng", "RandomState", "Random")

@@ -6,31 +6,28 @@ Assumes public names. Guarantees that an error about one of them says how its de
 import sys
 from typing import Any
 
-_OPAQUE = "keep your function around it opaque with sd.primitive and give {derivative} with sd.diffrule"
-_ROOT = (
-    "at a root r of g(r, p) = 0 the derivative by p is -(dg/dp)/(dg/dr), by the implicit function theorem: "
-    + _OPAQUE.format(derivative="that")
-)
-_MINIMUM = (
-    "at a minimum m of g(m, p) the derivative by p is -(d2g/dm dp)/(d2g/dm2), by the implicit function theorem: "
-    + _OPAQUE.format(derivative="that")
-)
+
+def _opaque(derivative: str) -> str:
+    return f"keep your function around it opaque with sd.primitive and give {derivative} with sd.diffrule"
+
+
+_IMPLICIT = f"by the implicit function theorem: {_opaque('that')}"
+_ROOT = f"at a root r of g(r, p) = 0 the derivative by p is -(dg/dp)/(dg/dr), {_IMPLICIT}"
+_MINIMUM = f"at a minimum m of g(m, p) the derivative by p is -(d2g/dm dp)/(d2g/dm2), {_IMPLICIT}"
 _INTEGRAL = (
-    "its derivative is the integral of the integrand's, and the integrand at the ends (Leibniz): "
-    + _OPAQUE.format(derivative="that")
-    + "; scipy.integrate.fixed_quad, np.trapezoid and sums over nodes are followed"
+    f"its derivative is the integral of the integrand's, and the integrand at the ends (Leibniz): {_opaque('that')}; "
+    "scipy.integrate.fixed_quad, np.trapezoid and sums over nodes are followed"
 )
 _SOLUTION = (
     "a loop of Runge-Kutta steps written with NumPy is followed; or solve for the sensitivities dy/dp beside y (the implicit "
-    "function theorem for equations in time): " + _OPAQUE.format(derivative="them")
+    f"function theorem for equations in time): {_opaque('them')}"
 )
 _SPLINE = (
     "a spline is linear in its values, so at fixed points multiply them by the matrix CubicSpline(x, np.eye(len(x)))(points); "
-    "for a traced point "
-    + _OPAQUE.format(derivative="spline.derivative()(x)")
-    + " (implicit function theorem: its coefficients solve a linear system); np.interp is followed"
+    f"for a traced point {_opaque('spline.derivative()(x)')}, by traced nodes the implicit function theorem; np.interp is followed"
 )
-_SURFACE = _OPAQUE.format(derivative="its derivative") + "; np.interp is followed"
+_SURFACE = f"{_opaque('its derivative')}; np.interp is followed"
+_OF_EIGH = "for a symmetric matrix write it with w, v = np.linalg.eigh(a): (v*f(w)) @ v.T"
 _NAMES = {
     "integrate": {
         _INTEGRAL: "quad dblquad tplquad nquad quad_vec romberg quadrature cubature",
@@ -44,11 +41,12 @@ _NAMES = {
     "interpolate": {
         _SPLINE: "CubicSpline CubicHermiteSpline make_interp_spline make_smoothing_spline UnivariateSpline "
         "InterpolatedUnivariateSpline interp1d splrep splev BSpline PPoly BarycentricInterpolator KroghInterpolator",
-        _SURFACE: "PchipInterpolator Akima1DInterpolator RegularGridInterpolator interpn griddata RectBivariateSpline RBFInterpolator",
+        _SURFACE: "PchipInterpolator Akima1DInterpolator RegularGridInterpolator interpn griddata RectBivariateSpline "
+        "RBFInterpolator",
     },
     "linalg": {
         "np.linalg.solve(a, b) is followed": "lu_factor lu_solve lu solve_banded solveh_banded",
-        "for a symmetric matrix write it with w, v = np.linalg.eigh(a): (v*f(w)) @ v.T": "sqrtm logm funm signm fractional_matrix_power",
+        _OF_EIGH: "sqrtm logm funm signm fractional_matrix_power",
     },
 }
 INSTEAD = {

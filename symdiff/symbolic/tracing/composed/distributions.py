@@ -45,8 +45,8 @@ def of_distribution(f: Any, otherwise: Callable[..., Any]) -> Callable[..., Any]
         if kind == "norm_gen" and name in ("ppf", "isf"):
             return _quantile(name, *args, **kwargs)
         raise TraceError(
-            f"{user_line()}: {kind.removesuffix('_gen')}.{name} of scipy.stats at a traced value; write its formula: np.exp, np.log and "
-            "scipy.special's gammaln, gammainc, betainc, ndtr, ... are followed"
+            f"{user_line()}: {kind.removesuffix('_gen')}.{name} of scipy.stats at a traced value; write its formula: "
+            "np.exp, np.log and scipy.special's gammaln, gammainc, betainc, ndtr, ... are followed"
         )
 
     return method

@@ -109,9 +109,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
 
 def polyfit(x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: Any = None, cov: bool = False) -> Any:
     if full or cov:
-        raise TraceError(
-            f"{user_line()}: np.polyfit(full=True or cov=True) of traced values; the coefficients alone are possible"
-        )
+        raise TraceError(f"{user_line()}: np.polyfit(full=True or cov=True) of traced values; leave them away")
     return _fitted(vander(x, deg + 1), y, w)
 
 
@@ -131,9 +129,7 @@ def fit(basis: Callable[[Any, int], Any]) -> Callable[..., Any]:
 
     def fitted(x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: Any = None) -> Any:
         if full or np.ndim(deg):
-            raise TraceError(
-                f"{user_line()}: a fit of traced values gives the coefficients of one degree; full=True is not possible"
-            )
+            raise TraceError(f"{user_line()}: a fit of traced values gives the coefficients of one degree alone")
         return _fitted(as_array(basis(as_array(x), deg)), y, w)
 
     return fitted

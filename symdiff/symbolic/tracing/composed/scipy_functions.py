@@ -1,4 +1,4 @@
-"""What stands for SciPy's functions of traced arrays: written with NumPy's, or as products with the matrix of a linear function.
+"""What stands for SciPy's functions of traced arrays: NumPy's, or products with the matrix of a linear function.
 
 Assumes SciPy's own arguments, one of them with a traced cell; those that only steer the computation are passed over. Guarantees
 SciPy's results up to rounding. Refuses parameters of filters that are traced, with `TraceError`.
@@ -11,8 +11,9 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from symdiff.errors import TraceError
+from symdiff.heads import Shape
 from symdiff.symbolic.tracing.composed import fourier, linear_algebra
-from symdiff.symbolic.tracing.composed.linear import along, of_lines
+from symdiff.symbolic.tracing.composed.linear import of_lines
 from symdiff.symbolic.tracing.operands import as_array, atoms, given, holds_traced
 from symdiff.symbolic.tracing.tracer import user_line
 
@@ -152,8 +153,8 @@ def det(a: Any) -> Any:
 
 
 _MATRICES = (
-    solve, solve_triangular, cholesky, cho_factor, cho_solve, eigh, eigvalsh, svd, qr, eig, eigvals, pinv, expm, circulant, inv, det,
-    linear_algebra.norm, linear_algebra.svdvals, linear_algebra.lstsq, null_space, polar, solve_sylvester,
+    solve, solve_triangular, cholesky, cho_factor, cho_solve, eigh, eigvalsh, svd, qr, eig, eigvals, pinv, expm, circulant, inv,
+    det, linear_algebra.norm, linear_algebra.svdvals, linear_algebra.lstsq, null_space, polar, solve_sylvester,
     solve_continuous_lyapunov, solve_discrete_lyapunov,
 )  # fmt: skip
 
@@ -229,16 +230,14 @@ def convolve2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", f
     return _centred(whole, x.shape, y.shape, mode)
 
 
-def _spectral(x: Any, y: Any, axes: tuple[int, ...]) -> Any:
+def _spectral(x: Any, y: Any, axes: Shape) -> Any:
     sizes = [x.shape[i] + y.shape[i] - 1 for i in axes]
     if x.dtype.kind == "c" or y.dtype.kind == "c":
         return fourier.ifftn(fourier.fftn(x, sizes, axes) * fourier.fftn(y, sizes, axes), sizes, axes)
     return fourier.irfftn(fourier.rfftn(x, sizes, axes) * fourier.rfftn(y, sizes, axes), sizes, axes)
 
 
-def _centred(
-    whole: Any, first: tuple[int, ...], second: tuple[int, ...], mode: str, axes: tuple[int, ...] | None = None
-) -> Any:
+def _centred(whole: Any, first: Shape, second: Shape, mode: str, axes: tuple[int, ...] | None = None) -> Any:
     """The part of a full convolution that a mode of SciPy's keeps."""
     if mode == "full":
         return whole
@@ -324,9 +323,7 @@ def _filtered(
     import importlib
 
     if any(map(holds_traced, static)):
-        raise TraceError(
-            f"{user_line()}: scipy.{package}.{name} with traced parameters; write it as a loop or with np.convolve"
-        )
+        raise TraceError(f"{user_line()}: scipy.{package}.{name} with traced parameters; write it as a loop")
     function = getattr(importlib.import_module(f"scipy.{package}"), name)
     return of_lines(lambda e: lines(function, e), x, axis, f"scipy.{package}.{name}")
 

@@ -1,4 +1,4 @@
-"""NumPy's functions that arrange traced arrays, written with simpler ones: grids, blocks, windows, paddings, slices by a function.
+"""NumPy's functions that arrange traced arrays, written with simpler ones: grids, blocks, windows, paddings.
 
 Assumes an array with a traced cell among the arguments. Guarantees NumPy's shapes and cells. Refuses, with `TraceError`, traced
 values where integers or masks must be static.
@@ -21,9 +21,7 @@ from symdiff.symbolic.tracing.tracer import Tracer, user_line
 def _static(value: Any, what: str) -> np.ndarray:
     """Integers or a mask that decide which cells are meant."""
     if holds_traced(value):
-        raise TraceError(
-            f"{user_line()}: {what} must not depend on traced values; np.where(mask, a, b) chooses by traced masks"
-        )
+        raise TraceError(f"{user_line()}: {what} must not depend on traced values; np.where(mask, a, b) may")
     return np.asarray(value)
 
 
@@ -183,7 +181,7 @@ def choose(a: Any, choices: Any, mode: str = "raise") -> Any:
     places = _static(a, "the choice of np.choose")
     if mode != "raise":
         places = places % len(arrays) if mode == "wrap" else np.clip(places, 0, len(arrays) - 1)
-    elif places.size and not (0 <= places.min() and places.max() < len(arrays)):
+    elif places.size and not (places.min() >= 0 and places.max() < len(arrays)):
         raise ValueError("invalid entry in choice array")
     found = arrays[0]
     for k, choice in enumerate(arrays[1:], 1):
@@ -352,6 +350,6 @@ def _core_ranks(signature: str) -> list[int]:
 
 
 SHAPING = (
-    meshgrid, broadcast_arrays, pad, linspace, logspace, geomspace, block, split, array_split, hsplit, vsplit, dsplit, unstack, resize,
-    take_along_axis, compress, extract, choose, putmask, place, put, fill_diagonal, apply_along_axis, apply_over_axes,
+    meshgrid, broadcast_arrays, pad, linspace, logspace, geomspace, block, split, array_split, hsplit, vsplit, dsplit, unstack,
+    resize, take_along_axis, compress, extract, choose, putmask, place, put, fill_diagonal, apply_along_axis, apply_over_axes,
 )  # fmt: skip

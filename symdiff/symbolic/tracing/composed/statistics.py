@@ -270,6 +270,6 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
 
 
 STATISTICS = (
-    quantile, percentile, median, nanquantile, nanpercentile, nanmedian, nansum, nanprod, nancumsum, nancumprod, nanmean, nanvar,
-    nanstd, nanmax, nanmin, nan_to_num, cov, corrcoef, bincount, histogram,
+    quantile, percentile, median, nanquantile, nanpercentile, nanmedian, nansum, nanprod, nancumsum, nancumprod, nanmean,
+    nanvar, nanstd, nanmax, nanmin, nan_to_num, cov, corrcoef, bincount, histogram,
 )  # fmt: skip

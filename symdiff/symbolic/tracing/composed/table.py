@@ -42,19 +42,14 @@ def _is_default(value: Any) -> bool:
 
 
 def _composed() -> dict[Any, Any]:
-    found = {}
-    for module, implementations in (
-        (np.fft, FOURIER),
-        (np.linalg, LINEAR_ALGEBRA),
-        (np, CALCULUS + COMPARING + POLYNOMIALS + SHAPING + STATISTICS),
-    ):
-        for implementation in implementations:
-            function = getattr(module, implementation.__name__, None)
-            if function is not None:
-                found[function] = implementation
-    found[np.einsum] = einsum
-    found[np.lib.stride_tricks.sliding_window_view] = sliding_window_view
-    return found
+    of_numpy = CALCULUS + COMPARING + POLYNOMIALS + SHAPING + STATISTICS
+    found = {
+        getattr(module, f.__name__): f
+        for module, functions in ((np.fft, FOURIER), (np.linalg, LINEAR_ALGEBRA), (np, of_numpy))
+        for f in functions
+        if hasattr(module, f.__name__)  # older versions of NumPy have fewer
+    }
+    return found | {np.einsum: einsum, np.lib.stride_tricks.sliding_window_view: sliding_window_view}
 
 
 COMPOSED = _composed()
