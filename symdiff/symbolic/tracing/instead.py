@@ -24,7 +24,7 @@ _SOLUTION = (
 )
 _SPLINE = (
     "a spline is linear in its values, so at fixed points multiply them by the matrix CubicSpline(x, np.eye(len(x)))(points); "
-    f"for a traced point {_opaque('spline.derivative()(x)')}, by traced nodes the implicit function theorem; np.interp is followed"
+    f"for a traced point {_opaque('spline.derivative()(x)')}, by nodes the implicit function theorem; np.interp is followed"
 )
 _SURFACE = f"{_opaque('its derivative')}; np.interp is followed"
 _OF_EIGH = "for a symmetric matrix write it with w, v = np.linalg.eigh(a): (v*f(w)) @ v.T"
