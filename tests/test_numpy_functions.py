@@ -17,6 +17,7 @@ import scipy.stats
 import symdiff as sd
 from symdiff import structures
 from symdiff.functions import Plain
+from symdiff.heads import HEADS
 
 rng = np.random.default_rng(0)
 v, w, b = rng.standard_normal(6), rng.standard_normal(6), rng.standard_normal(4)
@@ -84,7 +85,7 @@ CASES = {
     "pad extremes": (lambda A: [np.pad(A, 1, mode=m) for m in ("maximum", "minimum", "median", "reflect", "wrap")], (A,)),
     "pad odd": (lambda v: (np.pad(v, 2, mode="reflect", reflect_type="odd"), np.pad(v, 1, constant_values=v[0])), (v,)),
     "rows": (lambda A: (np.apply_along_axis(lambda r: r / np.sum(r * r), 1, A), np.apply_over_axes(np.sum, A, [0])), (A,)),
-    "vectorize": (lambda v: (np.vectorize(ramp)(v), np.vectorize(lambda r: r @ r, signature="(n)->()")(v.reshape(2, 3))), (v,)),
+    "vectorize": (lambda v: (np.vectorize(ramp)(v[:2]), np.vectorize(lambda r: r @ r, signature="(n)->()")(v.reshape(2, 3))), (v,)),
     "excluded": (lambda v: np.vectorize(lambda t, k: t**k, excluded=["k"])(v, k=3), (v,)),
     "made": (lambda v: (np.fromiter((t * t for t in v), dtype=float), np.fromfunction(lambda i, j: v[0] * i + v[1] * j, (2, 3))), (v,)),
     "lists": (lambda v: (np.gradient([v[0], v[1], v[2]]), np.median([v[0], v[1], 2.0]), np.meshgrid([v[0], 1.0], [v[1]])[0]), (v,)),
@@ -145,6 +146,20 @@ CASES = {
     "hilbert": (lambda v: (np.abs(scipy.signal.hilbert(v)), scipy.ndimage.gaussian_filter(v, 1.0)), (v,)),
     "normal distribution": (lambda v, w: (scipy.stats.norm.logpdf(v, w, 2.0), scipy.stats.norm.cdf(v), scipy.stats.norm.ppf(0.4 + 0.1 * v)), (v, w)),
 }  # fmt: skip
+OWN_HEADS = [
+    "quantile",
+    "half and full",
+    "rfft",
+    "svd",
+    "singular values",
+    "null space",
+    "qr",
+    "eigvals",
+    "eig",
+    "eigh",
+    "pinv",
+    "expm",
+]
 
 
 def parts(value):
@@ -173,68 +188,50 @@ def along(f, args, direction, step=1e-6):
 
 def directions(args, seed=1):
     own = np.random.default_rng(seed)
-    return tuple(np.where(np.isfinite(a), own.standard_normal(np.shape(a)), 0.0) for a in args)
+    return tuple(np.where(np.isfinite(a), own.standard_normal(np.shape(a)), 0.0) for a in args)  # NaN cells stay
 
 
 def unrolls(h, args):
     """Whether all operations of a function have a form for single cells."""
-    try:
-        sd.trace(h, *args)
-        Plain(h, scalarize=True).graph(*args)
-    except sd.TraceError as error:
-        assert "works on whole arrays only" in str(error)
-        return False
-    return True
+    return all(HEADS[b.op].cells for b in sd.trace(h, *args).bindings if b.op in HEADS)
 
 
-REGIMES = {
-    "arrays": {"scalarize": False, "backend": "numpy"},
-    "machine code": {"scalarize": False, "backend": "native"},
-    "cells": {"scalarize": True, "backend": "numpy"},
-}
-
-
-def in_regime(regime, h, args):
-    """The options of a regime; skips where it does not apply."""
-    if regime == "machine code":
-        pytest.importorskip("llvmlite", reason="machine code needs llvmlite")
-    if regime == "cells" and not unrolls(h, args):
-        return None
-    return REGIMES[regime]
-
-
-@pytest.mark.parametrize("regime", REGIMES)
 @pytest.mark.parametrize("name", CASES)
-def test_values_are_numpys(name, regime):
+def test_values_are_numpys(name):
     h, args = CASES[name]
-    options = in_regime(regime, h, args)
-    if options is None:
-        return  # heads of linear algebra work on whole arrays, which `test_regimes` checks
     wanted = parts(h(*args))
-    found = parts(Plain(h, **options)(*args))
-    assert [f.shape for f in found] == [e.shape for e in wanted]
-    for f, expected in zip(found, wanted, strict=True):
-        np.testing.assert_allclose(f, expected, rtol=1e-9, atol=1e-10)
+    for regime in (False, True) if unrolls(h, args) else (False,):
+        found = parts(Plain(h, scalarize=regime, backend="numpy")(*args))
+        assert [f.shape for f in found] == [e.shape for e in wanted]
+        for f, expected in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(f, expected, rtol=1e-9, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_derivatives(name):
-    """Gradient and tangent against differences of the function, their derivatives against differences of the gradient."""
+    """Value and gradient, by machine code where there is some, and the tangent, against differences of the function."""
     h, args = CASES[name]
     f, d = weighted(h), directions(args)
     places = tuple(range(len(args)))
     expected = along(f, args, d)
-    slopes = sd.grad(f, places, scalarize=False)
-    gradient = slopes(*args)
+    value, gradient = sd.value_and_grad(f, places, scalarize=False)(*args)
     scale = max(1.0, abs(expected))
+    assert value == pytest.approx(f(*args), rel=1e-9)
     dot = sum(np.sum(g * e) for g, e in zip(gradient, d, strict=True))
     assert dot == pytest.approx(expected, rel=1e-5, abs=1e-6 * scale)
-    assert sd.jvp(f, places, scalarize=False)(*args, d)[1] == pytest.approx(dot, rel=1e-8, abs=1e-9 * scale)
+    assert sd.jvp(f, places, scalarize=False, backend="numpy")(*args, d)[1] == pytest.approx(dot, rel=1e-8, abs=1e-9 * scale)
     if unrolls(h, args):
         for cell, whole in zip(sd.grad(f, places, scalarize=True)(*args), gradient, strict=True):
             np.testing.assert_allclose(cell, whole, rtol=1e-8, atol=1e-9 * scale)
-    second = sd.hvp(f, places, scalarize=False)(*args, d)
-    for k, product in enumerate(second):
+
+
+@pytest.mark.parametrize("name", OWN_HEADS)
+def test_second_derivatives(name):
+    h, args = CASES[name]
+    f, d = weighted(h), directions(args)
+    places = tuple(range(len(args)))
+    slopes = sd.grad(f, places, scalarize=False, backend="numpy")
+    for k, product in enumerate(sd.hvp(f, places, scalarize=False, backend="numpy")(*args, d)):
         wanted = along(lambda *x, k=k: slopes(*x)[k], args, d)
         np.testing.assert_allclose(product, wanted, rtol=1e-4, atol=1e-5 * max(1.0, np.max(np.abs(wanted))))
 
@@ -243,6 +240,195 @@ def test_derivatives(name):
 def test_many_points(name):
     h, args = CASES[name]
     many = [np.stack([a, a * 1.01]) for a in args]
-    found = parts(sd.vmap(Plain(h, scalarize=False))(*many))
+    found = parts(sd.vmap(h, scalarize=False, backend="numpy")(*many))
     for k, wanted in enumerate(zip(*(parts(h(*(m[i] for m in many))) for i in range(2)), strict=True)):
         np.testing.assert_allclose(found[k], np.stack(wanted), rtol=1e-8, atol=1e-9)
+
+
+# -- kinks and degenerate values
+
+
+def test_quantiles_share_ties_and_see_nan():
+    x = np.array([2.0, 1.0, 2.0, 5.0, 2.0])
+    np.testing.assert_allclose(sd.grad(np.median)(x), [1 / 3, 0, 1 / 3, 0, 1 / 3])
+    np.testing.assert_allclose(
+        sd.grad(lambda x: np.quantile(x, 0.8))(np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])), [0, 0, 0, 0, 1, 0]
+    )
+    spoilt = np.array([1.0, np.nan, 3.0])
+    assert np.isnan(sd.trace(np.median, spoilt)(spoilt))
+    np.testing.assert_array_equal(sd.grad(np.median)(spoilt), [0, 0, 0])
+    np.testing.assert_array_equal(sd.grad(np.nanmedian)(spoilt), [0.5, 0, 0.5])
+    assert np.isnan(sd.trace(np.nanmax, spoilt)(np.full(3, np.nan)))
+
+
+@pytest.mark.parametrize("n", [3, 4])
+def test_equal_singular_and_eigenvalues(n):
+    """Finite everywhere, right for what depends on the values and on the space that their vectors span."""
+    x = np.eye(n) * 2.0
+
+    def span(x):
+        w, q = np.linalg.eigh(x)
+        return np.sum(w**3) + np.sum((q @ q.T)[0])
+
+    np.testing.assert_allclose(sd.grad(span)(x), 12 * np.eye(n), atol=1e-12)
+    for f in (lambda x: np.linalg.norm(x, "nuc"), lambda x: np.sum(np.linalg.svdvals(x) ** 2), np.linalg.cond):
+        assert np.all(np.isfinite(sd.grad(f)(x)))
+        assert np.all(np.isfinite(sd.hessian(f)(x)))
+    np.testing.assert_allclose(sd.grad(lambda x: np.linalg.norm(x, "nuc"))(x), np.eye(n), atol=1e-12)
+
+
+# -- complex numbers
+
+
+def test_transforms_of_complex_signals():
+    z = v + 1j * w
+
+    def power(z):
+        return np.sum(np.arange(6.0) * np.abs(np.fft.fft(z)) ** 2)
+
+    _, by_conjugate = sd.wirtinger(power)(z)
+    for k in range(6):
+        for turn in (1, 1j):
+            e = 1e-6 * turn * np.eye(6)[k]
+            slope = (power(z + e) - power(z - e)) / 2e-6
+            assert 2 * (by_conjugate[k] * np.conj(turn)).real == pytest.approx(slope, rel=1e-6)
+    matrix = sd.jacobian(np.fft.fft)(z)
+    np.testing.assert_allclose(matrix, np.fft.fft(np.eye(6)), atol=1e-14)
+    np.testing.assert_allclose(
+        sd.jacobian(lambda z: np.fft.ifft(z, norm="ortho"))(z), np.fft.ifft(np.eye(6), norm="ortho"), atol=1e-14
+    )
+    with pytest.raises(sd.NonHolomorphicError):
+        sd.grad(power)(z)
+    with pytest.raises(sd.TraceError, match=r"test_numpy_functions.py:\d+: np.fft.rfft: real numbers are needed"):
+        sd.trace(np.fft.rfft, z)
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: np.sum(np.abs(np.linalg.cholesky(x)) ** 3),
+    lambda x: np.sum(np.arange(4) * np.linalg.eigvalsh(x) ** 2),
+    lambda x: (lambda d, q: np.sum(np.abs((q * np.sqrt(d)) @ np.conj(q.T)) ** 3))(*np.linalg.eigh(x)),
+])  # fmt: skip
+def test_complex_hermitian_matrices(f):
+    x = P + 1j * (S - S.T)
+    by, by_conjugate = sd.wirtinger(f, scalarize=False)(x)
+    for e in directions((S, S, S)):
+        for turned in (e, 1j * e):
+            slope = (f(x + 1e-6 * turned) - f(x - 1e-6 * turned)) / 2e-6
+            assert np.sum(by * turned + by_conjugate * np.conj(turned)).real == pytest.approx(slope, rel=2e-5, abs=1e-6)
+
+
+# -- dtypes, edges, speed
+
+
+@pytest.mark.parametrize("name", ["quantile", "nan", "nanquantile", "cov", "gradient", "pad", "fft", "half and full", "svd", "qr", "pinv",
+                                  "expm", "eigvals", "filters", "interp"])  # fmt: skip
+def test_single_precision(name):
+    h, args = CASES[name]
+    args = tuple(a.astype(np.float32) for a in args)
+    found = parts(Plain(h, scalarize=False)(*args))
+    for f, wanted in zip(found, parts(h(*args)), strict=True):
+        np.testing.assert_allclose(f, wanted, rtol=2e-4, atol=2e-4)
+        assert f.dtype == wanted.dtype
+    gradient = sd.grad(weighted(h), scalarize=False)(*args)
+    assert gradient.dtype in (np.float32, np.float64) and np.all(np.isfinite(gradient[np.isfinite(args[0])]))
+
+
+def test_empty_arrays_and_numbers():
+    nothing = np.zeros((0, 3))
+    for f in (
+        np.nansum,
+        lambda x: np.sum(np.pad(x, 1)),
+        lambda x: np.sum(np.meshgrid(x[:, 0], x[0:0, 1])[0]),
+        lambda x: np.sum(np.diff(x)),
+    ):
+        assert sd.trace(f, nothing)(nothing) == f(nothing)
+        assert sd.grad(f)(nothing).shape == (0, 3)
+    for f in (np.median, np.fft.fft, lambda x: np.quantile(x, 0.5), np.gradient):
+        with pytest.raises((sd.TraceError, IndexError)):
+            sd.trace(f, np.zeros(0))
+    for f in (
+        np.nansum,
+        np.median,
+        np.nan_to_num,
+        lambda x: np.interp(x, [0.0, 1.0], [3.0, 5.0]),
+        lambda x: np.meshgrid(x)[0][0],
+    ):
+        assert sd.trace(f, 0.4)(0.4) == pytest.approx(float(f(0.4)))
+        assert sd.derivative(f)(0.4) == pytest.approx((f(0.4 + 1e-6) - f(0.4 - 1e-6)) / 2e-6)
+
+
+def test_half_spectra_take_half_transforms():
+    """The gradient of a function of a real signal's spectrum computes no complex transform of it."""
+    program = sd.grad(lambda x: np.sum(np.abs(np.fft.rfft(x)) ** 2)).program(np.zeros(64))
+    assert [s.op for s in program.program.steps if "fft" in s.op] == ["rfft", "brfft"]
+    filtered = sd.grad(lambda x: np.sum(np.sin(np.fft.irfft(3 * np.fft.rfft(x))))).program(np.zeros(64))
+    assert [s.op for s in filtered.program.steps if "fft" in s.op] == ["rfft", "brfft", "rfft", "brfft"]
+
+
+@pytest.mark.parametrize("f, head", [(low_rank, "svd"), (lambda x: np.linalg.qr(x)[0] @ np.linalg.qr(x)[1], "qr")])
+def test_parts_of_a_decomposition_come_from_one_call(f, head):
+    program = sd.grad(lambda x: np.sum(f(x) ** 3)).program(A)
+    decompositions = {"svd", "qr", "left_vectors", "right_vectors", "singular_values", "orthogonal", "triangular"}
+    assert [s.op for s in program.program.steps if s.op in decompositions] == [head]
+
+
+def test_interpolation_among_many_nodes_has_few_operations():
+    few, many = (
+        len(sd.trace(lambda x, y: np.interp(x, np.linspace(0, 1, len(y)), y), v, np.zeros(n)).bindings) for n in (40, 4000)
+    )
+    assert few == many
+
+
+# -- what is refused
+
+
+def test_refusals_name_the_line_and_what_works():
+    for f, message in {
+        np.linalg.matrix_rank: "pass it as an int",
+        np.unique: "np.where",
+        np.trim_zeros: "np.polyval",
+        np.array2string: "outside",
+        lambda x: np.histogram(x)[0]: "smooth kernel",
+        lambda x: np.where(x > 0)[0]: r"np.where\(condition, a, b\)",
+        lambda x: np.take_along_axis(x, x, 0): "must not depend on traced values",
+        lambda x: np.quantile(x, x[0]): "traced levels",
+        lambda x: np.pad(x, 1, mode="empty"): "linear_ramp",
+        lambda x: np.polyfit(u, x, 1, full=True): "leave them away",
+        lambda x: np.meshgrid(x, indexing="yx"): "'xy' or 'ij'",
+        lambda x: np.gradient(x, x[:2]): "coordinates of shape",
+        lambda x: np.quantile(x, 0.5, weights=x): "leave these arguments away",
+        lambda x: float(str(x[0])): "use the value itself",
+        lambda x: decimal.Decimal(x[0]): "floating numbers",
+        lambda x: fractions.Fraction(x[0]): "floating numbers",
+        np.matrix: "np.array and @",
+        scipy.linalg.lu: r"np.linalg.solve\(a, b\)",
+        scipy.linalg.sqrtm: "eigh",
+        lambda x: scipy.signal.lfilter(x[:2], [1.0], x): "as a loop",
+        lambda x: scipy.stats.gamma.pdf(x, 2.0): "write its formula",
+    }.items():
+        with pytest.raises(sd.TraceError, match=rf"test_numpy_functions.py:\d+: .*{message}"):
+            sd.trace(f, S if f in (np.linalg.matrix_rank, scipy.linalg.lu, scipy.linalg.sqrtm) else v)
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: scipy.integrate.quad(lambda t: t * x[0], 0, 1)[0],
+    lambda x: scipy.integrate.quad(np.sin, 0, x[0])[0],
+    lambda x: scipy.integrate.solve_ivp(lambda t, y: -x[0] * y, (0, 1), [1.0]).y[0, -1],
+    lambda x: scipy.optimize.brentq(lambda t: t**3 - x[0] ** 2 - 1, 0, 10),
+    lambda x: scipy.optimize.minimize(lambda t: (t - x[0]) ** 2, 0.0).x,
+    lambda x: scipy.interpolate.CubicSpline(np.arange(6.0), x)(2.5),
+    lambda x: scipy.interpolate.CubicSpline(np.arange(6.0), u)(x),
+])  # fmt: skip
+def test_solvers_of_scipy_name_their_derivative(f):
+    with pytest.raises(sd.TraceError, match=r"test_numpy_functions.py:\d+: scipy.*sd.primitive.*sd.diffrule") as error:
+        sd.grad(f)(v)
+    assert "implicit function theorem" in str(error.value) or "Leibniz" in str(error.value)
+
+
+def test_solvers_of_scipy_run_as_they_stand_on_plain_numbers():
+    def f(x):
+        return x * scipy.optimize.brentq(lambda t: t**3 - 8, 0, 10)
+
+    assert sd.derivative(f)(3.0) == pytest.approx(2.0)
+    with pytest.raises(ValueError, match="different signs"):
+        sd.derivative(lambda x: x * scipy.optimize.brentq(lambda t: t**2 + 1, 0, 1))(3.0)

@@ -1,7 +1,8 @@
 """What the rules of matrix decompositions say: words of `rules/structural.table` over atoms.
 
-Assumes matrices in the last two axes. Guarantees finite factors where two eigenvalues or singular values are equal: there, a
-factor 1/(b - a) counts as zero, which is right for functions that do not tell these vectors apart. Refuses nothing.
+Assumes matrices in the last two axes. Guarantees finite factors where two eigenvalues or singular values are equal: there the
+vectors have no derivative, and a factor 1/(b - a) counts as zero, which is right for what depends on the values and on the space
+that these vectors span. Refuses nothing.
 """
 
 from collections.abc import Callable

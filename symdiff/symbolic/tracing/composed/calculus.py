@@ -100,7 +100,7 @@ _CHAINED = 16  # intervals up to which a point is compared with one node after t
 
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
     """Piecewise linear: every point is compared with all nodes, so that nodes may be traced, too."""
-    x, xp, fp = as_array(x), as_array(xp), as_array(fp)
+    x, xp, fp = (y.astype(np.result_type(y.dtype, np.float64)) for y in map(as_array, (x, xp, fp)))
     if xp.ndim != 1 or xp.shape != fp.shape or not xp.shape[0]:
         raise ValueError(f"nodes of shape {xp.shape} and values of shape {fp.shape}; one axis with cells is needed")
     if period is not None:

@@ -227,6 +227,7 @@ def _variables(m: Any, rowvar: bool) -> Any:
     x = as_array(m)
     if x.ndim > 2:
         raise ValueError("an array with one or two axes is needed")
+    x = x.astype(np.result_type(x.dtype, np.float64))
     return np.atleast_2d(x) if rowvar or x.ndim < 2 or x.shape[0] == 1 else x.T
 
 
