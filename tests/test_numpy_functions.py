@@ -58,10 +58,16 @@ def ramp(t):
 
 CASES = {
     # statistics
-    "quantile": (lambda A: (np.quantile(A, [0.1, 0.5, 0.9], axis=1), np.percentile(A, 30), np.median(A, axis=0, keepdims=True)), (A,)),
+    "quantile": (
+        lambda A: (np.quantile(A, [0.1, 0.5, 0.9], axis=1), np.percentile(A, 30), np.median(A, axis=0, keepdims=True)),
+        (A,),
+    ),
     "quantile methods": (lambda v: [np.quantile(v, 0.3, method=m) for m in ("lower", "midpoint", "hazen", "weibull")], (v,)),
     "median of several axes": (lambda C: (np.median(C, axis=(0, 2)), np.median(C)), (C,)),
-    "nan": (lambda v: (np.nansum(v), np.nanmean(v), np.nanvar(v, ddof=1), np.nanstd(v), np.nanmax(v), np.nanmin(v), np.nanprod(v)), (N,)),
+    "nan": (
+        lambda v: (np.nansum(v), np.nanmean(v), np.nanvar(v, ddof=1), np.nanstd(v), np.nanmax(v), np.nanmin(v), np.nanprod(v)),
+        (N,),
+    ),
     "running nan": (lambda v: (np.nancumsum(v), np.nancumprod(v), np.nan_to_num(v, nan=2.0)), (N,)),
     "nanquantile": (lambda v: (np.nanmedian(v), np.nanquantile(v, 0.3), np.nanpercentile(v, [10, 70])), (N,)),
     "nan axes": (lambda A: (np.nanmean(A, axis=0), np.nansum(A, axis=1, keepdims=True), np.nanmedian(A, axis=1)), (A,)),
@@ -76,21 +82,43 @@ CASES = {
     "split": (lambda A: (*np.hsplit(A, 2), *np.vsplit(A, 3), *np.array_split(A, 3, axis=1)), (A,)),
     "windows": (lambda v: np.lib.stride_tricks.sliding_window_view(v, 3), (v,)),
     "resize": (lambda A: (np.resize(A, (2, 5)), *np.broadcast_arrays(A, A[0])), (A,)),
-    "picked": (lambda v: (np.compress([True, False, True], v), np.extract(np.arange(6) % 2 == 0, v), np.choose([0, 1, 1], [v[:3], v[3:]])), (v,)),
+    "picked": (
+        lambda v: (
+            np.compress([True, False, True], v),
+            np.extract(np.arange(6) % 2 == 0, v),
+            np.choose([0, 1, 1], [v[:3], v[3:]]),
+        ),
+        (v,),
+    ),
     "along": (lambda A: np.take_along_axis(A, np.array([[0, 1], [3, 2], [1, 1]]), 1), (A,)),
     "placed": (placed, (v,)),
     "diagonal": (filled_diagonal, (S,)),
     "triangles": (lambda S: (S[np.tril_indices_from(S)], S[np.triu_indices_from(S, 1)], S[np.diag_indices_from(S)]), (S,)),
-    "pad": (lambda A: (np.pad(A, 2, mode="linear_ramp", end_values=1.0), np.pad(A, ((0, 2), (1, 0)), mode="mean", stat_length=2)), (A,)),
+    "pad": (
+        lambda A: (np.pad(A, 2, mode="linear_ramp", end_values=1.0), np.pad(A, ((0, 2), (1, 0)), mode="mean", stat_length=2)),
+        (A,),
+    ),
     "pad extremes": (lambda A: [np.pad(A, 1, mode=m) for m in ("maximum", "minimum", "median", "reflect", "wrap")], (A,)),
     "pad odd": (lambda v: (np.pad(v, 2, mode="reflect", reflect_type="odd"), np.pad(v, 1, constant_values=v[0])), (v,)),
     "rows": (lambda A: (np.apply_along_axis(lambda r: r / np.sum(r * r), 1, A), np.apply_over_axes(np.sum, A, [0])), (A,)),
-    "vectorize": (lambda v: (np.vectorize(ramp)(v[:2]), np.vectorize(lambda r: r @ r, signature="(n)->()")(v.reshape(2, 3))), (v,)),
+    "vectorize": (
+        lambda v: (np.vectorize(ramp)(v[:2]), np.vectorize(lambda r: r @ r, signature="(n)->()")(v.reshape(2, 3))),
+        (v,),
+    ),
     "excluded": (lambda v: np.vectorize(lambda t, k: t**k, excluded=["k"])(v, k=3), (v,)),
-    "made": (lambda v: (np.fromiter((t * t for t in v), dtype=float), np.fromfunction(lambda i, j: v[0] * i + v[1] * j, (2, 3))), (v,)),
-    "lists": (lambda v: (np.gradient([v[0], v[1], v[2]]), np.median([v[0], v[1], 2.0]), np.meshgrid([v[0], 1.0], [v[1]])[0]), (v,)),
+    "made": (
+        lambda v: (np.fromiter((t * t for t in v), dtype=float), np.fromfunction(lambda i, j: v[0] * i + v[1] * j, (2, 3))),
+        (v,),
+    ),
+    "lists": (
+        lambda v: (np.gradient([v[0], v[1], v[2]]), np.median([v[0], v[1], 2.0]), np.meshgrid([v[0], 1.0], [v[1]])[0]),
+        (v,),
+    ),
     # differences, interpolation, running functions
-    "diff": (lambda A: (np.diff(A, prepend=0.0), np.diff(A, 2, axis=0, append=A[:1]), np.ediff1d(A, to_begin=1.0, to_end=[A[0, 0]])), (A,)),
+    "diff": (
+        lambda A: (np.diff(A, prepend=0.0), np.diff(A, 2, axis=0, append=A[:1]), np.ediff1d(A, to_begin=1.0, to_end=[A[0, 0]])),
+        (A,),
+    ),
     "gradient": (lambda A: (*np.gradient(A, 0.5, edge_order=2), np.gradient(A, [0.0, 0.3, 1.0], axis=0)), (A,)),
     "uneven gradient": (lambda v, u: (np.gradient(v, u), np.gradient(v, u, edge_order=2)), (v, u)),
     "interp": (lambda v: np.interp(v, NODES[::5], np.sin(NODES[::5])), (v,)),
@@ -100,18 +128,33 @@ CASES = {
     "unwrap": (lambda v: (np.unwrap(5 * v), np.unwrap(np.angle(np.exp(3j * v)))), (v,)),
     "running": (lambda A: (np.cumulative_sum(A, axis=1, include_initial=True), np.cumulative_prod(A, axis=0)), (A,)),
     "accumulate": (lambda v: (np.maximum.accumulate(v), np.add.accumulate(v), np.logaddexp.accumulate(v)), (v,)),
-    "outer": (lambda v, b: (np.subtract.outer(v, b), np.add.reduceat(v, [0, 2, 4]), np.multiply.reduceat(v, [3, 1, 4])), (v, b)),
-    "comparisons": (lambda v: (np.isclose(v, v[0]) * v, np.allclose(v, v) * v, np.array_equal(v, v) * v, np.count_nonzero(v > 0) * v), (v,)),
+    "outer": (
+        lambda v, b: (np.subtract.outer(v, b), np.add.reduceat(v, [0, 2, 4]), np.multiply.reduceat(v, [3, 1, 4])),
+        (v, b),
+    ),
+    "comparisons": (
+        lambda v: (np.isclose(v, v[0]) * v, np.allclose(v, v) * v, np.array_equal(v, v) * v, np.count_nonzero(v > 0) * v),
+        (v,),
+    ),
     # polynomials
     "polyval": (lambda b, v: (np.polyval(b, v), np.polyval(np.polyder(b, 2), v), np.polyint(b, 2, k=[1.0, 2.0])), (b, v)),
-    "polynomials": (lambda b, v: (np.polyadd(b, v), np.polysub(b, v), np.polymul(b, v), *np.polydiv(v, b), np.poly(b)), (b + 2, v)),
+    "polynomials": (
+        lambda b, v: (np.polyadd(b, v), np.polysub(b, v), np.polymul(b, v), *np.polydiv(v, b), np.poly(b)),
+        (b + 2, v),
+    ),
     "vander": (lambda v: (np.vander(v, 3), np.vander(v, 3, increasing=True)), (v,)),
     "roots": (lambda b: np.sum(np.roots(b * 0.1 + np.array([1.0, -2.0, -5.0, 6.0])) ** 3).real, (b,)),
     "polyfit": (lambda u, v: (np.polyfit(u, v, 2), np.polyfit(u, v, 1, w=1 + u)), (u * 3, v)),
-    "numpy.polynomial": (lambda b, v: (np.polynomial.Polynomial(b).deriv()(v), np.polynomial.chebyshev.chebfit(u, v, 2)), (b, v)),
+    "numpy.polynomial": (
+        lambda b, v: (np.polynomial.Polynomial(b).deriv()(v), np.polynomial.chebyshev.chebfit(u, v, 2)),
+        (b, v),
+    ),
     # Fourier transforms
     "fft": (lambda v: (np.fft.fft(v), np.fft.ifft(v, 9), np.fft.fft(v, 4, norm="ortho")), (v,)),
-    "rfft": (lambda v: (np.fft.rfft(v), np.fft.rfft(v, 9, norm="ortho"), np.fft.ihfft(v, norm="forward"), np.fft.hfft(v)), (v,)),
+    "rfft": (
+        lambda v: (np.fft.rfft(v), np.fft.rfft(v, 9, norm="ortho"), np.fft.ihfft(v, norm="forward"), np.fft.hfft(v)),
+        (v,),
+    ),
     "half and full": (half_and_full, (v,)),
     "fft axes": (lambda A: (np.fft.rfft(A, axis=0), np.fft.fft2(A), np.fft.irfft2(np.fft.rfft2(A, norm="ortho"))), (A,)),
     "fftn": (lambda C: (np.fft.fftn(C, axes=(0, 2)), np.fft.irfftn(np.fft.rfftn(C), s=(2, 3, 5), axes=(0, 1, 2))), (C,)),
@@ -127,39 +170,65 @@ CASES = {
     "cholesky": (lambda P: (np.linalg.cholesky(P), np.linalg.cholesky(P, upper=True)), (P,)),
     "pinv": (lambda A: (np.linalg.pinv(A), np.linalg.pinv(A.T)), (A,)),
     "lstsq": (lambda A, b: (*np.linalg.lstsq(A.T, b)[:2], np.linalg.lstsq(A, b[:3])[0]), (A, b)),
-    "norms": (lambda A: [np.linalg.norm(A, k) for k in (2, -2, "nuc")] + [np.linalg.matrix_norm(A), np.linalg.norm(A[0], -1)], (A,)),
+    "norms": (
+        lambda A: [np.linalg.norm(A, k) for k in (2, -2, "nuc")] + [np.linalg.matrix_norm(A), np.linalg.norm(A[0], -1)],
+        (A,),
+    ),
     "cond": (lambda S: (np.linalg.cond(S), np.linalg.cond(S, 1), np.linalg.cond(S, "fro"), np.linalg.cond(S, -2)), (S,)),
-    "tensors": (lambda P: (np.linalg.tensorsolve(P.reshape(2, 2, 2, 2), np.eye(2)), np.linalg.tensorinv(P.reshape(2, 2, 2, 2))), (P,)),
+    "tensors": (
+        lambda P: (np.linalg.tensorsolve(P.reshape(2, 2, 2, 2), np.eye(2)), np.linalg.tensorinv(P.reshape(2, 2, 2, 2))),
+        (P,),
+    ),
     "einsum of lists": (lambda A: np.einsum(A, [0, 1], A, [2, 1], [2, 0]), (A,)),
     # SciPy
     "expm": (lambda S: (scipy.linalg.expm(S), scipy.linalg.expm(3 * S) * 1e-3), (S,)),
-    "triangular": (lambda S, b: (scipy.linalg.solve_triangular(S + 3 * np.eye(4), b, trans=1), scipy.linalg.cholesky(S @ S.T + P)), (S, b)),
-    "factored": (lambda P, b: (scipy.linalg.cho_solve(scipy.linalg.cho_factor(P), b), scipy.linalg.solve(P, b, assume_a="pos")), (P, b)),
-    "scipy eigh": (lambda P, S: (scipy.linalg.eigh(P, S @ S.T + P, eigvals_only=True), scipy.linalg.eigvalsh(P), scipy.linalg.pinv(P)), (P, S)),
-    "equations": (lambda P, S: (scipy.linalg.solve_sylvester(P, P, S), scipy.linalg.solve_discrete_lyapunov(0.05 * P, S)), (P, S)),
+    "triangular": (
+        lambda S, b: (scipy.linalg.solve_triangular(S + 3 * np.eye(4), b, trans=1), scipy.linalg.cholesky(S @ S.T + P)),
+        (S, b),
+    ),
+    "factored": (
+        lambda P, b: (scipy.linalg.cho_solve(scipy.linalg.cho_factor(P), b), scipy.linalg.solve(P, b, assume_a="pos")),
+        (P, b),
+    ),
+    "scipy eigh": (
+        lambda P, S: (scipy.linalg.eigh(P, S @ S.T + P, eigvals_only=True), scipy.linalg.eigvalsh(P), scipy.linalg.pinv(P)),
+        (P, S),
+    ),
+    "equations": (
+        lambda P, S: (scipy.linalg.solve_sylvester(P, P, S), scipy.linalg.solve_discrete_lyapunov(0.05 * P, S)),
+        (P, S),
+    ),
     "polar": (lambda S: (*scipy.linalg.polar(S), scipy.linalg.circulant(S[0]), scipy.linalg.qr(S, mode="economic")[1]), (S,)),
-    "simpson": (lambda v: (scipy.integrate.simpson(v, dx=0.1), scipy.integrate.simpson(v, x=u), scipy.integrate.cumulative_trapezoid(v)), (v,)),
+    "simpson": (
+        lambda v: (
+            scipy.integrate.simpson(v, dx=0.1),
+            scipy.integrate.simpson(v, x=u),
+            scipy.integrate.cumulative_trapezoid(v),
+        ),
+        (v,),
+    ),
     "scipy.fft": (lambda v: (scipy.fft.dct(v), scipy.fft.idst(v, type=3, norm="ortho"), scipy.fft.rfft(v, workers=1)), (v,)),
-    "convolutions": (lambda v, b: [g(v, b, mode=m) for g in (scipy.signal.convolve, scipy.signal.correlate) for m in ("same", "valid")], (v, b)),
+    "convolutions": (
+        lambda v, b: [g(v, b, mode=m) for g in (scipy.signal.convolve, scipy.signal.correlate) for m in ("same", "valid")],
+        (v, b),
+    ),
     "convolve2d": (lambda A, S: (scipy.signal.convolve2d(A, S, mode="same"), scipy.signal.fftconvolve(A, S)), (A, S)),
-    "filters": (lambda v: (scipy.signal.lfilter([0.5, 0.2], [1.0, -0.3], v), scipy.signal.detrend(v), scipy.signal.savgol_filter(v, 5, 2)), (v,)),
+    "filters": (
+        lambda v: (
+            scipy.signal.lfilter([0.5, 0.2], [1.0, -0.3], v),
+            scipy.signal.detrend(v),
+            scipy.signal.savgol_filter(v, 5, 2),
+        ),
+        (v,),
+    ),
     "hilbert": (lambda v: (np.abs(scipy.signal.hilbert(v)), scipy.ndimage.gaussian_filter(v, 1.0)), (v,)),
-    "normal distribution": (lambda v, w: (scipy.stats.norm.logpdf(v, w, 2.0), scipy.stats.norm.cdf(v), scipy.stats.norm.ppf(0.4 + 0.1 * v)), (v, w)),
-}  # fmt: skip
-OWN_HEADS = [
-    "quantile",
-    "half and full",
-    "rfft",
-    "svd",
-    "singular values",
-    "null space",
-    "qr",
-    "eigvals",
-    "eig",
-    "eigh",
-    "pinv",
-    "expm",
-]
+    "normal distribution": (
+        lambda v, w: (scipy.stats.norm.logpdf(v, w, 2.0), scipy.stats.norm.cdf(v), scipy.stats.norm.ppf(0.4 + 0.1 * v)),
+        (v, w),
+    ),
+}
+OWN_HEADS = "quantile|half and full|rfft|svd|singular values|null space|qr|eigvals|eig|eigh|pinv|expm".split("|")
+SINGLE = "quantile|nan|nanquantile|cov|gradient|pad|fft|half and full|svd|qr|pinv|expm|eigvals|filters|interp".split("|")
 
 
 def parts(value):
@@ -320,8 +389,7 @@ def test_complex_hermitian_matrices(f):
 # -- dtypes, edges, speed
 
 
-@pytest.mark.parametrize("name", ["quantile", "nan", "nanquantile", "cov", "gradient", "pad", "fft", "half and full", "svd", "qr", "pinv",
-                                  "expm", "eigvals", "filters", "interp"])  # fmt: skip
+@pytest.mark.parametrize("name", SINGLE)
 def test_single_precision(name):
     h, args = CASES[name]
     args = tuple(a.astype(np.float32) for a in args)

@@ -1,8 +1,8 @@
 """What the rules of matrix decompositions say: words of `rules/structural.table` over atoms.
 
 Assumes matrices in the last two axes. Guarantees finite factors where two eigenvalues or singular values are equal: there the
-vectors have no derivative, and a factor 1/(b - a) counts as zero, which is right for what depends on the values and on the space
-that these vectors span. Refuses nothing.
+vectors have no derivative, and a factor 1/(b - a) counts as zero, which is right for what depends on the values and on the
+space that these vectors span. Refuses nothing.
 """
 
 from collections.abc import Callable

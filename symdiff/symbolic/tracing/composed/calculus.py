@@ -49,7 +49,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
     f = as_array(f)
     axes = tuple(range(f.ndim)) if axis is None else normalize_axis_tuple(axis, f.ndim)
-    spacings: list[Any] = [as_array(v) for v in varargs] if varargs else [np.asarray(1.0)]
+    spacings: list[Any] = [v if isinstance(v, (int, float)) else as_array(v) for v in varargs] if varargs else [1.0]
     if len(spacings) == 1:
         spacings *= len(axes)
     if len(spacings) != len(axes):
@@ -65,25 +65,28 @@ def _along(f: Any, h: Any, axis: int, edge_order: int) -> Any:
     n = f.shape[axis]
     if n < edge_order + 1:
         raise ValueError(f"at least {edge_order + 1} cells along an axis are needed, not {n}")
-    even = h.ndim == 0
+    even = np.ndim(h) == 0
     if not even and h.shape != (n,):
         raise ValueError(f"coordinates of shape {h.shape} for {n} cells along axis {axis}")
-    steps = np.broadcast_to(h, (n - 1,)) if even else np.diff(h)
-    lines = np.reshape(steps, (-1,) + (1,) * (f.ndim - axis - 1))
-    before, behind = _part(lines, 0, None, -1), _part(lines, 0, 1, None)
-    slopes = np.diff(f, axis=axis)
     if even:
+        lines: Any = h
         inner = (_part(f, axis, 2, None) - _part(f, axis, None, -2)) / (2.0 * h)
     else:
+        lines = np.reshape(np.diff(h), (-1,) + (1,) * (f.ndim - axis - 1))
+        before, behind = _part(lines, 0, None, -1), _part(lines, 0, 1, None)
+        slopes = np.diff(f, axis=axis)
         rise_before, rise_behind = _part(slopes, axis, None, -1) / before, _part(slopes, axis, 1, None) / behind
         inner = (behind * rise_before + before * rise_behind) / (before + behind)
-    return np.concatenate([_end(f, lines, axis, 0, edge_order), inner, _end(f, lines, axis, 1, edge_order)], axis=axis)
+    parts = [_end(f, lines, axis, 0, edge_order), inner, _end(f, lines, axis, 1, edge_order)]
+    return np.concatenate(parts, axis=axis).astype(f.dtype)
 
 
 def _end(f: Any, steps: Any, axis: int, last: int, edge_order: int) -> Any:
     """The one-sided difference at the first or the last cell."""
     ends = [_part(f, axis, -1 - k, (-k) or None) if last else _part(f, axis, k, k + 1) for k in range(edge_order + 1)]
-    widths = [_part(steps, 0, -1 - k, (-k) or None) if last else _part(steps, 0, k, k + 1) for k in range(edge_order)]
+    widths = [steps] * edge_order
+    if np.ndim(steps):
+        widths = [_part(steps, 0, -1 - k, (-k) or None) if last else _part(steps, 0, k, k + 1) for k in range(edge_order)]
     sign = -1.0 if last else 1.0
     if edge_order == 1:
         return sign * (ends[1] - ends[0]) / widths[0]

@@ -21,14 +21,7 @@ def along(matrix: np.ndarray, x: Any, axis: int) -> Any:
     """The product of a matrix with the lines of x along an axis."""
     x = as_array(x)
     axis = normalize_axis_index(axis, x.ndim)
-    found = np.tensordot(matrix.astype(_fitting(matrix, x)), x, axes=(1, axis))
-    return np.moveaxis(found, 0, axis)
-
-
-def _fitting(matrix: np.ndarray, x: Any) -> np.dtype:
-    """The matrix's dtype in the precision of x."""
-    single = x.dtype.char in "fF"
-    return np.dtype(("F" if matrix.dtype.kind == "c" else "f") if single else matrix.dtype)
+    return np.moveaxis(np.tensordot(matrix, x, axes=(1, axis)), 0, axis)
 
 
 def of_lines(function: Callable[[np.ndarray], np.ndarray], x: Any, axis: int, name: str) -> Any:
@@ -37,4 +30,4 @@ def of_lines(function: Callable[[np.ndarray], np.ndarray], x: Any, axis: int, na
     n = x.shape[axis]
     if n * n > LARGEST:
         raise TraceError(f"{user_line()}: {name} of {n} traced cells would be a matrix of {n}x{n} numbers; use shorter lines")
-    return along(np.asarray(function(np.eye(n))), x, axis)
+    return along(np.asarray(function(np.eye(n, dtype=x.dtype.char.lower()))), x, axis)

@@ -1,8 +1,8 @@
 """NumPy's decompositions, norms and solvers of traced matrices, around the heads of `rules/structural.table`.
 
 Assumes matrices in the last two axes. Guarantees NumPy's results; least squares and the pseudo-inverse are differentiated at
-constant rank, singular and eigenvectors as far as they are unique: where the values differ, and up to their phase. Refuses what depends on the choice of a basis or is an
-integer, with `TraceError`.
+constant rank, singular and eigenvectors as far as they are unique: where the values differ, and up to their phase. Refuses
+what is an integer, with `TraceError`.
 """
 
 from typing import Any

@@ -225,7 +225,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> A
     widths = np.broadcast_to(pad_width, (x.ndim, 2))
     if mode in ("reflect", "symmetric") and options.get("reflect_type") == "odd":
         for axis, width in enumerate(widths):
-            rows = np.pad(np.eye(x.shape[axis]), (tuple(width), (0, 0)), mode=mode, reflect_type="odd")
+            rows = np.pad(np.eye(x.shape[axis], dtype=x.dtype), (tuple(width), (0, 0)), mode=mode, reflect_type="odd")
             x = along(rows, x, axis) if any(width) else x
         return x
     if mode in _PICKED or (mode == "constant" and not holds_traced(options.get("constant_values", 0))):

@@ -73,9 +73,12 @@ def _levels(q: Any, method: str, name: str) -> np.ndarray:
 
 
 def _stacked(levels: np.ndarray, one: Any) -> Any:
-    """Results for each level, the levels' axes first."""
+    """Results for each level, the levels' axes first, in their precision where they are an array."""
+    if not levels.ndim:
+        return one(float(levels))
     found = [one(float(q)) for q in levels.ravel()]
-    return np.reshape(np.stack(found), (*levels.shape, *found[0].shape)) if levels.ndim else found[0]
+    whole = np.reshape(np.stack(found), (*levels.shape, *found[0].shape))
+    return whole.astype(np.result_type(whole.dtype, levels.dtype))
 
 
 def quantile(a: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: bool = False) -> Any:
