@@ -228,6 +228,12 @@ CASES = {
     ),
 }
 OWN_HEADS = "quantile|half and full|rfft|svd|singular values|null space|qr|eigvals|eig|eigh|pinv|expm".split("|")
+TRIED_HEADS = frozenset(
+    """
+    kth fft bfft rfft singular_values left_vectors right_vectors left_rest right_rest orthogonal triangular general_eigenvalues
+    general_eigenvectors pinv expm
+    """.split()
+)
 SINGLE = "quantile|nan|nanquantile|cov|gradient|pad|fft|half and full|svd|qr|pinv|expm|eigvals|filters|interp".split("|")
 
 
@@ -303,6 +309,14 @@ def test_second_derivatives(name):
     for k, product in enumerate(sd.hvp(f, places, scalarize=False, backend="numpy")(*args, d)):
         wanted = along(lambda *x, k=k: slopes(*x)[k], args, d)
         np.testing.assert_allclose(product, wanted, rtol=1e-4, atol=1e-5 * max(1.0, np.max(np.abs(wanted))))
+
+
+def test_every_head_of_these_functions_is_tried():
+    tried = set()
+    for name in OWN_HEADS:
+        h, args = CASES[name]
+        tried |= {b.op for b in sd.grad(weighted(h), tuple(range(len(args))), scalarize=False).graph(*args).bindings}
+    assert tried >= TRIED_HEADS
 
 
 @pytest.mark.parametrize("name", CASES)
