@@ -17,7 +17,7 @@ def expm(x: Any) -> Any:
 
     N. J. Higham, SIAM J. Matrix Anal. Appl. 26(4), 2005.
     """
-    norm = np.abs(x).sum(-2).max(initial=0.0)
+    norm = np.max(np.abs(x).sum(-2)) if np.size(x) else 0.0
     k = max(0, int(np.ceil(np.log2(norm / REACH)))) if 0 < norm < np.inf else 0
     a = x / 2.0**k
     b, eye = PADE, np.eye(np.shape(x)[-1], dtype=np.asarray(a).dtype)

@@ -133,7 +133,13 @@ CASES = {
         (v, b),
     ),
     "comparisons": (
-        lambda v: (np.isclose(v, v[0]) * v, np.allclose(v, v) * v, np.array_equal(v, v) * v, np.count_nonzero(v > 0) * v),
+        lambda v: (
+            np.isclose(v, v[0]) * v,
+            np.allclose(v, v) * v,
+            np.array_equal(v, v) * v,
+            np.count_nonzero(v > 0) * v,
+            np.isin(v, v[:2]) * v,
+        ),
         (v,),
     ),
     # polynomials
@@ -284,7 +290,7 @@ def test_values_are_numpys(name):
 
 @pytest.mark.parametrize("name", CASES)
 def test_derivatives(name):
-    """Value and gradient, by machine code where there is some, and the tangent, against differences of the function."""
+    """Value and gradient, by machine code where there is some, against differences of the function."""
     h, args = CASES[name]
     f, d = weighted(h), directions(args)
     places = tuple(range(len(args)))
@@ -294,7 +300,6 @@ def test_derivatives(name):
     assert value == pytest.approx(f(*args), rel=1e-9)
     dot = sum(np.sum(g * e) for g, e in zip(gradient, d, strict=True))
     assert dot == pytest.approx(expected, rel=1e-5, abs=1e-6 * scale)
-    assert sd.jvp(f, places, scalarize=False, backend="numpy")(*args, d)[1] == pytest.approx(dot, rel=1e-8, abs=1e-9 * scale)
     if unrolls(h, args):
         for cell, whole in zip(sd.grad(f, places, scalarize=True)(*args), gradient, strict=True):
             np.testing.assert_allclose(cell, whole, rtol=1e-8, atol=1e-9 * scale)
@@ -302,6 +307,7 @@ def test_derivatives(name):
 
 @pytest.mark.parametrize("name", OWN_HEADS)
 def test_second_derivatives(name):
+    """Tangents pushed through the gradient, and so through the heads, against differences of the gradient."""
     h, args = CASES[name]
     f, d = weighted(h), directions(args)
     places = tuple(range(len(args)))
@@ -319,7 +325,7 @@ def test_every_head_of_these_functions_is_tried():
     assert tried >= TRIED_HEADS
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", sorted({*OWN_HEADS, *list(CASES)[::3]}))
 def test_many_points(name):
     h, args = CASES[name]
     many = [np.stack([a, a * 1.01]) for a in args]
@@ -425,7 +431,8 @@ def test_empty_arrays_and_numbers():
     ):
         assert sd.trace(f, nothing)(nothing) == f(nothing)
         assert sd.grad(f)(nothing).shape == (0, 3)
-    for f in (np.median, np.fft.fft, lambda x: np.quantile(x, 0.5), np.gradient):
+    assert np.isnan(sd.trace(np.median, np.zeros(0))(np.zeros(0)))
+    for f in (np.fft.fft, lambda x: np.quantile(x, 0.5), np.gradient):
         with pytest.raises((sd.TraceError, IndexError)):
             sd.trace(f, np.zeros(0))
     for f in (

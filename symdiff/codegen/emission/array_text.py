@@ -196,7 +196,7 @@ def _expm(step: Step, texts: list[str], target: str, params: dict[str, str]) -> 
     b = [repr(c) for c in PADE]
     return [
         f"a = {texts[0]}",
-        "u = np.abs(a).sum(-2).max(initial=0.0)",
+        "u = np.max(np.abs(a).sum(-2)) if a.size else 0.0",
         f"i = max(0, int(np.ceil(np.log2(u / {REACH!r})))) if 0 < u < np.inf else 0",
         "a = a / 2.0**i",
         f"s = np.eye({step.shape[-1]}, dtype=a.dtype)",

@@ -177,7 +177,7 @@ def cumulative_prod(x: Any, *, axis: int | None = None, include_initial: bool = 
 
 
 def _running(function: Any, first: float, x: Any, axis: int | None, include_initial: bool) -> Any:
-    x = as_array(x)
+    x = np.atleast_1d(as_array(x))
     if axis is None and x.ndim > 1:
         raise ValueError("for arrays with more than one axis, axis must be given")
     axis = normalize_axis_index(0 if axis is None else axis, x.ndim)

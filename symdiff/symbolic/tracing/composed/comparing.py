@@ -42,6 +42,31 @@ def fix(x: Any) -> Any:
     return np.trunc(as_array(x))
 
 
+def isposinf(x: Any) -> Any:
+    return as_array(x) == np.inf
+
+
+def isneginf(x: Any) -> Any:
+    return as_array(x) == -np.inf
+
+
+def isreal(x: Any) -> Any:
+    return np.imag(as_array(x)) == 0
+
+
+def iscomplex(x: Any) -> Any:
+    return np.imag(as_array(x)) != 0
+
+
+def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: Any = None) -> Any:
+    found = np.any(as_array(element)[..., None] == np.ravel(as_array(test_elements)), axis=-1)
+    return ~found if invert else found
+
+
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+    return as_array(x).astype(dtype)
+
+
 def tril_indices_from(arr: Any, k: int = 0) -> Any:
     return np.tril_indices(arr.shape[-2], k, arr.shape[-1])
 
@@ -55,5 +80,6 @@ def diag_indices_from(arr: Any) -> Any:
 
 
 COMPARING = (
-    isclose, allclose, array_equal, array_equiv, count_nonzero, fix, tril_indices_from, triu_indices_from, diag_indices_from,
+    isclose, allclose, array_equal, array_equiv, count_nonzero, fix, isposinf, isneginf, isreal, iscomplex, isin, astype,
+    tril_indices_from, triu_indices_from, diag_indices_from,
 )  # fmt: skip

@@ -23,6 +23,13 @@ def _matrices(x: Any) -> Any:
     return x
 
 
+def _square(x: Any) -> Any:
+    x = _matrices(x)
+    if x.shape[-1] != x.shape[-2]:
+        raise ValueError(f"square matrices are needed, not shape {x.shape}")
+    return x
+
+
 def _head(name: str, *operands: Any, **params: Any) -> Any:
     a, found = atoms(*operands)
     return given(a, a.bind(name, *found, **params))
@@ -74,14 +81,14 @@ def qr(a: Any, mode: str = "reduced") -> Any:
 
 def eig(a: Any) -> Any:
     """Complex always; each vector has norm 1, its phase is LAPACK's in the value and kept in the derivative."""
-    x = _matrices(a)
+    x = _square(a)
     v = _head("general_eigenvectors", x)
     length = np.sqrt(np.sum(v.real**2 + v.imag**2, axis=-2, keepdims=True))
     return type(np.linalg.eig(np.eye(1)))(_head("general_eigenvalues", x), v / length)
 
 
 def eigvals(a: Any) -> Any:
-    return _head("general_eigenvalues", _matrices(a))
+    return _head("general_eigenvalues", _square(a))
 
 
 def eigh(a: Any, UPLO: str = "L") -> Any:
@@ -196,6 +203,8 @@ def _of_singular_values(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool)
 
 def cond(x: Any, p: Any = None) -> Any:
     x = _matrices(x)
+    if 0 in x.shape[-2:]:
+        raise ValueError("no condition number of matrices without cells")
     if p in (None, 2, -2):
         s = svdvals(x)
         return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]

@@ -76,6 +76,8 @@ def polydiv(u: Any, v: Any) -> Any:
 
 def poly(seq_of_zeros: Any) -> Any:
     zeros = as_array(seq_of_zeros)
+    if not zeros.size:
+        return 1.0
     if zeros.ndim == 2:
         zeros = np.linalg.eigvals(zeros)
     found: Any = np.ones(1)
@@ -89,7 +91,7 @@ def roots(p: Any) -> Any:
     p = as_array(p)
     n = p.shape[0] - 1
     if n < 1:
-        raise ValueError("a polynomial of degree 1 or more is needed")
+        return np.zeros(0)
     first = np.reshape(-p[1:] / p[0], (1, n))
     return np.linalg.eigvals(np.concatenate([first, np.eye(n - 1, n)], axis=0))
 

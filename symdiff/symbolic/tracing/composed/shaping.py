@@ -223,6 +223,8 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> A
         pad_width = [pad_width.get(i, pad_width.get(i - x.ndim, (0, 0))) for i in range(x.ndim)]
         pad_width = [(w, w) if np.ndim(w) == 0 else w for w in pad_width]
     widths = np.broadcast_to(pad_width, (x.ndim, 2))
+    if np.any(widths < 0):
+        raise ValueError("a padding has a negative width")
     if mode in ("reflect", "symmetric") and options.get("reflect_type") == "odd":
         for axis, width in enumerate(widths):
             rows = np.pad(np.eye(x.shape[axis], dtype=x.dtype), (tuple(width), (0, 0)), mode=mode, reflect_type="odd")

@@ -27,8 +27,11 @@ _PLACES = {
     "lower": lambda n, q: np.floor(q * (n - 1)),
     "higher": lambda n, q: np.ceil(q * (n - 1)),
     "nearest": lambda n, q: np.rint(q * (n - 1)),
+    "middle": lambda n, q: q * (n - 1),  # of the median, whose two cells may both be infinite
     "midpoint": lambda n, q: 0.5 * (np.floor(q * (n - 1)) + np.ceil(q * (n - 1))),
 }
+
+_METHODS = tuple(name for name in _PLACES if name != "middle")
 
 
 def _merged(x: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:
@@ -58,14 +61,17 @@ def _at(x: Any, q: float, method: str) -> Any:
     place = float(np.clip(_PLACES[method](n, q), 0, n - 1))
     low = int(np.floor(place))
     first = _order(x, low)
-    return first if place == low else first + (place - low) * (_order(x, low + 1) - first)
+    if place == low:
+        return first
+    second = _order(x, low + 1)
+    return (first + second) / 2 if method == "middle" else first + (place - low) * (second - first)
 
 
 def _levels(q: Any, method: str, name: str) -> np.ndarray:
     if holds_traced(q):
         raise TraceError(f"{user_line()}: np.{name} at traced levels; pass q as a number, it chooses cells")
     if method not in _PLACES:
-        raise TraceError(f"{user_line()}: np.{name}(method={method!r}) of traced values; one of {', '.join(_PLACES)}")
+        raise TraceError(f"{user_line()}: np.{name}(method={method!r}) of traced values; one of {', '.join(_METHODS)}")
     levels = np.asarray(q, dtype=float)
     if not np.all((levels >= 0) & (levels <= 1)):
         raise ValueError("quantiles must be in the range [0, 1]")
@@ -90,14 +96,16 @@ def percentile(a: Any, q: Any, axis: Any = None, method: str = "linear", keepdim
 
 
 def median(a: Any, axis: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
-    return _quantile("median", a, 0.5, axis, "linear", keepdims)
+    return _quantile("median", a, 0.5, axis, "middle", keepdims)
 
 
 def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool) -> Any:
     levels = _levels(q, method, name)
     x, kept = _merged(a, axis)
     if not x.shape[-1]:
-        raise ValueError("an array with cells is needed")
+        if name != "median":
+            raise ValueError("an array with cells is needed")
+        return np.full(kept if keepdims else x.shape[:-1], np.nan)[()]
 
     def one(level: float) -> Any:
         found = _spoilt(x, _at(x, level, method))
