@@ -98,7 +98,9 @@ def _end(f: Any, steps: Any, axis: int, last: int, edge_order: int) -> Any:
 
 # -- interpolation
 
-_CHAINED = 16  # intervals up to which a point is compared with one node after the other
+# Intervals up to which points are compared with one node after the other. 1e5 points among 60 nodes, value and gradient:
+# 0.9 ms, against 8.6 ms with all nodes at once, whose operations do not grow in number.
+_CHAINED = 100
 
 
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
@@ -132,11 +134,9 @@ def _pieces(x: Any, xp: Any, lines: list[Any]) -> list[Any]:
             behind = x >= xp[k]
             found = [np.where(behind, cells[k], old) for cells, old in zip(lines, found, strict=True)]
         return found
-    beyond = x[..., None] >= xp[1:-1]
-    always = np.ones((*x.shape, 1), dtype=bool)
-    inside = np.logical_and(
-        np.concatenate([always, beyond], axis=-1), np.logical_not(np.concatenate([beyond, ~always], axis=-1))
-    )
+    edges = xp[1:-1]
+    lows, highs = np.concatenate([[-np.inf], edges]), np.concatenate([edges, [np.inf]])
+    inside = np.logical_and(x[..., None] >= lows, x[..., None] < highs)
     return [np.sum(np.where(inside, cells, 0.0), axis=-1) for cells in lines]
 
 
