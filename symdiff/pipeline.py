@@ -39,6 +39,7 @@ from symdiff.codegen.source import Source
 from symdiff.errors import BackendError
 from symdiff.numbering import number
 from symdiff.symbolic.arrays.expanding import computable, relaxed
+from symdiff.symbolic.arrays.spectra import halved
 from symdiff.symbolic.graph import Graph, check_graph
 from symdiff.symbolic.scalarizing import expand_calls, is_scalar, scalarize
 
@@ -94,7 +95,7 @@ def fused_of(graph: Graph, options: Options = DEFAULT, name: str | None = None) 
         return replace(found, inputs=kernel.inputs, instrs=list(found.instrs), origins=list(found.origins))
 
     with collector_off():
-        whole = computable(expand_calls(relaxed(graph) if options.fastmath else graph))
+        whole = computable(halved(expand_calls(relaxed(graph) if options.fastmath else graph)))
         program = number_arrays(whole, name)
         if checking:
             check_graph(whole)

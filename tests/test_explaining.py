@@ -43,7 +43,7 @@ CASES = {
     "square of a norm": (lambda x: np.linalg.norm(x) ** 2, (ZEROS,), True, ["kink"], "cancel"),
     "std": (np.std, (np.ones(3),), False, ["kink"], "sqrt"),
     "max": (np.max, (TIED,), False, ["kink"], "2 equal cells"),
-    "median": (np.median, (np.array([1.0, 3.0, 1.0]),), False, ["kink"], "equal cells keep their order"),
+    "median": (np.median, (np.array([1.0, 3.0, 1.0]),), False, ["kink"], "2 equal cells share the slope"),
     "cells read": (lambda x: np.sum(np.abs(x[1:])), (np.array([0.0, 2.0, 0.0]),), False, ["kink"], "abs(0): kink"),
     "cells not read": (lambda x: np.sum(np.abs(x)[1:]), (np.array([0.0, 2.0, 1.0]),), True, [], "no kink"),
     "several cells": (lambda x: np.sum(np.abs(x)), (ZEROS,), False, ["kink"], "at 3 cells"),

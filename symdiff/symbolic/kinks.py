@@ -114,9 +114,9 @@ def kinks(graph: Graph, values: Values) -> list[Kink]:
 
 def _at(binding: Binding, operands: list[Any], values: Values, read: dict[Atom, Any], squares: bool) -> list[Kink]:
     reads = read.get(binding.symbol, np.zeros(binding.shape, bool))
-    if binding.op in ("amax", "amin"):
+    if binding.op in ("amax", "amin", "kth"):
         return _ties(binding, operands[0], values[binding.symbol], reads)
-    if binding.op in ("argsort", "eigenvalues"):
+    if binding.op in _ORDERED:
         return _neighbours(binding, operands[0] if binding.op == "argsort" else values[binding.symbol], reads)
     if binding.op == "call" and extreme_of(binding):
         return _equals(binding, operands, values[binding.symbol], reads)
@@ -174,15 +174,21 @@ def _equals(binding: Binding, operands: list[Any], out: Any, reads: Any) -> list
     return [_kink(binding, operands, "kink", _HALVES if len(operands) == 2 else f"{many} equal numbers share the slope", hits)]
 
 
+_ORDERED = {
+    "argsort": ("sort", "equal cells keep their order"),
+    "eigenvalues": ("eigh", "equal eigenvalues keep LAPACK's"),
+    "general_eigenvalues": ("eig", "equal eigenvalues keep LAPACK's"),
+    "singular_values": ("svd", "equal singular values keep LAPACK's"),
+}
+
+
 def _neighbours(binding: Binding, x: Any, reads: Any) -> list[Kink]:
     axis = binding.params.params.get("axis", -1) % np.ndim(x)
     equal = np.diff(np.sort(x, axis=axis), axis=axis) == 0
     if not equal.any() or not np.any(reads):
         return []
     value = np.delete(np.sort(x, axis=axis), -1, axis)[equal][0].item()
-    name, chosen = (
-        ("sort", "equal cells keep their order") if binding.op == "argsort" else ("eigh", "equal eigenvalues keep LAPACK's")
-    )
+    name, chosen = _ORDERED[binding.op]
     return [Kink(binding.origin, name, (value,), "kink", chosen, int(equal.sum()))]
 
 

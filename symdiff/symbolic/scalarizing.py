@@ -16,6 +16,7 @@ from symdiff.ops import OPS
 from symdiff.symbolic.arrays.algebra import Arrays
 from symdiff.symbolic.building import Builder, array_atom
 from symdiff.symbolic.graph import ArrayConstant, Atom, Binding, Constant, Graph, GraphOutput, Var
+from symdiff.symbolic.tracing.fourier_cells import FOURIER_CELLS
 from symdiff.symbolic.tracing.reductions import CELLS
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of
 
@@ -154,7 +155,7 @@ def _run(binding: Binding, builder: Builder, cells: dict[Atom, np.ndarray], scal
     head = HEADS[static.head]
     if not head.cells:
         raise TraceError(f"{binding.origin}: {static.head} works on whole arrays only; leave scalarize=True away")
-    function = CELLS.get(static.head, head.function)
+    function = CELLS.get(static.head) or FOURIER_CELLS.get(static.head, head.function)
     result = function(*arrays, **static.params)
     found = np.asarray(result, dtype=object)
     atoms = [_typed(atom_of(c, builder, binding.origin), symbol.dtype, builder) for c in found.ravel()]

@@ -54,6 +54,8 @@ class Arrays:
         code = "l" if head.result == "index" else result_code(operands[:1] if name.endswith("_along") else operands)
         if head.result == "real":
             code = real_counterpart(code)
+        elif head.result == "complex":
+            code = "F" if code in "fF" else "D"
         if code == "?" and name not in _TRUTHS:
             code = "d"
         symbol = b.bind(name, operands, shape, code, Static(name, params), self.origin)

@@ -13,10 +13,12 @@ from symdiff.symbolic.arrays.algebra import Arrays
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import Atom, Binding, Graph, GraphOutput
 
-_AXES = frozenset({"sum", "amax", "amin", "any", "all", "logsumexp", "prod"})
-_AXIS = frozenset({"cumsum", "cumprod", "argsort", "argpartition"})
+_AXES = frozenset({"sum", "amax", "amin", "kth", "any", "all", "logsumexp", "prod"})
+_AXIS = frozenset({"cumsum", "cumprod", "argsort", "argpartition", "fft", "bfft", "rfft"})
 _LAST = frozenset({"diagonal", "embed", "inv", "det", "cofactors", "inverse_transposed", "det_sign", "log_abs_det", "cholesky",
-                   "eigenvalues", "eigenvectors"})  # fmt: skip
+                   "eigenvalues", "eigenvectors", "general_eigenvalues", "general_eigenvectors", "singular_values",
+                   "left_vectors", "right_vectors", "left_rest", "right_rest", "orthogonal", "triangular", "pinv",
+                   "expm"})  # fmt: skip
 
 
 def batched(graph: Graph, axes: list[int | None], count: int, out_axis: int) -> Graph:
@@ -103,11 +105,11 @@ class _Batch:
         lead = (0, self.count, 1)
         if op in _AXES:
             axes = tuple(i + 1 for i in params["axes"])
-            return a.sum(x, axes) if op == "sum" else a.bind(op, x, axes=axes)
+            return a.sum(x, axes) if op == "sum" else a.bind(op, x, **{**params, "axes": axes})
         if op in _AXIS:
             return a.bind(op, x, **{**params, "axis": params["axis"] + 1})
         if op in _LAST:
-            return a.diagonal(x) if op == "diagonal" else a.embed(x) if op == "embed" else a.bind(op, x)
+            return a.diagonal(x) if op == "diagonal" else a.embed(x) if op == "embed" else a.bind(op, x, **params)
         if op == "reshape":
             return a.reshape(x, (self.count, *params["shape"]))
         if op == "transpose":
@@ -144,6 +146,9 @@ class _Batch:
             return a.bind("solve", *(self.aligned(o, rank, a) for o in operands))
         if op == "cofactors_along":
             return a.bind(op, *(self.full(o) for o in operands))
+        if op == "lstsq":
+            rcond = float(np.finfo(binding.dtype).eps) * max(operands[0].shape)
+            return a.matmul(a.bind("pinv", x, rcond=rcond), self.full(operands[1]))
         if op == "convolve":
             return self.convolution(a, operands)
         raise TraceError(f"{binding.origin}: {op} has no batched form; call it point by point")

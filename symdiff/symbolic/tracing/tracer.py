@@ -430,6 +430,10 @@ class Tracer:
         """One cell."""
         return self.ravel()[index[0]] if index and self.shape else self.ravel()[0] if self.shape else self
 
+    def compress(self, condition: Any, axis: int | None = None) -> Any:
+        """The cells, or lines along an axis, for which a constant condition holds."""
+        return np.compress(condition, self, axis=axis)  # type: ignore[call-overload]
+
     def tolist(self) -> Any:
         """Nested lists of traced scalars."""
         return [row.tolist() for row in self] if self.shape else self
@@ -459,6 +463,7 @@ _METHODS = frozenset(
     """
     sum prod mean dot ravel reshape transpose squeeze swapaxes conj conjugate cumsum cumprod trace diagonal
     clip min max take repeat var std round any all
+    argmax argmin argsort argpartition choose nonzero ptp put searchsorted
     """.split()
 )
 
