@@ -163,17 +163,35 @@ class _Fusing:
                 self.level[position] = max((self.available(o) for o in step.operands), default=0)
 
     def sink(self) -> None:
-        """Move steps whose operands are kept anyway to the kernel that needs them, so that they are not kept as well."""
+        """Move steps whose operands are kept anyway to the kernel that needs them, so that they are not kept as well.
+
+        A result that no step reads moves to the kernel that needs its operands for another one.
+        """
         for position in range(len(self.steps) - 1, -1, -1):
             step = self.steps[position]
             users = self.users[position]
-            if not is_elementwise(step) or position in self.results or not users or step.shape == ():
+            if not is_elementwise(step) or step.shape == () or (position in self.results and users):
                 continue
             if not all(self.together(u, step.shape) for u in users):
                 continue
-            later = min(self.level[u] for u in users)
-            if later > self.level[position] and all(self.kept(o, step.shape, position) for o in step.operands):
+            if users:
+                later = min(self.level[u] for u in users)
+                movable = all(self.kept(o, step.shape, position) for o in step.operands)
+            else:
+                beside = [u for o in step.operands for u in self.users[o] if u != position and self.together(u, step.shape)]
+                later = max((self.level[u] for u in beside), default=0)
+                movable = all(self.follows(o, position, later) for o in step.operands)
+            if later > self.level[position] and movable:
                 self.level[position] = later
+
+    def follows(self, value: int, user: int, level: int) -> bool:
+        """Whether a value is kept without its user, or can be computed in a later kernel along with it."""
+        shape = self.steps[user].shape
+        if self.kept(value, shape, user):
+            return True
+        return all(u == user or self.level[u] >= level for u in self.users[value]) and all(
+            self.kept(o, shape, value) for o in self.steps[value].operands
+        )
 
     def kept(self, value: int, shape: Shape, besides: int) -> bool:
         """Whether a value is stored as an array even if the step `besides` does not read it here."""
