@@ -38,6 +38,7 @@ def array_function(nest: Nest, name: str, lanes: int, width: int) -> tuple[str, 
 class _Sum(NamedTuple):
     """A sum under way: `parts` are its slots for real and imaginary part; with compensation, `whole` hold the parts before
     and `lost` what was rounded off. It begins at axis `start`, and the parts move on behind the loops from axis `flush` on.
+    An extreme's `lost` is the NaN that it has met, apart from it, so that each vector waits for one comparison only.
     """
 
     result: Result
@@ -286,6 +287,8 @@ class _Writer(Lines):
         flush = next((start + k for k, n in enumerate(rows) if n <= SPAN), self.inner + 1) if result.kind == "sum" else start
         parts = 2 if is_complex(result.cells.code) else 1
         made = [tuple(self.slot(self.kind(self.part_code(result.cells))) for _ in range(parts)) for _ in range(3)]
+        if result.kind != "sum":
+            return _Sum(result, start, flush, made[0], (), made[1])
         return _Sum(result, start, flush, *made) if flush > start else _Sum(result, start, flush, made[0])
 
     def joined(self, how: str, count: int, code: str, a: str, b: str) -> str:
@@ -308,12 +311,19 @@ class _Writer(Lines):
         code = self.part_code(s.result.cells)
         kind = self.kind(code)
         nothing = self.literal(REDUCED[s.result.kind], code)
-        for slot, v in zip(s.parts, value, strict=True):
+        for k, (slot, v) in enumerate(zip(s.parts, value, strict=True)):
             if count < self.lanes:
                 mask = ", ".join(f"i32 {lane if lane < count else self.lanes}" for lane in range(self.lanes))
                 v = self.put(f"shufflevector {kind} {v}, {kind} {nothing}, <{self.lanes} x i32> <{mask}>")
             old = self.put(f"load {kind}, ptr {slot}")
-            self.text.append(f"  store {kind} {self.joined(s.result.kind, self.lanes, code, old, v)}, ptr {slot}")
+            if s.result.kind == "sum":
+                new = self.op("fadd", code, old, v)
+            else:
+                new = self.select(self.compare("ogt" if s.result.kind == "max" else "olt", code, v, old), code, v, old)
+                missing = self.put(f"load {kind}, ptr {s.lost[k]}")
+                missing = self.select(self.compare("uno", code, v, v), code, v, missing)
+                self.text.append(f"  store {kind} {missing}, ptr {s.lost[k]}")
+            self.text.append(f"  store {kind} {new}, ptr {slot}")
 
     def move(self, axis: int) -> None:
         """The parts of the sums whose loops from `axis` on are through go to the whole ones."""
@@ -343,6 +353,12 @@ class _Writer(Lines):
         outer = [*self.index, *["0"] * (len(self.domain) - len(self.index))]
         kept, self.index = self.index, outer[:-1]
         for k in range(len(s.parts)):
+            if s.result.kind != "sum":
+                kind = self.kind(code)
+                best, missing = (self.put(f"load {kind}, ptr {slot}") for slot in (s.parts[k], s.lost[k]))
+                self.text.append(
+                    f"  store {kind} {self.joined(s.result.kind, self.lanes, code, best, missing)}, ptr {s.parts[k]}"
+                )
             total = self.across(s.result.kind, code, (s.whole or s.parts)[k])
             if s.whole:
                 error = self.across("sum", code, s.lost[k])

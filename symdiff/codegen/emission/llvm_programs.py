@@ -17,6 +17,7 @@ from symdiff.errors import BackendError
 from symdiff.ops import dtype_of
 
 MEMORY = 1 << 16  # bytes that are asked for at each call; larger work arrays are kept from call to call, by NumPy
+INLINED = 4  # calls of an elementary function that take its lines in their place, so that its constants stay in registers
 _LINE = 64  # bytes: work arrays begin at multiples of these
 
 
@@ -36,7 +37,8 @@ def functions(nests: dict[int, Nest], lanes: int, fused: bool) -> tuple[str, dic
         used |= own
         declared |= needed
         done[index] = nest
-    bodies, needed = vector_functions(used)
+    few = {symbol for symbol in used if sum(text.count(f"@{symbol}(") for text in texts) <= INLINED}
+    bodies, needed = vector_functions(used, few)
     declared |= needed
     return "\n".join([*declared.values(), *bodies, *texts]), done
 

@@ -33,6 +33,7 @@ class Whole:
         self.builder.inputs = list(self.graph.inputs)
         self.builder.bindings = list(self.graph.bindings)
         self.builder.structural = {b.symbol: b for b in self.graph.bindings if b.op in HEADS}
+        self.builder.sums = {(b.operands[0], b.params.params["axes"]): b.symbol for b in self.graph.bindings if b.op == "sum"}
         self.builder.origin = graph.origin
         self.builder._count = 2 * len(self.graph.bindings) + len(graph.bindings)
         self.builder.primal = False
