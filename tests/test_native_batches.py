@@ -167,8 +167,9 @@ def test_stores_past_the_caches_are_emitted_where_memory_lies_right(tiny_cache, 
     for offset in range(1, 8):  # rows that begin within a line: each line is put together from two of them
         h(numbers((32, 8)), out=guarded((32, 8), "d", offset)[0])
         assert texts[-1].count("nontemporal") == whole
-    h(numbers((32, 8)), out=guarded((32, 16), "d", 1)[0][:, :8])  # rows with gaps between them
-    assert "nontemporal" not in texts[-1]
+    compiled_so_far = len(texts)
+    h(numbers((32, 8)), out=guarded((32, 16), "d", 1)[0][:, :8])  # rows with gaps between them: the code for few points
+    assert len(texts) == compiled_so_far
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
