@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 
 import numpy as np
 import pytest
@@ -14,6 +15,10 @@ from symdiff import structures
 from symdiff.functions import Plain
 
 pytest.importorskip("llvmlite", reason="machine code needs llvmlite")
+
+from symdiff.codegen.native.engine import lanes
+from symdiff.codegen.native.kernels import Kernels
+from symdiff.pipeline import program_of
 
 RNG = np.random.default_rng(5)
 TOLERANCE = {"d": 1e-12, "D": 1e-12, "f": 2e-5, "F": 2e-5}
@@ -283,3 +288,22 @@ def test_constant_arrays_are_part_of_the_code():
     value, gradient = f.compile(x).kernel(x)
     np.testing.assert_allclose(value, np.sum(np.sin(x * weights) * (weights > 1.0)))
     np.testing.assert_allclose(gradient, np.cos(x * weights) * weights * (weights > 1.0))
+
+
+@pytest.mark.parametrize("behind", [1, 2])
+def test_each_cell_of_neighbours_is_written_once(behind):
+    """A vector's own part waits in registers for what its neighbours add."""
+    n = 8 * lanes()
+    f = sd.grad(lambda v: np.sum((v[behind:] - v[:-behind] ** 2) ** 2), scalarize=False)
+    x = array(n + behind)
+    text = Kernels(program_of(f.graph(x))).text
+    assert len(re.findall(rf"store <{lanes()} x double> %v\d+, ptr %v", text)) == 1
+    both(lambda v: np.sum((v[behind:] - v[:-behind] ** 2) ** 2), x)
+
+
+@pytest.mark.parametrize("n", [4, 5, 8, 9, 10, 11, 12, 16, 17, 19, 40, 41, 43])
+def test_neighbours_at_many_distances(n):
+    x = array(n)
+    both(lambda v: np.sum(v[3:] * v[1:-2] ** 2 * v[:-3] ** 3), x)
+    both(lambda v: np.sum(v[2:] * v[:-2] ** 2) + np.sum(v[1:] / v[:-1]), x)
+    both(lambda v: np.sum(v[3:] * v[:-3] ** 2), array(n, "D"))
