@@ -5,6 +5,9 @@ or reassociated), NumPy's treatment of NaN, ties and signed zeros, and that all 
 Refuses special functions that `llvm_functions` lacks and opaque primitives with `BackendError`.
 """
 
+from collections.abc import Callable
+from itertools import chain
+
 from symdiff.codegen.emission.llvm_calls import Calls, Group
 from symdiff.codegen.emission.llvm_functions import functions
 from symdiff.codegen.emission.llvm_lines import LIBM, PAIRS, TYPES, VECTORS, Lines, Value
@@ -18,13 +21,18 @@ _INTRINSICS = {"sqrt": "sqrt", "abs": "fabs", "floor": "floor", "ceil": "ceil", 
 _COMPLEX_LIBM = frozenset("exp sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh log sqrt pow".split())
 
 
-def computed(program: Program, lines: Lines, loaded: dict[int, Value]) -> dict[int, Value]:
-    """The values of all instructions; `loaded` holds those of the inputs."""
-    values: dict[int, Value] = dict(loaded)
+def computed(program: Program, lines: Lines, load: Callable[[Instr], Value]) -> dict[int, Value]:
+    """The values of all instructions; an input is loaded where it is first needed, so that few wait in registers."""
+    values: dict[int, Value] = {}
     calls = Calls(program, lines.most)
-    for wanted in range(len(program.instrs)):
+    instrs = program.instrs
+    inside = (position for position, instr in enumerate(instrs) if instr.op != "input")
+    for wanted in chain(inside, (cell for output in program.outputs for cell in output.cells)):
         for position in calls.before(wanted, values):
-            values |= made(program, position, calls, lines, values)
+            if instrs[position].op == "input":
+                values[position] = load(instrs[position])
+            else:
+                values |= made(program, position, calls, lines, values)
     return values
 
 
@@ -299,12 +307,7 @@ def point_function(program: Program, name: str, together: int = 0) -> str:
     """
     lines = Lines(most=together)
     pointers = [f"ptr %in{i}" for i in range(len(program.inputs))] + [f"ptr %out{i}" for i in range(len(program.outputs))]
-    loaded = {
-        position: fetched(lines, f"%in{instr.payload[0]}", instr.payload[1], instr.dtype)
-        for position, instr in enumerate(program.instrs)
-        if instr.op == "input"
-    }
-    values = computed(program, lines, loaded)
+    values = computed(program, lines, lambda i: fetched(lines, f"%in{i.payload[0]}", i.payload[1], i.dtype))
     for place, output in enumerate(program.outputs):
         zero = zero_of(program, output)
         if zero >= 0:

@@ -14,6 +14,7 @@ from symdiff.codegen.arrays.nesting import Cells, Nest, Result
 from symdiff.codegen.emission.llvm import computed, converted
 from symdiff.codegen.emission.llvm_cells import CellLines
 from symdiff.codegen.emission.llvm_lines import TYPES, Value
+from symdiff.codegen.program import Instr
 from symdiff.ops import is_complex, real_counterpart
 
 REDUCED = {"sum": -0.0, "max": -math.inf, "min": math.inf}  # with what changes nothing; -0 keeps the sign of a zero
@@ -112,12 +113,12 @@ class _Writer(CellLines):
     def vector(self, place: str, count: int, once: dict[int, Value], behind: dict[int, tuple[str, ...]]) -> None:
         """The work on one vector of cells, of which `count` are there."""
         program = self.nested.program
-        loaded = {}
-        for position, instr in enumerate(program.instrs):
-            if instr.op == "input":
-                operand = instr.payload[0]
-                loaded[position] = once[operand] if operand in once else self.load(self.nested.operands[operand], place, count)
-        values = computed(program, self, loaded)
+
+        def load(instr: Instr) -> Value:
+            operand = instr.payload[0]
+            return once[operand] if operand in once else self.load(self.nested.operands[operand], place, count)
+
+        values = computed(program, self, load)
         before: Value = ()
         for k, result in enumerate(self.nested.results):
             cells, output = result.cells, program.outputs[result.output]

@@ -132,8 +132,7 @@ class BatchModule:
         lines = points.lines
         values = {p: fixed[p] if p in fixed else points.load(arrays[p], cells[p]) for p in cells}
         instrs = self.program.instrs
-        loaded = {k: values[i.payload[0]][i.payload[1]] for k, i in enumerate(instrs) if i.op == "input"}
-        found = computed(self.program, lines, loaded)
+        found = computed(self.program, lines, lambda i: values[i.payload[0]][i.payload[1]])
         for array, output in zip(arrays[len(cells) :], self.program.outputs, strict=True):
             own = [converted(lines, found[v], instrs[v].dtype, output.dtype) for v in output.cells]
             points.store(array, own)
