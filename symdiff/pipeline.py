@@ -152,11 +152,12 @@ def machine_of(program: Program, result: Any = None) -> Machine:
             f"{program.name}: machine code takes up to {ARGUMENTS} floating-point arguments and results, real and complex"
         )
     size = llvm_parts.statements(program)
+    together = engine.lanes() if engine.fused() else 0
     with collector_off():
         if size <= WHOLE:
-            text = llvm.point_function(program, "kernel")
+            text = llvm.point_function(program, "kernel", together)
             return Machine(program, text, 2 if size <= SMALL else 1, result=result, passes="all" if size > SMALL else "none")
-        text, workspace = llvm_parts.in_parts(program, "kernel")
+        text, workspace = llvm_parts.in_parts(program, "kernel", together)
         return Machine(program, text, 1 if size <= QUICK else 0, workspace, result=result, passes="none")
 
 

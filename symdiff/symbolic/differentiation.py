@@ -16,7 +16,7 @@ from symdiff.errors import NonHolomorphicError
 from symdiff.ops import is_complex
 from symdiff.symbolic.arrays.algebra import Arrays
 from symdiff.symbolic.arrays.rules import pulled_back, pushed_forward
-from symdiff.symbolic.building import Builder, is_same
+from symdiff.symbolic.building import Builder, is_constant, is_same
 from symdiff.symbolic.graph import Atom, Binding, Constant, Var
 from symdiff.symbolic.partials import ZERO, Partials, active_symbols, is_structural
 from symdiff.symbolic.saturation import Saturation
@@ -117,10 +117,13 @@ class Reverse:
                 if operand in self.active and operand in self.position:
                     heapq.heappush(pending, -self.position[operand])
             bar = self._total(bars.pop(symbol, None))
+            if bar is not None and is_constant(self.arrays.repeated(bar.value)[0], 0):
+                bar = None
             if bar is not None and mirrored and not is_complex(binding.dtype):
                 bar = Masked(self.builder.real(bar.value), bar.mask)
             conjugate = self._total(conjugates.pop(symbol, None))
-            self._push(binding, bar, conjugate, flow)
+            if bar is not None or conjugate is not None:
+                self._push(binding, bar, conjugate, flow)
         found = {v: self._settled(bars[v]) for v in self.wrt if v in bars}
         found_conjugate = {v: self._settled(conjugates[v]) for v in self.wrt if v in conjugates}
         if mirrored:

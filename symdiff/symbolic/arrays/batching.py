@@ -10,6 +10,7 @@ from symdiff.errors import TraceError
 from symdiff.heads import HEADS
 from symdiff.ops import OPS
 from symdiff.symbolic.arrays.algebra import Arrays
+from symdiff.symbolic.arrays.deltas import Sparse, applied, dense
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import Atom, Binding, Graph, GraphOutput
 
@@ -27,7 +28,7 @@ def batched(graph: Graph, axes: list[int | None], count: int, out_axis: int) -> 
     builder.primal = False
     builder.origin = graph.origin
     arrays = Arrays(builder, graph.origin)
-    seeds: dict[Atom, Atom] = {}
+    seeds: dict[Atom, Atom | Sparse] = {}
     for leaf, axis in zip(graph.inputs, axes, strict=True):
         shape = leaf.symbol.shape
         if axis is None:
@@ -44,14 +45,14 @@ def batched(graph: Graph, axes: list[int | None], count: int, out_axis: int) -> 
     return builder.graph(graph.name, outputs, graph.out_tree, origin=graph.origin, doc=graph.doc)
 
 
-def append_batched(graph: Graph, builder: Builder, seeds: dict[Atom, Atom], count: int) -> list[Atom]:
+def append_batched(graph: Graph, builder: Builder, seeds: dict[Atom, Atom | Sparse], count: int) -> list[Atom]:
     """Append a graph's bindings, some inputs given with a leading axis of `count`; its outputs, each with that axis."""
-    batch = _Batch(builder, dict(seeds), count)
+    batch = _Batch(builder, seeds, count)
     known = {b.symbol for b in builder.bindings}
     for binding in graph.bindings:
-        if any(o in batch.points for o in binding.operands):
+        if any(o in batch.points or o in batch.sparse for o in binding.operands):
             builder.origin = binding.origin
-            batch.points[binding.symbol] = batch.bind(binding)
+            batch.append(binding)
         elif binding.symbol not in known:
             builder.bindings.append(binding)
             if binding.op in HEADS:
@@ -60,13 +61,32 @@ def append_batched(graph: Graph, builder: Builder, seeds: dict[Atom, Atom], coun
 
 
 class _Batch:
-    def __init__(self, builder: Builder, points: dict[Atom, Atom], count: int) -> None:
+    def __init__(self, builder: Builder, seeds: dict[Atom, Atom | Sparse], count: int) -> None:
         self.builder = builder
-        self.points = points
+        self.points: dict[Atom, Atom] = {k: v for k, v in seeds.items() if not isinstance(v, Sparse)}
+        self.sparse: dict[Atom, Sparse] = {k: v for k, v in seeds.items() if isinstance(v, Sparse)}
         self.count = count
+
+    def append(self, binding: Binding) -> None:
+        """A binding with an axis of points; it stays sparse as far as the algebra of sparse arrays goes."""
+        operands = [self.sparse.get(o, o) for o in binding.operands]
+        if any(isinstance(o, Sparse) for o in operands) and not any(o in self.points for o in binding.operands):
+            found = applied(Arrays(self.builder, binding.origin), binding, operands)
+            if found is not None:
+                self.sparse[binding.symbol] = found
+                return
+        for operand in binding.operands:
+            self.settle(operand)
+        self.points[binding.symbol] = self.bind(binding)
+
+    def settle(self, atom: Atom) -> None:
+        """A sparse array becomes one like others."""
+        if atom in self.sparse and atom not in self.points:
+            self.points[atom] = dense(Arrays(self.builder), self.sparse[atom])
 
     def full(self, atom: Atom) -> Atom:
         """An atom with the axis of points, repeated along it where it does not depend on them."""
+        self.settle(atom)
         if atom in self.points:
             return self.points[atom]
         return Arrays(self.builder).broadcast_to(atom, (self.count, *atom.shape))

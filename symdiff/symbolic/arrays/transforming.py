@@ -12,6 +12,7 @@ from symdiff.heads import HEADS
 from symdiff.ops import is_complex
 from symdiff.symbolic.arrays.algebra import Arrays
 from symdiff.symbolic.arrays.batching import append_batched
+from symdiff.symbolic.arrays.deltas import Sparse, unit
 from symdiff.symbolic.arrays.expanding import differentiable
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.differentiation import Forward, Reverse
@@ -32,6 +33,7 @@ class Whole:
         self.builder.inputs = list(self.graph.inputs)
         self.builder.bindings = list(self.graph.bindings)
         self.builder.structural = {b.symbol: b for b in self.graph.bindings if b.op in HEADS}
+        self.builder.sums = {(b.operands[0], b.params.params["axes"]): b.symbol for b in self.graph.bindings if b.op == "sum"}
         self.builder.origin = graph.origin
         self.builder._count = 2 * len(self.graph.bindings) + len(graph.bindings)
         self.builder.primal = False
@@ -134,8 +136,10 @@ def jacobian(graph: Graph, wrt: list[int], rules: Any, mode: str) -> Graph:
     return open_.finished(outputs, f"{graph.name}_jacobian")
 
 
-def _unit(arrays: Arrays, shape: tuple[int, ...], code: str) -> Atom:
+def _unit(arrays: Arrays, shape: tuple[int, ...], code: str) -> Atom | Sparse:
     """All unit arrays of a shape, one after the other along a leading axis."""
+    if len(shape) > 1:
+        return unit(arrays, shape, code)
     count = math.prod(shape)
     one = arrays.broadcast_to(Constant(1.0, code), (count,))
     return arrays.reshape(arrays.embed(one), (count, *shape))
