@@ -1,4 +1,5 @@
-// What CUDA device code needs to run on a CPU: one block at a time, its threads as fibres that meet in __syncthreads.
+// What CUDA device code needs to run on a CPU: one block at a time, its threads as fibres that meet in __syncthreads and in
+// __syncwarp, where each waits until all others of the block have come as far or have ended.
 #include <math.h>
 #include <setjmp.h>
 #include <stdlib.h>
@@ -14,6 +15,10 @@ struct dim3 {
 };
 static dim3 threadIdx, blockIdx, blockDim, gridDim;
 
+struct alignas(16) int4 {
+    int x, y, z, w;
+};
+static inline void __stcs(int4 *to, int4 value) { *to = value; }
 template <typename T> static inline T min(T x, T y) { return x < y ? x : y; }
 // Functions of CUDA's that libm has not.
 static inline double cospi(double x) { return cos(M_PI * fmod(x, 2.0)); }
@@ -38,6 +43,8 @@ static void __syncthreads()
     if (!_setjmp(places[current]))
         _longjmp(scheduler, 1);
 }
+
+static void __syncwarp() { __syncthreads(); }
 
 static void fibre()
 {

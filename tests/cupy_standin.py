@@ -54,6 +54,7 @@ class ndarray:
         return self.host.copy()
 
     nbytes = property(lambda self: self.host.nbytes)
+    data = property(lambda self: types.SimpleNamespace(ptr=self.host.ctypes.data))
 
     def sum(self, axis=None, keepdims=False):
         return made("sum", self.host.sum(axis, keepdims=keepdims))

@@ -3,8 +3,11 @@
 import ctypes
 import ctypes.util
 import importlib.util
+import re
 import shutil
 import subprocess
+import sys
+from collections import Counter
 from pathlib import Path
 
 import cuda_on_cpu
@@ -16,8 +19,12 @@ import random_programs
 import symdiff as sd
 from symdiff.cli import main
 from symdiff.codegen.emission.cuda_points import point_kernel
+from symdiff.codegen.emission.cuda_wide import wide_kernel
 from symdiff.functions import Plain
 from symdiff.pipeline import kernel_of, plan_of
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks import problems
 
 needs_compiler = pytest.mark.skipif(cuda_on_cpu.COMPILER is None, reason="no C++ compiler (g++ or clang++) here")
 NVCC = shutil.which("nvcc")
@@ -73,6 +80,56 @@ def test_random_programs_agree_with_numpy_within_a_running_error_bound(code, see
                 cells += len(sure)
                 checked += np.count_nonzero(sure)
     assert checked > cells / 2
+
+
+@needs_compiler
+@pytest.mark.parametrize("axis", [0, -1])
+@pytest.mark.parametrize("code", ["d", "f", "D", "F"])
+def test_wide_accesses_change_no_bit(code, axis):
+    program = random_programs.random_program(3, code, 16)
+    given = [np.tile(a, (7,) + (1,) * (a.ndim - 1)) for a in random_programs.points(RNG, code)]
+    for n in (204, 31, 1) if axis == 0 else (204, 4):
+        x, y = given[0][:n], given[1][:n] if axis == 0 else np.ascontiguousarray(given[1][:n].T)
+        plan = plan_of(program, "batch", (axis, axis), (axis,) * len(program.outputs))
+        text, name = point_kernel(plan, program.name, frozenset())
+        wide = wide_kernel(plan, program.name, frozenset())
+        found = []
+        for kernel in (name, wide.kernel):
+            shapes = [(n, *o.shape) if axis == 0 else (*o.shape, n) for o in program.outputs]
+            results = [np.full(s, 7, o.dtype) for s, o in zip(shapes, program.outputs, strict=True)]
+            args = [strided(a, axis) for a in (x, y, *results)]
+            if kernel == wide.kernel:
+                args = [part[:1] + part[len(part) - keep :] for part, keep in zip(args, wide.passed, strict=True)]
+            block = 8 if kernel == name else wide.block
+            cuda_on_cpu.launch(text + wide.text, kernel, (2,), (block,), [*(p for part in args for p in part), n])
+            found.append(results)
+        for a, b in zip(*found, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@needs_compiler
+def test_a_reciprocal_serves_all_divisions_by_a_number_that_is_never_small():
+    def logistic(x):
+        return 1 / (1 + np.exp(-x))
+
+    both = sd.vmap(sd.value_and_grad(logistic))
+    x = np.array([-np.inf, -800, -745, -710, -709.5, -700, -30, -1, -0.0, 0, 1e-320, 0.5, 40, 708, 800, np.inf, np.nan])
+    text = both.source(x, target="cupy").partition('r"""')[2].partition('"""')[0]
+    assert text.partition("logistic_value_and_grad_points")[0].count(" / ") == 1
+    found = np.empty(len(x)), np.empty(len(x))
+    args = [part for a in (x, *found) for part in (a, 1)]
+    cuda_on_cpu.launch(text, "logistic_value_and_grad_points", (1,), (32,), [*args, len(x)])
+    with np.errstate(all="ignore"):
+        for a, b in zip(found, both(x), strict=True):
+            np.testing.assert_allclose(a, b, rtol=6 * np.finfo(float).eps, atol=5e-324)
+    exact = sd.vmap(sd.value_and_grad(logistic, exact=True)).source(x, target="cupy")
+    assert exact.partition("logistic_value_and_grad_points")[0].count(" / ") == 2
+
+    def small(x, y):
+        return [1 / x, y / x, 1 / (x * x + 1), y / (x * x + 1)]
+
+    text = Plain(small).source(1.0, 1.0, target="cupy").partition("extern")[0]
+    assert text.count(" / ") == 3 and "y / x" in text
 
 
 def everything(x, y):
@@ -161,6 +218,40 @@ def sources():
     more = squares.source(np.ones((3000, 7), complex), target="cupy")
     points = sd.vmap(sd.value_and_grad(lambda x: x[0] * np.exp(x[1] * x[2]))).source(np.ones((4, 3)), target="cupy")
     return [*texts, *(text.partition('r"""')[2].partition('"""')[0] for text in (whole, more, points))]
+
+
+def kernels_of_ptx(text):
+    """The global and local accesses of each kernel of PTX."""
+    accesses = re.compile(r"\b((?:ld|st)\.(?:global|local)[.\w]*)")
+    parts = text.split(".visible .entry ")[1:]
+    return {part.partition("(")[0].strip(): Counter(accesses.findall(part)) for part in parts}
+
+
+@pytest.mark.skipif(NVCC is None, reason="no nvcc here")
+def test_kernels_over_points_that_lie_together_move_16_bytes_at_a_time(tmp_path):
+    x = np.ones((8, 16))
+    for name, function, arg, loads, stores in (
+        ("cubic_grad_pieces", sd.vmap(sd.grad(problems.cubic), in_axes=-1), x, 8, 8),
+        ("logistic_value_and_grad_pieces", sd.vmap(sd.value_and_grad(problems.logistic)), x[0], 1, 2),
+        ("logistic_value_and_grad_pieces", sd.vmap(sd.value_and_grad(problems.logistic)), x[0].astype("f"), 1, 2),
+        ("chebyshev_grad_pieces", sd.vmap(sd.grad(problems.chebyshev)), x[0].astype(complex), 1, 1),
+        ("cubic_grad_rows", sd.vmap(sd.grad(problems.cubic)), x.T.copy(), 4, 4),
+    ):
+        source = tmp_path / "made.cu"
+        source.write_text(function.source(arg, target="cupy").partition('r"""')[2].partition('"""')[0])
+        compiled = subprocess.run(
+            [NVCC, "-arch=compute_90", "-ptx", str(source), "-o", f"{source}.ptx"], capture_output=True, text=True, check=False
+        )
+        assert compiled.returncode == 0, compiled.stderr
+        counts = kernels_of_ptx((tmp_path / "made.cu.ptx").read_text())[name]
+        last = {"ld.global.nc.f64": 1, "st.global.f64": 1} if "rows" in name else {}  # what fills no warp, in a loop
+        assert counts == {"ld.global.nc.v4.u32": loads, "st.global.cs.v4.s32": stores, **last}, (name, arg.dtype)
+        for architecture in ("sm_80", "sm_90"):
+            command = [NVCC, f"-arch={architecture}", "-cubin", "-Xptxas", "-v", str(source), "-o", f"{source}.cubin"]
+            report = subprocess.run(command, capture_output=True, text=True, check=False).stderr
+            frames = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", report)
+            assert len(frames) == 2 and all(frame == ("0", "0", "0") for frame in frames), report
+            assert all(int(n) <= 64 for n in re.findall(r"Used (\d+) registers", report)), report
 
 
 @pytest.mark.skipif(NVCC is None, reason="no nvcc here")
