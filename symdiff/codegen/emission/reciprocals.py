@@ -17,9 +17,8 @@ def with_reciprocals(program: Program) -> Program:
     instrs, bounds = program.instrs, _lower_bounds(program.instrs)
     reciprocals: dict[int, int] = {}
     for position, instr in enumerate(instrs):
-        if instr.op == "div" and instr.dtype == "d" and _is_one(instrs[instr.operands[0]]):
-            if bounds[instr.operands[1]] >= LEAST:
-                reciprocals[instr.operands[1]] = position
+        if _is_reciprocal(instrs, instr) and bounds[instr.operands[1]] >= LEAST:
+            reciprocals[instr.operands[1]] = position
     if not reciprocals:
         return program
     order: dict[int, int] = {}  # from old positions to new ones
@@ -40,8 +39,11 @@ def with_reciprocals(program: Program) -> Program:
     return live_only(Program(program.name, program.inputs, outputs, made, origins, program.operations_before))
 
 
-def _is_one(instr: Instr) -> bool:
-    return instr.op == "const" and instr.dtype == "d" and instr.payload == 1
+def _is_reciprocal(instrs: list[Instr], instr: Instr) -> bool:
+    if instr.op != "div" or instr.dtype != "d":
+        return False
+    one = instrs[instr.operands[0]]
+    return one.op == "const" and one.dtype == "d" and one.payload == 1
 
 
 def _lower_bounds(instrs: list[Instr]) -> list[float]:
