@@ -210,7 +210,9 @@ def sources():
         plan_of(Plain(lambda z, w: [z * w + 1, w / z, 2.0 * z**w]).program(1j, np.complex64(1j)), "batch", (0, -1), (0,) * 3),
         plan_of(sd.jacobian(lambda p: np.array([p[0] * np.exp(p[1]), p[2]])).program(x), "batch", (0,), (-1,)),
     ]
-    texts = [point_kernel(plan, "made", frozenset())[0] for plan in plans]
+    wide = [wide_kernel(plan, "made", frozenset()) for plan in plans]
+    assert [w is not None for w in wide] == [True, True, False, True, True]  # 31 complex functions take their time
+    texts = [point_kernel(plan, "made", frozenset())[0] + (w.text if w else "") for plan, w in zip(plans, wide, strict=True)]
     whole = sd.value_and_grad(g.layer, (0, 1)).source(
         np.ones((256, 512)), np.ones((256, 1)), np.ones((512, 128)), target="cupy"
     )
