@@ -24,9 +24,12 @@ from symdiff.codegen.emission.cuda_arrays import (
     Launch,
     cells_kernel,
     contiguous,
+    is_joined,
+    only,
     split,
 )
 from symdiff.codegen.emission.cuda_functions import type_of
+from symdiff.codegen.emission.cuda_parts import PartsText
 from symdiff.codegen.emission.cupy import CHECKED, module_head, options
 from symdiff.codegen.emission.numpy_arrays import ArrayWriter
 from symdiff.codegen.emission.reciprocals import with_reciprocals
@@ -291,8 +294,14 @@ class _Writer(ArrayWriter):
             used = {i.payload[0] for i in kernel.program.instrs if i.op == "input"}
             nowhere = Cells("", "d")
             operands = [self.home(o) if k in used else nowhere for k, o in enumerate(kernel.operands)]
-            targets = [self.target(sink.value, sink.kind, sink.key) for sink in kernel.sinks]
             self.programs.append(kernel.program)
+            if is_joined(kernel):
+                whole = self.home(kernel.sinks[0].value)
+                assert whole.variable not in {cells.variable for cells in operands}
+                parts = [only(kernel, [sink]) for sink in sorted(kernel.sinks, key=lambda s: s.kind != "put")]
+                lines += self.add(PartsText(self.kernel_name(), parts, operands, whole).launch())
+                continue
+            targets = [self.target(sink.value, sink.kind, sink.key) for sink in kernel.sinks]
             lines += self.add(KernelText(self.kernel_name(), kernel, operands, targets).launch())
         return lines
 
