@@ -158,7 +158,7 @@ def _cofactors(step: Step, texts: list[str], target: str, params: dict[str, str]
     n = step.shape[-1]
     return [
         f"u, s, vh = np.linalg.svd({texts[0]})",
-        f"others = np.stack([np.prod(np.delete(s, i, -1), -1) for i in range({n})], -1)",
+        f"others = np.prod(np.where(np.eye({n}, dtype=bool), 1.0, s[..., None, :]), -1)",
         "sign = np.linalg.det(u) * np.linalg.det(vh)",
         f"{target} = sign[..., None, None] * ((np.conj(u) * others[..., None, :]) @ np.conj(vh))",
     ]
@@ -168,8 +168,8 @@ def _cofactors_along(step: Step, texts: list[str], target: str, params: dict[str
     n = step.shape[-1]
     return [
         f"u, s, vh = np.linalg.svd({texts[0]})",
-        f"others = [[np.prod(np.delete(s, (i, j), -1), -1) * (i != j) for j in range({n})] for i in range({n})]",
-        "others = np.stack([np.stack(row, -1) for row in others], -2)",
+        f"own = np.eye({n}, dtype=bool)",
+        "others = np.prod(np.where(own[:, None] | own, 1.0, s[..., None, None, :]), -1) * ~own",
         f"inner = np.conj(u.swapaxes(-1, -2)) @ {texts[1]} @ np.conj(vh.swapaxes(-1, -2))",
         "turned = -others * inner.swapaxes(-1, -2)",
         "diagonal = np.diagonal(inner, axis1=-2, axis2=-1)",
