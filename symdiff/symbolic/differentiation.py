@@ -20,6 +20,7 @@ from symdiff.symbolic.building import Builder, is_same
 from symdiff.symbolic.graph import Atom, Binding, Constant, Var
 from symdiff.symbolic.partials import ZERO, Partials, active_symbols, is_structural
 from symdiff.symbolic.saturation import Saturation
+from symdiff.symbolic.sign_factors import watch_signs
 from symdiff.symbolic.smoothing import smoothed
 
 _MOVING = frozenset({"reshape", "transpose", "getitem", "diagonal", "concatenate", "item", "sum"})
@@ -83,6 +84,7 @@ class Reverse:
         """`earlier` are sweeps over the same bindings by other inputs, from which the analysis is taken."""
         self.builder = builder
         self.bindings = bindings = smoothed(bindings, builder) if earlier is None else earlier.bindings
+        watch_signs(builder, bindings)
         self.wrt = wrt
         self.partials = Partials(builder, bindings, rules)
         self.saturation = Saturation(builder, bindings, self.partials.bounds) if earlier is None else earlier.saturation
@@ -375,6 +377,7 @@ class Forward:
     def __init__(self, builder: Builder, bindings: list[Binding], rules: Any) -> None:
         self.builder = builder
         self.bindings = bindings = smoothed(bindings, builder)
+        watch_signs(builder, bindings)
         self.partials = Partials(builder, bindings, rules)
         self.saturation = Saturation(builder, bindings, self.partials.bounds)
 
