@@ -20,6 +20,7 @@ from symdiff.symbolic.building import Builder, is_same
 from symdiff.symbolic.graph import Atom, Binding, Constant, Var
 from symdiff.symbolic.partials import ZERO, Partials, active_symbols, is_structural
 from symdiff.symbolic.saturation import Saturation
+from symdiff.symbolic.shifting import shifted
 from symdiff.symbolic.sign_factors import watch_signs
 from symdiff.symbolic.smoothing import smoothed
 
@@ -83,7 +84,7 @@ class Reverse:
     ) -> None:
         """`earlier` are sweeps over the same bindings by other inputs, from which the analysis is taken."""
         self.builder = builder
-        self.bindings = bindings = smoothed(bindings, builder) if earlier is None else earlier.bindings
+        self.bindings = bindings = shifted(smoothed(bindings, builder), builder) if earlier is None else earlier.bindings
         watch_signs(builder, bindings)
         self.wrt = wrt
         self.partials = Partials(builder, bindings, rules)
@@ -376,7 +377,7 @@ class Forward:
 
     def __init__(self, builder: Builder, bindings: list[Binding], rules: Any) -> None:
         self.builder = builder
-        self.bindings = bindings = smoothed(bindings, builder)
+        self.bindings = bindings = shifted(smoothed(bindings, builder), builder)
         watch_signs(builder, bindings)
         self.partials = Partials(builder, bindings, rules)
         self.saturation = Saturation(builder, bindings, self.partials.bounds)

@@ -32,9 +32,8 @@ class Likeness:
             op, operands = binding.op, binding.operands
             if op == "sub":
                 first, second = (self.number(o) for o in operands)
-                return self._values.put("sub", (min(first, second), max(first, second)), (), "d"), sign * (
-                    1 if first < second else -1
-                )
+                turned = -sign if second < first else sign
+                return self._values.put("sub", (min(first, second), max(first, second)), (), "d"), turned
             if op in ("neg", "cast"):
                 sign, atom = (-sign if op == "neg" else sign), operands[0]
                 continue

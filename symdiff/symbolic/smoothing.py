@@ -1,4 +1,4 @@
-"""Roots that the sweeps see through: sqrt(s)**2 is s, a*sqrt(s)*b*sqrt(s) is a*s*b, |x|**2 is x*x, sqrt(x*x) and max(x, -x) |x|.
+"""Roots that the sweeps see through: a*sqrt(s)*b*sqrt(s) is a*s*b, |x|**2 is x*x, sqrt(x*x) and max(x, -x) are |x|.
 
 Assumes bindings in order. Guarantees the same values where these are real, and derivatives of every order where the root
 has a kink and its square has none, however the square is spelled. What the user wrote is computed as it stands. Refuses
@@ -44,7 +44,6 @@ class _Smoothing:
         self.made: dict[Atom, Binding] = {}
         self.likeness = Likeness(bindings)
         self.rooted: set[Atom] = set()  # what has a root among its factors
-        self.origin = ""
 
     def run(self) -> list[Binding]:
         found: list[Binding] = []
@@ -109,10 +108,8 @@ class _Smoothing:
         self.made[product.symbol] = product
         while pending:
             atom = pending.pop()
-            binding = self.made.get(atom)
-            if binding is None or atom not in self.rooted | {product.symbol} or binding.op not in _SCALING:
-                found.append(("mul", atom))
-            elif len(found) + len(pending) > _LONG or binding.op == "cast":
+            binding = self.made.get(atom) if atom in self.rooted or atom is product.symbol else None
+            if binding is None or binding.op not in ("mul", "neg", "div") or len(found) + len(pending) > _LONG:
                 found.append(("mul", atom))
             elif binding.op == "mul":
                 pending += reversed(binding.operands)
@@ -126,17 +123,12 @@ class _Smoothing:
 
     def _product(self, factors: list[tuple[str, Atom]]) -> Atom | None:
         """A product in which the first pair of equal roots is replaced; None where there is none."""
-        roots = [
-            (k, self.made[a])
-            for k, (op, a) in enumerate(factors)
-            if op == "mul" and a in self.rooted and _is_root(self.made[a])
-        ]
-        for place, (first, root) in enumerate(roots):
-            for second, other in roots[place + 1 :]:
-                square = self._pair(root, other)
+        roots = [k for k, (op, a) in enumerate(factors) if op == "mul" and a in self.rooted and _is_root(self.made[a])]
+        for place, first in enumerate(roots):
+            for second in roots[place + 1 :]:
+                square = self._pair(self.made[factors[first][1]], self.made[factors[second][1]])
                 if square is not None:
-                    rest = [f for k, f in enumerate(factors) if k not in (first, second)]
-                    return self._multiplied(square, rest)
+                    return self._multiplied(square, [f for k, f in enumerate(factors) if k not in (first, second)])
         return None
 
     def _sizes(self, x: Atom, y: Atom) -> Atom | None:
