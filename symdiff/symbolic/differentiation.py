@@ -84,6 +84,7 @@ class Reverse:
     ) -> None:
         """`earlier` are sweeps over the same bindings by other inputs, from which the analysis is taken."""
         self.builder = builder
+        self.written = bindings if earlier is None else earlier.written
         self.bindings = bindings = shifted(smoothed(bindings, builder), builder) if earlier is None else earlier.bindings
         watch_signs(builder, bindings)
         self.wrt = wrt
@@ -223,7 +224,7 @@ class Reverse:
             p = self.partials.partial(binding, place)
             q = self.partials.partial(binding, place, conjugate=True) if is_complex(operand.dtype or "d") else None
             if q is not None and self.mixing is None:
-                self.mixing = f"{binding.origin}: {binding.op}"
+                self.mixing = f"{binding.origin}: {self._as_written(binding)}"
             overflowed = self.saturation.overflowed(binding, place)
             through = bar if bar is None or overflowed is None else self._masked(bar, b.emit("not", (overflowed,)))
             if flow.mirrored:
@@ -358,6 +359,13 @@ class Reverse:
                 flow.tainted.add(operand)
             if binding.symbol in flow.opened:
                 flow.opened.add(operand)
+
+    def _as_written(self, binding: Binding) -> str:
+        """The operation on a binding's line that the user wrote, where the sweeps see another one."""
+        near = [b for b in self.written if b.origin == binding.origin]
+        if any(b.symbol is binding.symbol and b.op == binding.op for b in near):
+            return binding.op
+        return next((b.op for b in near if b.op in ("abs", "real", "imag", "conj")), binding.op)
 
     def refuse(self, conjugates: dict[Var, Atom]) -> None:
         """Raise `NonHolomorphicError` where a complex input's cotangent by its conjugate is structurally nonzero."""

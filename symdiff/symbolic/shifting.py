@@ -188,7 +188,8 @@ class _Shifting:
             return b.emit("pow", (self._scaled(operands[0], b.mul(Constant(1.0 / power), top)), operands[1]))
         if op == "sum":
             shape, axes = operands[0].shape, binding.params.params["axes"]
-            return self.arrays.sum(self._scaled(operands[0], self.arrays.reshape(top, kept_shape(shape, axes))), axes)
+            spread = self.arrays.reshape(top, kept_shape(shape, axes)) if top.shape else top
+            return self.arrays.sum(self._scaled(operands[0], spread), axes)
         if op in _MOVING:
             return self._moved(binding, self._scaled(operands[0], top))
         return self._scaled_product(op, operands, top)

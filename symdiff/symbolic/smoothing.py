@@ -1,4 +1,4 @@
-"""Roots that the sweeps see through: a*sqrt(s)*b*sqrt(s) is a*s*b, |x|**2 is x*x, sqrt(x*x) and max(x, -x) are |x|.
+"""Roots as the sweeps see them: a*sqrt(s)*b*sqrt(s) is a*s*b, |x|**2 x*x, sqrt(x*x) and max(x, -x) |x|, |exp(w)| exp(Re w).
 
 Assumes bindings in order. Guarantees the same values where these are real, and derivatives of every order where the root
 has a kink and its square has none, however the square is spelled. What the user wrote is computed as it stands. Refuses
@@ -66,6 +66,8 @@ class _Smoothing:
             found = self._of_opposites(op, *operands)
         elif op == "sqrt" or (op == "pow" and _is_root(binding)):
             found = self._of_square(operands[0])
+        elif op == "abs":
+            found = self._of_exponential(operands[0])
         if found is None and operands and operands[0] in self.rooted:
             if op == "mul" and operands[1] in self.rooted:
                 found = self._product(self._factors(binding))
@@ -100,6 +102,21 @@ class _Smoothing:
         if square or (made.op == "mul" and self.likeness.same(*made.operands)):
             return self.builder.emit("abs", (x,))  # type: ignore[arg-type]
         return None
+
+    def _of_exponential(self, power: Atom) -> Atom | None:
+        """|exp(w)| of a complex w is exp(Re w)."""
+        made = self.made.get(power)
+        if made is None or made.op != "exp" or not is_complex(made.dtype):
+            return None
+        return self.builder.emit("exp", (self._real_part(made.operands[0]),))
+
+    def _real_part(self, w: Atom) -> Atom:
+        product = self.made.get(w)
+        if product is not None and product.op == "mul":
+            for c, t in (product.operands, product.operands[::-1]):
+                if isinstance(c, Constant) and not is_complex(t.dtype or "D"):
+                    return self.builder.mul(self.builder.real(c), t) if complex(c.value).real else Constant(0.0)
+        return self.builder.real(w)
 
     def _factors(self, product: Binding) -> list[tuple[str, Atom]]:
         """The factors and divisors of a product, each with "mul", "div" or, for a sign, "neg"."""
