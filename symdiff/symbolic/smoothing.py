@@ -6,17 +6,19 @@ nothing.
 """
 
 from symdiff.ops import is_complex
+from symdiff.symbolic.bounds import Bounds
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import Atom, Binding, Constant
 from symdiff.symbolic.likeness import Likeness
 
 _LONG = 16  # factors of a product that are looked at
+_ROOTS = {"sqrt": 1 / 2, "cbrt": 1 / 3}
 _SCALING = frozenset({"mul", "neg", "div", "cast"})
 
 
 def smoothed(bindings: list[Binding], builder: Builder) -> list[Binding]:
     """The bindings with products of equal roots in terms of what is under them; new symbols are bound on the builder."""
-    if not any(_is_root(b) or b.op in ("max", "min") for b in bindings):
+    if not any(_is_root(b) or b.op in ("max", "min", "pow") for b in bindings):
         return bindings
     return _Smoothing(bindings, builder).run()
 
@@ -37,12 +39,23 @@ def _is_root(binding: Binding) -> bool:
     return binding.op in ("sqrt", "abs", "hypot")
 
 
+def _fraction(binding: Binding) -> float:
+    """The exponent of a square root or another power that is no integer, 0 for anything else."""
+    if binding.op == "sqrt" and not is_complex(binding.dtype):
+        return 0.5
+    exponent = binding.operands[1] if binding.op == "pow" and not is_complex(binding.dtype) else None
+    if not isinstance(exponent, Constant) or isinstance(exponent.value, complex):
+        return 0.0
+    return float(exponent.value) if exponent.value > 0 and exponent.value % 1 else 0.0
+
+
 class _Smoothing:
     def __init__(self, bindings: list[Binding], builder: Builder) -> None:
         self.bindings = bindings
         self.builder = builder
         self.made: dict[Atom, Binding] = {}
         self.likeness = Likeness(bindings)
+        self.bounds = Bounds(bindings)
         self.rooted: set[Atom] = set()  # what has a root among its factors
 
     def run(self) -> list[Binding]:
@@ -54,7 +67,7 @@ class _Smoothing:
             found += [*self.builder.bindings[start:], seen]
             start = len(self.builder.bindings)
             self.made[seen.symbol] = seen
-            if _is_root(seen) or (seen.op in _SCALING and self.rooted.intersection(seen.operands)):
+            if _is_root(seen) or _fraction(seen) or (seen.op in _SCALING and self.rooted.intersection(seen.operands)):
                 self.rooted.add(seen.symbol)
         return found
 
@@ -68,11 +81,13 @@ class _Smoothing:
             found = self._of_square(operands[0])
         elif op == "abs":
             found = self._of_exponential(operands[0])
-        if found is None and operands and operands[0] in self.rooted:
-            if op == "mul" and operands[1] in self.rooted:
-                found = self._product(self._factors(binding))
-            elif op == "pow" and (power := _even(operands[1])):
-                found = self._power(self._factors(self.made[operands[0]]), power)
+        if op == "mul" and not is_complex(binding.dtype) and self.rooted.intersection(operands):
+            factors = self._factors(binding)
+            found = self._product(factors) or self._fractional(factors)
+        elif op == "pow" and operands[0] in self.rooted and (power := _even(operands[1])):
+            found = self._power(self._factors(self.made[operands[0]]), power)
+        if found is None and op == "pow" and operands[0] in self.made and not is_complex(binding.dtype):
+            found = self._power_of_power(self.made[operands[0]], operands[1])
         return binding if found is None else self._renamed(found, binding)
 
     def _renamed(self, found: Atom, binding: Binding) -> Binding:
@@ -148,6 +163,32 @@ class _Smoothing:
                     return self._multiplied(square, [f for k, f in enumerate(factors) if k not in (first, second)])
         return None
 
+    def _fractional(self, factors: list[tuple[str, Atom]]) -> Atom | None:
+        """A product in which a root meets what is under it, x*sqrt(x), as one power; None where there is none."""
+        for first, (op, root) in enumerate(factors):
+            power = _fraction(self.made[root]) if op == "mul" and root in self.rooted else 0.0
+            under = self.made[root].operands[0] if power else root
+            if not power or self.bounds.of(under).squares:
+                continue
+            for second, (how, other) in enumerate(factors):
+                more = self._exponent(other, under) if how == "mul" and second != first else 0.0
+                if more:
+                    found = self.builder.emit("pow", (under, Constant(power + more)))
+                    return self._multiplied(found, [f for k, f in enumerate(factors) if k not in (first, second)])
+        return None
+
+    def _exponent(self, atom: Atom, base: Atom) -> float:
+        """n of a power base**n, 0 for anything else."""
+        if self.likeness.same(atom, base):
+            return 1.0
+        made = self.made.get(atom)
+        if made is None or made.op not in ("mul", "pow") or not self.likeness.same(made.operands[0], base):
+            return 0.0
+        if made.op == "mul":
+            return 2.0 if self.likeness.same(made.operands[1], base) else 0.0
+        n = made.operands[1]
+        return float(n.value) if isinstance(n, Constant) and not isinstance(n.value, complex) and n.value > 0 else 0.0
+
     def _sizes(self, x: Atom, y: Atom) -> Atom | None:
         """|x|*|y|, where one is a multiple of the other."""
         (first, sign), (second, other) = self.likeness.direction(x), self.likeness.direction(y)
@@ -176,6 +217,23 @@ class _Smoothing:
         if found is None:
             return None
         return self._multiplied(found, [(op, self._raised(atom, power)) for op, atom in rest])
+
+    def _power_of_power(self, base: Binding, exponent: Atom) -> Atom | None:
+        """A positive integer power of a root: what is under it to the product of the exponents, where that has a slope."""
+        power = _ROOTS.get(base.op, 0.0)
+        if base.op == "pow" and isinstance(base.operands[1], Constant) and not isinstance(base.operands[1].value, complex):
+            power = float(base.operands[1].value)
+        if not 0 < power < 1 or not isinstance(exponent, Constant) or isinstance(exponent.value, (bool, complex)):
+            return None
+        n, under = exponent.value, base.operands[0]
+        product = n / 3 if base.op == "cbrt" else n * power
+        if n % 1 or product < 1 or (base.op == "cbrt" and product % 1) or self.bounds.of(under).squares:
+            return None
+        return (
+            under
+            if product == 1
+            else self.builder.emit("pow", (under, Constant(int(product) if product % 1 == 0 else product)))
+        )
 
     def _raised(self, atom: Atom, power: int) -> Atom:
         if isinstance(atom, Constant):
