@@ -194,12 +194,12 @@ class _Smoothing:
         (first, sign), (second, other) = self.likeness.direction(x), self.likeness.direction(y)
         if first != second:
             return None
-        product = self.builder.emit("mul", (x, y))
+        product = self.builder.real(self.builder.emit("mul", (x, self.builder.conj(y))))
         return product if sign == other else self.builder.emit("neg", (product,))
 
     def _pair(self, root: Binding, other: Binding) -> Atom | None:
         """The product of two roots of the same."""
-        if root.op == other.op == "abs" and not is_complex(root.operands[0].dtype or "d"):
+        if root.op == other.op == "abs":
             return self._sizes(root.operands[0], other.operands[0])
         return self._even_power(root, 2) if self.likeness.same(root.symbol, other.symbol) else None
 
