@@ -39,6 +39,13 @@ CASES = {
     "conditions joined": (
         lambda x: np.where((x > 0) & ~(x >= 1), x, 0.0), (1.0,), False, ["boundary"], "ge(1, 1)",
     ),
+    "norm times norm": (lambda x: np.linalg.norm(x) * np.linalg.norm(x), (ZEROS,), True, ["kink", "kink"], "cancel"),
+    "cosine of abs": (lambda x: np.cos(abs(x)), (0.0,), True, ["kink"], "cancel"),
+    "x**x": (lambda x: x**x, (0.0,), False, ["jump"], "pow(0, 0): jump"),
+    "x**0": (lambda x: x**0, (0.0,), True, [], "no kink"),
+    "xlogx": (lambda x: sd.special.xlogy(x, x), (0.0,), False, ["pole"], "xlogy(0, 0): pole"),
+    "cube of a cube root": (lambda x: np.cbrt(x) ** 3, (0.0,), True, ["edge"], "cancel"),
+    "log of a sum of exponentials": (lambda x: np.log(np.sum(np.exp(x))), (TIED,), True, [], "no kink"),
     "norm": (np.linalg.norm, (ZEROS,), False, ["kink"], "sum of squares; slope 0"),
     "square of a norm": (lambda x: np.linalg.norm(x) ** 2, (ZEROS,), True, ["kink"], "cancel"),
     "std": (np.std, (np.ones(3),), False, ["kink"], "sqrt"),

@@ -21,7 +21,7 @@ class Bound(NamedTuple):
 
 UNKNOWN = Bound(False, -math.inf)
 _CELLS = frozenset({"sum", "reshape", "transpose", "getitem", "broadcast_to", "cast"})
-_FOLLOWED = frozenset({"add", "mul", "div", "sqrt"}) | _CELLS
+_FOLLOWED = frozenset({"add", "mul", "div", "sqrt", "rint"}) | _CELLS
 
 
 class Bounds:
@@ -80,7 +80,7 @@ class Bounds:
             return Bound(below[0].squares, 0.0 if op == "sum" else lows[0])
         if op in ("mul", "div") and scaled:
             return Bound(any(b.squares for b in below), 0.0)
-        if op == "div":
+        if op in ("div", "rint"):
             return Bound(False, 0.0)
         low = math.sqrt(lows[0]) if op == "sqrt" else sum(lows) if op == "add" else lows[0] * lows[1]
         return Bound(op == "add" and all(b.squares for b in below), low)

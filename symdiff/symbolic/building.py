@@ -73,6 +73,7 @@ class Builder:
         self.views: set[Atom] = set()  # these slices and views
         self.structural: dict[Atom, Binding] = {}  # what is known of whole arrays, by their symbols
         self.sums: dict[tuple[Atom, tuple[int, ...]], Atom] = {}  # the sums of arrays over axes that there are
+        self.signs: Any = None  # the signs that are factors of values, see `sign_factors`
         self.path: Any = None  # the conditions of the run that fills it, see `tracing.paths`
         self.origin = ""
         self.primal = True
@@ -91,6 +92,8 @@ class Builder:
         symbol = Var(f"v{self._count}", shape, dtype)
         self._count += 1
         self.bindings.append(Binding(symbol, op, operands, params, origin or self.origin, self.primal))
+        if self.signs is not None:
+            self.signs.note(self.bindings[-1])
         return symbol
 
     def emit(self, op: str, operands: tuple[Atom, ...], payload: Any = None, origin: str = "") -> Atom:
@@ -205,7 +208,9 @@ class Builder:
         return by is not None and by.op == "neg" and by.operands[0] is a and not by.primal
 
     def mul(self, a: Atom, b: Atom) -> Atom:
-        """a*b; a factor of exactly 1 is dropped and -1 becomes a negation."""
+        """a*b; a factor of exactly 1 is dropped and -1 becomes a negation. In a derivative sign(x)*sign(x) is 1."""
+        if self.signs is not None and not self.primal and (found := self.signs.product(a, b)) is not None:
+            return found  # type: ignore[no-any-return]
         for x, y in ((a, b), (b, a)):
             if isinstance(x, Constant):
                 if x.value == 1 and not isinstance(x.value, complex):

@@ -20,7 +20,10 @@ from symdiff.symbolic.building import Builder, is_constant, is_same
 from symdiff.symbolic.graph import Atom, Binding, Constant, Var
 from symdiff.symbolic.partials import ZERO, Partials, active_symbols, is_structural
 from symdiff.symbolic.saturation import Saturation
+from symdiff.symbolic.shifting import shifted
+from symdiff.symbolic.sign_factors import watch_signs
 from symdiff.symbolic.smoothing import smoothed
+from symdiff.symbolic.vanishing import Vanishing
 
 _MOVING = frozenset({"reshape", "transpose", "getitem", "diagonal", "concatenate", "item", "sum"})
 _STEEP = frozenset({"div", "log", "log2", "log10", "log1p", "pow", "call"})  # their partials can be infinite
@@ -47,12 +50,16 @@ class Arm(NamedTuple):
 
 
 class Care(NamedTuple):
-    """What a product of a cotangent and a partial minds: zero where `guard` holds, where the partial, or the cotangent, is."""
+    """What a product of a cotangent and a partial minds: zero where `guard` holds, where the partial, or the cotangent, is.
+
+    The last two tell what the operands become.
+    """
 
     guard: Atom | None
     tainted: bool
     steep: bool
     opened: bool
+    taints: bool
 
 
 class Flow:
@@ -82,10 +89,13 @@ class Reverse:
     ) -> None:
         """`earlier` are sweeps over the same bindings by other inputs, from which the analysis is taken."""
         self.builder = builder
-        self.bindings = bindings = smoothed(bindings, builder) if earlier is None else earlier.bindings
+        self.written = bindings if earlier is None else earlier.written
+        self.bindings = bindings = shifted(smoothed(bindings, builder), builder) if earlier is None else earlier.bindings
+        watch_signs(builder, bindings)
         self.wrt = wrt
         self.partials = Partials(builder, bindings, rules)
         self.saturation = Saturation(builder, bindings, self.partials.bounds) if earlier is None else earlier.saturation
+        self.vanishing = Vanishing(builder, bindings, self.partials) if earlier is None else earlier.vanishing
         inputs: set[Atom] = set(wrt)
         self.active = active_symbols(bindings, inputs)
         self.position = {b.symbol: i for i, b in enumerate(bindings) if b.symbol not in inputs}
@@ -220,7 +230,7 @@ class Reverse:
 
     def _push_elementwise(self, binding: Binding, bar: Masked | None, conjugate: Masked | None, flow: "Flow") -> None:
         b = self.builder
-        care = self._care(binding, flow)
+        care = self._care(binding, bar, flow)
         for operand, slope in self.saturation.slopes(binding) or ():
             if operand in self.active:
                 self._put(self._times(bar, slope, care), operand, flow.bars, flow, care)
@@ -231,7 +241,7 @@ class Reverse:
             p = self.partials.partial(binding, place)
             q = self.partials.partial(binding, place, conjugate=True) if is_complex(operand.dtype or "d") else None
             if q is not None and self.mixing is None:
-                self.mixing = f"{binding.origin}: {binding.op}"
+                self.mixing = f"{binding.origin}: {self._as_written(binding)}"
             overflowed = self.saturation.overflowed(binding, place)
             through = bar if bar is None or overflowed is None else self._masked(bar, b.emit("not", (overflowed,)))
             counts = self.partials.counts(binding, place)
@@ -250,7 +260,7 @@ class Reverse:
             else:
                 self._put(self._times(conjugate, pc, care), operand, flow.bars, flow, care)
 
-    def _care(self, binding: Binding, flow: "Flow") -> "Care":
+    def _care(self, binding: Binding, bar: Masked | None, flow: "Flow") -> "Care":
         """What products with the partials of a binding must mind."""
         guard: Atom | None = None
         taint = binding.symbol in flow.tainted
@@ -261,7 +271,10 @@ class Reverse:
             else:
                 taint = True
         opened = binding.symbol in flow.opened
-        return Care(guard, taint, opened and (singular or binding.op in _STEEP), opened)
+        steep = opened and (singular or binding.op in _STEEP)
+        if singular and guard is None and bar is not None and self.vanishing.together(bar.value, binding):
+            return Care(None, binding.symbol in flow.tainted, True, opened, taint)
+        return Care(guard, taint, steep, opened, taint)
 
     def _times(self, cotangent: Masked | None, partial: Atom | None, care: "Care") -> Masked | None:
         if cotangent is None or partial is None:
@@ -277,7 +290,7 @@ class Reverse:
         return Masked(value, cotangent.mask)
 
     def _put(self, item: Masked | None, operand: Atom, where: dict[Atom, list[Masked]], flow: "Flow", care: "Care") -> None:
-        if care.tainted:
+        if care.taints:
             flow.tainted.add(operand)
         if care.opened:
             flow.opened.add(operand)
@@ -369,6 +382,13 @@ class Reverse:
             if binding.symbol in flow.opened:
                 flow.opened.add(operand)
 
+    def _as_written(self, binding: Binding) -> str:
+        """The operation on a binding's line that the user wrote, where the sweeps see another one."""
+        near = [b for b in self.written if b.origin == binding.origin]
+        if any(b.symbol is binding.symbol and b.op == binding.op for b in near):
+            return binding.op
+        return next((b.op for b in near if b.op in ("abs", "real", "imag", "conj")), binding.op)
+
     def refuse(self, conjugates: dict[Var, Atom]) -> None:
         """Raise `NonHolomorphicError` where a complex input's cotangent by its conjugate is structurally nonzero."""
         symbol = next((s for s in conjugates if is_complex(s.dtype)), None)
@@ -387,9 +407,11 @@ class Forward:
 
     def __init__(self, builder: Builder, bindings: list[Binding], rules: Any) -> None:
         self.builder = builder
-        self.bindings = bindings = smoothed(bindings, builder)
+        self.bindings = bindings = shifted(smoothed(bindings, builder), builder)
+        watch_signs(builder, bindings)
         self.partials = Partials(builder, bindings, rules)
         self.saturation = Saturation(builder, bindings, self.partials.bounds)
+        self.vanishing = Vanishing(builder, bindings, self.partials)
 
     def sweep(self, seeds: dict[Atom, Atom]) -> dict[Atom, Atom]:
         """Tangents of all symbols that depend on the seeds."""
@@ -397,6 +419,7 @@ class Forward:
         outer = b.primal
         b.primal = False
         dots: dict[Atom, Atom] = dict(seeds)
+        self.infinite: dict[Atom, Binding] = {}  # tangents that may be infinite, and the singular head that makes them so
         for binding in self.bindings:
             if binding.dtype in "?l":
                 continue
@@ -416,6 +439,9 @@ class Forward:
                     dots[binding.symbol] = arrays.broadcast_to(b.select(binding.operands[0], *arms), binding.shape)
                 continue
             singular = self.partials.is_singular(binding)
+            head = binding if singular else next((self.infinite[o] for o in binding.operands if o in self.infinite), None)
+            if head is not None:
+                self.infinite[binding.symbol] = head
             terms: list[Atom | None] = [b.mul(s, dots[o]) for o, s in self.saturation.slopes(binding) or () if o in dots]
             for place in self.saturation.remaining(binding):
                 if place in moving:
@@ -443,6 +469,8 @@ class Forward:
                 term = b.select(b.emit("eq", (binding.operands[0], Constant(0.0))), ZERO, term)
             else:
                 term = _zero_times_infinity(b, dot, p, term)
+        elif term is not None and self._meets_infinity(p, operand):
+            term = _zero_times_infinity(b, p, dot, term)  # type: ignore[arg-type]
         overflowed = None if term is None else self.saturation.overflowed(binding, place)
         if term is not None and overflowed is not None:
             term = b.select(overflowed, ZERO, term)
@@ -454,6 +482,11 @@ class Forward:
             crossed = b.mul(q, b.conj(dot))
             term = crossed if term is None else b.add(term, crossed)
         return term
+
+    def _meets_infinity(self, partial: Atom | None, operand: Atom) -> bool:
+        """Whether a partial may vanish where the operand's tangent is infinite."""
+        head = self.infinite.get(operand)
+        return partial is not None and head is not None and self.vanishing.together(partial, head)
 
 
 def _zero_times_infinity(b: Builder, zero: Atom, infinite: Atom | None, product: Atom) -> Atom:

@@ -14,7 +14,7 @@ from symdiff.heads import HEADS
 from symdiff.ops import OPS
 from symdiff.symbolic.bounds import Bounds
 from symdiff.symbolic.calls import extreme_of
-from symdiff.symbolic.graph import Atom, Binding, Graph, Var
+from symdiff.symbolic.graph import Atom, Binding, Constant, Graph, Var
 from symdiff.symbolic.partials import active_symbols
 
 Values = dict[Atom, Any]
@@ -53,6 +53,12 @@ def _on_axis(x: Any, beyond: Callable[[Any], Any]) -> Any:
 
 _INFINITE = "the derivative is infinite"
 _FLAT = "slope 0 is taken"
+_ORDERED = {
+    "argsort": ("sort", "equal cells keep their order"),
+    "eigenvalues": ("eigh", "equal eigenvalues keep LAPACK's"),
+    "general_eigenvalues": ("eig", "equal eigenvalues keep LAPACK's"),
+    "singular_values": ("svd", "equal singular values keep LAPACK's"),
+}
 _HALVES = "half of the slope goes to each"
 _SIDE = "the side of the imaginary part's signed zero is taken"
 Test = tuple[str, Callable[..., Any], str]
@@ -87,7 +93,10 @@ _TESTS: dict[str, list[Test]] = {
         ("edge", lambda x, y: (x == 0) & (np.real(y) > 0) & (np.real(y) < 1), _INFINITE),
         ("pole", lambda x, y: (x == 0) & (np.real(y) < 0), _INFINITE),
         ("cut", lambda x, y: _on_axis(x, lambda r: r < 0) & ~_whole(y), _SIDE),
+        ("jump", lambda x, y: (x == 0) & (y == 0), _FLAT),
     ],
+    "xlogy": [("pole", lambda x, y: (x == 0) & (y == 0), _INFINITE)],
+    "xlog1py": [("pole", lambda x, y: (x == 0) & (y == -1), _INFINITE)],
     **{op: [("kink", lambda x, y: x == y, _HALVES)] for op in ("max", "min", "fmax", "fmin")},
     "det_sign": [("jump", lambda x: np.linalg.det(x) == 0, _FLAT)],
     "log_abs_det": [("pole", lambda x: np.linalg.det(x) == 0, _INFINITE)],
@@ -127,10 +136,14 @@ def _at(binding: Binding, operands: list[Any], values: Values, read: dict[Atom, 
              f"slope {', '.join(f'{v:g}' for v in s)} is taken")
             for p, s in points
         ]  # fmt: skip
+        rule = binding.params.rule
+        tests += [] if rule.is_user_function else _TESTS.get(rule.name, [])
     else:
         tests = _TESTS.get(binding.op, [])
     found = []
     for kind, test, chosen in tests:
+        if (binding.op, kind) == ("pow", "jump") and isinstance(binding.operands[1], Constant):
+            continue  # x**0 is 1
         hits = np.asarray(test(*operands)) & reads
         if hits.any():
             kind, chosen = ("kink", f"of a sum of squares; {_FLAT}") if squares and kind == "edge" else (kind, chosen)
@@ -172,14 +185,6 @@ def _equals(binding: Binding, operands: list[Any], out: Any, reads: Any) -> list
         return []
     many = int(np.max(count[hits]))
     return [_kink(binding, operands, "kink", _HALVES if len(operands) == 2 else f"{many} equal numbers share the slope", hits)]
-
-
-_ORDERED = {
-    "argsort": ("sort", "equal cells keep their order"),
-    "eigenvalues": ("eigh", "equal eigenvalues keep LAPACK's"),
-    "general_eigenvalues": ("eig", "equal eigenvalues keep LAPACK's"),
-    "singular_values": ("svd", "equal singular values keep LAPACK's"),
-}
 
 
 def _neighbours(binding: Binding, x: Any, reads: Any) -> list[Kink]:
