@@ -27,6 +27,7 @@ from symdiff.symbolic.declaring import rules_in_force
 from symdiff.symbolic.graph import Graph
 from symdiff.symbolic.replaying import decide_again, innermost, replay
 from symdiff.symbolic.scalarizing import settled
+from symdiff.symbolic.tracing.attempt import need_all_contents
 from symdiff.symbolic.tracing.captures import Watch
 from symdiff.symbolic.tracing.trace import (
     check_mode,
@@ -55,6 +56,7 @@ class Function:
     """A derivative (or a traced function) as a callable; see the functions of this module for what each computes."""
 
     differentiates = True
+    hides = True  # larger arrays that the function captures are inputs
     keeps_signature = True
     extra = 0
 
@@ -132,7 +134,7 @@ class Function:
         with self._lock:
             self._door = self._near = None
             self._compiled.clear()
-            self._watch = Watch(self.f)
+            self._watch = Watch(self.f, self._watch)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
         call = Call(self, args, kwargs, self.extra)
@@ -157,7 +159,8 @@ class Function:
         with self._lock:
             compiled = self._compiled.get(key)
             if compiled is None:
-                compiled = self._compiled[key] = DeviceCompiled(*self._built(call, "merge"), self.options)
+                built = self._built(call, "merge", hide=False)
+                compiled = self._compiled[key] = DeviceCompiled(*built, self.options)
         return compiled
 
     def run(self, call: Call, fed: list[Any]) -> None:
@@ -231,18 +234,24 @@ class Function:
     def __reduce__(self) -> Any:
         return _blank, (plain_class(type(self)),), self.__getstate__()
 
-    def _traced(self, call: Call, parent: Builder | None, mode: str | None = None) -> Any:
+    def _traced(self, call: Call, parent: Builder | None, mode: str | None = None, hide: bool = True) -> Any:
+        """The function traced; with `hide`, larger arrays that it captures become inputs, else they are constants."""
         mode = mode or self.paths
-        traced = trace_leaves(self.f, call.leaves, call.tree, call.traced, call.paths, parent, self._rules(), mode)
+        watch = self._watch
+        if not (hide and self.hides):
+            watch.compare(list(watch.large))
+        traced = trace_leaves(self.f, call.leaves, call.tree, call.traced, call.paths, parent, self._rules(), mode, watch)
         traced.graph = settled(traced.graph, self.scalarize)
-        self._watch.include(traced.called)
         return traced
 
     def _rules(self) -> Any:
         return rules_in_force(self.rules)
 
-    def _built(self, call: Call, mode: str | None = None) -> tuple[Graph, Any]:
-        return self._derived(call, self._traced(call, None, mode).graph)
+    def _built(self, call: Call, mode: str | None = None, hide: bool = True) -> tuple[Graph, Any]:
+        traced = self._traced(call, None, mode, hide)
+        if traced.captured:
+            need_all_contents()
+        return self._derived(call, traced.graph)
 
     def _built_at(self, call: Call, mode: str | None) -> tuple[Graph, Any]:
         """The graph for a call; where the function raises, its own exception."""
@@ -324,7 +333,7 @@ class Function:
         """A compiled specialisation at example arguments, for a backend."""
         call = Call(self, self.own_arguments(args), placed(kwargs), 0)
         if backend == "cupy":
-            return DeviceCompiled(*self._built(call, "merge"), self.options)
+            return DeviceCompiled(*self._built(call, "merge", hide=False), self.options)
         return compiled_of(*self._built(call), self.options, backend)
 
     def program(self, *args: Any, **kwargs: Any) -> Any:

@@ -71,6 +71,7 @@ class Builder:
         self.viewed: set[Atom] = set()  # arrays of which the user has taken a slice or another view
         self.views: set[Atom] = set()  # these slices and views
         self.structural: dict[Atom, Binding] = {}  # what is known of whole arrays, by their symbols
+        self.fixed: set[Atom] = set()  # inputs that are captured arrays, and what is computed of these alone
         self.path: Any = None  # the conditions of the run that fills it, see `tracing.paths`
         self.origin = ""
         self.primal = True
@@ -88,6 +89,8 @@ class Builder:
         """Append `symbol = op(operands)` and return the symbol."""
         symbol = Var(f"v{self._count}", shape, dtype)
         self._count += 1
+        if self.fixed and operands and all(type(o) is not Var or o in self.fixed for o in operands):
+            self.fixed.add(symbol)
         self.bindings.append(Binding(symbol, op, operands, params, origin or self.origin, self.primal))
         return symbol
 
