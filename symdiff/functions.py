@@ -237,10 +237,8 @@ class Function:
     def _traced(self, call: Call, parent: Builder | None, mode: str | None = None, hide: bool = True) -> Any:
         """The function traced; with `hide`, larger arrays that it captures become inputs, else they are constants."""
         mode = mode or self.paths
-        watch = self._watch
-        if not (hide and self.hides):
-            watch.compare(list(watch.large))
-        traced = trace_leaves(self.f, call.leaves, call.tree, call.traced, call.paths, parent, self._rules(), mode, watch)
+        watch, hide = self._watch, hide and self.hides
+        traced = trace_leaves(self.f, call.leaves, call.tree, call.traced, call.paths, parent, self._rules(), mode, watch, hide)
         traced.graph = settled(traced.graph, self.scalarize)
         return traced
 

@@ -197,6 +197,7 @@ def _of_function(f: types.FunctionType, watch: Watch) -> None:
     """What a function of the user's reads through its cells, defaults and globals."""
     for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
         watch.add(_contents, cell, _contents(cell), name)
+        _of_module(_contents(cell), f.__code__, watch)
     count = f.__code__.co_argcount
     defaults = f.__defaults__ or ()
     names = f.__code__.co_varnames[count - len(defaults) : count]
@@ -208,12 +209,13 @@ def _of_function(f: types.FunctionType, watch: Watch) -> None:
         if name in f.__globals__:
             value = f.__globals__[name]
             watch.add(f.__globals__.get, name, value, name)
-            if isinstance(value, types.ModuleType) and not is_library(getattr(value, "__file__", None) or "<string>"):
-                _of_module(value, f.__code__, watch)
+            _of_module(value, f.__code__, watch)
 
 
-def _of_module(module: types.ModuleType, code: types.CodeType, watch: Watch) -> None:
-    """The constants that a function reads as `module.name`."""
+def _of_module(module: Any, code: types.CodeType, watch: Watch) -> None:
+    """The constants that a function reads as `module.name`, where that is a module of the user's."""
+    if not isinstance(module, types.ModuleType) or is_library(getattr(module, "__file__", None) or "<string>"):
+        return
     for name in global_names(code):
         value = vars(module).get(name)
         if name in vars(module) and not callable(value) and not isinstance(value, types.ModuleType):

@@ -55,7 +55,6 @@ class Reading:
         """Make the arrays inputs of a run's builder."""
         self._builder = builder
         self._stand_ins.clear()
-        self._inputs.clear()
         for captured, array, name in zip(self.captured, self.arrays, names, strict=True):
             symbol = builder.input(name, captured.shape, captured.dtype.char, captured.name)
             builder.fixed.add(symbol)

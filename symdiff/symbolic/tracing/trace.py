@@ -120,14 +120,15 @@ def trace_leaves(
     rules: Any = None,
     mode: str | None = None,
     watch: Watch | None = None,
+    hide: bool = True,
 ) -> Traced:
     """Trace f over flattened `(args, kwargs)`: leaves at the positions `traced` become inputs, the others stay.
 
     `mode` says what becomes of conditions on traced values, see `paths.followed`. A first try follows calls; where a traced
     value meets code that was not followed, a second one follows everything. What the tries change outside f is put back.
 
-    The large arrays of `watch` become inputs, too, after those of the leaves; the watch is told what else was called, and
-    which arrays it must compare by content.
+    With `hide`, the large arrays of `watch` become inputs, too, after those of the leaves. The watch is told what else was
+    called, and which arrays it must compare by content.
     """
     outside = Outside(f)
     outermost = parent is None and not active_builders()
@@ -147,6 +148,8 @@ def trace_leaves(
             watch.include(found.called)
         return found
     while True:
+        if not hide:
+            watch.compare(list(watch.large))
         reading = Reading(watch) if watch.large else None
         result = _read(tried, reading)
         if result is not None:
