@@ -118,7 +118,7 @@ class Compiled:
     @property
     def quick(self) -> Any:
         """The machine code to which calls may go at once, None where there is none."""
-        return None if self.hidden.arrays else self.machine
+        return self.machine
 
     def structured_door(self, tree: Any) -> Callable[..., Any]:
         """The generated function behind arguments and results in their structures; `tree` is that of `(args, kwargs)`."""

@@ -8,6 +8,7 @@ Refuses wrong arguments with errors that name the function's file and line.
 import inspect
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Self
 
 import numpy as np
@@ -16,15 +17,18 @@ import optree
 from symdiff import structures
 from symdiff.arguments import Call, is_differentiable
 from symdiff.branching import beside, compiled_of, fitting
-from symdiff.codegen.native.vectorcall import direct, plain_class, with_vectorcall
+from symdiff.codegen.native.fastcall import Machine
+from symdiff.codegen.native.guards import Guard, guarded
+from symdiff.codegen.native.vectorcall import direct, plain_class, table_offset, with_vectorcall
 from symdiff.codegen.source import MISS
 from symdiff.compiled import Compiled, check_backend
 from symdiff.device import DeviceCompiled, Near, Placed, check_device, near, on_device, placed
-from symdiff.errors import ShapeError, SymdiffError, TraceError
+from symdiff.errors import BackendError, ShapeError, SymdiffError, TraceError
 from symdiff.pipeline import Options, program_of
 from symdiff.symbolic.building import Builder, active_builders
 from symdiff.symbolic.declaring import rules_in_force
 from symdiff.symbolic.graph import Graph
+from symdiff.symbolic.hidden import NONE, Hidden
 from symdiff.symbolic.replaying import decide_again, innermost, replay
 from symdiff.symbolic.scalarizing import settled
 from symdiff.symbolic.tracing.attempt import need_all_contents
@@ -97,6 +101,8 @@ class Function:
         self.__wrapped__ = f
         self._compiled: dict[Any, Any] = {}
         self._machines: set[Any] = set()
+        self._guards: dict[Any, Guard] = {}
+        self._guard: Guard | None = None
         self._door: Callable[..., Any] | None = None
         self._lock = threading.Lock()
         self._watch = Watch(f)
@@ -132,7 +138,8 @@ class Function:
     def _forget(self) -> None:
         """Drop what was traced: a value that the function captures has changed."""
         with self._lock:
-            self._door = self._near = None
+            self._door = self._near = self._guard = None
+            direct(self, 0)
             self._compiled.clear()
             self._watch = Watch(self.f, self._watch)
 
@@ -206,21 +213,42 @@ class Function:
             self._door = None
         elif compiled.direct and flat:
             self._door = compiled.entry
-            if compiled.quick is not None and not self._watch:
-                self._quicken(compiled)
+            if compiled.quick is not None:
+                self._quicken(compiled, compiled.hidden)
         else:
             self._door = compiled.structured_door(call.tree)
         return compiled
 
-    def _quicken(self, compiled: Compiled) -> None:
+    def _quicken(self, compiled: Any, hidden: Hidden = NONE) -> None:
         """Calls go to machine code first, and to `_long_way` where it declines. The code lives as long as this object."""
+        machine, self._guard = compiled.machine, None
         if len(self._machines) < KEPT:
-            self._machines.add(compiled.machine)
-        direct(self, compiled.machine.vectorcall if compiled.machine in self._machines else 0)
+            self._machines.add(machine)
+        if machine not in self._machines:
+            direct(self, 0)
+        elif not self._watch:
+            direct(self, machine.vectorcall)
+        else:
+            self._guarded(machine, hidden)
+
+    def _guarded(self, machine: Machine, hidden: Hidden) -> None:
+        """Machine code after a look at what the function captures."""
+        offset, key = table_offset(self), (machine, self._watch, self._watch.version)
+        found = self._guards.get(key)
+        address = 0
+        with suppress(BackendError):  # containers that are checked in Python only
+            if found is None and offset is not None and len(self._guards) < KEPT:
+                found = self._guards[key] = Guard(machine, self._watch.checks(), hidden.place, hidden.arrays)
+            if found is not None and offset is not None:
+                address = guarded(offset)
+        self._guard = found
+        direct(self, address, found.address if address and found is not None else 0)
 
     def _long_way(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         if self._watch and self._watch.changed():  # other specialisations may capture what the fast one does not
             self._forget()
+        if self._guard is not None:
+            self._guard.refresh()
         if self._near is not None and not kwargs:
             found = self._near(args, out)
             if found is not MISS:
@@ -366,7 +394,7 @@ class Function:
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
-        for name in ("_lock", "_door", "_near", "_watch", "_machines", "signature"):
+        for name in ("_lock", "_door", "_near", "_watch", "_machines", "_guards", "_guard", "signature"):
             del state[name]
         state["_compiled"] = {}
         return state
@@ -377,6 +405,8 @@ class Function:
         self._lock = threading.Lock()
         self._watch = Watch(self.f)
         self._machines = set()
+        self._guards = {}
+        self._guard = None
         self._door = None
         self._near = None
 

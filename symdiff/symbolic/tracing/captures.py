@@ -10,7 +10,7 @@ nothing; what lies behind more than `LARGEST` values is not followed.
 
 import functools
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -73,6 +73,30 @@ class Watch:
             if read(key) is not value or bits.differ(value):
                 return True
         return any(captured.now() is None for captured in self.large)
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """Another one after more is watched."""
+        return len(self._values), len(self._sizes), len(self._arrays), len(self.large)
+
+    def checks(self) -> Iterator[tuple[str, Any, Any, Any, bool]]:
+        """What `changed` looks at, as `(kind, holder, key, value, moving)`.
+
+        Kinds are "cell", "item", "defaults" and "named defaults", where the value is found; "size"; and "contents" of an array.
+        A `moving` value is a `Captured`, whose array may be replaced.
+        """
+        found: list[tuple[Read, Any, Any]] = [*self._values, *((read, key, value) for read, key, value, _ in self._arrays)]
+        found += [(read, key, captured) for captured in self.large for read, key in captured.ways]
+        for read, key, value in found:
+            kind = _KINDS.get(read)
+            holder = key if kind else getattr(read, "__self__", None)
+            if type(holder) is not tuple:
+                yield kind or "item", holder, key, value, isinstance(value, Captured)
+        for container, size in self._sizes:
+            if not isinstance(container, tuple):
+                yield "size", container, None, size, False
+        for _, _, value, bits in self._arrays:
+            yield "contents", value, None, bits, False
 
     def compare(self, needed: Iterable[Captured]) -> None:
         """Compare these arrays by content from now on."""
@@ -141,18 +165,18 @@ class Watch:
 class _Bits:
     """What an array held: its shape, dtype and a copy of its memory."""
 
-    __slots__ = ("_dtype", "_kept", "_shape")
+    __slots__ = ("dtype", "kept", "shape")
 
     def __init__(self, array: np.ndarray) -> None:
-        self._shape = array.shape
-        self._dtype = array.dtype
-        self._kept = _words(array.copy())
+        self.shape = array.shape
+        self.dtype = array.dtype
+        self.kept = _words(array.copy())
 
     def differ(self, array: np.ndarray) -> bool:
         """Whether the array holds something else now."""
-        if array.shape != self._shape or array.dtype != self._dtype:
+        if array.shape != self.shape or array.dtype != self.dtype:
             return True
-        return not np.array_equal(_words(array), self._kept)
+        return not np.array_equal(_words(array), self.kept)
 
 
 def _words(array: np.ndarray) -> np.ndarray:
@@ -166,6 +190,17 @@ def _contents(cell: Any) -> Any:
         return cell.cell_contents
     except ValueError:
         return None
+
+
+def _defaults(f: Any) -> Any:
+    return f.__defaults__
+
+
+def _named_defaults(f: Any) -> Any:
+    return f.__kwdefaults__
+
+
+_KINDS = {_contents: "cell", _defaults: "defaults", _named_defaults: "named defaults"}
 
 
 def _collect(f: Any, watch: Watch) -> None:
@@ -198,13 +233,10 @@ def _of_function(f: types.FunctionType, watch: Watch) -> None:
     for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
         watch.add(_contents, cell, _contents(cell), name)
         _of_module(_contents(cell), f.__code__, watch)
-    count = f.__code__.co_argcount
-    defaults = f.__defaults__ or ()
-    names = f.__code__.co_varnames[count - len(defaults) : count]
-    for place, (name, value) in enumerate(zip(names, defaults, strict=True)):
-        watch.add(lambda k, f=f: (f.__defaults__ or ())[k], place, value, name)  # type: ignore[misc]
-    for name, value in (f.__kwdefaults__ or {}).items():
-        watch.add(lambda k, f=f: (f.__kwdefaults__ or {}).get(k), name, value, name)  # type: ignore[misc]
+    if f.__defaults__:
+        watch.add(_defaults, f, f.__defaults__, "defaults")
+    if f.__kwdefaults__:
+        watch.add(_named_defaults, f, f.__kwdefaults__, "defaults")
     for name in global_names(f.__code__):
         if name in f.__globals__:
             value = f.__globals__[name]
