@@ -228,7 +228,9 @@ def _keep_read(graph: Graph, reading: Reading, place: int) -> None:
     """Leave those captured arrays as inputs that the graph reads."""
     branches = branches_of(graph)
     graphs = [graph] if branches is None or branches.conditions is None else [graph, branches.conditions]
-    symbols: set[Atom] = {o.atom for g in graphs for o in g.outputs} | {o for g in graphs for b in g.bindings for o in b.operands}
+    symbols: set[Atom] = {o.atom for g in graphs for o in g.outputs} | {
+        o for g in graphs for b in g.bindings for o in b.operands
+    }
     inputs, arrays = reading.used(graph.inputs, symbols)
     for g in graphs:
         g.inputs = inputs
