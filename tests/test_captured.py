@@ -208,7 +208,7 @@ def of_known_shape():
     X = matrix()
 
     def f(w):
-        n, k = X.shape
+        n = X.shape[0]
         known = isinstance(X, np.ndarray) and X.ndim == 2 and len(X) == n and X.dtype == float
         return residual(np.asarray(X), w) / n * known
 
@@ -468,3 +468,398 @@ def test_a_trace_that_needs_the_contents_is_made_anew(make):
     for k in range(4):
         change(arrays, k)
         np.testing.assert_allclose(g(W), slope(f, W), rtol=1e-5, atol=1e-5, err_msg=f"after change {k}")
+
+
+def test_code_that_needs_all_contents_is_watched():
+    f, (X,) = of_condition()
+    g = sd.grad(f)
+    g(W)
+    assert id(X) in g._watch.compared and not g._watch.large
+
+
+# -- the arrays themselves
+
+
+def by_name(X):
+    """A function of a global `X` of its own, which can be replaced."""
+    f = types.FunctionType(GLOBAL.__code__, {"X": X, "__builtins__": __builtins__}, "f")
+    return f, f.__globals__
+
+
+def GLOBAL(w):
+    return ((X @ w) ** 2).sum()  # noqa: F821
+
+
+@pytest.mark.parametrize("backend", ["auto", "numpy"])
+def test_another_array_of_the_same_type_is_taken_and_others_are_traced_anew(backend, traces):
+    f, names = by_name(matrix())
+    g = sd.grad(f, backend=backend)
+    g(W)
+    before = traces[0]
+    names["X"] = matrix(5)
+    np.testing.assert_allclose(g(W), slope(f, W), rtol=1e-5)
+    names["X"] = np.asfortranarray(matrix(6))
+    np.testing.assert_allclose(g(W), slope(f, W), rtol=1e-5)
+    names["X"].flags.writeable = False
+    np.testing.assert_allclose(g(W), slope(f, W), rtol=1e-5)
+    assert traces[0] == before
+    others = [
+        matrix()[:30], matrix().astype(np.float32), matrix().tolist(), matrix()[:5], matrix().astype(int), matrix().view(Noted),
+        np.ma.masked_array(matrix()), matrix().astype(">f8"),
+    ]  # fmt: skip
+    for other in others[:6] + others[7:]:
+        names["X"] = other
+        np.testing.assert_allclose(g(W), slope(f, W), rtol=1e-3, err_msg=str(type(other)))
+    assert traces[0] > before
+
+
+class Noted(np.ndarray):
+    """A subclass."""
+
+
+def test_an_array_that_changes_its_shape_or_dtype_in_place_is_traced_anew():
+    X = matrix(shape=(100,))
+    Y = matrix(1, (50, 2))
+
+    def f(w):
+        return sum((X[..., k] * w[k]).sum() for k in range(X.ndim)) + (Y.sum(axis=0) ** 2).sum() * w[0]
+
+    g = sd.grad(f)
+    assert g(W)[0] == pytest.approx(slope(f, W)[0])
+    with pytest.warns(DeprecationWarning) if np.lib.NumpyVersion(np.__version__) >= "2.5.0" else NOTHING:
+        Y.shape = (2, 50)
+    np.testing.assert_allclose(g(W), slope(f, W), rtol=1e-6, atol=1e-6)
+
+
+class _Nothing:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return False
+
+
+NOTHING = _Nothing()
+
+
+def test_small_arrays_are_constants_and_compared():
+    c = np.array([0.0, 1.0, 2.0, 0.0])
+
+    def f(x):
+        return (c * x).sum()
+
+    g = sd.grad(f)
+    assert sd.cost(f, np.ones(4)).derivative.operations == 0  # the numbers themselves
+    np.testing.assert_array_equal(g(np.ones(4)), c)
+    for value in (5.0, -0.0, np.nan):
+        c[1] = value
+        np.testing.assert_array_equal(g(np.ones(4)), c)
+    assert [i.name for i in sd.trace(f, np.ones(4)).inputs] == ["x"]
+    wide = np.ones(SMALL + 1)
+    assert [i.name for i in sd.trace(lambda x: (wide * x).sum(), 2.0).inputs] == ["x", "wide"]
+
+
+@pytest.mark.parametrize("dtype", ["f4", "c8", "c16"])
+def test_dtypes_of_captured_arrays(dtype):
+    rng = np.random.default_rng(0)
+    X = (rng.standard_normal((30, 3)) + (1j * rng.standard_normal((30, 3)) if dtype[0] == "c" else 0)).astype(dtype)
+
+    def f(w):
+        return np.sum(np.abs(X @ w) ** 2)
+
+    g = sd.grad(f)
+    for _ in range(2):
+        np.testing.assert_allclose(g(W), 2 * (X.conj().T @ X).real @ W, rtol=1e-4)
+        X *= 1.5
+
+
+@pytest.mark.parametrize("dtype", ["i8", "i1", "u2", "?"])
+def test_arrays_of_other_dtypes_are_compared_by_content(dtype):
+    X = (matrix(shape=(100,)) * 3).astype(dtype)
+    g = sd.grad(lambda w: (X * w[0] ** 2).sum())
+    assert g(W)[0] == pytest.approx(2 * W[0] * X.sum(dtype=float))
+    X[:50] = 1
+    assert g(W)[0] == pytest.approx(2 * W[0] * X.sum(dtype=float))
+
+
+def test_nothing_of_the_size_of_the_arrays_is_compared():
+    X = np.ones((1000, 1000))
+    g = sd.grad(lambda w: X[3] @ w**2 + X.sum() * w[0])
+    g(np.ones(1000))
+    assert g._watch.large and not g._watch._arrays
+    assert sum(bits.kept.nbytes for *_, bits in g._watch._arrays) == 0
+
+
+def test_captured_arrays_are_not_differentiated_nor_batched():
+    X = matrix()
+
+    def f(w, X=X):
+        return residual(X, w)
+
+    points = np.random.default_rng(3).standard_normal((6, K))
+    many, one = sd.vmap(sd.grad(f)), sd.grad(f)
+    for _ in range(2):
+        np.testing.assert_allclose(many(points), [one(p) for p in points])
+        np.testing.assert_allclose(sd.hessian(f)(W), 2 * X.T @ X)
+        value, tangent = sd.jvp(f)(W, points[0])
+        assert (value, tangent) == (pytest.approx(f(W)), pytest.approx(one(W) @ points[0]))
+        np.testing.assert_allclose(sd.vjp(f)(W, 2.0)[1], 2 * one(W))
+        np.testing.assert_allclose(sd.hvp(f)(W, points[0]), 2 * X.T @ X @ points[0])
+        np.testing.assert_allclose(sd.jacobian(sd.grad(f))(W), 2 * X.T @ X)
+        X[:, 1] += 1.0
+    grid = np.linspace(0.0, 1.0, 7)
+    slopes = sd.derivative(lambda t: (X * t**2).sum())
+    for _ in range(2):
+        np.testing.assert_allclose(slopes(grid), 2 * grid * X.sum())
+        X *= 0.5
+
+
+def test_many_points_of_an_unrolled_function():
+    table = np.linspace(1.0, 2.0, 100)
+    g = sd.vmap(sd.value_and_grad(lambda x, k=None: table[7] * x[0] + table[8] * x[1] ** 2))
+    points = np.random.default_rng(0).standard_normal((50, 2))
+    for _ in range(3):
+        for _ in range(3):
+            value, slopes = g(points)
+            np.testing.assert_allclose(value, table[7] * points[:, 0] + table[8] * points[:, 1] ** 2)
+            np.testing.assert_allclose(slopes[:, 1], 2 * table[8] * points[:, 1])
+        table[8] += 1.0
+
+
+def test_an_array_that_is_an_argument_too():
+    X = matrix()
+
+    def f(w, Y):
+        return residual(X, w) + (X * Y).sum()
+
+    slope_w, slope_y = sd.grad(f, argnums=(0, 1))(W, X)
+    np.testing.assert_allclose(slope_y, X)
+    np.testing.assert_allclose(slope_w, 2 * X.T @ (X @ W))
+
+
+@pytest.mark.parametrize("backend", ["auto", "numpy"])
+def test_results_written_into_a_captured_array(backend):
+    t = np.linspace(0.0, 1.0, 100)
+
+    def f(x):
+        return t[::-1] * x**2
+
+    push = sd.jvp(f, backend=backend)
+    x = np.arange(100.0)
+    for place in (0, 1, 0):
+        wanted = push(x, np.ones(100))
+        np.testing.assert_allclose(wanted[0], f(x))
+        out = [np.empty(100), np.empty(100)]
+        out[place] = t
+        push(x, np.ones(100), out=tuple(out))
+        np.testing.assert_array_equal(out, wanted)
+
+
+def test_graphs_show_and_read_what_is_captured():
+    f, (X,) = by_closure()
+    graph = sd.trace(f, W)
+    assert str(graph).startswith("<lambda>" if graph.name == "<lambda>" else "f(w: f64[3], X: f64[40, 3])")
+    assert hidden_of(graph).arrays[0].array is X
+    X[2] = 7.0
+    assert graph(W) == pytest.approx(f(W))
+    assert graph(W, np.ones((N, K))) == pytest.approx(residual(np.ones((N, K)), W))
+    assert sd.explain(f, W).differentiable
+    assert sd.cost(f, W).value.operations > 2 * N
+
+
+def test_compiled_objects_read_at_each_call_and_take_them_along():
+    f, names = by_name(matrix())
+    compiled = sd.grad(f).compile(W)
+    names["X"][1] = 3.0
+    np.testing.assert_allclose(compiled(W), slope(f, W), rtol=1e-6)
+    twin = pickle.loads(pickle.dumps(compiled))
+    np.testing.assert_allclose(twin(W), compiled(W))
+    names["X"] = matrix(4)
+    np.testing.assert_allclose(compiled(W), slope(f, W), rtol=1e-6)
+    assert not np.allclose(twin(W), compiled(W))
+    names["X"] = names["X"][:4]
+    with pytest.raises(TraceError, match=r"X, which the function captures, is no float64 array of shape \(40, 3\)"):
+        compiled(W)
+
+
+def test_functions_with_arrays_are_pickled(tmp_path):
+    (tmp_path / "model.py").write_text("import numpy as np\nX = np.ones((50, 3))\ndef f(w): return ((X @ w)**2).sum()\n")
+    code = (
+        "import pickle, sys, numpy as np, symdiff as sd, model\n"
+        "g = sd.grad(model.f); a = g(np.ones(3)); h = pickle.loads(pickle.dumps(g)); model.X *= 2\n"
+        "assert np.array_equal(h(np.ones(3)), 4*a) and np.array_equal(g(np.ones(3)), 4*a)\n"
+        "assert model.X is sd.trace(model.f, np.ones(3)).notes['hidden'].arrays[0].array\n"
+    )
+    path = [str(tmp_path), *sys.path]
+    command = [sys.executable, "-W", "error", "-c", f"import sys; sys.path[:] = {path!r}\n{code}"]
+    subprocess.run(command, check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("make", [sd.grad, sd.value_and_grad, sd.jvp], ids=lambda make: make.__name__)
+def test_files_take_captured_arrays_as_arguments(make, tmp_path):
+    f, (X,) = by_closure()
+    more = (np.ones(K),) if make is sd.jvp else ()
+    text = make(f).source(W, *more)
+    assert "captures X." in text and f"{X[0, 0]}" not in text
+    namespace = {}
+    exec(text, namespace)
+    entry = next(v for k, v in namespace.items() if k.startswith("f_") or k.startswith("_lambda"))
+    wanted = make(f)(W, *more)
+    found = entry(W, X, *more)
+    for a, b in zip(
+        np.atleast_1d(found) if make is sd.grad else found, np.atleast_1d(wanted) if make is sd.grad else wanted, strict=True
+    ):
+        np.testing.assert_allclose(a, b)
+    with pytest.raises(ValueError, match="X has shape"):
+        entry(W, X[:3], *more)
+
+
+def test_files_of_small_arrays_hold_their_numbers():
+    c = np.array([1.5, 2.5])
+    text = sd.grad(lambda x: (c * x**2).sum()).source(np.ones(2), target="c")
+    assert "3.0" in text and "5.0" in text
+
+
+def test_threads_call_while_the_array_changes():
+    X = np.ones((200, K))
+    g = sd.grad(lambda w: residual(X, w))
+    g(W)
+    allowed = {tuple(2 * k * k * X.T @ (X @ W)) for k in (1.0, 2.0)}
+    wrong = []
+
+    def call():
+        for _ in range(300):
+            found = g(W)
+            if not np.all(np.isfinite(found)):
+                wrong.append(found)
+
+    threads = [threading.Thread(target=call) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for k in range(100):
+        X[...] = 1.0 + k % 2
+    for thread in threads:
+        thread.join()
+    assert not wrong and len(allowed) == 2
+    np.testing.assert_allclose(g(W), 2 * X.T @ (X @ W))
+
+
+# -- calls that look first: numbers and small arrays
+
+
+def looked_at_first(g):
+    """Whether calls go to machine code after a look at what is captured."""
+    return g._guard is not None
+
+
+def test_captured_numbers_are_looked_at_in_machine_code():
+    pytest.importorskip("llvmlite")
+    rate, limits, names, table = 2.0, [1.0, 2.0], {"a": 3.0}, np.array([1.0, 2.0])
+
+    def f(x, power=2.0, *, shift=1.0):
+        return rate * x * limits[0] + names["a"] * x**power + table[1] * x + shift
+
+    g = sd.grad(f)
+
+    def right():
+        for _ in range(3):
+            assert g(2.0) == pytest.approx((f(2.0 + 1e-6) - f(2.0 - 1e-6)) / 2e-6)
+        return looked_at_first(g)
+
+    assert right()
+    rate = 5.0
+    assert right()
+    limits[0] = 7.0
+    assert right()
+    limits.append(1.0)
+    assert right()
+    names["a"] = -1.0
+    assert right()
+    names["b"] = 1.0
+    assert right()
+    del names["b"]
+    assert right()
+    names = {"a": 8.0}
+    assert right()
+    table[1] = 4.0
+    assert right()
+    table = np.array([1.0, -2.0])
+    assert right()
+    f.__defaults__ = (3.0,)
+    assert right()
+    f.__kwdefaults__ = {"shift": 2.0}
+    assert right()
+    f.__kwdefaults__["shift"] = 9.0
+    assert right()
+
+
+def test_other_containers_are_looked_at_in_python():
+    class Rates(dict):
+        pass
+
+    rates = Rates(a=2.0)
+    g = sd.grad(lambda x: rates["a"] * x * x)
+    for value in (2.0, 3.0):
+        rates["a"] = value
+        assert g(1.0) == g(1.0) == 2 * value
+    assert not looked_at_first(g)
+
+
+def test_signatures_share_what_is_looked_at():
+    rate = 2.0
+    g = sd.grad(lambda x: (rate * x**2).sum())
+    for _ in range(4):
+        assert g(1.0) == 2 * rate
+        np.testing.assert_array_equal(g(np.ones(3)), np.full(3, 2 * rate))
+        rate += 1.0
+    assert len(g._guards) <= 8
+
+
+def test_many_numbers_and_arrays_at_once():
+    numbers = {f"n{k}": float(k) for k in range(300)}
+    tables = [np.full(100, float(k)) for k in range(20)]
+
+    def f(x):
+        total = 0.0
+        for k in range(300):
+            total = total + numbers[f"n{k}"] * x
+        for table in tables:
+            total = total + table[5] * x
+        return total
+
+    g = sd.grad(f)
+    for _ in range(2):
+        assert g(1.0) == g(1.0) == pytest.approx(f(1.0))
+        numbers["n7"] += 1.0
+        tables[3][5] = -1.0
+        tables[4] = np.ones(100)
+
+
+def test_unloaded_names_raise_as_python_does():
+    f, names = by_name(matrix())
+    g = sd.grad(f)
+    g(W)
+    del names["X"]
+    with pytest.raises(NameError):
+        g(W)
+    names["X"] = matrix(2)
+    np.testing.assert_allclose(g(W), slope(f, W), rtol=1e-5)
+
+
+# -- what else is noticed
+
+
+def test_rebinding_of_containers_objects_and_partial_arguments_is_noticed():
+    setting = types.SimpleNamespace(rate=2.0)
+    rates = [1.0, 2.0]
+    g = sd.grad(lambda x: setting.rate * x * x + rates[1] * x)
+    assert g(1.0) == 6.0
+    rates = [1.0, 5.0]
+    assert g(1.0) == 9.0
+    setting = types.SimpleNamespace(rate=3.0)
+    assert g(1.0) == 11.0
+    table = np.array([1.0, 2.0])
+    h = sd.grad(functools.partial(lambda table, x: table[1] * x * x, table), argnums=-1)
+    assert h(1.0) == 4.0
+    table[1] = 3.0
+    assert h(1.0) == 6.0

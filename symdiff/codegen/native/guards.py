@@ -34,8 +34,15 @@ class _Cells(ctypes.Structure):
 
 
 class _Table(ctypes.Structure):
-    _fields_ = (("count", ctypes.c_int64), ("checks", ctypes.c_void_p), ("function", ctypes.c_void_p),
-                ("bound", ctypes.c_void_p), ("place", ctypes.c_int64), ("arrays", ctypes.c_int64), ("items", ctypes.c_void_p))  # fmt: skip
+    _fields_ = (
+        ("count", ctypes.c_int64),
+        ("checks", ctypes.c_void_p),
+        ("function", ctypes.c_void_p),
+        ("bound", ctypes.c_void_p),
+        ("place", ctypes.c_int64),
+        ("arrays", ctypes.c_int64),
+        ("items", ctypes.c_void_p),
+    )
 
 
 class Guard:

@@ -16,8 +16,8 @@ import numpy as np
 
 from symdiff import structures
 from symdiff.errors import TraceError
-from symdiff.symbolic.building import Builder, active_builders, array_atom, dtype_code
 from symdiff.symbolic.branches import branches_of
+from symdiff.symbolic.building import Builder, active_builders, array_atom, dtype_code
 from symdiff.symbolic.graph import ArrayConstant, Atom, Constant, Graph, GraphOutput, Var
 from symdiff.symbolic.hidden import KEY, Hidden
 from symdiff.symbolic.tracing.attempt import Attempt, Contents, Stuck, current_reading
