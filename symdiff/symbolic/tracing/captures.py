@@ -8,8 +8,12 @@ alone, until a trace says that it needs their contents. Functions that were foll
 nothing; what lies behind more than `LARGEST` values is not followed.
 """
 
+import enum
 import functools
+import gc
+import sys
 import types
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -90,6 +94,8 @@ class Watch:
         for read, key, value in found:
             kind = _KINDS.get(read)
             holder = key if kind else getattr(read, "__self__", None)
+            if type(holder) is types.MappingProxyType:
+                holder = gc.get_referents(holder)[0]  # the dictionary of a class
             if type(holder) is not tuple:
                 yield kind or "item", holder, key, value, isinstance(value, Captured)
         for container, size in self._sizes:
@@ -124,6 +130,8 @@ class Watch:
             self._compare(read, key, value)
         elif isinstance(value, _VALUES):
             self._values.append((read, key, value))
+        elif isinstance(value, type):
+            self.of_class(value, name)
         elif callable(value):
             _collect(value, self)
         elif not isinstance(value, _FOREIGN):
@@ -142,7 +150,7 @@ class Watch:
             self._sizes.append((value, len(value)))
             for key, item in value.items():
                 self.add(value.get, key, item, f"{name}[{key!r}]")
-        elif isinstance(value, (list, tuple)):
+        elif isinstance(value, (list, tuple, deque)):
             self._sizes.append((value, len(value)))
             for place, item in enumerate(value):
                 self.add(value.__getitem__, place, item, f"{name}[{place}]")
@@ -154,12 +162,27 @@ class Watch:
     def attributes(self, owner: Any, name: str) -> None:
         """Watch the attributes of an object of the user's."""
         attributes = getattr(owner, "__dict__", None)
-        if isinstance(attributes, dict) and (type(owner).__module__ or "").split(".")[0] not in _SKIPPED:
-            before = self._reached
+        if (type(owner).__module__ or "").split(".")[0] in _SKIPPED:
+            return
+        before = self._reached
+        if isinstance(attributes, dict):
             for key, value in attributes.items():
                 self.add(attributes.get, key, value, f"{name}.{key}")
-            if self._reached > before:
-                self.holders |= {id(owner), id(attributes)}
+        for key in dict.fromkeys(key for cls in type(owner).__mro__ if _is_users(cls) for key in _slots(cls)):
+            self.add(lambda key: getattr(owner, key, None), key, getattr(owner, key, None), f"{name}.{key}")
+        self.of_class(type(owner), name)
+        if self._reached > before:
+            self.holders |= {id(owner), id(attributes)}
+
+    def of_class(self, kind: type, name: str) -> None:
+        """Watch the constants in the body of a class of the user's, and of those it inherits from."""
+        for cls in kind.__mro__:
+            if id(cls) in self._seen or not _is_users(cls):
+                continue
+            self._seen[id(cls)] = cls
+            for key, value in vars(cls).items():
+                if not (key.startswith("__") or callable(value) or hasattr(type(value), "__get__")):
+                    self.add(vars(cls).get, key, value, f"{name}.{key}")
 
 
 class _Bits:
@@ -183,6 +206,18 @@ def _words(array: np.ndarray) -> np.ndarray:
     """The memory of an array in C order, as integers."""
     flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     return flat.view(np.uint64) if flat.size % 8 == 0 else flat
+
+
+def _is_users(cls: type) -> bool:
+    """Whether the user wrote a class, and what stands in its body are constants."""
+    file = getattr(sys.modules.get(cls.__module__), "__file__", None) or "<string>"
+    return cls.__module__ != "builtins" and not is_library(file) and not issubclass(cls, (enum.Enum, BaseException))
+
+
+def _slots(cls: type) -> Iterable[str]:
+    found = vars(cls).get("__slots__", ())
+    names = (found,) if isinstance(found, str) else found
+    return [n for n in names if n not in ("__dict__", "__weakref__")]
 
 
 def _contents(cell: Any) -> Any:

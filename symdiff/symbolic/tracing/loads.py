@@ -68,6 +68,10 @@ class Loads(Rewriter):
         found = super().visit_Subscript(node)
         return self.through(self.read, node, found) if isinstance(node.ctx, ast.Load) else found
 
+    def visit_Global(self, node: ast.Global) -> Any:
+        shown = ast.Expr(self.through(self.stored, node, ast.Constant(...), ast.Constant(None)))
+        return [node, ast.copy_location(shown, node)]
+
     def visit_AugAssign(self, node: ast.AugAssign) -> Any:
         target, name = node.target, OPERATORS.get(type(node.op))
         if isinstance(target, ast.Name) and name is not None:

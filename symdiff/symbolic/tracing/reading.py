@@ -18,7 +18,7 @@ import numpy as np
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import Atom, GraphInput
 from symdiff.symbolic.hidden import Captured
-from symdiff.symbolic.tracing.attempt import Contents, current_reading
+from symdiff.symbolic.tracing.attempt import Contents, current, current_reading
 from symdiff.symbolic.tracing.captures import Watch
 from symdiff.symbolic.tracing.implicit import PLAIN, written
 from symdiff.symbolic.tracing.libraries import is_library
@@ -73,8 +73,9 @@ class Reading:
 
     def need(self, value: Tracer) -> None:
         """The trace needs a value: it can go on where this depends on arguments only by an error, else it is a constant."""
-        if value.atom not in value.builder.fixed:
-            return
+        attempt = current()
+        if value.atom not in value.builder.fixed or (attempt is not None and attempt.stuck and not attempt.thorough):
+            return  # or the run is repeated, and follows what asks here
         if value.builder is not self._builder:
             self.need_all()
         by = {b.symbol: b for b in self._builder.bindings}
@@ -135,7 +136,7 @@ def _is_open(value: Any) -> bool:
         return _is_open(value.__func__) or _is_open(value.__self__)
     if isinstance(value, functools.partial):
         return True
-    if isinstance(value, types.GeneratorType):
+    if isinstance(value, (types.GeneratorType, map, filter)):  # what the last two were given was looked at
         return False
     return hasattr(value, "__next__") or isinstance(value, _VIEWS) or hasattr(value, "_long_way") or written(type(value))
 
@@ -177,10 +178,12 @@ def _operand(value: Any) -> Any:
 
 
 def _stored(value: Any, name: str | None) -> Any:
-    """What is assigned to: the attribute `name` of it, or by an operator."""
+    """What is assigned to: the attribute `name` of it, or by an operator; `...` stands for a global."""
     reading = current_reading()
     if reading is None or isinstance(value, Tracer):
         return value
+    if value is ...:
+        reading.need_all()
     if id(value) in reading.holders if name is None else written(type(value)) and _is_set(type(value), name):
         reading.need_all()
     return value

@@ -113,6 +113,7 @@ def array_of_objects(cells: np.ndarray, builder: Builder, origin: str) -> Var | 
 
 
 _UNFOLLOWED = "code that is not followed (compiled, eval, or an assignment into an array made elsewhere)"
+_CELLS = 1_000  # cells of a captured array that become traced numbers each; beyond, it is a constant there
 _NUMBER = "write it with NumPy or math, copy such an array with np.array(y), or keep the function opaque with sd.primitive"
 
 
@@ -345,7 +346,8 @@ class Tracer:
         if dtype is not None and np.dtype(dtype).char != "O":
             note_stuck()
             raise self._refuse("conversion to a NumPy array of numbers", "leave the dtype out, or use np.stack")
-        need_contents(self)
+        if self.size > _CELLS:
+            need_contents(self)
         cells = np.empty(self.size, dtype=object)
         for i, cell in enumerate(self.ravel() if self.shape else [self]):
             cells[i] = cell
