@@ -44,6 +44,7 @@ class _AtPoint(Plain):
     """The function itself, some arguments of which count as floating numbers."""
 
     positions = Function.positions
+    hides = False
 
 
 def _floating(args: tuple[Any, ...]) -> tuple[int, ...]:

@@ -74,6 +74,7 @@ class Builder:
         self.structural: dict[Atom, Binding] = {}  # what is known of whole arrays, by their symbols
         self.sums: dict[tuple[Atom, tuple[int, ...]], Atom] = {}  # the sums of arrays over axes that there are
         self.signs: Any = None  # the signs that are factors of values, see `sign_factors`
+        self.fixed: set[Atom] = set()  # inputs that are captured arrays, and what is computed of these alone
         self.path: Any = None  # the conditions of the run that fills it, see `tracing.paths`
         self.origin = ""
         self.primal = True
@@ -91,6 +92,8 @@ class Builder:
         """Append `symbol = op(operands)` and return the symbol."""
         symbol = Var(f"v{self._count}", shape, dtype)
         self._count += 1
+        if self.fixed and operands and all(type(o) is not Var or o in self.fixed for o in operands):
+            self.fixed.add(symbol)
         self.bindings.append(Binding(symbol, op, operands, params, origin or self.origin, self.primal))
         if self.signs is not None:
             self.signs.note(self.bindings[-1])

@@ -19,6 +19,7 @@ import numpy as np
 from symdiff import structures
 from symdiff.errors import SymdiffError, TraceError
 from symdiff.symbolic.building import active_builders
+from symdiff.symbolic.tracing import reading
 from symdiff.symbolic.tracing.attempt import Attempt, Stuck, current
 from symdiff.symbolic.tracing.builtin_functions import BUILTINS
 from symdiff.symbolic.tracing.cloning import OPERATORS, clone
@@ -33,6 +34,7 @@ from symdiff.symbolic.tracing.functions import call_function
 from symdiff.symbolic.tracing.implicit import SPECIAL, cells, operate, special, summed
 from symdiff.symbolic.tracing.instead import INSTEAD, public_name
 from symdiff.symbolic.tracing.libraries import is_library
+from symdiff.symbolic.tracing.loads import Loads
 from symdiff.symbolic.tracing.making import MAKING, fresh
 from symdiff.symbolic.tracing.mathematics import MATHEMATICS
 from symdiff.symbolic.tracing.mutable import Mutable, plain
@@ -85,11 +87,13 @@ def _found(f: Any, attempt: Attempt) -> Any:
     key = (getattr(f, "__module__", None), getattr(f, "__name__", None))
     rule = attempt.rules.get(key) if attempt.rules else None
     if rule is not None and (rule.function is f or kind is not types.FunctionType or f.__code__.co_name == key[1]):
+        if attempt.reading is not None and not is_library(getattr(getattr(f, "__code__", None), "co_filename", "<string>")):
+            attempt.reading.need_all()  # it may read the arrays wherever it is run
         return _recorded(f, rule)  # not for a wrapper, which has the name of what it wraps
     if of_cupy(f):
         return spelled(f, call)
     if kind is types.FunctionType and not is_library(f.__code__.co_filename):
-        return clone(f, CELLS, attempt.thorough) or substituted(f, call)
+        return _cloned(f, attempt)
     asks = attempt.thorough and key[0] == "builtins" and key[1] in SPECIAL
     if key in _CALLING or key in _STANDING:
         found = _STANDING.get(key, f)
@@ -116,6 +120,16 @@ def _found(f: Any, attempt: Attempt) -> Any:
     if kind in _HASHED:
         return _library(f, attempt)
     return _object(f, attempt)
+
+
+def _cloned(f: types.FunctionType, attempt: Attempt) -> Any:
+    """A function of the user's."""
+    if attempt.reading is None:
+        return clone(f, CELLS, attempt.thorough) or substituted(f, call)
+    found = clone(f, LOADED, attempt.thorough, Loads)
+    if found is None:
+        attempt.reading.need_all()
+    return found
 
 
 def _function(f: types.FunctionType, attempt: Attempt) -> Any:
@@ -398,3 +412,4 @@ def followed_calls(f: Anything, attempt: Attempt) -> Anything:
 
 
 CELLS = cells(call)
+LOADED = CELLS | reading.cells(call, _CALLING)

@@ -30,7 +30,7 @@ from symdiff.symbolic.tracing.operands import as_atom
 from symdiff.symbolic.tracing.products import LINALG, PRODUCTS, trace
 from symdiff.symbolic.tracing.reducing import REDUCING
 from symdiff.symbolic.tracing.searching import digitize, searchsorted
-from symdiff.symbolic.tracing.tracer import VIEWS, Tracer, atom_of, builder_of, record
+from symdiff.symbolic.tracing.tracer import VIEWS, Tracer, atom_of, builder_of, need_contents, record
 from symdiff.symbolic.tracing.whole import View, parsed
 
 _OP_OF_UFUNC: dict[Any, str] = {}
@@ -145,6 +145,8 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
     leaves = structures.leaves((args, kwargs), none_is_leaf=True)
     if kwargs.get("out") is None and all(leaf is None or plain(leaf) is not None for leaf in leaves) and name not in VIEWS:
         return computed(function, args, kwargs)
+    if getattr(function, "__module__", None) == "numpy.linalg":
+        _once([leaf for leaf in leaves if isinstance(leaf, Tracer)])
     special = _SPECIAL.get(name)
     if special is not None and _of_numpy(function, name):
         return special(origin, *args, **kwargs)
@@ -173,6 +175,12 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
 def _full_name(function: Any) -> str:
     module = getattr(function, "__module__", "numpy") or "numpy"
     return f"{module}.{getattr(function, '__name__', function)}".replace("numpy.", "np.", 1)
+
+
+def _once(operands: list[Tracer]) -> None:
+    """Linear algebra on captured arrays alone is done once, for what it costs and for the errors that it may raise."""
+    if operands and all(value.atom in value.builder.fixed for value in operands):
+        need_contents(operands[0])
 
 
 def _of_numpy(function: Any, name: str) -> bool:
