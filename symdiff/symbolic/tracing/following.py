@@ -299,12 +299,12 @@ def _told(f: Anything, public: tuple[str, str]) -> Anything:
     """A function that cannot be followed: where it meets traced values, the error says what works in its place."""
 
     def told(*args: Any, **kwargs: Any) -> Any:
-        builder = active_builders()[-1]
-        before = len(builder.bindings)
+        builders = active_builders()
+        before = [len(b.bindings) for b in builders]
         try:
             return f(*args, **kwargs)
         except Exception as error:
-            if len(builder.bindings) > before or any(map(holds_traced, (*args, *kwargs.values()))):
+            if before != [len(b.bindings) for b in builders] or any(map(holds_traced, (*args, *kwargs.values()))):
                 raise TraceError(
                     f"{user_line()}: {'.'.join(public)} needs numbers, not traced values; {INSTEAD[public]}"
                 ) from error

@@ -30,7 +30,7 @@ from symdiff.symbolic.tracing.operands import as_atom
 from symdiff.symbolic.tracing.products import LINALG, PRODUCTS, trace
 from symdiff.symbolic.tracing.reducing import REDUCING
 from symdiff.symbolic.tracing.searching import digitize, searchsorted
-from symdiff.symbolic.tracing.tracer import VIEWS, Tracer, atom_of, builder_of, need_contents, record
+from symdiff.symbolic.tracing.tracer import IN_PLACE, VIEWS, Tracer, atom_of, builder_of, need_contents, record
 from symdiff.symbolic.tracing.whole import View, parsed
 
 _OP_OF_UFUNC: dict[Any, str] = {}
@@ -47,10 +47,10 @@ _ARITHMETIC = {getattr(np, name) for name in ("matmul", "vecdot", "matvec", "vec
 def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
     """`ufunc(*inputs)` recorded."""
     name = ufunc.__name__
-    if all(plain(v) is not None for v in inputs) and kwargs.get("out") is None:
-        return computed(getattr(ufunc, method), inputs, kwargs)
     if method == "at":
         return _applied_at(ufunc, inputs, origin)
+    if all(plain(v) is not None for v in inputs) and kwargs.get("out") is None:
+        return computed(getattr(ufunc, method), inputs, kwargs)
     if kwargs.get("out") is not None and isinstance(kwargs["out"][0], Tracer):
         (out,) = kwargs.pop("out")
         out[...] = getattr(ufunc, method)(*inputs, **kwargs)
@@ -143,7 +143,8 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
     """`function(*args, **kwargs)` recorded."""
     name = getattr(function, "__name__", str(function))
     leaves = structures.leaves((args, kwargs), none_is_leaf=True)
-    if kwargs.get("out") is None and all(leaf is None or plain(leaf) is not None for leaf in leaves) and name not in VIEWS:
+    bare = kwargs.get("out") is None and all(leaf is None or plain(leaf) is not None for leaf in leaves)
+    if bare and name not in VIEWS and name not in IN_PLACE:
         return computed(function, args, kwargs)
     if getattr(function, "__module__", None) == "numpy.linalg":
         _once([leaf for leaf in leaves if isinstance(leaf, Tracer)])

@@ -452,6 +452,10 @@ class Tracer:
         """The cells, or lines along an axis, for which a constant condition holds."""
         return np.compress(condition, self, axis=axis)  # type: ignore[call-overload]
 
+    def sort(self, axis: int = -1, kind: Any = None) -> None:
+        """The cells in order, in place."""
+        self[...] = np.sort(self, axis=axis)  # type: ignore[call-overload]
+
     def tolist(self) -> Any:
         """Nested lists of traced scalars."""
         return [row.tolist() for row in self] if self.shape else self
@@ -494,6 +498,7 @@ def record(builder: Builder, op: str, operands: tuple[Atom, ...], origin: str) -
     return builder.emit(op, operands, None, origin)  # type: ignore[return-value]
 
 
+IN_PLACE = frozenset({"copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"})
 VIEWS = frozenset(
     """
     getitem reshape ravel transpose squeeze expand_dims swapaxes moveaxis flip flipud fliplr rot90 broadcast_to atleast_1d
