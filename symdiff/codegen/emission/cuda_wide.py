@@ -46,7 +46,8 @@ template <typename T> {DEVICE} void store_piece(const T *cells, int step, T *to)
 }}
 """
 ROWS = f"""
-// The points of a warp, `size` numbers each, between memory without gaps and rows of shared memory; the last ones one by one.
+// The points of a warp, `size` numbers each, between memory without gaps and shared memory, where they begin `row` numbers
+// apart, in different banks; where there are fewer than {WARP}, number by number.
 template <int size, int row, typename T> {DEVICE} void load_rows(const T *from, T *rows, int lane, int count)
 {{
     const int piece = {PIECE} / sizeof(T);
