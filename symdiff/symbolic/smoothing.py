@@ -1,8 +1,8 @@
 """Roots as the sweeps see them: a*sqrt(s)*b*sqrt(s) is a*s*b, |x|**2 x*x, sqrt(x*x) and max(x, -x) |x|, |exp(w)| exp(Re w).
 
 Assumes bindings in order. Guarantees the same values where these are real, and derivatives of every order where the root
-has a kink or a vertical slope and its square, or x*sqrt(x), has none, however they are spelled. What the user wrote is computed as it stands. Refuses
-nothing.
+has a kink or a vertical slope and its square, or x*sqrt(x), has none, however they are spelled. What the user wrote is
+computed as it stands. Refuses nothing.
 """
 
 from symdiff.ops import is_complex
