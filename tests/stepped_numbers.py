@@ -99,9 +99,10 @@ def joined(operation, stepped, *operands):
 
 
 class Notes:
-    """What a run met that is left open: three or more numbers in order of which two are equal."""
+    """What a run met that is left open: three or more numbers in order of which two are equal, or zeros of both signs."""
 
     tied = False
+    traded = False
 
 
 def extreme(name, wins):
@@ -132,6 +133,7 @@ def in_order(notes, stepped):
         if any(v != v for v in values):
             return [np.float64(np.nan)] * len(values)
         found = sorted(values, reverse=reverse)
+        notes.traded = notes.traded or len({math.copysign(1.0, real_of(v)) for v in found if v == 0}) > 1
         notes.tied = notes.tied or any(a == b for a, b in itertools.pairwise(found))
         return found
 
