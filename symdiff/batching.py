@@ -136,7 +136,7 @@ class WholeBatched:
         return compiled.call(leaves, out)
 
 
-class Reading:
+class WithCaptured:
     """A kernel over points that is given captured arrays, too, as they are at each call."""
 
     def __init__(self, kernel: Any, graph: Graph) -> None:
@@ -155,7 +155,7 @@ def checked(kernel: Any, graph: Graph, axes: Sequence[int | None], run: Callable
     `run` is the function at one point.
     """
     found = _checked(kernel, graph, axes, run)
-    return Reading(found, graph) if hidden_of(graph).arrays else found
+    return WithCaptured(found, graph) if hidden_of(graph).arrays else found
 
 
 def _checked(kernel: Any, graph: Graph, axes: Sequence[int | None], run: Callable[[list[Any]], None]) -> Any:

@@ -63,6 +63,7 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
         raise ExportError(f"{function.where}: unknown target {target!r}; there are {', '.join(TARGETS)}")
     args, kwargs = placed((args, kwargs))
     inner = function.inner if isinstance(function, Vectorised) else function
+    inner.refresh()
     if isinstance(function, Vectorised):
         if target not in ("numpy", "cupy"):
             raise ExportError(f"{function.where}: vmap is exported to numpy and cupy; target {target!r} takes one point")

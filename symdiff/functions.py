@@ -124,8 +124,7 @@ class Function:
     # -- calling
 
     def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
-        if self._watch and self._watch.changed():
-            self._forget()
+        self.refresh()
         if self._door is not None and not kwargs:
             try:
                 result = self._door(*args, out=out)
@@ -135,8 +134,13 @@ class Function:
                 pass  # the long way finds out why, or computes what Python's math raises for
         return self._long_way(*args, out=out, **kwargs)
 
+    def refresh(self) -> None:
+        """Drop what was traced, where a value that the function captures has changed."""
+        if self._watch and self._watch.changed():
+            self._forget()
+
     def _forget(self) -> None:
-        """Drop what was traced: a value that the function captures has changed."""
+        """Drop what was traced."""
         with self._lock:
             self._door = self._near = self._guard = None
             direct(self, 0)
@@ -245,8 +249,7 @@ class Function:
         direct(self, address, found.address if address and found is not None else 0)
 
     def _long_way(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
-        if self._watch and self._watch.changed():  # other specialisations may capture what the fast one does not
-            self._forget()
+        self.refresh()  # other specialisations may capture what the fast one does not
         if self._guard is not None:
             self._guard.refresh()
         if self._near is not None and not kwargs:
@@ -352,11 +355,13 @@ class Function:
 
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
         """The Graph of this function at example arguments (numbers, arrays, `Spec`s)."""
+        self.refresh()
         call = Call(self, self.own_arguments(args), placed(kwargs), 0)
         return self._built(call)[0]
 
     def compile(self, *args: Any, backend: str = "auto", **kwargs: Any) -> Compiled | DeviceCompiled:
         """A compiled specialisation at example arguments, for a backend."""
+        self.refresh()
         call = Call(self, self.own_arguments(args), placed(kwargs), 0)
         if backend == "cupy":
             return DeviceCompiled(*self._built(call, "merge", hide=False), self.options)

@@ -94,3 +94,9 @@ def hidden_of(graph: Graph) -> Hidden:
 def visible(graph: Graph) -> int:
     """How many inputs a Graph has apart from captured arrays."""
     return len(graph.inputs) - len(hidden_of(graph).arrays)
+
+
+def arrays_of(compiled: Any) -> tuple[Captured, ...]:
+    """The captured arrays that a compiled function of ours reads; none for anything else."""
+    hidden = getattr(compiled, "hidden", None)
+    return hidden.arrays if isinstance(hidden, Hidden) else ()

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.symbolic.hidden import Captured, is_large
+from symdiff.symbolic.hidden import Captured, arrays_of, is_large
 from symdiff.symbolic.tracing.libraries import is_library
 
 _FOREIGN = (types.ModuleType, type)
@@ -81,7 +81,7 @@ class Watch:
     @property
     def version(self) -> tuple[int, ...]:
         """Another one after more is watched."""
-        return len(self._values), len(self._sizes), len(self._arrays), len(self.large)
+        return len(self._values), len(self._sizes), len(self._arrays), sum(len(c.ways) for c in self.large)
 
     def checks(self) -> Iterator[tuple[str, Any, Any, Any, bool]]:
         """What `changed` looks at, as `(kind, holder, key, value, moving)`.
@@ -245,7 +245,7 @@ def _collect(f: Any, watch: Watch) -> None:
     if isinstance(f, types.MethodType):
         watch.attributes(f.__self__, "self")
         f = f.__func__
-    for captured in getattr(getattr(f, "hidden", None), "arrays", ()):  # a compiled function of ours
+    for captured in arrays_of(f):
         for read, key in captured.ways:
             watch.add(read, key, captured.array, captured.name)
     if isinstance(f, functools.partial):
@@ -253,7 +253,7 @@ def _collect(f: Any, watch: Watch) -> None:
         watch.inside(f.keywords, "keywords")
     if not isinstance(f, types.FunctionType):
         inner = getattr(f, "__wrapped__", None) or getattr(f, "func", None)
-        if inner is not None:
+        if inner is not None and (isinstance(inner, (types.FunctionType, types.MethodType)) or _is_wrapper(f)):
             _collect(inner, watch)
         elif not isinstance(f, (type, np.ufunc)) and isinstance(vars(type(f)).get("__call__"), types.FunctionType):
             watch.attributes(f, "self")
@@ -261,6 +261,11 @@ def _collect(f: Any, watch: Watch) -> None:
         return
     if not is_library(f.__code__.co_filename):
         _of_function(f, watch)
+
+
+def _is_wrapper(f: Any) -> bool:
+    """Whether a callable is one of Python's wrappers or of symdiff's, which tell truly what they call."""
+    return (type(f).__module__ or "").partition(".")[0] in ("functools", "symdiff", "contextlib")
 
 
 def _of_function(f: types.FunctionType, watch: Watch) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import Atom, GraphInput
-from symdiff.symbolic.hidden import Captured
+from symdiff.symbolic.hidden import Captured, arrays_of
 from symdiff.symbolic.tracing.attempt import Contents, current, current_reading
 from symdiff.symbolic.tracing.captures import Watch
 from symdiff.symbolic.tracing.implicit import PLAIN, written
@@ -221,7 +221,7 @@ def _call(call: Call, calling: frozenset[Any], f: Any) -> Any:
     if reading is None or is_cloned(found):
         return found
     reading.check()
-    if getattr(f, "hidden", None) is not None:  # compiled by us
+    if arrays_of(f):
         reading.need_all()
     if hasattr(f, "_long_way"):
         return f._long_way  # derivatives of symdiff's: not through the door, which computes with plain numbers

@@ -148,8 +148,7 @@ def trace_leaves(
             watch.include(found.called)
         return found
     while True:
-        if not hide:
-            watch.compare(list(watch.large))
+        watch.compare([c for c in watch.large if not hide or c.now() is None])
         reading = Reading(watch) if watch.large else None
         result = _read(tried, reading)
         if result is not None:
