@@ -138,9 +138,11 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     else:
         found = np.linalg.pinv(x, float(np.finfo(float).eps) * max(m, n)) @ columns
     away = columns - x @ found
-    left = np.sum(away * away, axis=0) if m > n else np.zeros(0)
+    left = np.sum(away.real**2 + away.imag**2 if away.dtype.kind == "c" else away * away, axis=0) if m > n else np.zeros(0)
     found = found if y.ndim == 2 else found[:, 0]
-    return found, left, min(m, n), np.linalg.svd(x, compute_uv=False)
+    gram = np.conj(x.T) @ x if m >= n else x @ np.conj(x.T)
+    s = np.sqrt(np.linalg.eigvalsh(gram)[::-1]) if x.dtype.kind == "c" else np.linalg.svd(x, compute_uv=False)
+    return found, left, min(m, n), s
 
 
 def einsum(*operands: Any, optimize: Any = False) -> Any:
