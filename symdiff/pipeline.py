@@ -171,7 +171,7 @@ def array_kernel_of(fused: Fused, result: Any = None) -> Machine | Callable[...,
         kernels = Kernels(fused)
         plan = array_plan_of(fused, kernels.nests)
         try:
-            text, memory = whole_function(plan, "kernel", fused.operations() < LARGE)
+            text, memory = whole_function(plan, "kernel", kernels.names, fused.operations() < LARGE)
             if is_native(fused):
                 return Machine(fused, f"{kernels.text}\n{text}", 2, memory, apart=True, result=result, passes=kernels.passes)
         except BackendError:

@@ -209,16 +209,19 @@ class _Fusing:
                 order.append((self.level[position], position, position))
         tasks: list[Task] = []
         adders = self.adders(groups)
+        taken: dict[int, set[int]] = {}
+        for added in adders.values():
+            for v, part in added:
+                taken.setdefault(v, set()).add(part)
         cleared: set[int] = set()
         for _, _, entry in sorted(order, key=lambda item: item[:2]):
             if isinstance(entry, int):
                 step = self.steps[entry]
                 if step.op == ASSEMBLE:
-                    taken = {part for parts in adders.values() for v, part in parts if v == entry}
                     if entry not in cleared:
                         tasks.append(Clear(entry))
                     pending = [(o, k) for i, (o, k) in enumerate(zip(step.operands, step.params["keys"], strict=True))
-                               if i not in taken]  # fmt: skip
+                               if i not in taken.get(entry, ())]  # fmt: skip
                     if pending:
                         tasks.append(Call(entry, pending))
                 else:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from symdiff.codegen.arrays.fusing import Kernel, Sink
 from symdiff.codegen.arrays.layouts import Layout, Strides, broadcast, contiguous, layout, merged, region
 from symdiff.codegen.arrays.program import Shape, Step
-from symdiff.codegen.program import Program
+from symdiff.codegen.program import Program, constant_key
 
 
 class Cells(NamedTuple):
@@ -52,6 +52,14 @@ class Nest:
     operands: list[Cells]
     results: list[Result]
     arrays: list[Held]
+
+
+def content_of(nest: Nest) -> tuple[object, ...]:
+    """A key under which two nests are equal exactly when they do the same with the arrays that they are given."""
+    payloads = [constant_key(i.payload) if i.op == "const" else i.payload for i in nest.program.instrs]
+    instrs = [(i.op, i.operands, i.dtype, payload) for i, payload in zip(nest.program.instrs, payloads, strict=True)]
+    outputs = tuple((o.dtype, o.cells) for o in nest.program.outputs)
+    return tuple(instrs), outputs, nest.domain, tuple(nest.operands), tuple(nest.results), len(nest.arrays)
 
 
 def nest(steps: list[Step], kernel: Kernel, nearest: int) -> Nest:

@@ -5,7 +5,7 @@ with `BackendError`, tasks that NumPy computes, and results that no kernel makes
 """
 
 from symdiff.codegen.arrays.fusing import Clear
-from symdiff.codegen.arrays.nesting import Nest
+from symdiff.codegen.arrays.nesting import Nest, content_of
 from symdiff.codegen.arrays.plan import ArrayPlan
 from symdiff.codegen.arrays.program import Step, size
 from symdiff.codegen.emission.llvm_arrays import array_function
@@ -18,31 +18,39 @@ MEMORY = 1 << 16  # bytes that are asked for at each call; larger work arrays ar
 _LINE = 64  # bytes: work arrays begin at multiples of these
 
 
-def functions(nests: dict[int, Nest], lanes: int, fused: bool) -> tuple[str, dict[int, Nest]]:
-    """The functions "kernel0", "kernel1", ... of the nests by their tasks, and the nests that could be written."""
+def functions(nests: dict[int, Nest], lanes: int, fused: bool) -> tuple[str, dict[int, str]]:
+    """Functions for the nests of tasks, equal nests sharing one, and their names by the tasks; a nest that cannot be written
+    has none.
+    """
     texts: list[str] = []
     used: set[str] = set()
     declared: dict[str, str] = {}
-    done: dict[int, Nest] = {}
+    known: dict[tuple[object, ...], str] = {}
     for index, nest in nests.items():
+        key = content_of(nest)
+        if key in known:
+            continue
+        known[key] = ""
         try:
             count = 1 if nest.domain == (1,) else lanes_of(nest.program, lanes)
             text, own, needed = array_function(nest, f"kernel{index}", count, count if fused else 0)
         except BackendError:
             continue
+        known[key] = f"kernel{index}"
         texts.append(text)
         used |= own
         declared |= needed
-        done[index] = nest
     bodies, needed = vector_functions(used)
     declared |= needed
-    return "\n".join([*declared.values(), *bodies, *texts]), done
+    names = {index: known[content_of(nest)] for index, nest in nests.items() if known[content_of(nest)]}
+    return "\n".join([*declared.values(), *bodies, *texts]), names
 
 
-def whole_function(plan: ArrayPlan, name: str, alone: bool) -> tuple[str, int]:
+def whole_function(plan: ArrayPlan, name: str, kernels: dict[int, str], alone: bool) -> tuple[str, int]:
     """A function `name(inputs..., outputs..., memory)` that runs all tasks, and the bytes of its memory.
 
-    `alone`: it keeps Python's lock, else other threads may run meanwhile.
+    `kernels`: the names of the functions of tasks that have nests. `alone`: it keeps Python's lock, else other threads may
+    run meanwhile.
     """
     program = plan.program
     steps = program.steps
@@ -78,7 +86,7 @@ def whole_function(plan: ArrayPlan, name: str, alone: bool) -> tuple[str, int]:
             if any(h.copied for h in held):
                 raise BackendError(f"{program.name}: a view that needs a copy runs with NumPy")
             called = [place(h.value) for h in held]
-            lines.append(f"  call void @kernel{index}({', '.join(f'ptr {c}' for c in called)})")
+            lines.append(f"  call void @{kernels[index]}({', '.join(f'ptr {c}' for c in called)})")
         else:
             raise BackendError(f"{program.name}: NumPy has a part in it")
     for k, output in enumerate(program.outputs):

@@ -9,7 +9,7 @@ import ctypes
 from collections.abc import Callable
 
 from symdiff.codegen.arrays.fusing import Call, Fused, Kernel, Sink, Task
-from symdiff.codegen.arrays.nesting import Nest, nest
+from symdiff.codegen.arrays.nesting import nest
 from symdiff.codegen.arrays.program import Step, size
 from symdiff.codegen.emission.llvm_lines import VECTORS
 from symdiff.codegen.emission.llvm_programs import functions
@@ -26,8 +26,8 @@ _VALUE = 16  # where a number's value lies in its object
 
 
 class Kernels:
-    """The kernels of fused tasks: `nests` and `builtins` by the place of the task; `text` is their IR, to be compiled after
-    the `passes` that pay.
+    """The kernels of fused tasks: `nests`, `names` of their functions and `builtins` by the place of the task; `text` is
+    their IR, to be compiled after the `passes` that pay. Tasks that do the same with other arrays have one function.
     """
 
     def __init__(self, program: Fused) -> None:
@@ -35,46 +35,57 @@ class Kernels:
         steps = program.program.steps
         self.kernels = {index: found for index, task in enumerate(program.tasks) if (found := _kernel(steps, task))}
         wanted = {index: nest(steps, kernel, lanes()) for index, kernel in self.kernels.items()}
-        self.text, self.nests = functions(wanted, lanes(), fused())
-
+        self.text, self.names = functions(wanted, lanes(), fused())
+        self.nests = {index: wanted[index] for index in self.names}
         called = sum(size(k.domain) * sum(i.op in VECTORS for i in k.program.instrs) for k in self.kernels.values())
         self.passes: Passes = "all" if called >= FUNCTIONS_WORTH else "loops"
 
     def builtins(self) -> dict[int, Callable[..., None]]:
         """A builtin `kernel(arrays and numbers...)` for each nest."""
         bind_names()
-        entries = [self._entry(index, found) for index, found in self.nests.items()]
-        code = Code("\n".join([*FUNCTIONS, *_USED, self.text, *entries]), 2, self.passes)
+        callers = {index: self._caller(index) for index in self.nests}
+        texts = dict(sorted({caller: self._entry(caller, index) for index, caller in callers.items()}.items()))
+        code = Code("\n".join([*FUNCTIONS, *_USED, self.text, *texts.values()]), 2, self.passes)
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
         found = {}
-        for index in self.nests:
-            definition = MethodDef(f"kernel{index}".encode(), code.address(f"call{index}"), _METH_FASTCALL, None)
-            found[index] = make(ctypes.addressof(definition), (code, definition), None)
-        return found
+        for caller in texts:
+            definition = MethodDef(caller.encode(), code.address(caller), _METH_FASTCALL, None)
+            found[caller] = make(ctypes.addressof(definition), (code, definition), None)
+        return {index: found[caller] for index, caller in callers.items()}
 
-    def _entry(self, index: int, found: Nest) -> str:
-        """The IR of the function that Python calls."""
+    def _numbers(self, index: int) -> list[bool]:
+        """Which of a nest's arrays are NumPy numbers."""
         steps = self.program.program.steps
+        results = {r.cells.array for r in self.nests[index].results}
+        arrays = enumerate(self.nests[index].arrays)
+        return [steps[held.value].shape == () and not held.copied and k not in results for k, held in arrays]
+
+    def _caller(self, index: int) -> str:
+        """The name of the function that Python calls: the kernel's, with a letter for each array."""
+        return f"{self.names[index]}.{''.join('na'[not number] for number in self._numbers(index))}"
+
+    def _entry(self, caller: str, index: int) -> str:
+        """The IR of the function that Python calls."""
         kernel = self.kernels[index]
-        results = {r.cells.array for r in found.results}
         lines = []
-        for k, held in enumerate(found.arrays):
+        numbers = self._numbers(index)
+        for k, number in enumerate(numbers):
             lines += [
                 f"  %a{k} = getelementptr ptr, ptr %args, i64 {k}",
                 f"  %o{k} = load ptr, ptr %a{k}",
             ]
-            if steps[held.value].shape == () and not held.copied and k not in results:
+            if number:
                 lines.append(f"  %p{k} = getelementptr i8, ptr %o{k}, i64 {_VALUE}")
             else:
                 lines += [f"  %d{k} = getelementptr i8, ptr %o{k}, i64 {DATA}", f"  %p{k} = load ptr, ptr %d{k}"]
-        called = f"  call void @kernel{index}({', '.join(f'ptr %p{k}' for k in range(len(found.arrays)))})"
+        called = f"  call void @{self.names[index]}({', '.join(f'ptr %p{k}' for k in range(len(numbers)))})"
         if max(kernel.program.operations(), 1) * size(kernel.domain) >= LARGE:
             lines += ["  %state = call ptr @PyEval_SaveThread()", called, "  call void @PyEval_RestoreThread(ptr %state)"]
         else:
             lines.append(called)
         none = object_name("none")
-        head = f"define ptr @call{index}(ptr %self, ptr %args, i64 %nargs) nounwind {{"
+        head = f"define ptr @{caller}(ptr %self, ptr %args, i64 %nargs) nounwind {{"
         return "\n".join([head, *lines, f"  call void @Py_IncRef(ptr {none})", f"  ret ptr {none}", "}"])
 
 
