@@ -12,7 +12,7 @@ import numpy as np
 
 from symdiff import structures
 from symdiff.arguments import Call
-from symdiff.branching import RaisingBatch, conditions_of
+from symdiff.branching import RaisingBatch
 from symdiff.compiled import Batched, Compiled
 from symdiff.device import DeviceBatched, DeviceCompiled, Placed, check_paths, near
 from symdiff.errors import ShapeError
@@ -143,7 +143,7 @@ def checked(kernel: Any, graph: Graph, axes: Sequence[int | None], run: Callable
     outs = (0,) * len(conditions.outputs)
     tree = structures.structure(outs)
     if all(axis is None for axis in own):
-        found: Any = conditions_of(conditions)
+        found: Any = Compiled(conditions, tree, exact, "numpy")
     elif is_scalar(conditions):
         found = Batched(program_of(conditions, exact), tuple(own), outs, tree, exact, "numpy")  # type: ignore[arg-type]
     else:

@@ -103,6 +103,7 @@ def _sums(plan: ArrayPlan, kernel: Kernel, loop: Loop, inner: Plan) -> None:
 def _outputs(plan: ArrayPlan) -> None:
     """Results computed in place: each output's array holds the value itself, or the one that it reshapes."""
     steps = plan.program.steps
+    early = {v for task in plan.fused.tasks[: plan.fused.checked] for v in writes(steps, task)}
     for k, output in enumerate(plan.program.outputs):
         value = output.value
         while steps[value].op == "reshape":
@@ -110,7 +111,7 @@ def _outputs(plan: ArrayPlan) -> None:
         step = steps[value]
         if output.shape == () or step.shape == () or value in plan.places or step.op in ("input", "const"):
             continue
-        if step.op in HEADS and not is_planned(step):
+        if value in early or (step.op in HEADS and not is_planned(step)):
             continue
         plan.places[value] = ("output", k)
 

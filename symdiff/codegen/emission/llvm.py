@@ -5,6 +5,8 @@ or reassociated), NumPy's treatment of NaN, ties and signed zeros, and that all 
 Refuses special functions that `llvm_functions` lacks and opaque primitives with `BackendError`.
 """
 
+import functools
+
 from symdiff.codegen.emission.llvm_functions import functions
 from symdiff.codegen.emission.llvm_lines import LIBM, PAIRS, TYPES, VECTORS, Lines, Value
 from symdiff.codegen.program import Instr, Output, Program, zero_of
@@ -264,7 +266,10 @@ def _quotient(lines: Lines, code: str, a: Value, b: Value) -> Value:
 
 
 def point_function(program: Program, name: str) -> str:
-    """A function over pointers to contiguous inputs and outputs, with the declarations it needs."""
+    """A function over pointers to contiguous inputs and outputs, with the declarations it needs.
+
+    That of a program with checks returns whether one of them holds, and has written nothing then.
+    """
     lines = Lines()
     pointers = [f"ptr %in{i}" for i in range(len(program.inputs))] + [f"ptr %out{i}" for i in range(len(program.outputs))]
     loaded = {
@@ -273,6 +278,9 @@ def point_function(program: Program, name: str) -> str:
         if instr.op == "input"
     }
     values = computed(program, lines, loaded)
+    if program.checks:
+        holds = functools.reduce(lambda a, b: lines.op("or", "?", a, b), [values[check][0] for check in program.checks])
+        lines.text += returning(holds, "checked")
     for place, output in enumerate(program.outputs):
         zero = zero_of(program, output)
         if zero >= 0:
@@ -284,7 +292,13 @@ def point_function(program: Program, name: str) -> str:
     body = "\n".join(lines.text)
     bodies, needed = functions(lines.used)
     declared = "\n".join([*{**lines.declared, **needed}.values(), *bodies])
-    return f"{declared}\ndefine void @{name}({', '.join(pointers)}) noinline nounwind {{\n{body}\n  ret void\n}}\n"
+    kind, end = ("i1", "ret i1 false") if program.checks else ("void", "ret void")
+    return f"{declared}\ndefine {kind} @{name}({', '.join(pointers)}) noinline nounwind {{\n{body}\n  {end}\n}}\n"
+
+
+def returning(condition: str, label: str) -> list[str]:
+    """The end of a function where a condition holds; it goes on at `label` where not."""
+    return [f"  br i1 {condition}, label %{label}.end, label %{label}", f"{label}.end:", "  ret i1 true", f"{label}:"]
 
 
 def fetched(lines: Lines, pointer: str, cell: int, code: str) -> Value:

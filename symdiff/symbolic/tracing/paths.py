@@ -20,7 +20,7 @@ from symdiff.symbolic.evaluating import applied
 from symdiff.symbolic.graph import Atom, Graph, GraphOutput, Var
 from symdiff.symbolic.implications import Implications
 from symdiff.symbolic.interning import Numbered, Values
-from symdiff.symbolic.merging import Fork, Leaf, Tree, joined, leaves
+from symdiff.symbolic.merging import Fork, Leaf, Tree, joined, leaves, raising
 from symdiff.symbolic.tracing.restoring import Outside
 
 LIMIT = 64  # paths of one function that are merged
@@ -235,7 +235,7 @@ def _guarded(run: Callable[[Path], Run], given: list[Any]) -> tuple[Run, dict[st
         return found, {}
     results = [path.number(o.atom) for o in found.outputs]
     holds = path.values.conjunction([(d.condition, d.value) for d in path.decisions])
-    built, conditions = _built(path.values, [(path, found)], results, [holds])
+    built, conditions = _built(path.values, [(path, found)], results, [path.values.negation(holds)])
     return built, {KEY: Branches(True, len(path.decisions), conditions)}
 
 
@@ -258,7 +258,7 @@ def _merged(run: Callable[[Path], Run], outside: Outside) -> tuple[Run, dict[str
                 raise
             place = traceback.extract_tb(error.__traceback__)[-1]
             line = f"{os.path.basename(place.filename)}:{place.lineno}"
-            ends.append((path.decisions, Leaf(None, kept_exception(error, line))))
+            ends.append((path.decisions, Leaf(None, kept_exception(_named(error, path.builder), line))))
         else:
             if not path.decisions and not ends:
                 return found, {}
@@ -276,6 +276,18 @@ def _merged(run: Callable[[Path], Run], outside: Outside) -> tuple[Run, dict[str
         error = ends[0][1].error
         raise Unmergeable(f"every path of the function raises; the first one {type(error).__name__}: {error}")
     return _joined(values, runs, _tree(ends, 0))
+
+
+def _named(error: Exception, builder: Builder | None) -> Exception:
+    """An exception with cells of arguments named in its message as the user knows them: x[0]."""
+    text = "".join(a for a in error.args if isinstance(a, str))
+    for binding in builder.bindings if builder is not None and "<traced " in text else ():
+        if binding.op == "item":
+            array = binding.operands[0]
+            index = ", ".join(str(int(i)) for i in np.unravel_index(binding.params, array.shape))
+            old, new = f"<traced {binding.symbol.name} ", f"<traced {array}[{index}] "
+            error.args = tuple(a.replace(old, new) if isinstance(a, str) else a for a in error.args)
+    return error
 
 
 def _tree(ends: list[tuple[list[Decision], Leaf]], depth: int) -> Tree:
@@ -299,10 +311,9 @@ def _joined(values: Values, runs: list[tuple[Path, Run]], tree: Tree) -> tuple[R
             )
     results = joined(values, tree)
     assert results is not None
-    ways = leaves(tree)
-    ends = [(values.conjunction(way), leaf.error) for way, leaf in ways if leaf.error is not None]
-    built, conditions = _built(values, runs, list(results), [condition for condition, _ in ends])
-    return built, {KEY: Branches(False, len(ways), conditions, tuple(error for _, error in ends))}
+    ends = raising(tree)
+    built, conditions = _built(values, runs, list(results), [values.conjunction(facts) for facts, _ in ends])
+    return built, {KEY: Branches(False, len(leaves(tree)), conditions, tuple(error for _, error in ends))}
 
 
 def _built(values: Values, runs: list[tuple[Path, Run]], results: list[int], conditions: list[int]) -> tuple[Run, Graph | None]:
