@@ -5,6 +5,7 @@ at every argument, of up to `LIMIT` paths, impossible ones left out; or, at give
 with its conditions. Refuses, with `TraceError`, what can become neither.
 """
 
+import math
 import os
 import traceback
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from symdiff.symbolic.merging import Fork, Leaf, Tree, joined, leaves, raising
 from symdiff.symbolic.tracing.restoring import Outside
 
 LIMIT = 64  # paths of one function that are merged
+MERGED = 20_000  # bindings of all paths together that are merged where one path would do: half a second of tracing
 ASKED = 10_000  # conditions of one path, decided ones included, after which paths are not merged: a loop may be endless
 MODES = (None, "merge", "guard")
 
@@ -191,20 +193,18 @@ def followed(
     outer = None if parent is None else parent.path
     if mode is None and outer is not None and outer.is_given:
         mode = "guard"
+    given = None if mode == "merge" else given_values(sources)
     if mode != "guard":
         try:
-            return _merged(run, outside)
+            return _merged(run, outside, math.inf if given is None else MERGED)
         except Unmergeable as problem:
             outside.restore()
             if outer is not None and mode is None:
                 raise
-            given = None if mode == "merge" else given_values(sources)
             if given is None:
                 raise problem.error or _explained(str(problem)) from None
-    else:
-        given = given_values(sources)
-        if given is None:
-            return _alone(run, outer)
+    elif given is None:
+        return _alone(run, outer)
     return _guarded(run, given)
 
 
@@ -239,8 +239,8 @@ def _guarded(run: Callable[[Path], Run], given: list[Any]) -> tuple[Run, dict[st
     return built, {KEY: Branches(True, len(path.decisions), conditions)}
 
 
-def _merged(run: Callable[[Path], Run], outside: Outside) -> tuple[Run, dict[str, Any]]:
-    """All paths of the function as one run."""
+def _merged(run: Callable[[Path], Run], outside: Outside, limit: float) -> tuple[Run, dict[str, Any]]:
+    """All paths of the function as one run, unless they promise more than `limit` bindings."""
     values = Values()
     ends: list[tuple[list[Decision], Leaf]] = []
     runs: list[tuple[Path, Run]] = []
@@ -265,6 +265,9 @@ def _merged(run: Callable[[Path], Run], outside: Outside) -> tuple[Run, dict[str
             runs.append((path, found))
             ends.append((path.decisions, Leaf(tuple(path.number(o.atom) for o in found.outputs))))
         decisions = path.decisions
+        least = len(ends) + sum(not d.last for d in decisions)  # paths
+        if path.builder is not None and least * len(path.builder.bindings) > limit:
+            raise Unmergeable("the paths of the function are long")
         while decisions and decisions[-1].last:
             decisions = decisions[:-1]
         if not decisions:
