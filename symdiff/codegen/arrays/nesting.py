@@ -59,7 +59,8 @@ def content_of(nest: Nest) -> tuple[object, ...]:
     payloads = [constant_key(i.payload) if i.op == "const" else i.payload for i in nest.program.instrs]
     instrs = [(i.op, i.operands, i.dtype, payload) for i, payload in zip(nest.program.instrs, payloads, strict=True)]
     outputs = tuple((o.dtype, o.cells) for o in nest.program.outputs)
-    return tuple(instrs), outputs, nest.domain, tuple(nest.operands), tuple(nest.results), len(nest.arrays)
+    others = [getattr(nest, name) for name in nest.__slots__ if name not in ("program", "arrays")]
+    return tuple(instrs), outputs, len(nest.arrays), *(tuple(o) if isinstance(o, list) else o for o in others)
 
 
 def nest(steps: list[Step], kernel: Kernel, nearest: int) -> Nest:

@@ -21,11 +21,11 @@ MEMORY = 1 << 16  # bytes that are asked for at each call; larger work arrays ar
 _LINE = 64  # bytes: work arrays begin at multiples of these
 
 
-def functions(nests: dict[int, Nest], lanes: int, fused: bool) -> tuple[str, dict[int, str]]:
-    """Functions for the nests of tasks, equal nests sharing one, and their names by the tasks; a nest that cannot be written
-    has none.
+def functions(nests: dict[int, Nest], lanes: int, fused: bool) -> tuple[str, dict[str, str], dict[int, str]]:
+    """Functions for the nests of tasks, equal nests sharing one: what comes before all of them, their texts by name, and the
+    names by the tasks. A nest that cannot be written has none.
     """
-    texts: list[str] = []
+    texts: dict[str, str] = {}
     used: set[str] = set()
     declared: dict[str, str] = {}
     known: dict[tuple[object, ...], str] = {}
@@ -40,13 +40,13 @@ def functions(nests: dict[int, Nest], lanes: int, fused: bool) -> tuple[str, dic
         except BackendError:
             continue
         known[key] = f"kernel{index}"
-        texts.append(text)
+        texts[known[key]] = text
         used |= own
         declared |= needed
     bodies, needed = vector_functions(used)
     declared |= needed
     names = {index: known[content_of(nest)] for index, nest in nests.items() if known[content_of(nest)]}
-    return "\n".join([*declared.values(), *bodies, *texts]), names
+    return "\n".join([*declared.values(), *bodies]), texts, names
 
 
 def whole_function(plan: ArrayPlan, name: str, kernels: dict[int, str], alone: bool) -> tuple[str, int]:

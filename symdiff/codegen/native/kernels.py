@@ -6,10 +6,12 @@ with `TypeError`, numbers of another kind.
 """
 
 import ctypes
+import threading
 from collections.abc import Callable
+from typing import Any, ClassVar
 
 from symdiff.codegen.arrays.fusing import Call, Fused, Kernel, Sink, Task
-from symdiff.codegen.arrays.nesting import nest
+from symdiff.codegen.arrays.nesting import content_of, nest
 from symdiff.codegen.arrays.program import Step, size
 from symdiff.codegen.emission.llvm_lines import VECTORS
 from symdiff.codegen.emission.llvm_programs import functions
@@ -20,6 +22,7 @@ from symdiff.ops import is_complex
 
 _REDUCING = {"sum": "sum", "amax": "max", "amin": "min"}  # heads and the sinks that compute them
 _METH_FASTCALL = 0x0080
+KEPT = 4096  # compiled kernels that are kept for other functions
 LARGE = 1 << 15  # operations from which on other threads run meanwhile
 FUNCTIONS_WORTH = 5000  # calls of elementary functions for which LLVM's passes take their time
 _VALUE = 16  # where a number's value lies in its object
@@ -30,29 +33,56 @@ class Kernels:
     their IR, to be compiled after the `passes` that pay. Tasks that do the same with other arrays have one function.
     """
 
+    _made: ClassVar[dict[Any, Callable[..., None]]] = {}  # builtins of all kernels compiled last, the oldest first
+    _lock: ClassVar[threading.Lock] = threading.Lock()
+
     def __init__(self, program: Fused) -> None:
         self.program = program
         steps = program.program.steps
         self.kernels = {index: found for index, task in enumerate(program.tasks) if (found := _kernel(steps, task))}
         wanted = {index: nest(steps, kernel, lanes()) for index, kernel in self.kernels.items()}
-        self.text, self.names = functions(wanted, lanes(), fused())
+        self.before, self.texts, self.names = functions(wanted, lanes(), fused())
         self.nests = {index: wanted[index] for index in self.names}
         called = sum(size(k.domain) * sum(i.op in VECTORS for i in k.program.instrs) for k in self.kernels.values())
         self.passes: Passes = "all" if called >= FUNCTIONS_WORTH else "loops"
 
+    @property
+    def text(self) -> str:
+        """The IR of all kernels."""
+        return "\n".join([self.before, *self.texts.values()])
+
     def builtins(self) -> dict[int, Callable[..., None]]:
-        """A builtin `kernel(arrays and numbers...)` for each nest."""
+        """A builtin `kernel(arrays and numbers...)` for each nest; those compiled before, for another function or another
+        path of this one, serve again.
+        """
+        keys = {index: (content_of(found), *self._numbers(index)) for index, found in self.nests.items()}
+        with self._lock:
+            found = {key: self._made.get(key) for key in keys.values()}
+            missing = {key: index for index, key in reversed(keys.items()) if found[key] is None}
+            found |= self._compiled({key: missing[key] for key in reversed(missing)})
+            for key, builtin in found.items():
+                self._made.pop(key, None)
+                self._made[key] = builtin  # type: ignore[assignment]
+            while len(self._made) > KEPT:
+                self._made.pop(next(iter(self._made)))
+        return {index: found[key] for index, key in keys.items()}  # type: ignore[misc]
+
+    def _compiled(self, places: dict[Any, int]) -> dict[Any, Callable[..., None]]:
+        """The builtins of the nests at some places."""
+        if not places:
+            return {}
         bind_names()
-        callers = {index: self._caller(index) for index in self.nests}
-        texts = dict(sorted({caller: self._entry(caller, index) for index, caller in callers.items()}.items()))
-        code = Code("\n".join([*FUNCTIONS, *_USED, self.text, *texts.values()]), 2, self.passes)
+        callers = {key: self._caller(index) for key, index in places.items()}
+        entries = [self._entry(callers[key], index) for key, index in places.items()]
+        texts = {name: self.texts[name] for name in (self.names[index] for index in places.values())}
+        code = Code("\n".join([*FUNCTIONS, *_USED, self.before, *texts.values(), *entries]), 2, self.passes)
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
         found = {}
-        for caller in texts:
+        for key, caller in callers.items():
             definition = MethodDef(caller.encode(), code.address(caller), _METH_FASTCALL, None)
-            found[caller] = make(ctypes.addressof(definition), (code, definition), None)
-        return {index: found[caller] for index, caller in callers.items()}
+            found[key] = make(ctypes.addressof(definition), (code, definition), None)
+        return found
 
     def _numbers(self, index: int) -> list[bool]:
         """Which of a nest's arrays are NumPy numbers."""

@@ -64,12 +64,18 @@ class Path:
     """
 
     def __init__(
-        self, values: Values, forced: tuple[Decision, ...] = (), finished: int = 0, given: list[Any] | None = None
+        self,
+        values: Values,
+        forced: tuple[Decision, ...] = (),
+        finished: int = 0,
+        given: list[Any] | None = None,
+        limit: float = math.inf,
     ) -> None:
         self.values = values
         self.refusal = f"the function has more than {LIMIT} paths, which is as many as are merged"
         self.forced = forced
         self.given = given
+        self.limit = limit  # bindings of all paths
         self.decisions: list[Decision] = []
         self.builder: Builder | None = None
         self._room = LIMIT - finished - sum(not d.last for d in forced)
@@ -134,6 +140,9 @@ class Path:
             self._room -= 1
             if self._room < 1:
                 raise Unmergeable(f"{origin}: {self.refusal}")
+            assert self.builder is not None
+            if (LIMIT - self._room) * len(self.builder.bindings) > self.limit:
+                raise Unmergeable(f"{origin}: the function has long paths")
             decision = Decision(condition, first, origin)
         self.decisions.append(decision)
         return decision.value
@@ -246,7 +255,7 @@ def _merged(run: Callable[[Path], Run], outside: Outside, limit: float) -> tuple
     runs: list[tuple[Path, Run]] = []
     forced: tuple[Decision, ...] = ()
     while True:
-        path = Path(values, forced, len(ends))
+        path = Path(values, forced, len(ends), limit=limit)
         try:
             found = run(path)
         except SymdiffError as error:
@@ -265,9 +274,6 @@ def _merged(run: Callable[[Path], Run], outside: Outside, limit: float) -> tuple
             runs.append((path, found))
             ends.append((path.decisions, Leaf(tuple(path.number(o.atom) for o in found.outputs))))
         decisions = path.decisions
-        least = len(ends) + sum(not d.last for d in decisions)  # paths
-        if path.builder is not None and least * len(path.builder.bindings) > limit:
-            raise Unmergeable("the paths of the function are long")
         while decisions and decisions[-1].last:
             decisions = decisions[:-1]
         if not decisions:
