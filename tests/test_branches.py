@@ -536,10 +536,12 @@ def test_guarding_is_seen():
     "ask",
     [
         lambda: sd.trace(root, sd.Spec()),
-        lambda: sd.vmap(sd.grad(root))(np.ones(3)),
+        lambda: sd.vmap(sd.grad(root), paths="merge")(np.ones(3)),
+        lambda: sd.vmap(sd.grad(root, paths="merge"))(np.ones(3)),
+        lambda: sd.vmap(sd.grad(root)).source(np.ones(3)),
         lambda: sd.grad(root).source(2.0),
         lambda: sd.grad(root, paths="merge")(2.0),
-        lambda: sd.derivative(root)(np.ones(3)),
+        lambda: sd.derivative(root, paths="merge")(np.ones(3)),
         lambda: sd.grad(root).graph(sd.Spec()),
     ],
 )

@@ -148,6 +148,85 @@ def test_long_paths_are_kept_where_the_arguments_choose_one(monkeypatch):
     assert "26 paths merged" in str(sd.trace(newton, sd.Spec((N,))))
 
 
+# -- points on different paths
+
+
+def root(a):
+    x = 1.0 + a
+    while abs(x * x - a) > 1e-12 * a:
+        x = x - (x * x - a) / (2.0 * x)
+    return x
+
+
+def test_points_are_grouped_by_their_paths(monkeypatch):
+    traced = []
+    original = Function._traced_at
+    monkeypatch.setattr(Function, "_traced_at", lambda self, *a: traced.append(1) or original(self, *a))
+    df = sd.vmap(sd.value_and_grad(root))
+    a = np.random.default_rng(0).uniform(0.01, 1e4, 500)
+    for _ in range(2):
+        value, slope = df(a)
+        np.testing.assert_allclose(value, np.sqrt(a), rtol=1e-12)
+        np.testing.assert_allclose(slope, 0.5 / np.sqrt(a), rtol=1e-6)
+    assert 5 <= len(traced) <= 20  # one trace for each number of rounds
+    out = np.empty(500), np.empty(500)
+    assert df(a, out=out) is out
+    np.testing.assert_array_equal(out[0], value)
+    with pytest.raises(sd.ShapeError, match="writeable arrays like the result"):
+        df(a, out=(np.empty(3), np.empty(500)))
+    with pytest.raises(sd.ShapeError, match=r"\[0\] points"):
+        df(np.array([]))
+
+
+@pytest.mark.parametrize("axis", [0, -1])
+def test_groups_of_arrays_shared_arguments_and_other_transforms(axis):
+    def shrunk(x, limit, k=0.5):
+        while np.sum(x * x) > limit:
+            x = x * k
+        return x * x
+
+    points = np.random.default_rng(1).uniform(-4.0, 4.0, (7, 3))
+    x = points if axis == 0 else np.ascontiguousarray(points.T)
+    found = sd.vmap(sd.jacobian(shrunk), in_axes=(axis, None), out_axes=0)(x, 1.0)
+    last = sd.vmap(sd.jacobian(shrunk), in_axes=(axis, None), out_axes=-1)(x, 1.0)
+    single = sd.jacobian(shrunk)
+    expected = np.stack([single(p, 1.0) for p in points])
+    np.testing.assert_allclose(found, expected, rtol=1e-14)
+    np.testing.assert_allclose(np.moveaxis(last, -1, 0), expected, rtol=1e-14)
+    tangent = np.ones_like(x)
+    pushed = sd.vmap(sd.jvp(lambda x: shrunk(x, 1.0)), in_axes=axis, out_axes=0)(x, tangent)
+    np.testing.assert_allclose(pushed[1], expected.sum(-1), rtol=1e-14)
+
+
+def test_points_of_whole_arrays_integers_and_nested_transforms():
+    x = np.stack([CASES[conjugate_gradients], 2 * CASES[conjugate_gradients]])
+    found = sd.vmap(sd.grad(conjugate_gradients))(x)
+    np.testing.assert_allclose(found, [sd.grad(conjugate_gradients)(row) for row in x], rtol=1e-12)
+    np.testing.assert_allclose(sd.vmap(sd.grad(root))(np.array([2, 3])), 0.5 / np.sqrt([2, 3]), rtol=1e-6)
+    np.testing.assert_allclose(
+        sd.derivative(root)(np.array([[2.0, 3.0], [4.0, 5.0]])), [[0.353553, 0.288675], [0.25, 0.223607]], 1e-5
+    )
+    nested = sd.grad(lambda s: np.sum(sd.vmap(sd.grad(root))(s * np.array([2.0, 3.0]))))(1.5)
+    assert nested == pytest.approx(-0.25 * 1.5**-1.5 * np.sum(np.array([2.0, 3.0]) ** -0.5), rel=1e-4)
+
+
+def test_an_exception_at_a_point_of_a_group():
+    def f(a):
+        if a > 50.0:
+            raise ValueError(f"large: {a}")
+        return root(a)
+
+    df = sd.vmap(sd.grad(f))
+    np.testing.assert_allclose(df(np.array([2.0, 3.0, 40.0])), 0.5 / np.sqrt([2.0, 3.0, 40.0]), rtol=1e-6)
+    with pytest.raises(ValueError, match="large: 60.0"):
+        df(np.array([2.0, 60.0]))
+
+
+def test_groups_with_results_of_different_shapes():
+    with pytest.raises(sd.ShapeError, match="different structures or shapes"):
+        sd.vmap(sd.jacobian(lambda x: (x, x) if x > 0 else x))(np.array([1.0, -1.0]))
+
+
 # -- the table of paths
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.errors import SymdiffError, TraceError
+from symdiff.errors import PathsError, SymdiffError, TraceError
 from symdiff.symbolic.branches import KEY, Branches, kept_exception
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.evaluating import applied
@@ -217,10 +217,10 @@ def followed(
     return _guarded(run, given)
 
 
-def _explained(reason: str) -> TraceError:
-    return TraceError(
-        f"{reason}. A call without paths='merge' keeps the path taken at its arguments; vmap, files and traces without values "
-        "need all paths: use np.where, bound the loop, or call the function point by point"
+def _explained(reason: str) -> PathsError:
+    return PathsError(
+        f"{reason}. A call without paths='merge' keeps the path taken at its arguments, vmap calls for each point; files and "
+        "traces without values need all paths: use np.where, bound the loop, or call the function"
     )
 
 
@@ -233,7 +233,7 @@ def _alone(run: Callable[[Path], Run], outer: Path | None) -> tuple[Run, dict[st
     except Unmergeable as problem:
         if outer is not None:
             raise
-        raise TraceError(str(problem)) from None
+        raise PathsError(str(problem)) from None
 
 
 def _guarded(run: Callable[[Path], Run], given: list[Any]) -> tuple[Run, dict[str, Any]]:
