@@ -347,7 +347,11 @@ class Vectorised(Function):
         def trace(k: int) -> Path:
             point = self._picked(args, k)
             call = Call(inner, point[: len(point) - inner.extra], kwargs)
-            graph, tree = inner._derived(call, inner._traced_at(call, "guard"))
+            try:
+                graph, tree = inner._derived(call, inner._traced_at(call, "guard"))
+            except Exception as error:
+                error.add_note(f"at point {k}")
+                raise
             if not is_scalar(graph):
                 raise _Whole
             return path_over_points(graph, tree, paths.axes, self.out_axes, inner.options)

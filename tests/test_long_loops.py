@@ -218,8 +218,9 @@ def test_an_exception_at_a_point_of_a_group():
 
     df = sd.vmap(sd.grad(f))
     np.testing.assert_allclose(df(np.array([2.0, 3.0, 40.0])), 0.5 / np.sqrt([2.0, 3.0, 40.0]), rtol=1e-6)
-    with pytest.raises(ValueError, match="large: 60.0"):
+    with pytest.raises(ValueError, match=r"large: 60.0") as caught:
         df(np.array([2.0, 60.0]))
+    assert caught.value.__notes__ == ["at point 1"]
 
 
 def test_groups_with_results_of_different_shapes():
