@@ -262,7 +262,7 @@ class Vectorised(Function):
             try:
                 graph, tree = inner._built(call)
             except PathsError:
-                if device or inner.paths == "merge":
+                if device or "merge" in (self.paths, inner.paths):
                     raise
                 padded = [*axes, *[None] * sum(not is_static(v) for v in structures.leaves(kwargs, none_is_leaf=True))]
                 found = self._compiled[key] = Grouped(padded, self.out_axes)
