@@ -44,7 +44,7 @@ class Checked(Compiled):
         found = self.attempt(leaves, out)
         if found is not MISS:
             return found
-        self.branches.check(self.program.name, tuple(leaves))
+        self.branches.check(self.program.name, tuple(self.hidden.fill(leaves, len(self.graph.inputs))))
         return self.unchecked.call(leaves, out)
 
     @property

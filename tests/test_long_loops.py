@@ -161,7 +161,7 @@ def root(a):
 def test_points_are_grouped_by_their_paths(monkeypatch):
     traced = []
     original = Function._traced_at
-    monkeypatch.setattr(Function, "_traced_at", lambda self, *a: traced.append(1) or original(self, *a))
+    monkeypatch.setattr(Function, "_traced_at", lambda self, *a, **k: traced.append(1) or original(self, *a, **k))
     df = sd.vmap(sd.value_and_grad(root))
     a = np.random.default_rng(0).uniform(0.01, 1e4, 500)
     for _ in range(2):
@@ -242,7 +242,7 @@ def test_the_path_taken_last_is_looked_at_first(monkeypatch):
     monkeypatch.setattr(branching, "KEPT_PATHS", 3)
     traced = []
     original = Function._traced_at
-    monkeypatch.setattr(Function, "_traced_at", lambda self, *a: traced.append(1) or original(self, *a))
+    monkeypatch.setattr(Function, "_traced_at", lambda self, *a, **k: traced.append(1) or original(self, *a, **k))
     df = sd.grad(rounds, paths="guard")
 
     def ask(n):

@@ -8,6 +8,7 @@ import math
 from typing import NamedTuple
 
 from symdiff.ops import is_complex
+from symdiff.symbolic.calls import extreme_of
 from symdiff.symbolic.graph import Atom, Binding, Constant
 
 
@@ -20,7 +21,7 @@ class Bound(NamedTuple):
 
 UNKNOWN = Bound(False, -math.inf)
 _CELLS = frozenset({"sum", "reshape", "transpose", "getitem", "broadcast_to", "cast"})
-_FOLLOWED = frozenset({"add", "mul", "div", "max", "sqrt"}) | _CELLS
+_FOLLOWED = frozenset({"add", "mul", "div", "sqrt", "rint"}) | _CELLS
 
 
 class Bounds:
@@ -39,7 +40,7 @@ class Bounds:
                 stack.pop()
                 continue
             binding = self.bindings.get(top)
-            operands = binding.operands if binding is not None and binding.op in _FOLLOWED else ()
+            operands = binding.operands if binding is not None and _is_followed(binding) else ()
             missing = [o for o in operands if o not in self._known]
             if missing:
                 stack.extend(missing)
@@ -63,23 +64,28 @@ class Bounds:
             return Bound(False, 0.0)
         if op == "cosh":
             return Bound(False, 1.0)
-        if op not in _FOLLOWED:
+        if not _is_followed(binding):
             return UNKNOWN
+        if extreme_of(binding):
+            return Bound(False, max(self._known[o].low for o in operands))
         factors = [self._known[o].low for o in operands[1 if op == "div" else 0 :] if isinstance(o, Constant)]
         return self._followed(op, [self._known[o] for o in operands], any(f > 0.0 for f in factors))
 
     @staticmethod
     def _followed(op: str, below: list[Bound], scaled: bool) -> Bound:
         lows = [b.low for b in below]
-        if op == "max":
-            return Bound(False, max(lows))
         if min(lows) < 0.0:
             return UNKNOWN
         if op in _CELLS:
             return Bound(below[0].squares, 0.0 if op == "sum" else lows[0])
         if op in ("mul", "div") and scaled:
             return Bound(any(b.squares for b in below), 0.0)
-        if op == "div":
+        if op in ("div", "rint"):
             return Bound(False, 0.0)
         low = math.sqrt(lows[0]) if op == "sqrt" else sum(lows) if op == "add" else lows[0] * lows[1]
         return Bound(op == "add" and all(b.squares for b in below), low)
+
+
+def _is_followed(binding: Binding) -> bool:
+    """Whether a binding's bound follows from those of its operands."""
+    return binding.op in _FOLLOWED or extreme_of(binding) == "max"

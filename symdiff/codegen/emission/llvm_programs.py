@@ -6,6 +6,8 @@ with `BackendError`, tasks that NumPy computes, and results that no kernel makes
 
 import functools
 
+import numpy as np
+
 from symdiff.codegen.arrays.fusing import Clear
 from symdiff.codegen.arrays.nesting import Nest, content_of
 from symdiff.codegen.arrays.plan import ArrayPlan, writes
@@ -18,6 +20,7 @@ from symdiff.errors import BackendError
 from symdiff.ops import dtype_of
 
 MEMORY = 1 << 16  # bytes that are asked for at each call; larger work arrays are kept from call to call, by NumPy
+INLINED = 4  # calls of an elementary function that take its lines in their place, so that its constants stay in registers
 _LINE = 64  # bytes: work arrays begin at multiples of these
 
 
@@ -43,7 +46,8 @@ def functions(nests: dict[int, Nest], lanes: int, fused: bool) -> tuple[str, dic
         texts[known[key]] = text
         used |= own
         declared |= needed
-    bodies, needed = vector_functions(used)
+    few = {symbol for symbol in used if sum(text.count(f"@{symbol}(") for text in texts.values()) <= INLINED}
+    bodies, needed = vector_functions(used, few)
     declared |= needed
     names = {index: known[content_of(nest)] for index, nest in nests.items() if known[content_of(nest)]}
     return "\n".join([*declared.values(), *bodies]), texts, names
@@ -63,6 +67,7 @@ def whole_function(plan: ArrayPlan, name: str, kernels: dict[int, str], alone: b
     early = {v for task in plan.fused.tasks[: plan.fused.checked] for v in writes(steps, task)}
     numbered = {o.value: k for k, o in enumerate(program.outputs) if o.shape == () and o.value not in early}
     lines: list[str] = []
+    constants: list[str] = []
     taken = 0
 
     def room(count: int) -> str:
@@ -80,6 +85,9 @@ def whole_function(plan: ArrayPlan, name: str, kernels: dict[int, str], alone: b
                 places[value] = f"%out{numbered[value]}" if value in numbered else room(16)
             elif kind in ("output", "work"):
                 places[value] = f"%out{k}" if kind == "output" else slots[k]
+            elif steps[value].op == "const" and size(steps[value].shape) * dtype_of(steps[value].dtype).itemsize <= MEMORY:
+                places[value] = f"@array{len(constants)}"
+                constants.append(_constant(places[value], np.asarray(steps[value].params, dtype_of(steps[value].dtype))))
             else:
                 raise BackendError(f"{program.name}: {steps[value].op} runs with NumPy")
         return places[value]
@@ -114,7 +122,8 @@ def whole_function(plan: ArrayPlan, name: str, kernels: dict[int, str], alone: b
         lines = ["  %state = call ptr @PyEval_SaveThread()", *lines, "  call void @PyEval_RestoreThread(ptr %state)"]
     head = ["declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)", "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"]
     kind, end = ("i1", "ret i1 false") if program.checks else ("void", "ret void")
-    return "\n".join([*head, f"define {kind} @{name}({', '.join(parameters)}) {{", *lines, f"  {end}", "}"]), taken
+    opening = f"define {kind} @{name}({', '.join(parameters)}) {{"
+    return "\n".join([*head, *constants, opening, *lines, f"  {end}", "}"]), taken
 
 
 def _checked(places: list[str], alone: bool) -> list[str]:
@@ -125,6 +134,12 @@ def _checked(places: list[str], alone: bool) -> list[str]:
     if not alone:
         end.insert(-2, "  call void @PyEval_RestoreThread(ptr %state)")
     return [*lines.text, *end]
+
+
+def _constant(name: str, value: np.ndarray) -> str:
+    """The cells of an array as bytes of the module."""
+    cells = "".join(f"\\{byte:02x}" for byte in value.tobytes())
+    return f'{name} = private constant [{value.nbytes} x i8] c"{cells}", align {_LINE}'
 
 
 def _made(plan: ArrayPlan, value: int) -> int:

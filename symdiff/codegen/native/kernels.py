@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from symdiff.codegen.arrays.fusing import Call, Fused, Kernel, Sink, Task
-from symdiff.codegen.arrays.nesting import content_of, nest
+from symdiff.codegen.arrays.nesting import Nest, content_of, nest, product_nest
 from symdiff.codegen.arrays.program import Step, size
 from symdiff.codegen.emission.llvm_lines import VECTORS
 from symdiff.codegen.emission.llvm_programs import functions
@@ -24,6 +24,7 @@ _REDUCING = {"sum": "sum", "amax": "max", "amin": "min"}  # heads and the sinks 
 _METH_FASTCALL = 0x0080
 KEPT = 4096  # compiled kernels that are kept for other functions
 LARGE = 1 << 15  # operations from which on other threads run meanwhile
+PRODUCT = 1 << 12  # multiplications up to which a product of matrices takes less time in loops than in a call of NumPy
 FUNCTIONS_WORTH = 5000  # calls of elementary functions for which LLVM's passes take their time
 _VALUE = 16  # where a number's value lies in its object
 
@@ -39,11 +40,10 @@ class Kernels:
     def __init__(self, program: Fused) -> None:
         self.program = program
         steps = program.program.steps
-        self.kernels = {index: found for index, task in enumerate(program.tasks) if (found := _kernel(steps, task))}
-        wanted = {index: nest(steps, kernel, lanes()) for index, kernel in self.kernels.items()}
+        wanted = {index: found for index, task in enumerate(program.tasks) if (found := _nest(steps, task))}
         self.before, self.texts, self.names = functions(wanted, lanes(), fused())
         self.nests = {index: wanted[index] for index in self.names}
-        called = sum(size(k.domain) * sum(i.op in VECTORS for i in k.program.instrs) for k in self.kernels.values())
+        called = sum(size(n.domain) * sum(i.op in VECTORS for i in n.program.instrs) for n in self.nests.values())
         self.passes: Passes = "all" if called >= FUNCTIONS_WORTH else "loops"
 
     @property
@@ -97,7 +97,7 @@ class Kernels:
 
     def _entry(self, caller: str, index: int) -> str:
         """The IR of the function that Python calls."""
-        kernel = self.kernels[index]
+        found = self.nests[index]
         lines = []
         numbers = self._numbers(index)
         for k, number in enumerate(numbers):
@@ -110,7 +110,7 @@ class Kernels:
             else:
                 lines += [f"  %d{k} = getelementptr i8, ptr %o{k}, i64 {DATA}", f"  %p{k} = load ptr, ptr %d{k}"]
         called = f"  call void @{self.names[index]}({', '.join(f'ptr %p{k}' for k in range(len(numbers)))})"
-        if max(kernel.program.operations(), 1) * size(kernel.domain) >= LARGE:
+        if max(found.program.operations(), 1) * size(found.domain) >= LARGE:
             lines += ["  %state = call ptr @PyEval_SaveThread()", called, "  call void @PyEval_RestoreThread(ptr %state)"]
         else:
             lines.append(called)
@@ -120,6 +120,18 @@ class Kernels:
 
 
 _USED = (f"{object_name('none')} = external global i8",)
+
+
+def _nest(steps: list[Step], task: Task) -> Nest | None:
+    """The loops of a task, None where NumPy computes it."""
+    kernel = _kernel(steps, task)
+    if kernel is not None:
+        return nest(steps, kernel, lanes())
+    if not isinstance(task, Call) or steps[task.value].op != "matmul":
+        return None
+    shapes = [steps[o].shape for o in steps[task.value].operands]
+    small = all(len(shape) == 2 for shape in shapes) and 0 < size(shapes[0]) * shapes[1][1] <= PRODUCT
+    return product_nest(steps, task.value) if small else None
 
 
 def _kernel(steps: list[Step], task: Task) -> Kernel | None:

@@ -279,15 +279,6 @@ def pad(a: Arrays, x: Atom, pad_width: Any, mode: str = "constant", *, constant_
     return x
 
 
-def diff(a: Arrays, x: Atom, n: int = 1, axis: int = -1) -> Atom:
-    axis = normalize_axis_index(axis, len(x.shape))
-    for _ in range(n):
-        later = a.getitem(x, region_key(x.shape, axis, slice(1, None)))
-        earlier = a.getitem(x, region_key(x.shape, axis, slice(None, -1)))
-        x = a.emit("sub", later, earlier)
-    return x
-
-
 def take(a: Arrays, x: Atom, indices: Any, axis: int | None = None, mode: str = "raise") -> Atom:
     if axis is None:
         x, axis = ravel(a, x), 0
@@ -303,7 +294,7 @@ MOVING: dict[str, Function] = {
     for function in (
         reshape, ravel, transpose, matrix_transpose, swapaxes, moveaxis, rollaxis, squeeze, expand_dims, broadcast_to, flip,
         rot90, roll, tile, repeat, concatenate, stack, vstack, hstack, dstack, column_stack, append, delete, insert,
-        diagonal, diag, diagflat, triu, tril, pad, diff, take,
+        diagonal, diag, diagflat, triu, tril, take,
     )
 } | {
     "permute_dims": transpose, "concat": concatenate,
