@@ -12,11 +12,12 @@ import numpy as np
 
 from symdiff import structures
 from symdiff.arguments import Call
-from symdiff.branching import RaisingBatch, conditions_of
+from symdiff.branching import RaisingBatch
 from symdiff.compiled import Batched, Compiled
 from symdiff.device import DeviceBatched, DeviceCompiled, Placed, check_paths, near
-from symdiff.errors import ShapeError
+from symdiff.errors import PathsError, ShapeError
 from symdiff.functions import Function, Plain
+from symdiff.grouping import Grouped, Path, path_over_points
 from symdiff.pipeline import Options, program_of
 from symdiff.symbolic import transforming
 from symdiff.symbolic.arrays.batching import batched as over_points
@@ -26,6 +27,7 @@ from symdiff.symbolic.hidden import hidden_of
 from symdiff.symbolic.replaying import innermost, replay
 from symdiff.symbolic.scalarizing import UNROLLED, is_scalar, settled
 from symdiff.symbolic.tracing.attempt import need_all_contents
+from symdiff.symbolic.tracing.paths import Unmergeable
 from symdiff.symbolic.tracing.trace import Spec, is_static
 from symdiff.symbolic.tracing.tracer import Tracer, user_line
 
@@ -69,7 +71,17 @@ class Derivative(Function):
         key = ("elementwise", self._key(call), device)
         batched = self._compiled.get(key)
         if batched is None:
-            graph = self._built(call, hide=not device)[0]
+            try:
+                graph = self._built(call, hide=not device)[0]
+            except PathsError:
+                if device or self.paths == "merge":
+                    raise
+                own = tuple(0 if i == position else None for i in range(len(args)))
+                batched = self._compiled[key] = Vectorised(self, own, 0)
+        if isinstance(batched, Vectorised):
+            found = batched(*args[:position], values.ravel(), *args[position + 1 :], **kwargs)
+            return _given(out, np.reshape(found, values.shape), self.where)
+        if batched is None:
             if device:
                 check_paths(graph)
             axes = tuple(0 if i == place else None for i in range(len(graph.inputs)))
@@ -95,6 +107,28 @@ class Derivative(Function):
                 raise ShapeError(f"{self.where}: out has dtype {out.dtype}, {result.dtype} expected")
             out[...] = result.reshape(values.shape)
         return out
+
+
+def _given(out: Any, result: Any, where: str) -> Any:
+    """Results in the arrays of `out`, where it is given: all or none are written."""
+    if out is None:
+        return result
+    targets, tree = structures.flatten(out)
+    values, expected = structures.flatten(result)
+    fits = tree == expected and all(
+        isinstance(t, np.ndarray) and t.flags.writeable and (t.shape, t.dtype) == (v.shape, v.dtype)
+        for t, v in zip(targets, values, strict=True)
+    )
+    if not fits:
+        wanted = ", ".join(f"{v.dtype} {v.shape}" for v in values)
+        raise ShapeError(f"{where}: out must hold writeable arrays like the result: {wanted}")
+    for target, value in zip(targets, values, strict=True):
+        target[...] = value
+    return out
+
+
+class _Whole(Exception):
+    """A path of whole arrays, which are not computed for several points together."""
 
 
 class WholeBatched:
@@ -167,7 +201,7 @@ def _checked(kernel: Any, graph: Graph, axes: Sequence[int | None], run: Callabl
     outs = (0,) * len(conditions.outputs)
     tree = structures.structure(outs)
     if all(axis is None for axis in own):
-        found: Any = conditions_of(conditions)
+        found: Any = Compiled(conditions, tree, exact, "numpy")
     elif is_scalar(conditions):
         found = Batched(program_of(conditions, exact), tuple(own), outs, tree, exact, "numpy")  # type: ignore[arg-type]
     else:
@@ -239,7 +273,7 @@ class Vectorised(Function):
         return tuple(shown), leaves, leaf_axes
 
     def kernel(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, list[Any]]:
-        """The batch kernel for these arguments, and the leaves to feed it."""
+        """The batch kernel for these arguments, or their paths where these cannot be merged; and the leaves to feed it."""
         if self._watch is not self.inner._watch:  # the inner function has forgotten its traces, and watches anew
             self._forget()
         shown, leaves, axes = self.point_arguments(args)
@@ -252,7 +286,14 @@ class Vectorised(Function):
         key = (inner._key(call), rest, tuple(axes), device)
         found = self._compiled.get(key)
         if found is None:
-            graph, tree = inner._built(call, hide=not device)
+            try:
+                graph, tree = inner._built(call, hide=not device)
+            except PathsError:
+                if device or "merge" in (self.paths, inner.paths):
+                    raise
+                padded = [*axes, *[None] * sum(not is_static(v) for v in structures.leaves(kwargs, none_is_leaf=True))]
+                found = self._compiled[key] = Grouped(padded, self.out_axes)
+                return found, leaves
             axes = hidden_of(graph).pad(axes)
             if device:
                 check_paths(graph)
@@ -283,11 +324,13 @@ class Vectorised(Function):
         if any(isinstance(leaf, Tracer) for leaf in structures.leaves((args, kwargs), none_is_leaf=True)):
             return self._point_by_point(args, kwargs)
         kernel, leaves = self.kernel(args, kwargs)
+        if kwargs:
+            leaves = leaves + [v for v in structures.leaves(kwargs, none_is_leaf=True) if not is_static(v)]
+        if isinstance(kernel, Grouped):
+            return _given(out, self._grouped(kernel, leaves, args, kwargs), self.where)
         if not kwargs and len(leaves) == len(args) and all(type(a) is np.ndarray and a.dtype.char in "fdFD" for a in args):
             axes = self._axes(len(args))
             self._recent = tuple((x, _point(a, x), a.dtype.char) for a, x in zip(args, axes, strict=True)), kernel
-        if kwargs:
-            leaves = leaves + [v for v in structures.leaves(kwargs, none_is_leaf=True) if not is_static(v)]
         result = kernel.call(leaves, out)
         self._near = near(kernel, args, kwargs, leaves)
         return result
@@ -314,12 +357,55 @@ class Vectorised(Function):
     def _point_by_point(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         shown, fed, leaf_axes = self.point_arguments(args)
         if not kwargs and not self.inner.extra:
-            graph = self.inner.graph(*shown)
+            try:
+                graph = self.inner.graph(*shown)
+            except (PathsError, Unmergeable):
+                builder = innermost(fed)
+                if builder is None or builder.path is None or not builder.path.is_given:
+                    raise
+                return self._each(args, kwargs)
             count = next(leaf.shape[a] for leaf, a in zip(fed, leaf_axes, strict=True) if a is not None)
             branches = branches_of(graph)
             asks = branches is not None and branches.conditions is not None
             if not asks and (not is_scalar(graph) or count * len(graph.bindings) > UNROLLED):
                 return self._whole(graph, shown, fed, leaf_axes)
+        return self._each(args, kwargs)
+
+    def _grouped(self, paths: Grouped, leaves: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The results at points that take different paths; one after the other where these are of whole arrays."""
+        counts = {np.shape(leaf)[axis] for leaf, axis in zip(leaves, paths.axes, strict=True) if axis is not None}
+        if len(counts) != 1 or 0 in counts:
+            raise ShapeError(
+                f"{self.where}: {sorted(counts)} points; the paths of {self.inner.name} need one number, and a point"
+            )
+        inner = self.inner
+
+        def trace(k: int) -> Path:
+            point = self._picked(args, k)
+            call = Call(inner, point[: len(point) - inner.extra], kwargs)
+            try:
+                graph, tree = inner._derived(call, inner._traced_at(call, "guard", hide=False))
+            except Exception as error:
+                error.add_note(f"at point {k}")
+                raise
+            if not is_scalar(graph):
+                raise _Whole
+            return path_over_points(graph, tree, paths.axes, self.out_axes, inner.options)
+
+        try:
+            return paths.call(leaves, counts.pop(), trace)
+        except _Whole:
+            return self._each(args, kwargs)
+
+    def _picked(self, args: tuple[Any, ...], k: int) -> tuple[Any, ...]:
+        """The arguments of one point."""
+        return tuple(
+            arg if axis is None else structures.mapped(lambda a, axis=axis: _picked(a, axis, k), arg)
+            for arg, axis in zip(args, self._axes(len(args)), strict=True)
+        )
+
+    def _each(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The results at one point after the other, each on its own path."""
         axes = self._axes(len(args))
         count = next(
             leaf.shape[axis]
@@ -328,14 +414,7 @@ class Vectorised(Function):
             for leaf in structures.leaves(arg)
         )
 
-        def point(k: int) -> Any:
-            chosen = [
-                arg if axis is None else structures.mapped(lambda a, axis=axis: a[k] if axis == 0 else a[..., k], arg)
-                for arg, axis in zip(args, axes, strict=True)
-            ]
-            return self.inner(*chosen, **kwargs)
-
-        results = [point(k) for k in range(count)]
+        results = [self.inner(*self._picked(args, k), **kwargs) for k in range(count)]
         return structures.mapped(lambda *cells: np.stack(cells, axis=self.out_axes), *results)
 
     def _whole(self, graph: Graph, shown: tuple[Any, ...], fed: list[Any], axes: list[int | None]) -> Any:
@@ -350,6 +429,13 @@ class Vectorised(Function):
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
         """The Graph of one point."""
         return self.inner.graph(*self.point_arguments(args)[0], **kwargs)
+
+
+def _picked(array: Any, axis: int, k: int) -> Any:
+    """A point of an array, whose integers are numbers like others."""
+    if not isinstance(array, Tracer) and np.asarray(array).dtype.kind in "iub":
+        array = np.asarray(array, dtype=float)
+    return array[k] if axis == 0 else array[..., k]
 
 
 def _point(array: np.ndarray, axis: int | None) -> tuple[int, ...]:

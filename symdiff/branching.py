@@ -1,74 +1,51 @@
-"""Compiled graphs of branching functions: conditions are computed before anything else.
+"""Compiled graphs of branching functions: what their paths ask is computed in the program itself, before it writes a result.
 
 Assumes Graphs whose notes hold `Branches`. Guarantees that a path's derivative is given for arguments that take this path
 only, that arguments whose path raises raise the function's exception with nothing written, and that conditions are computed
-with the operations and the order in which the function has them. Refuses bare kernels, which could not check.
+with the operations and the order in which the function has them. Refuses bare kernels, which could not tell what they decline.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from symdiff import structures
+from symdiff.codegen.arrays.fusing import Fused
+from symdiff.codegen.program import Program
 from symdiff.codegen.source import MISS
 from symdiff.compiled import Compiled
-from symdiff.errors import BackendError, TraceError
-from symdiff.pipeline import Options
+from symdiff.errors import BackendError
+from symdiff.pipeline import Options, program_of
 from symdiff.symbolic.branches import Branches, branches_of
 from symdiff.symbolic.graph import Graph
-from symdiff.symbolic.hidden import visible
-from symdiff.symbolic.scalarizing import is_scalar, settled
 
-KEPT_PATHS = 32  # guarded paths of one signature that are kept, the newest
-# Operations with one result only in every library; NumPy computes the conditions that have others.
-_ROUNDED = frozenset(
-    """
-    input const cast add sub mul div neg sqrt abs floor ceil trunc rint max min lt le gt ge eq ne and or xor not isnan isinf
-    isfinite select item array
-    """.split()
-)
+KEPT_PATHS = 32  # guarded paths of one signature that are kept, those that were taken last
 
 
 class Checked(Compiled):
-    """A specialisation that is for some arguments only."""
+    """A specialisation that has results for some arguments only."""
 
     def __init__(self, graph: Graph, tree: Any, options: Options, backend: str = "auto") -> None:
         branches = branches_of(graph)
         assert branches is not None and branches.conditions is not None
         self.branches: Branches = branches
-        self._own = len(branches.conditions.inputs)
-        self._conditions = conditions_of(branches.conditions)
         super().__init__(graph, tree, options, backend)
 
-    def flags(self, leaves: list[Any]) -> tuple[Any, ...]:
-        """The conditions at the traced leaves."""
-        found = self._conditions.call(self.hidden.fill(leaves, len(self.graph.inputs))[: self._own])
-        return found if isinstance(found, tuple) else (found,)
+    def _numbered(self) -> Program | Fused:
+        return program_of(self.graph, self.options, checks=self.branches.conditions)
 
-    def allows(self, leaves: list[Any]) -> bool:
-        flags = self.flags(leaves)
-        return bool(flags[0]) if self.branches.guarded else not any(flags)
+    @functools.cached_property
+    def unchecked(self) -> Compiled:
+        """The same without its checks: rounding may put an argument on the other side of a limit than the function does."""
+        return Compiled(self.graph, self.tree, self.options, self.backend)
 
-    @property
-    def quick(self) -> None:
-        return None
-
-    @property
-    def entry(self) -> Callable[..., Any] | None:
-        door, conditions = self.door, self._conditions.door
-        if door is None or conditions is None:
-            return None
-        own, guarded = self._own, self.branches.guarded
-        several = len(self._conditions.program.outputs) > 1
-
-        def through(*args: Any, out: Any = None) -> Any:
-            found = conditions(*args[:own])
-            if found is MISS or guarded != bool(any(found) if several else found):
-                return MISS
-            return door(*args, out=out)
-
-        return self._reading(through)
+    def call(self, leaves: list[Any], out: Any = None) -> Any:
+        found = self.attempt(leaves, out)
+        if found is not MISS:
+            return found
+        self.branches.check(self.program.name, tuple(self.hidden.fill(leaves, len(self.graph.inputs))))
+        return self.unchecked.call(leaves, out)
 
     @property
     def kernel(self) -> Callable[..., Any]:
@@ -81,26 +58,18 @@ class Checked(Compiled):
 class Raising(Checked):
     """All paths of a function, some of which end in an exception."""
 
-    def call(self, leaves: list[Any], out: Any = None) -> Any:
-        error = self.branches.exception(self.flags(leaves))
-        if error is not None:
-            raise error
-        return super().call(leaves, out)
-
 
 class Guarded(Checked):
-    """One path of a function, among `kept` ones, the newest first."""
+    """One path of a function, among `kept` ones, the one taken last first."""
 
     def __init__(self, graph: Graph, tree: Any, options: Options, backend: str = "auto") -> None:
         super().__init__(graph, tree, options, backend)
         self.kept: list[Guarded] = [self]
 
-    def __call__(self, *leaves: Any, out: Any = None) -> Any:
-        if len(leaves) == visible(self.graph) and not self.allows(list(leaves)):
-            raise TraceError(
-                f"{self.program.name}: compiled for the path taken at other arguments; call the function, which traces anew"
-            )
-        return super().__call__(*leaves, out=out)
+    @functools.cached_property
+    def path(self) -> str:
+        """What tells this path from others."""
+        return path_of(self.graph)
 
 
 def compiled_of(graph: Graph, tree: Any, options: Options, backend: str = "auto") -> Compiled:
@@ -111,28 +80,37 @@ def compiled_of(graph: Graph, tree: Any, options: Options, backend: str = "auto"
     return (Guarded if branches.guarded else Raising)(graph, tree, options, backend)
 
 
-def fitting(compiled: Compiled | None, leaves: list[Any]) -> Compiled | None:
-    """The specialisation for these leaves; None where the function must be traced at them."""
+def path_of(graph: Graph) -> str:
+    """What tells a guarded path from others, "" for a graph that is no such path."""
+    branches = branches_of(graph)
+    return branches.conditions.digest() if branches is not None and branches.guarded and branches.conditions is not None else ""
+
+
+def attempted(compiled: Compiled | None, leaves: list[Any], out: Any) -> tuple[Compiled | None, Any]:
+    """The specialisation for these leaves, None where they take a path that is not kept; and its result, or `MISS`."""
     if not isinstance(compiled, Guarded):
-        return compiled
-    return next((c for c in compiled.kept if c.allows(leaves)), None)
+        return compiled, MISS if compiled is None else compiled.attempt(leaves, out)
+    for kept in compiled.kept:
+        found = kept.attempt(leaves, out)
+        if found is not MISS:
+            if kept is not compiled.kept[0]:
+                compiled.kept = [kept, *(k for k in compiled.kept if k is not kept)]
+            return kept, found
+    return None, MISS
+
+
+def known(compiled: Compiled | None, graph: Graph) -> Guarded | None:
+    """The kept specialisation for the path that a function, traced as `graph`, takes."""
+    kept = compiled.kept if isinstance(compiled, Guarded) else []
+    path = path_of(graph) if kept else ""
+    return next((k for k in kept if k.path == path), None)
 
 
 def beside(compiled: Compiled, earlier: Compiled | None) -> Compiled:
     """A new specialisation, which keeps earlier paths of the same signature."""
     if isinstance(compiled, Guarded) and isinstance(earlier, Guarded):
-        others = [c for c in earlier.kept if str(c.branches.conditions) != str(compiled.branches.conditions)]
-        compiled.kept = [compiled, *others[: KEPT_PATHS - 1]]
+        compiled.kept = [compiled, *earlier.kept[: KEPT_PATHS - 1]]
     return compiled
-
-
-def conditions_of(graph: Graph) -> Compiled:
-    """Conditions as the function computes them."""
-    graph = settled(graph)
-    count = len(graph.outputs)
-    rounded = is_scalar(graph) and all(b.op in _ROUNDED for b in graph.bindings)
-    tree = structures.structure((0,) * count) if count > 1 else None
-    return Compiled(graph, tree, Options(exact=True), "auto" if rounded else "numpy")
 
 
 class RaisingBatch:

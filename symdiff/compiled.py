@@ -46,7 +46,7 @@ class Compiled:
         self.tree = tree
         self.options = options
         self.backend = backend
-        self.program: Program | Fused = program_of(graph, options)
+        self.program: Program | Fused = self._numbered()
         self._whole = isinstance(self.program, Fused)
         codes = set() if self._whole else {instr.dtype for instr in self.program.instrs}
         codes |= {leaf.dtype for leaf in (*self.program.inputs, *self.program.outputs)}
@@ -59,6 +59,10 @@ class Compiled:
         self.machine: Any = None
         self._exact_types = tuple(np.dtype(i.dtype) for i in self.program.inputs)
         self.door: Callable[..., Any] | None = self._open_door()
+
+    def _numbered(self) -> Program | Fused:
+        """The program that is compiled."""
+        return program_of(self.graph, self.options)
 
     def _open_door(self) -> Callable[..., Any] | None:
         """The generated function itself, when its arguments and result need no rearranging."""
@@ -101,11 +105,8 @@ class Compiled:
 
     @property
     def entry(self) -> Callable[..., Any] | None:
-        """The door as calls from outside take it."""
-        return self._reading(self.door)
-
-    def _reading(self, door: Callable[..., Any] | None) -> Callable[..., Any] | None:
-        """A door that is given the captured arrays, too, as they are at each call."""
+        """The door as calls from outside take it: it is given the captured arrays, too, as they are at each call."""
+        door = self.door
         if door is None or not self.hidden.arrays:
             return door
         fill, own, count = self.hidden.fill, visible(self.graph), len(self.program.inputs)
@@ -114,11 +115,6 @@ class Compiled:
             return door(*fill(args, count), out=out) if len(args) == own else MISS
 
         return through
-
-    @property
-    def quick(self) -> Any:
-        """The machine code to which calls may go at once, None where there is none."""
-        return self.machine
 
     def structured_door(self, tree: Any) -> Callable[..., Any]:
         """The generated function behind arguments and results in their structures; `tree` is that of `(args, kwargs)`."""
@@ -182,6 +178,8 @@ class Compiled:
         name = self.program.name
         if isinstance(self.program, Fused):
             raise BackendError(f"{name}: whole arrays run with NumPy and broadcast by themselves; a gufunc takes small arrays")
+        if self.program.checks:
+            raise BackendError(f"{name}: a ufunc has a result at every point, and a path of the function has none; use vmap")
         if not _is_flat(self.tree, len(self.program.outputs)):
             raise BackendError(f"{name}: a gufunc returns one array or a tuple of them, not {self.tree}")
         return gufunc_of(self.program)  # type: ignore[no-any-return]
@@ -196,10 +194,6 @@ class Compiled:
             self._numpy = kernel_of(plan_of(self.program), "numpy", self.program.name)
         return self._numpy
 
-    def allows(self, leaves: list[Any]) -> bool:
-        """Whether this specialisation is for these leaves; see `branching` for those that are not for all."""
-        return True
-
     def __call__(self, *leaves: Any, out: Any = None) -> Any:
         """The result at the traced leaves in order; see `call`."""
         if len(leaves) != visible(self.graph):
@@ -211,10 +205,16 @@ class Compiled:
         return Compiled, (graph, self.tree, self.options, self.backend)
 
     def call(self, leaves: list[Any], out: Any = None) -> Any:
-        """The result at the traced leaves, checked and normalised first."""
+        """The result at the traced leaves."""
+        return self.attempt(leaves, out)
+
+    def attempt(self, leaves: list[Any], out: Any = None) -> Any:
+        """The result at the traced leaves, checked and normalised first; `MISS` where a check of the program holds."""
         args = [self._argument(i, leaf) for i, leaf in enumerate(self.hidden.fill(leaves, len(self.program.inputs)))]
         targets = None if out is None else self._targets(out)
         flat = self._run(args, targets)
+        if flat is None:
+            return MISS
         if out is not None:
             return out
         if self._leaf:
@@ -233,7 +233,8 @@ class Compiled:
             return structures.leaves(found)
         return list(found) if len(self.program.outputs) > 1 else [found]
 
-    def _run(self, args: list[Any], targets: list[Any] | None) -> list[Any]:
+    def _run(self, args: list[Any], targets: list[Any] | None) -> list[Any] | None:
+        """The results; None where a check of the program holds."""
         if self._whole:
             return self._run_whole(args, targets)
         if self.door is not None:
@@ -245,9 +246,11 @@ class Compiled:
                 pass  # Python's math raises where IEEE arithmetic has a value; NumPy computes it
         several = len(self.program.outputs) > 1
         result = self._numpy_kernel()(*args, out=None if targets is None else tuple(targets) if several else targets[0])
+        if result is MISS:
+            return None
         return list(result) if several else [result]
 
-    def _run_whole(self, args: list[Any], targets: list[Any] | None) -> list[Any]:
+    def _run_whole(self, args: list[Any], targets: list[Any] | None) -> list[Any] | None:
         """Results that are not contiguous are computed elsewhere and copied."""
         door = self.door
         assert door is not None
@@ -255,7 +258,10 @@ class Compiled:
             found = door(*args, out=None if targets is None else self._joined(targets))
             if found is not MISS:
                 return self._parts(found)
-        results = self._parts(door(*args))
+        found = door(*args)
+        if found is MISS:
+            return None
+        results = self._parts(found)
         for target, value in zip(targets or [], results, strict=False):
             target[...] = value
         return results

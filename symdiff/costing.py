@@ -38,7 +38,7 @@ class Cost:
     """Operations of the value alone, the derivative alone, both computed together, and the ratio both / value.
 
     `branches` tells what became of a branching function's paths. The conditions of a guarded path, and those of paths that
-    raise, are computed before every call and are not counted.
+    raise, are computed in every call as well, where they share what they can with the value, and are not counted.
     """
 
     value: Operations

@@ -13,6 +13,10 @@ class TraceError(SymdiffError):
     """The function does something with a traced value that cannot become part of a graph."""
 
 
+class PathsError(TraceError):
+    """The paths of a function are too many, or too different, to be merged; a call with values takes one of them."""
+
+
 class RuleError(SymdiffError):
     """A derivative rule is missing, malformed or applied to arguments it does not cover."""
 

@@ -16,7 +16,7 @@ import optree
 
 from symdiff import structures
 from symdiff.arguments import Call, is_differentiable
-from symdiff.branching import beside, compiled_of, fitting
+from symdiff.branching import Guarded, attempted, beside, compiled_of, known
 from symdiff.codegen.native.fastcall import Machine
 from symdiff.codegen.native.guards import Guard, guarded
 from symdiff.codegen.native.vectorcall import direct, plain_class, table_offset, with_vectorcall
@@ -159,10 +159,22 @@ class Function:
             result = found.call(fed, out)
             self._near = near(found, args, kwargs, fed)
             return result
-        compiled = self._specialised(call, fed)
-        if not compiled.allows(fed):
-            self.run(call, fed)
-        return compiled.call(fed, out)
+        key = self._key(call)
+        compiled, found = attempted(self._compiled.get(key), fed, out)
+        if compiled is None:
+            compiled = self._specialised(call, key)
+            found = compiled.attempt(fed, out)
+            if found is MISS and isinstance(compiled, Guarded):  # rounded to the other side of a limit
+                found = compiled.unchecked.call(fed, out)
+        self._open(call, compiled)
+        if found is not MISS:
+            return found
+        try:
+            return compiled.call(fed, out)
+        except Exception as error:
+            refused = error
+        self.run(call, fed)
+        raise refused
 
     def _on_device(self, call: Call) -> DeviceCompiled:
         """The specialisation for CuPy arrays."""
@@ -199,29 +211,32 @@ class Function:
         ]
         return (call.tree, tuple(parts), tuple(call.wrt))
 
-    def _specialised(self, call: Call, fed: list[Any]) -> Compiled:
-        key = self._key(call)
-        compiled = fitting(self._compiled.get(key), fed)
-        if compiled is None:
-            with self._lock:
-                earlier = self._compiled.get(key)
-                compiled = fitting(earlier, fed)
-                if compiled is None:
-                    mode = self.paths if earlier is None else "guard"
-                    compiled = compiled_of(*self._built_at(call, mode), self.options, self.backend)
-                    self._compiled[key] = beside(compiled, earlier)
-                    if len(self._compiled) > KEPT:
-                        self._compiled.pop(next(iter(self._compiled)))
+    def _specialised(self, call: Call, key: Any) -> Compiled:
+        """A new specialisation, or a kept one whose path turns out to be taken."""
+        with self._lock:
+            earlier = self._compiled.get(key)
+            if earlier is not None and not isinstance(earlier, Guarded):
+                return earlier  # another thread was faster
+            graph = self._traced_at(call, self.paths if earlier is None else "guard")
+            compiled: Compiled | None = known(earlier, graph)
+            if compiled is None:
+                compiled = compiled_of(*self._derived(call, graph), self.options, self.backend)
+                self._compiled[key] = beside(compiled, earlier)
+                if len(self._compiled) > KEPT:
+                    self._compiled.pop(next(iter(self._compiled)))
+        return compiled
+
+    def _open(self, call: Call, compiled: Compiled) -> None:
+        """Let later calls take the fast way to a specialisation."""
         flat = all(p.isidentifier() for p in call.paths) and len(self._extra_leaves(call)) == len(call.extra)
-        if len(call.traced) < len(call.leaves) or compiled.entry is None or (self.extra and not (flat and compiled.direct)):
+        if len(call.traced) < len(call.leaves) or compiled.door is None or (self.extra and not (flat and compiled.direct)):
             self._door = None
         elif compiled.direct and flat:
             self._door = compiled.entry
-            if compiled.quick is not None:
+            if compiled.machine is not None:
                 self._quicken(compiled, compiled.hidden)
         else:
             self._door = compiled.structured_door(call.tree)
-        return compiled
 
     def _quicken(self, compiled: Any, hidden: Hidden = NONE) -> None:
         """Calls go to machine code first, and to `_long_way` where it declines. The code lives as long as this object."""
@@ -282,15 +297,18 @@ class Function:
             need_all_contents()
         return self._derived(call, traced.graph)
 
-    def _built_at(self, call: Call, mode: str | None) -> tuple[Graph, Any]:
-        """The graph for a call; where the function raises, its own exception."""
+    def _traced_at(self, call: Call, mode: str | None, hide: bool = True) -> Graph:
+        """The function's graph for a call; where the function raises, its own exception."""
         try:
-            return self._built(call, mode)
+            traced = self._traced(call, None, mode, hide)
         except SymdiffError:
             raise
         except Exception:
             self.run(call, [])
             raise
+        if traced.captured:
+            need_all_contents()
+        return traced.graph  # type: ignore[no-any-return]
 
     def _derived(self, call: Call, primal: Graph) -> tuple[Graph, Any]:
         wrt = [call.traced.index(i) for i in call.wrt]

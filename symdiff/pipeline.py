@@ -32,8 +32,8 @@ from symdiff.codegen.native.fastcall import ARGUMENTS, Machine, is_native
 from symdiff.codegen.native.gufunc import gufunc
 from symdiff.codegen.native.kernels import LARGE, Kernels
 from symdiff.codegen.plan import Plan, check_plan
-from symdiff.codegen.program import Program, check_program, content_of
-from symdiff.codegen.scheduling import schedule, schedule_kernel
+from symdiff.codegen.program import Program, check_program, content_of, live_only, with_checks
+from symdiff.codegen.scheduling import schedule, schedule_checks, schedule_kernel
 from symdiff.codegen.sharing import share
 from symdiff.codegen.source import Source
 from symdiff.errors import BackendError
@@ -41,7 +41,8 @@ from symdiff.numbering import number
 from symdiff.symbolic.arrays.expanding import computable, relaxed
 from symdiff.symbolic.arrays.spectra import halved
 from symdiff.symbolic.graph import Graph, check_graph
-from symdiff.symbolic.scalarizing import expand_calls, is_scalar, scalarize
+from symdiff.symbolic.joining import side_by_side
+from symdiff.symbolic.scalarizing import expand_calls, is_scalar, scalarize, settled
 
 # Machine code by statements: up to SMALL, LLVM's passes over its own language cost more time (half of all) than they gain; up
 # to WHOLE it is one function; up to QUICK it is optimised, which makes it a fifth faster and compiling four times slower.
@@ -62,10 +63,18 @@ class Options:
 DEFAULT = Options()
 
 
-def program_of(graph: Graph, options: Options = DEFAULT, name: str | None = None) -> Program | Fused:
-    """The shared Program of a Graph, with the fewest operations that `options` allow; fused tasks for whole arrays."""
+def program_of(
+    graph: Graph, options: Options = DEFAULT, name: str | None = None, checks: Graph | None = None
+) -> Program | Fused:
+    """The shared Program of a Graph, with the fewest operations that `options` allow; fused tasks for whole arrays.
+
+    `checks` is a Graph over the same inputs, whose outputs become the Program's checks.
+    """
+    count = 0 if checks is None else len(checks.outputs)
+    if checks is not None:
+        name, graph = name or graph.name, side_by_side(settled(checks), graph)
     if not is_scalar(graph):
-        return fused_of(graph, options, name)
+        return fused_of(graph, options, name, count)
     checking = os.environ.get("SYMDIFF_CHECK") == "1"
     with collector_off():
         flat = expand_calls(scalarize(graph))
@@ -73,14 +82,15 @@ def program_of(graph: Graph, options: Options = DEFAULT, name: str | None = None
             check_graph(flat)
         program = number(flat, fold=not options.exact, name=name)
         if not options.exact:
-            program = share(program, fastmath=options.fastmath)
+            program = share(program, fastmath=options.fastmath, checks=count)
+        program = with_checks(program, count) if count else program
         if checking:
             check_program(program)
     return program
 
 
-def fused_of(graph: Graph, options: Options = DEFAULT, name: str | None = None) -> Fused:
-    """The fused tasks of a Graph of whole arrays."""
+def fused_of(graph: Graph, options: Options = DEFAULT, name: str | None = None, checks: int = 0) -> Fused:
+    """The fused tasks of a Graph of whole arrays, whose first outputs are the program's `checks`."""
     checking = os.environ.get("SYMDIFF_CHECK") == "1"
 
     known: dict[Any, Program] = {}  # a loop makes the same kernel in every round
@@ -97,6 +107,9 @@ def fused_of(graph: Graph, options: Options = DEFAULT, name: str | None = None) 
     with collector_off():
         whole = computable(halved(expand_calls(relaxed(graph) if options.fastmath else graph)))
         program = number_arrays(whole, name)
+        if checks:
+            first, outputs = program.outputs[:checks], program.outputs[checks:]
+            program = replace(program, outputs=outputs, checks=tuple(o.value for o in first))
         if checking:
             check_graph(whole)
             check_array_program(program)
@@ -112,6 +125,13 @@ def plan_of(program: Program | Fused, kind: str = "point", in_axes: Any = None, 
     if checking:
         check_plan(plan)
     return plan
+
+
+def checks_of(checks: Graph, in_axes: tuple[int | None, ...]) -> Plan:
+    """The Plan of the checks that a Graph's outputs are, for a batch of points."""
+    program = program_of(settled(checks, True), Options(exact=True))
+    assert isinstance(program, Program)
+    return schedule_checks(live_only(with_checks(program, len(program.outputs))), in_axes)
 
 
 def array_plan_of(fused: Fused, nests: Mapping[int, Nest] | None = None) -> ArrayPlan:
@@ -173,7 +193,7 @@ def array_kernel_of(fused: Fused, result: Any = None) -> Machine | Callable[...,
         kernels = Kernels(fused)
         plan = array_plan_of(fused, kernels.nests)
         try:
-            text, memory = whole_function(plan, "kernel", fused.operations() < LARGE)
+            text, memory = whole_function(plan, "kernel", kernels.names, fused.operations() < LARGE)
             if is_native(fused):
                 return Machine(fused, f"{kernels.text}\n{text}", 2, memory, apart=True, result=result, passes=kernels.passes)
         except BackendError:

@@ -119,6 +119,32 @@ def test_error_functions(tmp_path):
     assert float(found) == pytest.approx(float(sd.grad(tails)(0.3)), rel=1e-14)
 
 
+@needs_compiler
+def test_a_path_that_raises_returns_its_number(tmp_path):
+    def guarded(x, a):
+        norm = np.sqrt(x[0] ** 2 + x[1] ** 2)
+        if norm == 0:
+            raise ZeroDivisionError("no direction")
+        for k in range(2):
+            if x[k] < 0:
+                raise ValueError(f"negative: {x[k]}")
+        return x[0] * a / norm
+
+    path = tmp_path / "made.c"
+    df = sd.value_and_grad(guarded)
+    df.export(path, np.ones(2), 1.0, target="c")
+    header = path.with_suffix(".h").read_text()
+    assert "int guarded_value_and_grad(" in header and "3  ValueError: negative: x[1]" in header and "Returns 0; or" in header
+    function = compiled(path).guarded_value_and_grad
+    for point, code in (([3.0, 4.0], 0), ([0.0, 0.0], 1), ([-3.0, -4.0], 2), ([3.0, -4.0], 3)):
+        x, value, slopes = np.array(point), np.full((), 7.0), np.full(2, 7.0)
+        pointers = [r.ctypes.data_as(ctypes.c_void_p) for r in (x, value, slopes)]
+        assert function(pointers[0], ctypes.c_double(2.0), *pointers[1:]) == code
+        expected = df(x, 2.0) if code == 0 else (7.0, [7.0, 7.0])
+        np.testing.assert_allclose(value, expected[0], rtol=1e-15)
+        np.testing.assert_allclose(slopes, expected[1], rtol=1e-15)
+
+
 def test_refusals_and_the_command_line(tmp_path):
     special = pytest.importorskip("scipy.special")
     with pytest.raises(sd.BackendError, match="libm"):

@@ -6,6 +6,7 @@ collected, and that coefficients are only merged exactly in the value part. Refu
 """
 
 import math
+from collections.abc import Set
 from dataclasses import dataclass, field
 
 from symdiff.codegen.program import Instr, Number, Program, uses_of
@@ -83,14 +84,15 @@ def is_exact(a: Number, b: Number) -> bool:
     return float(a).is_integer() and float(b).is_integer() and abs(a * b) < 2**53
 
 
-def polynomial(program: Program, fastmath: bool) -> Polynomial:
-    """The Program as sums of monomials."""
-    return _Reader(program, fastmath).read()
+def polynomial(program: Program, fastmath: bool, fixed: Set[int] = frozenset()) -> Polynomial:
+    """The Program as sums of monomials; the `fixed` instructions stay as they are."""
+    return _Reader(program, fastmath, fixed).read()
 
 
 class _Reader:
-    def __init__(self, program: Program, fastmath: bool) -> None:
+    def __init__(self, program: Program, fastmath: bool, fixed: Set[int]) -> None:
         self.program = program
+        self.fixed = fixed
         self.fastmath = fastmath
         self.result = Polynomial(program=program)
         self.uses = uses_of(program)
@@ -113,7 +115,8 @@ class _Reader:
     def _form(self, position: int, instr: Instr) -> Form:
         forms = self.result.forms
         operands = [forms[o] for o in instr.operands]
-        if instr.op in _ARITHMETIC and not self._is_mixed(instr):
+        fixed = position in self.fixed and instr.op != "const"
+        if instr.op in _ARITHMETIC and not fixed and not self._is_mixed(instr):
             primal = instr.primal and not self.fastmath
             found: Form | None = None
             if instr.op == "const":

@@ -42,7 +42,7 @@ class Plan:
 
 
 def last_uses(program: Program) -> list[int]:
-    """The position of the last instruction that reads each value; the program's length for outputs, -1 for none."""
+    """The position of the last instruction that reads each value; the program's length for outputs and checks, -1 for none."""
     last = [-1] * len(program.instrs)
     for position, instr in enumerate(program.instrs):
         for operand in instr.operands:
@@ -50,6 +50,8 @@ def last_uses(program: Program) -> list[int]:
     for output in program.outputs:
         for cell in output.cells:
             last[cell] = len(program.instrs)
+    for check in program.checks:
+        last[check] = len(program.instrs)
     return last
 
 

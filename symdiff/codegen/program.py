@@ -7,7 +7,7 @@ instructions without operands. Refuses, with `InvariantError`, a list that break
 
 import math
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from symdiff.errors import InvariantError
@@ -52,7 +52,10 @@ class Output:
 
 @dataclass(slots=True)
 class Program:
-    """Inputs, instructions, outputs. `origins[i]` is the user's "file.py:line" of instruction i, "" where there is none."""
+    """Inputs, instructions, outputs. `origins[i]` is the user's "file.py:line" of instruction i, "" where there is none.
+
+    `checks` are truth values, in order: where one holds, the function has no result for the arguments.
+    """
 
     name: str
     inputs: tuple[Input, ...]
@@ -60,6 +63,7 @@ class Program:
     instrs: list[Instr]
     origins: list[str] = field(default_factory=list)
     operations_before: int | None = None
+    checks: tuple[int, ...] = ()
 
     @property
     def leaves(self) -> list[Input | Output]:
@@ -110,6 +114,40 @@ def uses_of(program: Program) -> list[int]:
     return uses
 
 
+def cone_of(program: Program, values: tuple[int, ...]) -> set[int]:
+    """The positions of what some values are computed from, their own included."""
+    found = set(values)
+    for position in range(max(values, default=-1), -1, -1):
+        if position in found:
+            found.update(program.instrs[position].operands)
+    return found
+
+
+def with_checks(program: Program, count: int) -> Program:
+    """The program whose first outputs are its checks."""
+    checks = tuple(o.cells[0] for o in program.outputs[:count])
+    return replace(program, outputs=program.outputs[count:], checks=checks)
+
+
+def in_two(program: Program) -> tuple[Program, Program]:
+    """What the checks are computed from, and the rest. What the rest needs of it are outputs of the first program, and inputs
+    of the second after its own.
+    """
+    cone = cone_of(program, program.checks)
+    needed = {o for p, i in enumerate(program.instrs) if p not in cone for o in i.operands} | {
+        c for o in program.outputs for c in o.cells
+    }
+    carried = [p for p in sorted(cone & needed) if program.instrs[p].op not in ("input", "const")]
+    kinds = [program.instrs[p].dtype for p in carried]
+    outputs = tuple(Output(f"v{k}", (), code, (p,)) for k, (p, code) in enumerate(zip(carried, kinds, strict=True)))
+    first = live_only(replace(program, outputs=outputs))
+    inputs = (*program.inputs, *(Input(o.name, (), o.dtype) for o in outputs))
+    instrs = list(program.instrs)
+    for k, position in enumerate(carried):
+        instrs[position] = Instr("input", (), program.instrs[position].dtype, (len(program.inputs) + k, 0))
+    return first, live_only(replace(program, inputs=inputs, instrs=instrs, checks=()))
+
+
 def zero_of(program: Program, output: Output) -> int:
     """The value number of the zero that fills many cells of an output, -1 where there is none: they are cleared at once."""
     for value, count in Counter(output.cells).items():
@@ -123,9 +161,8 @@ def live_only(program: Program) -> Program:
     """The program without the instructions that no output needs; positions are renumbered, order is kept."""
     instrs = program.instrs
     live = bytearray(len(instrs))
-    for output in program.outputs:
-        for cell in output.cells:
-            live[cell] = 1
+    for cell in (*program.checks, *(c for o in program.outputs for c in o.cells)):
+        live[cell] = 1
     for position in range(len(instrs) - 1, -1, -1):
         if live[position]:
             for operand in instrs[position].operands:
@@ -142,7 +179,8 @@ def live_only(program: Program) -> Program:
             if program.origins:
                 origins.append(program.origins[position])
     outputs = tuple(Output(o.name, o.shape, o.dtype, tuple(renumbered[c] for c in o.cells)) for o in program.outputs)
-    return Program(program.name, program.inputs, outputs, kept, origins, program.operations_before)
+    checks = tuple(renumbered[c] for c in program.checks)
+    return Program(program.name, program.inputs, outputs, kept, origins, program.operations_before, checks)
 
 
 def check_program(program: Program) -> None:
@@ -169,6 +207,8 @@ def check_program(program: Program) -> None:
             raise InvariantError(f"output {output.name}: {len(output.cells)} cells for shape {output.shape}")
         for cell in output.cells:
             used[cell] = 1
+    for check in program.checks:
+        used[check] = 1
     unused = [p for p, u in enumerate(used) if not u]
     if unused:
         raise InvariantError(f"unused instructions: {unused[:5]}")

@@ -27,6 +27,13 @@ def schedule(
     return plan
 
 
+def schedule_checks(program: Program, in_axes: tuple[int | None, ...]) -> Plan:
+    """The Plan of a Program's checks for a batch of points; it has no outputs."""
+    plan = Plan(program, "batch", in_axes, (), [None] * len(program.instrs))
+    _allocate(plan)
+    return plan
+
+
 def schedule_kernel(program: Program, stored: list[bool]) -> Plan:
     """The Plan of a kernel over blocks: outputs that are `stored` are written in place, the others stay in work arrays."""
     plan = Plan(program, "batch", (0,) * len(program.inputs), (0,) * len(program.outputs), [None] * len(program.instrs))

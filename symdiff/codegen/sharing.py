@@ -10,24 +10,29 @@ from collections.abc import Callable
 from symdiff.codegen.factoring import Factoring, Fresh, Terms, take_out_constants
 from symdiff.codegen.lowering import Lowering
 from symdiff.codegen.monomials import Atom, Polynomial, Sum, collected, polynomial
-from symdiff.codegen.program import Instr, Output, Program, live_only
+from symdiff.codegen.program import Instr, Output, Program, cone_of, live_only
 from symdiff.codegen.signs import Signs, dissolve_single_terms, post_order
 from symdiff.ops import OPS, join
 
 MAX_TRIED = 5_000
 
 
-def share(program: Program, *, fastmath: bool = False) -> Program:
-    """The cheapest of: numbered only, products shared, sums factored as well, divisors shared as reciprocals as well."""
+def share(program: Program, *, fastmath: bool = False, checks: int = 0) -> Program:
+    """The cheapest of: numbered only, products shared, sums factored as well, divisors shared as reciprocals as well.
+
+    The first `checks` outputs are computed as they stand, but for powers, and before the others.
+    """
     plain = expand_powers(program)
     plain.operations_before = program.operations()
+    if checks:
+        program = plain
     candidates = [plain]
     forms = [(False, False), (True, False), (True, True)] if len(program.instrs) <= MAX_TRIED else [(True, False)]
     if sum(instr.op in ("div", "pow") for instr in program.instrs) < 2:
         forms = [(factor, reciprocals) for factor, reciprocals in forms if not reciprocals]
     for factor, reciprocals in forms:
-        found = _rewritten(program, fastmath, factor, reciprocals)
-        found.operations_before = program.operations()
+        found = _rewritten(program, fastmath, factor, reciprocals, checks)
+        found.operations_before = plain.operations_before
         candidates.append(found)
     return min(candidates, key=Program.operations)
 
@@ -47,8 +52,9 @@ class _NewSums(Fresh):
         return len(atoms) - 1
 
 
-def _rewritten(program: Program, fastmath: bool, factor: bool, reciprocals: bool) -> Program:
-    poly = polynomial(program, fastmath)
+def _rewritten(program: Program, fastmath: bool, factor: bool, reciprocals: bool, checks: int) -> Program:
+    fixed = cone_of(program, tuple(o.cells[0] for o in program.outputs[:checks]))
+    poly = polynomial(program, fastmath, fixed)
     sums = {
         i: list(a.sum.terms) if a.sum.primal else collected(a.sum.terms) for i, a in enumerate(poly.atoms) if a.sum is not None
     }

@@ -18,9 +18,9 @@ KEY = "branches"  # where a Graph's notes have it, and its text
 class Branches:
     """What is known of a Graph's branches.
 
-    A merged graph stands for `paths` paths, and each output of `conditions` tells whether the arguments take the path that
-    raises the exception at its place in `raised`. A guarded one holds the path that its one condition is true for, after
-    `paths` decisions.
+    A merged graph stands for `paths` paths, and the first output of `conditions` that is true tells that the arguments take
+    a path that ends in the exception at its place in `raised`. A guarded one holds the path of the arguments for which its
+    one condition is false, after `paths` decisions.
     """
 
     guarded: bool
@@ -48,7 +48,7 @@ class Branches:
             return
         found = self.conditions(*args[: len(self.conditions.inputs)])
         if self.guarded:
-            if not found:
+            if found:
                 raise TraceError(f"{name}: this graph holds the path taken at other arguments; trace the function at these")
             return
         error = self.exception(found if isinstance(found, tuple) else (found,))

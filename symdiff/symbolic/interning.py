@@ -5,6 +5,7 @@ and constants (by their bits) gave them, from whichever run they are; operands h
 nothing: what cannot be compared counts as different.
 """
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -95,7 +96,7 @@ class Values:
         node = self.nodes[number]
         return node.operands[0] if node.op == "not" else self.put("not", (number,), (), "?", None, node.origin)
 
-    def conjunction(self, facts: list[tuple[int, bool]]) -> int:
+    def conjunction(self, facts: Iterable[tuple[int, bool]]) -> int:
         """Whether all these conditions have these values."""
         total: int | None = None
         for number, value in facts:

@@ -36,6 +36,7 @@ class Leaf:
 
 
 Tree = Fork | Leaf
+Facts = tuple[tuple[int, bool], ...]  # conditions and how they turn out
 
 
 def joined(values: Values, tree: Tree, decided: tuple[int, ...] = ()) -> tuple[int, ...] | None:
@@ -209,6 +210,26 @@ class _Network:
             for e in way:
                 self.room[e] -= amount
                 self.room[e ^ 1] += amount
+
+
+def raising(tree: Tree, facts: Facts = ()) -> list[tuple[Facts, Exception]]:
+    """The paths of a tree that raise, in program order, with what tells the first one that is taken.
+
+    Where an arm always raises, what comes after need not ask the arm's condition again.
+    """
+    if isinstance(tree, Leaf):
+        return [] if tree.error is None else [(facts, tree.error)]
+    yes, no = (*facts, (tree.condition, True)), (*facts, (tree.condition, False))
+    if _ends(tree.yes):
+        return raising(tree.yes, yes) + raising(tree.no, facts)
+    if _ends(tree.no):
+        return raising(tree.no, no) + raising(tree.yes, facts)
+    return raising(tree.yes, yes) + raising(tree.no, no)
+
+
+def _ends(tree: Tree) -> bool:
+    """Whether every path of a tree raises."""
+    return tree.error is not None if isinstance(tree, Leaf) else _ends(tree.yes) and _ends(tree.no)
 
 
 def leaves(tree: Tree) -> list[tuple[list[tuple[int, bool]], Leaf]]:

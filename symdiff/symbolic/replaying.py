@@ -25,7 +25,7 @@ def decide_again(graph: Graph, sources: list[Any], builder: Builder, origin: str
         return
     flags = replay(branches.conditions, sources[: len(branches.conditions.inputs)], builder, origin)
     if branches.guarded:
-        assert flags[0]  # kept at the values that the enclosing trace is made at
+        assert not flags[0]  # kept at the values that the enclosing trace is made at
         return
     error = branches.exception(flags)
     if error is not None:

@@ -9,7 +9,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from symdiff.codegen.arrays.program import ASSEMBLE, ArrayOutput, ArrayProgram, Shape, Step, is_elementwise, is_view, size
+from symdiff.codegen.arrays.program import (
+    ASSEMBLE,
+    ArrayOutput,
+    ArrayProgram,
+    Shape,
+    Step,
+    is_elementwise,
+    is_view,
+    size,
+    steps_of,
+)
 from symdiff.codegen.program import Input, Instr, Output, Program, live_only
 from symdiff.heads import HEADS, Slice
 from symdiff.ops import OPS
@@ -67,10 +77,11 @@ Task = Kernel | Call | Clear
 
 @dataclass(slots=True)
 class Fused:
-    """An ArrayProgram and its tasks in order."""
+    """An ArrayProgram and its tasks in order. After the first `checked` ones its checks are known, and nothing is written."""
 
     program: ArrayProgram
     tasks: list[Task]
+    checked: int = 0
 
     @property
     def name(self) -> str:
@@ -126,7 +137,8 @@ class _Fusing:
         for position, step in enumerate(self.steps):
             for operand in dict.fromkeys(step.operands):
                 self.users[operand].append(position)
-        self.results = {o.value for o in program.outputs}
+        self.results = {o.value for o in program.outputs} | set(program.checks)
+        self.first = steps_of(program, program.checks)
         self.level = [0] * len(self.steps)
         self.again = {position for position in range(len(self.steps)) if self.is_quick(position)}
         self.place()
@@ -167,21 +179,35 @@ class _Fusing:
         """Whether a step is a sum that ends a kernel."""
         step = self.steps[value]
         return (
-            step.op == "sum" and is_elementwise(self.steps[step.operands[0]]) and size(self.steps[step.operands[0]].shape) > 0
+            step.op == "sum"
+            and is_elementwise(self.steps[step.operands[0]])
+            and size(self.steps[step.operands[0]].shape) > 0
+            and self.alike(value, step.operands[0])
         )
 
+    def alike(self, value: int, other: int) -> bool:
+        """Whether both of two values are needed for the checks, or none is."""
+        return (value in self.first) == (other in self.first)
+
     def place(self) -> None:
-        for position, step in enumerate(self.steps):
-            if step.op in ("input", "const") or is_view(step):
-                continue
-            if self.is_sum(position):
-                self.level[position] = self.level[step.operands[0]]
-            elif is_elementwise(step):
-                self.level[position] = max(
-                    (self.level[o] if self.together(o, step.shape) else self.available(o) for o in step.operands), default=0
-                )
-            else:
-                self.level[position] = max((self.available(o) for o in step.operands), default=0)
+        """The level of every step; those that the checks need lie below all others, from the level `base` on."""
+        for position in sorted(self.first):
+            self.level[position] = self.least(position, 0)
+        self.base = 1 + max((self.level[p] for p in self.first), default=-1)
+        for position in range(len(self.steps)):
+            if position not in self.first:
+                self.level[position] = self.least(position, self.base)
+
+    def least(self, position: int, base: int) -> int:
+        """The lowest level, from `base` on, at which a step finds its operands; 0 for what is no task."""
+        step = self.steps[position]
+        if step.op in ("input", "const") or is_view(step):
+            return 0
+        if self.is_sum(position):
+            return self.level[step.operands[0]]
+        shape = step.shape if is_elementwise(step) else None
+        found = [self.level[o] if shape is not None and self.together(o, shape) else self.available(o) for o in step.operands]
+        return max([base, *found])
 
     def sink(self) -> None:
         """Move steps whose operands are kept anyway to the kernel that needs them, so that they are not kept as well.
@@ -192,6 +218,8 @@ class _Fusing:
             step = self.steps[position]
             users = self.users[position]
             if not is_elementwise(step) or step.shape == () or (position in self.results and users):
+                continue
+            if position in self.program.checks:
                 continue
             if not all(self.together(u, step.shape) for u in users):
                 continue
@@ -248,16 +276,21 @@ class _Fusing:
                 order.append((self.level[position], position, position))
         tasks: list[Task] = []
         adders = self.adders(groups)
+        taken: dict[int, set[int]] = {}
+        for added in adders.values():
+            for v, part in added:
+                taken.setdefault(v, set()).add(part)
         cleared: set[int] = set()
-        for _, _, entry in sorted(order, key=lambda item: item[:2]):
+        checked = -1
+        for level, _, entry in sorted(order, key=lambda item: item[:2]):
+            checked = len(tasks) if checked < 0 and level >= self.base else checked
             if isinstance(entry, int):
                 step = self.steps[entry]
                 if step.op == ASSEMBLE:
-                    taken = {part for parts in adders.values() for v, part in parts if v == entry}
                     if entry not in cleared:
                         tasks.append(Clear(entry))
                     pending = [(o, k) for i, (o, k) in enumerate(zip(step.operands, step.params["keys"], strict=True))
-                               if i not in taken]  # fmt: skip
+                               if i not in taken.get(entry, ())]  # fmt: skip
                     if pending:
                         tasks.append(Call(entry, pending))
                 else:
@@ -271,7 +304,7 @@ class _Fusing:
                     puts |= {(value, first)} if first is not None else set()
                     tasks.append(Clear(value, () if first is None else self.steps[value].params["keys"][first]))
             tasks.append(self.kernel(entry[1], groups[entry], adders.get(entry, []), puts))
-        return Fused(self.program, tasks)
+        return Fused(self.program, tasks, checked if checked >= 0 else len(tasks))
 
     def first_put(self, value: int, parts: list[int]) -> int | None:
         """The part of an assembled array that may be put before the others of its kernel are added, None where none may.
@@ -294,7 +327,10 @@ class _Fusing:
                 continue
             for place, operand in enumerate(step.operands):
                 inside = self.steps[operand]
-                if is_elementwise(inside) and inside.shape != () and inside.dtype == step.dtype and size(inside.shape):
+                fits = (
+                    inside.shape != () and inside.dtype == step.dtype and size(inside.shape) and self.alike(position, operand)
+                )
+                if is_elementwise(inside) and fits:
                     found.setdefault((self.level[operand], inside.shape), []).append((position, place))
         return found
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from symdiff.codegen.arrays.fusing import Kernel, Sink
 from symdiff.codegen.arrays.layouts import Layout, Strides, broadcast, contiguous, layout, merged, region
 from symdiff.codegen.arrays.program import Shape, Step
-from symdiff.codegen.program import Input, Instr, Output, Program
+from symdiff.codegen.program import Input, Instr, Output, Program, constant_key
 
 
 class Cells(NamedTuple):
@@ -52,6 +52,15 @@ class Nest:
     operands: list[Cells]
     results: list[Result]
     arrays: list[Held]
+
+
+def content_of(nest: Nest) -> tuple[object, ...]:
+    """A key under which two nests are equal exactly when they do the same with the arrays that they are given."""
+    payloads = [constant_key(i.payload) if i.op == "const" else i.payload for i in nest.program.instrs]
+    instrs = [(i.op, i.operands, i.dtype, payload) for i, payload in zip(nest.program.instrs, payloads, strict=True)]
+    outputs = tuple((o.dtype, o.cells) for o in nest.program.outputs)
+    others = [getattr(nest, name) for name in nest.__slots__ if name not in ("program", "arrays")]
+    return tuple(instrs), outputs, len(nest.arrays), *(tuple(o) if isinstance(o, list) else o for o in others)
 
 
 def nest(steps: list[Step], kernel: Kernel, nearest: int) -> Nest:

@@ -140,6 +140,9 @@ def last_reads(plan: ArrayPlan) -> dict[int, int]:
     for index, task in enumerate(plan.fused.tasks):
         for value in [*reads(steps, task), *writes(steps, task)]:
             last[value] = index
+    for check in plan.program.checks:
+        base = base_of(steps, check)
+        last[base] = max(last.get(base, 0), plan.fused.checked)
     for output in plan.program.outputs:
         last[base_of(steps, output.value)] = len(plan.fused.tasks)
     return last
@@ -159,6 +162,9 @@ def check_array_plan(plan: ArrayPlan) -> None:
             if before is not None and before != value and last[before] > index:
                 raise InvariantError(f"v{value} overwrites v{before}, which task {last[before]} reads")
             holder[place] = value
+    early = {v for task in plan.fused.tasks[: plan.fused.checked] for v in writes(steps, task)}
+    if any(plan.places.get(v, ("", 0))[0] == "output" for v in early):
+        raise InvariantError("a result is written before the checks are known")
     for output in plan.program.outputs:
         if (
             np.prod(output.shape, dtype=int)

@@ -36,7 +36,7 @@ def plan_arrays(fused: Fused, schedule_kernel: ScheduleKernel, nests: Mapping[in
     _outputs(plan)
     steps = plan.program.steps
     last = last_reads(plan)
-    free: dict[str, list[int]] = {}
+    free = _Free(plan)
     for index, task in enumerate(fused.tasks):
         if isinstance(task, Kernel) and task.domain != () and index not in plan.nests:
             loop = _loop(plan, task)
@@ -54,10 +54,33 @@ def plan_arrays(fused: Fused, schedule_kernel: ScheduleKernel, nests: Mapping[in
         for value in sorted({*reads(steps, task), *writes(steps, task)}):
             place = plan.places.get(value)
             if place is not None and place[0] == "work" and last[value] == index and place not in held:
-                code = plan.slots[place[1]][0]
-                if place[1] not in free.setdefault(code, []):
-                    free[code].append(place[1])
+                free.give(place[1])
     return plan
+
+
+class _Free:
+    """The work arrays that hold nothing: by dtype and size, the one that was given back last first."""
+
+    def __init__(self, plan: ArrayPlan) -> None:
+        self.slots = plan.slots
+        self.pools: dict[str, dict[int, dict[int, None]]] = {}
+
+    def give(self, slot: int) -> None:
+        """An array holds nothing any more."""
+        code, cells = self.slots[slot]
+        self.pools.setdefault(code, {}).setdefault(cells, {})[slot] = None
+
+    def take(self, code: str, cells: int) -> int | None:
+        """The array that fits best, made larger where none is large enough; None where there is none."""
+        pool = self.pools.get(code)
+        if not pool:
+            return None
+        best = min(pool, key=lambda s: (s < cells, abs(s - cells)))
+        taken, _ = pool[best].popitem()
+        if not pool[best]:
+            del pool[best]
+        self.slots[taken] = (code, max(cells, best))
+        return taken
 
 
 def _sums(plan: ArrayPlan, kernel: Kernel, loop: Loop, inner: Plan) -> None:
@@ -80,6 +103,7 @@ def _sums(plan: ArrayPlan, kernel: Kernel, loop: Loop, inner: Plan) -> None:
 def _outputs(plan: ArrayPlan) -> None:
     """Results computed in place: each output's array holds the value itself, or the one that it reshapes."""
     steps = plan.program.steps
+    early = {v for task in plan.fused.tasks[: plan.fused.checked] for v in writes(steps, task)}
     for k, output in enumerate(plan.program.outputs):
         value = output.value
         while steps[value].op == "reshape":
@@ -87,12 +111,12 @@ def _outputs(plan: ArrayPlan) -> None:
         step = steps[value]
         if output.shape == () or step.shape == () or value in plan.places or step.op in ("input", "const"):
             continue
-        if step.op in HEADS and not is_planned(step):
+        if value in early or (step.op in HEADS and not is_planned(step)):
             continue
         plan.places[value] = ("output", k)
 
 
-def _give_place(plan: ArrayPlan, index: int, value: int, free: dict[str, list[int]], last: dict[int, int]) -> None:
+def _give_place(plan: ArrayPlan, index: int, value: int, free: _Free, last: dict[int, int]) -> None:
     step = plan.program.steps[value]
     if step.shape == ():
         plan.places[value] = ("number", 0)
@@ -107,13 +131,8 @@ def _give_place(plan: ArrayPlan, index: int, value: int, free: dict[str, list[in
     taken = _in_place(plan, index, value, last)
     cells = size(step.shape)
     if taken is None:
-        pool = free.setdefault(step.dtype, [])
-        fitting = sorted(pool, key=lambda s: (plan.slots[s][1] < cells, abs(plan.slots[s][1] - cells)))
-        if fitting:
-            taken = fitting[0]
-            pool.remove(taken)
-            plan.slots[taken] = (step.dtype, max(cells, plan.slots[taken][1]))
-        else:
+        taken = free.take(step.dtype, cells)
+        if taken is None:
             taken = len(plan.slots)
             plan.slots.append((step.dtype, cells))
     plan.places[value] = ("work", taken)
@@ -161,12 +180,13 @@ def _ahead(plan: ArrayPlan, index: int, value: int, last: dict[int, int]) -> tup
     """The output in which a value waits for the kernel that reads it for the last time and puts a result in its place."""
     steps, tasks = plan.program.steps, plan.fused.tasks
     end = tasks[last[value]] if index < last[value] < len(tasks) else None
-    if not isinstance(end, Kernel):
+    if not isinstance(end, Kernel) or index < plan.fused.checked:  # no result is written before the checks are known
         return None
-    taken = list(plan.places.values())
     for result in writes(steps, end):
         place = plan.places.get(result)
-        if place is not None and place[0] == "output" and taken.count(place) == 1 and value in _overwritten(plan, end, result):
+        if place is None or place[0] != "output" or value not in _overwritten(plan, end, result):
+            continue
+        if list(plan.places.values()).count(place) == 1:
             return place
     return None
 

@@ -47,13 +47,17 @@ class ArrayOutput:
 
 @dataclass(slots=True)
 class ArrayProgram:
-    """Inputs, steps, outputs. `origins[i]` is the user's "file.py:line" of step i, "" where there is none."""
+    """Inputs, steps, outputs. `origins[i]` is the user's "file.py:line" of step i, "" where there is none.
+
+    `checks` are truth values, in order: where one holds (in any of its cells), the function has no result for the arguments.
+    """
 
     name: str
     inputs: tuple[Input, ...]
     outputs: tuple[ArrayOutput, ...]
     steps: list[Step]
     origins: list[str] = field(default_factory=list)
+    checks: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         return print_array_program(self)
@@ -72,6 +76,15 @@ def is_view(step: Step) -> bool:
 def size(shape: Shape) -> int:
     """The number of cells."""
     return math.prod(shape)
+
+
+def steps_of(program: ArrayProgram, values: tuple[int, ...]) -> set[int]:
+    """The steps that some values are computed from, their own included."""
+    found = set(values)
+    for position in range(max(values, default=-1), -1, -1):
+        if position in found:
+            found.update(program.steps[position].operands)
+    return found
 
 
 def live_steps(program: ArrayProgram) -> ArrayProgram:

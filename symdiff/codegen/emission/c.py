@@ -5,9 +5,11 @@ the compiler keeps to IEEE 754. Refuses special functions but erf and erfc, opaq
 complex numbers, with `BackendError`.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from symdiff.codegen.emission.c_like import RESERVED, Dialect, comment
+from symdiff.codegen.emission.exceptions import Raised
 from symdiff.codegen.emission.names import Names
 from symdiff.codegen.plan import Plan
 from symdiff.codegen.program import Instr, Program
@@ -47,8 +49,11 @@ class C99(Dialect):
 LANGUAGE = C99()
 
 
-def emit(plan: Plan, *, name: str, style: str = "export", header: str = "", doc: str = "", result: str = "tuple") -> Source:
-    """The Plan as a C file."""
+def emit(
+    plan: Plan, *, name: str, style: str = "export", header: str = "", doc: str = "", result: str = "tuple",
+    raised: Sequence[Raised] = (),
+) -> Source:  # fmt: skip
+    """The Plan as a C file. A function with checks returns an int, 0 or the number of the exception among `raised`."""
     program = plan.program
     if plan.kind != "point":
         raise BackendError(f"{program.name}: the C target takes one point; call it in a loop over the points")
@@ -56,19 +61,22 @@ def emit(plan: Plan, *, name: str, style: str = "export", header: str = "", doc:
     entry = names.fresh(name)
     arguments = [names.fresh(leaf.name) for leaf in program.inputs]
     targets = [names.fresh(o.name) for o in program.outputs]
-    function = LANGUAGE.function_text(program, f"void {entry}", names, arguments, targets)
+    if raised:
+        codes = [f"  {k + 1}  {error}" for k, error in enumerate(raised)]
+        doc = "\n".join([doc, "", "Returns 0; or the number of a path that has no result, and nothing is written:", *codes])
+    function = LANGUAGE.function_text(program, f"{'int' if raised else 'void'} {entry}", names, arguments, targets)
     text = "\n".join([comment(header, doc), _includes(program) + _helpers(program), *function]) + "\n"
     signature = function[: function.index("{")]
-    return Source(text, entry, "c", companion=_declared(header, program, signature, entry))
+    return Source(text, entry, "c", companion=_declared(header, doc if raised else "", program, signature, entry))
 
 
-def _declared(header: str, program: Program, signature: list[str], entry: str) -> str:
+def _declared(header: str, doc: str, program: Program, signature: list[str], entry: str) -> str:
     """The header file of the function."""
     guard = f"{entry.upper()}_H"
     signature = [*signature[:-1], f"{signature[-1]};"]
     codes = {i.dtype for i in program.inputs} | {o.dtype for o in program.outputs}
     includes = [f"#include <{h}>" for h, used in (("complex.h", codes & {"D", "F"}), ("stdbool.h", codes & {"?"})) if used]
-    parts = [comment(header, ""), f"#ifndef {guard}", f"#define {guard}", "", *includes, *([""] if includes else [])]
+    parts = [comment(header, doc), f"#ifndef {guard}", f"#define {guard}", "", *includes, *([""] if includes else [])]
     return "\n".join([*parts, *signature, "", f"#endif /* {guard} */"]) + "\n"
 
 

@@ -146,15 +146,16 @@ class Dialect:
         return found
 
     def body(self, program: Program, leaves: dict[int, str], names: Names) -> tuple[list[str], dict[int, str]]:
-        """The statements of a Program, and the expression of every output value."""
+        """The statements of a Program, and the expression of every output value; a check that holds returns its number."""
         steps, values = statements(
             program,
             leaves,
             lambda i: self.spelling(program, i),
             names,
             declare=lambda i: f"const {self.types[program.instrs[i].dtype]} ",
+            ends=lambda k, condition: [f"if ({condition})", f"{INDENT}return {k + 1}"],
         )
-        return [f"{step};" for step in steps], values
+        return [step if step.startswith("if (") else f"{step};" for step in steps], values
 
     def function_text(self, program: Program, head: str, names: Names, arguments: list[str], targets: list[str]) -> list[str]:
         """The whole function: `head void name(arguments, results)` and its statements."""
@@ -163,6 +164,7 @@ class Dialect:
             for cell, value in enumerate(output.cells):
                 place = f"*{target}" if output.shape == () else f"{target}[{cell}]"
                 lines.append(f"{place} = {values[value]};")
+        lines += ["return 0;"] if program.checks else []
         signature = self.signature(program.inputs, program.outputs, arguments, targets, head)
         return [*signature, "{", *(f"{INDENT}{line}" for line in lines), "}"]
 

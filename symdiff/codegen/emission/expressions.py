@@ -52,21 +52,28 @@ def statements(
     names: Fresh,
     inline: bool = True,
     declare: Callable[[int], str] | None = None,
+    ends: Callable[[int, str], list[str]] | None = None,
 ) -> tuple[list[str], dict[int, str]]:
     """Assignments in order, and the expression of every output value.
 
     `leaves` names inputs and constants; `spell(i)` gives (template, own level, levels its operands need);
-    `declare(i)` gives what stands before the name of a value, a type for example.
+    `declare(i)` gives what stands before the name of a value, a type for example; `ends(k, condition)` are the lines for
+    the program's check k, which stand where its condition is known.
     """
     uses = [0] * len(program.instrs)
     for instr in program.instrs:
         for operand in instr.operands:
             uses[operand] += 1
     outputs = {cell for output in program.outputs for cell in output.cells}
+    checks = list(enumerate(program.checks if ends is not None else ()))
+    once = {check: program.checks.count(check) == 1 and uses[check] == 0 for check in program.checks}
     made: list[Expression | None] = [None] * len(program.instrs)
     lines: list[str] = []
     count = 0
     for position in range(len(program.instrs)):
+        while ends is not None and checks and checks[0][1] < position:
+            k, check = checks.pop(0)
+            lines += ends(k, bare(made[check].text))  # type: ignore[union-attr]
         if position in leaves:
             text = leaves[position]
             made[position] = Expression(text, SIGN if text.startswith("-") else ATOM, 0)
@@ -75,7 +82,7 @@ def statements(
         parts = [made[o] for o in in_reading_order(program, position)]
         text = template.format(*(p.at(n) for p, n in zip(parts, needed, strict=True)))  # type: ignore[union-attr]
         depth = 1 + max((p.depth for p in parts), default=0)  # type: ignore[union-attr]
-        alone = uses[position] == 1 and position not in outputs
+        alone = once.get(position, uses[position] == 1) and position not in outputs
         if inline and alone and depth < DEPTH and len(text) <= WIDTH:
             made[position] = Expression(text, level, depth)
             continue
@@ -83,7 +90,21 @@ def statements(
         count += 1
         lines.append(f"{declare(position) if declare else ''}{name} = {text}")
         made[position] = Expression(name, ATOM, 0)
+    for k, check in checks:
+        lines += ends(k, bare(made[check].text))  # type: ignore[union-attr, misc]
     return lines, {cell: made[cell].text for cell in outputs}  # type: ignore[union-attr]
+
+
+def bare(text: str) -> str:
+    """An expression without parentheses around all of it."""
+    if not (text.startswith("(") and text.endswith(")")):
+        return text
+    depth = 0
+    for character in text[:-1]:
+        depth += {"(": 1, ")": -1}.get(character, 0)
+        if not depth:
+            return text
+    return text[1:-1]
 
 
 def leaf_names(program: Program, cells: list[list[str]], literal: Callable[[Any], str]) -> dict[int, str]:

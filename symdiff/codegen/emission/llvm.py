@@ -5,6 +5,7 @@ or reassociated), NumPy's treatment of NaN, ties and signed zeros, and that all 
 Refuses special functions that `llvm_functions` lacks and opaque primitives with `BackendError`.
 """
 
+import functools
 from collections.abc import Callable
 from itertools import chain
 
@@ -303,11 +304,15 @@ def _quotient(lines: Lines, code: str, a: Value, b: Value) -> Value:
 def point_function(program: Program, name: str, together: int = 0) -> str:
     """A function over pointers to contiguous inputs and outputs, with the declarations it needs.
 
-    `together`: the calls of elementary functions that are made at once, 0 where the machine has none of our own.
+    `together`: the calls of elementary functions that are made at once, 0 where the machine has none of our own. The
+    function of a program with checks returns whether one of them holds, and has written nothing then.
     """
     lines = Lines(most=together)
     pointers = [f"ptr %in{i}" for i in range(len(program.inputs))] + [f"ptr %out{i}" for i in range(len(program.outputs))]
     values = computed(program, lines, lambda i: fetched(lines, f"%in{i.payload[0]}", i.payload[1], i.dtype))
+    if program.checks:
+        holds = functools.reduce(lambda a, b: lines.op("or", "?", a, b), [values[check][0] for check in program.checks])
+        lines.text += returning(holds, "checked")
     for place, output in enumerate(program.outputs):
         zero = zero_of(program, output)
         if zero >= 0:
@@ -319,7 +324,13 @@ def point_function(program: Program, name: str, together: int = 0) -> str:
     body = "\n".join(lines.text)
     bodies, needed = functions(lines.used)
     declared = "\n".join([*{**lines.declared, **needed}.values(), *bodies])
-    return f"{declared}\ndefine void @{name}({', '.join(pointers)}) noinline nounwind {{\n{body}\n  ret void\n}}\n"
+    kind, end = ("i1", "ret i1 false") if program.checks else ("void", "ret void")
+    return f"{declared}\ndefine {kind} @{name}({', '.join(pointers)}) noinline nounwind {{\n{body}\n  {end}\n}}\n"
+
+
+def returning(condition: str, label: str) -> list[str]:
+    """The end of a function where a condition holds; it goes on at `label` where not."""
+    return [f"  br i1 {condition}, label %{label}.end, label %{label}", f"{label}.end:", "  ret i1 true", f"{label}:"]
 
 
 def fetched(lines: Lines, pointer: str, cell: int, code: str) -> Value:

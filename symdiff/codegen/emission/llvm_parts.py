@@ -5,10 +5,11 @@ are read before an output is written, and that compiling takes time linear in th
 not grow with it. Refuses what `llvm` refuses.
 """
 
+import functools
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from symdiff.codegen.emission.llvm import clear, converted, fetched, instruction, made, stored
+from symdiff.codegen.emission.llvm import clear, converted, fetched, instruction, made, returning, stored
 from symdiff.codegen.emission.llvm_calls import Calls
 from symdiff.codegen.emission.llvm_functions import functions
 from symdiff.codegen.emission.llvm_lines import TYPES, Lines, Value
@@ -53,11 +54,15 @@ def in_parts(program: Program, name: str, together: int = 0) -> tuple[str, int]:
     texts = [_part(program, steps, layout, f"{name}.{k}", head) for k, steps in enumerate(parts)]
     inputs = [f"ptr %in{i}" for i in range(len(program.inputs))]
     outputs = [f"ptr %out{i}" for i in range(len(program.outputs))]
-    lines = [f"define void @{name}({', '.join([*inputs, *outputs, 'ptr %work'])}) noinline nounwind {{"]
+    kind, end = ("i1", "ret i1 false") if program.checks else ("void", "ret void")
+    lines = [f"define {kind} @{name}({', '.join([*inputs, *outputs, 'ptr %work'])}) noinline nounwind {{"]
     for i in range(len(program.inputs)):
         lines += [f"  %p{i} = getelementptr ptr, ptr %work, i64 {i}", f"  store ptr %in{i}, ptr %p{i}"]
     lines += head.text
-    lines += [f"  call void @{name}.{k}(ptr %work)" for k in range(len(parts))]
+    known = max((k for k, steps in enumerate(parts) for step in steps if step.position in layout.checks), default=-1)
+    for k in range(len(parts)):
+        lines.append(f"  call void @{name}.{k}(ptr %work)")
+        lines += _checked(layout) if k == known else []
     for k, output in enumerate(program.outputs):
         count = len(output.cells) * _BYTES[output.dtype]
         lines.append(f"  %made{k} = getelementptr i8, ptr %work, i64 {layout.outputs[k]}")
@@ -65,7 +70,16 @@ def in_parts(program: Program, name: str, together: int = 0) -> tuple[str, int]:
     head.declared["memcpy"] = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
     bodies, needed = functions(head.used)
     declared = {**head.declared, **needed}
-    return "\n".join([*declared.values(), *bodies, *texts, *lines, "  ret void", "}"]) + "\n", layout.size
+    return "\n".join([*declared.values(), *bodies, *texts, *lines, f"  {end}", "}"]) + "\n", layout.size
+
+
+def _checked(layout: "_Layout") -> list[str]:
+    """The end of the function where a check holds."""
+    lines = Lines(prefix="c")
+    found = [lines.put(f"load i8, ptr {lines.put(f'getelementptr i8, ptr %work, i64 {o}')}") for o in layout.checks.values()]
+    total = functools.reduce(lambda a, b: lines.put(f"or i8 {a}, {b}"), found)
+    holds = lines.put(f"icmp ne i8 {total}, 0")
+    return [*lines.text, *returning(holds, "checked")]
 
 
 def _parts(program: Program) -> Iterator[list[Step]]:
@@ -103,6 +117,10 @@ class _Layout:
         for output in program.outputs:
             self.outputs.append(self.size)
             self.size += _rounded(len(output.cells) * _BYTES[output.dtype])
+        self.checks: dict[int, int] = {}
+        for check in program.checks:
+            self.checks[check] = self.size
+            self.size += 8
         self.offsets: dict[int, int] = {}
         last: dict[int, int] = {}
         for k, steps in enumerate(parts):
@@ -163,6 +181,8 @@ def _part(program: Program, steps: list[Step], layout: _Layout, name: str, whole
             values[member] = value
             if member in layout.offsets:
                 stored(lines, place_of(layout.offsets[member]), 0, value, instrs[member].dtype)
+            if member in layout.checks:
+                stored(lines, place_of(layout.checks[member]), 0, value, instrs[member].dtype)
 
     for position, place, cell in steps:
         instr = instrs[position]

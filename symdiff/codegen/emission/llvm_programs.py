@@ -4,15 +4,18 @@ Assumes tasks whose kernels have nests. Guarantees that the function writes noth
 with `BackendError`, tasks that NumPy computes, and results that no kernel makes.
 """
 
+import functools
+
 import numpy as np
 
 from symdiff.codegen.arrays.fusing import Clear
-from symdiff.codegen.arrays.nesting import Nest
-from symdiff.codegen.arrays.plan import ArrayPlan
+from symdiff.codegen.arrays.nesting import Nest, content_of
+from symdiff.codegen.arrays.plan import ArrayPlan, writes
 from symdiff.codegen.arrays.program import Step, size
+from symdiff.codegen.emission.llvm import returning
 from symdiff.codegen.emission.llvm_arrays import array_function
 from symdiff.codegen.emission.llvm_functions import functions as vector_functions
-from symdiff.codegen.emission.llvm_lines import lanes_of
+from symdiff.codegen.emission.llvm_lines import Lines, lanes_of
 from symdiff.errors import BackendError
 from symdiff.ops import dtype_of
 
@@ -21,37 +24,48 @@ INLINED = 4  # calls of an elementary function that take its lines in their plac
 _LINE = 64  # bytes: work arrays begin at multiples of these
 
 
-def functions(nests: dict[int, Nest], lanes: int, fused: bool) -> tuple[str, dict[int, Nest]]:
-    """The functions "kernel0", "kernel1", ... of the nests by their tasks, and the nests that could be written."""
-    texts: list[str] = []
+def functions(nests: dict[int, Nest], lanes: int, fused: bool) -> tuple[str, dict[str, str], dict[int, str]]:
+    """Functions for the nests of tasks, equal nests sharing one: what comes before all of them, their texts by name, and the
+    names by the tasks. A nest that cannot be written has none.
+    """
+    texts: dict[str, str] = {}
     used: set[str] = set()
     declared: dict[str, str] = {}
-    done: dict[int, Nest] = {}
+    known: dict[tuple[object, ...], str] = {}
     for index, nest in nests.items():
+        key = content_of(nest)
+        if key in known:
+            continue
+        known[key] = ""
         try:
             count = 1 if nest.domain == (1,) else lanes_of(nest.program, lanes)
             text, own, needed = array_function(nest, f"kernel{index}", count, count if fused else 0)
         except BackendError:
             continue
-        texts.append(text)
+        known[key] = f"kernel{index}"
+        texts[known[key]] = text
         used |= own
         declared |= needed
-        done[index] = nest
-    few = {symbol for symbol in used if sum(text.count(f"@{symbol}(") for text in texts) <= INLINED}
+    few = {symbol for symbol in used if sum(text.count(f"@{symbol}(") for text in texts.values()) <= INLINED}
     bodies, needed = vector_functions(used, few)
     declared |= needed
-    return "\n".join([*declared.values(), *bodies, *texts]), done
+    names = {index: known[content_of(nest)] for index, nest in nests.items() if known[content_of(nest)]}
+    return "\n".join([*declared.values(), *bodies]), texts, names
 
 
-def whole_function(plan: ArrayPlan, name: str, alone: bool) -> tuple[str, int]:
+def whole_function(plan: ArrayPlan, name: str, kernels: dict[int, str], alone: bool) -> tuple[str, int]:
     """A function `name(inputs..., outputs..., memory)` that runs all tasks, and the bytes of its memory.
 
-    `alone`: it keeps Python's lock, else other threads may run meanwhile.
+    That of a program with checks returns whether one of them holds, and has written no result then.
+
+    `kernels`: the names of the functions of tasks that have nests. `alone`: it keeps Python's lock, else other threads may
+    run meanwhile.
     """
     program = plan.program
     steps = program.steps
     places: dict[int, str] = {i: f"%in{step.params}" for i, step in enumerate(steps) if step.op == "input"}
-    numbered = {o.value: k for k, o in enumerate(program.outputs) if o.shape == ()}
+    early = {v for task in plan.fused.tasks[: plan.fused.checked] for v in writes(steps, task)}
+    numbered = {o.value: k for k, o in enumerate(program.outputs) if o.shape == () and o.value not in early}
     lines: list[str] = []
     constants: list[str] = []
     taken = 0
@@ -79,6 +93,8 @@ def whole_function(plan: ArrayPlan, name: str, alone: bool) -> tuple[str, int]:
         return places[value]
 
     for index, task in enumerate(plan.fused.tasks):
+        if program.checks and index == plan.fused.checked:
+            lines += _checked([place(check) for check in program.checks], alone)
         if isinstance(task, Clear):
             lines += _cleared(task, place(task.value), steps[task.value], f"%c{index}")
         elif index in plan.nests:
@@ -86,11 +102,17 @@ def whole_function(plan: ArrayPlan, name: str, alone: bool) -> tuple[str, int]:
             if any(h.copied for h in held):
                 raise BackendError(f"{program.name}: a view that needs a copy runs with NumPy")
             called = [place(h.value) for h in held]
-            lines.append(f"  call void @kernel{index}({', '.join(f'ptr {c}' for c in called)})")
+            lines.append(f"  call void @{kernels[index]}({', '.join(f'ptr {c}' for c in called)})")
         else:
             raise BackendError(f"{program.name}: NumPy has a part in it")
+    if program.checks and plan.fused.checked == len(plan.fused.tasks):
+        lines += _checked([place(check) for check in program.checks], alone)
     for k, output in enumerate(program.outputs):
-        if places.get(_made(plan, output.value)) != f"%out{k}":
+        made = _made(plan, output.value)
+        if made in early:
+            count = size(output.shape) * dtype_of(output.dtype).itemsize
+            lines.append(f"  call void @llvm.memcpy.p0.p0.i64(ptr %out{k}, ptr {place(made)}, i64 {count}, i1 false)")
+        elif places.get(made) != f"%out{k}":
             raise BackendError(f"{program.name}: {output.name} is a copy")
     if taken > MEMORY:
         raise BackendError(f"{program.name}: {taken} bytes of work arrays")
@@ -98,8 +120,20 @@ def whole_function(plan: ArrayPlan, name: str, alone: bool) -> tuple[str, int]:
     parameters += ["ptr %memory"] if taken else []
     if not alone:
         lines = ["  %state = call ptr @PyEval_SaveThread()", *lines, "  call void @PyEval_RestoreThread(ptr %state)"]
-    head = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
-    return "\n".join([head, *constants, f"define void @{name}({', '.join(parameters)}) {{", *lines, "  ret void", "}"]), taken
+    head = ["declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)", "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"]
+    kind, end = ("i1", "ret i1 false") if program.checks else ("void", "ret void")
+    opening = f"define {kind} @{name}({', '.join(parameters)}) {{"
+    return "\n".join([*head, *constants, opening, *lines, f"  {end}", "}"]), taken
+
+
+def _checked(places: list[str], alone: bool) -> list[str]:
+    """The end of the function where a check holds."""
+    lines = Lines(prefix="k")
+    total = functools.reduce(lambda a, b: lines.put(f"or i8 {a}, {b}"), [lines.put(f"load i8, ptr {p}") for p in places])
+    end = returning(lines.put(f"icmp ne i8 {total}, 0"), "checked")
+    if not alone:
+        end.insert(-2, "  call void @PyEval_RestoreThread(ptr %state)")
+    return [*lines.text, *end]
 
 
 def _constant(name: str, value: np.ndarray) -> str:

@@ -6,15 +6,17 @@ primitives.
 """
 
 import threading
+from collections.abc import Sequence
 
 import numpy as np
 
+from symdiff.codegen.emission.exceptions import Raised
 from symdiff.codegen.emission.expressions import ATOM, leaf_names, levels, statements
 from symdiff.codegen.emission.names import Names, argument_names, cell_names
 from symdiff.codegen.emission.numpy_batch import batch_lines
 from symdiff.codegen.emission.text import docstring, dtype_text, number_literal, wrapped
 from symdiff.codegen.plan import Plan
-from symdiff.codegen.program import Input, Program
+from symdiff.codegen.program import Input, Program, uses_of
 from symdiff.codegen.source import MISS, Source
 from symdiff.operation import scipy_special
 from symdiff.ops import OPS
@@ -24,22 +26,28 @@ PLACES = ("{0}", "{1}", "{2}", "{3}")
 _WRAPPED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 
 
-def emit(plan: Plan, *, name: str, style: str = "runtime", header: str = "", doc: str = "", result: str = "tuple") -> Source:
-    """The Plan as a NumPy function: style "runtime" for arguments already normalised, "export" for a stand-alone file."""
+def emit(
+    plan: Plan, *, name: str, style: str = "runtime", header: str = "", doc: str = "", result: str = "tuple",
+    raised: Sequence[Raised] = (), before: Plan | None = None,
+) -> Source:  # fmt: skip
+    """The Plan as a NumPy function: style "runtime" for arguments already normalised, "export" for a stand-alone file.
+
+    `raised` are the exceptions of the program's checks; a batch has these in a plan of their own, which runs `before`.
+    """
     program = plan.program
-    names = Names(("np", "out", "MISS", "special", "threading"))
+    names = Names(("np", "out", "MISS", "special", "threading", *(("point", "error") if before is not None else ())))
     arguments = argument_names(program.inputs, names)
     entry = names.fresh(name)
     axes = plan.in_axes if plan.kind == "batch" else ()
     tests = checks(program.inputs, arguments, axes) if style == "export" else []
     if plan.kind == "batch":
-        lines = batch_lines(plan, arguments, names, result)
+        lines = batch_lines(plan, arguments, names, result, before, raised)
     else:
-        lines = _point_lines(plan, arguments, names, result, style == "export")
+        lines = _point_lines(plan, arguments, names, result, style == "export", raised)
     signature = wrapped(f"def {entry}(", [*arguments, "out=None"], "):", "")
     text = "\n".join([*signature, *docstring(doc), *tests, *lines]) + "\n"
     calls = {f"call_{i.payload.__name__}": i.payload for i in program.instrs if i.op == "call"}
-    special = any(OPS[i.op].is_special for i in program.instrs)
+    special = any(OPS[i.op].is_special for i in [*program.instrs, *(before.program.instrs if before else ())])
     if style == "export":
         return Source(f"{header}{imports_text('_local' in text, special)}\n\n{text}", entry, "numpy")
     return Source(text, entry, "numpy", (*known_names(calls, special), ("_local", threading.local())))
@@ -109,7 +117,23 @@ def spelling(program: Program, position: int) -> tuple[str, int, tuple[int, ...]
     return op.spelled(*PLACES[: op.arity]), ATOM, (0,) * op.arity
 
 
-def _point_lines(plan: Plan, arguments: list[str], names: Names, result: str, checked: bool) -> list[str]:
+def _joining(program: Program) -> set[int]:
+    """The operations that only join the conditions of checks."""
+    uses = uses_of(program)
+    found = set()
+    stack = [check for check in program.checks if not uses[check]]
+    while stack:
+        position = stack.pop()
+        instr = program.instrs[position]
+        if instr.op in ("and", "or", "not"):
+            found.add(position)
+            stack += [o for o in instr.operands if uses[o] == 1]
+    return found
+
+
+def _point_lines(
+    plan: Plan, arguments: list[str], names: Names, result: str, checked: bool, raised: Sequence[Raised]
+) -> list[str]:
     program = plan.program
     cells = [cell_names(leaf, a, names) for leaf, a in zip(program.inputs, arguments, strict=True)]
     lines: list[str] = []
@@ -121,7 +145,21 @@ def _point_lines(plan: Plan, arguments: list[str], names: Names, result: str, ch
             tail = f"{',' if len(own) == 1 else ''} = {flat}"
             lines += wrapped("", own, tail, INDENT) if len(own) > 1 else [f"{INDENT}{own[0]}{tail}"]
     leaves = leaf_names(program, cells, number_literal)
-    steps, values = statements(program, leaves, lambda i: spelling(program, i), names)
+    texts = {leaf.name: argument for leaf, argument in zip(program.inputs, arguments, strict=True)}
+
+    def ends(k: int, condition: str) -> list[str]:
+        return [f"if {condition}:", INDENT + (f"raise {raised[k].text(texts)}" if raised else "return MISS")]
+
+    joined = _joining(program)
+    spelled = {"and": "({0} and {1})", "or": "({0} or {1})", "not": "(not {0})"}
+
+    def spell(position: int) -> tuple[str, int, tuple[int, ...]]:
+        if position in joined:
+            op = program.instrs[position].op
+            return spelled[op], ATOM, (ATOM,) * OPS[op].arity
+        return spelling(program, position)
+
+    steps, values = statements(program, leaves, spell, names, ends=ends)
     if steps:
         lines.append(f'{INDENT}with np.errstate(all="ignore"):')
         lines += [INDENT * 2 + step for step in steps]

@@ -6,7 +6,7 @@ input nothing at all (but for what `np.linalg` and sorting allocate themselves);
 """
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from symdiff.codegen.arrays.plan import ArrayPlan, is_planned
 from symdiff.codegen.arrays.program import ASSEMBLE, Step, is_view, size
 from symdiff.codegen.emission.array_kernels import KernelLines
 from symdiff.codegen.emission.array_text import cleared, constant_text, listed, region, structural_text, view_text
+from symdiff.codegen.emission.exceptions import POINT, Raised
 from symdiff.codegen.emission.names import Names, argument_names
 from symdiff.codegen.emission.numpy import checks, imports_text, known_names
 from symdiff.codegen.emission.text import docstring, dtype_text, number_literal, wrapped
@@ -28,13 +29,14 @@ _WORDS = ("work", "start", "stop", "rows", "target", "value", "r", "a", "u", "s"
 
 def emit(
     plan: ArrayPlan, *, name: str, style: str = "runtime", header: str = "", doc: str = "", result: str = "tuple",
-    builtins: Mapping[int, Any] | None = None,
+    builtins: Mapping[int, Any] | None = None, raised: Sequence[Raised] = (), points: Sequence[int | None] = (),
 ) -> Source:  # fmt: skip
     """The plan as a NumPy function: style "runtime" with checks that decline, "export" for a stand-alone file.
 
-    `builtins` compute the kernels that have a nest in the plan.
+    `builtins` compute the kernels that have a nest in the plan; `raised` are the exceptions of the program's checks, and
+    `points` the axes of points in the arguments where they have some.
     """
-    writer = ArrayWriter(plan, name, style, result)
+    writer = ArrayWriter(plan, name, style, result, raised, points)
     text = "\n".join(writer.lines(doc)) + "\n"
     instrs = [i for t in plan.fused.tasks if isinstance(t, Kernel) for i in t.program.instrs]
     calls = {f"call_{i.payload.__name__}": i.payload for i in instrs if i.op == "call"}
@@ -51,16 +53,27 @@ def emit(
 class ArrayWriter:
     """Names, texts and places of the values of a plan, and the function that computes them."""
 
-    def __init__(self, plan: ArrayPlan, name: str, style: str, result: str) -> None:
+    def __init__(
+        self,
+        plan: ArrayPlan,
+        name: str,
+        style: str,
+        result: str,
+        raised: Sequence[Raised] = (),
+        points: Sequence[int | None] = (),
+    ) -> None:
         self.plan = plan
+        self.points = points or (None,) * len(plan.program.inputs)
+        self.raised = raised
         self.program = plan.program
         self.steps = plan.program.steps
         self.style = style
         self.result = result
-        self.names = Names(("np", "out", "MISS", "special", "threading", "_local", *_WORDS))
+        words = (*_WORDS, *(("point", "error") if raised else ()))
+        self.names = Names(("np", "out", "MISS", "special", "threading", "_local", *words))
         self.arguments = argument_names(self.program.inputs, self.names)
         # An argument that has the name of a variable of ours keeps it in the signature.
-        self.shown = [i.name if i.name in _WORDS else a for i, a in zip(self.program.inputs, self.arguments, strict=True)]
+        self.shown = [i.name if i.name in words else a for i, a in zip(self.program.inputs, self.arguments, strict=True)]
         self.entry = self.names.fresh(name)
         self.several = len(self.program.outputs) > 1
         self.targets = [self.names.fresh(o.name) for o in self.program.outputs]
@@ -124,12 +137,16 @@ class ArrayWriter:
     def lines(self, doc: str) -> list[str]:
         body: list[str] = []
         for index, task in enumerate(self.plan.fused.tasks):
+            if index == self.plan.fused.checked:
+                body += self.checks()
             if isinstance(task, Kernel):
                 body += self.kernel(index, task)
             elif index in self.plan.nests:
                 body += [*(self.made(task.value) if self.steps[task.value].shape else []), *self.builtin(index)]
             else:
                 body += self.structural(task)
+        if self.plan.fused.checked == len(self.plan.fused.tasks):
+            body += self.checks()
         body += self.copies()
         signature = wrapped(f"def {self.entry}(", [*self.shown, "out=None"], "):", "")
         lines = [*signature, *docstring(doc)]
@@ -141,6 +158,23 @@ class ArrayWriter:
             lines.append(f'{INDENT}with np.errstate(all="ignore"):')
             lines += [f"{INDENT * 2}{line}" for line in body]
         return [*lines, *self.results()]
+
+    def checks(self) -> list[str]:
+        """What ends the call where a check holds: an exception, or the sentinel by which the caller is told."""
+        lines = []
+        names = [leaf.name for leaf in self.program.inputs]
+        for k, value in enumerate(self.program.checks):
+            text = self.text(value)
+            if self.steps[value].shape == ():
+                lines.append(f"if {text}:")
+                shown = dict(zip(names, self.arguments, strict=True))
+                found = [f"raise {self.raised[k].text(shown)}"] if self.raised else ["return MISS"]
+            else:
+                lines.append(f"if {text}.any():")
+                shown = {n: a + POINT[x] for n, a, x in zip(names, self.arguments, self.points, strict=True)}
+                found = self.raised[k].at_point(f"{text}.argmax()", shown)
+            lines += [INDENT + line for line in found]
+        return lines
 
     def declined(self) -> list[str]:
         """A runtime function declines arguments that are not exactly what it was made for."""
@@ -198,6 +232,9 @@ class ArrayWriter:
         if len(lines[0]) > 90:
             lines = ["if any(", *(INDENT + line for line in (" or ".join(tests), *loops)), "):"]
         call = f"{self.entry}({', '.join(self.arguments)})"
+        if self.program.checks and not self.raised:
+            lines += [f"{INDENT}value = {call}", f"{INDENT}if value is MISS:", f"{INDENT * 2}return MISS"]
+            call = "value"
         if self.several:
             lines += [f"{INDENT}for target, value in zip(out, {call}):", f"{INDENT * 2}target[...] = value"]
         else:

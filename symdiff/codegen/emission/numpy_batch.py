@@ -4,6 +4,9 @@ Assumes a batch Plan. Guarantees that nothing as large as the batch is allocated
 that overlaps no input a thread's second call allocates no array memory. Refuses nothing.
 """
 
+from collections.abc import Sequence
+
+from symdiff.codegen.emission.exceptions import POINT, Raised
 from symdiff.codegen.emission.expressions import in_reading_order
 from symdiff.codegen.emission.names import Names, cell_suffix
 from symdiff.codegen.emission.text import dtype_text, number_literal
@@ -16,9 +19,15 @@ LONGEST, SHORTEST = 8192, 64  # points a block; 4096 took 1.2 times as long on t
 CELLS = 2**19  # numbers in all work arrays of a thread, so that long programs take shorter blocks
 
 
-def batch_lines(plan: Plan, arguments: list[str], names: Names, result: str) -> list[str]:
-    """The statements after the argument checks."""
-    return _Batch(plan, arguments, names, result).lines()
+def batch_lines(
+    plan: Plan, arguments: list[str], names: Names, result: str, before: Plan | None = None, raised: Sequence[Raised] = ()
+) -> list[str]:
+    """The statements after the argument checks; the program of the plan `before` has the checks that raise."""
+    checking: list[str] = []
+    if before is not None:
+        own = arguments[: len(before.program.inputs)]
+        checking = _Checks(before, own, Names(tuple(names.taken)), raised).loop()
+    return _Batch(plan, arguments, names, result).lines(checking)
 
 
 class _Batch:
@@ -37,15 +46,18 @@ class _Batch:
         while self.block > SHORTEST and self.block * rows > CELLS:
             self.block //= 2
 
-    def lines(self) -> list[str]:
+    def lines(self, before: list[str]) -> list[str]:
         body = [*self.inputs(), *self.slots(), *self.steps(), *self.outputs()]
-        lines = [*self.count(), *self.allocation(), *self.kept()]
-        lines.append(f'{INDENT}with np.errstate(all="ignore"):')
+        return [*self.count(), *before, *self.allocation(), *self.kept(), *self.over_blocks(body), f"{INDENT}return out"]
+
+    def over_blocks(self, body: list[str]) -> list[str]:
+        """The loop over blocks of points."""
+        lines = [f'{INDENT}with np.errstate(all="ignore"):']
         lines.append(f"{INDENT * 2}for {self.start} in range(0, {self.n}, {self.block}):")
         lines.append(f"{INDENT * 3}{self.stop} = min({self.start} + {self.block}, {self.n})")
         if any(f":{self.m}]" in line for line in body):
             lines.append(f"{INDENT * 3}{self.m} = {self.stop} - {self.start}")
-        return [*lines, *(INDENT * 3 + line for line in body), f"{INDENT}return out"]
+        return [*lines, *(INDENT * 3 + line for line in body)]
 
     def count(self) -> list[str]:
         batched = [(a, axis) for a, axis in zip(self.arguments, self.plan.in_axes, strict=True) if axis is not None]
@@ -104,12 +116,13 @@ class _Batch:
                 found.append((f"{self.targets[place]}_rows", len(output.cells), output.dtype))
         return found
 
-    def kept(self) -> list[str]:
+    def kept(self, store: str = "work") -> list[str]:
+        """The thread's work arrays, under a name of its store."""
         buffers = self.buffers()
         if not buffers:
             return []
-        lines = [f'{INDENT}{self.work} = getattr(_local, "work", None)', f"{INDENT}if {self.work} is None:"]
-        lines.append(f"{INDENT * 2}{self.work} = _local.work = (")
+        lines = [f'{INDENT}{self.work} = getattr(_local, "{store}", None)', f"{INDENT}if {self.work} is None:"]
+        lines.append(f"{INDENT * 2}{self.work} = _local.{store} = (")
         lines += [f"{INDENT * 3}np.empty(({rows}, {self.block}), dtype=np.{dtype_text(code)})," for _, rows, code in buffers]
         lines.append(f"{INDENT * 2})")
         names = ", ".join(name for name, _, _ in buffers)
@@ -223,6 +236,27 @@ class _Batch:
                     rows = f"{rows}.reshape(-1, {shape})"
                 lines.append(f"np.copyto({block}, {rows})")
         return lines
+
+
+class _Checks(_Batch):
+    """The loop that looks whether a point takes a path that raises, before anything is written."""
+
+    def __init__(self, plan: Plan, arguments: list[str], names: Names, raised: Sequence[Raised]) -> None:
+        super().__init__(plan, arguments, names, "tuple")
+        self.raised = raised
+
+    def loop(self) -> list[str]:
+        """The statements."""
+        body = [*self.inputs(), *self.slots(), *self.steps()]
+        shown = {
+            leaf.name: argument + POINT[axis]
+            for leaf, argument, axis in zip(self.program.inputs, self.arguments, self.plan.in_axes, strict=True)
+        }
+        for raised, check in zip(self.raised, self.program.checks, strict=True):
+            name = self.value_names[check]
+            body.append(f"if {name}.any():")
+            body += [INDENT + line for line in raised.at_point(f"{self.start} + {name}.argmax()", shown)]
+        return [*self.kept("checks"), *self.over_blocks(body)]
 
 
 def in_place(program: Program, position: int, operands: list[str], target: str) -> str:

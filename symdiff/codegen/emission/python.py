@@ -8,10 +8,12 @@ for complex numbers with `BackendError`; errors of Python's `math` (1/0, log(0))
 import cmath
 import math
 import struct
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from symdiff.codegen.emission.exceptions import Raised
 from symdiff.codegen.emission.expressions import ATOM, leaf_names, levels, statements
 from symdiff.codegen.emission.names import Names, argument_names, cell_names
 from symdiff.codegen.emission.text import number_literal
@@ -72,15 +74,22 @@ def literal(value: Any) -> str:
     return number_literal(value, "math")
 
 
-def body(plan: Plan, cells: list[list[str]], names: Names, inline: bool = True) -> tuple[list[str], dict[int, str]]:
+def body(
+    program: Program, cells: list[list[str]], names: Names, ends: Callable[[int, str], list[str]] | None = None
+) -> tuple[list[str], dict[int, str]]:
     """The statements that compute every value, and the expressions of the outputs."""
-    program = plan.program
     leaves = leaf_names(program, cells, literal)
-    return statements(program, leaves, lambda i: spelling(program, i), names, inline)
+    return statements(program, leaves, lambda i: spelling(program, i), names, ends=ends)
 
 
-def emit(plan: Plan, *, name: str, style: str = "runtime", header: str = "", doc: str = "", result: str = "tuple") -> Source:
-    """The Plan as a Python function: style "runtime" for calls with arrays, "export" for a stand-alone file."""
+def emit(
+    plan: Plan, *, name: str, style: str = "runtime", header: str = "", doc: str = "", result: str = "tuple",
+    raised: Sequence[Raised] = (),
+) -> Source:  # fmt: skip
+    """The Plan as a Python function: style "runtime" for calls with arrays, "export" for a stand-alone file.
+
+    `raised` are the exceptions of the program's checks in a file.
+    """
     program = plan.program
     codes = {i.dtype for i in program.instrs} | {o.dtype for o in program.outputs}
     if codes & {"f", "F"}:
@@ -89,7 +98,7 @@ def emit(plan: Plan, *, name: str, style: str = "runtime", header: str = "", doc
         return _runtime(plan, name)
     from symdiff.codegen.emission.python_file import emit_file
 
-    return emit_file(plan, name, header, doc, result)
+    return emit_file(plan.program, name, header, doc, result, raised)
 
 
 def _runtime(plan: Plan, name: str) -> Source:
@@ -116,7 +125,7 @@ def _runtime(plan: Plan, name: str) -> Source:
         if leaf.shape and own:
             flat = argument if len(leaf.shape) == 1 else f"{argument}.ravel()"
             lines.append(f"{INDENT}{_targets(own)} = {flat}.tolist()")
-    steps, values = body(plan, cells, names)
+    steps, values = body(program, cells, names, lambda k, condition: [f"if {condition}:", f"{INDENT}return MISS"])
     lines += [INDENT + step for step in steps]
     lines += _results(program, values)
     text = "\n".join(lines) + "\n"

@@ -5,13 +5,14 @@ sequences and writes `out` only after everything is computed. Refuses what plain
 """
 
 import re
+from collections.abc import Callable, Sequence
 
 from symdiff.codegen.emission import python
+from symdiff.codegen.emission.exceptions import Raised
 from symdiff.codegen.emission.expressions import ATOM, leaf_names, statements
 from symdiff.codegen.emission.names import Names, argument_names, cell_names
 from symdiff.codegen.emission.text import docstring, wrapped
-from symdiff.codegen.plan import Plan
-from symdiff.codegen.program import Input, Output, Program
+from symdiff.codegen.program import Input, Output, Program, in_two
 from symdiff.codegen.source import Source
 from symdiff.ops import is_complex
 
@@ -62,18 +63,25 @@ _RAISING = {
 }  # fmt: skip
 
 
-def emit_file(plan: Plan, name: str, header: str, doc: str, result: str) -> Source:
-    """The stand-alone file."""
-    program = plan.program
+def emit_file(program: Program, name: str, header: str, doc: str, result: str, raised: Sequence[Raised]) -> Source:
+    """The stand-alone file; `raised` are the exceptions of the program's checks."""
     names = Names(("_divide", "_ieee", "_ieee_complex", "_steps"))
     arguments = argument_names(program.inputs, names)
     entry = names.fresh(name)
-    raising = {i.op for i in program.instrs if i.op in (_COMPLEX_RAISING if is_complex(i.dtype) else _RAISING)}
     cells = [cell_names(leaf, a, names) for leaf, a in zip(program.inputs, arguments, strict=True)]
     unpacking = [
         INDENT + line for leaf, a, own in zip(program.inputs, arguments, cells, strict=True) for line in _unpacked(leaf, a, own)
     ]
-    steps, values = python.body(plan, cells, names)
+    if program.checks:
+        first, program = in_two(program)
+        shown = {leaf.name: a for leaf, a in zip(first.inputs, arguments, strict=True) if len(leaf.shape) < 2}
+        checking, found = _careful(
+            first, cells, names, lambda k, text: [f"if {text}:", f"{INDENT}raise {raised[k].text(shown)}"]
+        )
+        unpacking += [INDENT + step for step in checking]
+        cells += [[found[output.cells[0]]] for output in first.outputs]
+    raising = {i.op for i in program.instrs if i.op in (_COMPLEX_RAISING if is_complex(i.dtype) else _RAISING)}
+    steps, values = python.body(program, cells, names)
     flat_cells = [v for output in program.outputs for v in (values[c] for c in output.cells)]
     lines = [*wrapped(f"def {entry}(", [*arguments, "out=None"], "):", ""), *docstring(doc), *unpacking]
     if raising:
@@ -88,7 +96,7 @@ def emit_file(plan: Plan, name: str, header: str, doc: str, result: str) -> Sour
         lines.append(f"{INDENT}except (ZeroDivisionError, OverflowError, ValueError):")
         lines.append(f"{INDENT * 2}{left} = {entry}_ieee_steps{call}")
         lines += _results(program, dict(enumerate(targets)), result)
-        slow, slow_values = _ieee_body(plan, cells, Names(tuple(names.taken)))
+        slow, slow_values = _careful(program, cells, Names(tuple(names.taken)))
         fast = _function(f"{entry}_steps", order, "The steps, on Python's own arithmetic.", steps, flat_cells)
         careful = _function(
             f"{entry}_ieee_steps", order, "The same steps, with IEEE results where Python's math raises.", slow,
@@ -134,9 +142,10 @@ def _unpacked(leaf: Input, argument: str, own: list[str]) -> list[str]:
     return lines
 
 
-def _ieee_body(plan: Plan, cells: list[list[str]], names: Names) -> tuple[list[str], dict[int, str]]:
+def _careful(
+    program: Program, cells: list[list[str]], names: Names, ends: Callable[[int, str], list[str]] | None = None
+) -> tuple[list[str], dict[int, str]]:
     """The statements with every raising operation replaced by its careful form."""
-    program = plan.program
     leaves = leaf_names(program, cells, python.literal)
 
     def spell(position: int) -> tuple[str, int, tuple[int, ...]]:
@@ -159,7 +168,7 @@ def _ieee_body(plan: Plan, cells: list[list[str]], names: Names) -> tuple[list[s
         function, _, rest = template.partition("(")
         return f"_ieee({function}, {rest}", ATOM, needed
 
-    return statements(program, leaves, spell, names)
+    return statements(program, leaves, spell, names, ends=ends)
 
 
 def _function(name: str, arguments: list[str], doc: str, steps: list[str], results: list[str]) -> str:

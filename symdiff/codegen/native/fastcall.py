@@ -204,9 +204,12 @@ def _entry(program: Program | Fused, workspace: int, apart: bool, result: Nested
         for pointer, leaf in zip(pointers, inputs, strict=True):
             if apart and leaf.shape:
                 _require_apart(t, (place, output), (pointer, leaf))
-    _compute(t, [*pointers, *places], workspace, "memory")
+    checked = bool(checks_of(program))
+    _compute(t, [*pointers, *places], workspace, "memory", "miss" if checked else "")
     t.run(f"call void @Py_IncRef(ptr {filled})", f"ret ptr {filled}", "fresh:")
-    _compute_fresh(t, pointers, outputs, workspace, shape)
+    whole = _compute_fresh(t, pointers, outputs, workspace, shape, "dropped" if checked else "")
+    if checked:
+        t.run("dropped:", f"call void @Py_DecRef(ptr {whole})", "br label %miss")
     t.run("miss:")
     bound = t.put(f"icmp eq i64 {t.field('%self', _TYPE, 'i64')}, {_whole('tuple')}")
     t.run(f"br i1 {bound}, label %builtin, label %object", "builtin:")
@@ -225,6 +228,11 @@ def _entry(program: Program | Fused, workspace: int, apart: bool, result: Nested
     return "\n".join([*_declarations(outputs), head, *t.lines, "}"])
 
 
+def checks_of(program: Program | Fused) -> tuple[int, ...]:
+    """The checks of a program."""
+    return program.program.checks if isinstance(program, Fused) else program.checks
+
+
 def _require_apart(t: Text, *arrays: tuple[str, Leaf]) -> None:
     """Go on where two contiguous arrays share no memory."""
     starts = [t.put(f"ptrtoint ptr {pointer} to i64") for pointer, _ in arrays]
@@ -236,15 +244,21 @@ def _require_apart(t: Text, *arrays: tuple[str, Leaf]) -> None:
     t.require(t.put(f"or i1 {tests[0]}, {tests[1]}"))
 
 
-def _compute(t: Text, pointers: list[str], workspace: int, failed: str) -> None:
-    """The kernel's call, between getting and giving back its workspace; without memory on to the block `failed`."""
+def _compute(t: Text, pointers: list[str], workspace: int, failed: str, declined: str = "") -> None:
+    """The kernel's call, between getting and giving back its workspace; without memory on to the block `failed`, where a check
+    holds to the block `declined`, "" for a kernel without checks.
+    """
     called = [f"ptr {p}" for p in pointers]
-    if not workspace:
-        t.run(f"call void @kernel({', '.join(called)})")
-        return
-    memory = t.put(f"call ptr @PyMem_RawMalloc(i64 {workspace})")
-    t.require(t.put(f"icmp ne ptr {memory}, null"), failed)
-    t.run(f"call void @kernel({', '.join([*called, f'ptr {memory}'])})", f"call void @PyMem_RawFree(ptr {memory})")
+    memory = ""
+    if workspace:
+        memory = t.put(f"call ptr @PyMem_RawMalloc(i64 {workspace})")
+        t.require(t.put(f"icmp ne ptr {memory}, null"), failed)
+        called.append(f"ptr {memory}")
+    call = f"call {'i1' if declined else 'void'} @kernel({', '.join(called)})"
+    holds = t.put(call) if declined else ""
+    t.run(*([] if declined else [call]), *([f"call void @PyMem_RawFree(ptr {memory})"] if workspace else []))
+    if declined:
+        t.require(t.put(f"xor i1 {holds}, true"), declined)
 
 
 def _unpacked(t: Text, item: str, shape: Nested) -> list[str]:
@@ -271,8 +285,8 @@ def _tuples(t: Text, shape: tuple[Nested, ...], failed: str) -> tuple[str, list[
     return whole, places
 
 
-def _compute_fresh(t: Text, pointers: list[str], outputs: Sequence[Leaf], workspace: int, shape: Nested) -> None:
-    """Results in new arrays, which tuples hold from the start where there are several."""
+def _compute_fresh(t: Text, pointers: list[str], outputs: Sequence[Leaf], workspace: int, shape: Nested, declined: str) -> str:
+    """Results in new arrays, which tuples hold from the start where there are several; the array or the tuple."""
     whole, places = ("", []) if isinstance(shape, int) else _tuples(t, shape, "nothing")
     made: list[str] = []
     for k, output in enumerate(outputs):
@@ -283,7 +297,7 @@ def _compute_fresh(t: Text, pointers: list[str], outputs: Sequence[Leaf], worksp
             _put_item(t, *places[k], made[-1])
         t.require(t.put(f"icmp ne ptr {made[-1]}, null"), "undo" if places else "nothing")
     whole = whole or made[0]  # what is given back where memory runs out
-    _compute(t, [*pointers, *(t.field(m, DATA, "ptr") for m in made)], workspace, "exhausted")
+    _compute(t, [*pointers, *(t.field(m, DATA, "ptr") for m in made)], workspace, "exhausted", declined)
     found = whole
     for k, output in enumerate(outputs):
         if output.shape:
@@ -298,6 +312,7 @@ def _compute_fresh(t: Text, pointers: list[str], outputs: Sequence[Leaf], worksp
     t.run("memory:", "call ptr @PyErr_NoMemory()", "br label %nothing", "nothing:", "ret ptr null")
     t.run("exhausted:", "call ptr @PyErr_NoMemory()", "br label %undo")
     t.run("undo:", f"call void @Py_DecRef(ptr {whole})", "ret ptr null")
+    return whole
 
 
 def _put_item(t: Text, whole: str, k: int, item: str) -> None:

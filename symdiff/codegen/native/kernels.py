@@ -6,10 +6,12 @@ with `TypeError`, numbers of another kind.
 """
 
 import ctypes
+import threading
 from collections.abc import Callable
+from typing import Any, ClassVar
 
 from symdiff.codegen.arrays.fusing import Call, Fused, Kernel, Sink, Task
-from symdiff.codegen.arrays.nesting import Nest, nest, product_nest
+from symdiff.codegen.arrays.nesting import Nest, content_of, nest, product_nest
 from symdiff.codegen.arrays.program import Step, size
 from symdiff.codegen.emission.llvm_lines import VECTORS
 from symdiff.codegen.emission.llvm_programs import functions
@@ -20,6 +22,7 @@ from symdiff.ops import is_complex
 
 _REDUCING = {"sum": "sum", "amax": "max", "amin": "min"}  # heads and the sinks that compute them
 _METH_FASTCALL = 0x0080
+KEPT = 4096  # compiled kernels that are kept for other functions
 LARGE = 1 << 15  # operations from which on other threads run meanwhile
 PRODUCT = 1 << 12  # multiplications up to which a product of matrices takes less time in loops than in a call of NumPy
 FUNCTIONS_WORTH = 5000  # calls of elementary functions for which LLVM's passes take their time
@@ -27,52 +30,92 @@ _VALUE = 16  # where a number's value lies in its object
 
 
 class Kernels:
-    """The kernels of fused tasks: `nests` and `builtins` by the place of the task; `text` is their IR, to be compiled after
-    the `passes` that pay.
+    """The kernels of fused tasks: `nests`, `names` of their functions and `builtins` by the place of the task; `text` is
+    their IR, to be compiled after the `passes` that pay. Tasks that do the same with other arrays have one function.
     """
+
+    _made: ClassVar[dict[Any, Callable[..., None]]] = {}  # builtins of all kernels compiled last, the oldest first
+    _lock: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, program: Fused) -> None:
         self.program = program
         steps = program.program.steps
         wanted = {index: found for index, task in enumerate(program.tasks) if (found := _nest(steps, task))}
-        self.text, self.nests = functions(wanted, lanes(), fused())
+        self.before, self.texts, self.names = functions(wanted, lanes(), fused())
+        self.nests = {index: wanted[index] for index in self.names}
         called = sum(size(n.domain) * sum(i.op in VECTORS for i in n.program.instrs) for n in self.nests.values())
         self.passes: Passes = "all" if called >= FUNCTIONS_WORTH else "loops"
 
+    @property
+    def text(self) -> str:
+        """The IR of all kernels."""
+        return "\n".join([self.before, *self.texts.values()])
+
     def builtins(self) -> dict[int, Callable[..., None]]:
-        """A builtin `kernel(arrays and numbers...)` for each nest."""
+        """A builtin `kernel(arrays and numbers...)` for each nest; those compiled before, for another function or another
+        path of this one, serve again.
+        """
+        keys = {index: (content_of(found), *self._numbers(index)) for index, found in self.nests.items()}
+        with self._lock:
+            found = {key: self._made.get(key) for key in keys.values()}
+            missing = {key: index for index, key in reversed(keys.items()) if found[key] is None}
+            found |= self._compiled({key: missing[key] for key in reversed(missing)})
+            for key, builtin in found.items():
+                self._made.pop(key, None)
+                self._made[key] = builtin  # type: ignore[assignment]
+            while len(self._made) > KEPT:
+                self._made.pop(next(iter(self._made)))
+        return {index: found[key] for index, key in keys.items()}  # type: ignore[misc]
+
+    def _compiled(self, places: dict[Any, int]) -> dict[Any, Callable[..., None]]:
+        """The builtins of the nests at some places."""
+        if not places:
+            return {}
         bind_names()
-        entries = [self._entry(index, found) for index, found in self.nests.items()]
-        code = Code("\n".join([*FUNCTIONS, *_USED, self.text, *entries]), 2, self.passes)
+        callers = {key: self._caller(index) for key, index in places.items()}
+        entries = [self._entry(callers[key], index) for key, index in places.items()]
+        texts = {name: self.texts[name] for name in (self.names[index] for index in places.values())}
+        code = Code("\n".join([*FUNCTIONS, *_USED, self.before, *texts.values(), *entries]), 2, self.passes)
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
         found = {}
-        for index in self.nests:
-            definition = MethodDef(f"kernel{index}".encode(), code.address(f"call{index}"), _METH_FASTCALL, None)
-            found[index] = make(ctypes.addressof(definition), (code, definition), None)
+        for key, caller in callers.items():
+            definition = MethodDef(caller.encode(), code.address(caller), _METH_FASTCALL, None)
+            found[key] = make(ctypes.addressof(definition), (code, definition), None)
         return found
 
-    def _entry(self, index: int, found: Nest) -> str:
-        """The IR of the function that Python calls."""
+    def _numbers(self, index: int) -> list[bool]:
+        """Which of a nest's arrays are NumPy numbers."""
         steps = self.program.program.steps
-        results = {r.cells.array for r in found.results}
+        results = {r.cells.array for r in self.nests[index].results}
+        arrays = enumerate(self.nests[index].arrays)
+        return [steps[held.value].shape == () and not held.copied and k not in results for k, held in arrays]
+
+    def _caller(self, index: int) -> str:
+        """The name of the function that Python calls: the kernel's, with a letter for each array."""
+        return f"{self.names[index]}.{''.join('na'[not number] for number in self._numbers(index))}"
+
+    def _entry(self, caller: str, index: int) -> str:
+        """The IR of the function that Python calls."""
+        found = self.nests[index]
         lines = []
-        for k, held in enumerate(found.arrays):
+        numbers = self._numbers(index)
+        for k, number in enumerate(numbers):
             lines += [
                 f"  %a{k} = getelementptr ptr, ptr %args, i64 {k}",
                 f"  %o{k} = load ptr, ptr %a{k}",
             ]
-            if steps[held.value].shape == () and not held.copied and k not in results:
+            if number:
                 lines.append(f"  %p{k} = getelementptr i8, ptr %o{k}, i64 {_VALUE}")
             else:
                 lines += [f"  %d{k} = getelementptr i8, ptr %o{k}, i64 {DATA}", f"  %p{k} = load ptr, ptr %d{k}"]
-        called = f"  call void @kernel{index}({', '.join(f'ptr %p{k}' for k in range(len(found.arrays)))})"
+        called = f"  call void @{self.names[index]}({', '.join(f'ptr %p{k}' for k in range(len(numbers)))})"
         if max(found.program.operations(), 1) * size(found.domain) >= LARGE:
             lines += ["  %state = call ptr @PyEval_SaveThread()", called, "  call void @PyEval_RestoreThread(ptr %state)"]
         else:
             lines.append(called)
         none = object_name("none")
-        head = f"define ptr @call{index}(ptr %self, ptr %args, i64 %nargs) nounwind {{"
+        head = f"define ptr @{caller}(ptr %self, ptr %args, i64 %nargs) nounwind {{"
         return "\n".join([head, *lines, f"  call void @Py_IncRef(ptr {none})", f"  ret ptr {none}", "}"])
 
 

@@ -5,6 +5,7 @@ at every argument, of up to `LIMIT` paths, impossible ones left out; or, at give
 with its conditions. Refuses, with `TraceError`, what can become neither.
 """
 
+import math
 import os
 import traceback
 from collections.abc import Callable
@@ -13,17 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.errors import SymdiffError, TraceError
+from symdiff.errors import PathsError, SymdiffError, TraceError
 from symdiff.symbolic.branches import KEY, Branches, kept_exception
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.evaluating import applied
 from symdiff.symbolic.graph import Atom, Graph, GraphOutput, Var
 from symdiff.symbolic.implications import Implications
 from symdiff.symbolic.interning import Numbered, Values
-from symdiff.symbolic.merging import Fork, Leaf, Tree, joined, leaves
+from symdiff.symbolic.merging import Fork, Leaf, Tree, joined, leaves, raising
 from symdiff.symbolic.tracing.restoring import Outside
 
 LIMIT = 64  # paths of one function that are merged
+MERGED = 20_000  # bindings of all paths together that are merged where one path would do: half a second of tracing
 ASKED = 10_000  # conditions of one path, decided ones included, after which paths are not merged: a loop may be endless
 MODES = (None, "merge", "guard")
 
@@ -62,12 +64,18 @@ class Path:
     """
 
     def __init__(
-        self, values: Values, forced: tuple[Decision, ...] = (), finished: int = 0, given: list[Any] | None = None
+        self,
+        values: Values,
+        forced: tuple[Decision, ...] = (),
+        finished: int = 0,
+        given: list[Any] | None = None,
+        limit: float = math.inf,
     ) -> None:
         self.values = values
         self.refusal = f"the function has more than {LIMIT} paths, which is as many as are merged"
         self.forced = forced
         self.given = given
+        self.limit = limit  # bindings of all paths
         self.decisions: list[Decision] = []
         self.builder: Builder | None = None
         self._room = LIMIT - finished - sum(not d.last for d in forced)
@@ -132,6 +140,9 @@ class Path:
             self._room -= 1
             if self._room < 1:
                 raise Unmergeable(f"{origin}: {self.refusal}")
+            assert self.builder is not None
+            if (LIMIT - self._room) * len(self.builder.bindings) > self.limit:
+                raise Unmergeable(f"{origin}: the function has long paths")
             decision = Decision(condition, first, origin)
         self.decisions.append(decision)
         return decision.value
@@ -191,27 +202,25 @@ def followed(
     outer = None if parent is None else parent.path
     if mode is None and outer is not None and outer.is_given:
         mode = "guard"
+    given = None if mode == "merge" else given_values(sources)
     if mode != "guard":
         try:
-            return _merged(run, outside)
+            return _merged(run, outside, math.inf if given is None else MERGED)
         except Unmergeable as problem:
             outside.restore()
             if outer is not None and mode is None:
                 raise
-            given = None if mode == "merge" else given_values(sources)
             if given is None:
                 raise problem.error or _explained(str(problem)) from None
-    else:
-        given = given_values(sources)
-        if given is None:
-            return _alone(run, outer)
+    elif given is None:
+        return _alone(run, outer)
     return _guarded(run, given)
 
 
-def _explained(reason: str) -> TraceError:
-    return TraceError(
-        f"{reason}. A call without paths='merge' keeps the path taken at its arguments; vmap, files and traces without values "
-        "need all paths: use np.where, bound the loop, or call the function point by point"
+def _explained(reason: str) -> PathsError:
+    return PathsError(
+        f"{reason}. A call without paths='merge' keeps the path taken at its arguments, vmap calls for each point; files and "
+        "traces without values need all paths: use np.where, bound the loop, or call the function"
     )
 
 
@@ -224,7 +233,7 @@ def _alone(run: Callable[[Path], Run], outer: Path | None) -> tuple[Run, dict[st
     except Unmergeable as problem:
         if outer is not None:
             raise
-        raise TraceError(str(problem)) from None
+        raise PathsError(str(problem)) from None
 
 
 def _guarded(run: Callable[[Path], Run], given: list[Any]) -> tuple[Run, dict[str, Any]]:
@@ -235,18 +244,18 @@ def _guarded(run: Callable[[Path], Run], given: list[Any]) -> tuple[Run, dict[st
         return found, {}
     results = [path.number(o.atom) for o in found.outputs]
     holds = path.values.conjunction([(d.condition, d.value) for d in path.decisions])
-    built, conditions = _built(path.values, [(path, found)], results, [holds])
+    built, conditions = _built(path.values, [(path, found)], results, [path.values.negation(holds)])
     return built, {KEY: Branches(True, len(path.decisions), conditions)}
 
 
-def _merged(run: Callable[[Path], Run], outside: Outside) -> tuple[Run, dict[str, Any]]:
-    """All paths of the function as one run."""
+def _merged(run: Callable[[Path], Run], outside: Outside, limit: float) -> tuple[Run, dict[str, Any]]:
+    """All paths of the function as one run, unless they promise more than `limit` bindings."""
     values = Values()
     ends: list[tuple[list[Decision], Leaf]] = []
     runs: list[tuple[Path, Run]] = []
     forced: tuple[Decision, ...] = ()
     while True:
-        path = Path(values, forced, len(ends))
+        path = Path(values, forced, len(ends), limit=limit)
         try:
             found = run(path)
         except SymdiffError as error:
@@ -258,7 +267,7 @@ def _merged(run: Callable[[Path], Run], outside: Outside) -> tuple[Run, dict[str
                 raise
             place = traceback.extract_tb(error.__traceback__)[-1]
             line = f"{os.path.basename(place.filename)}:{place.lineno}"
-            ends.append((path.decisions, Leaf(None, kept_exception(error, line))))
+            ends.append((path.decisions, Leaf(None, kept_exception(_named(error, path.builder), line))))
         else:
             if not path.decisions and not ends:
                 return found, {}
@@ -276,6 +285,18 @@ def _merged(run: Callable[[Path], Run], outside: Outside) -> tuple[Run, dict[str
         error = ends[0][1].error
         raise Unmergeable(f"every path of the function raises; the first one {type(error).__name__}: {error}")
     return _joined(values, runs, _tree(ends, 0))
+
+
+def _named(error: Exception, builder: Builder | None) -> Exception:
+    """An exception with cells of arguments named in its message as the user knows them: x[0]."""
+    text = "".join(a for a in error.args if isinstance(a, str))
+    for binding in builder.bindings if builder is not None and "<traced " in text else ():
+        if binding.op == "item":
+            array = binding.operands[0]
+            index = ", ".join(str(int(i)) for i in np.unravel_index(binding.params, array.shape))
+            old, new = f"<traced {binding.symbol.name} ", f"<traced {array}[{index}] "
+            error.args = tuple(a.replace(old, new) if isinstance(a, str) else a for a in error.args)
+    return error
 
 
 def _tree(ends: list[tuple[list[Decision], Leaf]], depth: int) -> Tree:
@@ -299,10 +320,9 @@ def _joined(values: Values, runs: list[tuple[Path, Run]], tree: Tree) -> tuple[R
             )
     results = joined(values, tree)
     assert results is not None
-    ways = leaves(tree)
-    ends = [(values.conjunction(way), leaf.error) for way, leaf in ways if leaf.error is not None]
-    built, conditions = _built(values, runs, list(results), [condition for condition, _ in ends])
-    return built, {KEY: Branches(False, len(ways), conditions, tuple(error for _, error in ends))}
+    ends = raising(tree)
+    built, conditions = _built(values, runs, list(results), [values.conjunction(facts) for facts, _ in ends])
+    return built, {KEY: Branches(False, len(leaves(tree)), conditions, tuple(error for _, error in ends))}
 
 
 def _built(values: Values, runs: list[tuple[Path, Run]], results: list[int], conditions: list[int]) -> tuple[Run, Graph | None]:
