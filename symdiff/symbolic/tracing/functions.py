@@ -26,7 +26,8 @@ from symdiff.symbolic.tracing.moving import MOVING, diagonal, stack
 from symdiff.symbolic.tracing.mutable import Mutable, computed, filled, plain
 from symdiff.symbolic.tracing.products import LINALG, PRODUCTS, trace
 from symdiff.symbolic.tracing.reducing import REDUCING
-from symdiff.symbolic.tracing.searching import digitize, searchsorted
+from symdiff.symbolic.tracing.searching import SEARCHING
+from symdiff.symbolic.tracing.traced_keys import is_traced_key, read
 from symdiff.symbolic.tracing.tracer import VIEWS, Tracer, atom_of, builder_of, record
 from symdiff.symbolic.tracing.whole import View, parsed
 
@@ -236,9 +237,8 @@ def as_atom(value: Any, builder: Any, origin: str) -> Atom:
 
 def get_item(x: Tracer, key: Any, origin: str) -> Any:
     """`x[key]` recorded."""
-    for part in key if isinstance(key, tuple) else (key,):
-        if isinstance(part, Tracer):
-            raise part._refuse("an index", "pass it as an int, or use np.where")
+    if is_traced_key(key):
+        return read(x, key, origin)
     builder = x.builder
     if is_basic(key) and not any(part is None for part in (key if isinstance(key, tuple) else (key,))):
         slices, dropped = parsed(key, x.shape, origin)
@@ -269,7 +269,10 @@ def _full_like(origin: str, x: Any, fill: Any, dtype: Any = None, **_: Any) -> A
     return made
 
 
-def _where(origin: str, condition: Any, a: Any, b: Any) -> Any:
+def _where(origin: str, condition: Any, *arms: Any) -> Any:
+    if not arms:
+        return np.nonzero(condition)
+    a, b = arms
     builder = builder_of((condition, a, b))
     operands = tuple(atom_of(v, builder, origin) for v in (condition, a, b))
     return Tracer(builder, record(builder, "select", operands, origin))
@@ -323,11 +326,7 @@ def _pieces(origin: str, x: Any, sections: Any, axis: int = 0) -> Any:
 
 
 _INSTEAD = {
-    "argmax": "np.max gives the number itself, and conditions may compare traced numbers",
-    "argmin": "np.min gives the number itself, and conditions may compare traced numbers",
-    "argsort": "np.sort gives the numbers themselves, and conditions may compare traced numbers",
     "apply_along_axis": "call the function on each row in a loop",
-    "count_nonzero": "write np.sum(np.where(condition, 1.0, 0.0))",
     "cov": "write d = x - x.mean(); (d @ d)/(len(x) - 1)",
     "fill_diagonal": "write np.diag, or assign to y[i, i] in a loop",
     "gradient": "write it with np.diff or slices",
@@ -353,8 +352,7 @@ _SPECIAL: dict[str, Callable[..., Any]] = {
     "real": _real,
     "imag": _imag,
     "copyto": _copyto,
-    "digitize": digitize,
-    "searchsorted": searchsorted,
+    **SEARCHING,
     "polyval": _polyval,
     "split": _pieces,
     "array_split": _pieces,

@@ -14,6 +14,7 @@ from symdiff.errors import TraceError
 from symdiff.symbolic.building import active_builders
 from symdiff.symbolic.rulebook import default_rules
 from symdiff.symbolic.tracing.functions import as_atom, call_rule, on_arrays
+from symdiff.symbolic.tracing.integers import Integer, is_whole
 from symdiff.symbolic.tracing.mutable import filled
 from symdiff.symbolic.tracing.reducing import REDUCING
 from symdiff.symbolic.tracing.tracer import Tracer, builder_of, is_traced, user_line
@@ -55,6 +56,8 @@ def _array(native: Standing, copies: bool) -> Standing:
         else:
             cells = _cells(values)
             result = _stacked(values) if cells is None else filled(builder_of(cells.flat), cells)
+            if dtype is None and cells is not None and all(map(is_whole, cells.flat)):
+                return Integer.of(result)
         if dtype is not None and np.dtype(dtype) != result.dtype and np.dtype(dtype) != object:
             result = result.astype(dtype)
         while result.ndim < kwargs.get("ndmin", 0):
@@ -77,7 +80,8 @@ def _stacked(values: Any) -> Any:
     return Tracer(builder, as_atom(list(values), builder, user_line())).copy()  # type: ignore[arg-type]
 
 
-def _linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, **kwargs: Any) -> Any:
+def _linspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, **kwargs: Any) -> Any:
+    num = num.decided() if isinstance(num, Integer) else num
     if not is_traced(start) and not is_traced(stop):
         return np.linspace(start, stop, num, endpoint, **kwargs)
     steps = np.arange(num) / max(num - 1 if endpoint else num, 1)
@@ -156,6 +160,15 @@ def _number_type(kind: Any) -> Standing:
     return lambda *args: args[0].astype(kind) if args and isinstance(args[0], Tracer) else kind(*args)
 
 
+def _decided(native: Standing) -> Standing:
+    """A maker of arrays whose shape must be known."""
+
+    def known(value: Any) -> Any:
+        return tuple(map(known, value)) if isinstance(value, tuple) else value.decided() if isinstance(value, Integer) else value
+
+    return lambda *args, **kwargs: native(*map(known, args), **{k: known(v) for k, v in kwargs.items()})
+
+
 MAKING: dict[tuple[str, str], Standing] = {
     ("numpy", "array"): _array(np.array, True),
     **{("numpy", n): _array(getattr(np, n), False) for n in ("asarray", "asanyarray", "ascontiguousarray", "asfortranarray")},
@@ -163,7 +176,8 @@ MAKING: dict[tuple[str, str], Standing] = {
     ("numpy", "linspace"): _linspace,
     ("numpy", "interp"): _interp,
     ("numpy", "piecewise"): _piecewise,
-    **{("numpy", k.__name__): _number_type(k) for k in (np.float64, np.float32, np.complex128, np.complex64)},
+    **{("numpy", k.__name__): _number_type(k) for k in (np.float64, np.float32, np.complex128, np.complex64, np.int64, np.int32, np.intp)},
+    **{("numpy", name): _decided(getattr(np, name)) for name in "arange zeros ones empty full eye identity".split()},
     ("scipy.special._basic", "polygamma"): _of_scipy("polygamma", 2),
     ("scipy.special._basic", "zeta"): _of_scipy("zeta", 2),
     **{("scipy.special._logsumexp", n): _of_scipy(n, None) for n in ("logsumexp", "softmax", "log_softmax")},

@@ -159,9 +159,17 @@ def _traced(
         stack.append(builder)
         try:
             result = followed_calls(f, attempt)(*args, **kwargs)
-            return Run(builder, *outputs_of(result, builder, name, where))
-        except IndexError as error:
-            raise _explained(error) from None
+            done = Run(builder, *outputs_of(result, builder, name, where))
+        except Exception as error:
+            if path.problem is not None:
+                raise path.problem from None
+            if isinstance(error, IndexError):
+                raise _explained(error) from None
+            raise
+        else:
+            if path.problem is not None:
+                raise path.problem
+            return done
         finally:
             stack.pop()
 
