@@ -229,7 +229,7 @@ def test_ufuncs_fold_along_an_axis(axis):
 
 def test_refused_functions_name_what_works():
     n = np.arange(4.0)
-    for f, instead in [(np.argmax, "np.max"), (np.argsort, "np.sort"), (np.fft.rfft, "eye"), (np.cov, "mean")]:
+    for f, instead in [(np.fft.rfft, "eye"), (np.cov, "mean")]:
         with pytest.raises(sd.TraceError, match=rf"test_arrays.py:\d+: .*{instead}"):
             sd.grad(lambda x, f=f: np.sum(f(x)))(n)
     np.testing.assert_allclose(np.fft.rfft(np.eye(4), axis=0) @ n, np.fft.rfft(n))

@@ -27,7 +27,7 @@ from symdiff.symbolic.tracing.mutable import Mutable, computed, filled, plain
 from symdiff.symbolic.tracing.products import LINALG, PRODUCTS, trace
 from symdiff.symbolic.tracing.reducing import REDUCING
 from symdiff.symbolic.tracing.searching import SEARCHING
-from symdiff.symbolic.tracing.traced_keys import is_traced_key, read
+from symdiff.symbolic.tracing.traced_keys import Row, is_traced_key, parts_of, read
 from symdiff.symbolic.tracing.tracer import VIEWS, Tracer, atom_of, builder_of, record
 from symdiff.symbolic.tracing.whole import View, parsed
 
@@ -101,12 +101,26 @@ def _applied_at(ufunc: Any, inputs: tuple[Any, ...], origin: str) -> None:
     if not isinstance(target, Tracer):
         note_stuck()
         raise TraceError(f"{origin}: np.{ufunc.__name__}.at writes a traced value into an array made elsewhere; copy it first")
+    if is_traced_key(index):
+        _applied_at_traced(ufunc, target, index, values)
+        return
     places = np.broadcast_arrays(*(index if isinstance(index, tuple) else (index,)))
     if any(p.dtype.kind not in "iu" for p in places) or len(places) != target.ndim:
         raise TraceError(f"{origin}: np.{ufunc.__name__}.at of a traced value takes one array of integers for each axis")
     given = [np.broadcast_to(v, places[0].shape) for v in values]
     for place in np.ndindex(places[0].shape):
         cell = tuple(int(p[place]) for p in places)
+        target[cell] = ufunc(target[cell], *(v[place] for v in given))
+
+
+def _applied_at_traced(ufunc: Any, target: Tracer, index: Any, values: list[Any]) -> None:
+    """`ufunc.at` at traced places, one after the other."""
+    parts = parts_of(index)
+    shape = np.broadcast_shapes(*(np.shape(p) for p in parts))
+    spread = [np.broadcast_to(p, shape) for p in parts]
+    given = [np.broadcast_to(v, shape) for v in values]
+    for place in np.ndindex(shape):
+        cell = tuple(p[place] if isinstance(p, Tracer) else int(p[place]) for p in spread)
         target[cell] = ufunc(target[cell], *(v[place] for v in given))
 
 
@@ -245,10 +259,8 @@ def get_item(x: Tracer, key: Any, origin: str) -> Any:
         if len(dropped) < len(x.shape):
             return View.over(x, slices, dropped)
     atom = indexed(Arrays(builder, origin), x.atom, key)
-    if is_basic(key) and atom.shape:
-        builder.viewed.add(x.atom)
-        builder.views.add(atom)
-    return Tracer(builder, atom)  # type: ignore[arg-type]
+    found = Tracer(builder, atom)  # type: ignore[arg-type]
+    return Row.of(x, key if isinstance(key, tuple) else (key,), found) if is_basic(key) and atom.shape else found
 
 
 def _shape_of(origin: str, x: Any) -> Any:

@@ -16,6 +16,7 @@ from symdiff.symbolic.interning import Node
 
 _DEEP = 60  # operations below a value that are looked at
 _ROUNDED = {"floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "rint": np.rint}
+_JOINED = frozenset({"array", "concatenate"})
 _KEPT = frozenset({"cast", "reshape", "transpose", "broadcast_to", "getitem", "item", "take", "gather"})
 
 
@@ -51,6 +52,8 @@ def _computed(path: Any, node: Node, deep: int) -> Between:
     op = node.op
     if op == "const":
         return _constant(node)
+    if node.dtype == "?":
+        return Between(0.0, 1.0, False, True, True)
     if op == "select" and _is_cut(path, node):
         least = _constant(path.values.nodes[node.operands[2]]).low
         return Between(least, -least, False, True, True)
@@ -60,6 +63,9 @@ def _computed(path: Any, node: Node, deep: int) -> Between:
         return Between(0.0, float(last), False, True, True)
     if op in _KEPT:
         return _of(path, node.operands[0], deep - 1)
+    if op in _JOINED and node.operands:
+        parts = [_of(path, o, deep - 1) for o in node.operands]
+        return _joint(min(p.low for p in parts), max(p.high for p in parts), *parts)
     if op in _ROUNDED:
         x = _of(path, node.operands[0], deep - 1)
         return Between(*(float(_ROUNDED[op](end)) for end in (x.low, x.high)), x.may_be_nan, x.finite, True)
@@ -115,6 +121,14 @@ def _mod(a: Between, b: Between) -> Between:
     return Between(0.0, b.high - whole, not a.is_finite, a.is_finite, whole)
 
 
+def _floordiv(a: Between, b: Between) -> Between:
+    if b.low <= 0.0 or not b.is_finite:
+        return Between()
+    low = math.floor(a.low / (b.low if a.low < 0.0 else b.high)) if math.isfinite(a.low) else a.low
+    high = math.floor(a.high / (b.high if a.high < 0.0 else b.low)) if math.isfinite(a.high) else a.high
+    return _joint(low, high, a, b)
+
+
 def _abs(a: Between) -> Between:
     ends = (abs(a.low), abs(a.high))
     return replace(a, low=0.0 if a.low <= 0.0 <= a.high else min(ends), high=max(ends))
@@ -126,6 +140,7 @@ _RULES: dict[str, Any] = {
     "neg": _neg,
     "mul": _mul,
     "mod": _mod,
+    "floordiv": _floordiv,
     "abs": _abs,
     "select": lambda _, a, b: _joint(min(a.low, b.low), max(a.high, b.high), a, b),
     "max": lambda a, b: _joint(max(a.low, b.low), max(a.high, b.high), a, b),

@@ -12,7 +12,7 @@ import numpy as np
 from symdiff.errors import TraceError
 from symdiff.symbolic.arrays.algebra import Arrays
 from symdiff.symbolic.graph import Var
-from symdiff.symbolic.tracing.indexing import expanded_key, indexed
+from symdiff.symbolic.tracing.indexing import expanded_key, indexed, is_basic
 from symdiff.symbolic.tracing.integers import Integer, between_of, is_whole
 from symdiff.symbolic.tracing.selecting import Selected, is_same, pattern
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, user_line
@@ -56,7 +56,7 @@ def _gathered_list(cells: list[Any]) -> Any:
 def _checked_parts(key: Any) -> list[Any]:
     """The parts of an index, slices with known ends; masks among other parts are taken as they are."""
     parts = parts_of(key)
-    alone = len(parts) == 1
+    alone = _first_mask(parts) is not None
     found: list[Any] = []
     for part in parts:
         if isinstance(part, slice):
@@ -69,15 +69,27 @@ def _checked_parts(key: Any) -> list[Any]:
     return found
 
 
+def _first_mask(parts: list[Any]) -> Any:
+    """A traced mask of the first axes, with at most integers and slices behind it; None for other indices."""
+    first = parts[0] if parts else None
+    masks = isinstance(first, Tracer) and first.dtype.kind == "b" and first.ndim > 0
+    return first if masks and is_basic(tuple(parts[1:])) and None not in parts[1:] and Ellipsis not in parts[1:] else None
+
+
+def _behind(mask: Any, parts: list[Any]) -> tuple[Any, ...]:
+    """The parts behind a mask, as an index of the array before the mask is applied."""
+    return (slice(None),) * mask.ndim + tuple(parts[1:])
+
+
 def read(x: Any, key: Any, origin: str) -> Any:
     """`x[key]`."""
     parts = _checked_parts(key)
     if not any(isinstance(p, Tracer) for p in parts):
         return x[tuple(parts)]
     builder = builder_of([x, *parts])
-    first = parts[0]
-    if isinstance(first, Tracer) and first.dtype.kind == "b":
-        return _selected(x, first, origin)
+    mask = _first_mask(parts)
+    if mask is not None:
+        return _selected(x[_behind(mask, parts)] if len(parts) > 1 else x, mask, origin)
     shape = np.shape(x)
     atoms = tuple(p.atom if isinstance(p, Tracer) else p for p in _bounded(parts, shape, origin))
     atom = indexed(Arrays(builder, origin), atom_of(x, builder, origin), atoms)
@@ -125,14 +137,13 @@ def _from_front(place: Integer, n: int, axis: int) -> Any:
 def write(target: Any, key: Any, value: Any, origin: str) -> None:
     """`target[key] = value`."""
     parts = _checked_parts(key)
-    shown = _SLOT.__get__(value) if isinstance(value, Row) else None
-    if shown is not None and shown.base is target and len(shown.key) == len(parts):
-        if all(a is b for a, b in zip(shown.key, parts, strict=True)):
-            return  # where `A[k] *= 2` ends by assigning the row to itself
+    if isinstance(value, Row) and value.shows(target, parts):
+        return  # where `A[k] *= 2` ends by assigning the row to itself
     if not any(isinstance(p, Tracer) for p in parts):
         target[tuple(parts)] = value
-    elif isinstance(parts[0], Tracer) and parts[0].dtype.kind == "b":
-        _write_selected(target, parts[0], value, origin)
+    elif _first_mask(parts) is not None:
+        mask = parts[0]
+        _write_selected(target[_behind(mask, parts)] if len(parts) > 1 else target, mask, value, origin)
     elif any(isinstance(p, Tracer) and p.ndim for p in parts):
         _write_each(target, parts, value, origin)
     else:
@@ -202,7 +213,7 @@ class Shown:
 
 
 class Row(Tracer):
-    """`A[k]` for a traced k: as NumPy's view, it reads the array as it is, and assignments go to the array."""
+    """`A[k]` for a traced k, or `a[1:, None]`: as NumPy's view, it reads the array as it is, and assignments go to the array."""
 
     __slots__ = ()
 
@@ -215,22 +226,48 @@ class Row(Tracer):
         return self
 
     @property
+    def shown(self) -> Shown:
+        """What the row shows."""
+        return _SLOT.__get__(self)  # type: ignore[no-any-return]
+
+    @property
     def atom(self) -> Var:  # type: ignore[override]
         """The cells as a symbol, as they are now."""
-        shown: Shown = _SLOT.__get__(self)
+        shown = self.shown
         now = shown.base.atom
         if shown.of is not now:
-            shown.of, shown.atom = now, read(shown.base, shown.key, user_line()).atom
+            shown.of, shown.atom = now, shown.base[shown.key].atom
         return shown.atom  # type: ignore[no-any-return]
 
+    def shows(self, base: Any, parts: list[Any]) -> bool:
+        """Whether this is `base[parts]`."""
+        shown = self.shown
+        same = shown.base is base and len(shown.key) == len(parts)
+        return same and all(a is b or (_is_static(a) and a == b) for a, b in zip(shown.key, parts, strict=True))
+
     def __setitem__(self, key: Any, value: Any) -> None:
-        shown: Shown = _SLOT.__get__(self)
-        if key is Ellipsis or (isinstance(key, slice) and key == slice(None)):
-            shown.base[shown.key] = value
-            return
-        row = self.copy()
-        row[key] = value
-        shown.base[shown.key] = row
+        shown = self.shown
+        if key is not Ellipsis and not (isinstance(key, slice) and key == slice(None)):
+            cells = self.copy()
+            cells[key] = value
+            value = cells
+        if None in shown.key:
+            value = np.broadcast_to(value, self.shape).reshape(_without_new_axes(shown.key, self.shape))
+        shown.base[tuple(p for p in shown.key if p is not None)] = value
+
+
+def _is_static(part: Any) -> bool:
+    return isinstance(part, (int, np.integer, slice))
+
+
+def _without_new_axes(key: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of a view without the axes that None made in it."""
+    kept = [p for p in key if p is None or p is Ellipsis or isinstance(p, slice)]
+    dots = kept.index(Ellipsis) if Ellipsis in kept else len(kept)
+    behind = len(kept) - dots - 1
+    new = {k for k, p in enumerate(kept[:dots]) if p is None}
+    new |= {len(shape) - behind + k for k, p in enumerate(kept[dots + 1 :]) if p is None}
+    return tuple(n for k, n in enumerate(shape) if k not in new)
 
 
 _SLOT: Any = Tracer.__dict__["atom"]

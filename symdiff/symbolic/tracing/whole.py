@@ -16,7 +16,7 @@ from symdiff.symbolic.arrays.algebra import Arrays, full_key
 from symdiff.symbolic.building import Builder, array_atom
 from symdiff.symbolic.graph import ArrayConstant, Atom, Constant, Var
 from symdiff.symbolic.tracing.indexing import expanded_key, flat_indices, is_basic, normal_slice
-from symdiff.symbolic.tracing.traced_keys import is_traced_key, write
+from symdiff.symbolic.tracing.traced_keys import Row, is_traced_key, write
 from symdiff.symbolic.tracing.tracer import Tracer, user_line
 
 CELLS = 64  # arrays up to this size are kept as cells, see `mutable`
@@ -66,9 +66,7 @@ class WholeMutable(Tracer):
         if not is_basic(key) or is_traced_key(key):
             return super().__getitem__(key)
         if any(part is None for part in (key if isinstance(key, tuple) else (key,))):
-            found = super().__getitem__(key)
-            self.builder.viewed.add(self.state.base)
-            return found
+            return super().__getitem__(key)
         slices, dropped = parsed(key, self.shape, origin)
         if len(dropped) == len(self.shape):
             flat = int(np.ravel_multi_index([k[0] for k in slices], self.shape))
@@ -92,6 +90,8 @@ class WholeMutable(Tracer):
             if not isinstance(value, View) or value.region.base is not self or (slices, dropped) != value.region.place:
                 self.assign(slices, dropped, value, origin)
             return  # without assigning where `y[1:] += 1` ends by assigning the slice to itself
+        if isinstance(value, Row) and value.shows(self, list(key) if isinstance(key, tuple) else [key]):
+            return
         chosen = flat_indices(key, self.shape, origin)
         flat, last = np.unique(chosen.ravel()[::-1], return_index=True)
         atom = Arrays(self.builder, origin).broadcast_to(self.converted(value, origin), chosen.shape)
@@ -235,7 +235,9 @@ class View(Tracer):
             return
         base = self.region.base
         if not only_slices(key):
-            raise TraceError(f"{origin}: a slice is assigned to by an integer array or None; assign to the array itself")
+            cells = self.copy()
+            cells[key] = value
+            key, value = Ellipsis, cells
         base[Region(base, *self._inside(key, origin)).key()] = value
 
 
