@@ -87,9 +87,13 @@ _TESTS: dict[str, list[Test]] = {
         ("cut", lambda x, y: _on_axis(x, lambda r: r < 0) & ~_whole(y), _SIDE),
     ],
     **{op: [("kink", lambda x, y: x == y, "half of the slope goes to each")] for op in ("max", "min", "fmax", "fmin")},
+    "searchsorted": [("jump", lambda a, v: np.isin(v, a), _FLAT)],
     "det_sign": [("jump", lambda x: np.linalg.det(x) == 0, _FLAT)],
     "log_abs_det": [("pole", lambda x: np.linalg.det(x) == 0, _INFINITE)],
 }  # fmt: skip
+
+
+_PLACES = frozenset({"argsort", "order", "argmax", "argmin", "searchsorted"})  # have no derivative, but jumps
 
 
 def kinks(graph: Graph, values: Values) -> list[Kink]:
@@ -104,7 +108,7 @@ def kinks(graph: Graph, values: Values) -> list[Kink]:
             operands = [values[o] if isinstance(o, Var) else o.value for o in binding.operands]
             if binding.op == "select":
                 found += _boundaries(binding, operands, made, values, read)
-            elif binding.symbol in active or (binding.op == "argsort" and binding.operands[0] in active):
+            elif binding.symbol in active or (binding.op in _PLACES and not active.isdisjoint(binding.operands)):
                 squares = bounds.of(binding.operands[0]).squares if binding.op in ("sqrt", "pow") else False
                 found += _at(binding, operands, values, read, squares)
     return found
@@ -114,8 +118,10 @@ def _at(binding: Binding, operands: list[Any], values: Values, read: dict[Atom, 
     reads = read.get(binding.symbol, np.zeros(binding.shape, bool))
     if binding.op in ("amax", "amin"):
         return _ties(binding, operands[0], values[binding.symbol], reads)
-    if binding.op in ("argsort", "eigenvalues"):
-        return _neighbours(binding, operands[0] if binding.op == "argsort" else values[binding.symbol], reads)
+    if binding.op in ("argsort", "order", "eigenvalues"):
+        return _neighbours(binding, values[binding.symbol] if binding.op == "eigenvalues" else operands[0], reads)
+    if binding.op in ("argmax", "argmin"):
+        return _tied_places(binding, operands[0], reads)
     if binding.op == "call":
         points = [(np.array(p), s) for p, s in binding.params.rule.kinks if len(p) == len(operands)]
         tests = [
@@ -160,6 +166,17 @@ def _ties(binding: Binding, x: Any, out: Any, reads: Any) -> list[Kink]:
     return [Kink(binding.origin, binding.op, (value,), "kink", f"{most} equal cells share the slope", int(hits.sum()))]
 
 
+def _tied_places(binding: Binding, x: Any, reads: Any) -> list[Kink]:
+    axis = binding.params.params["axis"]
+    best = (np.max if binding.op == "argmax" else np.min)(x, axis=axis)
+    count = np.sum(x == np.expand_dims(best, axis), axis=axis)
+    hits = np.asarray(count > 1) & reads
+    if not hits.any():
+        return []
+    most, value = int(np.max(count[hits])), np.asarray(best)[hits].ravel()[0].item()
+    return [Kink(binding.origin, binding.op, (value,), "jump", f"the first of {most} equal cells is taken", int(hits.sum()))]
+
+
 def _neighbours(binding: Binding, x: Any, reads: Any) -> list[Kink]:
     axis = binding.params.params.get("axis", -1) % np.ndim(x)
     equal = np.diff(np.sort(x, axis=axis), axis=axis) == 0
@@ -167,7 +184,7 @@ def _neighbours(binding: Binding, x: Any, reads: Any) -> list[Kink]:
         return []
     value = np.delete(np.sort(x, axis=axis), -1, axis)[equal][0].item()
     name, chosen = (
-        ("sort", "equal cells keep their order") if binding.op == "argsort" else ("eigh", "equal eigenvalues keep LAPACK's")
+        ("eigh", "equal eigenvalues keep LAPACK's") if binding.op == "eigenvalues" else ("sort", "equal cells keep their order")
     )
     return [Kink(binding.origin, name, (value,), "kink", chosen, int(equal.sum()))]
 

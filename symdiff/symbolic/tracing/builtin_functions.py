@@ -43,7 +43,9 @@ def _round(number: Any, ndigits: Any = None) -> Any:
 
 
 def _int(*args: Any, **kwargs: Any) -> Any:
-    return as_int(real(args[0], "int")) if args and traced(args[0]) else int(*args, **kwargs)
+    if not args or not traced(args[0]):
+        return int(*args, **kwargs)
+    return as_int(args[0] if isinstance(args[0], Integer) else real(args[0], "int"))
 
 
 def _range(*args: Any) -> range:

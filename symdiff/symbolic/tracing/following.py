@@ -145,7 +145,7 @@ def _of_array(f: Any, owner: np.ndarray, attempt: Attempt) -> Anything:
     def method(*args: Any, **kwargs: Any) -> Any:
         traced = owner.dtype == object or any(map(holds_traced, (*args, *kwargs.values())))
         if traced and function is not None and owner.dtype != object:
-            return function(owner, *args, **kwargs)
+            return call(function)(owner, *args, **kwargs)
         result = f(*args, **kwargs)
         return fresh(result, (owner, *args)) if attempt.thorough else result
 

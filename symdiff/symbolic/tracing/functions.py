@@ -22,6 +22,7 @@ from symdiff.symbolic.rule import apply
 from symdiff.symbolic.rulebook import default_rules, without_derivative
 from symdiff.symbolic.tracing.attempt import note_stuck
 from symdiff.symbolic.tracing.indexing import indexed, is_basic
+from symdiff.symbolic.tracing.integers import Integer
 from symdiff.symbolic.tracing.moving import MOVING, diagonal, stack
 from symdiff.symbolic.tracing.mutable import Mutable, computed, filled, plain
 from symdiff.symbolic.tracing.products import LINALG, PRODUCTS, trace
@@ -172,6 +173,8 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
         found = on_arrays(implementation, args, kwargs, origin, name)
         if name == "lstsq":
             return found, None, None, None
+        if name in ("sum", "cumsum") and getattr(args[0], "dtype", None) == np.bool_:
+            return Integer.of(found)
         return _RESULTS[name](*found) if name in _RESULTS else found
     rule = default_rules().lookup("numpy", name, len(args))
     if rule is not None and not kwargs and (rule.primal is not None or rule.op is not None):

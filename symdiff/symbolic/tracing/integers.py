@@ -99,8 +99,7 @@ class Integer(Tracer):
         return self
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        if self.shape:
-            note_stuck()  # an index of an array made elsewhere, whose items a thorough run sees
+        note_stuck()  # an index of an array made elsewhere, whose items a thorough run sees
         return super().__array__(dtype, copy)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
@@ -165,8 +164,8 @@ def as_int(x: Tracer) -> Any:
     if x.dtype.kind == "b":
         return Integer.of(x.astype(float))
     known = between_of(x)
-    if not known.finite and not np.isfinite(x):
-        if np.isnan(x):
+    if not known.is_finite and not np.isfinite(x):
+        if (math.isfinite(known.low) and math.isfinite(known.high)) or np.isnan(x):
             raise ValueError("cannot convert float NaN to integer")
         raise OverflowError("cannot convert float infinity to integer")
     return Integer.of(x._unary("trunc"))

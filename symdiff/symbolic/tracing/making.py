@@ -17,6 +17,7 @@ from symdiff.symbolic.tracing.functions import as_atom, call_rule, on_arrays
 from symdiff.symbolic.tracing.integers import Integer, is_whole
 from symdiff.symbolic.tracing.mutable import filled
 from symdiff.symbolic.tracing.reducing import REDUCING
+from symdiff.symbolic.tracing.searching import take
 from symdiff.symbolic.tracing.tracer import Tracer, builder_of, is_traced, user_line
 
 Standing = Callable[..., Any]
@@ -126,6 +127,13 @@ def _piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kwargs: Any) 
     return np.select(list(conditions), values[: len(conditions)], values[-1] if len(values) > len(conditions) else 0.0)
 
 
+def _take(a: Any, indices: Any, *args: Any, **kwargs: Any) -> Any:
+    """NumPy asks the array only, not the places, whether it is traced."""
+    if is_traced(a) or not holds_traced(indices):
+        return np.take(a, indices, *args, **kwargs)
+    return take(user_line(), a, indices, *args, **kwargs)
+
+
 def _of_scipy(name: str, count: int | None) -> Standing:
     """A Python function of SciPy's: by its rule on traced values, else as it stands."""
 
@@ -176,6 +184,7 @@ MAKING: dict[tuple[str, str], Standing] = {
     ("numpy", "linspace"): _linspace,
     ("numpy", "interp"): _interp,
     ("numpy", "piecewise"): _piecewise,
+    ("numpy", "take"): _take,
     **{("numpy", k.__name__): _number_type(k) for k in (np.float64, np.float32, np.complex128, np.complex64, np.int64, np.int32, np.intp)},
     **{("numpy", name): _decided(getattr(np, name)) for name in "arange zeros ones empty full eye identity".split()},
     ("scipy.special._basic", "polygamma"): _of_scipy("polygamma", 2),

@@ -44,8 +44,13 @@ def between(path: Any, atom: Atom) -> Between:
 def _of(path: Any, number: int, deep: int) -> Between:
     found = _computed(path, path.values.nodes[number], deep) if deep else Between()
     known, ordered, finite = path.bounds(number)
+    low, high = known.low, known.high
+    if found.whole and math.isfinite(low):
+        low = math.floor(low) + 1 if known.low_strict else math.ceil(low)
+    if found.whole and math.isfinite(high):
+        high = math.ceil(high) - 1 if known.high_strict else math.floor(high)
     nan = found.may_be_nan and not ordered
-    return Between(max(found.low, known.low), min(found.high, known.high), nan, found.finite or finite, found.whole)
+    return Between(max(found.low, low), min(found.high, high), nan, found.finite or finite, found.whole)
 
 
 def _computed(path: Any, node: Node, deep: int) -> Between:

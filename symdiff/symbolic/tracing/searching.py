@@ -17,7 +17,7 @@ from symdiff.symbolic.arrays.algebra import Arrays
 from symdiff.symbolic.tracing.attempt import note_stuck
 from symdiff.symbolic.tracing.integers import Integer, integer
 from symdiff.symbolic.tracing.selecting import counted, pattern
-from symdiff.symbolic.tracing.traced_keys import read
+from symdiff.symbolic.tracing.traced_keys import parts_of, read
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of
 
 
@@ -137,6 +137,7 @@ def take(origin: str, a: Any, indices: Any, axis: int | None = None, out: None =
     if axis is None:
         a, axis = np.ravel(a), 0
     n = np.shape(a)[axis]
+    (indices,) = parts_of(list(indices) if isinstance(indices, tuple) else indices)
     indices = indices if isinstance(indices, Tracer) else np.asarray(indices)
     if mode != "raise":
         indices = indices % n if mode == "wrap" else np.clip(indices, 0, n - 1)

@@ -286,9 +286,10 @@ def _average(x: Selected, axis: Any = None, weights: Any = None) -> Any:
 
 def _norm(x: Selected, ord: Any = None) -> Any:
     values, mask = x.parts.values, x.parts.mask
-    if ord not in (None, 1, 2) or x.ndim > 1:
+    if ord not in (None, 1, 2) or (x.ndim > 1 and ord is not None):
         return None
-    return np.linalg.norm(np.where(mask, values, 0.0).ravel(), ord)  # type: ignore[call-overload]
+    wide = mask.reshape((*mask.shape, *(1,) * (values.ndim - mask.ndim)))
+    return np.linalg.norm(np.where(wide, values, 0.0).ravel(), ord)  # type: ignore[call-overload]
 
 
 def _dot(a: Any, b: Any) -> Any:
