@@ -22,9 +22,9 @@ class Head:
 
     `function(*arrays, **params)` computes it with NumPy and `shape(*shapes, **params)` tells the result's shape. `text`
     is a format string over the operands {0}, {1} and the parameters, as NumPy code. `result` is "same" (the operands'
-    common dtype), "real" (its real counterpart), "index" (integers) or "count" (whole numbers as doubles). `out`: the code takes `out=`. `view`: the result is
-    a view of the operand. `cells`: `function` works on arrays of traced cells, so that the head can be unrolled, which
-    takes `unrolled` operations where these are not its `cost`.
+    common dtype), "real" (its real counterpart), "index" (integers) or "count" (whole numbers as doubles). `out`: the code
+    takes `out=`. `view`: the result is a view of the operand. `cells`: `function` works on arrays of traced cells, so that
+    the head can be unrolled, which takes `unrolled` operations where these are not its `cost`.
     """
 
     name: str
@@ -136,7 +136,7 @@ def scatter(x: Any, indices: np.ndarray, size: int) -> Any:
 
 
 def gathered(x: Any, i: Any) -> Any:
-    """The rows of x at whole numbers; one that is out of bounds stands for the row at the end, as where a branch is not taken."""
+    """The rows of x at whole numbers; one out of bounds, as where a branch is not taken, stands for the first or last row."""
     return np.take(x, np.asarray(i).astype(np.intp), axis=0, mode="clip")
 
 
@@ -223,6 +223,8 @@ def _first(*shapes: Shape, **_: Any) -> Shape:
 _ROWS = [
     Head("sum", lambda x, axes: np.sum(x, axis=axes), lambda s, axes: _without(s, axes), "np.sum({0}, axis={axes})",
          out=True, cost=_size),
+    Head("sum_of", lambda x, m, axes, along: np.sum(x[np.asarray(m, bool)], axis=along),
+         lambda s, m, axes, along: _without(s, axes), "np.sum({0}[{1}], axis={along})", cost=_size),
     Head("amax", lambda x, axes: np.max(x, axis=axes), lambda s, axes: _without(s, axes), "np.max({0}, axis={axes})",
          out=True, cost=_size),
     Head("amin", lambda x, axes: np.min(x, axis=axes), lambda s, axes: _without(s, axes), "np.min({0}, axis={axes})",

@@ -94,7 +94,7 @@ def fused_of(graph: Graph, options: Options = DEFAULT, name: str | None = None) 
         return replace(found, inputs=kernel.inputs, instrs=list(found.instrs), origins=list(found.origins))
 
     with collector_off():
-        whole = computable(expand_calls(relaxed(graph) if options.fastmath else graph))
+        whole = computable(expand_calls(relaxed(graph) if options.fastmath else graph), options.exact)
         program = number_arrays(whole, name)
         if checking:
             check_graph(whole)

@@ -287,7 +287,7 @@ CASES = {
     rows_at_places: CLOUDS, larger_arrays: CLOUDS, through_new_axes: CLOUDS, whole_power: CLOUDS, up_to_the_largest: CLOUDS,
     chosen_of_two: NUMBERS,
 }  # fmt: skip
-KEPT = {f: CLOUDS for f in (repeated, places_where, median_of_some, window, filled_from_an_array)}
+KEPT = dict.fromkeys((repeated, places_where, median_of_some, window, filled_from_an_array), CLOUDS)
 ALL = list(CASES | KEPT)
 
 
@@ -323,7 +323,13 @@ def test_derivatives_are_those_of_the_path_taken(f, mode):
         np.testing.assert_allclose(df(x), slopes(f, x), rtol=1e-6, atol=1e-7)
 
 
-@pytest.mark.parametrize("f", ALL, ids=named)
+SMOOTH = [
+    interpolated, bilinear, tax, histogram_at_once, huber, log_likelihood, rows_of_a_cloud, in_order, of_each_row, scaled_where,
+    by_cases, rows_at_places, through_new_axes, up_to_the_largest, places_where, filled_from_an_array,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", SMOOTH, ids=named)
 def test_second_derivatives(f):
     df = sd.grad(f, backend="numpy")
     x = (CASES | KEPT)[f][0]
@@ -336,15 +342,16 @@ def test_second_derivatives(f):
 def test_many_points_merge(f):
     df = sd.grad(f, backend="numpy")
     points = np.stack(CASES[f])
-    np.testing.assert_allclose(sd.vmap(sd.grad(f))(points), [df(x) for x in CASES[f]], rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(sd.vmap(df)(points), [df(x) for x in CASES[f]], rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("f", [interpolated_at_all, tax, weighted, of_each_row, larger_arrays], ids=named)
 def test_whole_arrays_over_points(f):
     points = np.stack(CASES[f])
-    whole = sd.vmap(sd.grad(f, scalarize=False))(points)
-    np.testing.assert_allclose(whole, [sd.grad(f, scalarize=False)(x) for x in CASES[f]], rtol=1e-11, atol=1e-12)
-    np.testing.assert_allclose(whole, sd.vmap(sd.grad(f))(points), rtol=1e-11, atol=1e-12)
+    df = sd.grad(f, scalarize=False, backend="numpy")
+    whole = sd.vmap(df)(points)
+    np.testing.assert_allclose(whole, [df(x) for x in CASES[f]], rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(whole, [sd.grad(f, backend="numpy")(x) for x in CASES[f]], rtol=1e-11, atol=1e-12)
 
 
 @pytest.mark.parametrize("backend", ["python", "native"])
@@ -401,7 +408,7 @@ def test_explained_places():
 
 def test_out_of_bounds():
     df = sd.grad(interpolated)
-    with pytest.raises(IndexError, match="index 10 is out of bounds for axis 0 with size 11|index 11 is out of bounds"):
+    with pytest.raises(IndexError, match="index 11 is out of bounds for axis 0 with size 11"):
         df(5.1)
     with pytest.raises(ValueError, match="cannot convert float NaN to integer"):
         df(np.nan)
@@ -518,7 +525,7 @@ def test_places_of_an_outer_trace():
 def test_cells_not_selected_do_not_leak(f):
     x = np.array([0.0, -1.0, 2.0, 3.0])
     with np.errstate(all="ignore"):
-        found, second = sd.grad(f)(x), sd.hessian(f)(x)
+        found, second = sd.grad(f, backend="numpy")(x), sd.hessian(f, backend="numpy")(x)
     assert np.isfinite(found).all() and np.isfinite(second).all() and found[0] == 0.0
     chosen = slopes(lambda y: f(np.concatenate([x[:2], y])), x[2:])
     np.testing.assert_allclose(found[2:], chosen, rtol=1e-6)
@@ -557,9 +564,10 @@ def test_rows_are_views():
         rows *= 100  # a copy
         return np.sum(a**2) + np.sum(row**3) + np.sum(column) + np.sum(wide[:, 0, 1])
 
+    value, df = Plain(f, exact=True), sd.grad(f, backend="numpy")
     for x in CLOUDS:
-        np.testing.assert_allclose(Plain(f, exact=True)(x), f(x), rtol=1e-14)
-        np.testing.assert_allclose(sd.grad(f)(x), slopes(f, x), rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(value(x), f(x), rtol=1e-14)
+        np.testing.assert_allclose(df(x), slopes(f, x), rtol=1e-6, atol=1e-6)
 
 
 def test_places_that_occur_twice():
@@ -570,9 +578,10 @@ def test_places_that_occur_twice():
         y[i[0]] -= x[1]
         return np.sum(y * np.arange(1.0, 5.0))
 
+    value, df = Plain(f, exact=True), sd.grad(f, backend="numpy")
     for x in CLOUDS:
-        assert Plain(f, exact=True)(x) == f(x)
-        np.testing.assert_allclose(sd.grad(f)(x), slopes(f, x), rtol=1e-7, atol=1e-8)
+        assert value(x) == f(x)
+        np.testing.assert_allclose(df(x), slopes(f, x), rtol=1e-7, atol=1e-8)
 
 
 # -- files
@@ -582,7 +591,9 @@ def test_places_that_occur_twice():
 def test_files_look_up_and_raise_alone(target, tmp_path):
     text = sd.value_and_grad(interpolated).source(1.3, target=target)
     path = tmp_path / "made.py"
-    path.write_text(text + "\n\nprint([float(v) for v in interpolated_value_and_grad(1.3)])\ninterpolated_value_and_grad(9.0)\n")
+    path.write_text(
+        text + "\n\nprint([float(v) for v in interpolated_value_and_grad(1.3)])\ninterpolated_value_and_grad(9.0)\n"
+    )
     code = f"import sys; sys.modules['symdiff'] = None; exec(open({str(path)!r}).read())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == str([float(v) for v in sd.value_and_grad(interpolated)(1.3)]), done.stderr

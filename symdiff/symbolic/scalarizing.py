@@ -59,7 +59,9 @@ def settled(graph: Graph, unroll: bool | None = None) -> Graph:
             if head is not None and not head.cells:
                 return graph
             shapes = [o.shape for o in binding.operands]
-            cells += math.prod(binding.shape) if head is None else (head.unrolled or head.cost)(*shapes, **binding.params.params)
+            cells += (
+                math.prod(binding.shape) if head is None else (head.unrolled or head.cost)(*shapes, **binding.params.params)
+            )
             if cells > UNROLLED:
                 return graph
     return scalarize(graph)

@@ -106,6 +106,8 @@ class _Batch:
         if op in _AXES:
             axes = tuple(i + 1 for i in params["axes"])
             return a.sum(x, axes) if op == "sum" else a.bind(op, x, axes=axes)
+        if op == "sum_of":
+            return a.sum(x, tuple(i + 1 for i in params["axes"]))
         if op in _AXIS:
             return a.bind(op, x, **{**params, "axis": params["axis"] + 1})
         if op in _LAST:

@@ -127,7 +127,9 @@ class Integer(Tracer):
             return found
         known = between(path, self.atom)
         if known.high - known.low >= LIMIT:
-            raise path.unmergeable(f"{user_line()}: an integer that must be known here, as the end of a range or an item of a list")
+            raise path.unmergeable(
+                f"{user_line()}: an integer that must be known here, as the end of a range or an item of a list"
+            )
         low, high = math.ceil(known.low), math.floor(known.high)
         while low < high:
             middle = (low + high) // 2

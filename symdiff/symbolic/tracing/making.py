@@ -172,7 +172,9 @@ def _decided(native: Standing) -> Standing:
     """A maker of arrays whose shape must be known."""
 
     def known(value: Any) -> Any:
-        return tuple(map(known, value)) if isinstance(value, tuple) else value.decided() if isinstance(value, Integer) else value
+        return (
+            tuple(map(known, value)) if isinstance(value, tuple) else value.decided() if isinstance(value, Integer) else value
+        )
 
     return lambda *args, **kwargs: native(*map(known, args), **{k: known(v) for k, v in kwargs.items()})
 
@@ -185,7 +187,10 @@ MAKING: dict[tuple[str, str], Standing] = {
     ("numpy", "interp"): _interp,
     ("numpy", "piecewise"): _piecewise,
     ("numpy", "take"): _take,
-    **{("numpy", k.__name__): _number_type(k) for k in (np.float64, np.float32, np.complex128, np.complex64, np.int64, np.int32, np.intp)},
+    **{
+        ("numpy", k.__name__): _number_type(k)
+        for k in (np.float64, np.float32, np.complex128, np.complex64, np.int64, np.int32, np.intp)
+    },
     **{("numpy", name): _decided(getattr(np, name)) for name in "arange zeros ones empty full eye identity".split()},
     ("scipy.special._basic", "polygamma"): _of_scipy("polygamma", 2),
     ("scipy.special._basic", "zeta"): _of_scipy("zeta", 2),

@@ -188,6 +188,6 @@ SEARCHING: dict[str, Callable[..., Any]] = {
     "searchsorted": searchsorted, "digitize": digitize, "nonzero": nonzero, "count_nonzero": count_nonzero,
     "flatnonzero": lambda origin, x: np.nonzero(np.ravel(x))[0],
     "argwhere": lambda origin, x: np.transpose(np.nonzero(x)),
-    "compress": compress, "extract": extract, "putmask": putmask, "place": place, "take": take, "take_along_axis": take_along_axis,
-    "choose": choose, "unravel_index": unravel_index,
+    "compress": compress, "extract": extract, "putmask": putmask, "place": place, "take": take,
+    "take_along_axis": take_along_axis, "choose": choose, "unravel_index": unravel_index,
 }  # fmt: skip

@@ -6,6 +6,7 @@ joined. What needs the cells themselves (an order, a loop, a result) takes the m
 that as a condition. Refuses nothing by itself; where all paths are needed, `TraceError`.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 
 from symdiff import structures
 from symdiff.errors import TraceError
+from symdiff.symbolic.arrays.algebra import Arrays
 from symdiff.symbolic.tracing.integers import Integer
 from symdiff.symbolic.tracing.tracer import Tracer, user_line
 
@@ -220,9 +222,18 @@ def _reduced(x: Selected, axis: Any, nothing: Any, function: Callable[..., Any])
 
 
 def _sum(x: Selected, axis: Any = None) -> Any:
-    truths = x.dtype.kind == "b"
-    found = _reduced(x, axis, not truths and 0.0, np.sum)
+    truths, mask = x.dtype.kind == "b", x.parts.mask
+    found = _reduced(x, axis, not truths and 0.0, np.sum if truths else functools.partial(_added, mask))
     return Integer.of(found) if truths or isinstance(x.parts.values, Integer) else found
+
+
+def _added(mask: Tracer, x: Any, axis: Any) -> Any:
+    """The sum of cells that are zero where the mask is false."""
+    if isinstance(axis, int):
+        return np.sum(x, axis=axis)
+    a = Arrays(x.builder, user_line())
+    axes = tuple(range(x.ndim)) if axis is None else axis
+    return Tracer(x.builder, a.bind("sum_of", x.atom, mask.atom, axes=axes, along=None if axis is None else 0))  # type: ignore[arg-type]
 
 
 def _prod(x: Selected, axis: Any = None) -> Any:

@@ -213,7 +213,7 @@ class Shown:
 
 
 class Row(Tracer):
-    """`A[k]` for a traced k, or `a[1:, None]`: as NumPy's view, it reads the array as it is, and assignments go to the array."""
+    """`A[k]` for a traced k, or `a[1:, None]`: a view, which reads the array as it is, and assignments go to the array."""
 
     __slots__ = ()
 
