@@ -456,14 +456,31 @@ def test_refusals_say_what_to_write(f, message):
         sd.grad(lambda x: np.sum(f(x)))(SCATTERED)
 
 
-def test_changing_places_in_place_is_refused():
-    def moved(x):
+def test_arrays_of_integers_that_were_changed():
+    def counts(x):
+        n = np.sum(x.reshape(2, 3) > 0, axis=1)
+        n[n == 0] = 1
+        n += 2
+        return np.sum(x.reshape(2, 3).sum(axis=1) / n)
+
+    for x in CLOUDS:
+        assert Plain(counts, exact=True)(x) == counts(x)
+
+    def moved(x, by):
         i = np.argsort(x)
-        i += 1
+        i += by
         return np.sum(x[i % 6])
 
-    with pytest.raises(sd.TraceError, match=r"test_indices.py:\d+: .* i = i \+ 1"):
-        sd.grad(moved)(SCATTERED)
+    def through_a_view(x):
+        i = np.argsort(x)
+        i[1:][0] = 2
+        return np.sum(i * x)
+
+    with pytest.raises(sd.TraceError, match=r"test_indices.py:\d+: .* copy it first"):
+        sd.grad(through_a_view)(SCATTERED)
+    for by, message in [(1, r"x.astype\(int\)"), (0.5, "of another kind")]:
+        with pytest.raises(sd.TraceError, match=rf"test_indices.py:\d+: .*{message}"):
+            sd.grad(moved)(SCATTERED, by)
 
 
 # -- integers

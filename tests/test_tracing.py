@@ -120,7 +120,7 @@ def assigned(x):
         (in_place, "y = y + x"),
         (assigned, "x = x.copy()"),
         (lambda x: range(x[0]), "static"),
-        (lambda x: A[x[0]], "static"),
+        (lambda x: A[x[0]], "int(x)"),
         (lambda x: np.add(x, 1.0, where=x > 0), "np.where"),
         (lambda x: x + np.ones(4), "broadcast"),
         (lambda x: None, "return"),

@@ -2,7 +2,7 @@
 
 Assumes values that Python or NumPy holds as integers; here they are whole doubles. Guarantees that one which must be known, as
 the end of a range, becomes a condition: all its values where few are possible, else the one at the given arguments.
-Refuses, with `TraceError`, changing arrays of them in place.
+Refuses, with `TraceError`, other values in arrays of them, and assignments through their views.
 """
 
 import math
@@ -15,6 +15,7 @@ from symdiff.errors import TraceError
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import Atom, Var
 from symdiff.symbolic.tracing.attempt import current, note_stuck
+from symdiff.symbolic.tracing.indexing import is_basic
 from symdiff.symbolic.tracing.paths import LIMIT
 from symdiff.symbolic.tracing.ranges import Between, between
 from symdiff.symbolic.tracing.tracer import Tracer, user_line
@@ -50,19 +51,18 @@ class Integer(Tracer):
         found = super()._unary(op)
         return Integer.of(found) if op in _CLOSED else found
 
-    def _in_place(self, op: str, other: Any) -> Any:
-        if self.shape:
-            raise self._unchanged()
-        return self._binary(op, self, other)
-
     def __setitem__(self, key: Any, value: Any) -> None:
-        raise self._unchanged()
-
-    def _unchanged(self) -> TraceError:
-        return TraceError(f"{user_line()}: an array of traced integers is changed in place; make a new one: i = i + 1")
+        if not is_whole(value):
+            raise TraceError(f"{user_line()}: an array of traced integers is assigned a value of another kind; use x.astype(float)")
+        self.__class__ = Tracer  # cells of numbers from here on, which are no longer known to be integers
+        self[key] = value
 
     def __getitem__(self, key: Any) -> Any:
-        return Integer.of(super().__getitem__(key))
+        found = Integer.of(super().__getitem__(key))
+        if found.shape and is_basic(key):
+            self.builder.viewed.add(self.atom)
+            self.builder.views.add(found.atom)
+        return found
 
     def __int__(self) -> int:
         return self.__index__()

@@ -135,6 +135,9 @@ class Selected(Tracer):
         """The cells in memory of their own."""
         return self
 
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return self.known.__array__(dtype, copy)
+
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method == "__call__" and not kwargs:
             product = _dot(*inputs) if ufunc is np.matmul else None
