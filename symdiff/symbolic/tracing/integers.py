@@ -53,7 +53,7 @@ class Integer(Tracer):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if not is_whole(value):
-            raise TraceError(f"{user_line()}: an array of traced integers is assigned a value of another kind; use x.astype(float)")
+            raise TraceError(f"{user_line()}: a value of another kind in an array of traced integers; use x.astype(float)")
         self.__class__ = Tracer  # cells of numbers from here on, which are no longer known to be integers
         self[key] = value
 
