@@ -1,5 +1,6 @@
 """Code as people write it with places and masks that depend on traced values: tables, pivots, sorting, robust sums."""
 
+import linecache
 import math
 import subprocess
 import sys
@@ -624,3 +625,56 @@ def test_files_of_whole_arrays(tmp_path):
     exec(text, namespace)
     x = np.linspace(-0.7, 6.1, 500)
     np.testing.assert_allclose(namespace["interpolated_at_all_grad"](x), slopes(interpolated_at_all, x), rtol=1e-6, atol=1e-6)
+
+
+# -- random programs
+
+
+def program(seed):
+    """A program of statements with places and masks, and its text."""
+    random = np.random.default_rng(seed)
+    arrays = ("x", "y", "x*y", "np.sin(y)", "A[0]", "x - y", "abs(x)", "A[:, 1]")
+    numbers = ("x[0]", "y[i]", "0.3", "x[i]*2", "t*0.1", "y[-i]", "KNOTS[i]", "A[i, i]", "x[o[0]]")
+
+    def array():
+        return random.choice(arrays)
+
+    def number():
+        return random.choice(numbers)
+
+    def statement():
+        return random.choice([
+            "i = int(abs(x[1])*2) % 6", f"i = int(np.argmax({array()}))", "i = np.searchsorted(KNOTS, x[2]) % 6",
+            "i = (i + 2) % 6", "i = -i - 1 if x[0] > 0.2 else i", f"m = {array()} > {number()}", "m = ~m",
+            f"y[i] = {number()}", f"y[i] += {number()}", f"y[m] = {number()}", f"y[m] *= {number()}", "y[m] = x[m]*2",
+            "y[m] += np.sin(y[m])", f"o = np.argsort({array()})", "y = y[o]", "y[o] = x", f"y[o[:2]] += {number()}",
+            "A[i] = y", f"A[:, i] *= {number()}", "A[i, 1:] -= y[1:]", f"r = A[i]; r[0] = {number()}", f"A[m] += {number()}",
+            "A[A > 1.5] = t", "t = t + np.sum(y[m]**2)", "t = t + y[m].mean() if m.any() else t", "t = t + len(y[m])*x[1]",
+            "y[i], y[0] = y[0], y[i]", "A[[0, i]] = A[[i, 0]]", "y = np.where(m, y, x)", f"t = t + A[i, o[1]]*{number()}",
+        ])  # fmt: skip
+
+    lines = [str(statement()) for _ in range(random.integers(3, 8))]
+    start = ["y = x.copy(); A = np.outer(x, np.cos(x)); i = 1; m = x > 0.1; o = np.arange(6); t = 0.0"]
+    end = ["return t + np.sum(y*np.arange(1.0, 7.0)) + np.sum(np.tanh(A))"]
+    text = "".join(f"    {line}\n" for line in start + lines + end)
+    name = f"<places {seed}>"
+    text = f"def program(x):\n{text}"
+    linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+    namespace = {"np": np, "KNOTS": KNOTS}
+    exec(compile(text, name, "exec"), namespace)
+    return namespace["program"], text
+
+
+def compare(seed):
+    """Compare a program, traced, with itself at a few points."""
+    f, text = program(seed)
+    both = sd.value_and_grad(f, backend="numpy", paths=(None, "guard")[seed % 2], scalarize=(None, False)[seed // 2 % 2])
+    for x in CLOUDS[: 2 + seed % 2]:
+        value, slope = both(x)
+        np.testing.assert_allclose(value, f(x), rtol=1e-12, err_msg=text)
+        np.testing.assert_allclose(slope, slopes(f, x), rtol=1e-5, atol=1e-5, err_msg=text)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_programs(seed):
+    compare(seed)

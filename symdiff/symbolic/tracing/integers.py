@@ -42,6 +42,9 @@ class Integer(Tracer):
         """A traced value of whole numbers as an integer; other values as they are."""
         return cls(value.builder, value.atom) if isinstance(value, Tracer) and isinstance(value.atom, Var) else value
 
+    def _like(self, atom: Var) -> Any:
+        return Integer(self.builder, atom)
+
     def _binary(self, op: str, left: Any, right: Any) -> Any:
         found = super()._binary(op, left, right)
         power = op == "pow" and isinstance(right, (int, np.integer)) and right >= 0

@@ -342,11 +342,22 @@ class Tracer:
             note_stuck()
             raise self._refuse("conversion to a NumPy array of numbers", "leave the dtype out, or use np.stack")
         cells = np.empty(self.size, dtype=object)
-        for i, cell in enumerate(self.ravel() if self.shape else [self]):
+        for i, cell in enumerate(self._line() if self.shape else [self]):
             cells[i] = cell
         cells = cells.reshape(self.shape)
         cells.flags.writeable = copy is True  # np.asarray would share memory: what is written there would be lost
         return cells
+
+    def _line(self) -> Any:
+        """The cells in one axis; no view that the user has made."""
+        from symdiff.symbolic.arrays.algebra import Arrays
+
+        atom = Arrays(self.builder, user_line()).reshape(self.atom, (self.size,))
+        return self._like(atom) if isinstance(atom, Var) else atom.value
+
+    def _like(self, atom: Var) -> Any:
+        """A value of the same kind."""
+        return Tracer(self.builder, atom)
 
     # -- arrays
 
