@@ -8,6 +8,7 @@ not installed are left out, and nothing is installed.
 import argparse
 import datetime
 import importlib.util
+import os
 import platform
 import statistics
 import sys
@@ -82,16 +83,26 @@ def checked(found: Any, wanted: Any, name: str) -> None:
 
 
 def fused(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same arithmetic through `cupy.fuse`."""
+    """The same arithmetic through `cupy.fuse`; the kernel bears the function's name."""
     import cupy as cp
 
-    return cp.fuse()(function)  # type: ignore[no-any-return]
+    return cp.fuse(kernel_name=function.__name__)(function)  # type: ignore[no-any-return]
+
+
+def room() -> None:
+    """Give back the memory that CuPy and PyTorch hold and nobody uses, for the next table and for other packages."""
+    import cupy as cp
+
+    cp.get_default_memory_pool().free_all_blocks()
+    if "torch" in sys.modules:
+        sys.modules["torch"].cuda.empty_cache()
 
 
 def cubic(n: int, rounds: int, axis: int) -> str:
     """The gradient of the cubic at n points."""
     import cupy as cp
 
+    room()
     points = cp.random.default_rng(0).standard_normal((8, n) if axis == -1 else (n, 8))
     out, copied = cp.empty_like(points), cp.empty_like(points)
     gradient = sd.vmap(sd.grad(problems.cubic), in_axes=axis)
@@ -99,10 +110,18 @@ def cubic(n: int, rounds: int, axis: int) -> str:
     def variables(a: Any) -> list[Any]:
         return [a[k] if axis == -1 else a[:, k] for k in range(8)]
 
-    few = (slice(None), slice(0, 1000)) if axis == -1 else (slice(0, 1000), slice(None))
+    def cubic_by_hand(*x: Any) -> Any:
+        return tuple(factored(x))
+
+    def some(place: slice) -> Any:
+        return (slice(None), place) if axis == -1 else (place, slice(None))
+
+    gradient(points, out=out)
+    few, last = some(slice(0, 1000)), some(slice(n - min(n, 1000), n))
+    for key in (few, last):
+        checked(variables(out[key]), factored(variables(cp.asnumpy(points[key]))), "symdiff")
     wanted = factored(variables(cp.asnumpy(points[few])))
-    checked(variables(gradient(points[few])), wanted, "symdiff")
-    together = fused(lambda a, b, c, d, e, f, g, h: tuple(factored((a, b, c, d, e, f, g, h))))
+    together = fused(cubic_by_hand)
     candidates: Candidates = {
         "copy of the same bytes": lambda: cp.copyto(copied, points),
         "symdiff, out= given": lambda: gradient(points, out=out),
@@ -111,42 +130,49 @@ def cubic(n: int, rounds: int, axis: int) -> str:
         "cupy.fuse, by hand": lambda: together(*variables(points)),
     }
     checked(together(*variables(points[few])), wanted, "cupy.fuse")
-    candidates |= _peers(problems.cubic, points if axis == -1 else points.T, wanted)
-    return bandwidth_table(candidates, 2 * points.nbytes, "copy of the same bytes", rounds)
+    peers, left_out = _peers(lambda x, package: problems.cubic(x), points if axis == -1 else points.T, wanted, value=False)
+    return bandwidth_table(candidates | peers, 2 * points.nbytes, "copy of the same bytes", rounds) + left_out
 
 
 def logistic(n: int, rounds: int) -> str:
     """Value and derivative of the logistic function at n points."""
     import cupy as cp
 
+    room()
     x = cp.random.default_rng(0).standard_normal(n)
     out = cp.empty_like(x), cp.empty_like(x)
     both = sd.vmap(sd.value_and_grad(problems.logistic))
 
-    def by_hand(x: Any) -> Any:
+    def logistic_by_hand(x: Any) -> Any:
         value = 1 / (1 + cp.exp(-x))
         return value, value * (1 - value)
 
-    together = fused(by_hand)
-    few = x[:1000]
-    reference = 1 / (1 + np.exp(-cp.asnumpy(few)))
-    for name, call in (("symdiff", both), ("by hand", by_hand), ("cupy.fuse", together)):
-        checked(call(few), (reference, reference * (1 - reference)), name)
+    together = fused(logistic_by_hand)
+    both(x, out=out)
+    for few in (slice(n - min(n, 1000), n), slice(0, 1000)):
+        reference = 1 / (1 + np.exp(-cp.asnumpy(x[few])))
+        wanted = [reference, reference * (1 - reference)]
+        checked([part[few] for part in out], wanted, "symdiff")
+    for name, call in (("by hand", logistic_by_hand), ("cupy.fuse", together)):
+        checked(call(x[few]), wanted, name)
     source = cp.empty(3 * n // 2)
     target = cp.empty_like(source)
     candidates: Candidates = {
         "copy of the same bytes": lambda: cp.copyto(target, source),
         "symdiff, out= given": lambda: both(x, out=out),
         "symdiff": lambda: both(x),
-        "CuPy, by hand": lambda: by_hand(x),
+        "CuPy, by hand": lambda: logistic_by_hand(x),
         "cupy.fuse, by hand": lambda: together(x),
     }
-    return bandwidth_table(candidates, 3 * x.nbytes, "copy of the same bytes", rounds)
+    peers, left_out = _peers(lambda x, package: 1 / (1 + package.exp(-x)), x, wanted, value=True)
+    return bandwidth_table(candidates | peers, 3 * x.nbytes, "copy of the same bytes", rounds) + left_out
 
 
 def layer(rows: int, inner: int, columns: int, rounds: int) -> str:
     """Value and gradients of a layer with bias, beside its two products alone and one pass over the activations."""
     import cupy as cp
+
+    room()
 
     def loss(W: Any, b: Any, X: Any) -> Any:
         return np.sum(np.tanh(W @ X + b))
@@ -157,13 +183,20 @@ def layer(rows: int, inner: int, columns: int, rounds: int) -> str:
     f = sd.value_and_grad(loss, (0, 1))
     out = cp.empty(()), (cp.empty_like(W), cp.empty_like(b))
 
-    def by_hand() -> Any:
-        activations = cp.tanh(W @ X + b)
-        slopes = 1 - activations * activations
+    def activated(z: Any, b: Any) -> Any:
+        activations = cp.tanh(z + b)
+        return activations, 1 - activations * activations
+
+    together = fused(activated)
+
+    def by_hand(function: Callable[..., Any] = activated) -> Any:
+        activations, slopes = function(W @ X, b)
         return activations.sum(), slopes @ X.T, slopes.sum(1, keepdims=True)
 
     value, gradients = f(W, b, X, out=out)
-    checked((value, *gradients), [cp.asnumpy(p) for p in by_hand()], "symdiff")
+    wanted = [cp.asnumpy(p) for p in by_hand()]
+    checked((value, *gradients), wanted, "symdiff")
+    checked(by_hand(together), wanted, "cupy.fuse")
     activations, passed = cp.empty((rows, columns)), cp.empty((rows, columns))
 
     def floor() -> None:
@@ -175,12 +208,13 @@ def layer(rows: int, inner: int, columns: int, rounds: int) -> str:
         "cuBLAS twice, and one copy of the activations": floor,
         "symdiff, out= given": lambda: f(W, b, X, out=out),
         "CuPy, by hand": by_hand,
-        **_layer_peers(W, b, X, [cp.asnumpy(p) for p in by_hand()]),
+        "cupy.fuse, by hand": lambda: by_hand(together),
     }
-    times = medians(candidates, rounds)
+    peers, left_out = _layer_peers(W, b, X, wanted)
+    times = medians(candidates | peers, rounds)
     first = next(iter(times.values()))
     rows_of = [[name, timing.shown(t), f"{t / first:.2f}"] for name, t in times.items()]
-    return timing.table(["", "time of a call", "to the first row"], rows_of)
+    return timing.table(["", "time of a call", "to the first row"], rows_of) + left_out
 
 
 def _same(found: Any, wanted: Any, name: str) -> None:
@@ -192,6 +226,7 @@ def _jax() -> Any:
     """JAX in double precision, where it is installed and sees the GPU; else None."""
     if importlib.util.find_spec("jax") is None:
         return None
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # else it takes most of the memory at once
     import jax
 
     jax.config.update("jax_enable_x64", True)
@@ -207,36 +242,73 @@ def _torch() -> Any:
     return torch if torch.cuda.is_available() else None
 
 
-def _peers(f: Callable[..., Any], points: Any, wanted: list[Any]) -> Candidates:
-    """The gradient by JAX and PyTorch, in layouts of their own; `wanted` are its variables at the first 1000 points."""
+def _tried(packages: dict[str, Callable[[], Callable[[], Any]]]) -> tuple[Candidates, str]:
+    """The candidates of other packages, and a line below the table on those that could not be run; wrong answers raise."""
     found: Candidates = {}
+    reasons = []
+    for name, made in packages.items():
+        room()
+        try:
+            found[name] = made()
+        except AssertionError:
+            raise
+        except Exception as error:
+            reasons.append(f"{name} ({type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''})")
+    return found, f"\n\nLeft out: {', '.join(reasons)}." if reasons else ""
+
+
+def _peers(f: Callable[..., Any], points: Any, wanted: list[Any], value: bool) -> tuple[Candidates, str]:
+    """The gradient by JAX and PyTorch, in layouts of their own, or value and derivative.
+
+    `f(x, package)` is the function in the words of a package; the points lie last; `wanted` are the results at the first 1000.
+    """
     jax, torch = _jax(), _torch()
-    if jax is not None:
+
+    def by_jax() -> Callable[[], Any]:
         shared = jax.dlpack.from_dlpack(points.T.copy())
-        gradient = jax.jit(jax.vmap(jax.grad(f)))
-        _same(np.asarray(gradient(shared)[:1000]).T, wanted, "JAX")
-        found["JAX, jit(vmap(grad))"] = lambda: gradient(shared).block_until_ready()
-    if torch is not None:
+        derived = jax.value_and_grad if value else jax.grad
+        step = jax.jit(jax.vmap(derived(lambda x: f(x, jax.numpy))))
+        found = step(shared[:1000])
+        _same([np.asarray(part) for part in found] if value else np.asarray(found).T, wanted, "JAX")
+        return lambda: jax.block_until_ready(step(shared))
+
+    def by_torch() -> Callable[[], Any]:
         variables = torch.from_dlpack(points.copy()).requires_grad_()
-        _same(torch.autograd.grad(f(variables).sum(), variables)[0][:, :1000].cpu().numpy(), wanted, "PyTorch")
-        found["PyTorch"] = lambda: torch.autograd.grad(f(variables).sum(), variables)
-    return found
+
+        def step(x: Any) -> Any:
+            values = f(x, torch)
+            (slopes,) = torch.autograd.grad(values.sum(), x)
+            return (values.detach(), slopes) if value else slopes
+
+        few = variables[..., :1000].detach().clone().requires_grad_()
+        _same([part.cpu().numpy() for part in step(few)], wanted, "PyTorch")
+        return lambda: step(variables)
+
+    packages = {"JAX, jit(vmap)": by_jax} if jax is not None else {}
+    return _tried(packages | ({"PyTorch": by_torch} if torch is not None else {}))
 
 
-def _layer_peers(W: Any, b: Any, X: Any, wanted: list[Any]) -> Candidates:
-    found: Candidates = {}
+def _layer_peers(W: Any, b: Any, X: Any, wanted: list[Any]) -> tuple[Candidates, str]:
     jax, torch = _jax(), _torch()
-    if jax is not None:
+
+    def by_jax() -> Callable[[], Any]:
         arrays = [jax.dlpack.from_dlpack(a) for a in (W, b, X)]
         step = jax.jit(jax.value_and_grad(lambda W, b, X: jax.numpy.sum(jax.numpy.tanh(W @ X + b)), (0, 1)))
         value, gradients = step(*arrays)
         _same([np.asarray(p) for p in (value, *gradients)], wanted, "JAX")
-        found["JAX, jit(value_and_grad)"] = lambda: jax.block_until_ready(step(*arrays))
-    if torch is not None:
+        return lambda: jax.block_until_ready(step(*arrays))
+
+    def by_torch() -> Callable[[], Any]:
         w, c, x = (torch.from_dlpack(a.copy()).requires_grad_(a is not X) for a in (W, b, X))
-        _same([p.cpu().numpy() for p in torch.autograd.grad(torch.tanh(w @ x + c).sum(), (w, c))], wanted[1:], "PyTorch")
-        found["PyTorch"] = lambda: torch.autograd.grad(torch.tanh(w @ x + c).sum(), (w, c))
-    return found
+
+        def step() -> Any:
+            return torch.autograd.grad(torch.tanh(w @ x + c).sum(), (w, c))
+
+        _same([p.cpu().numpy() for p in step()], wanted[1:], "PyTorch")
+        return step
+
+    packages = {"JAX, jit(value_and_grad)": by_jax} if jax is not None else {}
+    return _tried(packages | ({"PyTorch": by_torch} if torch is not None else {}))
 
 
 def document(points: int, rounds: int, size: int) -> str:

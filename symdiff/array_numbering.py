@@ -59,6 +59,8 @@ def number_arrays(graph: Graph, name: str | None = None) -> ArrayProgram:
         if op == "cast" and table.steps[operands[0]].dtype == code:
             values[binding.symbol] = operands[0]
             continue
+        if op == "select" and table.steps[operands[0]].op == "not":
+            operands = (table.steps[operands[0]].operands[0], operands[2], operands[1])
         if op in OPS and OPS[op].commutes and operands[0] > operands[1]:
             operands = (operands[1], operands[0])
         values[binding.symbol] = table.put(Step(op, operands, shape, code, params, binding.primal), binding.origin)

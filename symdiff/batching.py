@@ -22,8 +22,10 @@ from symdiff.symbolic import transforming
 from symdiff.symbolic.arrays.batching import batched as over_points
 from symdiff.symbolic.branches import branches_of
 from symdiff.symbolic.graph import Graph, GraphOutput
+from symdiff.symbolic.hidden import hidden_of
 from symdiff.symbolic.replaying import innermost, replay
 from symdiff.symbolic.scalarizing import UNROLLED, is_scalar, settled
+from symdiff.symbolic.tracing.attempt import need_all_contents
 from symdiff.symbolic.tracing.trace import Spec, is_static
 from symdiff.symbolic.tracing.tracer import Tracer, user_line
 
@@ -57,6 +59,7 @@ class Derivative(Function):
             or (points.shape if device else np.shape(points)) == ()
         ):
             return super()._call(args, kwargs, out)
+        need_all_contents()
         values = points.array if device else np.asarray(points)
         if values.dtype.kind in "iub":
             values = values.astype(float)
@@ -66,7 +69,7 @@ class Derivative(Function):
         key = ("elementwise", self._key(call), device)
         batched = self._compiled.get(key)
         if batched is None:
-            graph = self._built(call)[0]
+            graph = self._built(call, hide=not device)[0]
             if device:
                 check_paths(graph)
             axes = tuple(0 if i == place else None for i in range(len(graph.inputs)))
@@ -133,8 +136,29 @@ class WholeBatched:
         return compiled.call(leaves, out)
 
 
+class Reading:
+    """A kernel over points that is given captured arrays, too, as they are at each call."""
+
+    def __init__(self, kernel: Any, graph: Graph) -> None:
+        self.kernel = kernel
+        self._hidden = hidden_of(graph)
+        self._count = len(graph.inputs)
+
+    def call(self, leaves: list[Any], out: Any = None) -> Any:
+        """Results with a points axis, from leaves with one."""
+        return self.kernel.call(self._hidden.fill(leaves, self._count), out)
+
+
 def checked(kernel: Any, graph: Graph, axes: Sequence[int | None], run: Callable[[list[Any]], None]) -> Any:
-    """A kernel over points with the checks that the branches of its graph need; `run` is the function at one point."""
+    """A kernel over points that reads what its graph captures, with the checks that the branches of the graph need.
+
+    `run` is the function at one point.
+    """
+    found = _checked(kernel, graph, axes, run)
+    return Reading(found, graph) if hidden_of(graph).arrays else found
+
+
+def _checked(kernel: Any, graph: Graph, axes: Sequence[int | None], run: Callable[[list[Any]], None]) -> Any:
     branches = branches_of(graph)
     if branches is None or branches.conditions is None:
         return kernel
@@ -163,6 +187,7 @@ class Vectorised(Function):
     ) -> None:
         super().__init__(f, 0, **options)
         self.inner = f if isinstance(f, Function) else Plain(f, **options)
+        self._watch = self.inner._watch
         self.in_axes = in_axes
         self.threads = threads
         if threads is not None and (type(threads) is not int or threads < 1):
@@ -215,6 +240,8 @@ class Vectorised(Function):
 
     def kernel(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, list[Any]]:
         """The batch kernel for these arguments, and the leaves to feed it."""
+        if self._watch is not self.inner._watch:  # the inner function has forgotten its traces, and watches anew
+            self._forget()
         shown, leaves, axes = self.point_arguments(args)
         inner = self.inner
         extra = inner.extra
@@ -225,7 +252,8 @@ class Vectorised(Function):
         key = (inner._key(call), rest, tuple(axes), device)
         found = self._compiled.get(key)
         if found is None:
-            graph, tree = inner._built(call)
+            graph, tree = inner._built(call, hide=not device)
+            axes = hidden_of(graph).pad(axes)
             if device:
                 check_paths(graph)
             if not is_scalar(graph):
@@ -246,6 +274,7 @@ class Vectorised(Function):
         return found, leaves
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
+        need_all_contents()
         if self._recent is not None and not kwargs and self._fits(args):
             kernel = self._recent[1]
             if isinstance(kernel, Batched) and kernel.machine is not None and not self._watch:
@@ -272,8 +301,15 @@ class Vectorised(Function):
         )
 
     def _forget(self) -> None:
+        if self._watch is self.inner._watch:
+            self.inner._forget()
         super()._forget()
+        self._watch = self.inner._watch
         self._recent = None
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._watch = self.inner._watch
 
     def _point_by_point(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         shown, fed, leaf_axes = self.point_arguments(args)

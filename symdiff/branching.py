@@ -17,6 +17,7 @@ from symdiff.errors import BackendError, TraceError
 from symdiff.pipeline import Options
 from symdiff.symbolic.branches import Branches, branches_of
 from symdiff.symbolic.graph import Graph
+from symdiff.symbolic.hidden import visible
 from symdiff.symbolic.scalarizing import is_scalar, settled
 
 KEPT_PATHS = 32  # guarded paths of one signature that are kept, the newest
@@ -42,7 +43,7 @@ class Checked(Compiled):
 
     def flags(self, leaves: list[Any]) -> tuple[Any, ...]:
         """The conditions at the traced leaves."""
-        found = self._conditions.call(leaves[: self._own])
+        found = self._conditions.call(self.hidden.fill(leaves, len(self.graph.inputs))[: self._own])
         return found if isinstance(found, tuple) else (found,)
 
     def allows(self, leaves: list[Any]) -> bool:
@@ -67,7 +68,7 @@ class Checked(Compiled):
                 return MISS
             return door(*args, out=out)
 
-        return through
+        return self._reading(through)
 
     @property
     def kernel(self) -> Callable[..., Any]:
@@ -95,7 +96,7 @@ class Guarded(Checked):
         self.kept: list[Guarded] = [self]
 
     def __call__(self, *leaves: Any, out: Any = None) -> Any:
-        if len(leaves) == len(self.program.inputs) and not self.allows(list(leaves)):
+        if len(leaves) == visible(self.graph) and not self.allows(list(leaves)):
             raise TraceError(
                 f"{self.program.name}: compiled for the path taken at other arguments; call the function, which traces anew"
             )

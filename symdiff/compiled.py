@@ -23,6 +23,7 @@ from symdiff.errors import ArgumentError, BackendError, ShapeError
 from symdiff.ops import is_complex
 from symdiff.pipeline import Options, array_kernel_of, batch_kernel_of, gufunc_of, kernel_of, machine_of, plan_of, program_of
 from symdiff.symbolic.graph import Graph
+from symdiff.symbolic.hidden import hidden_of, visible
 from symdiff.symbolic.scalarizing import scalarize
 
 BACKENDS = ("auto", "python", "numpy", "native", "cupy")
@@ -41,6 +42,7 @@ class Compiled:
     def __init__(self, graph: Graph, tree: Any, options: Options, backend: str = "auto") -> None:
         check_backend(backend)
         self.graph = graph
+        self.hidden = hidden_of(graph)
         self.tree = tree
         self.options = options
         self.backend = backend
@@ -100,7 +102,18 @@ class Compiled:
     @property
     def entry(self) -> Callable[..., Any] | None:
         """The door as calls from outside take it."""
-        return self.door
+        return self._reading(self.door)
+
+    def _reading(self, door: Callable[..., Any] | None) -> Callable[..., Any] | None:
+        """A door that is given the captured arrays, too, as they are at each call."""
+        if door is None or not self.hidden.arrays:
+            return door
+        fill, own, count = self.hidden.fill, visible(self.graph), len(self.program.inputs)
+
+        def through(*args: Any, out: Any = None) -> Any:
+            return door(*fill(args, count), out=out) if len(args) == own else MISS
+
+        return through
 
     @property
     def quick(self) -> Any:
@@ -189,8 +202,8 @@ class Compiled:
 
     def __call__(self, *leaves: Any, out: Any = None) -> Any:
         """The result at the traced leaves in order; see `call`."""
-        if len(leaves) != len(self.program.inputs):
-            raise ArgumentError(f"{self.program.name} takes {len(self.program.inputs)} arguments ({len(leaves)} given)")
+        if len(leaves) != visible(self.graph):
+            raise ArgumentError(f"{self.program.name} takes {visible(self.graph)} arguments ({len(leaves)} given)")
         return self.call(list(leaves), out)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -199,7 +212,7 @@ class Compiled:
 
     def call(self, leaves: list[Any], out: Any = None) -> Any:
         """The result at the traced leaves, checked and normalised first."""
-        args = [self._argument(i, leaf) for i, leaf in enumerate(leaves)]
+        args = [self._argument(i, leaf) for i, leaf in enumerate(self.hidden.fill(leaves, len(self.program.inputs)))]
         targets = None if out is None else self._targets(out)
         flat = self._run(args, targets)
         if out is not None:

@@ -108,7 +108,8 @@ class Wirtinger(Function):
         return transforming.wirtinger(graph, wrt, self._rules())
 
     def tree(self, call: Call, graph: Graph) -> Any:
-        each = self._by_argument(call)
+        result = 0 if graph.out_tree is None else structures.unflatten(graph.out_tree, [0] * len(graph.outputs))
+        each = structures.mapped(lambda _: self._by_argument(call), result)
         return tree_of((each, each))
 
 

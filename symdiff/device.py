@@ -45,7 +45,15 @@ def cupy() -> Any:
 
 def is_device_array(value: Any) -> bool:
     """Whether a value lives on a GPU: a CuPy array, or another package's array that CuPy can look at."""
-    return not isinstance(value, _PLAIN) and hasattr(value, "__cuda_array_interface__")
+    if isinstance(value, _PLAIN):
+        return False
+    if _of_cupy(value):  # which would build the whole interface to say that it has one
+        return hasattr(type(value), "__cuda_array_interface__")
+    return hasattr(value, "__cuda_array_interface__")
+
+
+def _of_cupy(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] == "cupy"
 
 
 def on_device(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -75,7 +83,7 @@ def placed(value: Any) -> Any:
 
 def _as_cupy(array: Any) -> Any:
     """The array itself, or CuPy's view of another package's."""
-    return array if type(array).__module__.partition(".")[0] == "cupy" else cupy().asarray(array)
+    return array if _of_cupy(array) else cupy().asarray(array)
 
 
 def check_device(backend: str, device: bool, name: str) -> None:

@@ -44,6 +44,7 @@ class _AtPoint(Plain):
     """The function itself, some arguments of which count as floating numbers."""
 
     positions = Function.positions
+    hides = False
 
 
 def _floating(args: tuple[Any, ...]) -> tuple[int, ...]:
@@ -75,18 +76,23 @@ def explain(f: Callable[..., Any], *args: Any, rules: Any = None, **kwargs: Any)
     entries = tuple(kinks(graph, values))
     if not all(np.all(np.isfinite(_value(o.atom, values))) for o in graph.outputs):
         return Explanation(function.name, False, entries, "not differentiable; the value is not finite")
-    if not entries:
+    pushed = transforming.pushforward(settled(graph), list(range(len(point))), function._rules())
+    if not entries and _has_slope(pushed, point):
         return Explanation(function.name, True, (), "differentiable; there is no kink, jump or pole")
-    differentiable, note = _judged(graph, point, function._rules())
+    differentiable, note = _judged(pushed, len(graph.outputs), point)
     return Explanation(function.name, differentiable, entries, note)
 
 
-def _judged(graph: Graph, point: list[np.ndarray], rules: Any) -> tuple[bool, str]:
+def _has_slope(pushed: Graph, point: list[np.ndarray]) -> bool:
+    """Whether the derivative along one direction is finite."""
+    rng = np.random.default_rng(0)
+    return all(np.all(np.isfinite(v)) for v in _flat(pushed, [*point, *(_random(rng, x) for x in point)]))
+
+
+def _judged(pushed: Graph, count: int, point: list[np.ndarray]) -> tuple[bool, str]:
     """Whether values and slopes beside the point agree with those at it, along a few directions."""
-    pushed = transforming.pushforward(settled(graph), list(range(len(point))), rules)
     rng = np.random.default_rng(0)
     unit = COARSER if any(x.dtype.char in "fF" for x in point) else 1.0
-    count = len(graph.outputs)
     differentiable, note = True, "differentiable; the kinks cancel"
     for _ in range(DIRECTIONS):
         direction = [_random(rng, x) for x in point]

@@ -27,6 +27,7 @@ from symdiff.raising import with_exceptions
 from symdiff.structuring import SUFFIX, Leaf, is_plain, with_structures
 from symdiff.symbolic.branches import branches_of
 from symdiff.symbolic.graph import Graph
+from symdiff.symbolic.hidden import Hidden, hidden_of
 from symdiff.symbolic.scalarizing import is_scalar
 from symdiff.symbolic.tracing.trace import argument_names
 from symdiff.version import __version__
@@ -72,14 +73,15 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     primal = inner._traced(call, None, "merge").graph
     graph, tree = inner._derived(call, primal)
     listed = tree is not None and tree == structures.structure([0] * len(graph.outputs))
+    hidden = hidden_of(graph)
     arguments, result = _structures(inner, call, graph, tree)
     plain = target in ("c", "cuda") or (all(isinstance(a, Leaf) for a in arguments.values()) and is_plain(result))
     name = inner.__name__ if plain else inner.__name__ + SUFFIX
-    batch = isinstance(function, Vectorised)
+    batch, axes = isinstance(function, Vectorised), hidden.pad(axes)
     if batch and not is_scalar(graph):
         padded = [*axes, *[None] * (len(graph.inputs) - len(axes))]
         whole = WholeBatched(graph, tree, padded, function.out_axes, inner.options)
-        graph, batch = whole.over(whole.points(structures.leaves(args))), False
+        graph, batch = whole.over(whole.points(hidden.fill(structures.leaves(args), len(graph.inputs)))), False
     program = program_of(graph, inner.options, name)
     instrs = _instrs(program)
     opaque = next((str(getattr(i.payload, "__name__", "?")) for i in instrs if i.op == "call"), None)
@@ -104,7 +106,7 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     header = "\n".join(f"# {line}" for line in lines) + "\n"
     more = {"exact": True} if target == "cupy" and inner.options.exact else {}
     source = source_of(
-        plan, target, name=name, style="export", header=header, doc=_doc(inner, plan, _defaults(inner, call), plain),
+        plan, target, name=name, style="export", header=header, doc=_doc(inner, plan, _defaults(inner, call), hidden, plain),
         result="list" if listed else "tuple", **more,
     )  # fmt: skip
     branches = branches_of(primal)
@@ -125,6 +127,12 @@ def _structures(function: Any, call: Call, graph: Graph, tree: Any) -> tuple[dic
     names = argument_names(function.f, len(args))
     arguments = dict(zip(names, args, strict=False)) | kwargs
     arguments = {n: a for n, a in arguments.items() if any(isinstance(leaf, Leaf) for leaf in structures.leaves(a))}
+    place, arrays = hidden_of(graph).place, hidden_of(graph).arrays
+    for position, leaf in enumerate(graph.inputs[place : place + len(arrays)], place):
+        name = leaf.name
+        while name in arguments:
+            name += "_"
+        arguments[name] = Leaf(leaf.name, position)
     return arguments, _marked(tree, [output.name for output in graph.outputs])
 
 
@@ -252,7 +260,7 @@ def _what(function: Any) -> str:
     }.get(function.suffix, "Value")  # fmt: skip
 
 
-def _doc(function: Any, plan: Any, defaults: str, whole: bool) -> str:
+def _doc(function: Any, plan: Any, defaults: str, hidden: Hidden, whole: bool) -> str:
     program = plan.program
     batch = plan.kind == "batch"
     inputs, outputs = (
@@ -263,6 +271,9 @@ def _doc(function: Any, plan: Any, defaults: str, whole: bool) -> str:
         )
     )
     first = f"{_what(function)} of {function.name}. Takes {inputs}; returns {outputs}."
+    captured = [i.name for i in program.inputs[hidden.place : hidden.place + len(hidden.arrays)]]
+    if captured:
+        first += f" {function.name} itself captures {', '.join(captured)}."
     if defaults:
         first += f" Made with {defaults}."
     return _described(function, first) if whole else first

@@ -8,6 +8,7 @@ Refuses wrong arguments with errors that name the function's file and line.
 import inspect
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Self
 
 import numpy as np
@@ -16,17 +17,21 @@ import optree
 from symdiff import structures
 from symdiff.arguments import Call, is_differentiable
 from symdiff.branching import beside, compiled_of, fitting
-from symdiff.codegen.native.vectorcall import direct, plain_class, with_vectorcall
+from symdiff.codegen.native.fastcall import Machine
+from symdiff.codegen.native.guards import Guard, guarded
+from symdiff.codegen.native.vectorcall import direct, plain_class, table_offset, with_vectorcall
 from symdiff.codegen.source import MISS
 from symdiff.compiled import Compiled, check_backend
 from symdiff.device import DeviceCompiled, Near, Placed, check_device, near, on_device, placed
-from symdiff.errors import ShapeError, SymdiffError, TraceError
+from symdiff.errors import BackendError, ShapeError, SymdiffError, TraceError
 from symdiff.pipeline import Options, program_of
 from symdiff.symbolic.building import Builder, active_builders
 from symdiff.symbolic.declaring import rules_in_force
 from symdiff.symbolic.graph import Graph
+from symdiff.symbolic.hidden import NONE, Hidden
 from symdiff.symbolic.replaying import decide_again, innermost, replay
 from symdiff.symbolic.scalarizing import settled
+from symdiff.symbolic.tracing.attempt import need_all_contents
 from symdiff.symbolic.tracing.captures import Watch
 from symdiff.symbolic.tracing.trace import (
     check_mode,
@@ -55,6 +60,7 @@ class Function:
     """A derivative (or a traced function) as a callable; see the functions of this module for what each computes."""
 
     differentiates = True
+    hides = True  # larger arrays that the function captures are inputs
     keeps_signature = True
     extra = 0
 
@@ -95,6 +101,8 @@ class Function:
         self.__wrapped__ = f
         self._compiled: dict[Any, Any] = {}
         self._machines: set[Any] = set()
+        self._guards: dict[Any, Guard] = {}
+        self._guard: Guard | None = None
         self._door: Callable[..., Any] | None = None
         self._lock = threading.Lock()
         self._watch = Watch(f)
@@ -130,9 +138,10 @@ class Function:
     def _forget(self) -> None:
         """Drop what was traced: a value that the function captures has changed."""
         with self._lock:
-            self._door = self._near = None
+            self._door = self._near = self._guard = None
+            direct(self, 0)
             self._compiled.clear()
-            self._watch = Watch(self.f)
+            self._watch = Watch(self.f, self._watch)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
         call = Call(self, args, kwargs, self.extra)
@@ -157,7 +166,8 @@ class Function:
         with self._lock:
             compiled = self._compiled.get(key)
             if compiled is None:
-                compiled = self._compiled[key] = DeviceCompiled(*self._built(call, "merge"), self.options)
+                built = self._built(call, "merge", hide=False)
+                compiled = self._compiled[key] = DeviceCompiled(*built, self.options)
         return compiled
 
     def run(self, call: Call, fed: list[Any]) -> None:
@@ -203,21 +213,42 @@ class Function:
             self._door = None
         elif compiled.direct and flat:
             self._door = compiled.entry
-            if compiled.quick is not None and not self._watch:
-                self._quicken(compiled)
+            if compiled.quick is not None:
+                self._quicken(compiled, compiled.hidden)
         else:
             self._door = compiled.structured_door(call.tree)
         return compiled
 
-    def _quicken(self, compiled: Compiled) -> None:
+    def _quicken(self, compiled: Any, hidden: Hidden = NONE) -> None:
         """Calls go to machine code first, and to `_long_way` where it declines. The code lives as long as this object."""
+        machine, self._guard = compiled.machine, None
         if len(self._machines) < KEPT:
-            self._machines.add(compiled.machine)
-        direct(self, compiled.machine.vectorcall if compiled.machine in self._machines else 0)
+            self._machines.add(machine)
+        if machine not in self._machines:
+            direct(self, 0)
+        elif not self._watch:
+            direct(self, machine.vectorcall)
+        else:
+            self._guarded(machine, hidden)
+
+    def _guarded(self, machine: Machine, hidden: Hidden) -> None:
+        """Machine code after a look at what the function captures."""
+        offset, key = table_offset(self), (machine, self._watch, self._watch.version)
+        found = self._guards.get(key)
+        address = 0
+        with suppress(BackendError):  # containers that are checked in Python only
+            if found is None and offset is not None and len(self._guards) < KEPT:
+                found = self._guards[key] = Guard(machine, self._watch.checks(), hidden.place, hidden.arrays)
+            if found is not None and offset is not None:
+                address = guarded(offset)
+        self._guard = found
+        direct(self, address, found.address if address and found is not None else 0)
 
     def _long_way(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         if self._watch and self._watch.changed():  # other specialisations may capture what the fast one does not
             self._forget()
+        if self._guard is not None:
+            self._guard.refresh()
         if self._near is not None and not kwargs:
             found = self._near(args, out)
             if found is not MISS:
@@ -231,18 +262,22 @@ class Function:
     def __reduce__(self) -> Any:
         return _blank, (plain_class(type(self)),), self.__getstate__()
 
-    def _traced(self, call: Call, parent: Builder | None, mode: str | None = None) -> Any:
+    def _traced(self, call: Call, parent: Builder | None, mode: str | None = None, hide: bool = True) -> Any:
+        """The function traced; with `hide`, larger arrays that it captures become inputs, else they are constants."""
         mode = mode or self.paths
-        traced = trace_leaves(self.f, call.leaves, call.tree, call.traced, call.paths, parent, self._rules(), mode)
+        watch, hide = self._watch, hide and self.hides
+        traced = trace_leaves(self.f, call.leaves, call.tree, call.traced, call.paths, parent, self._rules(), mode, watch, hide)
         traced.graph = settled(traced.graph, self.scalarize)
-        self._watch.include(traced.called)
         return traced
 
     def _rules(self) -> Any:
         return rules_in_force(self.rules)
 
-    def _built(self, call: Call, mode: str | None = None) -> tuple[Graph, Any]:
-        return self._derived(call, self._traced(call, None, mode).graph)
+    def _built(self, call: Call, mode: str | None = None, hide: bool = True) -> tuple[Graph, Any]:
+        traced = self._traced(call, None, mode, hide)
+        if traced.captured:
+            need_all_contents()
+        return self._derived(call, traced.graph)
 
     def _built_at(self, call: Call, mode: str | None) -> tuple[Graph, Any]:
         """The graph for a call; where the function raises, its own exception."""
@@ -324,7 +359,7 @@ class Function:
         """A compiled specialisation at example arguments, for a backend."""
         call = Call(self, self.own_arguments(args), placed(kwargs), 0)
         if backend == "cupy":
-            return DeviceCompiled(*self._built(call, "merge"), self.options)
+            return DeviceCompiled(*self._built(call, "merge", hide=False), self.options)
         return compiled_of(*self._built(call), self.options, backend)
 
     def program(self, *args: Any, **kwargs: Any) -> Any:
@@ -359,7 +394,7 @@ class Function:
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
-        for name in ("_lock", "_door", "_near", "_watch", "_machines", "signature"):
+        for name in ("_lock", "_door", "_near", "_watch", "_machines", "_guards", "_guard", "signature"):
             del state[name]
         state["_compiled"] = {}
         return state
@@ -370,6 +405,8 @@ class Function:
         self._lock = threading.Lock()
         self._watch = Watch(self.f)
         self._machines = set()
+        self._guards = {}
+        self._guard = None
         self._door = None
         self._near = None
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from symdiff.matrices import expm, packed
+
 Shape = tuple[int, ...]
 Slice = tuple[int, int | None, int]
 
@@ -22,8 +24,8 @@ class Head:
 
     `function(*arrays, **params)` computes it with NumPy and `shape(*shapes, **params)` tells the result's shape. `text`
     is a format string over the operands {0}, {1} and the parameters, as NumPy code. `result` is "same" (the operands'
-    common dtype), "real" (its real counterpart), "index" (integers) or "count" (whole numbers as doubles). `out`: the code
-    takes `out=`. `view`: the result is a view of the operand. `cells`: `function` works on arrays of traced cells, so that
+    common dtype), "real" or "complex" (its counterparts), "index" (integers) or "count" (whole numbers as doubles). `out`: the
+    code takes `out=`. `view`: the result is a view of the operand. `cells`: `function` works on arrays of traced cells, so that
     the head can be unrolled, which takes `unrolled` operations where these are not its `cost`.
     """
 
@@ -202,6 +204,15 @@ def log_sum_exp(x: Any, axes: Any = None, keepdims: bool = False) -> Any:
     return total if keepdims else np.squeeze(total, axis=axes)[()]
 
 
+def half_weights(n: int) -> np.ndarray:
+    """How often each number of a half spectrum occurs in a whole one of n."""
+    weights = np.full(n // 2 + 1, 2.0)
+    weights[0] = 1.0
+    if n % 2 == 0:
+        weights[-1] = 1.0
+    return weights
+
+
 def _matmul_shape(a: Shape, b: Shape) -> Shape:
     if a[-1] != b[-2]:
         raise ValueError(f"shapes {a} and {b} do not fit: {a[-1]} (axis {len(a) - 1}) is not {b[-2]} (axis {len(b) - 2})")
@@ -214,6 +225,23 @@ def _size(*shapes: Shape, **_: Any) -> int:
 
 def _cubic(*shapes: Shape, **_: Any) -> int:
     return math.prod(shapes[0]) * shapes[0][-1]
+
+
+def _fast(shape: Shape, axis: int, **_: Any) -> int:
+    """The operations of a Fourier transform: 5 n log2(n) for each line."""
+    return round(5 * math.prod(shape) * math.log2(max(shape[axis], 2)))
+
+
+def _with(shape: Shape, axis: int, n: int) -> Shape:
+    return (*shape[:axis], n, *shape[axis + 1 :])
+
+
+def _left(s: Shape) -> Shape:
+    return (*s[:-1], min(s[-2:]))
+
+
+def _right(s: Shape) -> Shape:
+    return (*s[:-2], min(s[-2:]), s[-1])
 
 
 def _first(*shapes: Shape, **_: Any) -> Shape:
@@ -229,6 +257,9 @@ _ROWS = [
          out=True, cost=_size),
     Head("amin", lambda x, axes: np.min(x, axis=axes), lambda s, axes: _without(s, axes), "np.min({0}, axis={axes})",
          out=True, cost=_size),
+    Head("kth", lambda x, k, axes: np.take(np.partition(x, k, axis=axes[0]), k, axis=axes[0]),
+         lambda s, k, axes: _without(s, axes), "np.partition({0}, {k}, axis={axes}).take({k}, axis={axes})", cells=False,
+         cost=_size),
     Head("any", lambda x, axes: np.any(x, axis=axes), lambda s, axes: _without(s, axes), "np.any({0}, axis={axes})",
          out=True, cost=_size),
     Head("all", lambda x, axes: np.all(x, axis=axes), lambda s, axes: _without(s, axes), "np.all({0}, axis={axes})",
@@ -261,6 +292,13 @@ _ROWS = [
          cost=lambda a, b: 2 * math.prod(_matmul_shape(a, b)) * a[-1]),
     Head("convolve", np.convolve, lambda a, b: (a[0] + b[0] - 1,), "np.convolve({0}, {1})",
          cost=lambda a, b: 2 * a[0] * b[0]),
+    Head("fft", lambda x, axis: np.fft.fft(x, axis=axis), _first, "np.fft.fft({0}, axis={axis})", result="complex", cost=_fast),
+    Head("bfft", lambda x, axis: np.fft.ifft(x, axis=axis, norm="forward"), _first,
+         "np.fft.ifft({0}, axis={axis}, norm='forward')", result="complex", cost=_fast),
+    Head("rfft", lambda x, axis: np.fft.rfft(x, axis=axis), lambda s, axis: _with(s, axis, s[axis] // 2 + 1),
+         "np.fft.rfft({0}, axis={axis})", result="complex", cost=_fast),
+    Head("brfft", lambda x, n, axis: np.fft.irfft(x, n, axis=axis, norm="forward"), lambda s, n, axis: _with(s, axis, n),
+         "np.fft.irfft({0}, {n}, axis={axis}, norm='forward')", result="real", cells=False, cost=_fast),
     Head("argsort", lambda x, axis: np.argsort(x, axis=axis, kind="stable"), _first,
          "np.argsort({0}, axis={axis}, kind='stable')", result="index", cells=False, cost=_size),
     Head("argpartition", lambda x, kth, axis: np.argpartition(x, kth, axis=axis), _first,
@@ -294,9 +332,37 @@ _ROWS = [
     Head("log_abs_det", lambda x: np.linalg.slogdet(x)[1], lambda s: s[:-2], "np.linalg.slogdet({0})[1]", result="real",
          cells=False, cost=_cubic),
     Head("cholesky", np.linalg.cholesky, _first, "np.linalg.cholesky({0})", cells=False, cost=_cubic),
-    Head("eigenvalues", lambda x: np.linalg.eigh(x)[0], lambda s: s[:-1], "np.linalg.eigh({0})[0]", result="real",
-         cells=False, cost=_cubic),
+    Head("eigenvalues", np.linalg.eigvalsh, lambda s: s[:-1], "np.linalg.eigvalsh({0})", cells=False, cost=_cubic),
     Head("eigenvectors", lambda x: np.linalg.eigh(x)[1], _first, "np.linalg.eigh({0})[1]", cells=False, cost=_cubic),
+    Head("general_eigenvalues", lambda x: np.linalg.eigvals(x) + 0j, lambda s: s[:-1], "np.linalg.eigvals({0}) + 0j",
+         result="complex", cells=False, cost=_cubic),
+    Head("general_eigenvectors", lambda x: np.linalg.eig(x)[1] + 0j, _first, "np.linalg.eig({0})[1] + 0j",
+         result="complex", cells=False, cost=_cubic),
+    Head("singular_values", lambda x: np.linalg.svd(x, compute_uv=False), lambda s: (*s[:-2], min(s[-2:])),
+         "np.linalg.svd({0}, compute_uv=False)", cells=False, cost=_cubic),
+    Head("left_vectors", lambda x: np.linalg.svd(x, full_matrices=False)[0], _left,
+         "np.linalg.svd({0}, full_matrices=False)[0]", cells=False, cost=_cubic),
+    Head("right_vectors", lambda x: np.linalg.svd(x, full_matrices=False)[2], _right,
+         "np.linalg.svd({0}, full_matrices=False)[2]", cells=False, cost=_cubic),
+    Head("left_rest", lambda x, count: np.linalg.svd(x)[0][..., count:], lambda s, count: (*s[:-1], s[-2] - count),
+         "np.linalg.svd({0})[0][..., {count}:]", cells=False, cost=_cubic),
+    Head("right_rest", lambda x, count: np.linalg.svd(x)[2][..., count:, :], lambda s, count: (*s[:-2], s[-1] - count, s[-1]),
+         "np.linalg.svd({0})[2][..., {count}:, :]", cells=False, cost=_cubic),
+    Head("orthogonal", lambda x: np.linalg.qr(x)[0], _left, "np.linalg.qr({0})[0]", cells=False, cost=_cubic),
+    Head("triangular", lambda x: np.linalg.qr(x)[1], _right, "np.linalg.qr({0})[1]", cells=False, cost=_cubic),
+    Head("eigh", lambda x, lead: packed(np.linalg.eigh(x), lead), lambda s, lead: (*s[:-2], s[-1] * (s[-1] + 1)),
+         "np.concatenate([p.reshape({lead}) for p in np.linalg.eigh({0})], -1)", cells=False, cost=_cubic),
+    Head("eig", lambda x, lead: packed(np.linalg.eig(x), lead) + 0j, lambda s, lead: (*s[:-2], s[-1] * (s[-1] + 1)),
+         "np.concatenate([p.reshape({lead}) for p in np.linalg.eig({0})], -1) + 0j", result="complex", cells=False,
+         cost=_cubic),
+    Head("svd", lambda x, lead: packed(np.linalg.svd(x, full_matrices=False), lead),
+         lambda s, lead: (*s[:-2], min(s[-2:]) * (s[-1] + s[-2] + 1)),
+         "np.concatenate([p.reshape({lead}) for p in np.linalg.svd({0}, full_matrices=False)], -1)", cells=False, cost=_cubic),
+    Head("qr", lambda x, lead: packed(np.linalg.qr(x), lead), lambda s, lead: (*s[:-2], min(s[-2:]) * (s[-1] + s[-2])),
+         "np.concatenate([p.reshape({lead}) for p in np.linalg.qr({0})], -1)", cells=False, cost=_cubic),
+    Head("pinv", lambda x, rcond: np.linalg.pinv(x, rcond), lambda s, rcond: (*s[:-2], s[-1], s[-2]),
+         "np.linalg.pinv({0}, {rcond})", cells=False, cost=_cubic),
+    Head("expm", expm, _first, cells=False, cost=lambda *shapes, **params: 12 * _cubic(*shapes)),
     Head("lstsq", lambda a, b: np.linalg.lstsq(a, b, rcond=None)[0], lambda a, b: (a[1], b[1]),
          "np.linalg.lstsq({0}, {1}, rcond=None)[0]", cells=False, cost=_cubic),
 ]  # fmt: skip

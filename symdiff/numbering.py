@@ -139,6 +139,10 @@ class _Table:
             same = self._neutral(op, operands)
             if same is not None:
                 return same
+        if op == "select" and instrs[operands[0]].op == "not":
+            operands = [instrs[operands[0]].operands[0], operands[2], operands[1]]
+        if self.fold and op == "abs" and (power := self._real_power(operands[0])) is not None:
+            return self.apply("exp", [self.apply("mul", power, code, primal, origin)], code, primal, origin)
         if OPS[op].commutes and operands[0] > operands[1]:
             operands.reverse()
         return self.put(Instr(op, tuple(operands), code, None, primal), origin)
@@ -157,6 +161,21 @@ class _Table:
             other = self.instrs[operands[kept]]
             if op != "neg" and constant.op == "const" and constant.payload == neutral and other.op != "const":
                 return operands[kept] if constant.dtype not in "FD" or other.dtype in "FD" else None
+        return None
+
+    def _real_power(self, value: int) -> list[int] | None:
+        """Re(c) and t where a value is exp(c*t) with a complex constant and a real t: |exp(c*t)| is exp(Re(c)*t).
+
+        That holds for infinite t, too, which cannot be said of exp(w) for any w.
+        """
+        power = self.instrs[value]
+        product = self.instrs[power.operands[0]] if power.op == "exp" and power.dtype in "FD" else None
+        if product is None or product.op != "mul":
+            return None
+        for c, t in (product.operands, product.operands[::-1]):
+            constant = self.instrs[c]
+            if constant.op == "const" and isinstance(constant.payload, complex) and self.instrs[t].dtype in "fd":
+                return [self.constant(constant.payload.real, self.instrs[t].dtype), t]
         return None
 
     def _folded(self, op: str, operands: list[int]) -> float | None:

@@ -39,6 +39,7 @@ from symdiff.codegen.source import Source
 from symdiff.errors import BackendError
 from symdiff.numbering import number
 from symdiff.symbolic.arrays.expanding import computable, relaxed
+from symdiff.symbolic.arrays.spectra import halved
 from symdiff.symbolic.graph import Graph, check_graph
 from symdiff.symbolic.scalarizing import expand_calls, is_scalar, scalarize
 
@@ -94,7 +95,7 @@ def fused_of(graph: Graph, options: Options = DEFAULT, name: str | None = None) 
         return replace(found, inputs=kernel.inputs, instrs=list(found.instrs), origins=list(found.origins))
 
     with collector_off():
-        whole = computable(expand_calls(relaxed(graph) if options.fastmath else graph), options.exact)
+        whole = computable(halved(expand_calls(relaxed(graph) if options.fastmath else graph)), options.exact)
         program = number_arrays(whole, name)
         if checking:
             check_graph(whole)
@@ -151,11 +152,12 @@ def machine_of(program: Program, result: Any = None) -> Machine:
             f"{program.name}: machine code takes up to {ARGUMENTS} floating-point arguments and results, real and complex"
         )
     size = llvm_parts.statements(program)
+    together = engine.lanes() if engine.fused() else 0
     with collector_off():
         if size <= WHOLE:
-            text = llvm.point_function(program, "kernel")
+            text = llvm.point_function(program, "kernel", together)
             return Machine(program, text, 2 if size <= SMALL else 1, result=result, passes="all" if size > SMALL else "none")
-        text, workspace = llvm_parts.in_parts(program, "kernel")
+        text, workspace = llvm_parts.in_parts(program, "kernel", together)
         return Machine(program, text, 1 if size <= QUICK else 0, workspace, result=result, passes="none")
 
 

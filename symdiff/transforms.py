@@ -123,7 +123,8 @@ def wirtinger(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options
     With z = x + 1j*y, df/dz = (df/dx - 1j*df/dy)/2 and df/dzbar = (df/dx + 1j*df/dy)/2; a holomorphic f has df/dzbar = 0.
     For a real-valued f the two are conjugates, and 2*df/dzbar = df/dx + 1j*df/dy points along the steepest ascent:
     z - step*2*df/dzbar goes down. That is the gradient of PyTorch; `jax.grad` gives 2*df/dz, its conjugate. The derivative
-    by a real argument is its plain one, beside a zero.
+    by a real argument is its plain one, beside a zero. Of arrays and structures each of the two is a Jacobian, as `jacobian`
+    gives it.
 
     >>> import numpy as np
     >>> wirtinger(lambda z: np.abs(z)**2)(3.0 + 4.0j)

@@ -25,7 +25,7 @@ def library(code):
     entries = []
     for name, parameters in kernels.items():
         passed = ", ".join(f"*({kind} {'*' if pointer else ''}*)a[{k}]" for k, (kind, pointer) in enumerate(parameters))
-        meets = "true" if "__syncthreads" in code else "false"
+        meets = "true" if "__sync" in code else "false"
         entries.append(
             f"static void {name}_call(void **a) {{ {name}({passed}); }}\n"
             f'extern "C" void {name}_launch(unsigned x, unsigned y, unsigned t, void **a)'

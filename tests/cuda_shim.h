@@ -1,4 +1,5 @@
-// What CUDA device code needs to run on a CPU: one block at a time, its threads as fibres that meet in __syncthreads.
+// What CUDA device code needs to run on a CPU: one block at a time, its threads as fibres that meet in __syncthreads and in
+// __syncwarp, where each waits until all others of the block have come as far or have ended.
 #include <math.h>
 #include <setjmp.h>
 #include <stdlib.h>
@@ -14,11 +15,34 @@ struct dim3 {
 };
 static dim3 threadIdx, blockIdx, blockDim, gridDim;
 
+struct alignas(16) int4 {
+    int x, y, z, w;
+};
+static inline void __stcs(int4 *to, int4 value) { *to = value; }
 template <typename T> static inline T min(T x, T y) { return x < y ? x : y; }
 // Functions of CUDA's that libm has not.
 static inline double cospi(double x) { return cos(M_PI * fmod(x, 2.0)); }
 static inline double sinpi(double x) { return sin(M_PI * fmod(x, 2.0)); }
 static inline double normcdf(double x) { return erfc(-x / M_SQRT2) / 2; }
+static inline double erfcx(double x)
+{
+    if (x < 25)
+        return exp(x * x) * erfc(x);
+    const double r = 1 / (2 * x * x);
+    return (1 - r * (1 - 3 * r * (1 - 5 * r))) / (x * sqrt(M_PI));
+}
+static inline double cyl_bessel(double x, int order)
+{
+    double term = order ? x / 2 : 1, sum = term;
+    for (int k = 1; k < 1000; ++k)
+        sum += term *= x * x / (4.0 * k * (k + order));
+    return sum;
+}
+static inline double cyl_bessel_i0(double x) { return cyl_bessel(x, 0); }
+static inline double cyl_bessel_i1(double x) { return cyl_bessel(x, 1); }
+static inline float erfcxf(float x) { return (float)erfcx(x); }
+static inline float cyl_bessel_i0f(float x) { return (float)cyl_bessel_i0(x); }
+static inline float cyl_bessel_i1f(float x) { return (float)cyl_bessel_i1(x); }
 static inline float cospif(float x) { return (float)cospi(x); }
 static inline float sinpif(float x) { return (float)sinpi(x); }
 static inline float normcdff(float x) { return (float)normcdf(x); }
@@ -38,6 +62,8 @@ static void __syncthreads()
     if (!_setjmp(places[current]))
         _longjmp(scheduler, 1);
 }
+
+static void __syncwarp() { __syncthreads(); }
 
 static void fibre()
 {

@@ -1,9 +1,12 @@
 """A stand-in for CuPy without a GPU: arrays over NumPy's that refuse what would wait for a device or copy from it silently.
 
-Known functions only; allocations and launches are counted; kernels run as C++ on the CPU.
+Known functions only, with CuPy 14's signatures (`test_cupy` compares them where CuPy is installed); allocations and launches
+are counted; kernels run as C++ on the CPU.
 """
 
 import importlib.machinery
+import inspect
+import re
 import sys
 import time
 import types
@@ -11,18 +14,26 @@ import types
 import cuda_on_cpu
 import numpy as np
 
-REFUSED = "__array__ __float__ __int__ __complex__ __bool__ __index__ __iter__ __array_ufunc__ __array_function__".split()
-
 
 class Counters:
     def __init__(self):
         self.allocations = self.launches = 0
         self.names = []
         self.refused = []
+        self.capturing = False
+        self.recorded = []
+        self.hooks = []
 
-    def launched(self, name):
+    def launched(self, name, recordable=False):
+        assert recordable or not self.capturing, f"{name} cannot be recorded here"
         self.launches += 1
         self.names.append(name)
+
+    def allocated(self, size):
+        assert not self.capturing, "memory is taken while launches are recorded"
+        self.allocations += 1
+        for hook in self.hooks:
+            hook.malloc_preprocess(device_id=Device.now, size=size, mem_size=-(-size // 512) * 512)
 
 
 counters = Counters()
@@ -33,8 +44,12 @@ class ndarray:
 
     __array_priority__ = 100
 
-    def __init__(self, host):
+    def __init__(self, host, device_id=None):
         self.host = host
+        self.device_id = Device.now if device_id is None else device_id
+
+    def _viewed(self, host):
+        return ndarray(host, self.device_id)
 
     shape = property(lambda self: self.host.shape)
     dtype = property(lambda self: self.host.dtype)
@@ -42,21 +57,23 @@ class ndarray:
     size = property(lambda self: self.host.size)
     strides = property(lambda self: self.host.strides)
     itemsize = property(lambda self: self.host.itemsize)
-    T = property(lambda self: ndarray(self.host.T))
-    real = property(lambda self: ndarray(self.host.real))
+    T = property(lambda self: self._viewed(self.host.T))
+    real = property(lambda self: self._viewed(self.host.real))
     __cuda_array_interface__ = property(lambda self: {"shape": self.shape, "typestr": self.dtype.str, "version": 3})
 
     @property
     def flags(self):
         return types.SimpleNamespace(c_contiguous=self.host.flags.c_contiguous, f_contiguous=self.host.flags.f_contiguous)
 
-    def get(self):
+    def get(self, stream=None, order="C", out=None, blocking=True):
+        assert not counters.capturing, "the device is waited for while launches are recorded"
         return self.host.copy()
 
     nbytes = property(lambda self: self.host.nbytes)
+    data = property(lambda self: types.SimpleNamespace(ptr=self.host.ctypes.data, device_id=self.device_id))
 
-    def sum(self, axis=None, keepdims=False):
-        return made("sum", self.host.sum(axis, keepdims=keepdims))
+    def sum(self, axis=None, dtype=None, out=None, keepdims=False):
+        return KNOWN["sum"](self, axis, dtype, out, keepdims)
 
     def __len__(self):
         return len(self.host)
@@ -69,15 +86,15 @@ class ndarray:
     def copy(self, order="C"):
         return made("copy", self.host.copy(order))
 
-    def reshape(self, *shape):
-        found = self.host.reshape(*shape)
-        return ndarray(found) if np.shares_memory(found, self.host) or not found.size else made("reshape", found)
+    def reshape(self, *shape, order="C", copy=None):
+        found = self.host.reshape(*shape, order=order)
+        return self._viewed(found) if np.shares_memory(found, self.host) or not found.size else made("reshape", found)
 
     def transpose(self, *axes):
-        return ndarray(self.host.transpose(*axes))
+        return self._viewed(self.host.transpose(*axes))
 
-    def swapaxes(self, first, second):
-        return ndarray(self.host.swapaxes(first, second))
+    def swapaxes(self, axis1, axis2):
+        return self._viewed(self.host.swapaxes(axis1, axis2))
 
     def ravel(self, order="C"):
         return self.reshape(-1)
@@ -87,10 +104,10 @@ class ndarray:
         self.host.fill(_host(value))
 
     def __getitem__(self, key):
-        return ndarray(self.host[_key(key)] if self.ndim else self.host[key]) if not _cell(self, key) else self._cell(key)
+        return self._viewed(self.host[_key(key)] if self.ndim else self.host[key]) if not _cell(self, key) else self._cell(key)
 
     def _cell(self, key):
-        return ndarray(self.host[(*key, ...) if isinstance(key, tuple) else (key, ...)])
+        return self._viewed(self.host[(*key, ...) if isinstance(key, tuple) else (key, ...)])
 
     def __setitem__(self, key, value):
         counters.launched("setitem")
@@ -131,53 +148,60 @@ def _operator(name):
     return operate
 
 
-for _name in "add sub mul truediv pow radd rsub rmul rtruediv rpow matmul".split():
+for _name in "add sub mul truediv pow radd rsub rmul rtruediv rpow matmul mod eq ne lt le gt ge and or".split():
     setattr(ndarray, f"__{_name}__", _operator(f"__{_name}__"))
 ndarray.__neg__ = lambda self: made("negative", -self.host)
-ndarray.__matmul__ = lambda self, other: made("matmul", self.host @ _host(other))
+ndarray.__invert__ = lambda self: made("invert", ~self.host)
+ndarray.__hash__ = None
 
 
 def _host(value):
-    if isinstance(value, np.ndarray) and value.ndim:
-        raise TypeError("Unsupported type <class 'numpy.ndarray'>")
+    if (isinstance(value, np.ndarray) and value.ndim) or isinstance(value, list | tuple):
+        raise TypeError(f"Unsupported type {type(value)}")
     return value.host if isinstance(value, ndarray) else value
 
 
 def made(name, host):
-    """A new device array."""
-    counters.allocations += 1
+    """A new device array, where CuPy's allocator would put it: at a multiple of 512 bytes."""
+    host = np.asarray(host)
     counters.launched(name)
-    return ndarray(np.asarray(host))
+    found = empty(host.shape, host.dtype)
+    found.host[...] = host
+    return found
 
 
-def asarray(a, dtype=None, order=None):
+def empty(shape, dtype=float, order="C"):
+    dtype = np.dtype(dtype)
+    size = int(np.prod(shape)) * dtype.itemsize
+    counters.allocated(size)
+    room = np.empty(size + 512, np.uint8)
+    start = -room.ctypes.data % 512
+    host = room[start : start + size].view(dtype).reshape(shape, order=order)
+    host.fill(np.nan if dtype.kind in "fc" else 1)  # whatever was in the memory
+    return ndarray(host)
+
+
+def asarray(a, dtype=None, order=None, *, copy=None, blocking=False):
     if isinstance(a, ndarray) and (dtype is None or a.dtype == dtype):
         return a
     return made("asarray", np.array(a.host if isinstance(a, ndarray) else a, dtype=dtype, order="C"))
 
 
-def array(a, dtype=None, copy=True, order="K"):
-    return made("array", np.array(a.host if isinstance(a, ndarray) else a, dtype=dtype))
+def array(obj, dtype=None, copy=True, order="K", subok=False, ndmin=0, *, blocking=False):
+    return made("array", np.array(obj.host if isinstance(obj, ndarray) else obj, dtype=dtype))
 
 
 def ascontiguousarray(a, dtype=None):
-    assert isinstance(a, ndarray)
+    assert isinstance(a, ndarray) and dtype is None
     return a if a.flags.c_contiguous else made("ascontiguousarray", np.ascontiguousarray(a.host))
 
 
-def asnumpy(a):
+def asnumpy(a, stream=None, order="C", out=None, *, blocking=True):
     return a.get()
 
 
-def empty(shape, dtype=float, order="C"):
-    counters.allocations += 1
-    host = np.empty(shape, dtype)
-    host.fill(np.nan if host.dtype.kind in "fc" else 1)  # whatever was in the memory
-    return ndarray(host)
-
-
-def zeros(shape, dtype=float, order="C"):
-    return made("zeros", np.zeros(shape, dtype))
+def empty_like(prototype, dtype=None, order="K", subok=None, shape=None):
+    return empty(prototype.shape if shape is None else shape, dtype or prototype.dtype)
 
 
 def may_share_memory(a, b, max_work=None):
@@ -204,112 +228,241 @@ def diagonal(a, offset=0, axis1=0, axis2=1):
     return ndarray(np.diagonal(a.host, offset, axis1, axis2))
 
 
-def _function(name, module=np, out=True):
-    function = getattr(module, name)
-
-    def call(*args, **kwargs):
-        target = kwargs.pop("out", None)
-        assert target is None or out, f"{name} has no out"
-        assert "mode" not in kwargs or name != "take"
-        hosts = [[_host(p) for p in a] if isinstance(a, (list, tuple)) else _host(a) for a in args]
-        if target is None:
-            found = function(*hosts, **kwargs)
-            several = isinstance(found, tuple)
-            return tuple(made(name, f) for f in found) if several else made(name, found)
-        counters.launched(name)
-        if name == "convolve":
-            raise TypeError("no out")
-        function(*hosts, out=target.host, **kwargs)
-        return target
-
-    call.__name__, call.__module__ = name, "cupy.linalg" if module is np.linalg else "cupy"
-    return call
-
-
-def ufunc(name):
-    call = _function(name)
-
-    def refusing(*args, **kwargs):
-        for arg in args:
-            if not isinstance(arg, (ndarray, int, float, complex, np.generic)) and not hasattr(arg, "__cuda_array_interface__"):
-                raise TypeError(f"Unsupported type {type(arg)}")
-        return call(*args, **kwargs)
-
-    refusing.__name__, refusing.__module__ = f"cupy_{name}", "cupy"
-    refusing.at = None
-    return refusing
-
-
-for _name in "sum max min prod cumsum cumprod take concatenate matmul stack".split():
-    globals()[_name] = _function(_name)
-for _name in "convolve argsort argpartition take_along_axis delete trace dot where".split():
-    globals()[_name] = _function(_name, out=False)
-for _name in "sin cos exp log sqrt tanh maximum minimum multiply add conj isfinite".split():
-    globals()[_name] = ufunc(_name)
-
-
-def _add_at(a, indices, values):
-    counters.launched("add.at")
-    np.add.at(a.host, indices.host, values.host)
-
-
-add.at = _add_at  # noqa: F821
-
-
 def put_along_axis(arr, indices, values, axis):
     counters.launched("put_along_axis")
     np.put_along_axis(arr.host, indices.host, values.host, axis)
 
 
+def _parsed(line):
+    """The name and the signature of "name(a, axis=None)"."""
+    name, _, parameters = line.partition("(")
+    return name, inspect.signature(eval(f"lambda {parameters.removesuffix(')')}: None"))
+
+
+SEQUENCES = ("concatenate", "stack")  # take several arrays as one argument
+
+
+def _given(name, value):
+    """An argument of the function `name` as NumPy's."""
+    if isinstance(value, list | tuple) and not all(isinstance(part, int) for part in value):
+        return [_host(part) for part in value] if name in SEQUENCES else _host(value)
+    return value if isinstance(value, list | tuple) else _host(value)
+
+
+def _function(line, module=np):
+    """A function with CuPy's signature that NumPy computes."""
+    name, signature = _parsed(line)
+    function = getattr(module, name)
+
+    def call(*args, **kwargs):
+        signature.bind(*args, **kwargs)
+        out = kwargs.pop("out", None)
+        args = [_given(name, value) for value in args]
+        kwargs = {key: _given(name, value) for key, value in kwargs.items()}
+        if out is None:
+            found = function(*args, **kwargs)
+            return tuple(made(name, f) for f in found) if isinstance(found, tuple) else made(name, found)
+        assert isinstance(out, ndarray)
+        counters.launched(name)
+        function(*args, **kwargs, out=out.host)
+        return out
+
+    call.__name__, call.__module__, call.__signature__ = name, "cupy.linalg" if module is np.linalg else "cupy", signature
+    return call
+
+
+def ufunc(name, function, shown):
+    """An elementwise function; `shown` is what CuPy calls it."""
+
+    def call(*args, out=None, casting="same_kind", dtype=None):
+        for arg in args:
+            if not isinstance(arg, (ndarray, int, float, complex, np.generic)) and not hasattr(arg, "__cuda_array_interface__"):
+                raise TypeError(f"Unsupported type {type(arg)}")
+        hosts = [_host(a) for a in args]
+        if out is None:
+            return made(name, function(*hosts))
+        counters.launched(name)
+        function(*hosts, out=out.host)
+        return out
+
+    call.__name__, call.__module__ = shown, "cupy"
+    return call
+
+
+FUNCTIONS = """
+zeros(shape, dtype=float, order='C')
+ones(shape, dtype=float, order='C')
+full(shape, fill_value, dtype=None, order='C')
+eye(N, M=None, k=0, dtype=float, order='C')
+tri(N, M=None, k=0, dtype=float)
+arange(start, stop=None, step=1, dtype=None)
+sum(a, axis=None, dtype=None, out=None, keepdims=False)
+max(a, axis=None, out=None, keepdims=False)
+min(a, axis=None, out=None, keepdims=False)
+prod(a, axis=None, dtype=None, out=None, keepdims=False)
+any(a, axis=None, out=None, keepdims=False)
+all(a, axis=None, out=None, keepdims=False)
+cumsum(a, axis=None, dtype=None, out=None)
+cumprod(a, axis=None, dtype=None, out=None)
+take(a, indices, axis=None, out=None)
+concatenate(tup, axis=0, out=None, *, dtype=None, casting='same_kind')
+stack(tup, axis=0, out=None, *, dtype=None, casting='same_kind')
+matmul(*args, axes=None, axis=None, keepdims=False, casting='same_kind', dtype=None, signature=None, order='K', out=None)
+convolve(a, v, mode='full')
+argsort(a, axis=-1, kind=None)
+argpartition(a, kth, axis=-1)
+take_along_axis(a, indices, axis)
+trace(a, offset=0, axis1=0, axis2=1, dtype=None, out=None)
+dot(a, b, out=None)
+where(condition, x=None, y=None)
+"""
+LINALG = """
+inv(a)
+solve(a, b)
+det(a)
+slogdet(a)
+cholesky(a)
+eigh(a, UPLO='L')
+lstsq(a, b, rcond=None)
+svd(a, full_matrices=True, compute_uv=True)
+norm(x, ord=None, axis=None, keepdims=False)
+"""
+KNOWN = {_line.partition("(")[0]: _function(_line) for _line in FUNCTIONS.split("\n")[1:-1]}
+for _name in "sin cos exp log sqrt tanh maximum minimum multiply add conj isfinite".split():
+    KNOWN[_name] = ufunc(_name, getattr(np, _name), f"cupy_{getattr(np, _name).__name__}")
 linalg = types.ModuleType("cupy.linalg")
-for _name in "inv solve det slogdet cholesky eigh lstsq svd norm".split():
-    setattr(linalg, _name, _function(_name, np.linalg, out=False))
+for _line in LINALG.split("\n")[1:-1]:
+    setattr(linalg, _line.partition("(")[0], _function(_line, np.linalg))
+linalg.LinAlgError = np.linalg.LinAlgError
+
+
+def _add_at(a, indices, b=None):
+    counters.launched("add.at")
+    np.add.at(a.host, indices.host, b.host)
+
+
+KNOWN["add"].at = _add_at
 
 
 class RawKernel:
-    def __init__(self, code, name, options=()):
+    def __init__(
+        self,
+        code,
+        name,
+        options=(),
+        backend="nvrtc",
+        *,
+        translate_cucomplex=False,
+        enable_cooperative_groups=False,
+        jitify=None,
+    ):
+        assert type(code) is str and type(name) is str and type(options) is tuple and all(type(o) is str for o in options)
+        assert re.search(rf"\b{name}\(", code), name
         self.code, self.name, self.options = code, name, options
 
     def __call__(self, grid, block, args, *, shared_mem=0):
-        counters.launched(self.name)
+        assert all(type(part) is tuple for part in (grid, block, args)) and all(type(n) is int for n in (*grid, *block))
+        assert grid[0] < 2**31 and all(n <= 65_535 for n in grid[1:]), grid
+        assert all(a.device_id == Device.now for a in args if isinstance(a, ndarray)), "an array of another device"
+        if counters.capturing:
+            counters.recorded.append(lambda: self(grid, block, args))
+            return
+        counters.launched(self.name, recordable=True)
         hosts = [a.host if isinstance(a, ndarray) else a for a in args]
         cuda_on_cpu.launch(self.code, self.name, grid, block, hosts)
-
-
-class RawModule:
-    def __init__(self, *, code, options=()):
-        self.code, self.options = code, options
-
-    def get_function(self, name):
-        return RawKernel(self.code, name, self.options)
 
 
 class Device:
     now = 0
 
-    def synchronize(self):
-        pass
+    def __init__(self, device=None):
+        self.id = Device.now if device is None else device
 
-    @property
-    def id(self):
-        return Device.now
+    def __enter__(self):
+        self.before, Device.now = Device.now, self.id
+
+    def __exit__(self, *args):
+        Device.now = self.before
+
+    mem_info = (2**33, 2**33)
+
+    def synchronize(self):
+        assert not counters.capturing, "the device is waited for while launches are recorded"
 
 
 class Stream:
     now = 0
 
-    @property
-    def ptr(self):
-        return Stream.now
+    def __init__(self, null=False, non_blocking=False, ptds=False, priority=None):
+        self.ptr = 0 if null else id(self)
+
+    def __enter__(self):
+        self.before, Stream.now = Stream.now, self.ptr
+        return self
+
+    def __exit__(self, *args):
+        Stream.now = self.before
+
+    def synchronize(self):
+        assert not counters.capturing, "a stream is waited for while launches are recorded"
+
+    def begin_capture(self, mode=None):
+        assert Stream.now == self.ptr != 0
+        counters.capturing = True
+
+    def end_capture(self):
+        counters.capturing = False
+        return Graph()
+
+
+class Graph:
+    """The launches that a stream recorded."""
+
+    def __init__(self):
+        self.launches, counters.recorded = counters.recorded, []
+
+    def launch(self, stream=None):
+        for launch in self.launches:
+            launch()
+
+
+def get_current_stream(device_id=-1):
+    return types.SimpleNamespace(ptr=Stream.now)
 
 
 class Event:
-    def record(self):
+    def __init__(self, block=False, disable_timing=False, interprocess=False):
+        self.at = None
+
+    def record(self, stream=None):
         self.at = time.perf_counter()
 
 
-def get_elapsed_time(begin, end):
-    return 1e3 * (end.at - begin.at)
+def get_elapsed_time(start_event, end_event):
+    return 1e3 * (end_event.at - start_event.at)
+
+
+class MemoryHook:
+    def __enter__(self):
+        counters.hooks.append(self)
+        return self
+
+    def __exit__(self, *args):
+        counters.hooks.remove(self)
+
+
+class MemoryPool:
+    def used_bytes(self):
+        return counters.allocations
+
+    total_bytes = used_bytes
+
+    def free_all_blocks(self, stream=None):
+        pass
+
+
+def get_default_memory_pool():
+    return MemoryPool()
 
 
 class CUDARuntimeError(RuntimeError):
@@ -320,27 +473,52 @@ class Generator:
     def __init__(self, seed):
         self.host = np.random.default_rng(seed)
 
-    def standard_normal(self, size):
-        return made("standard_normal", self.host.standard_normal(size))
+    def standard_normal(self, size=None, dtype=float, out=None):
+        return made("standard_normal", self.host.standard_normal(size, dtype))
 
 
-def empty_like(a):
-    return empty(a.shape, a.dtype)
+def default_rng(seed=None):
+    return Generator(seed)
 
 
-def fuse():
-    return lambda function: function
+def fuse(*args, **kwargs):
+    """As CuPy's: the fused kernel bears the name of the function, or the one that is given."""
+
+    def fused(function, kernel_name=None):
+        assert (kernel_name or function.__name__).isidentifier(), "Invalid kernel name"
+        return function
+
+    if len(args) == 1 and not kwargs and callable(args[0]):
+        return fused(args[0])
+    return lambda function: fused(function, *args, **kwargs)
+
+
+def _special():
+    """`cupyx.scipy.special`, with some of CuPy's names for its functions."""
+    found = types.ModuleType("cupyx.scipy.special")
+    try:
+        from scipy import special
+    except ImportError:
+        return found
+    names = {"erf": "cupyx_scipy_special_erf", "gamma": "cupyx_scipy_gamma", "expit": "expit", "gammaln": "gammaln",
+             "psi": "cupyx_scipy_special_digamma", "ellipk": "cupyx_scipy_special_ellipkm1"}  # fmt: skip
+    for name, shown in names.items():
+        setattr(found, name, ufunc(name, getattr(special, name), shown))
+    found.digamma = found.psi
+    return found
 
 
 cuda = types.ModuleType("cupy.cuda")
-cuda.Device, cuda.get_current_stream, cuda.Event, cuda.get_elapsed_time = Device, Stream, Event, get_elapsed_time
+cuda.Device, cuda.Stream, cuda.Event, cuda.MemoryHook = Device, Stream, Event, MemoryHook
+cuda.get_current_stream, cuda.get_elapsed_time = get_current_stream, get_elapsed_time
 cuda.runtime = types.SimpleNamespace(
     CUDARuntimeError=CUDARuntimeError,
-    getDeviceCount=lambda: 1,
+    getDeviceCount=lambda: 2,
     getDeviceProperties=lambda k: {"name": b"stand-in", "totalGlobalMem": 2**33},
     runtimeGetVersion=lambda: 13000,
 )
-random = types.SimpleNamespace(default_rng=Generator)
+random = types.SimpleNamespace(default_rng=default_rng)
+testing = types.SimpleNamespace(assert_array_equal=lambda x, y: np.testing.assert_array_equal(x.host, y.host))
 __version__ = "stand-in"
 ndarray.__module__ = "cupy"
 for _name in "float32 float64 complex64 complex128 bool_ int64 dtype can_cast pi inf nan newaxis".split():
@@ -357,6 +535,7 @@ def module():
     found = types.ModuleType("cupy")
     found.__spec__ = importlib.machinery.ModuleSpec("cupy", None)
     found.__dict__.update({k: v for k, v in globals().items() if not k.startswith("_") or k == "__version__"})
+    found.__dict__.update(KNOWN)
     return found
 
 
@@ -366,5 +545,10 @@ def installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", found)
     monkeypatch.setitem(sys.modules, "cupy.linalg", linalg)
     monkeypatch.setitem(sys.modules, "cupy.cuda", cuda)
+    special = _special()
+    for name in ("cupyx", "cupyx.scipy"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    monkeypatch.setitem(sys.modules, "cupyx.scipy.special", special)
+    sys.modules["cupyx"].scipy, sys.modules["cupyx.scipy"].special = sys.modules["cupyx.scipy"], special
     counters.__init__()
     return found

@@ -103,6 +103,65 @@ def test_arrays_that_are_not_holomorphic(name, scalarize):
             derive(MIXED[name], scalarize=scalarize)(Z)
 
 
+def test_the_refusal_names_what_the_user_wrote():
+    for f in (lambda z: np.abs(z) ** 2, lambda z: np.sum(abs(z) * abs(z)), lambda z: z * np.abs(z)):
+        for scalarize in (None, False):
+            with pytest.raises(sd.NonHolomorphicError, match=r"test_complex.py:\d+: abs makes .* sd.wirtinger gives"):
+                sd.grad(f, scalarize=scalarize)(np.complex128(1 + 1j))
+
+
+def by_differences(f, z):
+    """The partials of an array-valued function by z and by its conjugate, the axes of z last."""
+    dz, dzbar = (np.empty((*np.shape(f(z)), z.size), complex) for _ in range(2))
+    for k in range(z.size):
+        step = 1e-6 * np.eye(z.size)[k]
+        dx, dy = ((f(z + d) - f(z - d)) / 2e-6 for d in (step, 1j * step))
+        dz[..., k], dzbar[..., k] = (dx - 1j * dy) / 2, (dx + 1j * dy) / 2
+    return dz, dzbar
+
+
+SEVERAL = {
+    "squares": lambda z: np.abs(z) ** 2,
+    "products": lambda z: np.outer(z, np.conj(z)),
+    "sum": lambda z: np.sum(z * z) + np.conj(z[1]),
+    "real parts": lambda z: z.real[:2],
+}
+
+
+@pytest.mark.parametrize("options", [{}, {"scalarize": False}, {"backend": "python"}])
+def test_wirtinger_of_several_results(options):
+    def several(z):
+        return {name: f(z) for name, f in SEVERAL.items()}
+
+    pair = sd.wirtinger(several, **options)(Z)
+    for name, f in SEVERAL.items():
+        expected = by_differences(f, Z)
+        alone = sd.wirtinger(f, **options)(Z)
+        for half in range(2):
+            np.testing.assert_allclose(pair[half][name], expected[half], atol=1e-8)
+            np.testing.assert_array_equal(alone[half], pair[half][name])
+
+
+def test_wirtinger_of_results_and_arguments():
+    dz, dzbar = sd.wirtinger(lambda z, p: [z * np.conj(p["w"]), abs(p["w"]) ** 2], (0, 1))(1 + 2j, {"w": 3 - 1j})
+    assert dz == [(3 + 1j, {"w": 0}), (0, {"w": 3 + 1j})]
+    assert dzbar == [(0, {"w": 1 + 2j}), (0, {"w": 3 - 1j})]
+
+
+def test_the_size_of_an_exponential():
+    for c in (1j, 0.5 - 2j):
+        f = lambda t, c=c: abs(np.exp(c * t)) * t  # noqa: E731
+        slope = sd.value_and_grad(f)
+        for t in (0.7, 800.0, -800.0, np.inf, np.nan):
+            with np.errstate(all="ignore"):
+                np.testing.assert_allclose(slope(t)[0], f(np.float64(t)), rtol=1e-13)
+        assert slope(0.7)[1] == pytest.approx((1 + 0.7 * c.real) * np.exp(0.7 * c.real), rel=1e-13)
+        assert "exp" in slope.program(0.7).by_kind() and "abs" not in slope.program(0.7).by_kind()
+        assert "abs" in sd.value_and_grad(f, exact=True).program(0.7).by_kind()
+    dz, dzbar = sd.wirtinger(lambda z: abs(np.exp(z)))(0.3 + 0.2j)
+    assert dz == dzbar == pytest.approx(np.exp(0.3) / 2)
+
+
 @pytest.mark.parametrize("scalarize", [None, False])
 @pytest.mark.parametrize("name", HOLOMORPHIC)
 def test_arrays_that_are_holomorphic(name, scalarize):

@@ -3,8 +3,11 @@
 import ctypes
 import ctypes.util
 import importlib.util
+import re
 import shutil
 import subprocess
+import sys
+from collections import Counter
 from pathlib import Path
 
 import cuda_on_cpu
@@ -16,8 +19,12 @@ import random_programs
 import symdiff as sd
 from symdiff.cli import main
 from symdiff.codegen.emission.cuda_points import point_kernel
+from symdiff.codegen.emission.cuda_wide import wide_kernel
 from symdiff.functions import Plain
 from symdiff.pipeline import kernel_of, plan_of
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks import problems
 
 needs_compiler = pytest.mark.skipif(cuda_on_cpu.COMPILER is None, reason="no C++ compiler (g++ or clang++) here")
 NVCC = shutil.which("nvcc")
@@ -75,6 +82,56 @@ def test_random_programs_agree_with_numpy_within_a_running_error_bound(code, see
     assert checked > cells / 2
 
 
+@needs_compiler
+@pytest.mark.parametrize("axis", [0, -1])
+@pytest.mark.parametrize("code", ["d", "f", "D", "F"])
+def test_wide_accesses_change_no_bit(code, axis):
+    program = random_programs.random_program(3, code, 16)
+    given = [np.tile(a, (7,) + (1,) * (a.ndim - 1)) for a in random_programs.points(RNG, code)]
+    for n in (204, 31, 1) if axis == 0 else (204, 4):
+        x, y = given[0][:n], given[1][:n] if axis == 0 else np.ascontiguousarray(given[1][:n].T)
+        plan = plan_of(program, "batch", (axis, axis), (axis,) * len(program.outputs))
+        text, name = point_kernel(plan, program.name, frozenset())
+        wide = wide_kernel(plan, program.name, frozenset())
+        found = []
+        for kernel in (name, wide.kernel):
+            shapes = [(n, *o.shape) if axis == 0 else (*o.shape, n) for o in program.outputs]
+            results = [np.full(s, 7, o.dtype) for s, o in zip(shapes, program.outputs, strict=True)]
+            args = [strided(a, axis) for a in (x, y, *results)]
+            if kernel == wide.kernel:
+                args = [part[:1] + part[len(part) - keep :] for part, keep in zip(args, wide.passed, strict=True)]
+            block = 8 if kernel == name else wide.block
+            cuda_on_cpu.launch(text + wide.text, kernel, (2,), (block,), [*(p for part in args for p in part), n])
+            found.append(results)
+        for a, b in zip(*found, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@needs_compiler
+def test_a_reciprocal_serves_all_divisions_by_a_number_that_is_never_small():
+    def logistic(x):
+        return 1 / (1 + np.exp(-x))
+
+    both = sd.vmap(sd.value_and_grad(logistic))
+    x = np.array([-np.inf, -800, -745, -710, -709.5, -700, -30, -1, -0.0, 0, 1e-320, 0.5, 40, 708, 800, np.inf, np.nan])
+    text = both.source(x, target="cupy").partition('r"""')[2].partition('"""')[0]
+    assert text.partition("logistic_value_and_grad_points")[0].count(" / ") == 1
+    found = np.empty(len(x)), np.empty(len(x))
+    args = [part for a in (x, *found) for part in (a, 1)]
+    cuda_on_cpu.launch(text, "logistic_value_and_grad_points", (1,), (32,), [*args, len(x)])
+    with np.errstate(all="ignore"):
+        for a, b in zip(found, both(x), strict=True):
+            np.testing.assert_allclose(a, b, rtol=6 * np.finfo(float).eps, atol=5e-324)
+    exact = sd.vmap(sd.value_and_grad(logistic, exact=True)).source(x, target="cupy")
+    assert exact.partition("logistic_value_and_grad_points")[0].count(" / ") == 2
+
+    def small(x, y):
+        return [1 / x, y / x, 1 / (x * x + 1), y / (x * x + 1)]
+
+    text = Plain(small).source(1.0, 1.0, target="cupy").partition("extern")[0]
+    assert text.count(" / ") == 3 and "y / x" in text
+
+
 def everything(x, y):
     a = np.maximum(x, y) + np.minimum(x, 2.0) * np.sign(y) - np.remainder(x, y) + np.floor_divide(x, y)
     b = np.where((x > y) | ~(x < 1.0), np.logaddexp(x, y), np.logaddexp2(x, y)) + np.hypot(x, y) * np.arctan2(y, x)
@@ -125,22 +182,57 @@ def test_complex_functions_on_both_sides_of_their_branch_cuts(code):
             assert np.max(np.abs(result[fine] - wanted[fine]) / scale) < 40 * np.finfo(code).eps, name
 
 
+SPECIAL_FUNCTIONS = {
+    "erf gammaln psi expit ndtr log_ndtr rgamma gamma log_expit i0 i1 i0e i1e exprel cosm1 erfcx": (-20, 20),
+    "loggamma exp1 k0 k0e k1 k1e": (0, 1.5),
+    "loggamma exp1 k0 k0e k1 k1e i0e i1e": (1, 200),
+}
+
+
 @needs_compiler
-def test_special_functions():
+@pytest.mark.parametrize("names", SPECIAL_FUNCTIONS)
+def test_special_functions(names):
     special = pytest.importorskip("scipy.special")
 
     def f(x):
-        return [special.erf(x), special.gammaln(x), special.psi(x), special.expit(x), special.xlogy(x, 2.5), special.ndtr(x)]
+        return [getattr(special, name)(x) for name in names.split()]
 
-    x = np.concatenate([RNG.uniform(-20, 20, 400), [1e-8, 0.5, 1.0, 1e5, -0.5, -7.3]])
-    program = Plain(f).program(0.3)
-    plan = plan_of(program, "batch", (0,), (0,) * 6)
-    text, kernel = point_kernel(plan, "f", frozenset())
-    results = [np.empty(len(x)) for _ in range(6)]
-    cuda_on_cpu.launch(text, kernel, (1,), (64,), [part for a in (x, *results) for part in (a, 1)] + [len(x)])
-    with np.errstate(all="ignore"):
-        for result, wanted in zip(results, f(x), strict=True):
-            np.testing.assert_allclose(result, wanted, rtol=1e-12, atol=1e-13)
+    x = np.concatenate([RNG.uniform(*SPECIAL_FUNCTIONS[names], 300), [1e-8, 0.5, 1.0, 0.999, 1.001, 2.0, 50.0, 600.0]])
+    check_special(f, names.split(), x)
+
+
+@needs_compiler
+def test_special_functions_of_two_numbers():
+    special = pytest.importorskip("scipy.special")
+    names = "xlogy xlog1py beta betaln zeta polygamma-1 polygamma-2 polygamma-7".split()
+
+    def f(x, y):
+        found = [special.xlogy(x, y), special.xlog1py(x, y), special.beta(x, y), special.betaln(x, y), special.zeta(x + 1, y)]
+        return [*found, *(special.polygamma(n, y - 3.0) for n in (1, 2, 7))]
+
+    x, y = RNG.uniform(0.01, 30, (2, 300))
+    check_special(f, names, x, y)
+
+
+def check_special(f, names, *args):
+    """Values within a few units in the last place of their own size, or of 1 near the zeros of some."""
+    program = Plain(f).program(*(a[0] for a in args))
+    for code, tolerance in (("d", 4e-13), ("f", 1e-4)):
+        given = [a.astype(code) for a in args]
+        program = Plain(f).program(*(a[0] for a in given))
+        plan = plan_of(program, "batch", (0,) * len(args), (0,) * len(names))
+        text, kernel = point_kernel(plan, "f", frozenset())
+        results = [np.empty(len(args[0]), code) for _ in names]
+        passed = [part for a in (*given, *results) for part in (a, 1)]
+        cuda_on_cpu.launch(text, kernel, (1,), (64,), [*passed, len(args[0])])
+        with np.errstate(all="ignore"):
+            for name, result, wanted in zip(names, results, f(*(a.astype(float) for a in given)), strict=True):
+                size, limits = np.abs(wanted), np.finfo(code)
+                fine = (size < limits.max / 1e3) & (size > limits.tiny * 1e3)
+                near = {"psi": 1.0, "gammaln": 1.0, "betaln": 1.0, "loggamma": 1.0, "cosm1": 1e-3}.get(name, 0.0)
+                scale = np.maximum(size[fine], near)
+                error = np.abs(result[fine] - wanted[fine]) / scale
+                assert np.max(error) <= tolerance, (name, code, args[0][fine][np.argmax(error)])
 
 
 def sources():
@@ -153,14 +245,54 @@ def sources():
         plan_of(Plain(lambda z, w: [z * w + 1, w / z, 2.0 * z**w]).program(1j, np.complex64(1j)), "batch", (0, -1), (0,) * 3),
         plan_of(sd.jacobian(lambda p: np.array([p[0] * np.exp(p[1]), p[2]])).program(x), "batch", (0,), (-1,)),
     ]
-    texts = [point_kernel(plan, "made", frozenset())[0] for plan in plans]
+    wide = [wide_kernel(plan, "made", frozenset()) for plan in plans]
+    assert [w is not None for w in wide] == [True, True, False, True, True]  # 31 complex functions take their time
+    texts = [point_kernel(plan, "made", frozenset())[0] + (w.text if w else "") for plan, w in zip(plans, wide, strict=True)]
     whole = sd.value_and_grad(g.layer, (0, 1)).source(
         np.ones((256, 512)), np.ones((256, 1)), np.ones((512, 128)), target="cupy"
     )
     squares = Plain(lambda z: [np.sum(z * np.exp(z), axis=0), np.sum(z * z)], scalarize=False)
     more = squares.source(np.ones((3000, 7), complex), target="cupy")
     points = sd.vmap(sd.value_and_grad(lambda x: x[0] * np.exp(x[1] * x[2]))).source(np.ones((4, 3)), target="cupy")
+    if importlib.util.find_spec("scipy"):
+        from scipy import special
+
+        names = "erf psi expit log_ndtr rgamma i0e i1e exprel cosm1 loggamma exp1 k0 k0e k1 k1e erfinv ndtri j0 y1".split()
+        many = Plain(lambda x: [*(getattr(special, name)(x) for name in names), special.polygamma(2, x), special.beta(x, x)])
+        for number in (1.0, np.float32(1)):
+            plan = plan_of(many.program(number), "batch", (0,), (0,) * (len(names) + 2))
+            texts.append(point_kernel(plan, "made", frozenset())[0])
     return [*texts, *(text.partition('r"""')[2].partition('"""')[0] for text in (whole, more, points))]
+
+
+def kernels_of_ptx(text):
+    """The global and local accesses of each kernel of PTX."""
+    accesses = re.compile(r"\b((?:ld|st)\.(?:global|local)[.\w]*)")
+    parts = text.split(".visible .entry ")[1:]
+    return {part.partition("(")[0].strip(): Counter(accesses.findall(part)) for part in parts}
+
+
+@pytest.mark.skipif(NVCC is None, reason="no nvcc here")
+def test_kernels_over_points_that_lie_together_move_16_bytes_at_a_time(tmp_path):
+    x = np.ones((8, 16))
+    for name, function, arg, loads, stores in (
+        ("cubic_grad_pieces", sd.vmap(sd.grad(problems.cubic), in_axes=-1), x, 8, 8),
+        ("logistic_value_and_grad_pieces", sd.vmap(sd.value_and_grad(problems.logistic)), x[0], 1, 2),
+        ("chebyshev_grad_pieces", sd.vmap(sd.grad(problems.chebyshev)), x[0].astype(complex), 1, 1),
+        ("cubic_grad_rows", sd.vmap(sd.grad(problems.cubic)), x.T.copy(), 4, 4),
+    ):
+        source = tmp_path / "made.cu"
+        source.write_text(function.source(arg, target="cupy").partition('r"""')[2].partition('"""')[0])
+        keep = ["-keep", "-keep-dir", str(tmp_path)]
+        command = [NVCC, "-arch=sm_90", "-cubin", "-Xptxas", "-v", *keep, str(source), "-o", f"{source}.cubin"]
+        compiled = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert compiled.returncode == 0, compiled.stderr
+        counts = kernels_of_ptx((tmp_path / "made.ptx").read_text())[name]
+        last = {"ld.global.nc.f64": 1, "st.global.f64": 1} if "rows" in name else {}  # what fills no warp, in a loop
+        assert counts == {"ld.global.nc.v4.u32": loads, "st.global.cs.v4.s32": stores, **last}, (name, arg.dtype)
+        report = compiled.stderr.partition(f"'{name}'")[2].partition("Compile time")[0]
+        assert "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads" in report
+        assert int(re.search(r"Used (\d+) registers", report)[1]) <= 64, report
 
 
 @pytest.mark.skipif(NVCC is None, reason="no nvcc here")

@@ -1,9 +1,13 @@
 """CuPy arrays, with a stand-in for CuPy that runs kernels on the CPU and refuses hidden copies to the host."""
 
 import dataclasses
+import importlib
+import importlib.util
+import inspect
 import pickle
 import sys
 import threading
+import types
 from pathlib import Path
 
 import cuda_on_cpu
@@ -13,6 +17,7 @@ import numpy as np
 import pytest
 import test_array_plans
 import test_array_programs
+import test_gpu
 
 import symdiff as sd
 from symdiff import structures
@@ -173,6 +178,12 @@ def test_the_same_function_serves_host_and_device(cp):
     np.testing.assert_allclose(compiled(cp.asarray(x)).get(), first)
 
 
+def root(x):
+    if x < 0:
+        raise ValueError("negative")
+    return x**0.5
+
+
 def test_wrong_arguments_name_the_line(cp):
     x, host = cp.asarray(np.ones(3)), np.ones(3)
     product = sd.grad(lambda a, b: a @ b)
@@ -190,6 +201,8 @@ def test_wrong_arguments_name_the_line(cp):
         sd.grad(lambda a: np.sum(a * x))(host)
     with pytest.raises(sd.TraceError, match=r"a CuPy array beside a traced value; pass it as an argument"):
         sd.grad(lambda a: np.sum(x * a))(host)
+    with pytest.raises(sd.BackendError, match=r"raising ValueError at .*; on a GPU no exception can be raised: use np.where"):
+        sd.derivative(root)(cp.asarray(np.ones(4)))
     with pytest.raises(sd.BackendError, match="unknown backend"):
         sd.grad(cubic, backend="gpu")
     compiled = sd.grad(cubic).compile(sd.Spec(3), backend="cupy")
@@ -290,6 +303,33 @@ def test_one_value_added_to_several_regions(cp, h):
     agree(cp, sd.value_and_grad(lambda x: np.sum(h(x)), scalarize=False), RNG.standard_normal((100, 3)))
 
 
+def heat(u):
+    inside = u[1:-1] + 0.1 * (u[2:] - 2 * u[1:-1] + u[:-2])
+    return np.sum(np.sin(inside) ** 2)
+
+
+def apart(x):
+    return np.sum(np.sin(x[:3]) * x[-3:]) + np.sum(np.cos(x[1:4]) * x[2:5])
+
+
+def turned(x):
+    return np.sum(np.sin(x[::-1, 1:]) * x[:, :-1]) + np.sum(np.cos(x[1::2] * x[:-1:2]))
+
+
+def test_parts_of_an_array_are_added_cell_by_cell_in_one_launch(cp):
+    f = sd.grad(heat, scalarize=False)
+    assert agree(cp, f, RNG.standard_normal(1000)) == (2, 0)
+    assert counters.names == ["fill", "heat_grad_kernel0"]
+    text = f.source(np.ones(1000), target="cupy")
+    assert "// 1000 cells, to which 3 parts are added." in text
+    assert "1000 cells, to which" not in sd.grad(apart, scalarize=False).source(np.ones(1000), target="cupy")
+    agree(cp, sd.grad(apart, scalarize=False), RNG.standard_normal(1000))
+    agree(cp, sd.grad(turned, scalarize=False), RNG.standard_normal((40, 30)))
+    for shape in ((1000,), (30, 40), (5, 6, 7)):
+        agree(cp, sd.grad(heat, scalarize=False), RNG.standard_normal(shape))
+    agree(cp, sd.value_and_grad(lambda u: heat(u) + heat(u * u), scalarize=False), RNG.standard_normal((30, 40)))
+
+
 def sums(x):
     s = np.sin(x)
     return [np.sum(s, 0), np.sum(s, 1), np.sum(s), np.sum(np.cos(x), tuple(range(x.ndim - 1))), np.cos(x), np.sum(x * s, -1)]
@@ -345,7 +385,8 @@ def test_results_are_never_shared_and_outputs_may_overlap_arguments(cp):
 
 def test_every_thread_device_and_stream_has_work_arrays_of_its_own(cp, monkeypatch):
     f = sd.value_and_grad(g.layer, (0, 1))
-    args = moved(cp, (RNG.standard_normal((50, 60)), RNG.standard_normal((50, 1)), RNG.standard_normal((60, 70))))
+    host = [RNG.standard_normal(shape) for shape in ((50, 60), (50, 1), (60, 70))]
+    args = moved(cp, host)
     fresh = []
 
     def called():
@@ -358,6 +399,7 @@ def test_every_thread_device_and_stream_has_work_arrays_of_its_own(cp, monkeypat
     monkeypatch.setattr(cupy_standin.Stream, "now", 7)
     called()
     monkeypatch.setattr(cupy_standin.Device, "now", 1)
+    args[:] = moved(cp, host)
     called()
     called()
     thread = threading.Thread(target=called)
@@ -434,3 +476,44 @@ def test_the_benchmark_writes_its_tables(cp, monkeypatch, tmp_path):
     assert gpu.main() == 0
     text = (tmp_path / "t.md").read_text()
     assert "stand-in, 8 GiB; CUDA 13.0" in text and text.count("\n| --- |") == 4 and text.count("| symdiff, out= given |") == 4
+
+
+def test_the_benchmark_takes_other_packages(cp, monkeypatch):
+    """JAX's words, spoken by symdiff."""
+    numpy = types.SimpleNamespace(exp=np.exp, sum=np.sum, tanh=np.tanh)
+    derived = {"grad": sd.grad, "vmap": sd.vmap, "value_and_grad": sd.value_and_grad, "numpy": numpy}
+    same = {"jit": lambda f: f, "block_until_ready": lambda found: found}
+    dlpack = types.SimpleNamespace(from_dlpack=lambda a: a.host)
+    monkeypatch.setattr(gpu, "_jax", lambda: types.SimpleNamespace(dlpack=dlpack, **derived, **same))
+    monkeypatch.setattr(gpu, "_torch", lambda: types.SimpleNamespace(__spec__=None))
+    text = gpu.document(1000, 1, 20)
+    assert text.count("| JAX, jit(") == 4 and text.count("Left out: PyTorch (AttributeError: ") == 4
+
+
+# -- what is for a GPU runs with the stand-in, too
+
+
+globals().update({f"test_on_gpu_{k.removeprefix('test_')}": f for k, f in vars(test_gpu).items() if k.startswith("test_")})
+
+
+# -- the stand-in
+
+
+@pytest.mark.skipif(importlib.util.find_spec("cupy") is None, reason="CuPy is not installed")
+def test_the_stand_in_has_cupys_signatures():
+    cupy = importlib.import_module("cupy")
+    for home, known in ((cupy, cupy_standin.KNOWN), (cupy.linalg, vars(cupy_standin.linalg))):
+        for name, function in known.items():
+            if hasattr(function, "__signature__"):
+                own = list(function.__signature__.parameters.values())
+                theirs = list(inspect.signature(getattr(home, name)).parameters.values())
+                assert [(p.name, p.kind, p.default) for p in own] == [(p.name, p.kind, p.default) for p in theirs], name
+    for name in ("empty", "asarray", "array", "ascontiguousarray", "empty_like", "may_share_memory", "broadcast_to", "reshape",
+                 "copyto", "diagonal", "put_along_axis", "asnumpy"):  # fmt: skip
+        own, theirs = (inspect.signature(getattr(home, name)).parameters for home in (cupy_standin, cupy))
+        assert [(p.name, p.kind) for p in own.values()] == [(p.name, p.kind) for p in theirs.values()], name
+    public = [name for name in vars(cupy_standin.ndarray) if not name.startswith("_") and name not in ("host", "device_id")]
+    assert all(hasattr(cupy.ndarray, name) for name in public)
+    for kind in ("Device", "Stream", "Event", "MemoryHook", "MemoryPool"):
+        own = [name for name in vars(getattr(cupy_standin, kind)) if not name.startswith("_") and name != "now"]
+        assert all(hasattr(getattr(cupy.cuda, kind), name) for name in own), kind

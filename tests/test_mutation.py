@@ -452,3 +452,22 @@ def test_floating_indices_are_refused():
 
     with pytest.raises(sd.TraceError, match=r"test_mutation.py:\d+: an index needs .* int\(x\)"):
         sd.grad(picked)(np.ones(3))
+
+
+def test_functions_that_write_plain_numbers_in_place():
+    """Arrays that take traced values later keep what NumPy writes into them before."""
+
+    def f(x):
+        y, z, s = np.zeros(4), np.zeros((2, 2)), np.array([3.0, 1.0, 2.0])
+        np.put(y, [0], [5.0])
+        np.putmask(y, np.arange(4) > 2, 7.0)
+        np.place(y, np.arange(4) == 1, [2.0])
+        np.copyto(y[2:3], 9.0)
+        np.add.at(y, [0, 0], 1.0)
+        np.fill_diagonal(z, 3.0)
+        s.sort()
+        y[1] += x[0]
+        return np.sum(y * np.arange(1, 5)) * x[1] + np.sum(z) * x[2] + s[0] * x[2]
+
+    x = np.array([1.0, 2.0, 3.0])
+    assert sd.trace(f, x)(x) == f(x)

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 
 import numpy as np
 import pytest
@@ -14,6 +15,10 @@ from symdiff import structures
 from symdiff.functions import Plain
 
 pytest.importorskip("llvmlite", reason="machine code needs llvmlite")
+
+from symdiff.codegen.native.engine import lanes
+from symdiff.codegen.native.kernels import Kernels
+from symdiff.pipeline import program_of
 
 RNG = np.random.default_rng(5)
 TOLERANCE = {"d": 1e-12, "D": 1e-12, "f": 2e-5, "F": 2e-5}
@@ -238,3 +243,67 @@ def test_many_threads():
 
     together(run, range(8))
     assert not wrong
+
+
+@pytest.mark.parametrize("code", "dfDF")
+@pytest.mark.parametrize(
+    ("n", "m", "p"), [(1, 1, 1), (10, 10, 10), (1, 9, 3), (7, 1, 5), (3, 8, 1), (5, 3, 9), (4, 70, 2), (16, 16, 16)]
+)
+def test_small_products_of_matrices(n, m, p, code):
+    """One call of machine code, for operands in either order of memory, and parts of larger ones."""
+    a, b = array((n, m), code), array((m, p), code)
+    for f, args in [
+        (lambda x, y: x @ y, (a, b)),
+        (lambda x, y: x.T @ y, (a.T.copy(), b)),
+        (lambda x, y: x @ y.T, (a, b.T.copy())),
+        (lambda x, y: x.T @ y.T, (a.T.copy(), b.T.copy())),
+        (lambda x, y: x[1:, ::2] @ y[:, 1:], (array((n + 1, 2 * m), code), array((m, p + 1), code))),
+    ]:
+        product = machine(f)
+        found = product.compile(*args).kernel(*args)  # an error, where NumPy has a part in it
+        limit = TOLERANCE[code]
+        np.testing.assert_allclose(found, f(*args), rtol=limit, atol=limit)
+        assert found.dtype == code
+
+
+def test_products_of_matrices_in_class():
+    x = array((6, 6))
+    x[2, 3], x[4, 4] = np.inf, np.nan
+    y = array((6, 6))
+    y[3, 1], y[1, 1] = 0.0, -np.inf
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_allclose(machine(lambda v, w: v @ w)(x, y), x @ y)
+        np.testing.assert_allclose(machine(lambda v: v @ v)(y), y @ y)
+    both(lambda v: np.sum((v @ v) @ np.ones((6, 1))), array((6, 6)))
+    large = array((40, 40))
+    with pytest.raises(sd.BackendError, match="NumPy has a part"):
+        machine(lambda v: v @ v).compile(large).kernel  # noqa: B018
+    np.testing.assert_allclose(machine(lambda v: v @ v)(large), large @ large)
+
+
+def test_constant_arrays_are_part_of_the_code():
+    weights = array((30, 20))
+    f = sd.value_and_grad(lambda v: np.sum(np.sin(v * weights) * (weights > 1.0)), scalarize=False)
+    x = array((30, 20))
+    value, gradient = f.compile(x).kernel(x)
+    np.testing.assert_allclose(value, np.sum(np.sin(x * weights) * (weights > 1.0)))
+    np.testing.assert_allclose(gradient, np.cos(x * weights) * weights * (weights > 1.0))
+
+
+@pytest.mark.parametrize("behind", [1, 2])
+def test_each_cell_of_neighbours_is_written_once(behind):
+    """A vector's own part waits in registers for what its neighbours add."""
+    n = 8 * lanes()
+    f = sd.grad(lambda v: np.sum((v[behind:] - v[:-behind] ** 2) ** 2), scalarize=False)
+    x = array(n + behind)
+    text = Kernels(program_of(f.graph(x))).text
+    assert len(re.findall(rf"store <{lanes()} x double> %v\d+, ptr %v", text)) == 1
+    both(lambda v: np.sum((v[behind:] - v[:-behind] ** 2) ** 2), x)
+
+
+@pytest.mark.parametrize("n", [4, 5, 8, 9, 10, 11, 12, 16, 17, 19, 40, 41, 43])
+def test_neighbours_at_many_distances(n):
+    x = array(n)
+    both(lambda v: np.sum(v[3:] * v[1:-2] ** 2 * v[:-3] ** 3), x)
+    both(lambda v: np.sum(v[2:] * v[:-2] ** 2) + np.sum(v[1:] / v[:-1]), x)
+    both(lambda v: np.sum(v[3:] * v[:-3] ** 2), array(n, "D"))

@@ -161,10 +161,29 @@ def test_stores_past_the_caches_are_emitted_where_memory_lies_right(tiny_cache, 
     g(numbers((128, 3)))  # rows of 24 bytes
     assert "nontemporal" not in texts[-1]
     h = sd.vmap(lambda x: x * x, backend="native")
-    h(numbers((32, 8)), out=guarded((32, 8), "d", 2)[0])
-    assert "nontemporal" not in texts[-1]
     h(numbers((32, 8)), out=guarded((32, 8), "d")[0])
-    assert "nontemporal" in texts[-1]
+    whole = texts[-1].count("nontemporal") // 2  # in the loop, and where few points remain
+    assert whole
+    for offset in range(1, 8):  # rows that begin within a line: each line is put together from two of them
+        h(numbers((32, 8)), out=guarded((32, 8), "d", offset)[0])
+        assert texts[-1].count("nontemporal") == whole
+    compiled_so_far = len(texts)
+    h(numbers((32, 8)), out=guarded((32, 16), "d", 1)[0][:, :8])  # rows with gaps between them: the code for few points
+    assert len(texts) == compiled_so_far
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("cells", [2, 4, 8, 10])
+def test_lines_of_rows_that_threads_share(tiny_cache, monkeypatch, threads, cells):
+    monkeypatch.setattr(batch, "_GRAIN", 16)
+    f = sd.vmap(sd.grad(lambda x: np.sum(x * x * x[0])), backend="native", threads=threads)
+    x = numbers((203, cells))
+    wanted = sd.vmap(sd.grad(lambda x: np.sum(x * x * x[0])), backend="numpy")(x)
+    for offset in range(8):
+        out, check = guarded(x.shape, "d", offset)
+        f(x, out=out)
+        np.testing.assert_allclose(out, wanted, rtol=1e-13)
+        check()
 
 
 def test_outputs_of_different_precision_past_the_caches(tiny_cache):

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from symdiff.ops import is_complex
 from symdiff.symbolic.building import is_constant
+from symdiff.symbolic.calls import extreme_of
 from symdiff.symbolic.graph import Atom, Binding, Constant
 
 
@@ -21,7 +22,7 @@ class Bound(NamedTuple):
 
 UNKNOWN = Bound(False, -math.inf)
 _CELLS = frozenset({"sum", "sum_of", "reshape", "transpose", "getitem", "broadcast_to", "cast"})
-_FOLLOWED = frozenset({"add", "mul", "div", "max", "sqrt", "select"}) | _CELLS
+_FOLLOWED = frozenset({"add", "mul", "div", "sqrt", "rint", "select"}) | _CELLS
 
 
 class Bounds:
@@ -40,7 +41,7 @@ class Bounds:
                 stack.pop()
                 continue
             binding = self.bindings.get(top)
-            operands = binding.operands if binding is not None and binding.op in _FOLLOWED else ()
+            operands = binding.operands if binding is not None and _is_followed(binding) else ()
             missing = [o for o in operands if o not in self._known]
             if missing:
                 stack.extend(missing)
@@ -64,28 +65,33 @@ class Bounds:
             return Bound(False, 0.0)
         if op == "cosh":
             return Bound(False, 1.0)
-        if op not in _FOLLOWED:
+        if not _is_followed(binding):
             return UNKNOWN
         if op == "select":
             arms = [(self._known[o], is_constant(o, 0)) for o in operands[1:]]
             return Bound(all(b.squares or zero for b, zero in arms), min(b.low for b, _ in arms))
         if op == "sum_of":
             return Bound(self._known[operands[0]].squares, 0.0 if self._known[operands[0]].low >= 0.0 else -math.inf)
+        if extreme_of(binding):
+            return Bound(False, max(self._known[o].low for o in operands))
         factors = [self._known[o].low for o in operands[1 if op == "div" else 0 :] if isinstance(o, Constant)]
         return self._followed(op, [self._known[o] for o in operands], any(f > 0.0 for f in factors))
 
     @staticmethod
     def _followed(op: str, below: list[Bound], scaled: bool) -> Bound:
         lows = [b.low for b in below]
-        if op == "max":
-            return Bound(False, max(lows))
         if min(lows) < 0.0:
             return UNKNOWN
         if op in _CELLS:
             return Bound(below[0].squares, 0.0 if op == "sum" else lows[0])
         if op in ("mul", "div") and scaled:
             return Bound(any(b.squares for b in below), 0.0)
-        if op == "div":
+        if op in ("div", "rint"):
             return Bound(False, 0.0)
         low = math.sqrt(lows[0]) if op == "sqrt" else sum(lows) if op == "add" else lows[0] * lows[1]
         return Bound(op == "add" and all(b.squares for b in below), low)
+
+
+def _is_followed(binding: Binding) -> bool:
+    """Whether a binding's bound follows from those of its operands."""
+    return binding.op in _FOLLOWED or extreme_of(binding) == "max"

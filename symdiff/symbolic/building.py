@@ -17,6 +17,7 @@ from symdiff.symbolic.graph import ArrayConstant, Atom, Binding, Constant, Graph
 
 _WEAK = {bool: True, int: 1, float: 1.0, complex: 1j}
 _FLOATING = "fdFD?"
+_FACTORS = frozenset({"mul", "div", "neg"})  # operations that derivatives of whole arrays remember
 _SCALING = frozenset({"mul", "div", "neg", "conj", "real", "cast"})
 _cache: dict[tuple[Any, ...], str] = {}
 _active = threading.local()
@@ -71,6 +72,9 @@ class Builder:
         self.viewed: set[Atom] = set()  # arrays of which the user has taken a slice or another view
         self.views: set[Atom] = set()  # these slices and views
         self.structural: dict[Atom, Binding] = {}  # what is known of whole arrays, by their symbols
+        self.sums: dict[tuple[Atom, tuple[int, ...]], Atom] = {}  # the sums of arrays over axes that there are
+        self.signs: Any = None  # the signs that are factors of values, see `sign_factors`
+        self.fixed: set[Atom] = set()  # inputs that are captured arrays, and what is computed of these alone
         self.path: Any = None  # the conditions of the run that fills it, see `tracing.paths`
         self.origin = ""
         self.primal = True
@@ -88,7 +92,11 @@ class Builder:
         """Append `symbol = op(operands)` and return the symbol."""
         symbol = Var(f"v{self._count}", shape, dtype)
         self._count += 1
+        if self.fixed and operands and all(type(o) is not Var or o in self.fixed for o in operands):
+            self.fixed.add(symbol)
         self.bindings.append(Binding(symbol, op, operands, params, origin or self.origin, self.primal))
+        if self.signs is not None:
+            self.signs.note(self.bindings[-1])
         return symbol
 
     def emit(self, op: str, operands: tuple[Atom, ...], payload: Any = None, origin: str = "") -> Atom:
@@ -134,7 +142,10 @@ class Builder:
             except ValueError:
                 listed = " and ".join(str(s) for s in shapes)
                 raise TraceError(f"{origin or self.origin}: {op}: shapes {listed} do not broadcast") from None
-        return self.bind(op, operands, shape, code, None, origin)
+        symbol = self.bind(op, operands, shape, code, None, origin)
+        if op in _FACTORS and self.structural and not self.primal:
+            self.structural[symbol] = self.bindings[-1]
+        return symbol
 
     def _as_number(self, operand: Atom, code: str, origin: str) -> Atom:
         """A truth value as 0 or 1."""
@@ -183,15 +194,26 @@ class Builder:
         return symbol
 
     def add(self, a: Atom, b: Atom) -> Atom:
-        """a + b, without structural zeros."""
+        """a + b, without structural zeros; in derivatives of whole arrays nothing is added to its own negative."""
         if is_constant(a, 0):
             return b
         if is_constant(b, 0):
             return a
+        if any(self._is_negative(x, y) for x, y in ((a, b), (b, a))):
+            return Constant(0.0)
         return self.emit("add", (a, b))
 
+    def _is_negative(self, a: Atom, b: Atom) -> bool:
+        """Whether b is known to be -a."""
+        if isinstance(a, Constant):
+            return not self.primal and isinstance(b, Constant) and a.value == -b.value
+        by = self.structural.get(b)
+        return by is not None and by.op == "neg" and by.operands[0] is a and not by.primal
+
     def mul(self, a: Atom, b: Atom) -> Atom:
-        """a*b; a factor of exactly 1 is dropped and -1 becomes a negation."""
+        """a*b; a factor of exactly 1 is dropped and -1 becomes a negation. In a derivative sign(x)*sign(x) is 1."""
+        if self.signs is not None and not self.primal and (found := self.signs.product(a, b)) is not None:
+            return found  # type: ignore[no-any-return]
         for x, y in ((a, b), (b, a)):
             if isinstance(x, Constant):
                 if x.value == 1 and not isinstance(x.value, complex):

@@ -9,20 +9,27 @@ from collections.abc import Callable
 from typing import Any
 
 from symdiff.symbolic.building import Builder, result_code
-from symdiff.symbolic.graph import Atom, Constant, Graph, GraphOutput
+from symdiff.symbolic.graph import Atom, Binding, Constant, Graph, GraphOutput
 from symdiff.symbolic.rule import Rule, apply
 from symdiff.symbolic.tables import Template
 
+Counts = Callable[[Builder, Binding, int], tuple[Atom, bool]]
+
 
 class CallSite:
-    """The static part of a `call` binding: the function, its rule, and its own Graph (None when it is opaque)."""
+    """The static part of a `call` binding: the function, its rule, and its own Graph (None when it is opaque).
 
-    __slots__ = ("function", "graph", "rule")
+    `counts(builder, binding, place)` is a condition and its value where an operand has a part in the result, as a branch has
+    that is taken.
+    """
 
-    def __init__(self, function: Callable[..., Any], rule: Rule, graph: Graph | None) -> None:
+    __slots__ = ("counts", "function", "graph", "rule")
+
+    def __init__(self, function: Callable[..., Any], rule: Rule, graph: Graph | None, counts: Counts | None = None) -> None:
         self.function = function
         self.rule = rule
         self.graph = graph
+        self.counts = counts
 
     @property
     def __name__(self) -> str:
@@ -35,6 +42,15 @@ def formula_site(rule: Rule, operands: tuple[Atom, ...]) -> CallSite:
     common = result_code(operands)
     codes = tuple(common if isinstance(o, Constant) and o.dtype is None else o.dtype or common for o in operands)
     return CallSite(rule.value, rule, _formula_graph(rule.name, rule.parameters, rule.primal, codes))
+
+
+def extreme_of(binding: Binding) -> str:
+    """Which extreme of its operands a binding is, NumPy's or Python's own: "max", "min", or "" for none."""
+    if binding.op in ("max", "min", "amax", "amin"):
+        return binding.op[-3:]
+    rule = binding.params.rule if binding.op == "call" else None
+    known = rule is not None and rule.module in ("numpy", "builtins") and rule.name in ("max", "min")
+    return rule.name if known else ""
 
 
 @functools.lru_cache(maxsize=4096)

@@ -16,11 +16,14 @@ from symdiff.errors import NonHolomorphicError
 from symdiff.ops import is_complex
 from symdiff.symbolic.arrays.algebra import Arrays
 from symdiff.symbolic.arrays.rules import pulled_back, pushed_forward
-from symdiff.symbolic.building import Builder, is_same
+from symdiff.symbolic.building import Builder, is_constant, is_same
 from symdiff.symbolic.graph import Atom, Binding, Constant, Var
 from symdiff.symbolic.partials import ZERO, Partials, active_symbols, is_structural
 from symdiff.symbolic.saturation import Saturation
+from symdiff.symbolic.shifting import shifted
+from symdiff.symbolic.sign_factors import watch_signs
 from symdiff.symbolic.smoothing import smoothed
+from symdiff.symbolic.vanishing import Vanishing
 
 _MOVING = frozenset({"reshape", "transpose", "getitem", "diagonal", "concatenate", "item", "sum"})
 _STEEP = frozenset({"div", "log", "log2", "log10", "log1p", "pow", "call"})  # their partials can be infinite
@@ -47,12 +50,16 @@ class Arm(NamedTuple):
 
 
 class Care(NamedTuple):
-    """What a product of a cotangent and a partial minds: zero where `guard` holds, where the partial, or the cotangent, is."""
+    """What a product of a cotangent and a partial minds: zero where `guard` holds, where the partial, or the cotangent, is.
+
+    The last two tell what the operands become.
+    """
 
     guard: Atom | None
     tainted: bool
     steep: bool
     opened: bool
+    taints: bool
 
 
 class Flow:
@@ -82,10 +89,13 @@ class Reverse:
     ) -> None:
         """`earlier` are sweeps over the same bindings by other inputs, from which the analysis is taken."""
         self.builder = builder
-        self.bindings = bindings = smoothed(bindings, builder) if earlier is None else earlier.bindings
+        self.written = bindings if earlier is None else earlier.written
+        self.bindings = bindings = shifted(smoothed(bindings, builder), builder) if earlier is None else earlier.bindings
+        watch_signs(builder, bindings)
         self.wrt = wrt
         self.partials = Partials(builder, bindings, rules)
         self.saturation = Saturation(builder, bindings, self.partials.bounds) if earlier is None else earlier.saturation
+        self.vanishing = Vanishing(builder, bindings, self.partials) if earlier is None else earlier.vanishing
         inputs: set[Atom] = set(wrt)
         self.active = active_symbols(bindings, inputs)
         self.position = {b.symbol: i for i, b in enumerate(bindings) if b.symbol not in inputs}
@@ -117,10 +127,13 @@ class Reverse:
                 if operand in self.active and operand in self.position:
                     heapq.heappush(pending, -self.position[operand])
             bar = self._total(bars.pop(symbol, None))
+            if bar is not None and is_constant(self.arrays.repeated(bar.value)[0], 0):
+                bar = None
             if bar is not None and mirrored and not is_complex(binding.dtype):
                 bar = Masked(self.builder.real(bar.value), bar.mask)
             conjugate = self._total(conjugates.pop(symbol, None))
-            self._push(binding, bar, conjugate, flow)
+            if bar is not None or conjugate is not None:
+                self._push(binding, bar, conjugate, flow)
         found = {v: self._settled(bars[v]) for v in self.wrt if v in bars}
         found_conjugate = {v: self._settled(conjugates[v]) for v in self.wrt if v in conjugates}
         if mirrored:
@@ -137,16 +150,24 @@ class Reverse:
     def _total(self, parts: list[Masked] | None) -> Masked | None:
         if not parts:
             return None
+        groups = self._grouped(parts)
+        if len(groups) == 1:
+            mask, values = next(iter(groups.items()))
+            return Masked(self._sum(values), mask)
+        return Masked(self._everywhere(groups), self._union(list(groups)))
+
+    def _grouped(self, parts: list[Masked]) -> dict[Atom | None, list[Atom]]:
+        """Cotangents by their masks, those of both arms of a select as one."""
         groups: dict[Atom | None, list[Atom]] = {}
         for part in parts:
             groups.setdefault(part.mask, []).append(part.value)
         while (mask := next((m for m in groups if m in self.arms and self._beside(m) in groups), None)) is not None:
             self._join(mask, groups)
-        if len(groups) == 1:
-            mask, values = next(iter(groups.items()))
-            return Masked(self._sum(values), mask)
-        value = self._sum([self._unmasked(Masked(v, m)) for m, values in groups.items() for v in values])
-        return Masked(value, self._union(list(groups)))
+        return groups
+
+    def _everywhere(self, groups: dict[Atom | None, list[Atom]]) -> Atom:
+        """Cotangents by their masks in one sum, zero where none counts."""
+        return self._sum([self._unmasked(Masked(self._sum(values), mask)) for mask, values in groups.items()])
 
     def _beside(self, mask: Atom | None) -> Atom | None:
         """The mask of the other arm; the mask itself where it is no arm, or has no other."""
@@ -197,7 +218,7 @@ class Reverse:
         return part.value if part.mask is None else self.builder.select(part.mask, part.value, ZERO)
 
     def _settled(self, parts: list[Masked]) -> Atom:
-        return self._unmasked(self._total(parts))  # type: ignore[arg-type]
+        return self._everywhere(self._grouped(parts))
 
     def _push(self, binding: Binding, bar: Masked | None, conjugate: Masked | None, flow: "Flow") -> None:
         if binding.op == "select":
@@ -209,7 +230,7 @@ class Reverse:
 
     def _push_elementwise(self, binding: Binding, bar: Masked | None, conjugate: Masked | None, flow: "Flow") -> None:
         b = self.builder
-        care = self._care(binding, flow)
+        care = self._care(binding, bar, flow)
         for operand, slope in self.saturation.slopes(binding) or ():
             if operand in self.active:
                 self._put(self._times(bar, slope, care), operand, flow.bars, flow, care)
@@ -220,9 +241,11 @@ class Reverse:
             p = self.partials.partial(binding, place)
             q = self.partials.partial(binding, place, conjugate=True) if is_complex(operand.dtype or "d") else None
             if q is not None and self.mixing is None:
-                self.mixing = f"{binding.origin}: {binding.op}"
+                self.mixing = f"{binding.origin}: {self._as_written(binding)}"
             overflowed = self.saturation.overflowed(binding, place)
             through = bar if bar is None or overflowed is None else self._masked(bar, b.emit("not", (overflowed,)))
+            counts = self.partials.counts(binding, place)
+            through = through if through is None or counts is None else self._armed(through, *counts)
             if flow.mirrored:
                 for item in self._mirrored(binding, operand, p, q, through, care):
                     self._put(item, operand, flow.bars, flow, care)
@@ -237,7 +260,7 @@ class Reverse:
             else:
                 self._put(self._times(conjugate, pc, care), operand, flow.bars, flow, care)
 
-    def _care(self, binding: Binding, flow: "Flow") -> "Care":
+    def _care(self, binding: Binding, bar: Masked | None, flow: "Flow") -> "Care":
         """What products with the partials of a binding must mind."""
         guard: Atom | None = None
         taint = binding.symbol in flow.tainted
@@ -248,7 +271,10 @@ class Reverse:
             else:
                 taint = True
         opened = binding.symbol in flow.opened
-        return Care(guard, taint, opened and (singular or binding.op in _STEEP), opened)
+        steep = opened and (singular or binding.op in _STEEP)
+        if singular and guard is None and bar is not None and self.vanishing.together(bar.value, binding):
+            return Care(None, binding.symbol in flow.tainted, True, opened, taint)
+        return Care(guard, taint, steep, opened, taint)
 
     def _times(self, cotangent: Masked | None, partial: Atom | None, care: "Care") -> Masked | None:
         if cotangent is None or partial is None:
@@ -264,7 +290,7 @@ class Reverse:
         return Masked(value, cotangent.mask)
 
     def _put(self, item: Masked | None, operand: Atom, where: dict[Atom, list[Masked]], flow: "Flow", care: "Care") -> None:
-        if care.tainted:
+        if care.taints:
             flow.tainted.add(operand)
         if care.opened:
             flow.opened.add(operand)
@@ -356,6 +382,13 @@ class Reverse:
             if binding.symbol in flow.opened:
                 flow.opened.add(operand)
 
+    def _as_written(self, binding: Binding) -> str:
+        """The operation on a binding's line that the user wrote, where the sweeps see another one."""
+        near = [b for b in self.written if b.origin == binding.origin]
+        if any(b.symbol is binding.symbol and b.op == binding.op for b in near):
+            return binding.op
+        return next((b.op for b in near if b.op in ("abs", "real", "imag", "conj")), binding.op)
+
     def refuse(self, conjugates: dict[Var, Atom]) -> None:
         """Raise `NonHolomorphicError` where a complex input's cotangent by its conjugate is structurally nonzero."""
         symbol = next((s for s in conjugates if is_complex(s.dtype)), None)
@@ -374,9 +407,11 @@ class Forward:
 
     def __init__(self, builder: Builder, bindings: list[Binding], rules: Any) -> None:
         self.builder = builder
-        self.bindings = bindings = smoothed(bindings, builder)
+        self.bindings = bindings = shifted(smoothed(bindings, builder), builder)
+        watch_signs(builder, bindings)
         self.partials = Partials(builder, bindings, rules)
         self.saturation = Saturation(builder, bindings, self.partials.bounds)
+        self.vanishing = Vanishing(builder, bindings, self.partials)
 
     def sweep(self, seeds: dict[Atom, Atom]) -> dict[Atom, Atom]:
         """Tangents of all symbols that depend on the seeds."""
@@ -384,6 +419,7 @@ class Forward:
         outer = b.primal
         b.primal = False
         dots: dict[Atom, Atom] = dict(seeds)
+        self.infinite: dict[Atom, Binding] = {}  # tangents that may be infinite, and the singular head that makes them so
         for binding in self.bindings:
             if binding.dtype in "?l":
                 continue
@@ -403,6 +439,9 @@ class Forward:
                     dots[binding.symbol] = arrays.broadcast_to(b.select(binding.operands[0], *arms), binding.shape)
                 continue
             singular = self.partials.is_singular(binding)
+            head = binding if singular else next((self.infinite[o] for o in binding.operands if o in self.infinite), None)
+            if head is not None:
+                self.infinite[binding.symbol] = head
             terms: list[Atom | None] = [b.mul(s, dots[o]) for o, s in self.saturation.slopes(binding) or () if o in dots]
             for place in self.saturation.remaining(binding):
                 if place in moving:
@@ -430,13 +469,24 @@ class Forward:
                 term = b.select(b.emit("eq", (binding.operands[0], Constant(0.0))), ZERO, term)
             else:
                 term = _zero_times_infinity(b, dot, p, term)
+        elif term is not None and self._meets_infinity(p, operand):
+            term = _zero_times_infinity(b, p, dot, term)  # type: ignore[arg-type]
         overflowed = None if term is None else self.saturation.overflowed(binding, place)
         if term is not None and overflowed is not None:
             term = b.select(overflowed, ZERO, term)
+        counts = None if term is None else self.partials.counts(binding, place)
+        if term is not None and counts is not None:
+            condition, value = counts
+            term = b.select(condition, term, ZERO) if value else b.select(condition, ZERO, term)
         if q is not None:
             crossed = b.mul(q, b.conj(dot))
             term = crossed if term is None else b.add(term, crossed)
         return term
+
+    def _meets_infinity(self, partial: Atom | None, operand: Atom) -> bool:
+        """Whether a partial may vanish where the operand's tangent is infinite."""
+        head = self.infinite.get(operand)
+        return partial is not None and head is not None and self.vanishing.together(partial, head)
 
 
 def _zero_times_infinity(b: Builder, zero: Atom, infinite: Atom | None, product: Atom) -> Atom:

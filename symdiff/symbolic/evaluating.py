@@ -13,10 +13,11 @@ from symdiff.errors import ShapeError
 from symdiff.ops import OPS
 from symdiff.symbolic.branches import branches_of
 from symdiff.symbolic.graph import Atom, Binding, Graph, Var
+from symdiff.symbolic.hidden import hidden_of, visible
 
 
 def evaluate(graph: Graph, args: tuple[Any, ...]) -> Any:
-    """The graph's result at `args`, one for each input, in the function's own result structure."""
+    """The graph's result at `args`, one for each input but captured arrays, in the function's own result structure."""
     values = values_of(graph, args)
     results = [
         np.asarray(values[o.atom] if isinstance(o.atom, Var) else o.atom.value, dtype=np.dtype(o.dtype))[()]
@@ -29,8 +30,9 @@ def evaluate(graph: Graph, args: tuple[Any, ...]) -> Any:
 
 def values_of(graph: Graph, args: tuple[Any, ...]) -> dict[Atom, Any]:
     """The values of the graph's inputs and of all its bindings at `args`."""
+    args = tuple(hidden_of(graph).fill(args, len(graph.inputs)))
     if len(args) != len(graph.inputs):
-        raise ShapeError(f"{graph.name} takes {len(graph.inputs)} arguments ({len(args)} given)")
+        raise ShapeError(f"{graph.name} takes {visible(graph)} arguments ({len(args)} given)")
     branches = branches_of(graph)
     if branches is not None:
         branches.check(graph.name, args)

@@ -13,7 +13,8 @@ import numpy as np
 from symdiff.heads import HEADS
 from symdiff.ops import OPS
 from symdiff.symbolic.bounds import Bounds
-from symdiff.symbolic.graph import Atom, Binding, Graph, Var
+from symdiff.symbolic.calls import extreme_of
+from symdiff.symbolic.graph import Atom, Binding, Constant, Graph, Var
 from symdiff.symbolic.partials import active_symbols
 
 Values = dict[Atom, Any]
@@ -52,6 +53,14 @@ def _on_axis(x: Any, beyond: Callable[[Any], Any]) -> Any:
 
 _INFINITE = "the derivative is infinite"
 _FLAT = "slope 0 is taken"
+_ORDERED = {
+    "argsort": ("sort", "equal cells keep their order"),
+    "order": ("sort", "equal cells keep their order"),
+    "eigenvalues": ("eigh", "equal eigenvalues keep LAPACK's"),
+    "general_eigenvalues": ("eig", "equal eigenvalues keep LAPACK's"),
+    "singular_values": ("svd", "equal singular values keep LAPACK's"),
+}
+_HALVES = "half of the slope goes to each"
 _SIDE = "the side of the imaginary part's signed zero is taken"
 Test = tuple[str, Callable[..., Any], str]
 _TESTS: dict[str, list[Test]] = {
@@ -85,9 +94,12 @@ _TESTS: dict[str, list[Test]] = {
         ("edge", lambda x, y: (x == 0) & (np.real(y) > 0) & (np.real(y) < 1), _INFINITE),
         ("pole", lambda x, y: (x == 0) & (np.real(y) < 0), _INFINITE),
         ("cut", lambda x, y: _on_axis(x, lambda r: r < 0) & ~_whole(y), _SIDE),
+        ("jump", lambda x, y: (x == 0) & (y == 0), _FLAT),
     ],
-    **{op: [("kink", lambda x, y: x == y, "half of the slope goes to each")] for op in ("max", "min", "fmax", "fmin")},
     "searchsorted": [("jump", lambda a, v: np.isin(v, a), _FLAT)],
+    "xlogy": [("pole", lambda x, y: (x == 0) & (y == 0), _INFINITE)],
+    "xlog1py": [("pole", lambda x, y: (x == 0) & (y == -1), _INFINITE)],
+    **{op: [("kink", lambda x, y: x == y, _HALVES)] for op in ("max", "min", "fmax", "fmin")},
     "det_sign": [("jump", lambda x: np.linalg.det(x) == 0, _FLAT)],
     "log_abs_det": [("pole", lambda x: np.linalg.det(x) == 0, _INFINITE)],
 }  # fmt: skip
@@ -116,12 +128,14 @@ def kinks(graph: Graph, values: Values) -> list[Kink]:
 
 def _at(binding: Binding, operands: list[Any], values: Values, read: dict[Atom, Any], squares: bool) -> list[Kink]:
     reads = read.get(binding.symbol, np.zeros(binding.shape, bool))
-    if binding.op in ("amax", "amin"):
+    if binding.op in ("amax", "amin", "kth"):
         return _ties(binding, operands[0], values[binding.symbol], reads)
-    if binding.op in ("argsort", "order", "eigenvalues"):
-        return _neighbours(binding, values[binding.symbol] if binding.op == "eigenvalues" else operands[0], reads)
     if binding.op in ("argmax", "argmin"):
         return _tied_places(binding, operands[0], reads)
+    if binding.op in _ORDERED:
+        return _neighbours(binding, operands[0] if binding.op in _PLACES else values[binding.symbol], reads)
+    if binding.op == "call" and extreme_of(binding):
+        return _equals(binding, operands, values[binding.symbol], reads)
     if binding.op == "call":
         points = [(np.array(p), s) for p, s in binding.params.rule.kinks if len(p) == len(operands)]
         tests = [
@@ -129,10 +143,14 @@ def _at(binding: Binding, operands: list[Any], values: Values, read: dict[Atom, 
              f"slope {', '.join(f'{v:g}' for v in s)} is taken")
             for p, s in points
         ]  # fmt: skip
+        rule = binding.params.rule
+        tests += [] if rule.is_user_function else _TESTS.get(rule.name, [])
     else:
         tests = _TESTS.get(binding.op, [])
     found = []
     for kind, test, chosen in tests:
+        if (binding.op, kind) == ("pow", "jump") and isinstance(binding.operands[1], Constant):
+            continue  # x**0 is 1
         hits = np.asarray(test(*operands)) & reads
         if hits.any():
             kind, chosen = ("kink", f"of a sum of squares; {_FLAT}") if squares and kind == "edge" else (kind, chosen)
@@ -177,15 +195,23 @@ def _tied_places(binding: Binding, x: Any, reads: Any) -> list[Kink]:
     return [Kink(binding.origin, binding.op, (value,), "jump", f"the first of {most} equal cells is taken", int(hits.sum()))]
 
 
+def _equals(binding: Binding, operands: list[Any], out: Any, reads: Any) -> list[Kink]:
+    """Operands of an extreme that are equal to it."""
+    count = sum(np.equal(o, out).astype(int) for o in operands)
+    hits = np.asarray(count > 1) & reads
+    if not hits.any():
+        return []
+    many = int(np.max(count[hits]))
+    return [_kink(binding, operands, "kink", _HALVES if len(operands) == 2 else f"{many} equal numbers share the slope", hits)]
+
+
 def _neighbours(binding: Binding, x: Any, reads: Any) -> list[Kink]:
     axis = binding.params.params.get("axis", -1) % np.ndim(x)
     equal = np.diff(np.sort(x, axis=axis), axis=axis) == 0
     if not equal.any() or not np.any(reads):
         return []
     value = np.delete(np.sort(x, axis=axis), -1, axis)[equal][0].item()
-    name, chosen = (
-        ("eigh", "equal eigenvalues keep LAPACK's") if binding.op == "eigenvalues" else ("sort", "equal cells keep their order")
-    )
+    name, chosen = _ORDERED[binding.op]
     return [Kink(binding.origin, name, (value,), "kink", chosen, int(equal.sum()))]
 
 

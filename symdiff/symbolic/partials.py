@@ -112,6 +112,11 @@ class Partials:
                 return Constant(1)
         return b.emit(op, operands, payload)
 
+    def counts(self, binding: Binding, place: int) -> tuple[Atom, bool] | None:
+        """A condition and its value where operand `place` has a part in the result; None where it always has."""
+        counts = binding.params.counts if binding.op == "call" else None
+        return None if counts is None else counts(self.builder, binding, place)
+
     def is_root_of_squares(self, binding: Binding) -> bool:
         """Whether a head that is singular at zero alone stands over a sum of squares, as in a norm."""
         at_zero = binding.op in ("sqrt", "cbrt") or (binding.op == "pow" and isinstance(binding.operands[1], Constant))

@@ -7,16 +7,15 @@ saturating function has slope zero where its argument is infinite. Real values o
 
 import math
 
-from symdiff.heads import HEADS
 from symdiff.symbolic.bounds import Bounds
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import Atom, Binding, Constant
+from symdiff.symbolic.growth import Growth, exponent, exponential
 
 ONE = Constant(1.0)
-_EXPONENTIALS = frozenset({"exp", "exp2", "expm1", "sinh", "cosh", "exp10"})
-_GROWING = frozenset({"add", "sub", "mul", "neg", "cast", "abs", "max", "min", "sqrt", "hypot", "select", *HEADS})
 _FLAT = frozenset({"tanh", "atan", "erf", "erfc", "expit"})  # where their argument is infinite
 _LOGARITHMS = {"log": 1.0, "log2": 1 / math.log(2), "log10": 1 / math.log(10), "log1p": 1.0}
+_HYPERBOLIC = frozenset({"cosh", "sinh", "expm1"})
 Slopes = list[tuple[Atom, Atom]]
 
 
@@ -25,62 +24,9 @@ class Saturation:
 
     def __init__(self, builder: Builder, bindings: list[Binding], bounds: Bounds) -> None:
         self.builder = builder
-        self.bounds = bounds
-        self.made: dict[Atom, Binding] = {b.symbol: b for b in bindings}
+        self.growth = growth = Growth(bindings, bounds)
+        self.made, self._explosive, self._alone = growth.made, growth.explosive, growth.alone
         self._slopes: dict[Atom, Slopes | None] = {}
-        self._explosive: set[Atom] = set()
-        self._alone: set[Atom] = set()  # explosive by one exponential, at the end of a path of sums, factors and powers
-        for binding in bindings:
-            if binding.dtype in "fd":
-                self._classify(binding)
-
-    def _classify(self, binding: Binding) -> None:
-        op, operands = binding.op, binding.operands
-        explosive = [o for o in operands if o in self._explosive]
-        if op in _EXPONENTIALS:
-            grows = not self._is_bounded_above(operands[0])
-            alone = grows and op in ("exp", "exp2")
-        elif not explosive:
-            return
-        else:
-            power = _exponent(binding)
-            grows = op in _GROWING or power > 0 or (op == "div" and operands[0] in self._explosive)
-            alone = len(explosive) == 1 and explosive[0] in self._alone
-            alone = alone and (op in ("add", "sub", "mul", "neg", "cast") or power > 0)
-        if grows:
-            self._explosive.add(binding.symbol)
-        if alone:
-            self._alone.add(binding.symbol)
-
-    def _is_bounded_above(self, atom: Atom) -> bool:
-        """Whether an exponential's argument is known to be small: a constant, or minus something positive."""
-        binding = self.made.get(atom)
-        if isinstance(atom, Constant) or binding is None:
-            return isinstance(atom, Constant)
-        if binding.op == "neg":
-            return self.bounds.of(binding.operands[0]).low >= 0.0
-        if binding.op == "sub":
-            return self._is_extreme(binding.operands[1], binding.operands[0])
-        if binding.op not in ("mul", "div"):
-            return False
-        first, second = binding.operands
-        pairs = ((first, second), (second, first)) if binding.op == "mul" else ((first, second),)
-        return any(self._is_negative(a) and self.bounds.of(b).low >= 0.0 for a, b in pairs)
-
-    def _is_extreme(self, atom: Atom, among: Atom) -> bool:
-        """Whether `atom` is the largest of numbers of which `among` is one."""
-        binding = self.made.get(atom)
-        while binding is not None and binding.op in ("reshape", "broadcast_to"):
-            binding = self.made.get(binding.operands[0])
-        if binding is None or among not in binding.operands:
-            return False
-        rule = binding.params.rule if binding.op == "call" else None
-        return binding.op in ("amax", "max") or (rule is not None and (rule.module, rule.name) == ("numpy", "max"))
-
-    def _is_negative(self, atom: Atom) -> bool:
-        if isinstance(atom, Constant):
-            return not isinstance(atom.value, complex) and atom.value < 0
-        return atom in self.made and self._is_bounded_above(atom)
 
     # -- what the sweeps ask
 
@@ -95,10 +41,12 @@ class Saturation:
 
     def _built(self, binding: Binding) -> Slopes | None:
         op, operands = binding.op, binding.operands
-        power = _exponent(binding)
+        power = exponent(binding)
         if op in _LOGARITHMS:
             unit = Constant(_LOGARITHMS[op])
             quotient = self.made.get(operands[0])
+            if op != "log1p" and quotient is not None and quotient.op in _HYPERBOLIC and operands[0] in self._explosive:
+                return self._of_hyperbolic(quotient, unit)
             if op != "log1p" and quotient is not None and quotient.op == "div" and quotient.operands[1] in self._alone:
                 above, below = quotient.operands
                 first = [] if isinstance(above, Constant) else [(above, self.builder.emit("div", (unit, above)))]
@@ -113,6 +61,14 @@ class Saturation:
             return self._below(operands[0], operands[0], self.builder.mul(Constant(power), binding.symbol))
         return None
 
+    def _of_hyperbolic(self, binding: Binding, unit: Atom) -> Slopes:
+        """The slope of the logarithm of a hyperbolic function or of expm1."""
+        b, w = self.builder, binding.operands[0]
+        if binding.op == "expm1":
+            return [(w, b.emit("div", (b.neg(unit), b.emit("expm1", (b.neg(w),)))))]
+        slope = b.emit("tanh", (w,))
+        return [(w, b.mul(unit, slope) if binding.op == "cosh" else b.emit("div", (unit, slope)))]
+
     def _below(self, top: Atom, whole: Atom, weight: Atom) -> Slopes:
         """weight times the partials of log(whole) down to the exponential in `top`, which is a term of `whole`."""
         b = self.builder
@@ -122,11 +78,12 @@ class Saturation:
         while True:
             binding = self.made[at]
             op, operands = binding.op, binding.operands
-            if op in ("exp", "exp2"):
-                rate = ONE if op == "exp" else Constant(math.log(2))
+            argument = exponential(binding)
+            if argument is not None:
+                rate = Constant(argument[1])
                 term = b.mul(scale, at)
                 slope = rate if at is whole else b.mul(rate, self._share(term, term, whole, ONE))
-                return [*found, (operands[0], b.mul(weight, slope))]
+                return [*found, (argument[0], b.mul(weight, slope))]
             if op == "pow":
                 weight = b.mul(weight, operands[1])
                 scale = b.mul(scale, b.emit("pow", (operands[0], Constant(operands[1].value - 1))))  # type: ignore[union-attr]
@@ -161,7 +118,7 @@ class Saturation:
         return (0,) if binding.op == "div" and not self._is_exponential(binding.operands[0]) else ()
 
     def _is_exponential(self, atom: Atom) -> bool:
-        return atom in self._alone and self.made[atom].op in ("exp", "exp2")
+        return atom in self._alone and exponential(self.made[atom]) is not None
 
     def overflowed(self, binding: Binding, place: int) -> Atom | None:
         """The condition under which operand `place` has overflowed where the head is flat; None where it cannot be."""
@@ -169,14 +126,8 @@ class Saturation:
         if operand not in self._explosive:
             return None
         op, b = binding.op, self.builder
-        if op in _FLAT or (op == "div" and place == 1) or (place == 0 and _exponent(binding) < 0):
+        if op in _FLAT or (op == "div" and place == 1) or (place == 0 and exponent(binding) < 0):
             return b.emit("isinf", (operand,))
         if op in ("exp", "exp2", "expm1"):
             return b.emit("eq", (operand, Constant(-math.inf)))
         return None
-
-
-def _exponent(binding: Binding) -> float:
-    """The constant exponent of a power, 0 for everything else."""
-    exponent = binding.operands[1] if binding.op == "pow" else None
-    return 0.0 if not isinstance(exponent, Constant) or isinstance(exponent.value, complex) else float(exponent.value)

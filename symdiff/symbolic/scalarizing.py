@@ -17,11 +17,13 @@ from symdiff.symbolic.arrays.algebra import Arrays
 from symdiff.symbolic.building import Builder, array_atom
 from symdiff.symbolic.graph import ArrayConstant, Atom, Binding, Constant, Graph, GraphOutput, Var
 from symdiff.symbolic.tracing import placing, reductions
+from symdiff.symbolic.tracing.fourier_cells import FOURIER_CELLS
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of
 
-_CELLS = reductions.CELLS | placing.CELLS
+_CELLS = reductions.CELLS | placing.CELLS | FOURIER_CELLS
 LIMIT = 2_000_000
 UNROLLED = 500  # operations on cells up to which whole arrays are unrolled without being asked
+EAGER = 10_000  # cells of an input up to which each becomes a symbol at once, in order; those of larger ones when they are read
 MOVED = 1_000  # cells of results up to which they are: moving cells is no operation, but each becomes a statement
 
 
@@ -72,16 +74,14 @@ def scalarize(graph: Graph) -> Graph:
     if is_scalar(graph):
         return graph
     builder = Builder()
-    cells: dict[Atom, np.ndarray] = {}
+    cells = Cells(builder, graph.origin)
     scalars: dict[Atom, Atom] = {}
     for leaf in graph.inputs:
         symbol = builder.input(leaf.name, leaf.symbol.shape, leaf.symbol.dtype, leaf.path)
         if leaf.symbol.shape == ():
             scalars[leaf.symbol] = symbol
         else:
-            size = int(np.prod(leaf.symbol.shape))
-            items = [builder.bind("item", (symbol,), (), leaf.symbol.dtype, k, graph.origin) for k in range(size)]
-            cells[leaf.symbol] = _grid(items, leaf.symbol.shape)
+            cells.read(leaf.symbol, symbol)
     for binding in graph.bindings:
         builder.origin = binding.origin
         builder.primal = binding.primal
@@ -100,16 +100,67 @@ def scalarize(graph: Graph) -> Graph:
     )
 
 
+class Cells(dict[Atom, np.ndarray]):
+    """The cells of arrays as scalar symbols; those of a large input, and of parts of it, are bound when they are asked for."""
+
+    def __init__(self, builder: Builder, origin: str) -> None:
+        super().__init__()
+        self._builder = builder
+        self._origin = origin
+        self._parts: dict[Atom, tuple[Var, np.ndarray]] = {}
+        self._items: dict[tuple[Var, int], Var] = {}
+
+    def read(self, leaf: Var, symbol: Var) -> None:
+        """An input array: `symbol` is the builder's."""
+        self._parts[leaf] = symbol, np.arange(math.prod(leaf.shape)).reshape(leaf.shape)
+        if math.prod(leaf.shape) <= EAGER:
+            self[leaf] = self.__missing__(leaf)
+
+    def move(self, binding: Binding) -> bool:
+        """Cells moved out of a large input by a structural binding; False where it is none."""
+        if binding.op not in _MOVING or len(binding.operands) != 1 or dict.__contains__(self, binding.operands[0]):
+            return False
+        part = self._parts.get(binding.operands[0])
+        if part is None:
+            return False
+        self._parts[binding.symbol] = part[0], np.asarray(HEADS[binding.op].function(part[1], **binding.params.params))
+        return True
+
+    def item(self, atom: Atom, place: int) -> Atom:
+        """One cell, by its place in C order."""
+        if dict.__contains__(self, atom):
+            return self[atom].ravel()[place]  # type: ignore[no-any-return]
+        symbol, places = self._parts[atom]
+        return self._item(symbol, int(places.ravel()[place]))
+
+    def __contains__(self, atom: object) -> bool:
+        return dict.__contains__(self, atom) or atom in self._parts
+
+    def __missing__(self, atom: Atom) -> np.ndarray:
+        symbol, places = self._parts[atom]
+        found = self[atom] = _grid([self._item(symbol, k) for k in places.ravel().tolist()], places.shape)
+        return found
+
+    def _item(self, symbol: Var, place: int) -> Var:
+        found = self._items.get((symbol, place))
+        if found is None:
+            found = self._items[symbol, place] = self._builder.bind("item", (symbol,), (), symbol.dtype, place, self._origin)
+        return found
+
+
+_MOVING = frozenset({"getitem", "reshape", "transpose", "take"})
+
+
 def _grid(atoms: list[Any], shape: tuple[int, ...]) -> np.ndarray:
     grid = np.empty(len(atoms), dtype=object)
     grid[:] = atoms
     return grid.reshape(shape)
 
 
-def _unroll(binding: Binding, builder: Builder, cells: dict[Atom, np.ndarray], scalars: dict[Atom, Atom]) -> None:
+def _unroll(binding: Binding, builder: Builder, cells: Cells, scalars: dict[Atom, Atom]) -> None:
     symbol = binding.symbol
     if binding.op == "item":
-        scalars[symbol] = cells[binding.operands[0]].ravel()[binding.params]
+        scalars[symbol] = cells.item(binding.operands[0], binding.params)
     elif binding.op == "array":
         cells[symbol] = _grid([scalars.get(o, o) for o in binding.operands], symbol.shape)
     elif binding.op in OPS or binding.op == "call":
@@ -126,18 +177,21 @@ def _unroll(binding: Binding, builder: Builder, cells: dict[Atom, np.ndarray], s
             for operands in zip(*grids, strict=True)
         ]
         cells[symbol] = _grid(made, symbol.shape)
+    elif cells.move(binding):
+        if symbol.shape == ():
+            scalars[symbol] = cells.item(symbol, 0)
     else:
         _run(binding, builder, cells, scalars)
 
 
-def _picked(binding: Binding, builder: Builder, cells: dict[Atom, np.ndarray], scalars: dict[Atom, Atom]) -> np.ndarray:
+def _picked(binding: Binding, builder: Builder, cells: Cells, scalars: dict[Atom, Atom]) -> np.ndarray:
     """A selection by a constant mask: the cells themselves."""
     mask, yes, no = (np.broadcast_to(_cells_of(o, cells, scalars), binding.shape).ravel() for o in binding.operands)
     chosen = [a if m.value else b for m, a, b in zip(mask, yes, no, strict=True)]
     return _grid([_typed(c, binding.dtype, builder) for c in chosen], binding.shape)
 
 
-def _cells_of(atom: Atom, cells: dict[Atom, np.ndarray], scalars: dict[Atom, Atom]) -> np.ndarray:
+def _cells_of(atom: Atom, cells: Cells, scalars: dict[Atom, Atom]) -> np.ndarray:
     if atom in cells:
         return cells[atom]
     if isinstance(atom, ArrayConstant):
@@ -145,7 +199,7 @@ def _cells_of(atom: Atom, cells: dict[Atom, np.ndarray], scalars: dict[Atom, Ato
     return _grid([scalars.get(atom, atom)], ())
 
 
-def _run(binding: Binding, builder: Builder, cells: dict[Atom, np.ndarray], scalars: dict[Atom, Atom]) -> None:
+def _run(binding: Binding, builder: Builder, cells: Cells, scalars: dict[Atom, Atom]) -> None:
     """A structural binding: its function runs on object arrays of traced scalars."""
     symbol = binding.symbol
     arrays = []

@@ -273,20 +273,23 @@ def hessian_product(graph: Graph, wrt: list[int], rules: Any) -> Graph:
 
 
 def wirtinger(graph: Graph, wrt: list[int], rules: Any) -> Graph:
-    """The pair (df/dz, df/dzbar) for one scalar complex-valued or real-valued output and each input."""
-    output = the_scalar(graph, "wirtinger")
+    """For each output the partials by each input in `wrt`; then those by the inputs' conjugates."""
     if not is_scalar(graph):
         return whole.wirtinger(graph, wrt, rules)
     open_ = Unrolled(graph)
-    atom = open_.output_cells(0)[0]
     cells = [open_.input_cells(place) for place in wrt]
     reverse = Reverse(open_.builder, open_.once(), [c for group in cells for c in group], rules)
-    bars, conjugates = reverse.sweep({open_.root(atom): ONE}, not is_complex(output.dtype))
+    rows = [
+        [reverse.sweep({open_.root(a): ONE}, not is_complex(output.dtype)) for a in open_.output_cells(place)]
+        for place, output in enumerate(open_.graph.outputs)
+    ]
     outputs = []
-    for found, suffix in ((bars, ""), (conjugates, "bar")):
-        for place, group in zip(wrt, cells, strict=True):
-            leaf = graph.inputs[place].symbol
-            code = derivative_dtype(output.dtype, leaf.dtype)
-            values = [found.get(c, ZERO) for c in group]
-            outputs.append(open_.packed(f"df_d{leaf.name}{suffix}", values, leaf.shape, code))
+    for half, suffix in enumerate(("", "bar")):
+        for output, found in zip(open_.graph.outputs, rows, strict=True):
+            for place, group in zip(wrt, cells, strict=True):
+                leaf = graph.inputs[place].symbol
+                values = [pair[half].get(c, ZERO) for pair in found for c in group]
+                name = output_name(output.name, [leaf.name], len(graph.outputs) > 1) + suffix
+                code = derivative_dtype(output.dtype, leaf.dtype)
+                outputs.append(open_.packed(name, values, output.shape + leaf.shape, code))
     return open_.finished(outputs, None, f"{graph.name}_wirtinger")

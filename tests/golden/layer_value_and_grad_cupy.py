@@ -80,6 +80,8 @@ def _checked(name, a, shape, dtype, casting="same_kind"):
     fits = a.ndim == len(shape) and all(m in (n, -1) for n, m in zip(a.shape, shape))
     if not fits or not cp.can_cast(a.dtype, dtype, casting):
         raise ValueError(f"{name} is {a.dtype} {a.shape}; {cp.dtype(dtype)} {shape} expected")
+    if a.data.device_id != cp.cuda.Device().id:
+        raise ValueError(f"{name} is on device {a.data.device_id}; the current device is {cp.cuda.Device().id}")
     return a.astype(dtype, copy=False)
 
 

@@ -15,6 +15,8 @@ from symdiff.heads import HEADS, Slice
 from symdiff.ops import OPS
 
 Share = Callable[[Program], Program]
+_CHEAP = frozenset("add sub mul neg select eq ne lt le gt ge and or not xor abs copysign".split())
+_AGAIN = 3  # cheap operations up to which a value is computed again rather than stored: as long as loading it takes
 
 
 class Sink(NamedTuple):
@@ -126,8 +128,27 @@ class _Fusing:
                 self.users[operand].append(position)
         self.results = {o.value for o in program.outputs}
         self.level = [0] * len(self.steps)
+        self.again = {position for position in range(len(self.steps)) if self.is_quick(position)}
         self.place()
         self.sink()
+
+    def is_quick(self, value: int) -> bool:
+        """Whether a kernel computes a value in a few steps from a single array and numbers, all of which it finds stored."""
+        shape = self.steps[value].shape
+        found, waiting, arrays = {value}, [value], set()
+        while waiting:
+            step = self.steps[waiting.pop()]
+            if step.op not in _CHEAP or step.shape != shape or value in self.results:
+                return False
+            for operand in step.operands:
+                if not self.together(operand, shape):
+                    arrays |= {operand} if size(self.steps[operand].shape) > 1 else set()
+                elif operand not in found:
+                    found.add(operand)
+                    waiting.append(operand)
+            if len(found) > _AGAIN or len(arrays) > 1:
+                return False
+        return bool(shape)
 
     # -- levels
 
@@ -163,21 +184,39 @@ class _Fusing:
                 self.level[position] = max((self.available(o) for o in step.operands), default=0)
 
     def sink(self) -> None:
-        """Move steps whose operands are kept anyway to the kernel that needs them, so that they are not kept as well."""
+        """Move steps whose operands are kept anyway to the kernel that needs them, so that they are not kept as well.
+
+        A result that no step reads moves to the kernel that needs its operands for another one.
+        """
         for position in range(len(self.steps) - 1, -1, -1):
             step = self.steps[position]
             users = self.users[position]
-            if not is_elementwise(step) or position in self.results or not users or step.shape == ():
+            if not is_elementwise(step) or step.shape == () or (position in self.results and users):
                 continue
             if not all(self.together(u, step.shape) for u in users):
                 continue
-            later = min(self.level[u] for u in users)
-            if later > self.level[position] and all(self.kept(o, step.shape, position) for o in step.operands):
+            if users:
+                later = min(self.level[u] for u in users)
+                movable = all(self.kept(o, step.shape, position) for o in step.operands)
+            else:
+                beside = [u for o in step.operands for u in self.users[o] if u != position and self.together(u, step.shape)]
+                later = max((self.level[u] for u in beside), default=0)
+                movable = all(self.follows(o, position, later) for o in step.operands)
+            if later > self.level[position] and movable:
                 self.level[position] = later
+
+    def follows(self, value: int, user: int, level: int) -> bool:
+        """Whether a value is kept without its user, or can be computed in a later kernel along with it."""
+        shape = self.steps[user].shape
+        if self.kept(value, shape, user):
+            return True
+        return all(u == user or self.level[u] >= level for u in self.users[value]) and all(
+            self.kept(o, shape, value) for o in self.steps[value].operands
+        )
 
     def kept(self, value: int, shape: Shape, besides: int) -> bool:
         """Whether a value is stored as an array even if the step `besides` does not read it here."""
-        if not self.together(value, shape):
+        if not self.together(value, shape) or value in self.again:
             return True
         others = [u for u in self.users[value] if u != besides]
         return value in self.results or any(not self.joins(value, u) for u in others)
@@ -281,6 +320,8 @@ class _Fusing:
             if found is not None:
                 return found
             step = self.steps[operand]
+            if operand in self.again and self.together(operand, domain):
+                return compute(operand)
             numbers[operand] = len(instrs)
             if step.op == "const" and step.shape == ():
                 instrs.append(Instr("const", (), step.dtype, step.params, True))
@@ -291,12 +332,17 @@ class _Fusing:
             origins.append("")
             return numbers[operand]
 
-        for member in members:
-            step = self.steps[member]
+        def compute(value: int) -> int:
+            step = self.steps[value]
             places = tuple(number(self.unrepeated(o)) for o in step.operands)
-            numbers[member] = len(instrs)
+            numbers[value] = len(instrs)
             instrs.append(_scalar(step, places))
-            origins.append(self.program.origins[member])
+            origins.append(self.program.origins[value])
+            return numbers[value]
+
+        for member in members:
+            if member not in numbers:
+                compute(member)
         sinks: list[Sink] = []
         outputs: list[Output] = []
 
@@ -311,7 +357,10 @@ class _Fusing:
                 if self.is_sum(user):
                     drain(Sink("sum", user, self.steps[user].params["axes"]), member)
             stored = member in self.results or any(
-                not self.joins(member, u) and not (self.steps[u].op == ASSEMBLE and member in taken) for u in users
+                not self.joins(member, u)
+                and not (self.steps[u].op == ASSEMBLE and member in taken)
+                and not (member in self.again and self.together(u, domain))
+                for u in users
             )
             if stored:
                 drain(Sink("store", member), member)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from symdiff.codegen.arrays.fusing import Kernel, Sink
 from symdiff.codegen.arrays.layouts import Layout, Strides, broadcast, contiguous, layout, merged, region
 from symdiff.codegen.arrays.program import Shape, Step
-from symdiff.codegen.program import Program
+from symdiff.codegen.program import Input, Instr, Output, Program
 
 
 class Cells(NamedTuple):
@@ -76,6 +76,30 @@ def nest(steps: list[Step], kernel: Kernel, nearest: int) -> Nest:
     count = len(kernel.operands)
     results = _ordered(kernel, cells[count:], nearest if len(sizes) == 1 and sizes[0] > 1 else 0)
     return Nest(kernel.program, sizes, cells[:count], results, list(held))
+
+
+def product_nest(steps: list[Step], value: int) -> Nest | None:
+    """The loops of a product of two matrices, cells in one line innermost; None where an operand needs a copy."""
+    step, operands = steps[value], steps[value].operands
+    (rows, inner), (_, columns) = (steps[o].shape for o in operands)
+    left, right = (layout(steps, o) for o in operands)
+    if left is None or right is None:
+        return None
+    whole = Layout(value, 0, contiguous(step.shape))
+    held = list(dict.fromkeys(Held(found.base) for found in (left, right, whole)))
+    order = (0, 1, 2) if right.strides[1] == 1 and columns > 1 else (0, 2, 1)  # of rows, cells that are summed, columns
+
+    def cells(code: str, found: Layout, strides: Strides) -> Cells:
+        return Cells(held.index(Held(found.base)), code, found.offset, tuple(strides[axis] for axis in order))
+
+    codes = [steps[o].dtype for o in operands]
+    factors = [cells(codes[0], left, (*left.strides, 0)), cells(codes[1], right, (0, *right.strides))]
+    total = Result("sum", 0, cells(step.dtype, whole, (whole.strides[0], 0, whole.strides[1])))
+    inputs = tuple(Input(name, (), code) for name, code in zip("xy", codes, strict=True))
+    instrs = [*(Instr("input", (), code, (k, 0)) for k, code in enumerate(codes)), Instr("mul", (0, 1), step.dtype)]
+    program = Program("matmul", inputs, (Output("z", (), step.dtype, (2,)),), instrs)
+    sizes = (rows, inner, columns)
+    return Nest(program, tuple(sizes[axis] for axis in order), factors, [total], held)
 
 
 def _target(step: Step, sink: Sink, domain: Shape) -> Layout:

@@ -4,7 +4,7 @@ Assumes tasks in order. Guarantees that an array is used again once its value is
 writes cell by cell, and that results are computed in the outputs themselves. Refuses nothing.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from symdiff.codegen.arrays.fusing import Fused, Kernel
 from symdiff.codegen.arrays.nesting import Nest
@@ -100,6 +100,10 @@ def _give_place(plan: ArrayPlan, index: int, value: int, free: dict[str, list[in
     if step.op in HEADS and step.op != "sum" and not is_planned(step):
         plan.places[value] = ("fresh", 0)
         return
+    ahead = _ahead(plan, index, value, last)
+    if ahead is not None:
+        plan.places[value] = ahead
+        return
     taken = _in_place(plan, index, value, last)
     cells = size(step.shape)
     if taken is None:
@@ -126,32 +130,44 @@ def _in_place(plan: ArrayPlan, index: int, value: int, last: dict[int, int]) -> 
             return None
         others = [base_of(steps, o) for o in steps[value].operands[1:]]
         return None if source in others else place[1]
-    store = next((k for k, s in enumerate(task.sinks) if s.kind == "store" and s.value == value), None)
+    used = {plan.places[v] for v in writes(steps, task) if v in plan.places}
+    for operand in _overwritten(plan, task, value):
+        place = plan.places.get(operand)
+        if place is not None and place[0] == "work" and place not in used and last[operand] == index:
+            return place[1]
+    return None
+
+
+def _overwritten(plan: ArrayPlan, kernel: Kernel, value: int) -> Iterator[int]:
+    """The operands that a kernel has read, cell by cell, when it stores a value of the same shape and dtype."""
+    steps, program = plan.program.steps, kernel.program
+    store = next((k for k, s in enumerate(kernel.sinks) if s.kind == "store" and s.value == value), None)
     if store is None:
-        return None
-    program = task.program
+        return
     position = program.outputs[store].cells[0]
     if program.instrs[position].op in _NOT_IN_PLACE or program.instrs[position].op in ("input", "const"):
-        return None
-    used = {plan.places[v] for v in writes(steps, task) if v in plan.places}
+        return
     reading = last_uses(program)
-    bases = [base_of(steps, o) for o in task.operands]
+    bases = [base_of(steps, o) for o in kernel.operands]
     for instr_at, instr in enumerate(program.instrs):
-        if instr.op != "input":
-            continue
-        operand = task.operands[instr.payload[0]]
-        place = plan.places.get(operand)
-        if (
-            place is not None
-            and place[0] == "work"
-            and place not in used
-            and last[operand] == index
-            and bases.count(operand) == 1
-            and steps[operand].shape == steps[value].shape
-            and steps[operand].dtype == steps[value].dtype
-            and reading[instr_at] <= position
-        ):
-            return place[1]
+        if instr.op == "input":
+            operand = kernel.operands[instr.payload[0]]
+            alike = steps[operand].shape == steps[value].shape and steps[operand].dtype == steps[value].dtype
+            if alike and bases.count(operand) == 1 and reading[instr_at] <= position:
+                yield operand
+
+
+def _ahead(plan: ArrayPlan, index: int, value: int, last: dict[int, int]) -> tuple[str, int] | None:
+    """The output in which a value waits for the kernel that reads it for the last time and puts a result in its place."""
+    steps, tasks = plan.program.steps, plan.fused.tasks
+    end = tasks[last[value]] if index < last[value] < len(tasks) else None
+    if not isinstance(end, Kernel):
+        return None
+    taken = list(plan.places.values())
+    for result in writes(steps, end):
+        place = plan.places.get(result)
+        if place is not None and place[0] == "output" and taken.count(place) == 1 and value in _overwritten(plan, end, result):
+            return place
     return None
 
 

@@ -13,6 +13,7 @@ from symdiff.codegen.arrays.program import Shape, Step
 from symdiff.codegen.emission.text import number_literal, wrapped
 from symdiff.errors import ExportError
 from symdiff.heads import HEADS, Slice, slices_text
+from symdiff.matrices import PADE, REACH
 
 LARGEST = 10_000
 Text = Callable[[int], str]
@@ -162,7 +163,7 @@ def _cofactors(step: Step, texts: list[str], target: str, params: dict[str, str]
     n = step.shape[-1]
     return [
         f"u, s, vh = np.linalg.svd({texts[0]})",
-        f"others = np.stack([np.prod(np.delete(s, i, -1), -1) for i in range({n})], -1)",
+        f"others = np.prod(np.where(np.eye({n}, dtype=bool), 1.0, s[..., None, :]), -1)",
         "sign = np.linalg.det(u) * np.linalg.det(vh)",
         f"{target} = sign[..., None, None] * ((np.conj(u) * others[..., None, :]) @ np.conj(vh))",
     ]
@@ -172,8 +173,8 @@ def _cofactors_along(step: Step, texts: list[str], target: str, params: dict[str
     n = step.shape[-1]
     return [
         f"u, s, vh = np.linalg.svd({texts[0]})",
-        f"others = [[np.prod(np.delete(s, (i, j), -1), -1) * (i != j) for j in range({n})] for i in range({n})]",
-        "others = np.stack([np.stack(row, -1) for row in others], -2)",
+        f"own = np.eye({n}, dtype=bool)",
+        "others = np.prod(np.where(own[:, None] | own, 1.0, s[..., None, None, :]), -1) * ~own",
         f"inner = np.conj(u.swapaxes(-1, -2)) @ {texts[1]} @ np.conj(vh.swapaxes(-1, -2))",
         "turned = -others * inner.swapaxes(-1, -2)",
         "diagonal = np.diagonal(inner, axis1=-2, axis2=-1)",
@@ -195,7 +196,30 @@ def _inverse_transposed(step: Step, texts: list[str], target: str, params: dict[
     ]
 
 
+def _expm(step: Step, texts: list[str], target: str, params: dict[str, str]) -> list[str]:
+    """As `matrices.expm`."""
+    b = [repr(c) for c in PADE]
+    return [
+        f"a = {texts[0]}",
+        "u = np.max(np.abs(a).sum(-2)) if a.size else 0.0",
+        f"i = max(0, int(np.ceil(np.log2(u / {REACH!r})))) if 0 < u < np.inf else 0",
+        "a = a / 2.0**i",
+        f"s = np.eye({step.shape[-1]}, dtype=a.dtype)",
+        "others = a @ a",
+        "r = others @ others",
+        "value = r @ others",
+        f"u = value @ ({b[13]} * value + {b[11]} * r + {b[9]} * others)",
+        f"u = a @ (u + {b[7]} * value + {b[5]} * r + {b[3]} * others + {b[1]} * s)",
+        f"vh = value @ ({b[12]} * value + {b[10]} * r + {b[8]} * others)",
+        f"vh = vh + {b[6]} * value + {b[4]} * r + {b[2]} * others + {b[0]} * s",
+        f"{target} = np.linalg.solve(vh - u, vh + u)",
+        "for _ in range(i):",
+        f"    {target} = {target} @ {target}",
+    ]
+
+
 _FILLING = {
+    "expm": _expm,
     "cells": _cells,
     "cofactors": _cofactors,
     "cofactors_along": _cofactors_along,
@@ -219,9 +243,16 @@ def constant_text(value: np.ndarray) -> str:
         raise ExportError(
             f"an array of {value.size} numbers that the function holds would be written into the file; pass it as an argument"
         )
-    parts = [number_literal(v) for v in value.ravel().tolist()]
+    parts = _run([number_literal(v) for v in value.ravel().tolist()])
     shape = "" if value.ndim == 1 else f".reshape({listed(value.shape)})"
     return "\n".join(wrapped("np.array([", parts, f"], dtype=np.{_kind(value)}){shape}", ""))
+
+
+def _run(parts: list[str]) -> list[str]:
+    """Literals, those between the first and the last as one where they are all alike."""
+    if len(parts) > 10 and len(set(parts[1:-1])) == 1:
+        return [parts[0], f"*[{parts[1]}] * {len(parts) - 2}", parts[-1]]
+    return parts
 
 
 def _kind(value: np.ndarray) -> str:

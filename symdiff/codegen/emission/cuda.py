@@ -11,12 +11,12 @@ from symdiff.codegen.emission.c_like import RESERVED, Dialect, Spelled, comment
 from symdiff.codegen.emission.cuda_functions import (
     COMPLEX_NAMES,
     DEVICE,
-    REAL_NAMES,
     guarded,
     header_support,
     macros,
     support,
 )
+from symdiff.codegen.emission.cuda_special import NAMES as REAL_NAMES
 from symdiff.codegen.emission.expressions import ATOM, in_reading_order
 from symdiff.codegen.emission.names import Names
 from symdiff.codegen.plan import Plan

@@ -94,22 +94,44 @@ def contiguous(shape: Shape) -> tuple[int, ...]:
 
 
 def split(kernel: Kernel) -> list[Kernel]:
-    """The kernel as several in order, so that no two threads of a launch meet in a cell: one sum along axes at a time, and one
-    part of each array that is added up; what is stored, perhaps over an operand, in the last."""
+    """The kernel as several in order, so that no two threads of a launch meet in a cell: one sum along axes at a time, and the
+    parts of an array that is added up for themselves; what is stored, perhaps over an operand, in the last."""
     along = list(dict.fromkeys(s.axes for s in kernel.sinks if s.kind == "sum" and len(s.axes) < len(kernel.domain)))
     groups: list[list[Sink]] = [[s for s in kernel.sinks if s.kind == "sum" and s.axes == axes] for axes in along[1:]]
     parts: dict[int, list[Sink]] = {}
     for sink in sorted(kernel.sinks, key=lambda s: s.kind != "put"):
         if sink.kind in ("put", "add"):
             parts.setdefault(sink.value, []).append(sink)
-    for place in range(max(map(len, parts.values()), default=0) - 1):
-        groups.append([listed[place] for listed in parts.values() if place < len(listed) - 1])
-    rest = [listed[-1] for listed in parts.values()]
+    joined = [listed for listed in parts.values() if len(listed) > 1 and _beside(kernel.domain, listed)]
+    apart = [listed for listed in parts.values() if listed not in joined]
+    groups += joined
+    for place in range(max(map(len, apart), default=0) - 1):
+        groups.append([listed[place] for listed in apart if place < len(listed) - 1])
+    rest = [listed[-1] for listed in apart]
     rest += [s for s in kernel.sinks if s.kind == "store" or (s.kind == "sum" and s.axes not in along[1:])]
-    return [_only(kernel, group) for group in [*groups, rest] if group]
+    return [only(kernel, group) for group in [*groups, rest] if group]
 
 
-def _only(kernel: Kernel, sinks: list[Sink]) -> Kernel:
+def box(domain: Shape, sinks: list[Sink]) -> list[tuple[int, int]]:
+    """The smallest region that holds those of all sinks: its first and last place along each axis."""
+    found = []
+    for axis, n in enumerate(domain):
+        ends = [end for sink in sinks for end in (sink.key[axis][0], sink.key[axis][0] + (n - 1) * sink.key[axis][2])]
+        found.append((min(ends), max(ends)))
+    return found
+
+
+def _beside(domain: Shape, sinks: list[Sink]) -> bool:
+    """Whether regions lie close enough together to be added up cell by cell."""
+    return size(tuple(last - first + 1 for first, last in box(domain, sinks))) <= 2 * len(sinks) * size(domain)
+
+
+def is_joined(kernel: Kernel) -> bool:
+    """Whether a kernel of `split` adds several parts to one array."""
+    return len(kernel.sinks) > 1 and all(s.kind in ("put", "add") and s.value == kernel.sinks[0].value for s in kernel.sinks)
+
+
+def only(kernel: Kernel, sinks: list[Sink]) -> Kernel:
     """The kernel with some of its sinks."""
     pairs = [(s, o) for s, o in zip(kernel.sinks, kernel.program.outputs, strict=True) if s in sinks]
     program = kernel.program
@@ -352,14 +374,14 @@ class KernelText:
         lines = []
         if not self.axes:
             for axis in sorted(self.used):
-                lines.append(f"const {self.index} i{axis} = {_digit('i', strides[axis], self.domain[axis], axis == 0)};")
+                lines.append(f"const {self.index} i{axis} = {digit('i', strides[axis], self.domain[axis], axis == 0)};")
             return lines
         kept, along = tuple(self.domain[k] for k in self.kept), tuple(self.domain[k] for k in self.axes)
         needed = set(self.used) | (set(range(len(self.domain))) if self.flat_used else set())
         for letter, axes, shape in (("o", self.kept, kept), ("r", self.axes, along)):
             for place, (axis, stride) in enumerate(zip(axes, contiguous(shape), strict=True)):
                 if axis in needed and self.domain[axis] > 1:
-                    lines.append(f"const {self.index} i{axis} = {_digit(letter, stride, self.domain[axis], place == 0)};")
+                    lines.append(f"const {self.index} i{axis} = {digit(letter, stride, self.domain[axis], place == 0)};")
         if self.flat_used:
             terms = [
                 f"i{axis}" if strides[axis] == 1 else f"{strides[axis]} * i{axis}"
@@ -370,7 +392,7 @@ class KernelText:
         return lines
 
 
-def _digit(letter: str, stride: int, extent: int, first: bool) -> str:
+def digit(letter: str, stride: int, extent: int, first: bool) -> str:
     """An index along an axis, from a flat one."""
     text = letter if stride == 1 else f"{letter} / {stride}"
     return text if first else f"{text} % {extent}"

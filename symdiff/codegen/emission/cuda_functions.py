@@ -1,10 +1,12 @@
-"""The device functions that CUDA lacks: complex numbers as two reals, and simple special functions.
+"""The device functions that CUDA lacks: complex numbers as two reals, and what `cuda_special` has.
 
 Assumes programs of point values. Guarantees that a file holds only the functions that it calls, each before its callers, and
 that NaN and infinities pass as C99 has it where the real functions do. The formulas of the inverse functions are Kahan's
 (Branch cuts for complex elementary functions, 1987); division is Smith's. Refuses nothing.
 """
 
+from symdiff.codegen.emission.cuda_special import NEEDS as _REAL_NEEDS
+from symdiff.codegen.emission.cuda_special import REAL as _REAL
 from symdiff.codegen.emission.expressions import in_reading_order
 from symdiff.codegen.program import Program
 
@@ -62,7 +64,7 @@ _FUNCTIONS = {
     const {t} r = exp{f}(z.re);
     return z.im == 0 ? {c}(r, z.im) : {c}(r * cos{f}(z.im), r * sin{f}(z.im));
 }}""",
-    "exp2": "{c} exp2({c} z) {{ return exp({c}(({t})0.6931471805599453 * z.re, ({t})0.6931471805599453 * z.im)); }}",
+    "exp2": "{c} exp2({c} z) {{ return exp({c}(0.6931471805599453{f} * z.re, 0.6931471805599453{f} * z.im)); }}",
     "expm1": """{c} expm1({c} z)
 {{
     const {t} s = sin{f}(z.im / 2);
@@ -71,7 +73,7 @@ _FUNCTIONS = {
     "log": """{c} log({c} z)
 {{
     const {t} r = hypot{f}(z.re, z.im), angle = atan2{f}(z.im, z.re);
-    if (!(r > ({t})0.7 && r < ({t})1.4))
+    if (!(r > 0.7{f} && r < 1.4{f}))
         return {c}(log{f}(r), angle);
     // Near the unit circle |z|^2 - 1 is taken without rounding errors.
     const {t} a = fmax{f}(fabs{f}(z.re), fabs{f}(z.im)), b = fmin{f}(fabs{f}(z.re), fabs{f}(z.im));
@@ -80,19 +82,19 @@ _FUNCTIONS = {
 }}""",
     "log1p": """{c} log1p({c} z)
 {{
-    if (fabs{f}(z.re) > ({t})0.5 || fabs{f}(z.im) > ({t})0.5)
+    if (fabs{f}(z.re) > 0.5{f} || fabs{f}(z.im) > 0.5{f})
         return log({c}(1 + z.re, z.im));
     return {c}(log1p{f}(z.re * (2 + z.re) + z.im * z.im) / 2, atan2{f}(z.im, 1 + z.re));
 }}""",
     "log2": """{c} log2({c} z)
 {{
     const {c} w = log(z);
-    return {c}(w.re * ({t})1.4426950408889634, w.im * ({t})1.4426950408889634);
+    return {c}(w.re * 1.4426950408889634{f}, w.im * 1.4426950408889634{f});
 }}""",
     "log10": """{c} log10({c} z)
 {{
     const {c} w = log(z);
-    return {c}(w.re * ({t})0.4342944819032518, w.im * ({t})0.4342944819032518);
+    return {c}(w.re * 0.4342944819032518{f}, w.im * 0.4342944819032518{f});
 }}""",
     "sqrt": """{c} sqrt({c} z)
 {{
@@ -162,39 +164,8 @@ _FUNCTIONS = {
 _NEEDS = {
     "exp2": ["exp"], "log1p": ["log"], "log2": ["log"], "log10": ["log"], "tan": ["tanh"], "asin": ["sqrt"], "acos": ["sqrt"],
     "acosh": ["sqrt"], "asinh": ["sqrt", "asin"], "atan": ["atanh"], "pow": ["exp", "log", "mul cc"], "div rc": ["div cc"],
+    **_REAL_NEEDS,
 }  # fmt: skip
-# Functions of real numbers that CUDA has not, but that are short.
-_REAL = {
-    "mantissa": "{t} np_mantissa({t} x)\n{{\n    int exponent;\n    return frexp{f}(x, &exponent);\n}}",
-    "exponent": "{t} np_exponent({t} x)\n{{\n    int exponent;\n    frexp{f}(x, &exponent);\n    return exponent;\n}}",
-    "expit": "{t} expit({t} x) {{ return 1 / (1 + exp{f}(-x)); }}",
-    "log_expit": "{t} log_expit({t} x) {{ return fmin{f}(x, 0.0{f}) - log1p{f}(exp{f}(-fabs{f}(x))); }}",
-    "logit": """{t} logit({t} x)
-{{
-    return x < ({t})0.3 || x > ({t})0.65 ? log{f}(x / (1 - x)) : log1p{f}((2 * x - 1) / (1 - x));
-}}""",
-    "xlogy": "{t} xlogy({t} x, {t} y) {{ return x == 0 && !isnan(y) ? 0 : x * log{f}(y); }}",
-    "xlog1py": "{t} xlog1py({t} x, {t} y) {{ return x == 0 && !isnan(y) ? 0 : x * log1p{f}(y); }}",
-    "exprel": "{t} exprel({t} x) {{ return x == 0 ? 1 : expm1{f}(x) / x; }}",
-    "cosm1": "{t} cosm1({t} x)\n{{\n    const {t} s = sin{f}(x / 2);\n    return -2 * s * s;\n}}",
-    "digamma": """{t} digamma({t} x)
-{{
-    if (x <= 0 && floor{f}(x) == x)
-        return x == 0 ? copysign{f}(INFINITY, -x) : NAN;
-    {t} y = 0;
-    if (x < 0) {{
-        y = -({t})3.141592653589793 * cospi{f}(x) / sinpi{f}(x);
-        x = 1 - x;
-    }}
-    for (; x < 8; x += 1)
-        y -= 1 / x;
-    const {t} r = 1 / (x * x);
-    return y + log{f}(x) - ({t})0.5 / x
-        - r * (({t})(1.0 / 12) - r * (({t})(1.0 / 120) - r * (({t})(1.0 / 252) - r * (({t})(1.0 / 240)
-        - r * (({t})(1.0 / 132) - r * (({t})(691.0 / 32760) - r * ({t})(1.0 / 12)))))));
-}}""",
-}  # fmt: skip
-REAL_NAMES = {name: {"mantissa": "np_mantissa", "exponent": "np_exponent"}.get(name, name) for name in _REAL}
 COMPLEX_NAMES = {name: "np_sign" if name == "sign" else name for name in _FUNCTIONS}
 DEVICE = "__device__ inline"
 _MACROS = {
@@ -267,7 +238,7 @@ def _used(programs: list[Program], summed: frozenset[str]) -> set[tuple[str, str
             codes = [program.instrs[o].dtype for o in in_reading_order(program, position)]
             on = max((c for c in [instr.dtype, *codes] if c in "FD"), key="FD".index, default="")
             if not on:
-                used |= {(instr.op, instr.dtype)} if instr.op in _REAL else set()
+                _need(instr.op if instr.op in _REAL else "", instr.dtype, used)
                 continue
             kinds = "".join("c" if c in "FD" else "r" for c in codes)
             if instr.op == "cast" and kinds == "c":
@@ -282,7 +253,7 @@ def _used(programs: list[Program], summed: frozenset[str]) -> set[tuple[str, str
 
 
 def _need(name: str, code: str, used: set[tuple[str, str]]) -> None:
-    if (name in _OPERATORS or name in _FUNCTIONS) and (name, code) not in used:
+    if (name in _OPERATORS or name in _FUNCTIONS or name in _REAL) and (name, code) not in used:
         used.add((name, code))
         for other in _NEEDS.get(name, ()):
             _need(other, code, used)

@@ -6,10 +6,13 @@ other than CuPy arrays.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from symdiff.codegen.emission.cuda_points import BLOCK, BLOCKS, point_kernel, rows_kernel
+from symdiff.codegen.emission.cuda_points import BLOCK, BLOCKS, leaf_axes, point_kernel
+from symdiff.codegen.emission.cuda_wide import PIECE, Wide, wide_kernel
 from symdiff.codegen.emission.names import Names
 from symdiff.codegen.emission.names import argument_names as named
+from symdiff.codegen.emission.reciprocals import with_reciprocals
 from symdiff.codegen.emission.text import docstring, dtype_text, wrapped
 from symdiff.codegen.plan import Plan
 from symdiff.codegen.program import Input, Output
@@ -24,22 +27,23 @@ def emit(
     by_value: frozenset[int] | None = None, exact: bool = False,
 ) -> Source:  # fmt: skip
     """The Plan as a Python file; inputs `by_value` are numbers of the host (all numbers that points share, by default)."""
-    axes = plan.in_axes if plan.kind == "batch" else (None,) * len(plan.program.inputs)
     if by_value is None:
-        by_value = frozenset(k for k, leaf in enumerate(plan.program.inputs) if leaf.shape == () and axes[k] is None)
-    names = Names(("cp", "_code", "_kernel", "_rows_kernel", "_checked"))
+        shared = [axis is None and leaf.shape == () for leaf, axis in zip(plan.program.inputs, leaf_axes(plan), strict=False)]
+        by_value = frozenset(k for k, alone in enumerate(shared) if alone)
+    if not exact:
+        plan = replace(plan, program=with_reciprocals(plan.program))
+    names = Names(("cp", "_code", "_kernel", "_wide_kernel", "_checked", "_together"))
     entry = names.fresh(name)
     code, kernel = point_kernel(plan, name, by_value)
-    rows = rows_kernel(plan, name, by_value)
-    function = _Function(plan, entry, names, result, by_value, axes)
+    wide = wide_kernel(plan, name, by_value)
     head = [f'_kernel = cp.RawKernel(_code, "{kernel}"{options(exact)})']
-    if rows is not None:
-        code += rows[0]
-        function.block, function.rows = rows[2:]
-        head.append(f'_rows_kernel = cp.RawKernel(_code, "{rows[1]}"{options(exact)})')
-    lines = function.lines(doc)
-    head = [*module_head(code), *head]
-    return Source(header + "\n".join([*head, "", "", CHECKED, "", *lines]) + "\n", entry, "cupy")
+    functions = ["", "", CHECKED.rstrip("\n")]
+    if wide is not None:
+        code += wide.text
+        head.append(f'_wide_kernel = cp.RawKernel(_code, "{wide.kernel}"{options(exact)})')
+        functions += ["", "", FIRST if wide.rows else LAST]
+    lines = _Function(plan, entry, names, result, by_value, wide).lines(doc)
+    return Source(header + "\n".join([*module_head(code), *head, *functions, "", "", *lines]) + "\n", entry, "cupy")
 
 
 def module_head(code: str) -> list[str]:
@@ -59,8 +63,20 @@ CHECKED = '''def _checked(name, a, shape, dtype, casting="same_kind"):
     fits = a.ndim == len(shape) and all(m in (n, -1) for n, m in zip(a.shape, shape))
     if not fits or not cp.can_cast(a.dtype, dtype, casting):
         raise ValueError(f"{name} is {a.dtype} {a.shape}; {cp.dtype(dtype)} {shape} expected")
+    if a.data.device_id != cp.cuda.Device().id:
+        raise ValueError(f"{name} is on device {a.data.device_id}; the current device is {cp.cuda.Device().id}")
     return a.astype(dtype, copy=False)
 '''
+
+
+FIRST = f'''def _together(*arrays):
+    """Whether arrays lie without gaps and begin at multiples of {PIECE} bytes."""
+    return all(a.flags.c_contiguous and a.data.ptr % {PIECE} == 0 for a in arrays)'''
+LAST = f'''def _together(*arrays):
+    """Whether points lie last and without gaps, and every row of them begins at a multiple of {PIECE} bytes."""
+    return all(
+        a.strides[-1] == a.itemsize and not any(b % {PIECE} for b in (a.data.ptr, *a.strides[:-1])) for a in arrays
+    )'''
 
 
 def tuple_text(parts: Sequence[str]) -> str:
@@ -69,18 +85,18 @@ def tuple_text(parts: Sequence[str]) -> str:
 
 
 class _Function:
-    def __init__(
-        self, plan: Plan, entry: str, names: Names, result: str, by_value: frozenset[int], axes: tuple[int | None, ...]
-    ) -> None:
+    def __init__(self, plan: Plan, entry: str, names: Names, result: str, by_value: frozenset[int], wide: Wide | None) -> None:
         self.plan = plan
         self.inputs, self.outputs = plan.program.inputs, plan.program.outputs
-        self.entry, self.result, self.by_value, self.axes = entry, result, by_value, axes
-        self.block, self.rows = 0, frozenset[int]()
+        self.entry, self.result, self.by_value, self.wide = entry, result, by_value, wide
+        self.leaves = plan.program.leaves
+        self.axes = leaf_axes(plan)
+        self.out_axes = self.axes[len(self.inputs) :]
         self.arguments = named(self.inputs, names)
         self.n, self.target = names.fresh("n"), names.fresh("target")
         self.several = len(self.outputs) > 1
         self.targets = [names.fresh(o.name) for o in self.outputs] if self.several else ["out"]
-        self.out_axes = plan.out_axes if plan.kind == "batch" else (None,) * len(self.outputs)
+        self.arrays = [*self.arguments, *self.targets]
 
     def lines(self, doc: str) -> list[str]:
         body = []
@@ -98,13 +114,9 @@ class _Function:
         shape = self.shape(leaf, self.axes[place], "-1")
         return [f'{argument} = _checked("{argument}", {argument}, {shape}, cp.{kind})']
 
-    def arrays(self) -> list[str]:
-        """The arguments that are arrays."""
-        return [a for place, a in enumerate(self.arguments) if place not in self.by_value]
-
     def count(self) -> list[str]:
         """The number of points, in which all arguments agree."""
-        batched = [(a, axis) for a, axis in zip(self.arguments, self.axes, strict=True) if axis is not None]
+        batched = [(a, axis) for a, axis in zip(self.arguments, self.axes, strict=False) if axis is not None]
         if not batched:
             return []
         first, axis = batched[0]
@@ -134,7 +146,7 @@ class _Function:
         lines += ["else:", *([f"{INDENT}{names}out"] if self.several else [])]
         for target, (shape, kind) in zip(self.targets, kinds, strict=True):
             lines.append(f'{INDENT}_checked("{target}", {target}, {shape}, cp.{kind}, "no")')
-        for argument in self.arrays():
+        for argument in (a for place, a in enumerate(self.arguments) if place not in self.by_value):
             test = (
                 f"any(cp.may_share_memory({{}}, {self.target}) for {self.target} in out)"
                 if self.several
@@ -146,44 +158,41 @@ class _Function:
     def launch(self) -> list[str]:
         """The launch of the kernel; none for no points."""
         if self.plan.kind == "point":
-            return self.call("_kernel", "1", "1", self.passed(frozenset()))
-        strided = self.call("_kernel", self.grid(BLOCK), str(BLOCK), [*self.passed(frozenset()), self.n])
-        if not self.rows:
-            return [f"if {self.n}:", *(INDENT + line for line in strided)]
-        rows = self.call("_rows_kernel", self.grid(self.block), str(self.block), [*self.passed(self.rows), self.n])
-        together = [name for place, (_, name) in enumerate(self.named_leaves()) if place in self.rows]
-        test = " and ".join(f"{name}.flags.c_contiguous" for name in together)
-        return [f"if {self.n} and {test}:", *(INDENT + line for line in rows), f"elif {self.n}:",
-                *(INDENT + line for line in strided)]  # fmt: skip
+            return self.call("_kernel", "1", 1, [])
+        n, wide = self.n, self.wide
+        strided = self.call("_kernel", self.grid(BLOCK), BLOCK, [])
+        if wide is None:
+            return [f"if {n}:", *(INDENT + line for line in strided)]
+        lines = self.call("_wide_kernel", self.grid(wide.block * wide.points), wide.block, wide.passed)
+        tests = [n, *([f"{n} % {wide.points} == 0"] if wide.points > 1 else [])]
+        together = ", ".join(name for place, name in enumerate(self.arrays) if place in wide.together)
+        return [
+            f"if {' and '.join(tests)} and _together({together}):",
+            *(INDENT + line for line in lines),
+            f"elif {n}:",
+            *(INDENT + line for line in strided),
+        ]
 
-    def named_leaves(self) -> list[tuple[Input | Output, str]]:
-        """Inputs and outputs with their names here."""
-        return [*zip(self.inputs, self.arguments, strict=True), *zip(self.outputs, self.targets, strict=True)]
+    def grid(self, points: int) -> str:
+        """The blocks of a launch, each of so many points."""
+        return f"min(-(-{self.n} // {points}), {BLOCKS})"
 
-    def grid(self, block: int) -> str:
-        """The blocks of a launch."""
-        return f"min(-(-{self.n} // {block}), {BLOCKS})"
-
-    def call(self, kernel: str, grid: str, block: str, parts: list[str]) -> list[str]:
-        """A launch as text."""
+    def call(self, kernel: str, grid: str, block: int, strides: list[int]) -> list[str]:
+        """A launch as text; `strides` are the numbers of strides that go with each array, all where none are given."""
+        parts = [self.passed(place, strides[place] if strides else None) for place in range(len(self.leaves))]
+        parts += [self.n] if self.plan.kind == "batch" else []
         listed = [f"{INDENT}(", *(f"{INDENT * 2}{part}," for part in parts), f"{INDENT}),"]
         return [f"{kernel}(", f"{INDENT}({grid},),", f"{INDENT}({block},),", *listed, ")"]
 
-    def passed(self, rows: frozenset[int]) -> list[str]:
-        """The kernel's arguments; arrays in `rows` go without strides."""
-        found = []
-        for place, (leaf, name) in enumerate(self.named_leaves()):
-            axis = [*self.axes, *self.out_axes][place]
-            bare = place in self.by_value or place in rows
-            found.append(name if bare else self.strided(leaf, name, axis))
-        return found
-
-    def strided(self, leaf: Input | Output, name: str, axis: int | None) -> str:
-        """An array and its strides in elements; 0 for the points where all share it."""
+    def passed(self, place: int, strides: int | None) -> str:
+        """An array and its last so many strides in elements: that of the points (0 where all share it), those of a point."""
+        leaf, name, axis = self.leaves[place], self.arrays[place], self.axes[place]
+        if place in self.by_value:
+            return name
         item = dtype_of(leaf.dtype).itemsize
-        parts = [name]
+        first = 1 if axis == 0 else 0
+        parts = []
         if self.plan.kind == "batch":
             parts.append("0" if axis is None else f"{name}.strides[{axis}] // {item}")
-        first = 1 if axis == 0 else 0
         parts += [f"{name}.strides[{first + k}] // {item}" for k in range(len(leaf.shape))]
-        return ", ".join(parts)
+        return ", ".join([name, *(parts if strides is None else parts[len(parts) - strides :])])

@@ -6,6 +6,7 @@ CUDA cannot compute, with `BackendError`; the file refuses other than CuPy array
 """
 
 import threading
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,11 +24,15 @@ from symdiff.codegen.emission.cuda_arrays import (
     Launch,
     cells_kernel,
     contiguous,
+    is_joined,
+    only,
     split,
 )
 from symdiff.codegen.emission.cuda_functions import type_of
+from symdiff.codegen.emission.cuda_parts import PartsText
 from symdiff.codegen.emission.cupy import CHECKED, module_head, options
 from symdiff.codegen.emission.numpy_arrays import ArrayWriter
+from symdiff.codegen.emission.reciprocals import with_reciprocals
 from symdiff.codegen.emission.text import docstring, dtype_text, number_literal, wrapped
 from symdiff.codegen.program import Program
 from symdiff.codegen.source import Source
@@ -43,9 +48,9 @@ def emit(
     """The plan as a Python file; inputs `by_value` are numbers of the host (all numbers, by default)."""
     if by_value is None:
         by_value = frozenset(k for k, leaf in enumerate(plan.program.inputs) if leaf.shape == ())
-    writer = _Writer(plan, name, style, result, by_value)
+    writer = _Writer(plan, name, style, result, by_value, exact)
     lines = writer.lines(doc)
-    head = writer.head(exact)
+    head = writer.head()
     text = header + "\n".join([*head, "", "", *lines]) + "\n"
     if style == "export":
         return Source(text, writer.entry, "cupy")
@@ -55,8 +60,9 @@ def emit(
 class _Writer(ArrayWriter):
     """The names and places of the NumPy writer; kernels are launches, numbers live in arrays of the device."""
 
-    def __init__(self, plan: ArrayPlan, name: str, style: str, result: str, by_value: frozenset[int]) -> None:
+    def __init__(self, plan: ArrayPlan, name: str, style: str, result: str, by_value: frozenset[int], exact: bool) -> None:
         super().__init__(plan, name, style, result)
+        self.as_written = exact
         self.stem = name_of(name)
         self.by_value = by_value
         self.launches: list[Launch] = []
@@ -284,12 +290,18 @@ class _Writer(ArrayWriter):
         for sink in task.sinks:
             if sink.kind in ("store", "sum"):
                 lines += self.made(sink.value)
-        for kernel in split(task):
+        for kernel in split(task if self.as_written else replace(task, program=with_reciprocals(task.program))):
             used = {i.payload[0] for i in kernel.program.instrs if i.op == "input"}
             nowhere = Cells("", "d")
             operands = [self.home(o) if k in used else nowhere for k, o in enumerate(kernel.operands)]
-            targets = [self.target(sink.value, sink.kind, sink.key) for sink in kernel.sinks]
             self.programs.append(kernel.program)
+            if is_joined(kernel):
+                whole = self.home(kernel.sinks[0].value)
+                assert whole.variable not in {cells.variable for cells in operands}
+                parts = [only(kernel, [sink]) for sink in sorted(kernel.sinks, key=lambda s: s.kind != "put")]
+                lines += self.add(PartsText(self.kernel_name(), parts, operands, whole).launch())
+                continue
+            targets = [self.target(sink.value, sink.kind, sink.key) for sink in kernel.sinks]
             lines += self.add(KernelText(self.kernel_name(), kernel, operands, targets).launch())
         return lines
 
@@ -322,7 +334,7 @@ class _Writer(ArrayWriter):
 
     # -- the file
 
-    def head(self, exact: bool) -> list[str]:
+    def head(self) -> list[str]:
         """What stands before the function: the source of the kernels, and the arrays that are kept."""
         codes = {c for launch in self.launches for line in launch.lines for c in "fdFD" if f"shared_{c}[" in line}
         functions = [line for launch in self.launches for line in launch.lines]
@@ -334,7 +346,7 @@ class _Writer(ArrayWriter):
         lines = ["import threading", ""] if made and self.style == "export" else []
         lines += module_head("\n".join(text)) if names else ["import cupy as cp"]
         for name in names:
-            lines.append(f'_{name.removeprefix(f"{self.stem}_")} = cp.RawKernel(_code, "{name}"{options(exact)})')
+            lines.append(f'_{name.removeprefix(f"{self.stem}_")} = cp.RawKernel(_code, "{name}"{options(self.as_written)})')
         if made:
             lines += ["_local = threading.local()"] if self.style == "export" else []
         lines += ["", "", CHECKED.rstrip("\n")]

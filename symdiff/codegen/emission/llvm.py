@@ -5,6 +5,10 @@ or reassociated), NumPy's treatment of NaN, ties and signed zeros, and that all 
 Refuses special functions that `llvm_functions` lacks and opaque primitives with `BackendError`.
 """
 
+from collections.abc import Callable
+from itertools import chain
+
+from symdiff.codegen.emission.llvm_calls import Calls, Group
 from symdiff.codegen.emission.llvm_functions import functions
 from symdiff.codegen.emission.llvm_lines import LIBM, PAIRS, TYPES, VECTORS, Lines, Value
 from symdiff.codegen.program import Instr, Output, Program, zero_of
@@ -17,13 +21,34 @@ _INTRINSICS = {"sqrt": "sqrt", "abs": "fabs", "floor": "floor", "ceil": "ceil", 
 _COMPLEX_LIBM = frozenset("exp sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh log sqrt pow".split())
 
 
-def computed(program: Program, lines: Lines, loaded: dict[int, Value]) -> dict[int, Value]:
-    """The values of all instructions; `loaded` holds those of the inputs."""
-    values: dict[int, Value] = dict(loaded)
-    for position, instr in enumerate(program.instrs):
-        if position not in values:
-            values[position] = instruction(program, instr, lines, values)
+def computed(program: Program, lines: Lines, load: Callable[[Instr], Value]) -> dict[int, Value]:
+    """The values of all instructions; an input is loaded where it is first needed, so that few wait in registers."""
+    values: dict[int, Value] = {}
+    calls = Calls(program, lines.most)
+    instrs = program.instrs
+    inside = (position for position, instr in enumerate(instrs) if instr.op != "input")
+    for wanted in chain(inside, (cell for output in program.outputs for cell in output.cells)):
+        for position in calls.before(wanted, values):
+            if instrs[position].op == "input":
+                values[position] = load(instrs[position])
+            else:
+                values |= made(program, position, calls, lines, values)
     return values
+
+
+def made(program: Program, position: int, calls: Calls, lines: Lines, values: dict[int, Value]) -> dict[int, Value]:
+    """The value of an instruction whose operands' are among `values`, and those of all that are made together with it."""
+    group = calls.groups.get(position)
+    if group is None:
+        return {position: instruction(program, program.instrs[position], lines, values)}
+    return _together(program, group, lines, values)
+
+
+def _together(program: Program, group: Group, lines: Lines, values: dict[int, Value]) -> dict[int, Value]:
+    instrs = program.instrs
+    operands = [[converted(lines, values[o], instrs[o].dtype, group.dtype)[0] for o in operands] for operands in group.operands]
+    results = lines.formulas(group.function, group.dtype, operands)
+    return {member: (results[k][place],) for member, (k, place) in group.members.items()}
 
 
 def instruction(program: Program, instr: Instr, lines: Lines, values: dict[int, Value]) -> Value:
@@ -52,6 +77,8 @@ def instruction(program: Program, instr: Instr, lines: Lines, values: dict[int, 
         return (lines.op(instr.op, "?", first, second),)
     if instr.op == "not":
         return (lines.op("xor", "?", truth(lines, operands[0], codes[0]), lines.literal(True, "?")),)
+    if instr.op == "exp" and lines.most and _is_imaginary(program, instr.operands[0]):
+        return lines.formula("sincos", real_counterpart(code), operands[0][1])[::-1]
     if any(is_complex(c) for c in codes):
         return _on_complex(lines, instr, operands, codes)
     if is_complex(code):
@@ -64,6 +91,16 @@ def instruction(program: Program, instr: Instr, lines: Lines, values: dict[int, 
         return (lines.put(f"icmp {predicate} {lines.kind('?')} {operands[0][0]}, {operands[1][0]}"),)
     parts = [converted(lines, v, c, common)[0] for v, c in zip(operands, codes, strict=True)]
     return (on_real(lines, instr.op, common, parts),)
+
+
+def _is_imaginary(program: Program, position: int) -> bool:
+    """Whether a value is a real number times one on the imaginary axis."""
+    instr = program.instrs[position]
+    if instr.op != "mul" or not is_complex(instr.dtype):
+        return False
+    real = [o for o in instr.operands if not is_complex(program.instrs[o].dtype)]
+    others = [program.instrs[o] for o in instr.operands if o not in real]
+    return len(real) == 1 and all(o.op == "const" and complex(o.payload).real == 0.0 for o in others)
 
 
 def converted(lines: Lines, value: Value, old: str, new: str) -> Value:
@@ -263,16 +300,14 @@ def _quotient(lines: Lines, code: str, a: Value, b: Value) -> Value:
     return lines.select(nothing, code, by_zero[0], x), lines.select(nothing, code, by_zero[1], y)
 
 
-def point_function(program: Program, name: str) -> str:
-    """A function over pointers to contiguous inputs and outputs, with the declarations it needs."""
-    lines = Lines()
+def point_function(program: Program, name: str, together: int = 0) -> str:
+    """A function over pointers to contiguous inputs and outputs, with the declarations it needs.
+
+    `together`: the calls of elementary functions that are made at once, 0 where the machine has none of our own.
+    """
+    lines = Lines(most=together)
     pointers = [f"ptr %in{i}" for i in range(len(program.inputs))] + [f"ptr %out{i}" for i in range(len(program.outputs))]
-    loaded = {
-        position: fetched(lines, f"%in{instr.payload[0]}", instr.payload[1], instr.dtype)
-        for position, instr in enumerate(program.instrs)
-        if instr.op == "input"
-    }
-    values = computed(program, lines, loaded)
+    values = computed(program, lines, lambda i: fetched(lines, f"%in{i.payload[0]}", i.payload[1], i.dtype))
     for place, output in enumerate(program.outputs):
         zero = zero_of(program, output)
         if zero >= 0:

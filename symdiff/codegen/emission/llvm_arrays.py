@@ -12,12 +12,13 @@ from typing import NamedTuple
 
 from symdiff.codegen.arrays.nesting import Cells, Nest, Result
 from symdiff.codegen.emission.llvm import computed, converted
-from symdiff.codegen.emission.llvm_lines import TYPES, Lines, Value
+from symdiff.codegen.emission.llvm_cells import CellLines
+from symdiff.codegen.emission.llvm_lines import TYPES, Value
+from symdiff.codegen.program import Instr
 from symdiff.ops import is_complex, real_counterpart
 
 REDUCED = {"sum": -0.0, "max": -math.inf, "min": math.inf}  # with what changes nothing; -0 keeps the sign of a zero
 SPAN = 64  # vectors that are added up without compensation
-_BYTES = {"d": 8, "f": 4, "?": 1}
 
 
 def array_function(nest: Nest, name: str, lanes: int, width: int) -> tuple[str, set[str], dict[str, str]]:
@@ -38,6 +39,7 @@ def array_function(nest: Nest, name: str, lanes: int, width: int) -> tuple[str, 
 class _Sum(NamedTuple):
     """A sum under way: `parts` are its slots for real and imaginary part; with compensation, `whole` hold the parts before
     and `lost` what was rounded off. It begins at axis `start`, and the parts move on behind the loops from axis `flush` on.
+    An extreme's `lost` is the NaN that it has met, apart from it, so that each vector waits for one comparison only.
     """
 
     result: Result
@@ -48,17 +50,13 @@ class _Sum(NamedTuple):
     lost: tuple[str, ...] = ()
 
 
-class _Writer(Lines):
+class _Writer(CellLines):
     def __init__(self, nest: Nest, lanes: int, width: int) -> None:
-        super().__init__(lanes, "v", width)
+        super().__init__(lanes, width)
         self.nested = nest
         self.domain = nest.domain
         self.inner = len(nest.domain) - 1
         self.rest = self.domain[-1] % lanes
-        self.slots: list[str] = []
-        self.loops: list[tuple[str, str, str, int]] = []
-        self.labels = 0
-        self.index: list[str] = []
         self.sums = {k: self.opened(r) for k, r in enumerate(nest.results) if r.kind in REDUCED and not r.cells.strides[-1]}
 
     # -- the nest
@@ -108,18 +106,19 @@ class _Writer(Lines):
             if flushed and full > SPAN * self.lanes:
                 self.move(self.inner + 1)
                 self.end()
+            self.write_ends(full, behind)
         if self.rest:
             self.vector(str(full), self.rest, once, behind)
 
     def vector(self, place: str, count: int, once: dict[int, Value], behind: dict[int, tuple[str, ...]]) -> None:
         """The work on one vector of cells, of which `count` are there."""
         program = self.nested.program
-        loaded = {}
-        for position, instr in enumerate(program.instrs):
-            if instr.op == "input":
-                operand = instr.payload[0]
-                loaded[position] = once[operand] if operand in once else self.load(self.nested.operands[operand], place, count)
-        values = computed(program, self, loaded)
+
+        def load(instr: Instr) -> Value:
+            operand = instr.payload[0]
+            return once[operand] if operand in once else self.load(self.nested.operands[operand], place, count)
+
+        values = computed(program, self, load)
         before: Value = ()
         for k, result in enumerate(self.nested.results):
             cells, output = result.cells, program.outputs[result.output]
@@ -135,117 +134,26 @@ class _Writer(Lines):
             elif self.partial(result):
                 pairs = zip(self.load(cells, place, count), found, strict=True)
                 found = tuple(self.joined(result.kind, self.lanes, self.part_code(cells), a, b) for a, b in pairs)
-            self.store(cells, place, count, found)
+            if count < self.lanes or not self.is_handed_on(k):
+                self.store(cells, place, count, found)
             before = found
 
-    # -- loops
+    def is_handed_on(self, place: int) -> bool:
+        """Whether the next result writes the cells of a result once more, but for the last ones."""
+        return place + 1 < len(self.nested.results) and self.nested.results[place + 1].behind > 0
 
-    def loop(self, start: str, stop: str, step: int) -> str:
-        """Open a loop; its index."""
-        self.labels += 1
-        label = f"loop{self.labels}"
-        slot = self.slot("i64")
-        self.text += [f"  store i64 {start}, ptr {slot}", f"  br label %{label}", f"{label}:"]
-        index = self.put(f"load i64, ptr {slot}")
-        more = self.put(f"icmp slt i64 {index}, {stop}")
-        self.text += [f"  br i1 {more}, label %{label}.body, label %{label}.end", f"{label}.body:"]
-        self.loops.append((label, slot, index, step))
-        return index
+    def write_ends(self, full: int, behind: dict[int, tuple[str, ...]]) -> None:
+        """The last cells of the full vectors, where results that are handed on have not been written."""
+        for k, slots in behind.items():
+            cells = self.nested.results[k - 1].cells
+            kind, plain = self.kind(self.part_code(cells)), TYPES[self.part_code(cells)]
+            for part, slot in enumerate(slots):
+                vector = self.put(f"load {kind}, ptr {slot}")
+                for lane in range(self.lanes - self.nested.results[k].behind, self.lanes):
+                    one = vector if self.lanes == 1 else self.put(f"extractelement {kind} {vector}, i32 {lane}")
+                    self.text.append(f"  store {plain} {one}, ptr {self.address(cells, str(full - self.lanes), part, lane)}")
 
-    def end(self) -> None:
-        """Close the innermost open loop."""
-        label, slot, index, step = self.loops.pop()
-        following = self.put(f"add i64 {index}, {step}")
-        self.text += [f"  store i64 {following}, ptr {slot}", f"  br label %{label}", f"{label}.end:"]
-
-    def slot(self, kind: str) -> str:
-        """A variable, which LLVM keeps in a register."""
-        name = f"%s{len(self.slots)}"
-        self.slots.append(f"  {name} = alloca {kind}")
-        return name
-
-    # -- cells
-
-    def address(self, cells: Cells, place: str, part: int = 0, lane: int = 0) -> str:
-        """Where a cell of the current row lies: the one `lane` behind the cell `place` of the last axis."""
-        code = real_counterpart(cells.code) if is_complex(cells.code) else cells.code
-        item = _BYTES[code] * (2 if is_complex(cells.code) else 1)
-        fixed = (cells.offset + lane * cells.strides[-1]) * item + part * _BYTES[code]
-        moving = [(i, s * item) for i, s in zip([*self.index, place], cells.strides, strict=True) if s]
-        total = str(fixed + sum(int(index) * step for index, step in moving if index.isdigit()))
-        for index, step in moving:
-            if not index.isdigit():
-                total = self.put(f"add i64 {total}, {self.put(f'mul i64 {index}, {step}')}")
-        return self.put(f"getelementptr i8, ptr %p{cells.array}, i64 {total}")
-
-    def load(self, cells: Cells, place: str, count: int) -> Value:
-        """A vector of cells, 0 in the lanes that are not there."""
-        parts = 2 if is_complex(cells.code) else 1
-        code = real_counterpart(cells.code) if parts == 2 else cells.code
-        plain = "i8" if code == "?" else TYPES[code]
-        if self.lanes == 1:
-            return self.number(cells, place)
-        if cells.strides[-1] != 1 or count == 1:
-            found = []
-            for part in range(parts):
-                vector = "zeroinitializer"
-                for lane in range(count):
-                    one = self.put(f"load {plain}, ptr {self.address(cells, place, part, lane)}")
-                    vector = self.put(f"insertelement <{self.lanes} x {plain}> {vector}, {plain} {one}, i32 {lane}")
-                found.append(vector)
-        else:
-            kind = f"<{count * parts} x {plain}>"
-            whole = self.put(f"load {kind}, ptr {self.address(cells, place)}, align {_BYTES[code]}")
-            found = []
-            for part in range(parts):
-                lanes = [lane * parts + part if lane < count else count * parts for lane in range(self.lanes)]
-                mask = ", ".join(f"i32 {lane}" for lane in lanes)
-                if parts == 1 and count == self.lanes:
-                    found.append(whole)
-                else:
-                    found.append(
-                        self.put(f"shufflevector {kind} {whole}, {kind} zeroinitializer, <{self.lanes} x i32> <{mask}>")
-                    )
-        if code == "?":
-            found = [self.put(f"icmp ne <{self.lanes} x i8> {f}, zeroinitializer") for f in found]
-        return tuple(found)
-
-    def number(self, cells: Cells, place: str) -> Value:
-        """One cell in all lanes."""
-        parts = 2 if is_complex(cells.code) else 1
-        code = real_counterpart(cells.code) if parts == 2 else cells.code
-        found = []
-        for part in range(parts):
-            one = self.put(f"load {'i8' if code == '?' else TYPES[code]}, ptr {self.address(cells, place, part)}")
-            one = self.put(f"icmp ne i8 {one}, 0") if code == "?" else one
-            found.append(one if self.lanes == 1 else self.repeated(TYPES[code], one, self.lanes))
-        return tuple(found)
-
-    def store(self, cells: Cells, place: str, count: int, value: Value) -> None:
-        """Write the cells that are there."""
-        code = real_counterpart(cells.code) if len(value) == 2 else cells.code
-        plain = "i8" if code == "?" else TYPES[code]
-        if code == "?":
-            byte = "i8" if self.lanes == 1 else f"<{self.lanes} x i8>"
-            value = tuple(self.put(f"zext {self.kind('?')} {v} to {byte}") for v in value)
-        kind = f"<{self.lanes} x {plain}>"
-        if self.lanes == 1:
-            for part, v in enumerate(value):
-                self.text.append(f"  store {plain} {v}, ptr {self.address(cells, place, part)}")
-        elif cells.strides[-1] != 1 or count == 1:
-            for part, v in enumerate(value):
-                for lane in range(count):
-                    one = self.put(f"extractelement {kind} {v}, i32 {lane}")
-                    self.text.append(f"  store {plain} {one}, ptr {self.address(cells, place, part, lane)}")
-        else:
-            total = count * len(value)
-            whole = value[0]
-            if total != self.lanes or len(value) == 2:
-                lanes = [lane // len(value) + lane % len(value) * self.lanes for lane in range(total)]
-                mask = ", ".join(f"i32 {lane}" for lane in lanes)
-                other = value[-1] if len(value) == 2 else "zeroinitializer"
-                whole = self.put(f"shufflevector {kind} {value[0]}, {kind} {other}, <{total} x i32> <{mask}>")
-            self.text.append(f"  store <{total} x {plain}> {whole}, ptr {self.address(cells, place)}, align {_BYTES[code]}")
+    # -- neighbours
 
     def plus(self, cells: Cells, first: Value, second: Value) -> Value:
         code = real_counterpart(cells.code) if len(first) == 2 else cells.code
@@ -266,10 +174,6 @@ class _Writer(Lines):
         mask = ", ".join(f"i32 {self.lanes - behind + lane}" for lane in range(self.lanes))
         return self.put(f"shufflevector {kind} {before}, {kind} {value}, <{self.lanes} x i32> <{mask}>")
 
-    @staticmethod
-    def part_code(cells: Cells) -> str:
-        return real_counterpart(cells.code) if is_complex(cells.code) else cells.code
-
     # -- sums
 
     def partial(self, result: Result) -> bool:
@@ -286,6 +190,8 @@ class _Writer(Lines):
         flush = next((start + k for k, n in enumerate(rows) if n <= SPAN), self.inner + 1) if result.kind == "sum" else start
         parts = 2 if is_complex(result.cells.code) else 1
         made = [tuple(self.slot(self.kind(self.part_code(result.cells))) for _ in range(parts)) for _ in range(3)]
+        if result.kind != "sum":
+            return _Sum(result, start, flush, made[0], (), made[1])
         return _Sum(result, start, flush, *made) if flush > start else _Sum(result, start, flush, made[0])
 
     def joined(self, how: str, count: int, code: str, a: str, b: str) -> str:
@@ -308,12 +214,19 @@ class _Writer(Lines):
         code = self.part_code(s.result.cells)
         kind = self.kind(code)
         nothing = self.literal(REDUCED[s.result.kind], code)
-        for slot, v in zip(s.parts, value, strict=True):
+        for k, (slot, v) in enumerate(zip(s.parts, value, strict=True)):
             if count < self.lanes:
                 mask = ", ".join(f"i32 {lane if lane < count else self.lanes}" for lane in range(self.lanes))
                 v = self.put(f"shufflevector {kind} {v}, {kind} {nothing}, <{self.lanes} x i32> <{mask}>")
             old = self.put(f"load {kind}, ptr {slot}")
-            self.text.append(f"  store {kind} {self.joined(s.result.kind, self.lanes, code, old, v)}, ptr {slot}")
+            if s.result.kind == "sum":
+                new = self.op("fadd", code, old, v)
+            else:
+                new = self.select(self.compare("ogt" if s.result.kind == "max" else "olt", code, v, old), code, v, old)
+                missing = self.put(f"load {kind}, ptr {s.lost[k]}")
+                missing = self.select(self.compare("uno", code, v, v), code, v, missing)
+                self.text.append(f"  store {kind} {missing}, ptr {s.lost[k]}")
+            self.text.append(f"  store {kind} {new}, ptr {slot}")
 
     def move(self, axis: int) -> None:
         """The parts of the sums whose loops from `axis` on are through go to the whole ones."""
@@ -343,6 +256,12 @@ class _Writer(Lines):
         outer = [*self.index, *["0"] * (len(self.domain) - len(self.index))]
         kept, self.index = self.index, outer[:-1]
         for k in range(len(s.parts)):
+            if s.result.kind != "sum":
+                kind = self.kind(code)
+                best, missing = (self.put(f"load {kind}, ptr {slot}") for slot in (s.parts[k], s.lost[k]))
+                self.text.append(
+                    f"  store {kind} {self.joined(s.result.kind, self.lanes, code, best, missing)}, ptr {s.parts[k]}"
+                )
             total = self.across(s.result.kind, code, (s.whole or s.parts)[k])
             if s.whole:
                 error = self.across("sum", code, s.lost[k])

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from symdiff.codegen.emission.llvm import computed, converted
 from symdiff.codegen.emission.llvm_functions import functions
 from symdiff.codegen.emission.llvm_layouts import Array, Points, shared
-from symdiff.codegen.emission.llvm_lines import Lines, Value
+from symdiff.codegen.emission.llvm_lines import TYPES, Lines, Value
 from symdiff.codegen.program import Program
 
 Layout = tuple[str, int]
@@ -46,14 +46,35 @@ class BatchModule:
             if instr.op == "input":
                 cells[instr.payload[0]].append(instr.payload[1])
         fixed = {p: shared(once, arrays[p], cells[p]) for p in cells if arrays[p].layout == "one"}
-        wide = self._body(arrays, cells, fixed, "wide", "%i", "")
-        rest = self._body(arrays, cells, fixed, "rest", "%i", "%last")
+        packed = [a for a in arrays if a.layout == "packed"]
         text = [
             f"define {linkage} void @{name}(ptr noalias %data, ptr noalias %steps, i64 %start, i64 %stop) {{",
             "entry:",
             *_addresses(arrays),
             "  %last = sub i64 %stop, 1",
             *once.text,
+            *(self._packed(arrays, packed, cells, fixed) if packed else self._loop(arrays, cells, fixed)),
+            "tail:",
+            f"  %at = phi i64 {'[%start, %entry], [%i, %drain]' if packed else '[%i, %test]'}",
+            "  %some = icmp sle i64 %at, %last",
+            "  br i1 %some, label %remain, label %end",
+            "remain:",
+            *self._body([a.plain() for a in arrays], cells, fixed, Points(self._lines("rest"), "%at", "%last")),
+            "  br label %end",
+            "end:",
+        ]
+        if fence and (packed or any(a.stream for a in arrays)):
+            self.declared["fence"] = "declare void @llvm.x86.sse.sfence()"
+            text.append("  call void @llvm.x86.sse.sfence()")
+        text += ["  ret void", "}"]
+        self.texts.append("\n".join(text))
+
+    def _lines(self, label: str) -> Lines:
+        return Lines(self.lanes, label, self.width)
+
+    def _loop(self, arrays: list[Array], cells: dict[int, list[int]], fixed: dict[int, dict[int, Value]]) -> list[str]:
+        """All full vectors of points."""
+        return [
             "  br label %test",
             "test:",
             "  %i = phi i64 [%start, %entry], [%next, %body]",
@@ -61,33 +82,57 @@ class BatchModule:
             "  %full = icmp sle i64 %next, %stop",
             "  br i1 %full, label %body, label %tail",
             "body:",
-            *wide,
+            *self._body(arrays, cells, fixed, Points(self._lines("wide"), "%i")),
             "  br label %test",
-            "tail:",
-            "  %some = icmp sle i64 %i, %last",
-            "  br i1 %some, label %remain, label %end",
-            "remain:",
-            *rest,
-            "  br label %end",
-            "end:",
         ]
-        if fence and any(a.stream for a in arrays):
-            self.declared["fence"] = "declare void @llvm.x86.sse.sfence()"
-            text.append("  call void @llvm.x86.sse.sfence()")
-        text += ["  ret void", "}"]
-        self.texts.append("\n".join(text))
+
+    def _packed(
+        self, arrays: list[Array], packed: list[Array], cells: dict[int, list[int]], fixed: dict[int, dict[int, Value]]
+    ) -> list[str]:
+        """All full vectors of points: the first one begins packed outputs, each hands on the pieces that wait."""
+        begin, wide, drain = (self._lines(label) for label in ("begin", "wide", "drain"))
+        first = Points(begin, "%start")
+        opening = self._body(arrays, cells, fixed, first)
+        waiting = {a.name: [f"%{a.name}.kept{k}" for k in range(a.kept(self.lanes))] for a in packed}
+        following = Points(wide, "%i", kept=waiting)
+        body = self._body(arrays, cells, fixed, following)
+        ending = Points(drain, "%i", kept=waiting)
+        for array in packed:
+            ending.drain(array)
+        carried = [
+            f"  {name} = phi <{a.piece(self.lanes)} x {TYPES[a.part]}> [{one}, %begin], [{other}, %body]"
+            for a in packed
+            for name, one, other in zip(waiting[a.name], first.kept[a.name], following.kept[a.name], strict=True)
+        ]
+        return [
+            f"  %second = add i64 %start, {self.lanes}",
+            "  %enough = icmp sle i64 %second, %stop",
+            "  br i1 %enough, label %begin, label %tail",
+            "begin:",
+            *opening,
+            "  br label %test",
+            "test:",
+            "  %i = phi i64 [%second, %begin], [%next, %body]",
+            *carried,
+            f"  %next = add i64 %i, {self.lanes}",
+            "  %full = icmp sle i64 %next, %stop",
+            "  br i1 %full, label %body, label %drain",
+            "body:",
+            *body,
+            "  br label %test",
+            "drain:",
+            *drain.text,
+            "  br label %tail",
+        ]
 
     def _body(
-        self, arrays: list[Array], cells: dict[int, list[int]], fixed: dict[int, dict[int, Value]],
-        label: str, point: str, last: str,
-    ) -> list[str]:  # fmt: skip
+        self, arrays: list[Array], cells: dict[int, list[int]], fixed: dict[int, dict[int, Value]], points: Points
+    ) -> list[str]:
         """The instructions for one vector of points."""
-        lines = Lines(self.lanes, label, self.width)
-        points = Points(lines, point, last)
+        lines = points.lines
         values = {p: fixed[p] if p in fixed else points.load(arrays[p], cells[p]) for p in cells}
         instrs = self.program.instrs
-        loaded = {k: values[i.payload[0]][i.payload[1]] for k, i in enumerate(instrs) if i.op == "input"}
-        found = computed(self.program, lines, loaded)
+        found = computed(self.program, lines, lambda i: values[i.payload[0]][i.payload[1]])
         for array, output in zip(arrays[len(cells) :], self.program.outputs, strict=True):
             own = [converted(lines, found[v], instrs[v].dtype, output.dtype) for v in output.cells]
             points.store(array, own)

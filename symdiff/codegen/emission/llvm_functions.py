@@ -8,7 +8,7 @@ The formulas stand in `vectors`, one file a family.
 """
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from symdiff.codegen.emission.vectors import (
     circular,
@@ -43,21 +43,24 @@ FUNCTIONS: dict[str, Formula] = {
 }  # fmt: skip
 
 
-def functions(symbols: Iterable[str]) -> tuple[list[str], dict[str, str]]:
-    """The IR of functions and of what they call, and the declarations that they need: `vec4_exp` is exp of four numbers."""
+def functions(symbols: Iterable[str], inlined: Collection[str] = ()) -> tuple[list[str], dict[str, str]]:
+    """The IR of functions and of what they call, and the declarations that they need: `vec4_exp` is exp of four numbers.
+
+    `inlined`: those whose lines LLVM is to put in the place of their calls.
+    """
     texts: dict[str, str] = {}
     declared: dict[str, str] = {}
     waiting = sorted(symbols, reverse=True)
     while waiting:
         symbol = waiting.pop()
         if symbol not in texts:
-            texts[symbol], body = _function(symbol)
+            texts[symbol], body = _function(symbol, " alwaysinline" if symbol in inlined else "")
             declared.update(body.declared)
             waiting += sorted(body.used, reverse=True)
     return list(texts.values()), declared
 
 
-def _function(symbol: str) -> tuple[str, Body]:
+def _function(symbol: str, inlined: str) -> tuple[str, Body]:
     """One function and the lines that it was made of."""
     lanes, _, name = symbol.removeprefix("vec").partition("_")
     body = Body(int(lanes))
@@ -72,5 +75,5 @@ def _function(symbol: str) -> tuple[str, Body]:
             value = body.put(f"insertvalue {returned} {value}, {kind} {result.name}, {place}")
     arguments = ", ".join(f"{kind} %{p}" for p in parameters)
     lines = "\n".join(body.text)
-    head = f"define private {returned} @{symbol}({arguments}) readnone nounwind willreturn"
+    head = f"define private {returned} @{symbol}({arguments}){inlined} readnone nounwind willreturn"
     return f"{head} {{\n{lines}\n  ret {returned} {value}\n}}\n", body

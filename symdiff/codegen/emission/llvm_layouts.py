@@ -5,12 +5,15 @@ along each axis of a point. Guarantees that nothing is read or written but the c
 Boolean arrays with `BackendError`.
 
 The layouts: "last", neighbouring points are neighbours in memory, so that a cell of many points is one vector; "first", the
-cells of a point are contiguous, so that points are rows, which are transposed in registers; "any", number by number; "one",
-a value that all points share.
+cells of a point are contiguous, so that points are rows, which are transposed in registers; "packed", an output of such rows
+without gaps, whose cache lines are written past the caches wherever rows begin and end; "any", number by number; "one", a
+value that all points share.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from symdiff.codegen.emission.llvm_lines import TYPES, Lines, Value
 from symdiff.errors import BackendError
@@ -26,6 +29,7 @@ class Array:
 
     `stream`: an output is written past the caches, its memory aligned to so many bytes; 0: it is not.
     A store that misses the caches reads its line first; one past them does not, which saves a third of a copy's traffic.
+    Of a packed output, the bytes by which the first point begins past a cache line.
     """
 
     name: str
@@ -53,6 +57,19 @@ class Array:
         """Bytes of a cell."""
         return SIZES[self.part] * self.parts
 
+    def piece(self, lanes: int) -> int:
+        """Numbers of a packed output that are stored at once: a power of two that divides a point."""
+        numbers = self.cells * self.parts
+        return min(numbers & -numbers, LINE // SIZES[self.part], lanes)
+
+    def kept(self, lanes: int) -> int:
+        """The pieces of a packed output that wait for the rest of their cache line."""
+        return -(-self.stream // (self.piece(lanes) * SIZES[self.part]))
+
+    def plain(self) -> "Array":
+        """The same array written through the caches."""
+        return replace(self, layout="first", stream=0) if self.layout == "packed" else self
+
     @property
     def cells(self) -> int:
         """Cells of a point."""
@@ -60,12 +77,17 @@ class Array:
 
 
 class Points:
-    """The points of one vector: `lanes` of them from `point` on, none beyond `last` where that is given."""
+    """The points of one vector: `lanes` of them from `point` on, none beyond `last` where that is given.
 
-    def __init__(self, lines: Lines, point: str, last: str = "") -> None:
+    `kept` holds, for each packed output, the pieces before these points that wait for the rest of their cache line; behind
+    `store`, those of these points. Where it has none, these points are the first, and written through the caches.
+    """
+
+    def __init__(self, lines: Lines, point: str, last: str = "", kept: Mapping[str, list[str]] = MappingProxyType({})) -> None:
         self.lines = lines
         self.point = point
         self.last = last
+        self.kept = dict(kept)
         self._rows: dict[str, list[str]] = {}
 
     def rows(self, array: Array) -> list[str]:
@@ -96,6 +118,8 @@ class Points:
         """All cells of the points."""
         if array.layout == "first":
             self._into_rows(array, [part for value in values for part in value])
+        elif array.layout == "packed":
+            self._into_lines(array, [part for value in values for part in value])
         elif array.layout == "last" and not self.last:
             for cell, value in enumerate(values):
                 self._put_vector(array, cell, value)
@@ -169,6 +193,39 @@ class Points:
                 for first, rows in pieces.items():
                     place = self.lines.put(f"getelementptr i8, ptr {row}, i64 {first * SIZES[array.part]}")
                     _put(self.lines, array, wide, rows[lane], place)
+
+    def _into_lines(self, array: Array, numbers: list[str]) -> None:
+        """Whole cache lines one after another, the first of which began with the points before, past the caches."""
+        lines, size = self.lines, SIZES[array.part]
+        wide, kept = array.piece(lines.lanes), array.kept(lines.lanes)
+        rows = [untransposed(lines, array.part, numbers[k : k + wide]) for k in range(0, len(numbers), wide)]
+        pieces = [row[lane] for lane in range(lines.lanes) for row in rows]
+        base = self.rows(array)[0]
+        before = self.kept.get(array.name)
+        if before is None:
+            for k, piece in enumerate(pieces):
+                place = lines.put(f"getelementptr i8, ptr {base}, i64 {k * wide * size}")
+                lines.text.append(f"  store <{wide} x {TYPES[array.part]}> {piece}, ptr {place}, align {size}")
+        else:
+            whole = [*before, *pieces]
+            skipped = kept * wide - array.stream // size
+            for k in range(len(pieces)):
+                vector = whole[k]
+                if skipped:
+                    vector = _shuffled(lines, array.part, vector, whole[k + 1], range(skipped, skipped + wide), wide)
+                place = lines.put(f"getelementptr i8, ptr {base}, i64 {k * wide * size - array.stream}")
+                how = f"align {wide * size}, !nontemporal !0"
+                lines.text.append(f"  store <{wide} x {TYPES[array.part]}> {vector}, ptr {place}, {how}")
+        self.kept[array.name] = pieces[len(pieces) - kept :]
+
+    def drain(self, array: Array) -> None:
+        """Write the pieces before these points that wait, through the caches."""
+        wide, size = array.piece(self.lines.lanes), SIZES[array.part]
+        waiting = self.kept[array.name]
+        base = self.rows(array)[0]
+        for k, piece in enumerate(waiting):
+            place = self.lines.put(f"getelementptr i8, ptr {base}, i64 {(k - len(waiting)) * wide * size}")
+            self.lines.text.append(f"  store <{wide} x {TYPES[array.part]}> {piece}, ptr {place}, align {size}")
 
 
 def shared(lines: Lines, array: Array, cells: list[int]) -> dict[int, Value]:

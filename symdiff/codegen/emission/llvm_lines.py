@@ -5,6 +5,7 @@ method, in order. Refuses nothing.
 """
 
 import struct
+from collections.abc import Sequence
 
 from symdiff.codegen.program import Program
 
@@ -33,9 +34,10 @@ def lanes_of(program: Program, lanes: int) -> int:
 class Lines:
     """IR under construction: numbered values and the functions that they call. `lanes` numbers are computed at once."""
 
-    def __init__(self, lanes: int = 1, prefix: str = "v", width: int = 0) -> None:
+    def __init__(self, lanes: int = 1, prefix: str = "v", width: int = 0, most: int = 0) -> None:
         self.lanes = lanes
         self.width = width  # lanes of the functions that stand for libm's, 0 where there are none
+        self.most = most or min(width, 1)  # calls of such a function that are made together, 0 where there are none
         self.used: set[str] = set()  # names of functions that `llvm_functions` is to write
         self.prefix = prefix
         self.text: list[str] = []
@@ -100,24 +102,48 @@ class Lines:
 
     def formula(self, name: str, code: str, *operands: str) -> Value:
         """A function of `llvm_functions`; one number takes the same way as a vector of `width`, float32 that of float64."""
-        if code == "f" and name in _SINGLE:
-            name = f"{name}_single"
         width = self.width or self.lanes
-        symbol = f"vec{width}_{name}"
-        self.used.add(symbol)
-        kind = TYPES["d"] if width == 1 else f"<{width} x double>"
         if code == "f":
             operands = tuple(self.put(f"fpext {self.kind('f')} {o} to {self.kind('d')}") for o in operands)
         if self.lanes < width:
             operands = tuple(self.repeated("double", o, width) for o in operands)
-        returned = f"{{ {kind}, {kind} }}" if name in PAIRS else kind
-        found = self.put(f"call {returned} @{symbol}({', '.join(f'{kind} {o}' for o in operands)})")
-        results = [self.put(f"extractvalue {returned} {found}, {k}") for k in (0, 1)] if name in PAIRS else [found]
+        results = self._called(name, code, width, operands)
         if self.lanes < width:
-            results = [self.put(f"extractelement {kind} {r}, i32 0") for r in results]
+            results = [self.put(f"extractelement <{width} x double> {r}, i32 0") for r in results]
         if code == "f":
             results = [self.put(f"fptrunc {self.kind('d')} {r} to {self.kind('f')}") for r in results]
         return tuple(results)
+
+    def formulas(self, name: str, code: str, calls: list[list[str]]) -> list[Value]:
+        """A function of `llvm_functions` for several numbers at once, by the operands of each."""
+        if len(calls) == 1:
+            return [self.formula(name, code, *calls[0])]
+        width = 1 << (len(calls) - 1).bit_length()
+        vectors = []
+        for numbers in zip(*calls, strict=True):
+            if code == "f":
+                numbers = tuple(self.put(f"fpext float {n} to double") for n in numbers)
+            vector = self.repeated("double", numbers[-1], width)
+            for lane, number in enumerate(numbers[:-1]):
+                vector = self.put(f"insertelement <{width} x double> {vector}, double {number}, i32 {lane}")
+            vectors.append(vector)
+        found = []
+        results = self._called(name, code, width, vectors)
+        for lane in range(len(calls)):
+            parts = [self.put(f"extractelement <{width} x double> {r}, i32 {lane}") for r in results]
+            found.append(tuple(parts if code == "d" else [self.put(f"fptrunc double {p} to float") for p in parts]))
+        return found
+
+    def _called(self, name: str, code: str, width: int, operands: Sequence[str]) -> list[str]:
+        """The results of a function for vectors of `width` float64, for results that are float32 where `code` says so."""
+        if code == "f" and name in _SINGLE:
+            name = f"{name}_single"
+        symbol = f"vec{width}_{name}"
+        self.used.add(symbol)
+        kind = TYPES["d"] if width == 1 else f"<{width} x double>"
+        returned = f"{{ {kind}, {kind} }}" if name in PAIRS else kind
+        found = self.put(f"call {returned} @{symbol}({', '.join(f'{kind} {o}' for o in operands)})")
+        return [self.put(f"extractvalue {returned} {found}, {k}") for k in (0, 1)] if name in PAIRS else [found]
 
     def select(self, condition: str, code: str, yes: str, no: str) -> str:
         """yes where condition else no."""

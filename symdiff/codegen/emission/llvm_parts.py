@@ -8,7 +8,8 @@ not grow with it. Refuses what `llvm` refuses.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from symdiff.codegen.emission.llvm import clear, converted, fetched, instruction, stored
+from symdiff.codegen.emission.llvm import clear, converted, fetched, instruction, made, stored
+from symdiff.codegen.emission.llvm_calls import Calls
 from symdiff.codegen.emission.llvm_functions import functions
 from symdiff.codegen.emission.llvm_lines import TYPES, Lines, Value
 from symdiff.codegen.program import Instr, Program, zero_of
@@ -37,7 +38,7 @@ def _weight(instr: Instr) -> int:
     return 8 if is_complex(instr.dtype) or instr.op in _SLOW else 1
 
 
-def in_parts(program: Program, name: str) -> tuple[str, int]:
+def in_parts(program: Program, name: str, together: int = 0) -> tuple[str, int]:
     """A function over pointers to inputs, outputs and a workspace, with its parts; and the bytes of the workspace.
 
     The workspace holds the pointers to the inputs, then all outputs, which are copied to their places at the end, then the
@@ -45,7 +46,7 @@ def in_parts(program: Program, name: str) -> tuple[str, int]:
     """
     parts = list(_parts(program))
     layout = _Layout(program, parts)
-    head = Lines(prefix="o")
+    head = Lines(prefix="o", most=together)
     for place, output in enumerate(program.outputs):
         if zero_of(program, output) >= 0:
             clear(head, head.put(f"getelementptr i8, ptr %work, i64 {layout.outputs[place]}"), output)
@@ -130,7 +131,8 @@ def _rounded(size: int) -> int:
 
 def _part(program: Program, steps: list[Step], layout: _Layout, name: str, whole: Lines) -> str:
     """The IR of one part; `whole` gathers what all of them declare and use."""
-    lines = Lines()
+    lines = Lines(most=whole.most)
+    calls = Calls(program, lines.most, [position for position, place, _ in steps if place < 0])
     instrs = program.instrs
     pointers: dict[int, str] = {}
     values: dict[int, Value] = {}
@@ -153,15 +155,20 @@ def _part(program: Program, steps: list[Step], layout: _Layout, name: str, whole
         else:
             values[position] = fetched(lines, place_of(layout.offsets[position]), 0, instr.dtype)
 
+    def compute(position: int) -> None:
+        for operand in calls.needed(position):
+            if operand not in values:
+                fetch(operand)
+        for member, value in made(program, position, calls, lines, values).items():
+            values[member] = value
+            if member in layout.offsets:
+                stored(lines, place_of(layout.offsets[member]), 0, value, instrs[member].dtype)
+
     for position, place, cell in steps:
         instr = instrs[position]
         if place < 0:
-            for operand in instr.operands:
-                if operand not in values:
-                    fetch(operand)
-            values[position] = instruction(program, instr, lines, values)
-            if position in layout.offsets:
-                stored(lines, place_of(layout.offsets[position]), 0, values[position], instr.dtype)
+            for due in calls.before(position, values):
+                compute(due)
             continue
         if position not in values:
             fetch(position)

@@ -4,6 +4,8 @@ Assumes tasks whose kernels have nests. Guarantees that the function writes noth
 with `BackendError`, tasks that NumPy computes, and results that no kernel makes.
 """
 
+import numpy as np
+
 from symdiff.codegen.arrays.fusing import Clear
 from symdiff.codegen.arrays.nesting import Nest
 from symdiff.codegen.arrays.plan import ArrayPlan
@@ -15,6 +17,7 @@ from symdiff.errors import BackendError
 from symdiff.ops import dtype_of
 
 MEMORY = 1 << 16  # bytes that are asked for at each call; larger work arrays are kept from call to call, by NumPy
+INLINED = 4  # calls of an elementary function that take its lines in their place, so that its constants stay in registers
 _LINE = 64  # bytes: work arrays begin at multiples of these
 
 
@@ -34,7 +37,8 @@ def functions(nests: dict[int, Nest], lanes: int, fused: bool) -> tuple[str, dic
         used |= own
         declared |= needed
         done[index] = nest
-    bodies, needed = vector_functions(used)
+    few = {symbol for symbol in used if sum(text.count(f"@{symbol}(") for text in texts) <= INLINED}
+    bodies, needed = vector_functions(used, few)
     declared |= needed
     return "\n".join([*declared.values(), *bodies, *texts]), done
 
@@ -49,6 +53,7 @@ def whole_function(plan: ArrayPlan, name: str, alone: bool) -> tuple[str, int]:
     places: dict[int, str] = {i: f"%in{step.params}" for i, step in enumerate(steps) if step.op == "input"}
     numbered = {o.value: k for k, o in enumerate(program.outputs) if o.shape == ()}
     lines: list[str] = []
+    constants: list[str] = []
     taken = 0
 
     def room(count: int) -> str:
@@ -66,6 +71,9 @@ def whole_function(plan: ArrayPlan, name: str, alone: bool) -> tuple[str, int]:
                 places[value] = f"%out{numbered[value]}" if value in numbered else room(16)
             elif kind in ("output", "work"):
                 places[value] = f"%out{k}" if kind == "output" else slots[k]
+            elif steps[value].op == "const" and size(steps[value].shape) * dtype_of(steps[value].dtype).itemsize <= MEMORY:
+                places[value] = f"@array{len(constants)}"
+                constants.append(_constant(places[value], np.asarray(steps[value].params, dtype_of(steps[value].dtype))))
             else:
                 raise BackendError(f"{program.name}: {steps[value].op} runs with NumPy")
         return places[value]
@@ -91,7 +99,13 @@ def whole_function(plan: ArrayPlan, name: str, alone: bool) -> tuple[str, int]:
     if not alone:
         lines = ["  %state = call ptr @PyEval_SaveThread()", *lines, "  call void @PyEval_RestoreThread(ptr %state)"]
     head = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
-    return "\n".join([head, f"define void @{name}({', '.join(parameters)}) {{", *lines, "  ret void", "}"]), taken
+    return "\n".join([head, *constants, f"define void @{name}({', '.join(parameters)}) {{", *lines, "  ret void", "}"]), taken
+
+
+def _constant(name: str, value: np.ndarray) -> str:
+    """The cells of an array as bytes of the module."""
+    cells = "".join(f"\\{byte:02x}" for byte in value.tobytes())
+    return f'{name} = private constant [{value.nbytes} x i8] c"{cells}", align {_LINE}'
 
 
 def _made(plan: ArrayPlan, value: int) -> int:

@@ -110,21 +110,28 @@ class NativeBatch:
         """Mark the outputs that can be written past the caches; how many points come before the aligned ones.
 
         Only whole cache lines at a time: lines that waited half full for the next vector took ten times as long whenever the
-        core was shared.
+        core was shared. Rows that begin elsewhere are packed: NumPy's large arrays begin 16 bytes past a line.
         """
         heads: dict[int, int] = {}
         for k in range(len(self.in_axes), len(arrays)):
             array, kind = arrays[k], layouts[k][0]
-            if kind == "first":
-                layouts[k] = kind, 0 if (_address(array) | array.strides[0]) % LINE else LINE
+            if kind == "first" and not (_address(array) | array.strides[0]) % LINE:
+                layouts[k] = kind, LINE
             elif kind == "last" and not any(step % LINE for step in _core(array, self.axes[k])):
                 heads[k] = -_address(array) % LINE // array.itemsize
-        if not heads:
-            return 0
-        head = statistics.mode(heads.values())
+        head = statistics.mode(heads.values()) if heads else 0
         for k, own in heads.items():
             layouts[k] = "last", LINE if own == head else 0
+        for k in range(len(self.in_axes), len(arrays)):
+            if layouts[k] == ("first", 0) and self._fills_lines(arrays[k], self.leaves[k]):
+                layouts[k] = "packed", (_address(arrays[k]) + head * arrays[k].strides[0]) % LINE
         return head
+
+    def _fills_lines(self, array: np.ndarray, leaf: Input | Output) -> bool:
+        """Whether points lie one after another, a vector of them in whole cache lines, in pieces of two numbers or more."""
+        cells, row = math.prod(leaf.shape), array.strides[0]
+        paired = cells % 2 == 0 or is_complex(leaf.dtype)
+        return paired and row == array.itemsize * cells and row * lanes_of(self.program, lanes()) % LINE == 0
 
     def _threads(self, count: int) -> int:
         """As many threads as were asked for, or as have enough to do each."""

@@ -122,8 +122,8 @@ class Code:
         """Compile IR text, or take what the cache holds for it. Effort 0 spends the least time, 2 the most.
 
         `passes`: how LLVM rearranges the text first. Straight-line code that numbering has shared needs "none"; "loops"
-        brings the variables of loops into registers, at a third of the time that "all" take, which pay for loops over
-        elementary functions.
+        puts functions where the text asks for it in the place of their calls and brings the variables of loops into
+        registers, at a third of the time that "all" take, which pay for loops over elementary functions.
         """
         binding = llvm()
         with _lock:
@@ -169,6 +169,8 @@ def _compiled(text: str, machine: Any, effort: int, passes: Passes, context: Any
         builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=effort))
         manager = builder.getModulePassManager() if passes == "all" else binding.create_new_module_pass_manager()
         if passes == "loops":
+            manager.add_always_inliner_pass()
+            manager.add_global_dead_code_eliminate_pass()
             manager.add_sroa_pass()
             manager.add_instruction_combine_pass()
             manager.add_loop_rotate_pass()

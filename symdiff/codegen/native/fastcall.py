@@ -328,7 +328,7 @@ def _objects() -> dict[str, Any]:
     numbers = {"float": float, "complex": complex}
     numbers |= {kind.__name__: kind for kind in (np.float32, np.float64, np.complex64, np.complex128)}
     names = {"out": sys.intern("out"), "long_way": sys.intern("_long_way")}
-    return {"ndarray": np.ndarray, "tuple": tuple, "none": None, **names, **dtypes, **numbers}
+    return {"ndarray": np.ndarray, "tuple": tuple, "none": None, "miss": MISS, **names, **dtypes, **numbers}
 
 
 @functools.cache

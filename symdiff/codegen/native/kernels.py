@@ -9,7 +9,7 @@ import ctypes
 from collections.abc import Callable
 
 from symdiff.codegen.arrays.fusing import Call, Fused, Kernel, Sink, Task
-from symdiff.codegen.arrays.nesting import Nest, nest
+from symdiff.codegen.arrays.nesting import Nest, nest, product_nest
 from symdiff.codegen.arrays.program import Step, size
 from symdiff.codegen.emission.llvm_lines import VECTORS
 from symdiff.codegen.emission.llvm_programs import functions
@@ -21,6 +21,7 @@ from symdiff.ops import is_complex
 _REDUCING = {"sum": "sum", "amax": "max", "amin": "min"}  # heads and the sinks that compute them
 _METH_FASTCALL = 0x0080
 LARGE = 1 << 15  # operations from which on other threads run meanwhile
+PRODUCT = 1 << 12  # multiplications up to which a product of matrices takes less time in loops than in a call of NumPy
 FUNCTIONS_WORTH = 5000  # calls of elementary functions for which LLVM's passes take their time
 _VALUE = 16  # where a number's value lies in its object
 
@@ -33,11 +34,9 @@ class Kernels:
     def __init__(self, program: Fused) -> None:
         self.program = program
         steps = program.program.steps
-        self.kernels = {index: found for index, task in enumerate(program.tasks) if (found := _kernel(steps, task))}
-        wanted = {index: nest(steps, kernel, lanes()) for index, kernel in self.kernels.items()}
+        wanted = {index: found for index, task in enumerate(program.tasks) if (found := _nest(steps, task))}
         self.text, self.nests = functions(wanted, lanes(), fused())
-
-        called = sum(size(k.domain) * sum(i.op in VECTORS for i in k.program.instrs) for k in self.kernels.values())
+        called = sum(size(n.domain) * sum(i.op in VECTORS for i in n.program.instrs) for n in self.nests.values())
         self.passes: Passes = "all" if called >= FUNCTIONS_WORTH else "loops"
 
     def builtins(self) -> dict[int, Callable[..., None]]:
@@ -56,7 +55,6 @@ class Kernels:
     def _entry(self, index: int, found: Nest) -> str:
         """The IR of the function that Python calls."""
         steps = self.program.program.steps
-        kernel = self.kernels[index]
         results = {r.cells.array for r in found.results}
         lines = []
         for k, held in enumerate(found.arrays):
@@ -69,7 +67,7 @@ class Kernels:
             else:
                 lines += [f"  %d{k} = getelementptr i8, ptr %o{k}, i64 {DATA}", f"  %p{k} = load ptr, ptr %d{k}"]
         called = f"  call void @kernel{index}({', '.join(f'ptr %p{k}' for k in range(len(found.arrays)))})"
-        if max(kernel.program.operations(), 1) * size(kernel.domain) >= LARGE:
+        if max(found.program.operations(), 1) * size(found.domain) >= LARGE:
             lines += ["  %state = call ptr @PyEval_SaveThread()", called, "  call void @PyEval_RestoreThread(ptr %state)"]
         else:
             lines.append(called)
@@ -79,6 +77,18 @@ class Kernels:
 
 
 _USED = (f"{object_name('none')} = external global i8",)
+
+
+def _nest(steps: list[Step], task: Task) -> Nest | None:
+    """The loops of a task, None where NumPy computes it."""
+    kernel = _kernel(steps, task)
+    if kernel is not None:
+        return nest(steps, kernel, lanes())
+    if not isinstance(task, Call) or steps[task.value].op != "matmul":
+        return None
+    shapes = [steps[o].shape for o in steps[task.value].operands]
+    small = all(len(shape) == 2 for shape in shapes) and 0 < size(shapes[0]) * shapes[1][1] <= PRODUCT
+    return product_nest(steps, task.value) if small else None
 
 
 def _kernel(steps: list[Step], task: Task) -> Kernel | None:

@@ -7,6 +7,7 @@ Refuses shapes that do not fit, with `TraceError` at the user's line.
 """
 
 import math
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,8 @@ class Arrays:
         code = {"index": "l", "count": "d"}.get(head.result) or result_code(operands[:1] if name in _INDEXED else operands)
         if head.result == "real":
             code = real_counterpart(code)
+        elif head.result == "complex":
+            code = "F" if code in "fF" else "D"
         if code == "?" and name not in _TRUTHS:
             code = "d"
         symbol = b.bind(name, operands, shape, code, Static(name, params), self.origin)
@@ -191,7 +194,32 @@ class Arrays:
             return self.broadcast_to(scaled, tuple(n for a, n in enumerate(x.shape) if a not in axes))
         if all(x.shape[a] == 1 for a in axes):
             return self.reshape(x, tuple(n for a, n in enumerate(x.shape) if a not in axes))
-        return self.bind("sum", x, axes=axes)
+        if self.builder.primal:
+            return self.bind("sum", x, axes=axes)
+        known = self.builder.sums.get((x, axes)) or self._sum_known(x, axes)
+        if known is None:
+            known = self.builder.sums[x, axes] = self.bind("sum", x, axes=axes)
+        return known
+
+    def _sum_known(self, x: Atom, axes: tuple[int, ...]) -> Atom | None:
+        """A sum whose terms have a factor in common: the factor times the sum of the rest; None where there is none."""
+        negated = self.made_by(x, "neg")
+        if negated is not None:
+            return self.builder.neg(self.sum(negated.operands[0], axes))
+        product = self.made_by(x, "mul")
+        for factor, rest in permutations(product.operands) if product is not None else ():
+            shape = (1,) * (len(x.shape) - len(factor.shape)) + factor.shape
+            if rest.shape == x.shape and all(shape[a] == 1 for a in axes):
+                return self._times(factor, self.sum(rest, axes), tuple(n for a, n in enumerate(shape) if a not in axes))
+        return None
+
+    def _times(self, factor: Atom, total: Atom, shape: Shape) -> Atom:
+        """A factor, in another shape, times a sum; what was divided by that sum is as it was before."""
+        moved = self.made_by(factor, "reshape")
+        quotient = self.made_by(factor if moved is None else moved.operands[0], "div")
+        if quotient is not None and quotient.operands[1] is total:
+            return self.broadcast_to(quotient.operands[0], total.shape)
+        return self.builder.mul(self.reshape(factor, shape) if factor.shape else factor, total)
 
     def matmul(self, a: Atom, b: Atom) -> Atom:
         """The matrix product of arrays with two axes or more."""

@@ -10,13 +10,16 @@ from symdiff.errors import TraceError
 from symdiff.heads import HEADS
 from symdiff.ops import OPS
 from symdiff.symbolic.arrays.algebra import Arrays
+from symdiff.symbolic.arrays.deltas import Sparse, applied, dense
 from symdiff.symbolic.building import Builder, array_atom
 from symdiff.symbolic.graph import Atom, Binding, Constant, Graph, GraphOutput
 
-_AXES = frozenset({"sum", "amax", "amin", "any", "all", "logsumexp", "prod"})
-_AXIS = frozenset({"cumsum", "cumprod", "argsort", "argpartition", "argmax", "argmin", "order"})
+_AXES = frozenset({"sum", "amax", "amin", "kth", "any", "all", "logsumexp", "prod"})
+_AXIS = frozenset({"cumsum", "cumprod", "argsort", "argpartition", "fft", "bfft", "rfft", "argmax", "argmin", "order"})
 _LAST = frozenset({"diagonal", "embed", "inv", "det", "cofactors", "inverse_transposed", "det_sign", "log_abs_det", "cholesky",
-                   "eigenvalues", "eigenvectors"})  # fmt: skip
+                   "eigenvalues", "eigenvectors", "general_eigenvalues", "general_eigenvectors", "singular_values",
+                   "left_vectors", "right_vectors", "left_rest", "right_rest", "orthogonal", "triangular", "pinv",
+                   "expm"})  # fmt: skip
 
 
 def batched(graph: Graph, axes: list[int | None], count: int, out_axis: int) -> Graph:
@@ -25,7 +28,7 @@ def batched(graph: Graph, axes: list[int | None], count: int, out_axis: int) -> 
     builder.primal = False
     builder.origin = graph.origin
     arrays = Arrays(builder, graph.origin)
-    seeds: dict[Atom, Atom] = {}
+    seeds: dict[Atom, Atom | Sparse] = {}
     for leaf, axis in zip(graph.inputs, axes, strict=True):
         shape = leaf.symbol.shape
         if axis is None:
@@ -42,14 +45,14 @@ def batched(graph: Graph, axes: list[int | None], count: int, out_axis: int) -> 
     return builder.graph(graph.name, outputs, graph.out_tree, origin=graph.origin, doc=graph.doc)
 
 
-def append_batched(graph: Graph, builder: Builder, seeds: dict[Atom, Atom], count: int) -> list[Atom]:
+def append_batched(graph: Graph, builder: Builder, seeds: dict[Atom, Atom | Sparse], count: int) -> list[Atom]:
     """Append a graph's bindings, some inputs given with a leading axis of `count`; its outputs, each with that axis."""
-    batch = _Batch(builder, dict(seeds), count)
+    batch = _Batch(builder, seeds, count)
     known = {b.symbol for b in builder.bindings}
     for binding in graph.bindings:
-        if any(o in batch.points for o in binding.operands):
+        if any(o in batch.points or o in batch.sparse for o in binding.operands):
             builder.origin = binding.origin
-            batch.points[binding.symbol] = batch.bind(binding)
+            batch.append(binding)
         elif binding.symbol not in known:
             builder.bindings.append(binding)
             if binding.op in HEADS:
@@ -58,13 +61,32 @@ def append_batched(graph: Graph, builder: Builder, seeds: dict[Atom, Atom], coun
 
 
 class _Batch:
-    def __init__(self, builder: Builder, points: dict[Atom, Atom], count: int) -> None:
+    def __init__(self, builder: Builder, seeds: dict[Atom, Atom | Sparse], count: int) -> None:
         self.builder = builder
-        self.points = points
+        self.points: dict[Atom, Atom] = {k: v for k, v in seeds.items() if not isinstance(v, Sparse)}
+        self.sparse: dict[Atom, Sparse] = {k: v for k, v in seeds.items() if isinstance(v, Sparse)}
         self.count = count
+
+    def append(self, binding: Binding) -> None:
+        """A binding with an axis of points; it stays sparse as far as the algebra of sparse arrays goes."""
+        operands = [self.sparse.get(o, o) for o in binding.operands]
+        if any(isinstance(o, Sparse) for o in operands) and not any(o in self.points for o in binding.operands):
+            found = applied(Arrays(self.builder, binding.origin), binding, operands)
+            if found is not None:
+                self.sparse[binding.symbol] = found
+                return
+        for operand in binding.operands:
+            self.settle(operand)
+        self.points[binding.symbol] = self.bind(binding)
+
+    def settle(self, atom: Atom) -> None:
+        """A sparse array becomes one like others."""
+        if atom in self.sparse and atom not in self.points:
+            self.points[atom] = dense(Arrays(self.builder), self.sparse[atom])
 
     def full(self, atom: Atom) -> Atom:
         """An atom with the axis of points, repeated along it where it does not depend on them."""
+        self.settle(atom)
         if atom in self.points:
             return self.points[atom]
         return Arrays(self.builder).broadcast_to(atom, (self.count, *atom.shape))
@@ -105,13 +127,13 @@ class _Batch:
         lead = (0, self.count, 1)
         if op in _AXES:
             axes = tuple(i + 1 for i in params["axes"])
-            return a.sum(x, axes) if op == "sum" else a.bind(op, x, axes=axes)
+            return a.sum(x, axes) if op == "sum" else a.bind(op, x, **{**params, "axes": axes})
         if op == "sum_of":
             return a.sum(x, tuple(i + 1 for i in params["axes"]))
         if op in _AXIS:
             return a.bind(op, x, **{**params, "axis": params["axis"] + 1})
         if op in _LAST:
-            return a.diagonal(x) if op == "diagonal" else a.embed(x) if op == "embed" else a.bind(op, x)
+            return a.diagonal(x) if op == "diagonal" else a.embed(x) if op == "embed" else a.bind(op, x, **params)
         if op == "reshape":
             return a.reshape(x, (self.count, *params["shape"]))
         if op == "transpose":
@@ -158,6 +180,9 @@ class _Batch:
             return a.bind("solve", *(self.aligned(o, rank, a) for o in operands))
         if op == "cofactors_along":
             return a.bind(op, *(self.full(o) for o in operands))
+        if op == "lstsq":
+            rcond = float(np.finfo(binding.dtype).eps) * max(operands[0].shape)
+            return a.matmul(a.bind("pinv", x, rcond=rcond), self.full(operands[1]))
         if op == "convolve":
             return self.convolution(a, operands)
         raise TraceError(f"{binding.origin}: {op} has no batched form; call it point by point")

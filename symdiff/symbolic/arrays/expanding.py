@@ -4,9 +4,11 @@ Assumes graphs in the array regime. Guarantees the same values up to rounding, a
 among their factors. Refuses nothing.
 """
 
+import math
 from collections.abc import Callable
 
 from symdiff.heads import HEADS
+from symdiff.ops import is_complex
 from symdiff.symbolic.arrays.algebra import Arrays, full_key, kept_shape
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import Atom, Binding, Constant, Graph, GraphOutput, Var
@@ -49,12 +51,50 @@ def computable(graph: Graph, exact: bool = False) -> Graph:
     """
     vectors = {b.symbol for b in graph.bindings if b.op == "matmul" and all(len(o.shape) == 1 for o in b.operands)}
     which = vectors | {b.symbol for b in graph.bindings if b.op == "logsumexp" or (b.op == "sum_of" and not exact)}
-    return expanded(graph, {"logsumexp": _log_sum_exp, "matmul": _inner, "sum_of": _sum_of}, which)
+    return expanded(together(graph), {"logsumexp": _log_sum_exp, "matmul": _inner, "sum_of": _sum_of}, which)
 
 
 def _sum_of(a: Arrays, binding: Binding, operands: tuple[Atom, ...]) -> Atom:
     """The sum of selected cells; the others are zero."""
     return a.sum(operands[0], binding.params.params["axes"])
+
+
+_DECOMPOSITIONS = {
+    "eigh": ("eigenvalues", "eigenvectors"),
+    "eig": ("general_eigenvalues", "general_eigenvectors"),
+    "svd": ("left_vectors", "singular_values", "right_vectors"),
+    "qr": ("orthogonal", "triangular"),
+}
+
+
+def together(graph: Graph) -> Graph:
+    """The graph with parts of one decomposition, each a call of its own, as views of one call's results."""
+    whole = {part: name for name, parts in _DECOMPOSITIONS.items() for part in parts}
+    asked: dict[tuple[str, Atom], set[str]] = {}
+    for b in graph.bindings:
+        if b.op in whole:
+            asked.setdefault((whole[b.op], b.operands[0]), set()).add(b.op)
+    which = {
+        b.symbol
+        for b in graph.bindings
+        if b.op in whole and (len(asked[whole[b.op], b.operands[0]]) > 1 or (b.op == "eigenvalues" and is_complex(b.dtype)))
+    }
+
+    def part(a: Arrays, binding: Binding, operands: tuple[Atom, ...]) -> Atom:
+        x = operands[0]
+        lead = (*x.shape[:-2], -1)
+        name = whole[binding.op]
+        found = a.bind(name, x, lead=lead)
+        start = 0
+        for other in _DECOMPOSITIONS[name]:
+            shape = HEADS[other].shape(x.shape)
+            count = math.prod(shape[len(lead) - 1 :])
+            if other == binding.op:
+                break
+            start += count
+        return a.reshape(a.getitem(found, (*full_key(lead[:-1]), (start, start + count, 1))), binding.shape)
+
+    return expanded(graph, dict.fromkeys(whole, part), which)
 
 
 def _inner(a: Arrays, binding: Binding, operands: tuple[Atom, ...]) -> Atom:

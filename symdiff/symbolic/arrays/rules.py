@@ -19,6 +19,7 @@ from symdiff.errors import RuleError
 from symdiff.heads import HEADS, Shape
 from symdiff.ops import is_complex
 from symdiff.symbolic.arrays.algebra import Arrays, full_key, kept_shape
+from symdiff.symbolic.arrays.matrices import WORDS
 from symdiff.symbolic.building import array_atom
 from symdiff.symbolic.graph import Atom, Binding, Constant
 from symdiff.symbolic.rulebook import table_folder
@@ -237,19 +238,17 @@ def _slid(a: Arrays, ds: Atom, other: Atom, of: Atom) -> Atom:
     return a.getitem(found, ((m - 1, m - 1 + n, 1),))
 
 
+def _filled(a: Arrays, x: Atom, of: Atom, axis: int) -> Atom:
+    """x with zeros behind its cells along an axis, in the shape of `of`."""
+    key = tuple((0, m if i == axis else n, 1) for i, (m, n) in enumerate(zip(x.shape, of.shape, strict=True)))
+    return a.put(x, key, of.shape)
+
+
 def _lower_half(a: Arrays, x: Atom) -> Atom:
     """The lower triangle with half of the diagonal."""
     n = x.shape[-1]
     half = np.tril(np.ones((n, n))) - 0.5 * np.eye(n)
     return a.builder.mul(x, array_atom(half))
-
-
-def _gaps(a: Arrays, w: Atom) -> Atom:
-    """1/(w_j - w_i), 0 where two eigenvalues are equal."""
-    n = w.shape[-1]
-    gap = a.emit("sub", a.reshape(w, (*w.shape[:-1], 1, n)), a.reshape(w, (*w.shape, 1)))
-    same = a.emit("eq", gap, Constant(0.0))
-    return a.emit("select", same, Constant(0.0), a.emit("div", Constant(1.0), a.emit("select", same, Constant(1.0), gap)))
 
 
 def _inverse(a: Arrays, axes: tuple[int, ...]) -> tuple[int, ...]:
@@ -291,11 +290,14 @@ _VOCABULARY: dict[str, Callable[..., Any]] = {
     "embed": lambda a, x: a.embed(x),
     "embed_in": _embed_in,
     "diagonal": lambda a, x: a.diagonal(x),
+    "fft": lambda a, x, axis: a.bind("fft", x, axis=axis),
+    "bfft": lambda a, x, axis: a.bind("bfft", x, axis=axis),
+    "filled": _filled,
     "slid": _slid,
     "shares": _shares,
     "weights": _weights,
     "lower_half": _lower_half,
-    "gaps": _gaps,
+    **WORDS,
 }
 _OPERATORS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div"}
 

@@ -6,12 +6,14 @@ do not exist, with `NonHolomorphicError`.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from symdiff.heads import HEADS
 from symdiff.ops import is_complex
 from symdiff.symbolic.arrays.algebra import Arrays
 from symdiff.symbolic.arrays.batching import append_batched
+from symdiff.symbolic.arrays.deltas import Sparse, unit
 from symdiff.symbolic.arrays.expanding import differentiable
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.differentiation import Forward, Reverse
@@ -32,6 +34,7 @@ class Whole:
         self.builder.inputs = list(self.graph.inputs)
         self.builder.bindings = list(self.graph.bindings)
         self.builder.structural = {b.symbol: b for b in self.graph.bindings if b.op in HEADS}
+        self.builder.sums = {(b.operands[0], b.params.params["axes"]): b.symbol for b in self.graph.bindings if b.op == "sum"}
         self.builder.origin = graph.origin
         self.builder._count = 2 * len(self.graph.bindings) + len(graph.bindings)
         self.builder.primal = False
@@ -83,6 +86,24 @@ def pushforward(graph: Graph, wrt: list[int], rules: Any) -> Graph:
 
 def pullback(graph: Graph, wrt: list[int], rules: Any) -> Graph:
     """Inputs, then a cotangent for each output; outputs, then the cotangents of `wrt`."""
+    open_, (bars, conjugates), reverse = _swept(graph, wrt, rules)
+    reverse.refuse(conjugates)
+    outputs = list(open_.graph.outputs)
+    outputs += [GraphOutput(f"{v.name}_bar", open_.typed(bars.get(v), v.shape, _common(v, graph))) for v in open_.wrt]
+    return open_.finished(outputs, f"{graph.name}_vjp")
+
+
+def _pullback_pair(graph: Graph, wrt: list[int], rules: Any) -> Graph:
+    """As `pullback`, with the cotangents by the conjugates of `wrt` at the end, and any of them allowed."""
+    open_, pair, _ = _swept(graph, wrt, rules)
+    outputs = list(open_.graph.outputs)
+    for found in pair:
+        outputs += [GraphOutput(v.name, open_.typed(found.get(v), v.shape, _common(v, graph))) for v in open_.wrt]
+    return open_.finished(outputs, graph.name)
+
+
+def _swept(graph: Graph, wrt: list[int], rules: Any) -> tuple[Whole, tuple[dict[Var, Atom], dict[Var, Atom]], Reverse]:
+    """A reverse sweep from an input for each output's cotangent."""
     open_ = Whole(graph, wrt)
     b = open_.builder
     seeds: dict[Atom, Atom] = {}
@@ -91,29 +112,39 @@ def pullback(graph: Graph, wrt: list[int], rules: Any) -> Graph:
         seeds[output.atom] = b.add(seeds[output.atom], cotangent) if output.atom in seeds else cotangent
     mirrored = not any(is_complex(o.dtype) for o in graph.outputs)
     reverse = Reverse(b, open_.bindings, open_.wrt, rules)
-    bars, conjugates = reverse.sweep(seeds, mirrored)
-    reverse.refuse(conjugates)
-    outputs = list(open_.graph.outputs)
-    for leaf in open_.wrt:
-        code = leaf.dtype
-        for output in graph.outputs:
-            code = derivative_dtype(code, output.dtype)
-        outputs.append(GraphOutput(f"{leaf.name}_bar", open_.typed(bars.get(leaf), leaf.shape, code)))
-    return open_.finished(outputs, f"{graph.name}_vjp")
+    return open_, reverse.sweep(seeds, mirrored), reverse
+
+
+def _common(leaf: Var, graph: Graph) -> str:
+    """The dtype of a cotangent of an input."""
+    code = leaf.dtype
+    for output in graph.outputs:
+        code = derivative_dtype(code, output.dtype)
+    return code
 
 
 def wirtinger(graph: Graph, wrt: list[int], rules: Any) -> Graph:
-    """The derivatives of the only output by each input and by its conjugate."""
+    """For each output the partials by each input in `wrt`; then those by the inputs' conjugates."""
     open_ = Whole(graph, wrt)
-    output = open_.graph.outputs[0]
-    reverse = Reverse(open_.builder, open_.bindings, open_.wrt, rules)
-    found = reverse.sweep({output.atom: ONE}, not is_complex(output.dtype))
+    found = [_partial_pair(open_, output, wrt, rules) for output in open_.graph.outputs]
     outputs = []
-    for bars, suffix in zip(found, ("", "bar"), strict=True):
-        for leaf in open_.wrt:
-            code = derivative_dtype(output.dtype, leaf.dtype)
-            outputs.append(GraphOutput(f"df_d{leaf.name}{suffix}", open_.typed(bars.get(leaf), leaf.shape, code)))
+    for half, suffix in enumerate(("", "bar")):
+        for output, pair in zip(open_.graph.outputs, found, strict=True):
+            for leaf in open_.wrt:
+                name = output_name(output.name, [leaf.name], len(graph.outputs) > 1) + suffix
+                code = derivative_dtype(output.dtype, leaf.dtype)
+                outputs.append(GraphOutput(name, open_.typed(pair[half].get(leaf), output.shape + leaf.shape, code)))
     return open_.finished(outputs, f"{graph.name}_wirtinger")
+
+
+def _partial_pair(open_: Whole, output: GraphOutput, wrt: list[int], rules: Any) -> tuple[dict[Var, Atom], dict[Var, Atom]]:
+    """The partials of an output by inputs and by their conjugates: a sweep, over a batch of unit arrays for an array."""
+    if output.shape == ():
+        reverse = Reverse(open_.builder, open_.bindings, open_.wrt, rules)
+        return reverse.sweep({output.atom: ONE}, not is_complex(output.dtype))
+    results = _over_units(open_, output, lambda single: _pullback_pair(single, wrt, rules))
+    half = len(wrt)
+    return dict(zip(open_.wrt, results[:half], strict=True)), dict(zip(open_.wrt, results[half:], strict=True))
 
 
 def jacobian(graph: Graph, wrt: list[int], rules: Any, mode: str) -> Graph:
@@ -134,8 +165,10 @@ def jacobian(graph: Graph, wrt: list[int], rules: Any, mode: str) -> Graph:
     return open_.finished(outputs, f"{graph.name}_jacobian")
 
 
-def _unit(arrays: Arrays, shape: tuple[int, ...], code: str) -> Atom:
+def _unit(arrays: Arrays, shape: tuple[int, ...], code: str) -> Atom | Sparse:
     """All unit arrays of a shape, one after the other along a leading axis."""
+    if len(shape) > 1:
+        return unit(arrays, shape, code)
     count = math.prod(shape)
     one = arrays.broadcast_to(Constant(1.0, code), (count,))
     return arrays.reshape(arrays.embed(one), (count, *shape))
@@ -144,15 +177,19 @@ def _unit(arrays: Arrays, shape: tuple[int, ...], code: str) -> Atom:
 def _rows(open_: Whole, wrt: list[int], rules: Any) -> dict[tuple[str, Var], Atom]:
     found: dict[tuple[str, Var], Atom] = {}
     for output in open_.graph.outputs:
-        if not isinstance(output.atom, Var):
-            continue
-        single = Graph(open_.graph.name, open_.graph.inputs, (output,), open_.graph.bindings, None, open_.graph.origin)
-        pulled = pullback(single, wrt, rules)
-        seed = _unit(open_.arrays, output.shape, output.dtype)
-        results = append_batched(pulled, open_.builder, {pulled.inputs[-1].symbol: seed}, math.prod(output.shape))
-        for leaf, atom in zip(open_.wrt, results[1:], strict=True):
-            found[output.name, leaf] = open_.arrays.reshape(atom, output.shape + leaf.shape)
+        if isinstance(output.atom, Var):
+            results = _over_units(open_, output, lambda single: pullback(single, wrt, rules))
+            found |= {(output.name, leaf): atom for leaf, atom in zip(open_.wrt, results, strict=True)}
     return found
+
+
+def _over_units(open_: Whole, output: GraphOutput, pulled_by: Callable[[Graph], Graph]) -> list[Atom]:
+    """What a pullback makes of each unit cotangent of an output: the output's axes, then the input's."""
+    single = Graph(open_.graph.name, open_.graph.inputs, (output,), open_.graph.bindings, None, open_.graph.origin)
+    pulled = pulled_by(single)
+    seed = _unit(open_.arrays, output.shape, output.dtype)
+    results = append_batched(pulled, open_.builder, {pulled.inputs[-1].symbol: seed}, math.prod(output.shape))
+    return [open_.arrays.reshape(atom, output.shape + o.shape) for atom, o in zip(results[1:], pulled.outputs[1:], strict=True)]
 
 
 def _columns(open_: Whole, wrt: list[int], rules: Any) -> dict[tuple[str, Var], Atom]:

@@ -14,19 +14,24 @@ class Stuck(BaseException):
     """A traced value met code that was not followed; the run is repeated, and everything is followed."""
 
 
+class Contents(BaseException):
+    """The contents of captured arrays are needed; the run is repeated with these as constants."""
+
+
 class Attempt:
     """A function's runs in one trace. `rules` are those of Python functions.
 
     `thorough`: implicit calls are followed too, and arrays can take traced values. `known` are the followed functions, `memo`
     the results of cached functions, `seeded` the random generators made with a seed. `stuck`: a number was asked for where
-    only thorough following can give none.
+    only thorough following can give none. `reading` are the captured arrays that stand as inputs, see `reading.Reading`.
     """
 
-    __slots__ = ("known", "memo", "rules", "seeded", "stuck", "thorough")
+    __slots__ = ("known", "memo", "reading", "rules", "seeded", "stuck", "thorough")
 
-    def __init__(self, rules: Any, thorough: bool) -> None:
+    def __init__(self, rules: Any, thorough: bool, reading: Any = None) -> None:
         self.rules = {} if rules is None else rules.functions()
         self.thorough = thorough
+        self.reading = reading
         self.stuck = False
         self.known: dict[Any, Any] = {}
         self.memo: dict[Any, Any] = {}
@@ -55,3 +60,16 @@ def note_stuck() -> None:
     attempt = current()
     if attempt is not None:
         attempt.stuck = True
+
+
+def current_reading() -> Any:
+    """The captured arrays that stand as inputs in the innermost run of this thread, None where there are none."""
+    attempt = current()
+    return None if attempt is None else attempt.reading
+
+
+def need_all_contents() -> None:
+    """What is done next reads captured arrays as they stand: a trace that is under way takes them as constants."""
+    reading = current_reading()
+    if reading is not None:
+        reading.need_all()

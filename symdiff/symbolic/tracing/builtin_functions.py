@@ -1,12 +1,11 @@
 """What stands for Python's builtin functions in a trace: those that ask for a number, compare, or look at types.
 
-Assumes arguments that may be traced; without traced ones Python's own functions are called. Guarantees that `max`, `min`
-and `sorted` of traced numbers are minima and maxima as NumPy has them (a NaN wins), that `any` and `all` are one condition,
-and that `isinstance` and `type` answer for the number or array that a traced value stands for. Refuses `id`, with
-`TraceError`.
+Assumes arguments that may be traced; without traced ones Python's own functions are called. Guarantees that `any` and `all`
+are one condition, and that `isinstance` and `type` answer for the number or array that a traced value stands for. Refuses
+`id`, with `TraceError`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,12 +13,11 @@ import numpy as np
 from symdiff.errors import TraceError
 from symdiff.symbolic.tracing.integers import Integer, as_int
 from symdiff.symbolic.tracing.mathematics import compound, real, traced
-from symdiff.symbolic.tracing.mutable import array_of
+from symdiff.symbolic.tracing.ordering import largest, least, sorted_list
 from symdiff.symbolic.tracing.selecting import Selected
 from symdiff.symbolic.tracing.tracer import Tracer, user_line
 
 Standing = Callable[..., Any]
-EXCHANGED = 8  # numbers up to which `sorted` is a network of minima and maxima
 _SPLIT = 2.0**27 + 1
 _WHOLE = 2.0**52  # doubles from here on have no fraction
 
@@ -74,60 +72,6 @@ def _split(x: Any) -> Any:
     """The upper half of a number's bits."""
     shifted = _SPLIT * x
     return shifted - (shifted - x)
-
-
-def _numbers(values: list[Any]) -> bool:
-    """Whether all are numbers, and one is traced."""
-    return traced(*values) and all(
-        (isinstance(v, Tracer) and v.shape == () and v.dtype.kind != "c") or isinstance(v, (int, float, np.number))
-        for v in values
-    )
-
-
-def _extreme(native: Standing, pair: Standing, several: Standing) -> Standing:
-    def standing(*args: Any, key: Any = None, **default: Any) -> Any:
-        values = args[0] if len(args) == 1 else args
-        if key is not None:
-            return native(values, key=key, **default)
-        if isinstance(values, Tracer) and values.ndim == 1 and values.size > 0 and values.dtype.kind != "c":
-            return several(values)
-        values = list(values)
-        if len(values) < 2 or not _numbers(values):
-            return native(values, **default)
-        return pair(*values) if len(values) == 2 else several(array_of(values))
-
-    return standing
-
-
-def _sorted(iterable: Iterable[Any], /, *, key: Any = None, reverse: bool = False) -> Any:
-    values = list(iterable)
-    if key is not None or not _numbers(values):
-        return sorted(values, key=key, reverse=reverse)
-    found = _exchanged(values) if len(values) <= EXCHANGED else list(np.sort(array_of(values)))
-    return found[::-1] if reverse else found
-
-
-def _exchanged(values: list[Any]) -> list[Any]:
-    """A few numbers in order, by minima and maxima of pairs: Batcher's merge exchange (Knuth, TAOCP 3, 5.2.2 M)."""
-    n = len(values)
-    first = distance = 1 << max(n - 1, 1).bit_length() - 1
-    while first:
-        upper, bit, apart = distance, 0, first
-        while True:
-            for i in range(n - apart):
-                if i & first == bit:
-                    a, b = values[i], values[i + apart]
-                    values[i], values[i + apart] = np.minimum(a, b), np.maximum(a, b)
-            if upper == first:
-                break
-            apart, upper, bit = upper - first, upper // 2, first
-        first //= 2
-    return values
-
-
-def sort_list(values: list[Any], *, key: Any = None, reverse: bool = False) -> None:
-    """`values.sort()`."""
-    values[:] = _sorted(values, key=key, reverse=reverse)
 
 
 def _joined(stop: bool, join: Standing) -> Standing:
@@ -186,9 +130,9 @@ BUILTINS: dict[tuple[str, str], Standing] = {
     ("builtins", "range"): _range,
     ("builtins", "len"): _len,
     ("builtins", "round"): _round,
-    ("builtins", "max"): _extreme(max, np.maximum, np.max),
-    ("builtins", "min"): _extreme(min, np.minimum, np.min),
-    ("builtins", "sorted"): _sorted,
+    ("builtins", "max"): largest,
+    ("builtins", "min"): least,
+    ("builtins", "sorted"): sorted_list,
     ("builtins", "any"): _joined(True, np.logical_or),
     ("builtins", "all"): _joined(False, np.logical_and),
     ("builtins", "isinstance"): _isinstance,

@@ -32,12 +32,17 @@ OPERATORS = {
 }  # fmt: skip
 
 
-def clone(function: types.FunctionType, names: dict[str, types.CellType], thorough: bool) -> types.FunctionType | None:
-    """A function that looks its calls up in the cells `names`; itself where it has none, None without its source."""
+def clone(
+    function: types.FunctionType, names: dict[str, types.CellType], thorough: bool, rewriter: Any = None
+) -> types.FunctionType | None:
+    """A function that looks its calls up in the cells `names`; itself where it has none, None without its source.
+
+    `rewriter` is a subclass of `Rewriter`, for functions in which more than calls is looked up.
+    """
     code = function.__code__
-    if not names.keys().isdisjoint(code.co_freevars) or not (thorough or has_calls(code)):
+    if not names.keys().isdisjoint(code.co_freevars) or not (thorough or rewriter or has_calls(code)):
         return function
-    found = _rewritten(code, code.co_filename, tuple(names), thorough)
+    found = _rewritten(code, code.co_filename, tuple(names), thorough, rewriter or Rewriter)
     if found is None:
         return None
     cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True)) | names
@@ -61,7 +66,9 @@ def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _rewritten(code: types.CodeType, filename: str, names: tuple[str, ...], thorough: bool) -> types.CodeType | None:
+def _rewritten(
+    code: types.CodeType, filename: str, names: tuple[str, ...], thorough: bool, rewriter: Any
+) -> types.CodeType | None:
     """The code of a clone; the file name is part of the key, since equal code may stand in two files."""
     for node in _candidates(code, linecache.getlines(filename)):
         _mangle(node, _class_of(code.co_qualname))
@@ -69,7 +76,7 @@ def _rewritten(code: types.CodeType, filename: str, names: tuple[str, ...], thor
         try:
             plain = _compiled(node, code, ())
             if _same(plain, code):
-                found = _compiled(_Rewriter(names, thorough).visit(node), code, names)
+                found = _compiled(rewriter(names, thorough).visit(node), code, names)
                 return found.replace(co_qualname=code.co_qualname, co_firstlineno=code.co_firstlineno)
         except (SyntaxError, ValueError, RecursionError):
             continue
@@ -241,14 +248,15 @@ def _bits(x: Any, y: Any) -> bool:
     return x == y if isinstance(x, frozenset) else repr(x) == repr(y)
 
 
-class _Rewriter(ast.NodeTransformer):
+class Rewriter(ast.NodeTransformer):
     """Calls are looked up; thoroughly, so are the calls without parentheses, see `implicit`."""
 
     def __init__(self, names: tuple[str, ...], thorough: bool) -> None:
         self.call, self.attribute, self.assignment, self.operator, self.item, self.iteration, self.context, self.slice = names
         self.thorough = thorough
 
-    def _through(self, name: str, node: Any, *args: Any) -> Any:
+    def through(self, name: str, node: Any, *args: Any) -> Any:
+        """A call of what stands in a cell, at the place of a node."""
         found = ast.Call(ast.Name(name, ast.Load()), list(args), [])
         ast.copy_location(found, node)
         return ast.copy_location(found.func, node) and found
@@ -260,21 +268,21 @@ class _Rewriter(ast.NodeTransformer):
             node.func = self.visit(node.func)
         node.args = [self.visit(a) for a in node.args]
         node.keywords = [self.visit(k) for k in node.keywords]
-        node.func = self._through(self.call, node.func, node.func)
+        node.func = self.through(self.call, node.func, node.func)
         return node
 
     def visit_Attribute(self, node: ast.Attribute) -> Any:
         self.generic_visit(node)
         if not self.thorough or not isinstance(node.ctx, ast.Load):
             return node
-        return self._through(self.attribute, node, node.value, ast.Constant(node.attr))
+        return self.through(self.attribute, node, node.value, ast.Constant(node.attr))
 
     def visit_Assign(self, node: ast.Assign) -> Any:
         self.generic_visit(node)
         target = node.targets[0]
         if not self.thorough or len(node.targets) > 1 or not isinstance(target, ast.Attribute):
             return node
-        done = self._through(self.assignment, node, node.value, target.value, ast.Constant(target.attr))
+        done = self.through(self.assignment, node, node.value, target.value, ast.Constant(target.attr))
         return ast.copy_location(ast.Expr(done), node)
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
@@ -285,16 +293,16 @@ class _Rewriter(ast.NodeTransformer):
             return node
         made = [self._sliced(part) if isinstance(part, ast.Slice) else part for part in parts]
         key = ast.Tuple(made, ast.Load()) if isinstance(node.slice, ast.Tuple) else made[0]
-        return self._through(self.item, node, node.value, ast.copy_location(key, node.slice))
+        return self.through(self.item, node, node.value, ast.copy_location(key, node.slice))
 
     def _sliced(self, node: ast.Slice) -> Any:
         ends = [ast.copy_location(ast.Constant(None), node) if e is None else e for e in (node.lower, node.upper, node.step)]
-        return self._through(self.slice, node, *ends)
+        return self.through(self.slice, node, *ends)
 
     def visit_withitem(self, node: ast.withitem) -> Any:
         self.generic_visit(node)
         if self.thorough:
-            node.context_expr = self._through(self.context, node.context_expr, node.context_expr)
+            node.context_expr = self.through(self.context, node.context_expr, node.context_expr)
         return node
 
     def visit_AsyncWith(self, node: ast.AsyncWith) -> Any:
@@ -311,7 +319,7 @@ class _Rewriter(ast.NodeTransformer):
         name = OPERATORS.get(type(node.ops[0]))
         if not self.thorough or len(node.ops) > 1 or name is None:
             return node
-        return self._through(self.operator, node, ast.Constant(name), node.left, node.comparators[0])
+        return self.through(self.operator, node, ast.Constant(name), node.left, node.comparators[0])
 
     def visit_AugAssign(self, node: ast.AugAssign) -> Any:
         self.generic_visit(node)
@@ -319,7 +327,7 @@ class _Rewriter(ast.NodeTransformer):
         if not self.thorough or name is None or not isinstance(node.target, ast.Name):
             return node
         old = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
-        new = self._through(self.operator, node, ast.Constant("i" + name.rstrip("_")), old, node.value)
+        new = self.through(self.operator, node, ast.Constant("i" + name.rstrip("_")), old, node.value)
         return ast.copy_location(ast.Assign([node.target], new), node)
 
     def visit_For(self, node: ast.For) -> Any:
@@ -331,7 +339,7 @@ class _Rewriter(ast.NodeTransformer):
     def _iterated(self, node: Any) -> Any:
         self.generic_visit(node)
         if self.thorough:
-            node.iter = self._through(self.iteration, node.iter, node.iter)
+            node.iter = self.through(self.iteration, node.iter, node.iter)
         return node
 
     def _operation(self, node: Any, kind: type, *fields: str) -> Any:
@@ -339,4 +347,4 @@ class _Rewriter(ast.NodeTransformer):
         name = OPERATORS.get(kind)
         if not self.thorough or name is None:
             return node
-        return self._through(self.operator, node, ast.Constant(name), *(getattr(node, f) for f in fields))
+        return self.through(self.operator, node, ast.Constant(name), *(getattr(node, f) for f in fields))

@@ -6,6 +6,8 @@ without traced values go where they were meant to, but for the makers of arrays,
 """
 
 import functools
+import itertools
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +15,7 @@ import numpy as np
 
 from symdiff import structures
 from symdiff.errors import TraceError
-from symdiff.symbolic.rulebook import default_rules
+from symdiff.symbolic.rulebook import default_rules, without_derivative
 from symdiff.symbolic.tracing.functions import call_rule, on_arrays
 from symdiff.symbolic.tracing.reducing import REDUCING
 from symdiff.symbolic.tracing.tracer import is_traced, user_line
@@ -39,12 +41,11 @@ def _root(name: str) -> bool:
 
 def spelled(function: Callable[..., Any], call: Callable[[Any], Any]) -> Callable[..., Any]:
     """What stands for a function of CuPy's in a trace; `call` says what stands for NumPy's."""
-    module, name = getattr(function, "__module__", None) or "cupy", function.__name__
-    for prefix, home in (("cupyx_scipy_special_", _SPECIAL), ("cupy_", "cupy")):  # CuPy's ufuncs
-        if name.startswith(prefix):
-            module, name = home, name.removeprefix(prefix)
-            break
-    twin = getattr(np.linalg if module.startswith("cupy.linalg") else np, name, None)
+    module, name = getattr(function, "__module__", None) or "cupy", function.__name__.removeprefix("cupy_")
+    special = _special_names(function)
+    # CuPy defines dot, kron and others in cupy.linalg.
+    twin = getattr(np.linalg, name, None) if module.startswith("cupy.linalg") else None
+    twin = twin or getattr(np, name, None)
 
     @functools.wraps(function, updated=())
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -52,8 +53,8 @@ def spelled(function: Callable[..., Any], call: Callable[[Any], Any]) -> Callabl
             return call(twin)(*args, **kwargs) if name in _MAKERS else function(*args, **kwargs)
         if name in _SAME and is_traced(args[0]):
             return _array(*args, copied=name == "array", **kwargs)
-        if module.startswith(_SPECIAL):
-            return _special(name, args, kwargs)
+        if special:
+            return _special(special, args, kwargs)
         if not callable(twin):
             raise TraceError(f"{user_line()}: {module}.{name} of a traced value has no counterpart in NumPy")
         return call(twin)(*args, **kwargs)
@@ -68,12 +69,26 @@ def _array(x: Any, dtype: Any = None, copy: bool | None = None, copied: bool = F
     return x.copy() if copied and copy is not False else x
 
 
-def _special(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A special function on traced values, by its rule."""
-    if name in _OF_SPECIAL:
-        return on_arrays(REDUCING[name], args, kwargs, user_line(), name)
-    rules = (default_rules().lookup(home, name, len(args)) for home in ("scipy.special", "symdiff.special"))
-    rule = next((r for r in rules if r is not None), None)
-    if rule is None or kwargs:
-        raise TraceError(f"{user_line()}: cupyx.scipy.special.{name} of a traced value has no rule; sd.diffrule adds one")
-    return call_rule(rule, args, user_line())
+def _special_names(function: Any) -> list[str]:
+    """The names of a function in `cupyx.scipy.special`; those that its ufuncs bear are of many kinds."""
+    module = sys.modules.get(_SPECIAL)  # where there is such a function, somebody has imported it
+    return [name for name, value in vars(module).items() if value is function] if module else []
+
+
+def _special(names: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A special function on traced values, by its rule or its rules."""
+    origin, book = user_line(), default_rules()
+    for name in names:
+        if name in _OF_SPECIAL:
+            return on_arrays(REDUCING[name], args, kwargs, origin, name)
+        for home in () if kwargs else ("scipy.special", "symdiff.special", "numpy"):
+            rule = book.lookup(home, name, len(args))
+            if rule is not None:
+                return call_rule(rule, args, origin)
+            parts = (book.lookup(home, f"{name}[{k}]", len(args)) for k in itertools.count())
+            several = tuple(itertools.takewhile(lambda part: part is not None, parts))
+            if several:
+                return tuple(call_rule(part, args, origin) for part in several)
+    reasons = [reason for name in names if (reason := without_derivative().get(("scipy.special", name)))]
+    reason = reasons[0] if reasons else "no rule; sd.diffrule adds one"
+    raise TraceError(f"{origin}: cupyx.scipy.special.{names[0]} has no derivative: {reason}")

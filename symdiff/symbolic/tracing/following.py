@@ -18,25 +18,40 @@ import numpy as np
 
 from symdiff import structures
 from symdiff.errors import SymdiffError, TraceError
+from symdiff.symbolic.building import active_builders
+from symdiff.symbolic.tracing import reading
 from symdiff.symbolic.tracing.attempt import Attempt, Stuck, current
-from symdiff.symbolic.tracing.builtin_functions import BUILTINS, sort_list
+from symdiff.symbolic.tracing.builtin_functions import BUILTINS
 from symdiff.symbolic.tracing.cloning import OPERATORS, clone
+from symdiff.symbolic.tracing.composed.distributions import of_distribution
+from symdiff.symbolic.tracing.composed.scipy_functions import SCIPY, STEERING
+from symdiff.symbolic.tracing.composed.shaping import vectorized
+from symdiff.symbolic.tracing.composed.table import COMPOSED, called
 from symdiff.symbolic.tracing.constructing import constructor, replaced
 from symdiff.symbolic.tracing.cupy_names import of_cupy, spelled
+from symdiff.symbolic.tracing.exact_numbers import EXACT_NUMBERS, of_number
+from symdiff.symbolic.tracing.functions import call_function
 from symdiff.symbolic.tracing.implicit import SPECIAL, cells, operate, special, summed
+from symdiff.symbolic.tracing.instead import INSTEAD, public_name
 from symdiff.symbolic.tracing.libraries import is_library
-from symdiff.symbolic.tracing.making import MAKING, fresh, holds_traced, of_traced
+from symdiff.symbolic.tracing.loads import Loads
+from symdiff.symbolic.tracing.making import MAKING, fresh
 from symdiff.symbolic.tracing.mathematics import MATHEMATICS
 from symdiff.symbolic.tracing.mutable import Mutable, plain
+from symdiff.symbolic.tracing.operands import holds_traced
+from symdiff.symbolic.tracing.ordering import sort_list
 from symdiff.symbolic.tracing.substitution import substituted
 from symdiff.symbolic.tracing.tracer import Tracer, is_traced, user_line
 
 Anything = Callable[..., Any]
-_STANDING = BUILTINS | MATHEMATICS | MAKING
+_STANDING = BUILTINS | MATHEMATICS | MAKING | EXACT_NUMBERS
+_STANDING["builtins", "float"] = of_number("float", _STANDING["builtins", "float"])
+_STANDING["builtins", "int"] = of_number("int", _STANDING["builtins", "int"])
 _CALLING = frozenset(
     [("builtins", n) for n in ("map", "filter", "max", "min", "sorted")]
     + [("itertools", n) for n in "accumulate starmap takewhile dropwhile filterfalse groupby".split()]
-    + [("_functools", "reduce"), ("_operator", "call"), ("numpy", "fromfunction")]
+    + [("_functools", "reduce"), ("_operator", "call")]
+    + [("numpy", n) for n in ("fromfunction", "apply_along_axis", "apply_over_axes")]
 )  # functions that call their arguments
 _RANDOM = ("random", "numpy.random.mtrand", "numpy.random._generator")
 _SEEDED = ("default_rng", "RandomState", "Random")
@@ -73,11 +88,13 @@ def _found(f: Any, attempt: Attempt) -> Any:
     key = (getattr(f, "__module__", None), getattr(f, "__name__", None))
     rule = attempt.rules.get(key) if attempt.rules else None
     if rule is not None and (rule.function is f or kind is not types.FunctionType or f.__code__.co_name == key[1]):
+        if attempt.reading is not None and not is_library(getattr(getattr(f, "__code__", None), "co_filename", "<string>")):
+            attempt.reading.need_all()  # it may read the arrays wherever it is run
         return _recorded(f, rule)  # not for a wrapper, which has the name of what it wraps
     if of_cupy(f):
         return spelled(f, call)
     if kind is types.FunctionType and not is_library(f.__code__.co_filename):
-        return clone(f, CELLS, attempt.thorough) or substituted(f, call)
+        return _cloned(f, attempt)
     asks = attempt.thorough and key[0] == "builtins" and key[1] in SPECIAL
     if key in _CALLING or key in _STANDING:
         found = _STANDING.get(key, f)
@@ -92,6 +109,11 @@ def _found(f: Any, attempt: Attempt) -> Any:
         return functools.partial(summed, call)
     if attempt.thorough and key[0] == "_operator" and key[1] in OPERATORS.values():
         return functools.partial(operate, call, key[1])
+    public = public_name(f)
+    if public in SCIPY:
+        return _of_scipy(f, public)
+    if public in INSTEAD:
+        return _told(f, public)
     if kind is types.FunctionType:
         return _function(f, attempt)
     if isinstance(f, type):
@@ -99,6 +121,16 @@ def _found(f: Any, attempt: Attempt) -> Any:
     if kind in _HASHED:
         return _library(f, attempt)
     return _object(f, attempt)
+
+
+def _cloned(f: types.FunctionType, attempt: Attempt) -> Any:
+    """A function of the user's."""
+    if attempt.reading is None:
+        return clone(f, CELLS, attempt.thorough) or substituted(f, call)
+    found = clone(f, LOADED, attempt.thorough, Loads)
+    if found is None:
+        attempt.reading.need_all()
+    return found
 
 
 def _function(f: types.FunctionType, attempt: Attempt) -> Any:
@@ -120,8 +152,11 @@ def _method(f: types.MethodType, attempt: Attempt) -> Any:
     inner = f.__func__
     found = attempt.known.get(inner) if type(inner) is types.FunctionType else None
     if found is None:
-        if type(f.__self__).__module__ in _RANDOM:
+        module = type(f.__self__).__module__
+        if module in _RANDOM:
             return _drawing(f, f.__self__, attempt)
+        if module.startswith("scipy.stats."):
+            return of_distribution(f, _guarded(f))
         found = call(inner) if type(inner) in (types.FunctionType, _Cached) else inner
     return f if found is inner else types.MethodType(found, f.__self__)
 
@@ -162,6 +197,7 @@ def _library(f: Any, attempt: Attempt) -> Any:
     if module in _RANDOM or module == "numpy.random":
         return _drawing(f, None, attempt)
     if root == "numpy" or type(f) is np.ufunc:
+        f = _of_lists(f) if type(f) is _Dispatcher and f in COMPOSED else f
         return _made(f) if attempt.thorough else f
     return f if root in _HARMLESS or root == "symdiff" else _guarded(f)
 
@@ -175,8 +211,11 @@ def _object(f: Any, attempt: Attempt) -> Any:
     if kind is operator.methodcaller:
         _, (name, *rest) = f.__reduce__()[:2]
         return lambda owner: call(getattr(owner, name))(*rest)
-    if kind is np.vectorize and f.signature is None and not f.excluded:
+    if kind is np.vectorize:
         return functools.partial(_vectorized, f)
+    public = public_name(kind)
+    if public in INSTEAD:
+        return _told(f, public)
     compiled = getattr(f, "py_func", None)  # numba's functions keep their Python one
     if isinstance(compiled, types.FunctionType):
         return call(compiled)
@@ -196,6 +235,17 @@ def _calling(f: Anything) -> Anything:
         return f(*args, **{k: call(v) if callable(v) and not isinstance(v, Tracer) else v for k, v in kwargs.items()})
 
     return calling
+
+
+def _of_lists(f: Anything) -> Anything:
+    """A function of NumPy's that is given traced numbers in lists: it is recorded as if they were arrays."""
+
+    def recorded(*args: Any, **kwargs: Any) -> Any:
+        if any(map(holds_traced, (*args, *kwargs.values()))):
+            return call_function(f, args, kwargs, user_line())
+        return f(*args, **kwargs)
+
+    return recorded
 
 
 def _made(f: Anything) -> Anything:
@@ -234,6 +284,36 @@ def _guarded(f: Anything) -> Anything:
     return guarded
 
 
+def _of_scipy(f: Anything, public: tuple[str, str]) -> Anything:
+    """A function of SciPy's that is written with NumPy's where a value is traced."""
+
+    def standing(*args: Any, **kwargs: Any) -> Any:
+        if not any(map(holds_traced, (*args, *kwargs.values()))):
+            return f(*args, **kwargs)
+        kwargs = {k: v for k, v in kwargs.items() if k not in STEERING}
+        return called(SCIPY[public], ".".join(public), args, kwargs, user_line())
+
+    return standing
+
+
+def _told(f: Anything, public: tuple[str, str]) -> Anything:
+    """A function that cannot be followed: where it meets traced values, the error says what works in its place."""
+
+    def told(*args: Any, **kwargs: Any) -> Any:
+        builders = active_builders()
+        before = [len(b.bindings) for b in builders]
+        try:
+            return f(*args, **kwargs)
+        except Exception as error:
+            if before != [len(b.bindings) for b in builders] or any(map(holds_traced, (*args, *kwargs.values()))):
+                raise TraceError(
+                    f"{user_line()}: {'.'.join(public)} needs numbers, not traced values; {INSTEAD[public]}"
+                ) from error
+            raise
+
+    return told
+
+
 def _unfollowed(f: Any, error: Exception) -> str:
     name = f"{getattr(f, '__module__', None) or ''}.{getattr(f, '__name__', type(f).__name__)}".lstrip(".")
     return (
@@ -242,16 +322,10 @@ def _unfollowed(f: Any, error: Exception) -> str:
     )
 
 
-def _vectorized(f: Any, *args: Any) -> Any:
-    """`np.vectorize(g)(...)`: g of each cell."""
-    if not any(map(holds_traced, args)):
-        return f(*args)
-    cells = np.broadcast_arrays(*(np.array(a, dtype=object) for a in args))
-    found = np.empty(cells[0].shape, dtype=object)
-    g = call(f.pyfunc)
-    for place in np.ndindex(found.shape):
-        found[place] = g(*(c[place] for c in cells))
-    return of_traced(found) if found.ndim else found[()]
+def _vectorized(f: Any, *args: Any, **kwargs: Any) -> Any:
+    if not any(map(holds_traced, (*args, *kwargs.values()))):
+        return f(*args, **kwargs)
+    return vectorized(f, call(f.pyfunc), args, kwargs)
 
 
 # -- random numbers
@@ -339,3 +413,4 @@ def followed_calls(f: Anything, attempt: Attempt) -> Anything:
 
 
 CELLS = cells(call)
+LOADED = CELLS | reading.cells(call, _CALLING)

@@ -21,15 +21,18 @@ from symdiff.symbolic.graph import Atom, Var
 from symdiff.symbolic.rule import apply
 from symdiff.symbolic.rulebook import default_rules, without_derivative
 from symdiff.symbolic.tracing.attempt import note_stuck
+from symdiff.symbolic.tracing.composed.table import COMPOSED, called
+from symdiff.symbolic.tracing.composed.ufunc_methods import METHODS
 from symdiff.symbolic.tracing.indexing import indexed, is_basic
 from symdiff.symbolic.tracing.integers import Integer
-from symdiff.symbolic.tracing.moving import MOVING, diagonal, stack
+from symdiff.symbolic.tracing.moving import MOVING, diagonal
 from symdiff.symbolic.tracing.mutable import Mutable, computed, filled, plain
+from symdiff.symbolic.tracing.operands import as_atom
 from symdiff.symbolic.tracing.products import LINALG, PRODUCTS, trace
 from symdiff.symbolic.tracing.reducing import REDUCING
 from symdiff.symbolic.tracing.searching import SEARCHING
 from symdiff.symbolic.tracing.traced_keys import Row, is_traced_key, parts_of, read
-from symdiff.symbolic.tracing.tracer import VIEWS, Tracer, atom_of, builder_of, record
+from symdiff.symbolic.tracing.tracer import IN_PLACE, VIEWS, Tracer, atom_of, builder_of, need_contents, record
 from symdiff.symbolic.tracing.whole import View, parsed
 
 _OP_OF_UFUNC: dict[Any, str] = {}
@@ -46,10 +49,10 @@ _ARITHMETIC = {getattr(np, name) for name in ("matmul", "vecdot", "matvec", "vec
 def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
     """`ufunc(*inputs)` recorded."""
     name = ufunc.__name__
-    if all(plain(v) is not None for v in inputs) and kwargs.get("out") is None:
-        return computed(getattr(ufunc, method), inputs, kwargs)
     if method == "at":
         return _applied_at(ufunc, inputs, origin)
+    if all(plain(v) is not None for v in inputs) and kwargs.get("out") is None:
+        return computed(getattr(ufunc, method), inputs, kwargs)
     if kwargs.get("out") is not None and isinstance(kwargs["out"][0], Tracer):
         (out,) = kwargs.pop("out")
         out[...] = getattr(ufunc, method)(*inputs, **kwargs)
@@ -57,6 +60,8 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
     if method == "reduce" and ufunc in _REDUCTIONS:
         kwargs = {k: v for k, v in kwargs.items() if (v is not None or k == "axis") and not (k == "keepdims" and v is False)}
         return call_function(_REDUCTIONS[ufunc], inputs, {"axis": 0, **kwargs}, origin)
+    if method in METHODS and ufunc.nin == 2 and ufunc.nout == 1:
+        return called(functools.partial(METHODS[method], ufunc), f"np.{name}.{method}", inputs, kwargs, origin)
     if method == "reduce" and _folds(ufunc, inputs, kwargs):
         return functools.reduce(ufunc, np.moveaxis(inputs[0], kwargs.get("axis", 0), 0))
     if method != "__call__":
@@ -154,8 +159,11 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
     """`function(*args, **kwargs)` recorded."""
     name = getattr(function, "__name__", str(function))
     leaves = structures.leaves((args, kwargs), none_is_leaf=True)
-    if kwargs.get("out") is None and all(leaf is None or plain(leaf) is not None for leaf in leaves) and name not in VIEWS:
+    bare = kwargs.get("out") is None and all(leaf is None or plain(leaf) is not None for leaf in leaves)
+    if bare and name not in VIEWS and name not in IN_PLACE:
         return computed(function, args, kwargs)
+    if getattr(function, "__module__", None) == "numpy.linalg":
+        _once([leaf for leaf in leaves if isinstance(leaf, Tracer)])
     special = _SPECIAL.get(name)
     if special is not None and _of_numpy(function, name):
         return special(origin, *args, **kwargs)
@@ -168,20 +176,30 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
         raise TraceError(f"{origin}: np.{name}(out=...) of a traced value; leave out= away")
     if name in VIEWS and args and isinstance(args[0], Mutable):
         return args[0].view(lambda cells: function(cells, *args[1:], **kwargs))
+    if function in COMPOSED:
+        return called(COMPOSED[function], _full_name(function), args, kwargs, origin)
     implementation = _IMPLEMENTED.get(function)
     if implementation is not None:
         found = on_arrays(implementation, args, kwargs, origin, name)
-        if name == "lstsq":
-            return found, None, None, None
         if name in ("sum", "cumsum") and getattr(args[0], "dtype", None) == np.bool_:
             return Integer.of(found)
-        return _RESULTS[name](*found) if name in _RESULTS else found
+        return _SlogdetResult(*found) if name == "slogdet" else found
     rule = default_rules().lookup("numpy", name, len(args))
     if rule is not None and not kwargs and (rule.primal is not None or rule.op is not None):
         return call_rule(rule, args, origin)
-    module = getattr(function, "__module__", "numpy") or "numpy"
     instead = _INSTEAD.get(name, "write it with elementwise functions")
-    raise TraceError(f"{origin}: {module}.{name} of a traced value is not supported; {instead}")
+    raise TraceError(f"{origin}: {_full_name(function)} of a traced value is not supported; {instead}")
+
+
+def _full_name(function: Any) -> str:
+    module = getattr(function, "__module__", "numpy") or "numpy"
+    return f"{module}.{getattr(function, '__name__', function)}".replace("numpy.", "np.", 1)
+
+
+def _once(operands: list[Tracer]) -> None:
+    """Linear algebra on captured arrays alone is done once, for what it costs and for the errors that it may raise."""
+    if operands and all(value.atom in value.builder.fixed for value in operands):
+        need_contents(operands[0])
 
 
 def _of_numpy(function: Any, name: str) -> bool:
@@ -242,14 +260,6 @@ def _cells_of(values: Any) -> list[Any]:
 
 def _given(atom: Any, builder: Any) -> Any:
     return Tracer(builder, atom) if isinstance(atom, Var) else atom.value
-
-
-def as_atom(value: Any, builder: Any, origin: str) -> Atom:
-    """A value as an operand; lists of arrays are stacked."""
-    if isinstance(value, (list, tuple)) and any(np.ndim(v) if not isinstance(v, Tracer) else v.ndim for v in value):
-        parts = [as_atom(v, builder, origin) for v in value]
-        return stack(Arrays(builder, origin), parts)
-    return atom_of(value, builder, origin)
 
 
 def get_item(x: Tracer, key: Any, origin: str) -> Any:
@@ -328,28 +338,15 @@ def _copyto(origin: str, dst: Any, src: Any, casting: str = "same_kind", where: 
     dst[...] = src if where is True else np.where(where, src, dst)
 
 
-def _polyval(origin: str, p: Any, x: Any) -> Any:
-    y = x * 0
-    for coefficient in p:
-        y = y * x + coefficient
-    return y
-
-
-def _pieces(origin: str, x: Any, sections: Any, axis: int = 0) -> Any:
-    pieces = np.array_split(np.arange(x.shape[axis]), sections)
-    return [x[(slice(None),) * (axis % x.ndim) + (slice(int(p[0]), int(p[-1]) + 1) if len(p) else [],)] for p in pieces]
-
-
+_SHOWN = "a trace has no numbers to show or store; do it outside, with what the function returns"
+_COUNTED = "how many cells it gives depends on the numbers; np.where(condition, a, b) keeps them all"
 _INSTEAD = {
-    "apply_along_axis": "call the function on each row in a loop",
-    "cov": "write d = x - x.mean(); (d @ d)/(len(x) - 1)",
-    "fill_diagonal": "write np.diag, or assign to y[i, i] in a loop",
-    "gradient": "write it with np.diff or slices",
-    "meshgrid": "broadcast instead: x[None, :] and y[:, None]",
-    "percentile": "write it with np.sort",
-    "quantile": "write it with np.sort",
-    "fft": "multiply by the matrix np.fft.fft(np.eye(n))",
-    "rfft": "multiply by the matrix np.fft.rfft(np.eye(n), axis=0)",
+    "lexsort": "np.sort gives the numbers of one array in order",
+    "real_if_close": "x.real, where the imaginary part is known to vanish",
+    "sort_complex": "complex numbers have no order; sort np.abs(x) or x.real",
+    "trim_zeros": "how long its result is depends on the numbers; np.polyval(c, x) takes leading zeros",
+    **dict.fromkeys("unique intersect1d union1d setdiff1d setxor1d".split(), _COUNTED),
+    **dict.fromkeys("save savez savetxt array2string array_str array_repr".split(), _SHOWN),
 }
 _SPECIAL: dict[str, Callable[..., Any]] = {
     "shape": _shape_of,
@@ -368,15 +365,12 @@ _SPECIAL: dict[str, Callable[..., Any]] = {
     "imag": _imag,
     "copyto": _copyto,
     **SEARCHING,
-    "polyval": _polyval,
-    "split": _pieces,
-    "array_split": _pieces,
     "iscomplexobj": lambda origin, x: x.dtype.kind == "c",
     "isrealobj": lambda origin, x: x.dtype.kind != "c",
     "result_type": lambda origin, *xs: np.result_type(*(x.dtype if isinstance(x, Tracer) else x for x in xs)),
     "copy": lambda origin, x, **_: x.copy(),
 }
-_RESULTS = {name: type(getattr(np.linalg, name)(np.eye(1))) for name in ("slogdet", "eigh")}
+_SlogdetResult = type(np.linalg.slogdet(np.eye(1)))
 
 
 def _implementations() -> dict[Any, Any]:
@@ -387,8 +381,7 @@ def _implementations() -> dict[Any, Any]:
             function = getattr(module, name, None)
             if function is not None:
                 found.setdefault(function, implementation)
-    for name in ("norm", "vector_norm"):
-        found[getattr(np.linalg, name)] = REDUCING[name]
+    found[np.linalg.vector_norm] = REDUCING["vector_norm"]
     found[np.linalg.trace] = lambda a, x, *, offset=0: trace(a, x, offset, -2, -1)
     found[np.linalg.diagonal] = lambda a, x, *, offset=0: diagonal(a, x, offset, -2, -1)
     return found

@@ -22,7 +22,7 @@ from symdiff.symbolic.tracing.tracer import Tracer, user_line
 
 Call = Callable[[Any], Any]
 SPECIAL = frozenset("abs float complex round len iter next divmod".split())  # builtins that ask an object's own method
-_PLAIN = frozenset({float, int, complex, bool, str, list, tuple, dict, Tracer, Mutable, np.ndarray, types.ModuleType})
+PLAIN = frozenset({float, int, complex, bool, str, list, tuple, dict, Tracer, Mutable, np.ndarray, types.ModuleType})
 _REFLECTED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
 _IN_PLACE = frozenset("iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor".split())
 
@@ -47,7 +47,7 @@ NAMES = (".call", ".attribute", ".assign", ".operate", ".item", ".iterated", ".e
 
 
 @functools.lru_cache(maxsize=1024)
-def _written(kind: type) -> bool:
+def written(kind: type) -> bool:
     """Whether the user wrote a class, or one that it inherits from."""
     functions = (v for c in kind.__mro__ for v in vars(c).values() if isinstance(v, types.FunctionType))
     return any(not is_library(f.__code__.co_filename) for f in functions)
@@ -56,13 +56,13 @@ def _written(kind: type) -> bool:
 def _method(owner: Any, name: str) -> Any:
     """A special method of an object of the user's; None for other objects."""
     kind = type(owner)
-    return None if kind in _PLAIN or not _written(kind) else getattr(kind, name, None)
+    return None if kind in PLAIN or not written(kind) else getattr(kind, name, None)
 
 
 def attribute(call: Call, owner: Any, name: str) -> Any:
     """`owner.name`; a property of the user's is followed."""
     kind = type(owner)
-    if kind in _PLAIN:
+    if kind in PLAIN:
         return getattr(owner, name)
     found = _looked_up(owner, name)
     if isinstance(found, property) and isinstance(found.fget, types.FunctionType):
@@ -91,7 +91,7 @@ def _cached(call: Call, owner: Any, name: str, found: Any) -> Any:
 
 def assign(call: Call, value: Any, owner: Any, name: str) -> None:
     """`owner.name = value`; the setter of a property is followed."""
-    found = None if type(owner) in _PLAIN else _looked_up(owner, name)
+    found = None if type(owner) in PLAIN else _looked_up(owner, name)
     if isinstance(found, property) and isinstance(found.fset, types.FunctionType):
         call(found.fset)(owner, value)
     else:

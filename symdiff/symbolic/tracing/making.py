@@ -13,9 +13,11 @@ import numpy as np
 from symdiff.errors import TraceError
 from symdiff.symbolic.building import active_builders
 from symdiff.symbolic.rulebook import default_rules
-from symdiff.symbolic.tracing.functions import as_atom, call_rule, on_arrays
+from symdiff.symbolic.tracing.composed.polynomials import fit
+from symdiff.symbolic.tracing.functions import call_rule, on_arrays
 from symdiff.symbolic.tracing.integers import Integer, is_whole
 from symdiff.symbolic.tracing.mutable import filled
+from symdiff.symbolic.tracing.operands import as_atom, holds_traced
 from symdiff.symbolic.tracing.reducing import REDUCING
 from symdiff.symbolic.tracing.searching import take
 from symdiff.symbolic.tracing.tracer import Tracer, builder_of, is_traced, user_line
@@ -30,20 +32,6 @@ def fresh(result: Any, args: tuple[Any, ...]) -> Any:
     if any(type(a) is np.ndarray and np.may_share_memory(a, result) for a in args):
         return result
     return filled(active_builders()[-1], result)
-
-
-def of_traced(result: Any) -> Any:
-    """An array of traced numbers, as NumPy makes it, as a traced array."""
-    if type(result) is np.ndarray and result.dtype == object and active_builders():
-        return filled(active_builders()[-1], result)
-    return result
-
-
-def holds_traced(value: Any) -> bool:
-    """Whether nested lists and tuples hold a traced value."""
-    if isinstance(value, (list, tuple)):
-        return any(map(holds_traced, value))
-    return is_traced(value)
 
 
 def _array(native: Standing, copies: bool) -> Standing:
@@ -81,42 +69,32 @@ def _stacked(values: Any) -> Any:
     return Tracer(builder, as_atom(list(values), builder, user_line())).copy()  # type: ignore[arg-type]
 
 
-def _linspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, **kwargs: Any) -> Any:
-    num = num.decided() if isinstance(num, Integer) else num
-    if not is_traced(start) and not is_traced(stop):
-        return np.linspace(start, stop, num, endpoint, **kwargs)
-    steps = np.arange(num) / max(num - 1 if endpoint else num, 1)
-    return start + steps * (stop - start) if np.ndim(start) == np.ndim(stop) == 0 and not kwargs else _refused("np.linspace")
+_FITS = {
+    "polynomial": "poly",
+    "chebyshev": "cheb",
+    "legendre": "leg",
+    "hermite": "herm",
+    "hermite_e": "herme",
+    "laguerre": "lag",
+}
 
 
-def _refused(name: str) -> Any:
-    raise TraceError(f"{user_line()}: {name} of traced arrays, or with further arguments; numbers are possible")
+def _fit(module: str, short: str) -> Standing:
+    """A fit of `numpy.polynomial` by the matrix of its basis."""
+    functions = getattr(np.polynomial, module)
+    native, traced = getattr(functions, f"{short}fit"), fit(getattr(functions, f"{short}vander"))
+    return lambda *args, **kwargs: (traced if any(map(holds_traced, (*args, *kwargs.values()))) else native)(*args, **kwargs)
 
 
-def _interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
-    if not holds_traced(x) and not holds_traced(xp) and not holds_traced(fp):
-        return np.interp(x, xp, fp, left, right, period)
-    if holds_traced(xp) or period is not None:
-        raise TraceError(f"{user_line()}: np.interp with traced or periodic nodes; the nodes xp must be static")
-    xp = np.asarray(xp, dtype=float)
-    if not is_traced(x):
-        k = np.clip(np.searchsorted(xp, x, "right") - 1, 0, max(len(xp) - 2, 0))
-        base, value, rise = xp[k], fp[k], (fp[k + 1] - fp[k]) / (xp[k + 1] - xp[k])
-    else:
-        base, value, rise = _piece(x, xp, fp)
-    found = rise * (x - base) + value
-    found = np.where(np.less(x, xp[0]), fp[0] if left is None else left, found)
-    return np.where(np.greater(x, xp[-1]), fp[-1] if right is None else right, found)
+def _fromiter(native: Standing) -> Standing:
+    def standing(iter: Any, dtype: Any, count: int = -1, **kwargs: Any) -> Any:
+        values = list(iter)
+        if not any(map(holds_traced, values)):
+            return native(values, dtype, count, **kwargs)
+        found = _array(np.array, True)(values if count < 0 else values[:count])
+        return found if found.dtype == np.dtype(dtype) else found.astype(dtype)
 
-
-def _piece(x: Any, xp: np.ndarray, fp: Any) -> tuple[Any, Any, Any]:
-    """The node to the left of x, the value there and the slope behind it."""
-    slopes = [(fp[k + 1] - fp[k]) / (xp[k + 1] - xp[k]) for k in range(len(xp) - 1)] or [0.0]
-    found = [xp[0], fp[0], slopes[0]]
-    for k in range(1, len(slopes)):
-        behind = x >= xp[k]
-        found = [np.where(behind, new, old) for new, old in zip((xp[k], fp[k], slopes[k]), found, strict=True)]
-    return found[0], found[1], found[2]
+    return standing
 
 
 def _piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kwargs: Any) -> Any:
@@ -152,18 +130,6 @@ def _of_scipy(name: str, count: int | None) -> Standing:
     return standing
 
 
-def _linear_algebra(name: str) -> Standing:
-    """A function of `scipy.linalg` by NumPy's of the same meaning."""
-
-    def standing(*args: Any, **kwargs: Any) -> Any:
-        from scipy import linalg
-
-        function = np.linalg if any(map(holds_traced, args)) else linalg
-        return getattr(function, name)(*args, **kwargs)
-
-    return standing
-
-
 def _number_type(kind: Any) -> Standing:
     return lambda *args: args[0].astype(kind) if args and isinstance(args[0], Tracer) else kind(*args)
 
@@ -183,18 +149,14 @@ MAKING: dict[tuple[str, str], Standing] = {
     ("numpy", "array"): _array(np.array, True),
     **{("numpy", n): _array(getattr(np, n), False) for n in ("asarray", "asanyarray", "ascontiguousarray", "asfortranarray")},
     ("numpy", "asarray_chkfinite"): _array(np.asarray_chkfinite, False),
-    ("numpy", "linspace"): _linspace,
-    ("numpy", "interp"): _interp,
     ("numpy", "piecewise"): _piecewise,
+    ("numpy", "fromiter"): _fromiter(np.fromiter),
+    **{(f"numpy.polynomial.{module}", f"{short}fit"): _fit(module, short) for module, short in _FITS.items()},
+    **{("numpy", k.__name__): _number_type(k) for k in (np.float64, np.float32, np.complex128, np.complex64)},
+    **{("numpy", k.__name__): _number_type(k) for k in (np.int64, np.int32, np.intp)},
     ("numpy", "take"): _take,
-    **{
-        ("numpy", k.__name__): _number_type(k)
-        for k in (np.float64, np.float32, np.complex128, np.complex64, np.int64, np.int32, np.intp)
-    },
-    **{("numpy", name): _decided(getattr(np, name)) for name in "arange zeros ones empty full eye identity".split()},
+    **{("numpy", name): _decided(getattr(np, name)) for name in "arange zeros ones empty full eye identity linspace".split()},
     ("scipy.special._basic", "polygamma"): _of_scipy("polygamma", 2),
     ("scipy.special._basic", "zeta"): _of_scipy("zeta", 2),
     **{("scipy.special._logsumexp", n): _of_scipy(n, None) for n in ("logsumexp", "softmax", "log_softmax")},
-    **{("scipy.linalg._basic", n): _linear_algebra(n) for n in ("solve", "inv", "det")},
-    ("scipy.linalg._misc", "norm"): _linear_algebra("norm"),
 }

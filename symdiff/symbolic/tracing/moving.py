@@ -279,21 +279,12 @@ def pad(a: Arrays, x: Atom, pad_width: Any, mode: str = "constant", *, constant_
     return x
 
 
-def diff(a: Arrays, x: Atom, n: int = 1, axis: int = -1) -> Atom:
-    axis = normalize_axis_index(axis, len(x.shape))
-    for _ in range(n):
-        later = a.getitem(x, region_key(x.shape, axis, slice(1, None)))
-        earlier = a.getitem(x, region_key(x.shape, axis, slice(None, -1)))
-        x = a.emit("sub", later, earlier)
-    return x
-
-
 MOVING: dict[str, Function] = {
     function.__name__: function
     for function in (
         reshape, ravel, transpose, matrix_transpose, swapaxes, moveaxis, rollaxis, squeeze, expand_dims, broadcast_to, flip,
         rot90, roll, tile, repeat, concatenate, stack, vstack, hstack, dstack, column_stack, append, delete, insert,
-        diagonal, diag, diagflat, triu, tril, pad, diff,
+        diagonal, diag, diagflat, triu, tril,
     )
 } | {
     "permute_dims": transpose, "concat": concatenate,

@@ -278,30 +278,10 @@ def slogdet(a: Arrays, x: Atom) -> tuple[Atom, Atom]:
 
 def hermitian(a: Arrays, x: Atom) -> Atom:
     """The Hermitian matrices of which LAPACK reads the lower triangles."""
-    return a.emit("add", tril(a, square(x)), a.mirrored(tril(a, x, -1)))
-
-
-def cholesky(a: Arrays, x: Atom, *, upper: bool = False) -> Atom:
-    found = a.bind("cholesky", hermitian(a, x))
-    return a.mirrored(found) if upper else found
-
-
-def eigh(a: Arrays, x: Atom, UPLO: str = "L") -> tuple[Atom, Atom]:
-    x = hermitian(a, a.mirrored(square(x)) if UPLO.upper() == "U" else x)
-    return a.bind("eigenvalues", x), a.bind("eigenvectors", x)
-
-
-def eigvalsh(a: Arrays, x: Atom, UPLO: str = "L") -> Atom:
-    return eigh(a, x, UPLO)[0]
-
-
-def lstsq(a: Arrays, x: Atom, b: Atom, rcond: Any = None) -> Atom:
-    if x.shape[0] < x.shape[1]:
-        raise ValueError(f"{x.shape[0]} equations for {x.shape[1]} unknowns have no unique least-squares solution")
-    if len(b.shape) == 1:
-        found = a.bind("lstsq", x, a.reshape(b, (*b.shape, 1)))
-        return a.reshape(found, found.shape[:-1])
-    return a.bind("lstsq", x, b)
+    below = tril(a, square(x), -1)
+    if not is_complex(x.dtype or "d"):
+        return a.emit("add", tril(a, x), a.mirrored(below))
+    return a.emit("add", a.emit("add", below, a.mirrored(below)), a.embed(a.emit("real", a.diagonal(x))))
 
 
 def matrix_power(a: Arrays, x: Atom, n: int) -> Atom:
@@ -330,10 +310,7 @@ def multi_dot(a: Arrays, parts: Any) -> Atom:
 PRODUCTS: dict[str, Function] = {
     function.__name__: function
     for function in (
-        vecdot, matmul, matvec, vecmat, dot, vdot, inner, outer, tensordot, kron, cross, trace, convolve, correlate, einsum,
+        vecdot, matmul, matvec, vecmat, dot, vdot, inner, outer, tensordot, kron, cross, trace, convolve, correlate,
     )
 }  # fmt: skip
-LINALG: dict[str, Function] = {
-    function.__name__: function
-    for function in (inv, solve, det, slogdet, cholesky, eigh, eigvalsh, lstsq, matrix_power, multi_dot)
-}
+LINALG: dict[str, Function] = {function.__name__: function for function in (inv, solve, det, slogdet, matrix_power, multi_dot)}

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from symdiff.heads import HEADS, Static
+from symdiff.symbolic.calls import extreme_of
 from symdiff.symbolic.graph import Atom
 from symdiff.symbolic.interning import Node
 
@@ -66,6 +67,9 @@ def _computed(path: Any, node: Node, deep: int) -> Between:
         shape = path.values.nodes[node.operands[0]].shape
         last = shape[0] if op == "searchsorted" else shape[node.params.params["axis"]] - 1
         return Between(0.0, float(last), False, True, True)
+    if op == "call" and extreme_of(node):
+        parts = [_of(path, o, deep - 1) for o in node.operands]
+        return _extreme(extreme_of(node), parts)
     if op in _KEPT:
         return _of(path, node.operands[0], deep - 1)
     if op in _JOINED and node.operands:
@@ -112,6 +116,15 @@ def _add(a: Between, b: Between) -> Between:
 
 def _neg(a: Between) -> Between:
     return replace(a, low=-a.high, high=-a.low)
+
+
+def _extreme(name: str, parts: list[Between]) -> Between:
+    """Python's own extreme, which a NaN may leave to any of the others."""
+    lows, highs = [p.low for p in parts], [p.high for p in parts]
+    if any(p.may_be_nan for p in parts):
+        return _joint(min(lows), max(highs), *parts)
+    best = max if name == "max" else min
+    return _joint(best(lows), best(highs), *parts)
 
 
 def _mul(a: Between, b: Between) -> Between:

@@ -7,14 +7,14 @@ extreme, and no overflow in a log-sum-exp or its derivative. Refuses empty array
 import functools
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from symdiff.heads import log_sum_exp
 from symdiff.symbolic.building import Builder, result_code
-from symdiff.symbolic.calls import CallSite
+from symdiff.symbolic.calls import CallSite, Counts
 from symdiff.symbolic.graph import Atom, Constant, Graph, GraphOutput
 from symdiff.symbolic.rule import Rule
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, user_line
@@ -55,11 +55,19 @@ def _of_cells(name: str, cells: np.ndarray) -> Any:
         return PLAIN[name](cells.astype(float))
     if len(cells) == 1:
         return cells[0]
+    count = len(cells)
+    return called(cells, PLAIN[name], _rule(name, count), lambda code: _body(name, count, code))
+
+
+def called(
+    cells: Sequence[Any], function: Callable[[Any], Any], rule: Rule, body: Callable[[str], Graph], counts: Counts | None = None
+) -> Tracer:
+    """A function of an array as the call of a function of its cells; `body` is its graph for their common dtype."""
     origin = user_line()
     builder = builder_of(cells)
     operands = tuple(atom_of(c, builder, origin) for c in cells)
     code = result_code(operands)
-    site = CallSite(lambda *values: PLAIN[name](np.asarray(values)), _rule(name, len(cells)), _body(name, len(cells), code))
+    site = CallSite(lambda *values: function(np.asarray(values)), rule, body(code), counts)
     return Tracer(builder, builder.bind("call", operands, (), code, site, builder.origin or origin))
 
 

@@ -16,11 +16,15 @@ import numpy as np
 
 from symdiff import structures
 from symdiff.errors import TraceError
+from symdiff.symbolic.branches import branches_of
 from symdiff.symbolic.building import Builder, active_builders, array_atom, dtype_code
-from symdiff.symbolic.graph import ArrayConstant, Constant, Graph, GraphOutput, Var
-from symdiff.symbolic.tracing.attempt import Attempt, Stuck
+from symdiff.symbolic.graph import ArrayConstant, Atom, Constant, Graph, GraphOutput, Var
+from symdiff.symbolic.hidden import KEY, Hidden
+from symdiff.symbolic.tracing.attempt import Attempt, Contents, Stuck, current_reading
+from symdiff.symbolic.tracing.captures import Watch
 from symdiff.symbolic.tracing.following import followed_calls
 from symdiff.symbolic.tracing.paths import MODES, Path, Run, followed
+from symdiff.symbolic.tracing.reading import Reading
 from symdiff.symbolic.tracing.restoring import Outside
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of
 from symdiff.symbolic.tracing.whole import CELLS
@@ -115,20 +119,62 @@ def trace_leaves(
     parent: Builder | None,
     rules: Any = None,
     mode: str | None = None,
+    watch: Watch | None = None,
+    hide: bool = True,
 ) -> Traced:
     """Trace f over flattened `(args, kwargs)`: leaves at the positions `traced` become inputs, the others stay.
 
     `mode` says what becomes of conditions on traced values, see `paths.followed`. A first try follows calls; where a traced
     value meets code that was not followed, a second one follows everything. What the tries change outside f is put back.
+
+    With `hide`, the large arrays of `watch` become inputs, too, after those of the leaves. The watch is told what else was
+    called, and which arrays it must compare by content.
     """
     outside = Outside(f)
+    outermost = parent is None and not active_builders()
+
+    def tried(reading: Reading | None) -> Traced:
+        try:
+            return _traced(f, leaves, tree, traced, paths, parent, Attempt(rules, False, reading), mode, outside)
+        except Stuck:
+            outside.restore()
+            return _traced(f, leaves, tree, traced, paths, parent, Attempt(rules, True, reading), mode, outside)
+        finally:
+            outside.restore()
+
+    if watch is None or not outermost:
+        found = tried(None if outermost else current_reading())
+        if watch is not None:
+            watch.include(found.called)
+        return found
+    while True:
+        if not hide:
+            watch.compare(list(watch.large))
+        reading = Reading(watch) if watch.large else None
+        result = _read(tried, reading)
+        if result is not None:
+            watch.include(result.called)
+        elif reading is not None:
+            watch.compare(reading.needed)
+        if result is not None and set(watch.large) <= set(() if reading is None else reading.captured):
+            return result
+
+
+def _read(tried: Callable[[Reading | None], Traced], reading: Reading | None) -> Traced | None:
+    """A trace with captured arrays as inputs; None where it needs the contents of some of them."""
     try:
-        return _traced(f, leaves, tree, traced, paths, parent, Attempt(rules, False), mode, outside)
-    except Stuck:
-        outside.restore()
-        return _traced(f, leaves, tree, traced, paths, parent, Attempt(rules, True), mode, outside)
-    finally:
-        outside.restore()
+        found = tried(reading)
+    except Contents:
+        return None
+    except Exception:
+        if reading is None:
+            raise
+        reading.needed = list(reading.captured)  # they may be what it could not do
+        return None
+    branches = branches_of(found.graph)
+    if reading is not None and branches is not None and branches.raised:
+        reading.needed = list(reading.captured)  # they may be what raises
+    return None if reading is not None and reading.needed else found
 
 
 def _traced(
@@ -146,15 +192,19 @@ def _traced(
     outer = parent or (stack[-1] if stack else None)
     where = definition_line(f)
     name = function_name(f)
-    names = input_names([paths[place] for place in traced])
+    reading = attempt.reading if outer is None else None
+    arrays = [] if reading is None else reading.captured
+    names = input_names([paths[place] for place in traced] + [captured.name for captured in arrays])
     types = [leaf_type(leaves[place], where) for place in traced]
 
     def run(path: Path) -> Run:
         builder = path.builder = Builder(outer)
         builder.path = path
         filled = list(leaves)
-        for place, own, (shape, code) in zip(traced, names, types, strict=True):
+        for place, own, (shape, code) in zip(traced, names, types, strict=False):
             filled[place] = Tracer(builder, builder.input(own, shape, "d" if code == "?" else code, paths[place]))
+        if reading is not None:
+            reading.begin(builder, names[len(traced) :])
         args, kwargs = structures.unflatten(tree, filled)
         stack.append(builder)
         try:
@@ -173,10 +223,27 @@ def _traced(
         finally:
             stack.pop()
 
-    found, notes = followed(run, mode, [leaves[place] for place in traced], outer, outside)
+    given = [leaves[place] for place in traced] + ([] if reading is None else reading.arrays)
+    found, notes = followed(run, mode, given, outer, outside)
     doc = inspect.getdoc(f) or ""
     graph = found.builder.graph(name, found.outputs, found.out_tree, origin=where, doc=doc, notes=notes)
+    if reading is not None:
+        _keep_read(graph, reading, len(traced))
     return Traced(graph, traced, found.builder.captured, tuple(attempt.known))
+
+
+def _keep_read(graph: Graph, reading: Reading, place: int) -> None:
+    """Leave those captured arrays as inputs that the graph reads."""
+    branches = branches_of(graph)
+    graphs = [graph] if branches is None or branches.conditions is None else [graph, branches.conditions]
+    symbols: set[Atom] = {o.atom for g in graphs for o in g.outputs} | {
+        o for g in graphs for b in g.bindings for o in b.operands
+    }
+    inputs, arrays = reading.used(graph.inputs, symbols)
+    for g in graphs:
+        g.inputs = inputs
+    if arrays:
+        graph.notes[KEY] = Hidden(place, arrays)
 
 
 def input_names(paths: list[str]) -> list[str]:
@@ -239,7 +306,7 @@ def trace(
     rules = rules_in_force(rules)
     if primitives:
         rules = rules + opaque_rules(primitives)
-    return trace_leaves(f, leaves, tree, traced, leaf_paths(f, args, kwargs), None, rules, paths).graph
+    return trace_leaves(f, leaves, tree, traced, leaf_paths(f, args, kwargs), None, rules, paths, Watch(f)).graph
 
 
 def check_mode(paths: str | None) -> None:

@@ -5,6 +5,7 @@ binding with NumPy's shape and dtype and the user's file:line. Refuses, with `Tr
 a key, a formatted text, compiled code.
 """
 
+import math
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 from symdiff.errors import TraceError
 from symdiff.symbolic.building import Builder, array_atom
 from symdiff.symbolic.graph import ArrayConstant, Atom, Constant, Var
-from symdiff.symbolic.tracing.attempt import note_stuck
+from symdiff.symbolic.tracing.attempt import current_reading, note_stuck
 from symdiff.symbolic.tracing.libraries import short_name, short_names
 
 
@@ -59,6 +60,9 @@ def atom_of(value: Any, builder: Builder, origin: str) -> Atom:
             return array_of_objects(value, builder, origin)
         if value.dtype.kind not in "biufc":
             raise TraceError(f"{origin}: dtype {value.dtype} cannot be traced; use floating or complex numbers")
+        reading = current_reading()
+        if reading is not None and value.ndim:
+            reading.meet(value)
         return array_atom(value)
     if isinstance(value, (list, tuple)):
         return array_of_objects(np.array(value, dtype=object), builder, origin)
@@ -82,7 +86,16 @@ def _captured(tracer: "Tracer", builder: Builder, origin: str) -> Var:
             f"captured{len(builder.captures)}", tracer.shape, tracer.atom.dtype
         )
         builder.captured.append(tracer)
+        if tracer.atom in tracer.builder.fixed:
+            builder.fixed.add(symbol)
     return symbol
+
+
+def need_contents(value: "Tracer") -> None:
+    """A traced value is asked for what only its contents tell: one of captured arrays alone can tell them, see `reading`."""
+    reading = current_reading()
+    if reading is not None:
+        reading.need(value)
 
 
 def array_of_objects(cells: np.ndarray, builder: Builder, origin: str) -> Var | ArrayConstant:
@@ -101,6 +114,7 @@ def array_of_objects(cells: np.ndarray, builder: Builder, origin: str) -> Var | 
 
 
 _UNFOLLOWED = "code that is not followed (compiled, eval, or an assignment into an array made elsewhere)"
+_CELLS = 1_000  # cells of a captured array that become traced numbers each; beyond, it is a constant there
 _NUMBER = "write it with NumPy or math, copy such an array with np.array(y), or keep the function opaque with sd.primitive"
 
 
@@ -263,6 +277,7 @@ class Tracer:
     # -- what needs the value
 
     def _refuse(self, what: str, instead: str) -> TraceError:
+        need_contents(self)
         return TraceError(f"{user_line()}: {what} needs the value of a traced argument; {instead}")
 
     def __hash__(self) -> int:
@@ -291,6 +306,7 @@ class Tracer:
         origin = user_line()
         if self.size != 1:
             raise TraceError(f"{origin}: a condition on an array of shape {self.shape}; use np.any, np.all or np.where")
+        need_contents(self)
         path = self.builder.path
         if path is None:
             raise self._refuse("a condition (if, while, and, or, min, max)", "use np.where, np.minimum, np.maximum, np.clip")
@@ -333,6 +349,7 @@ class Tracer:
     def __setitem__(self, key: Any, value: Any) -> None:
         from symdiff.symbolic.tracing.mutable import assign
 
+        need_contents(self)
         assign(self, key, value)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
@@ -341,6 +358,8 @@ class Tracer:
         if dtype is not None and np.dtype(dtype).char != "O":
             note_stuck()
             raise self._refuse("conversion to a NumPy array of numbers", "leave the dtype out, or use np.stack")
+        if self.size > _CELLS:
+            need_contents(self)
         cells = np.empty(self.size, dtype=object)
         for i, cell in enumerate(self._line() if self.shape else [self]):
             cells[i] = cell
@@ -367,7 +386,7 @@ class Tracer:
 
     @property
     def size(self) -> int:
-        return int(np.prod(self.shape, dtype=int))
+        return math.prod(self.shape)
 
     @property
     def T(self) -> Any:
@@ -457,6 +476,14 @@ class Tracer:
         """One cell."""
         return self.ravel()[index[0]] if index and self.shape else self.ravel()[0] if self.shape else self
 
+    def compress(self, condition: Any, axis: int | None = None) -> Any:
+        """The cells, or lines along an axis, for which a constant condition holds."""
+        return np.compress(condition, self, axis=axis)  # type: ignore[call-overload]
+
+    def sort(self, axis: int = -1, kind: Any = None) -> None:
+        """The cells in order, in place."""
+        self[...] = np.sort(self, axis=axis)  # type: ignore[call-overload]
+
     def tolist(self) -> Any:
         """Nested lists of traced scalars."""
         return [row.tolist() for row in self] if self.shape else self
@@ -466,6 +493,8 @@ class Tracer:
         if name in _METHODS or isinstance(getattr(np, name, None), np.ufunc):
             function = getattr(np, name)
             return lambda *args, **kwargs: function(self, *args, **kwargs)
+        if not name.startswith("__"):
+            need_contents(self)
         raise AttributeError(f"{user_line()}: a traced value has no attribute {name!r}")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
@@ -479,13 +508,15 @@ class Tracer:
         return call_function(function, args, kwargs, user_line())
 
     def __repr__(self) -> str:
+        need_contents(self)
         return f"<traced {self.atom.name} shape={self.shape} dtype={self.dtype}>"
 
 
 _METHODS = frozenset(
     """
     sum prod mean dot ravel reshape transpose squeeze swapaxes conj conjugate cumsum cumprod trace diagonal
-    clip min max take repeat var std round any all argmax argmin argsort argpartition nonzero searchsorted compress choose
+    clip min max take repeat var std round any all
+    argmax argmin argsort argpartition choose compress nonzero ptp put searchsorted
     """.split()
 )
 
@@ -495,6 +526,7 @@ def record(builder: Builder, op: str, operands: tuple[Atom, ...], origin: str) -
     return builder.emit(op, operands, None, origin)  # type: ignore[return-value]
 
 
+IN_PLACE = frozenset({"copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"})
 VIEWS = frozenset(
     """
     getitem reshape ravel transpose squeeze expand_dims swapaxes moveaxis flip flipud fliplr rot90 broadcast_to atleast_1d

@@ -140,7 +140,7 @@ class WholeMutable(Tracer):
 
     def converted(self, value: Any, origin: str) -> Atom:
         """A value with the array's dtype, as NumPy's assignment gives it."""
-        from symdiff.symbolic.tracing.functions import as_atom
+        from symdiff.symbolic.tracing.operands import as_atom
 
         atom = as_atom(value, self.builder, origin)
         if self.dtype.kind != "c" and (atom.dtype or ("D" if isinstance(atom.value, complex) else "d")) in "FD":

@@ -12,6 +12,7 @@ import math
 from symdiff.codegen.emission.vectors.numbers import Bits, Real, by_lanes, fma, horner, nearest, where
 
 REDUCED = 1e5  # beyond, three parts of pi/2 no longer give all digits of the reduced argument
+_SMALL = 0.78  # below pi/4: the nearest multiple of pi/2 is 0
 _PI_2 = (float.fromhex("0x1.921fb54400000p+0"), float.fromhex("0x1.0b4611a600000p-34"), float.fromhex("0x1.3198a2e037073p-69"))
 _SIN = (
     -1.66666666666666324348e-01, 8.33333333332248946124e-03, -1.98412698298579493134e-04,
@@ -24,8 +25,13 @@ _COS = (
 
 
 def sincos(x: Real) -> tuple[Real, ...]:
-    """sin(x) and cos(x)."""
-    return patched(x, turned(x, *_quadrant(x)), ("sin", "cos"), REDUCED)
+    """sin(x) and cos(x); a single small number takes the way to the same bits that reduces nothing."""
+    if x.body.lanes > 1:
+        return patched(x, turned(x, *_quadrant(x)), ("sin", "cos"), REDUCED)
+    sine, cosine = _series(x)
+    small = [where(x.equals(0.0), x, sine), cosine]
+    x.body.unless(abs(x) < _SMALL)
+    return tuple(x.body.joined(small, list(patched(x, turned(x, *_quadrant(x)), ("sin", "cos"), REDUCED))))
 
 
 def tan(x: Real) -> tuple[Real, ...]:
@@ -62,10 +68,14 @@ def _quadrant(x: Real) -> tuple[Real, Real, Bits]:
     lost = fma(minus, _PI_2[1], first - second)
     third = fma(minus, _PI_2[2], lost)
     r = second + third
-    rest = (second - r) + third
+    return *_series(r, (second - r) + third), bits
+
+
+def _series(r: Real, rest: Real | float = 0.0) -> tuple[Real, Real]:
+    """sin and cos of r + rest, which is no larger than pi/4."""
     z = r * r
     sine = r + fma(r * z, horner(z, *_SIN), rest)
     half = z * 0.5
     one = 1.0 - half
     lost = ((1.0 - one) - half) - r * rest
-    return sine, one + fma(z * z, horner(z, *_COS), lost), bits
+    return sine, one + fma(z * z, horner(z, *_COS), lost)

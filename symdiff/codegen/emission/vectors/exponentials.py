@@ -13,6 +13,7 @@ import math
 from symdiff.codegen.emission.vectors.numbers import Bits, Real, fma, horner, larger, nearest, smaller, two_product, where
 
 LN2 = (float.fromhex("0x1.62e42fefa2000p-1"), float.fromhex("0x1.9ef35793c7673p-41"))
+_NORMAL = 708.0  # the size of arguments up to which exp is neither subnormal nor infinite
 _LN10 = (float.fromhex("0x1.26bb1bbb55516p+1"), float.fromhex("-0x1.f48ad494ea3e9p-53"))
 _EXP = (  # (exp(r) - 1 - r)/r**2
     0.5, 0.1666666666666667, 0.04166666666666667, 0.008333333333326136, 0.0013888888888883748, 0.00019841269874820627,
@@ -26,9 +27,12 @@ _EXP2 = (  # (2**r - 1 - r ln(2))/r**2
 
 
 def exp(x: Real) -> Real:
-    """e**x."""
+    """e**x; where all results are normal numbers, on a way to the same bits with a single factor."""
+    size, _, bits = parts(x)
+    usual = size * power_of_two(bits)
+    x.body.unless(abs(x) <= _NORMAL)
     size, n, bits = parts(_kept(x, -746.0, 710.0))
-    return where(x.missing(), x, scaled(size, n, bits))
+    return x.body.joined([usual], [where(x.missing(), x, scaled(size, n, bits))])[0]
 
 
 def exp2(x: Real) -> Real:

@@ -16,7 +16,9 @@ class Body(Lines):
 
     def __init__(self, lanes: int) -> None:
         super().__init__(lanes, "f", lanes)
+        self.block = "start"
         self.text.append("start:")
+        self._branches: list[tuple[str, int]] = []
 
     def unless(self, mask: Mask) -> None:
         """Begin the lines that run where the mask does not hold for all numbers, up to `joined`."""
@@ -25,14 +27,24 @@ class Body(Lines):
             name = f"llvm.vector.reduce.and.v{self.lanes}i1"
             self.declared[name] = f"declare i1 @{name}({self.kind('?')})"
             every = self.put(f"call i1 @{name}({self.kind('?')} {mask.name})")
-        self.text += [f"  br i1 {every}, label %common, label %seldom", "seldom:"]
+        self.count += 1
+        self._branches.append((self.block, self.count))
+        self.text.append(f"  br i1 {every}, label %common{self.count}, label %seldom{self.count}")
+        self._begin(f"seldom{self.count}")
 
     def joined(self, usual: list[Real], seldom: list[Real]) -> list[Real]:
         """End the lines begun with `unless`; the results are those from before it, or `seldom`."""
-        self.text += ["  br label %common", "common:"]
+        before, place = self._branches.pop()
+        self.text.append(f"  br label %common{place}")
+        last = self.block
+        self._begin(f"common{place}")
         kind = self.kind("d")
         pairs = zip(usual, seldom, strict=True)
-        return [Real(self, self.put(f"phi {kind} [{a.name}, %start], [{b.name}, %seldom]")) for a, b in pairs]
+        return [Real(self, self.put(f"phi {kind} [{a.name}, %{before}], [{b.name}, %{last}]")) for a, b in pairs]
+
+    def _begin(self, label: str) -> None:
+        self.text.append(f"{label}:")
+        self.block = label
 
     @property
     def whole(self) -> str:

@@ -1,0 +1,69 @@
+"""Whether a factor may be zero where a singular head's partial is infinite, as in x*sqrt(x) at 0, (1 - x)*sqrt(1 - x*x) at 1.
+
+Assumes the bindings that a sweep works on, and those that it makes. Guarantees that a factor found so vanishes smoothly, so
+that its product with the infinite partial has the limit zero: it depends on no singular head itself, as sin(sqrt(x)) does.
+Refuses nothing: of what it cannot tell the product stays what it is.
+"""
+
+from symdiff.symbolic.building import Builder
+from symdiff.symbolic.graph import Atom, Binding, Constant
+from symdiff.symbolic.partials import Partials, is_structural
+
+_FAR = 64  # operations of a derivative that are looked at
+
+
+class Vanishing:
+    """On which inputs values depend, and which lie behind a singular head; worked out when first asked for."""
+
+    def __init__(self, builder: Builder, bindings: list[Binding], partials: Partials) -> None:
+        self.builder = builder
+        self.bindings = bindings
+        self.partials = partials
+        self._inputs: dict[Atom, int] = {}
+        self._behind: set[Atom] = set()
+        self._made: dict[Atom, Binding] = {}
+        self._known = 0
+
+    def together(self, factor: Atom, binding: Binding) -> bool:
+        """Whether a factor of the partials of `binding`, a singular head, may vanish with what is under it."""
+        if isinstance(factor, Constant):
+            return False
+        if not self._inputs:
+            self._follow()
+        head = self._inputs.get(binding.symbol, 0)
+        pending, shared = [factor], False
+        for _ in range(_FAR):
+            if not pending:
+                return shared
+            atom = pending.pop()
+            if atom in self._inputs:
+                if atom in self._behind:
+                    return False
+                shared = shared or bool(self._inputs[atom] & head)
+            elif not isinstance(atom, Constant) and (made := self._binding(atom)) is not None:
+                pending += made.operands
+        return False
+
+    def _follow(self) -> None:
+        for binding in self.bindings:
+            for operand in binding.operands:
+                if operand not in self._inputs:
+                    self._inputs[operand] = 0 if isinstance(operand, Constant) else 1 << len(self._inputs)
+            mask = 0
+            for operand in binding.operands:
+                mask |= self._inputs[operand]
+            self._inputs[binding.symbol] = mask
+            if self._is_singular(binding) or not self._behind.isdisjoint(binding.operands):
+                self._behind.add(binding.symbol)
+
+    def _is_singular(self, binding: Binding) -> bool:
+        if is_structural(binding) or binding.op == "select" or binding.dtype in "?l":
+            return False
+        return self.partials.is_singular(binding)
+
+    def _binding(self, atom: Atom) -> Binding | None:
+        made = self.builder.bindings
+        for place in range(self._known, len(made)):
+            self._made[made[place].symbol] = made[place]
+        self._known = len(made)
+        return self._made.get(atom)

@@ -1,0 +1,162 @@
+"""Kinks that cancel, roots that vanish and exponentials that overflow on the way to a finite slope, in every spelling."""
+
+import math
+
+import numpy as np
+import pytest
+from trap_checks import MODES, check_array, check_elementwise, check_number
+
+import symdiff as sd
+
+INF = math.inf
+exp, log, norm = np.exp, np.log, np.linalg.norm
+
+
+def logistic(x):
+    return 1 / (1 + exp(-x))
+
+
+def other_logistic(x):
+    return exp(x) / (1 + exp(x))
+
+
+def tanh(x):
+    return (exp(x) - exp(-x)) / (exp(x) + exp(-x))
+
+
+def cross_entropy(x):
+    return -(0.25 * log(logistic(x)) + 0.75 * log(1 - logistic(x)))
+
+
+# name: function, point, first derivative, second derivative; a tuple lists answers that are equally right, None is not asked.
+SCALARS = {
+    "stable softplus by fabs": (lambda x: log(1 + exp(-np.fabs(x))) + np.maximum(0, x), 0.0, 0.5, 0.25),
+    "stable softplus by max(x, -x)": (lambda x: np.maximum(x, 0) + np.log1p(exp(-np.maximum(x, -x))), 0.0, 0.5, 0.25),
+    "stable softplus by min(x, -x)": (lambda x: np.maximum(x, 0) + np.log1p(exp(np.minimum(x, -x))), 0.0, 0.5, 0.25),
+    "stable softplus by a root": (lambda x: np.maximum(x, 0) + np.log1p(exp(-np.sqrt(x * x))), 0.0, 0.5, 0.25),
+    "stable softplus by a mean": (lambda x: (x + abs(x)) / 2 + np.log1p(exp(-abs(x))), 0.0, 0.5, 0.25),
+    "stable softplus by where": (lambda x: np.where(x > 0, x + np.log1p(exp(-x)), np.log1p(exp(x))), 0.0, 0.5, 0.25),
+    "stable softplus by two where": (lambda x: np.where(x > 0, x, 0) + log(1 + exp(-np.where(x > 0, x, -x))), 0.0, 0.5, 0.25),
+    "two kinds of abs": (lambda x: np.cos(abs(1 - x)) * np.cos(np.fabs(2 * x - 2)), 1.0, 0.0, -5.0),
+    "logaddexp of x and -x": (lambda x: np.logaddexp(x, -x), 0.0, 0.0, 1.0),
+    "cosine of abs": (lambda x: np.cos(abs(x)), 0.0, 0.0, -1.0),
+    "sign times abs": (lambda x: np.sign(x) * abs(x), 0.0, 1.0, 0.0),
+    "softsign": (lambda x: x / (1 + abs(x)), 0.0, 1.0, 0.0),
+    "abs of multiples": (lambda x: abs(2 * x) * abs(-x), 0.0, 0.0, 4.0),
+    "abs of opposite differences": (lambda x: abs(1 - x) * abs(x - 1), 1.0, 0.0, 2.0),
+    "square of a scaled abs": (lambda x: (-abs(x) / 2 * 3) ** 2, 0.0, 0.0, 4.5),
+    "two roots of a square": (lambda x: np.sqrt(x**2) * np.sqrt(x * x), 0.0, 0.0, 2.0),
+    "a root and an abs": (lambda x: np.sqrt(x**2) * 3 * abs(x), 0.0, 0.0, 6.0),
+    "half powers": (lambda x: x**0.5 * x**0.5, 0.0, 1.0, 0.0),
+    "cube of a cube root": (lambda x: np.cbrt(x) ** 3, 0.0, 1.0, 0.0),
+    "power of a power": (lambda x: (x**0.25) ** 8, 0.0, 0.0, 2.0),
+    "cube of a root": (lambda x: np.sqrt(x) ** 3, 0.0, 0.0, None),
+    "x sqrt(x)": (lambda x: x * np.sqrt(x), 0.0, 0.0, None),
+    "x x sqrt(x)": (lambda x: x * (x * np.sqrt(x)), 0.0, 0.0, 0.0),
+    "x cbrt(x)": (lambda x: x * np.cbrt(x), 0.0, 0.0, None),
+    "sine times root": (lambda x: np.sin(x) * np.sqrt(x), 0.0, 0.0, None),
+    "root of a product": (lambda x: (1 - x) * np.sqrt(1 - x * x), 1.0, 0.0, None),
+    "arccos times what vanishes": (lambda x: (1 - x) * np.arccos(x), 1.0, 0.0, None),
+    "root beside zero": (lambda x: x * np.sqrt(x + 1), 0.0, 1.0, 1.0),
+    "root and a factor that stays": (lambda x: (1 + x) * np.sqrt(x), 0.0, INF, None),
+    "tanh by exponentials at 800": (tanh, 800.0, 0.0, 0.0),
+    "tanh by exponentials at -800": (tanh, -800.0, 0.0, 0.0),
+    "tanh by exponentials at 0": (tanh, 0.0, 1.0, 0.0),
+    "tanh by squares at 800": (lambda x: (exp(2 * x) - 1) / (exp(2 * x) + 1), 800.0, 0.0, 0.0),
+    "sinh over cosh": (lambda x: np.sinh(x) / np.cosh(x), 800.0, 0.0, 0.0),
+    "cosh over sinh": (lambda x: np.cosh(x) / np.sinh(x), -800.0, 0.0, 0.0),
+    "logistic by a quotient at 800": (other_logistic, 800.0, 0.0, 0.0),
+    "logistic by a quotient at -800": (other_logistic, -800.0, 0.0, 0.0),
+    "logistic density": (lambda x: exp(-x) / (1 + exp(-x)) ** 2, -800.0, 0.0, 0.0),
+    "log of 1 - logistic at 800": (lambda x: log(1 - logistic(x)), 800.0, -1.0, 0.0),
+    "log of 1 - logistic at -800": (lambda x: log(1 - logistic(x)), -800.0, 0.0, 0.0),
+    "log of 1 - logistic at 40": (lambda x: log(1 - logistic(x)), 40.0, -1.0, -4.24835425529158895e-18),
+    "log of 1 - logistic by a quotient": (lambda x: log(1 - other_logistic(x)), 800.0, -1.0, 0.0),
+    "log of a logistic by a quotient": (lambda x: log(other_logistic(x)), -800.0, 1.0, 0.0),
+    "cross entropy at 800": (cross_entropy, 800.0, 0.75, 0.0),
+    "cross entropy at -800": (cross_entropy, -800.0, -0.25, 0.0),
+    "log cosh": (lambda x: log(np.cosh(x)), -800.0, -1.0, 0.0),
+    "log sinh": (lambda x: np.log2(np.sinh(x)), 800.0, 1 / math.log(2), 0.0),
+    "log expm1": (lambda x: log(np.expm1(x)), 800.0, 1.0, 0.0),
+    "log cosh by exponentials": (lambda x: log((exp(x) + exp(-x)) / 2), -800.0, -1.0, 0.0),
+    "log10 of a sum": (lambda x: np.log10(exp(x) + exp(2 * x)), 800.0, 2 / math.log(10), 0.0),
+    "log1p of a sum": (lambda x: np.log1p(exp(x) + exp(-x)), 800.0, 1.0, 0.0),
+    "softplus to the base 2": (lambda x: log(1 + 2.0**x), 2000.0, math.log(2), 0.0),
+    "logistic to the base e": (lambda x: 1 / (1 + math.e ** (-x)), -2000.0, 0.0, 0.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", ["numpy", "native"])
+@pytest.mark.parametrize("name", SCALARS)
+def test_a_number(name, backend):
+    check_number(*SCALARS[name], backend)
+
+
+@pytest.mark.parametrize("name", SCALARS)
+def test_an_array(name):
+    check_elementwise(*SCALARS[name], False)
+
+
+def test_single_precision():
+    for name, (f, x, first, second) in SCALARS.items():
+        found = sd.grad(f)(np.float32(x))
+        assert found.dtype == np.float32, name
+        np.testing.assert_allclose(found, np.float32(first), rtol=1e-5, atol=1e-30, err_msg=name)
+        if second is not None and x == 0.0:
+            np.testing.assert_allclose(sd.grad(sd.grad(f))(np.float32(x)), second, rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+def softmax(x):
+    return exp(x) / np.sum(exp(x))
+
+
+def shares(x):
+    """The softmax and its Jacobian."""
+    p = exp(x - np.max(x)) / np.sum(exp(x - np.max(x)))
+    return p, np.diag(p) - np.outer(p, p)
+
+
+ZEROS, EYE = np.zeros(2), np.eye(2)
+HIGH, LOW = np.array([800.0, 801.0, 0.0]), np.array([-800.0, -801.0, -900.0])
+TOP, SLOPES = shares(HIGH)
+BOTTOM, BENDS = shares(LOW)
+FIRST = np.eye(3)[0]
+# name: function, point, gradient, Hessian (None is not asked).
+ARRAYS = {
+    "norm times norm": (lambda x: norm(x) * norm(x), ZEROS, ZEROS, 2 * EYE),
+    "norm and root": (lambda x: norm(x) * np.sqrt(x @ x), ZEROS, ZEROS, 2 * EYE),
+    "norms apart": (lambda x: 3 * norm(x) * x[0] * norm(x) / 2, ZEROS, ZEROS, np.zeros((2, 2))),
+    "square of a scaled norm": (lambda x: (-norm(x) / 2) ** 2, ZEROS, ZEROS, EYE / 2),
+    "exp of norms": (lambda x: exp(-norm(x) * norm(x)), ZEROS, ZEROS, -2 * EYE),
+    "hypot times hypot": (lambda x: np.hypot(x[0], x[1]) * np.hypot(x[1], x[0]), ZEROS, ZEROS, 2 * EYE),
+    "hypot of three": (lambda x: math.hypot(x[0], x[1], x[0]) ** 2, ZEROS, ZEROS, np.diag([4.0, 2.0])),
+    "std times std": (lambda x: np.std(x) * np.std(x), np.ones(2), ZEROS, np.array([[0.5, -0.5], [-0.5, 0.5]])),
+    "abs in a sum": (lambda x: np.sum(np.cos(abs(x))), ZEROS, ZEROS, -EYE),
+    "log of a sum of exponentials": (lambda x: log(np.sum(exp(x))), HIGH, TOP, SLOPES),
+    "log of a small sum": (lambda x: log(np.sum(exp(x))), LOW, BOTTOM, BENDS),
+    "log of three terms": (lambda x: log(exp(x[0]) + exp(x[1]) + exp(x[2])), HIGH, TOP, SLOPES),
+    "log of a mean": (lambda x: log(np.mean(2 * exp(x))), HIGH, TOP, SLOPES),
+    "log of sums along an axis": (
+        lambda x: np.sum(log(np.sum(exp(np.outer([1.0, 2.0], x)), axis=1, keepdims=True))),
+        HIGH, TOP + 2 * shares(2 * HIGH)[0], SLOPES + 4 * shares(2 * HIGH)[1],
+    ),
+    "cross entropy by sums": (lambda x: log(np.sum(exp(x))) - x[0], HIGH, TOP - FIRST, SLOPES),
+    "log of a softmax": (lambda x: -log(softmax(x)[0]), HIGH, TOP - FIRST, SLOPES),
+    "logs of a softmax": (lambda x: -np.sum(FIRST * log(softmax(x))), LOW, BOTTOM - FIRST, BENDS),
+    "softmax": (lambda x: softmax(x)[0], HIGH, SLOPES[0], None),
+    "softmax of few": (lambda x: exp(x[0]) / (exp(x[0]) + exp(x[1]) + exp(x[2])), HIGH, SLOPES[0], None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", ARRAYS)
+def test_a_function_of_an_array(name, mode):
+    check_array(*ARRAYS[name], mode)
+
+
+def test_a_square_of_norms_costs_what_the_sum_of_squares_costs():
+    x = np.ones(3)
+    for f in (lambda x: norm(x) * norm(x), lambda x: np.sqrt(x @ x) ** 2, lambda x: np.hypot(x[0], x[1]) ** 2):
+        assert sd.grad(f).program(x).operations() <= 3
+    assert sd.grad(lambda x: x * np.sqrt(x)).program(1.0).operations() == 2
+    assert sd.grad(lambda x: log(np.cosh(x))).program(1.0).operations() == 1
