@@ -31,6 +31,7 @@ from symdiff.symbolic.tracing.operands import as_atom
 from symdiff.symbolic.tracing.products import LINALG, PRODUCTS, trace
 from symdiff.symbolic.tracing.reducing import REDUCING
 from symdiff.symbolic.tracing.searching import SEARCHING
+from symdiff.symbolic.tracing.selecting import Selected
 from symdiff.symbolic.tracing.traced_keys import Row, is_traced_key, parts_of, read
 from symdiff.symbolic.tracing.tracer import IN_PLACE, VIEWS, Tracer, atom_of, builder_of, need_contents, record
 from symdiff.symbolic.tracing.whole import View, parsed
@@ -159,6 +160,9 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
     """`function(*args, **kwargs)` recorded."""
     name = getattr(function, "__name__", str(function))
     leaves = structures.leaves((args, kwargs), none_is_leaf=True)
+    selected = next((leaf for leaf in leaves if isinstance(leaf, Selected)), None)
+    if selected is not None:  # where NumPy was not asked first
+        return selected.__array_function__(function, (), args, kwargs)
     bare = kwargs.get("out") is None and all(leaf is None or plain(leaf) is not None for leaf in leaves)
     if bare and name not in VIEWS and name not in IN_PLACE:
         return computed(function, args, kwargs)
