@@ -24,8 +24,9 @@ class Head:
 
     `function(*arrays, **params)` computes it with NumPy and `shape(*shapes, **params)` tells the result's shape. `text`
     is a format string over the operands {0}, {1} and the parameters, as NumPy code. `result` is "same" (the operands'
-    common dtype), "real" or "complex" (its counterparts) or "index" (integers). `out`: the code takes `out=`. `view`: the
-    result is a view of the operand. `cells`: `function` works on arrays of traced cells, so that the head can be unrolled.
+    common dtype), "real" or "complex" (its counterparts), "index" (integers) or "count" (whole numbers as doubles). `out`: the
+    code takes `out=`. `view`: the result is a view of the operand. `cells`: `function` works on arrays of traced cells, so that
+    the head can be unrolled, which takes `unrolled` operations where these are not its `cost`.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Head:
     view: bool = False
     cells: bool = True
     cost: Callable[..., int] = lambda *shapes, **params: 0
+    unrolled: Callable[..., int] | None = None
 
 
 class Static:
@@ -133,6 +135,16 @@ def scatter(x: Any, indices: np.ndarray, size: int) -> Any:
     made = _zeros((size, *rows.shape[1:]), x)
     np.add.at(made, indices.ravel(), rows)
     return made
+
+
+def gathered(x: Any, i: Any) -> Any:
+    """The rows of x at whole numbers; one out of bounds, as where a branch is not taken, stands for the first or last row."""
+    return np.take(x, np.asarray(i).astype(np.intp), axis=0, mode="clip")
+
+
+def scattered(x: Any, i: Any, size: int) -> Any:
+    """Zeros with `size` rows, to which the rows of x are added at whole numbers."""
+    return scatter(x, np.clip(np.asarray(i).astype(np.intp), 0, size - 1), size)
 
 
 def put_along(x: Any, indices: Any, axis: int) -> Any:
@@ -239,6 +251,8 @@ def _first(*shapes: Shape, **_: Any) -> Shape:
 _ROWS = [
     Head("sum", lambda x, axes: np.sum(x, axis=axes), lambda s, axes: _without(s, axes), "np.sum({0}, axis={axes})",
          out=True, cost=_size),
+    Head("sum_of", lambda x, m, axes, along: np.sum(x[np.asarray(m, bool)], axis=along),
+         lambda s, m, axes, along: _without(s, axes), "np.sum({0}[{1}], axis={along})", cost=_size),
     Head("amax", lambda x, axes: np.max(x, axis=axes), lambda s, axes: _without(s, axes), "np.max({0}, axis={axes})",
          out=True, cost=_size),
     Head("amin", lambda x, axes: np.min(x, axis=axes), lambda s, axes: _without(s, axes), "np.min({0}, axis={axes})",
@@ -292,6 +306,20 @@ _ROWS = [
     Head("take_along", lambda x, i, axis: np.take_along_axis(x, i, axis), lambda s, i, axis: i,
          "np.take_along_axis({0}, {1}, axis={axis})", cells=False),
     Head("put_along", put_along, lambda s, i, axis: s, cells=False),
+    Head("gather", gathered, lambda s, i: (*i, *s[1:]),
+         "np.take({0}, np.asarray({1}).astype(np.intp), axis=0, mode='clip')", out=True,
+         unrolled=lambda s, i: 2 * math.prod(s) * math.prod(i)),
+    Head("scatter_at", scattered, lambda s, i, size: (size, *s[len(i):]), cost=_size,
+         unrolled=lambda s, i, size: 3 * size * math.prod(s)),
+    Head("argmax", lambda x, axis: np.argmax(x, axis=axis), lambda s, axis: _without(s, (axis,)),
+         "np.argmax({0}, axis={axis}).astype(float)", result="count", cost=_size, unrolled=lambda s, axis: 5 * math.prod(s)),
+    Head("argmin", lambda x, axis: np.argmin(x, axis=axis), lambda s, axis: _without(s, (axis,)),
+         "np.argmin({0}, axis={axis}).astype(float)", result="count", cost=_size, unrolled=lambda s, axis: 5 * math.prod(s)),
+    Head("order", lambda x, axis: np.argsort(x, axis=axis, kind="stable"), _first,
+         "np.argsort({0}, axis={axis}, kind='stable').astype(float)", result="count", cells=False, cost=_size),
+    Head("searchsorted", np.searchsorted, lambda a, v, side: v, "np.searchsorted({0}, {1}, {side}).astype(float)",
+         result="count", cost=lambda a, v, side: math.prod(v) * a[0].bit_length(),
+         unrolled=lambda a, v, side: 2 * math.prod(v) * a[0]),
     Head("inv", np.linalg.inv, _first, "np.linalg.inv({0})", cells=False, cost=_cubic),
     Head("solve", np.linalg.solve, lambda a, b: (*np.broadcast_shapes(a[:-2], b[:-2]), *b[-2:]),
          "np.linalg.solve({0}, {1})", cells=False, cost=_cubic),

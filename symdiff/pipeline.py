@@ -105,7 +105,7 @@ def fused_of(graph: Graph, options: Options = DEFAULT, name: str | None = None, 
         return replace(found, inputs=kernel.inputs, instrs=list(found.instrs), origins=list(found.origins))
 
     with collector_off():
-        whole = computable(halved(expand_calls(relaxed(graph) if options.fastmath else graph)))
+        whole = computable(halved(expand_calls(relaxed(graph) if options.fastmath else graph)), options.exact)
         program = number_arrays(whole, name)
         if checks:
             first, outputs = program.outputs[:checks], program.outputs[checks:]

@@ -486,11 +486,11 @@ def test_every_path_raises():
 
 def test_a_path_that_cannot_be_traced_is_refused_only_where_it_is_taken():
     def f(x):
-        return x * x if x > 0 else float(int(x)) * x
+        return x * x if x > 0 else float(f"{x:.3f}") * x
 
     assert sd.grad(f)(3.0) == 6.0
     for call in (lambda: sd.grad(f)(-3.0), lambda: sd.trace(f, sd.Spec()), lambda: sd.vmap(sd.grad(f))(np.ones(2))):
-        with pytest.raises(sd.TraceError, match=r"test_branches.py:\d+: int"):
+        with pytest.raises(sd.TraceError, match=r"test_branches.py:\d+: a text"):
             call()
 
 

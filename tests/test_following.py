@@ -501,9 +501,9 @@ def logarithm_of_a_matrix(x):
 @pytest.mark.parametrize(
     ("f", "message"),
     [
-        (lambda x: int(x[0]), "static"),
+        (lambda x: int(x[0] * 1j), "real number"),
         (lambda x: list(range(3))[x[0]], "static"),
-        (lambda x: TABLE[int(x[0])], "static"),
+        (lambda x: TABLE[x[0]], r"int\(x\)"),
         (formatted, "print"),
         (lambda x: "%.3f" % x[0], "not followed"),  # noqa: UP031
         (as_key, "key"),

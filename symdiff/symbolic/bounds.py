@@ -8,6 +8,7 @@ import math
 from typing import NamedTuple
 
 from symdiff.ops import is_complex
+from symdiff.symbolic.building import is_constant
 from symdiff.symbolic.calls import extreme_of
 from symdiff.symbolic.graph import Atom, Binding, Constant
 
@@ -20,8 +21,8 @@ class Bound(NamedTuple):
 
 
 UNKNOWN = Bound(False, -math.inf)
-_CELLS = frozenset({"sum", "reshape", "transpose", "getitem", "broadcast_to", "cast"})
-_FOLLOWED = frozenset({"add", "mul", "div", "sqrt", "rint"}) | _CELLS
+_CELLS = frozenset({"sum", "sum_of", "reshape", "transpose", "getitem", "broadcast_to", "cast"})
+_FOLLOWED = frozenset({"add", "mul", "div", "sqrt", "rint", "select"}) | _CELLS
 
 
 class Bounds:
@@ -66,6 +67,11 @@ class Bounds:
             return Bound(False, 1.0)
         if not _is_followed(binding):
             return UNKNOWN
+        if op == "select":
+            arms = [(self._known[o], is_constant(o, 0)) for o in operands[1:]]
+            return Bound(all(b.squares or zero for b, zero in arms), min(b.low for b, _ in arms))
+        if op == "sum_of":
+            return Bound(self._known[operands[0]].squares, 0.0 if self._known[operands[0]].low >= 0.0 else -math.inf)
         if extreme_of(binding):
             return Bound(False, max(self._known[o].low for o in operands))
         factors = [self._known[o].low for o in operands[1 if op == "div" else 0 :] if isinstance(o, Constant)]

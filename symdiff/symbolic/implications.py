@@ -43,6 +43,7 @@ class Implications:
         self._relations: dict[tuple[int, int], int] = {}
         self._ranges: dict[int, Range] = {}
         self._ordered: set[int] = set()  # numbers that are not NaN
+        self._finite: set[int] = set()
 
     def known(self, number: int) -> bool | None:
         """The value of a condition, None where it is open."""
@@ -72,12 +73,19 @@ class Implications:
         node = self.values.nodes[number]
         if node.op == "not":
             self.learn(node.operands[0], not value)
+        elif node.op == "isfinite" and value:
+            self._ordered.add(node.operands[0])
+            self._finite.add(node.operands[0])
         elif node.op in ("and", "or") and value == (node.op == "and"):
             for operand in node.operands:
                 self.learn(operand, value)
         elif node.op in _HOLDS:
             holds = _HOLDS[node.op] if value else _ANY & ~_HOLDS[node.op]
             self._restrict(*node.operands, self._possible(*node.operands) & holds)
+
+    def bounds(self, number: int) -> tuple[Range, bool, bool]:
+        """Where a number lies, whether it is not NaN, and whether it is finite, as far as conditions tell."""
+        return self._ranges.get(number) or Range(), number in self._ordered, number in self._finite
 
     def _possible(self, a: int, b: int) -> int:
         """The relations that a and b can have."""

@@ -55,6 +55,7 @@ _INFINITE = "the derivative is infinite"
 _FLAT = "slope 0 is taken"
 _ORDERED = {
     "argsort": ("sort", "equal cells keep their order"),
+    "order": ("sort", "equal cells keep their order"),
     "eigenvalues": ("eigh", "equal eigenvalues keep LAPACK's"),
     "general_eigenvalues": ("eig", "equal eigenvalues keep LAPACK's"),
     "singular_values": ("svd", "equal singular values keep LAPACK's"),
@@ -95,12 +96,16 @@ _TESTS: dict[str, list[Test]] = {
         ("cut", lambda x, y: _on_axis(x, lambda r: r < 0) & ~_whole(y), _SIDE),
         ("jump", lambda x, y: (x == 0) & (y == 0), _FLAT),
     ],
+    "searchsorted": [("jump", lambda a, v: np.isin(v, a), _FLAT)],
     "xlogy": [("pole", lambda x, y: (x == 0) & (y == 0), _INFINITE)],
     "xlog1py": [("pole", lambda x, y: (x == 0) & (y == -1), _INFINITE)],
     **{op: [("kink", lambda x, y: x == y, _HALVES)] for op in ("max", "min", "fmax", "fmin")},
     "det_sign": [("jump", lambda x: np.linalg.det(x) == 0, _FLAT)],
     "log_abs_det": [("pole", lambda x: np.linalg.det(x) == 0, _INFINITE)],
 }  # fmt: skip
+
+
+_PLACES = frozenset({"argsort", "order", "argmax", "argmin", "searchsorted"})  # have no derivative, but jumps
 
 
 def kinks(graph: Graph, values: Values) -> list[Kink]:
@@ -115,7 +120,7 @@ def kinks(graph: Graph, values: Values) -> list[Kink]:
             operands = [values[o] if isinstance(o, Var) else o.value for o in binding.operands]
             if binding.op == "select":
                 found += _boundaries(binding, operands, made, values, read)
-            elif binding.symbol in active or (binding.op == "argsort" and binding.operands[0] in active):
+            elif binding.symbol in active or (binding.op in _PLACES and not active.isdisjoint(binding.operands)):
                 squares = bounds.of(binding.operands[0]).squares if binding.op in ("sqrt", "pow") else False
                 found += _at(binding, operands, values, read, squares)
     return found
@@ -125,8 +130,10 @@ def _at(binding: Binding, operands: list[Any], values: Values, read: dict[Atom, 
     reads = read.get(binding.symbol, np.zeros(binding.shape, bool))
     if binding.op in ("amax", "amin", "kth"):
         return _ties(binding, operands[0], values[binding.symbol], reads)
+    if binding.op in ("argmax", "argmin"):
+        return _tied_places(binding, operands[0], reads)
     if binding.op in _ORDERED:
-        return _neighbours(binding, operands[0] if binding.op == "argsort" else values[binding.symbol], reads)
+        return _neighbours(binding, operands[0] if binding.op in _PLACES else values[binding.symbol], reads)
     if binding.op == "call" and extreme_of(binding):
         return _equals(binding, operands, values[binding.symbol], reads)
     if binding.op == "call":
@@ -175,6 +182,17 @@ def _ties(binding: Binding, x: Any, out: Any, reads: Any) -> list[Kink]:
     most = int(np.max(count[hits]))
     value = np.asarray(out)[hits].ravel()[0].item()
     return [Kink(binding.origin, binding.op, (value,), "kink", f"{most} equal cells share the slope", int(hits.sum()))]
+
+
+def _tied_places(binding: Binding, x: Any, reads: Any) -> list[Kink]:
+    axis = binding.params.params["axis"]
+    best = (np.max if binding.op == "argmax" else np.min)(x, axis=axis)
+    count = np.sum(x == np.expand_dims(best, axis), axis=axis)
+    hits = np.asarray(count > 1) & reads
+    if not hits.any():
+        return []
+    most, value = int(np.max(count[hits])), np.asarray(best)[hits].ravel()[0].item()
+    return [Kink(binding.origin, binding.op, (value,), "jump", f"the first of {most} equal cells is taken", int(hits.sum()))]
 
 
 def _equals(binding: Binding, operands: list[Any], out: Any, reads: Any) -> list[Kink]:

@@ -16,10 +16,11 @@ from symdiff.ops import OPS
 from symdiff.symbolic.arrays.algebra import Arrays
 from symdiff.symbolic.building import Builder, array_atom
 from symdiff.symbolic.graph import ArrayConstant, Atom, Binding, Constant, Graph, GraphOutput, Var
+from symdiff.symbolic.tracing import placing, reductions
 from symdiff.symbolic.tracing.fourier_cells import FOURIER_CELLS
-from symdiff.symbolic.tracing.reductions import CELLS
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of
 
+_CELLS = reductions.CELLS | placing.CELLS | FOURIER_CELLS
 LIMIT = 2_000_000
 UNROLLED = 500  # operations on cells up to which whole arrays are unrolled without being asked
 EAGER = 10_000  # cells of an input up to which each becomes a symbol at once, in order; those of larger ones when they are read
@@ -60,7 +61,9 @@ def settled(graph: Graph, unroll: bool | None = None) -> Graph:
             if head is not None and not head.cells:
                 return graph
             shapes = [o.shape for o in binding.operands]
-            cells += math.prod(binding.shape) if head is None else head.cost(*shapes, **binding.params.params)
+            cells += (
+                math.prod(binding.shape) if head is None else (head.unrolled or head.cost)(*shapes, **binding.params.params)
+            )
             if cells > UNROLLED:
                 return graph
     return scalarize(graph)
@@ -208,7 +211,7 @@ def _run(binding: Binding, builder: Builder, cells: Cells, scalars: dict[Atom, A
     head = HEADS[static.head]
     if not head.cells:
         raise TraceError(f"{binding.origin}: {static.head} works on whole arrays only; leave scalarize=True away")
-    function = CELLS.get(static.head) or FOURIER_CELLS.get(static.head, head.function)
+    function = _CELLS.get(static.head, head.function)
     result = function(*arrays, **static.params)
     found = np.asarray(result, dtype=object)
     atoms = [_typed(atom_of(c, builder, binding.origin), symbol.dtype, builder) for c in found.ravel()]

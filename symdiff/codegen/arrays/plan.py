@@ -20,7 +20,7 @@ from symdiff.ops import dtype_of
 
 BLOCK = 8192  # cells of a block: a few arrays of them stay in the second cache
 FILLED = frozenset(
-    {"cells", "put", "set", "set_at", "scatter", "embed", "put_along", ASSEMBLE}
+    {"cells", "put", "set", "set_at", "scatter", "scatter_at", "embed", "put_along", ASSEMBLE}
 )  # heads that fill an array given to them
 
 

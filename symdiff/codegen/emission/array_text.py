@@ -142,6 +142,11 @@ def _scatter(step: Step, texts: list[str], target: str, params: dict[str, str]) 
     return [f"{target}.fill(0)", f"np.add.at({target}, {params['indices']}, {texts[0]})"]
 
 
+def _scatter_at(step: Step, texts: list[str], target: str, params: dict[str, str]) -> list[str]:
+    places = f"np.asarray({texts[1]}).astype(np.intp).clip(0, {step.shape[0] - 1})"
+    return [f"{target}.fill(0)", f"np.add.at({target}, {places}, {texts[0]})"]
+
+
 def _embed(step: Step, texts: list[str], target: str, params: dict[str, str]) -> list[str]:
     n = step.shape[-1]
     flat = f"{target}.reshape({', '.join(map(str, (*step.shape[:-2], n * n)))})"
@@ -223,6 +228,7 @@ _FILLING = {
     "set": _set,
     "set_at": _set_at,
     "scatter": _scatter,
+    "scatter_at": _scatter_at,
     "embed": _embed,
     "put_along": _put_along,
 }

@@ -20,7 +20,8 @@ from symdiff.symbolic.graph import ArrayConstant, Atom, Binding, Constant
 
 _FOLDED = frozenset({"reshape", "transpose", "getitem", "broadcast_to", "take", "diagonal", "embed", "put"})
 
-_TRUTHS = _FOLDED | {"any", "all", "concatenate", "set", "set_at", "scatter", "take_along", "put_along"}  # kept truth values
+_INDEXED = frozenset({"take_along", "put_along", "gather", "scatter_at"})  # the second operand tells places
+_TRUTHS = _FOLDED | {"any", "all", "concatenate", "set", "set_at", "scatter"} | _INDEXED  # kept truth values
 
 
 def full_key(shape: Shape) -> tuple[Slice, ...]:
@@ -52,7 +53,7 @@ class Arrays:
             shape = head.shape(*(o.shape for o in operands), **params)
         except (ValueError, IndexError) as error:
             raise TraceError(f"{self.origin or b.origin}: {name}: {error}") from None
-        code = "l" if head.result == "index" else result_code(operands[:1] if name.endswith("_along") else operands)
+        code = {"index": "l", "count": "d"}.get(head.result) or result_code(operands[:1] if name in _INDEXED else operands)
         if head.result == "real":
             code = real_counterpart(code)
         elif head.result == "complex":

@@ -11,11 +11,11 @@ from symdiff.heads import HEADS
 from symdiff.ops import OPS
 from symdiff.symbolic.arrays.algebra import Arrays
 from symdiff.symbolic.arrays.deltas import Sparse, applied, dense
-from symdiff.symbolic.building import Builder
-from symdiff.symbolic.graph import Atom, Binding, Graph, GraphOutput
+from symdiff.symbolic.building import Builder, array_atom
+from symdiff.symbolic.graph import Atom, Binding, Constant, Graph, GraphOutput
 
 _AXES = frozenset({"sum", "amax", "amin", "kth", "any", "all", "logsumexp", "prod"})
-_AXIS = frozenset({"cumsum", "cumprod", "argsort", "argpartition", "fft", "bfft", "rfft"})
+_AXIS = frozenset({"cumsum", "cumprod", "argsort", "argpartition", "fft", "bfft", "rfft", "argmax", "argmin", "order"})
 _LAST = frozenset({"diagonal", "embed", "inv", "det", "cofactors", "inverse_transposed", "det_sign", "log_abs_det", "cholesky",
                    "eigenvalues", "eigenvectors", "general_eigenvalues", "general_eigenvectors", "singular_values",
                    "left_vectors", "right_vectors", "left_rest", "right_rest", "orthogonal", "triangular", "pinv",
@@ -121,11 +121,15 @@ class _Batch:
 
     def structural(self, a: Arrays, binding: Binding) -> Atom:
         op, operands, params = binding.op, binding.operands, binding.params.params
+        if op in ("gather", "searchsorted") and operands[0] not in self.points:
+            return a.bind(op, operands[0], self.points[operands[1]], **params)
         x = self.full(operands[0])
         lead = (0, self.count, 1)
         if op in _AXES:
             axes = tuple(i + 1 for i in params["axes"])
             return a.sum(x, axes) if op == "sum" else a.bind(op, x, **{**params, "axes": axes})
+        if op == "sum_of":
+            return a.sum(x, tuple(i + 1 for i in params["axes"]))
         if op in _AXIS:
             return a.bind(op, x, **{**params, "axis": params["axis"] + 1})
         if op in _LAST:
@@ -159,6 +163,16 @@ class _Batch:
             return a.concatenate([self.full(o) for o in operands], params["axis"] + 1)
         if op in ("take_along", "put_along"):
             return a.bind(op, x, self.full(operands[1]), axis=params["axis"] + 1)
+        if op == "gather":
+            n = operands[0].shape[0]
+            rows = a.reshape(x, (self.count * n, *operands[0].shape[1:]))
+            return a.bind("gather", rows, self.numbered(a, operands[1], n))
+        if op == "scatter_at":
+            places = self.numbered(a, operands[1], params["size"])
+            found = a.bind("scatter_at", x, places, size=self.count * params["size"])
+            return a.reshape(found, (self.count, *binding.shape))
+        if op == "searchsorted":
+            return self.places(a, operands, params["side"])
         if op == "matmul":
             return self.product(a, operands)
         if op == "solve":
@@ -172,6 +186,19 @@ class _Batch:
         if op == "convolve":
             return self.convolution(a, operands)
         raise TraceError(f"{binding.origin}: {op} has no batched form; call it point by point")
+
+    def numbered(self, a: Arrays, places: Atom, rows: int) -> Atom:
+        """Places among `rows` rows as places among those of all points."""
+        own = np.arange(self.count, dtype=float).reshape(self.count, *(1,) * len(places.shape)) * rows
+        return a.emit("add", self.full(places), array_atom(own))
+
+    def places(self, a: Arrays, operands: tuple[Atom, ...], side: str) -> Atom:
+        """Places in tables that depend on the points: how many numbers lie before."""
+        table, v = self.points[operands[0]], self.full(operands[1])
+        rank = len(v.shape)
+        table = a.reshape(table, (self.count, *(1,) * (rank - 1), table.shape[-1]))
+        behind = a.emit("le" if side == "left" else "lt", a.reshape(v, (*v.shape, 1)), table)
+        return a.sum(a.emit("select", behind, Constant(0.0), Constant(1.0)), (rank,))
 
     def product(self, a: Arrays, operands: tuple[Atom, ...]) -> Atom:
         first, second = operands

@@ -44,11 +44,19 @@ def differentiable(graph: Graph, wrt: list[Var]) -> Graph:
     return expanded(graph, {"prod": _product, "cumprod": _running_product}, active)
 
 
-def computable(graph: Graph) -> Graph:
-    """The graph with heads that no NumPy call computes written out, and products of two vectors as sums, which join kernels."""
+def computable(graph: Graph, exact: bool = False) -> Graph:
+    """The graph with heads that no NumPy call computes written out, and products of two vectors as sums, which join kernels.
+
+    `exact`: the cells that a mask selects are added in the order in which NumPy adds them.
+    """
     vectors = {b.symbol for b in graph.bindings if b.op == "matmul" and all(len(o.shape) == 1 for o in b.operands)}
-    which = vectors | {b.symbol for b in graph.bindings if b.op == "logsumexp"}
-    return expanded(together(graph), {"logsumexp": _log_sum_exp, "matmul": _inner}, which)
+    which = vectors | {b.symbol for b in graph.bindings if b.op == "logsumexp" or (b.op == "sum_of" and not exact)}
+    return expanded(together(graph), {"logsumexp": _log_sum_exp, "matmul": _inner, "sum_of": _sum_of}, which)
+
+
+def _sum_of(a: Arrays, binding: Binding, operands: tuple[Atom, ...]) -> Atom:
+    """The sum of selected cells; the others are zero."""
+    return a.sum(operands[0], binding.params.params["axes"])
 
 
 _DECOMPOSITIONS = {

@@ -285,6 +285,8 @@ _VOCABULARY: dict[str, Callable[..., Any]] = {
     "cumsum": lambda a, x, axis: reducing.cumsum(a, x, axis),
     "take_along": lambda a, x, i, axis: a.bind("take_along", x, i, axis=axis),
     "put_along": lambda a, x, i, axis: a.bind("put_along", x, i, axis=axis),
+    "gather": lambda a, x, i: a.bind("gather", x, i),
+    "scatter_at": lambda a, x, i, of: a.bind("scatter_at", x, i, size=of.shape[0]),
     "embed": lambda a, x: a.embed(x),
     "embed_in": _embed_in,
     "diagonal": lambda a, x: a.diagonal(x),

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 
 from symdiff.errors import TraceError
+from symdiff.symbolic.tracing.integers import Integer, as_int
 from symdiff.symbolic.tracing.mathematics import compound, real, traced
 from symdiff.symbolic.tracing.ordering import largest, least, sorted_list
+from symdiff.symbolic.tracing.selecting import Selected
 from symdiff.symbolic.tracing.tracer import Tracer, user_line
 
 Standing = Callable[..., Any]
@@ -35,9 +37,21 @@ def _complex(*args: Any, **kwargs: Any) -> Any:
 
 
 def _round(number: Any, ndigits: Any = None) -> Any:
-    if not traced(number):
-        return round(number) if ndigits is None else round(number, ndigits)
-    return np.rint(number) if ndigits is None else rounded(number, ndigits)
+    return round(number) if ndigits is None else round(number, ndigits)
+
+
+def _int(*args: Any, **kwargs: Any) -> Any:
+    if not args or not traced(args[0]):
+        return int(*args, **kwargs)
+    return as_int(args[0] if isinstance(args[0], Integer) else real(args[0], "int"))
+
+
+def _range(*args: Any) -> range:
+    return range(*(a.decided() if isinstance(a, Integer) else a for a in args))
+
+
+def _len(value: Any, /) -> Any:
+    return value.count() if isinstance(value, Selected) else len(value)
 
 
 def rounded(x: Any, digits: int) -> Any:
@@ -78,6 +92,8 @@ def _joined(stop: bool, join: Standing) -> Standing:
 
 def _example(value: Tracer) -> Any:
     """A value of the kind that a traced one stands for."""
+    if isinstance(value, Integer):
+        return 0 if value.shape == () else np.empty((0,) * value.ndim, int)
     return value.dtype.type(0) if value.shape == () else np.empty((0,) * value.ndim, value.dtype)
 
 
@@ -91,7 +107,7 @@ def _type(*args: Any, **kwargs: Any) -> Any:
     if len(args) != 1 or not isinstance(args[0], Tracer):
         return type(*args, **kwargs)
     value = args[0]
-    python = {"d": float, "D": complex, "?": bool}.get(value.dtype.char)
+    python = int if isinstance(value, Integer) else {"d": float, "D": complex, "?": bool}.get(value.dtype.char)
     return python if python is not None and value.shape == () else type(_example(value))
 
 
@@ -110,6 +126,9 @@ def _id(value: Any, /) -> int:
 BUILTINS: dict[tuple[str, str], Standing] = {
     ("builtins", "float"): _float,
     ("builtins", "complex"): _complex,
+    ("builtins", "int"): _int,
+    ("builtins", "range"): _range,
+    ("builtins", "len"): _len,
     ("builtins", "round"): _round,
     ("builtins", "max"): largest,
     ("builtins", "min"): least,

@@ -252,7 +252,7 @@ class Rewriter(ast.NodeTransformer):
     """Calls are looked up; thoroughly, so are the calls without parentheses, see `implicit`."""
 
     def __init__(self, names: tuple[str, ...], thorough: bool) -> None:
-        self.call, self.attribute, self.assignment, self.operator, self.item, self.iteration, self.context = names
+        self.call, self.attribute, self.assignment, self.operator, self.item, self.iteration, self.context, self.slice = names
         self.thorough = thorough
 
     def through(self, name: str, node: Any, *args: Any) -> Any:
@@ -287,10 +287,17 @@ class Rewriter(ast.NodeTransformer):
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
         self.generic_visit(node)
-        sliced = any(isinstance(part, (ast.Slice, ast.Starred)) for part in ast.walk(node.slice))
-        if not self.thorough or sliced or not isinstance(node.ctx, ast.Load):
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        starred = any(isinstance(part, ast.Starred) for part in parts)
+        if not self.thorough or starred or not isinstance(node.ctx, ast.Load):
             return node
-        return self.through(self.item, node, node.value, node.slice)
+        made = [self._sliced(part) if isinstance(part, ast.Slice) else part for part in parts]
+        key = ast.Tuple(made, ast.Load()) if isinstance(node.slice, ast.Tuple) else made[0]
+        return self.through(self.item, node, node.value, ast.copy_location(key, node.slice))
+
+    def _sliced(self, node: ast.Slice) -> Any:
+        ends = [ast.copy_location(ast.Constant(None), node) if e is None else e for e in (node.lower, node.upper, node.step)]
+        return self.through(self.slice, node, *ends)
 
     def visit_withitem(self, node: ast.withitem) -> Any:
         self.generic_visit(node)

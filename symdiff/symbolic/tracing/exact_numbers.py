@@ -43,6 +43,5 @@ _BINARY = "derivatives are computed with floating numbers, so leave it as it is"
 EXACT_NUMBERS: dict[tuple[str, str], Standing] = {
     ("decimal", "Decimal"): _refusing(decimal.Decimal, "decimal.Decimal", _BINARY),
     ("fractions", "Fraction"): _refusing(fractions.Fraction, "fractions.Fraction", _BINARY),
-    ("builtins", "int"): of_number("int", int),
     ("numpy", "matrix"): _refusing(np.matrix, "np.matrix", "use np.array and @ for the product of matrices"),
 }

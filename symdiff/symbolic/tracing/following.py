@@ -46,6 +46,7 @@ from symdiff.symbolic.tracing.tracer import Tracer, is_traced, user_line
 Anything = Callable[..., Any]
 _STANDING = BUILTINS | MATHEMATICS | MAKING | EXACT_NUMBERS
 _STANDING["builtins", "float"] = of_number("float", _STANDING["builtins", "float"])
+_STANDING["builtins", "int"] = of_number("int", _STANDING["builtins", "int"])
 _CALLING = frozenset(
     [("builtins", n) for n in ("map", "filter", "max", "min", "sorted")]
     + [("itertools", n) for n in "accumulate starmap takewhile dropwhile filterfalse groupby".split()]
@@ -179,7 +180,7 @@ def _of_array(f: Any, owner: np.ndarray, attempt: Attempt) -> Anything:
     def method(*args: Any, **kwargs: Any) -> Any:
         traced = owner.dtype == object or any(map(holds_traced, (*args, *kwargs.values())))
         if traced and function is not None and owner.dtype != object:
-            return function(owner, *args, **kwargs)
+            return call(function)(owner, *args, **kwargs)
         result = f(*args, **kwargs)
         return fresh(result, (owner, *args)) if attempt.thorough else result
 

@@ -24,12 +24,15 @@ from symdiff.symbolic.tracing.attempt import note_stuck
 from symdiff.symbolic.tracing.composed.table import COMPOSED, called
 from symdiff.symbolic.tracing.composed.ufunc_methods import METHODS
 from symdiff.symbolic.tracing.indexing import indexed, is_basic
+from symdiff.symbolic.tracing.integers import Integer
 from symdiff.symbolic.tracing.moving import MOVING, diagonal
 from symdiff.symbolic.tracing.mutable import Mutable, computed, filled, plain
 from symdiff.symbolic.tracing.operands import as_atom
 from symdiff.symbolic.tracing.products import LINALG, PRODUCTS, trace
 from symdiff.symbolic.tracing.reducing import REDUCING
-from symdiff.symbolic.tracing.searching import digitize, searchsorted
+from symdiff.symbolic.tracing.searching import SEARCHING
+from symdiff.symbolic.tracing.selecting import Selected
+from symdiff.symbolic.tracing.traced_keys import Row, is_traced_key, parts_of, read
 from symdiff.symbolic.tracing.tracer import IN_PLACE, VIEWS, Tracer, atom_of, builder_of, need_contents, record
 from symdiff.symbolic.tracing.whole import View, parsed
 
@@ -105,12 +108,26 @@ def _applied_at(ufunc: Any, inputs: tuple[Any, ...], origin: str) -> None:
     if not isinstance(target, Tracer):
         note_stuck()
         raise TraceError(f"{origin}: np.{ufunc.__name__}.at writes a traced value into an array made elsewhere; copy it first")
+    if is_traced_key(index):
+        _applied_at_traced(ufunc, target, index, values)
+        return
     places = np.broadcast_arrays(*(index if isinstance(index, tuple) else (index,)))
     if any(p.dtype.kind not in "iu" for p in places) or len(places) != target.ndim:
         raise TraceError(f"{origin}: np.{ufunc.__name__}.at of a traced value takes one array of integers for each axis")
     given = [np.broadcast_to(v, places[0].shape) for v in values]
     for place in np.ndindex(places[0].shape):
         cell = tuple(int(p[place]) for p in places)
+        target[cell] = ufunc(target[cell], *(v[place] for v in given))
+
+
+def _applied_at_traced(ufunc: Any, target: Tracer, index: Any, values: list[Any]) -> None:
+    """`ufunc.at` at traced places, one after the other."""
+    parts = parts_of(index)
+    shape = np.broadcast_shapes(*(np.shape(p) for p in parts))
+    spread = [np.broadcast_to(p, shape) for p in parts]
+    given = [np.broadcast_to(v, shape) for v in values]
+    for place in np.ndindex(shape):
+        cell = tuple(p[place] if isinstance(p, Tracer) else int(p[place]) for p in spread)
         target[cell] = ufunc(target[cell], *(v[place] for v in given))
 
 
@@ -143,6 +160,9 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
     """`function(*args, **kwargs)` recorded."""
     name = getattr(function, "__name__", str(function))
     leaves = structures.leaves((args, kwargs), none_is_leaf=True)
+    selected = next((leaf for leaf in leaves if isinstance(leaf, Selected)), None)
+    if selected is not None:  # where NumPy was not asked first
+        return selected.__array_function__(function, (), args, kwargs)
     bare = kwargs.get("out") is None and all(leaf is None or plain(leaf) is not None for leaf in leaves)
     if bare and name not in VIEWS and name not in IN_PLACE:
         return computed(function, args, kwargs)
@@ -165,6 +185,8 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
     implementation = _IMPLEMENTED.get(function)
     if implementation is not None:
         found = on_arrays(implementation, args, kwargs, origin, name)
+        if name in ("sum", "cumsum") and getattr(args[0], "dtype", None) == np.bool_:
+            return Integer.of(found)
         return _SlogdetResult(*found) if name == "slogdet" else found
     rule = default_rules().lookup("numpy", name, len(args))
     if rule is not None and not kwargs and (rule.primal is not None or rule.op is not None):
@@ -246,19 +268,16 @@ def _given(atom: Any, builder: Any) -> Any:
 
 def get_item(x: Tracer, key: Any, origin: str) -> Any:
     """`x[key]` recorded."""
-    for part in key if isinstance(key, tuple) else (key,):
-        if isinstance(part, Tracer):
-            raise part._refuse("an index", "pass it as an int, or use np.where")
+    if is_traced_key(key):
+        return read(x, key, origin)
     builder = x.builder
     if is_basic(key) and not any(part is None for part in (key if isinstance(key, tuple) else (key,))):
         slices, dropped = parsed(key, x.shape, origin)
         if len(dropped) < len(x.shape):
             return View.over(x, slices, dropped)
     atom = indexed(Arrays(builder, origin), x.atom, key)
-    if is_basic(key) and atom.shape:
-        builder.viewed.add(x.atom)
-        builder.views.add(atom)
-    return Tracer(builder, atom)  # type: ignore[arg-type]
+    found = Tracer(builder, atom)  # type: ignore[arg-type]
+    return Row.of(x, key if isinstance(key, tuple) else (key,), found) if is_basic(key) and atom.shape else found
 
 
 def _shape_of(origin: str, x: Any) -> Any:
@@ -281,7 +300,7 @@ def _full_like(origin: str, x: Any, fill: Any, dtype: Any = None, **_: Any) -> A
 
 def _where(origin: str, condition: Any, *arms: Any) -> Any:
     if not arms:
-        raise TraceError(f"{origin}: np.where(condition) of a traced condition gives indices; write np.where(condition, a, b)")
+        return np.nonzero(condition)
     a, b = arms
     builder = builder_of((condition, a, b))
     operands = tuple(atom_of(v, builder, origin) for v in (condition, a, b))
@@ -326,14 +345,11 @@ def _copyto(origin: str, dst: Any, src: Any, casting: str = "same_kind", where: 
 _SHOWN = "a trace has no numbers to show or store; do it outside, with what the function returns"
 _COUNTED = "how many cells it gives depends on the numbers; np.where(condition, a, b) keeps them all"
 _INSTEAD = {
-    "argmax": "np.max gives the number itself, and conditions may compare traced numbers",
-    "argmin": "np.min gives the number itself, and conditions may compare traced numbers",
-    "argsort": "np.sort gives the numbers themselves, and conditions may compare traced numbers",
     "lexsort": "np.sort gives the numbers of one array in order",
     "real_if_close": "x.real, where the imaginary part is known to vanish",
     "sort_complex": "complex numbers have no order; sort np.abs(x) or x.real",
     "trim_zeros": "how long its result is depends on the numbers; np.polyval(c, x) takes leading zeros",
-    **dict.fromkeys("unique nonzero flatnonzero argwhere intersect1d union1d setdiff1d setxor1d".split(), _COUNTED),
+    **dict.fromkeys("unique intersect1d union1d setdiff1d setxor1d".split(), _COUNTED),
     **dict.fromkeys("save savez savetxt array2string array_str array_repr".split(), _SHOWN),
 }
 _SPECIAL: dict[str, Callable[..., Any]] = {
@@ -352,8 +368,7 @@ _SPECIAL: dict[str, Callable[..., Any]] = {
     "real": _real,
     "imag": _imag,
     "copyto": _copyto,
-    "digitize": digitize,
-    "searchsorted": searchsorted,
+    **SEARCHING,
     "iscomplexobj": lambda origin, x: x.dtype.kind == "c",
     "isrealobj": lambda origin, x: x.dtype.kind != "c",
     "result_type": lambda origin, *xs: np.result_type(*(x.dtype if isinstance(x, Tracer) else x for x in xs)),

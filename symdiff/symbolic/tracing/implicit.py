@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from symdiff.symbolic.tracing.attempt import current
+from symdiff.symbolic.tracing.integers import Integer
 from symdiff.symbolic.tracing.libraries import is_library
 from symdiff.symbolic.tracing.making import fresh
 from symdiff.symbolic.tracing.mutable import Mutable
-from symdiff.symbolic.tracing.tracer import Tracer
+from symdiff.symbolic.tracing.traced_keys import is_traced_key, item_of, read
+from symdiff.symbolic.tracing.tracer import Tracer, user_line
 
 Call = Callable[[Any], Any]
 SPECIAL = frozenset("abs float complex round len iter next divmod".split())  # builtins that ask an object's own method
@@ -37,11 +39,11 @@ def special(name: str, function: Callable[..., Any], call: Call) -> Callable[...
 
 def cells(call: Call) -> dict[str, types.CellType]:
     """What clones find in their cells, by name."""
-    found = (call, *(functools.partial(f, call) for f in (attribute, assign, operate, item, iterated, entered)))
+    found = (call, *(functools.partial(f, call) for f in (attribute, assign, operate, item, iterated, entered)), slice)
     return dict(zip(NAMES, map(types.CellType, found), strict=True))
 
 
-NAMES = (".call", ".attribute", ".assign", ".operate", ".item", ".iterated", ".entered")
+NAMES = (".call", ".attribute", ".assign", ".operate", ".item", ".iterated", ".entered", ".slice")
 
 
 @functools.lru_cache(maxsize=1024)
@@ -125,6 +127,11 @@ def summed(call: Call, values: Any, /, start: Any = 0) -> Any:
 
 def item(call: Call, owner: Any, key: Any) -> Any:
     """`owner[key]`."""
+    kind = type(owner)
+    if kind is np.ndarray and is_traced_key(key):
+        return read(owner, key, user_line())
+    if kind in (list, tuple) and isinstance(key, Integer):
+        return item_of(owner, key)
     method = _method(owner, "__getitem__")
     return owner[key] if method is None else call(method)(owner, key)
 

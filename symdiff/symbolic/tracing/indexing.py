@@ -1,7 +1,7 @@
 """`x[key]` on traced arrays: slices, integers, None, ellipsis, constant integer arrays and masks.
 
-Assumes static indices. Guarantees NumPy's result, shape and order of axes. Refuses indices out of bounds with `IndexError`
-and traced indices with `TraceError`, at the user's line.
+Assumes static indices, or symbols of places that are in bounds (see `traced_keys`). Guarantees NumPy's result, shape and order
+of axes. Refuses indices out of bounds with `IndexError`, and other kinds with `TraceError`, at the user's line.
 """
 
 from typing import Any
@@ -11,7 +11,8 @@ import numpy as np
 from symdiff.errors import TraceError
 from symdiff.heads import Shape, Slice
 from symdiff.symbolic.arrays.algebra import Arrays
-from symdiff.symbolic.graph import Atom
+from symdiff.symbolic.building import array_atom
+from symdiff.symbolic.graph import Atom, Constant, Var
 
 
 def is_basic(key: Any) -> bool:
@@ -51,7 +52,7 @@ def indexed(arrays: Arrays, x: Atom, key: Any) -> Atom:
     """`x[key]`."""
     origin = arrays.origin
     parts = expanded_key(key, len(x.shape), origin)
-    taken: list[np.ndarray | None] = []  # for each axis, the integers it is indexed by
+    taken: list[Any] = []  # for each axis, the integers it is indexed by, traced ones as a symbol
     slices: list[Slice] = []
     widened: list[int] = []
     axis = 0
@@ -76,12 +77,12 @@ def indexed(arrays: Arrays, x: Atom, key: Any) -> Atom:
             taken.append(None)
         else:
             slices.append((0, n, 1))
-            taken.append(_checked(part, n, axis, origin))
+            taken.append(part if isinstance(part, Var) else _checked(part, n, axis, origin))
         widened.append(n)
         axis += 1
     x = arrays.reshape(x, tuple(widened))
     integers = [t for t in taken if t is not None]
-    if all(t.ndim == 0 for t in integers):
+    if not any(isinstance(t, Var) for t in integers) and all(t.ndim == 0 for t in integers):
         key_of_region = tuple(s if t is None else (int(t), int(t) + 1, 1) for s, t in zip(slices, taken, strict=True))
         if integers and len(integers) == len(taken):
             flat = int(np.ravel_multi_index([int(t) for t in integers], x.shape))
@@ -114,21 +115,36 @@ def _is_apart(key: Any) -> bool:
     return any(integers[:place]) and any(integers[place:])
 
 
-def _gathered(arrays: Arrays, x: Atom, taken: list[np.ndarray | None], apart: bool = False) -> Atom:
+def _gathered(arrays: Arrays, x: Atom, taken: list[Any], apart: bool = False) -> Atom:
     """Integer arrays on some axes: these axes are merged into one, from which rows are taken."""
     places = [axis for axis, t in enumerate(taken) if t is not None]
     others = [axis for axis, t in enumerate(taken) if t is None]
-    together = np.broadcast_arrays(*(t for t in taken if t is not None))
+    integers = [t for t in taken if t is not None]
     sizes = tuple(x.shape[a] for a in places)
     rest = tuple(x.shape[a] for a in others)
-    flat = np.ravel_multi_index(tuple(together), sizes) if together[0].size else np.zeros(together[0].shape, np.intp)
-    found = take(arrays, arrays.reshape(arrays.transpose(x, (*places, *others)), (int(np.prod(sizes)), *rest)), flat)
+    rows = arrays.reshape(arrays.transpose(x, (*places, *others)), (int(np.prod(sizes)), *rest))
+    if any(isinstance(t, Var) for t in integers):
+        flat = _flat(arrays, integers, sizes)
+        found = arrays.bind("gather", rows, flat)
+    else:
+        together = np.broadcast_arrays(*integers)
+        flat = np.ravel_multi_index(tuple(together), sizes) if together[0].size else np.zeros(together[0].shape, np.intp)
+        found = take(arrays, rows, flat)
     adjacent = places[-1] - places[0] == len(places) - 1
     if apart or not adjacent or places[0] == 0:
         return found
-    k, before = flat.ndim, places[0]
+    k, before = len(flat.shape), places[0]
     order = (*range(k, k + before), *range(k), *range(k + before, k + len(rest)))
     return arrays.transpose(found, order)
+
+
+def _flat(arrays: Arrays, integers: list[Any], sizes: Shape) -> Any:
+    """Places along several axes as places in the merged one."""
+    total: Any = None
+    for part, n in zip(integers, sizes, strict=True):
+        own = part if isinstance(part, Var) else array_atom(part.astype(float))
+        total = own if total is None else arrays.emit("add", arrays.emit("mul", total, Constant(n)), own)
+    return total
 
 
 def take(arrays: Arrays, x: Atom, indices: np.ndarray) -> Atom:

@@ -15,9 +15,11 @@ from symdiff.symbolic.building import active_builders
 from symdiff.symbolic.rulebook import default_rules
 from symdiff.symbolic.tracing.composed.polynomials import fit
 from symdiff.symbolic.tracing.functions import call_rule, on_arrays
+from symdiff.symbolic.tracing.integers import Integer, is_whole
 from symdiff.symbolic.tracing.mutable import filled
 from symdiff.symbolic.tracing.operands import as_atom, holds_traced
 from symdiff.symbolic.tracing.reducing import REDUCING
+from symdiff.symbolic.tracing.searching import take
 from symdiff.symbolic.tracing.tracer import Tracer, builder_of, is_traced, user_line
 
 Standing = Callable[..., Any]
@@ -43,6 +45,8 @@ def _array(native: Standing, copies: bool) -> Standing:
         else:
             cells = _cells(values)
             result = _stacked(values) if cells is None else filled(builder_of(cells.flat), cells)
+            if dtype is None and cells is not None and all(map(is_whole, cells.flat)):
+                return Integer.of(result)
         if dtype is not None and np.dtype(dtype) != result.dtype and np.dtype(dtype) != object:
             result = result.astype(dtype)
         while result.ndim < kwargs.get("ndmin", 0):
@@ -101,6 +105,13 @@ def _piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kwargs: Any) 
     return np.select(list(conditions), values[: len(conditions)], values[-1] if len(values) > len(conditions) else 0.0)
 
 
+def _take(a: Any, indices: Any, *args: Any, **kwargs: Any) -> Any:
+    """NumPy asks the array only, not the places, whether it is traced."""
+    if is_traced(a) or not holds_traced(indices):
+        return np.take(a, indices, *args, **kwargs)
+    return take(user_line(), a, indices, *args, **kwargs)
+
+
 def _of_scipy(name: str, count: int | None) -> Standing:
     """A Python function of SciPy's: by its rule on traced values, else as it stands."""
 
@@ -123,6 +134,17 @@ def _number_type(kind: Any) -> Standing:
     return lambda *args: args[0].astype(kind) if args and isinstance(args[0], Tracer) else kind(*args)
 
 
+def _decided(native: Standing) -> Standing:
+    """A maker of arrays whose shape must be known."""
+
+    def known(value: Any) -> Any:
+        return (
+            tuple(map(known, value)) if isinstance(value, tuple) else value.decided() if isinstance(value, Integer) else value
+        )
+
+    return lambda *args, **kwargs: native(*map(known, args), **{k: known(v) for k, v in kwargs.items()})
+
+
 MAKING: dict[tuple[str, str], Standing] = {
     ("numpy", "array"): _array(np.array, True),
     **{("numpy", n): _array(getattr(np, n), False) for n in ("asarray", "asanyarray", "ascontiguousarray", "asfortranarray")},
@@ -131,6 +153,9 @@ MAKING: dict[tuple[str, str], Standing] = {
     ("numpy", "fromiter"): _fromiter(np.fromiter),
     **{(f"numpy.polynomial.{module}", f"{short}fit"): _fit(module, short) for module, short in _FITS.items()},
     **{("numpy", k.__name__): _number_type(k) for k in (np.float64, np.float32, np.complex128, np.complex64)},
+    **{("numpy", k.__name__): _number_type(k) for k in (np.int64, np.int32, np.intp)},
+    ("numpy", "take"): _take,
+    **{("numpy", name): _decided(getattr(np, name)) for name in "arange zeros ones empty full eye identity linspace".split()},
     ("scipy.special._basic", "polygamma"): _of_scipy("polygamma", 2),
     ("scipy.special._basic", "zeta"): _of_scipy("zeta", 2),
     **{("scipy.special._logsumexp", n): _of_scipy(n, None) for n in ("logsumexp", "softmax", "log_softmax")},

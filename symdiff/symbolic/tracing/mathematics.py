@@ -16,13 +16,14 @@ import numpy as np
 from symdiff.errors import TraceError
 from symdiff.symbolic.rulebook import default_rules
 from symdiff.symbolic.tracing.functions import call_rule
+from symdiff.symbolic.tracing.integers import Integer
 from symdiff.symbolic.tracing.mutable import array_of
 from symdiff.symbolic.tracing.summing import compensated_sum
 from symdiff.symbolic.tracing.tracer import Tracer, user_line
 
 Standing = Callable[..., Any]
 _SAME = """
-    sqrt exp expm1 sin cos tan sinh cosh tanh cbrt exp2 log1p log2 log10 fabs floor ceil trunc degrees radians isnan isinf
+    sqrt exp expm1 sin cos tan sinh cosh tanh cbrt exp2 log1p log2 log10 fabs degrees radians isnan isinf
     isfinite fmod copysign nextafter
 """.split()
 _RENAMED = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh",
@@ -71,8 +72,13 @@ def _through(module: Any, name: str, function: Standing, number: Standing) -> St
     return standing
 
 
+def _whole(function: Standing) -> Standing:
+    return lambda x: Integer.of(function(x))
+
+
 def _of_numbers(name: str) -> Standing:
     def standing(*args: Any, **kwargs: Any) -> Any:
+        args = tuple(a.decided() if isinstance(a, Integer) else a for a in args)
         if traced(*args):
             raise TraceError(f"{user_line()}: math.{name} takes integers, which are not traced; pass the argument as an int")
         return getattr(math, name)(*args, **kwargs)
@@ -200,6 +206,7 @@ def _table() -> dict[tuple[str, str], Standing]:
     names = {n: n for n in _SAME} | _RENAMED
     formulas: dict[str, Standing] = {name: getattr(np, numpy) for name, numpy in names.items()}
     formulas |= {name: _special(scipy) for name, scipy in _OF_SCIPY.items()}
+    formulas |= {name: _whole(getattr(np, name)) for name in ("floor", "ceil", "trunc")}
     formulas |= {"log": _log, "hypot": _hypot, "remainder": _remainder, "modf": _modf, "frexp": np.frexp, "ldexp": _ldexp}
     for name, formula in formulas.items():
         if hasattr(math, name):

@@ -279,22 +279,12 @@ def pad(a: Arrays, x: Atom, pad_width: Any, mode: str = "constant", *, constant_
     return x
 
 
-def take(a: Arrays, x: Atom, indices: Any, axis: int | None = None, mode: str = "raise") -> Atom:
-    if axis is None:
-        x, axis = ravel(a, x), 0
-    axis = normalize_axis_index(axis, len(x.shape))
-    indices = np.asarray(indices)
-    if mode != "raise":
-        indices = indices % x.shape[axis] if mode == "wrap" else np.clip(indices, 0, x.shape[axis] - 1)
-    return along(a, x, indices, axis)
-
-
 MOVING: dict[str, Function] = {
     function.__name__: function
     for function in (
         reshape, ravel, transpose, matrix_transpose, swapaxes, moveaxis, rollaxis, squeeze, expand_dims, broadcast_to, flip,
         rot90, roll, tile, repeat, concatenate, stack, vstack, hstack, dstack, column_stack, append, delete, insert,
-        diagonal, diag, diagflat, triu, tril, take,
+        diagonal, diag, diagflat, triu, tril,
     )
 } | {
     "permute_dims": transpose, "concat": concatenate,

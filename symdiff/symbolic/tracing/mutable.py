@@ -16,8 +16,9 @@ from symdiff.errors import TraceError
 from symdiff.ops import OPS
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import Var
+from symdiff.symbolic.tracing.traced_keys import is_traced_key, read, write
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, user_line
-from symdiff.symbolic.tracing.whole import AS_INDEX, CELLS, WholeMutable, assigned, held, put_where
+from symdiff.symbolic.tracing.whole import CELLS, WholeMutable, assigned, held
 
 
 class Backing:
@@ -64,14 +65,15 @@ class Mutable(Tracer):
         return backing.atom
 
     def __getitem__(self, key: Any) -> Any:
-        _check_key(key)
+        if is_traced_key(key):
+            return read(self, key, user_line())
         return self.view(lambda cells: cells[key])
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        if put_where(self, key, value):
-            return
-        _check_key(key)
         origin = user_line()
+        if is_traced_key(key):
+            write(self, key, value, origin)
+            return
         cells = value.backing.cells if isinstance(value, Mutable) else np.asarray(value, dtype=object)
         cast = np.empty(cells.shape, dtype=object)
         cast.ravel()[...] = [self._cell(c, origin) for c in cells.ravel()]
@@ -125,12 +127,6 @@ class Mutable(Tracer):
 
 
 _SLOT: Any = Tracer.__dict__["atom"]
-
-
-def _check_key(key: Any) -> None:
-    for part in key if isinstance(key, tuple) else (key,):
-        if isinstance(part, Tracer):
-            raise part._refuse("an index", AS_INDEX)
 
 
 def plain(value: Any) -> Any:

@@ -15,6 +15,7 @@ import numpy as np
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import Atom, Binding, Graph, GraphOutput
 from symdiff.symbolic.rule import Rule
+from symdiff.symbolic.tracing.integers import Integer, is_whole
 from symdiff.symbolic.tracing.mathematics import traced
 from symdiff.symbolic.tracing.mutable import array_of
 from symdiff.symbolic.tracing.reductions import called
@@ -42,7 +43,8 @@ def _extreme(name: str, *args: Any, key: Any = None, **default: Any) -> Any:
     values = list(values)
     if len(values) < 2 or not _numbers(values):
         return _NATIVE[name](values, **default)
-    return _of_numbers(name, values)
+    found = _of_numbers(name, values)
+    return Integer.of(found) if all(map(is_whole, values)) else found
 
 
 largest = functools.partial(_extreme, "max")

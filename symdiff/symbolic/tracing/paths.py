@@ -19,9 +19,10 @@ from symdiff.symbolic.branches import KEY, Branches, kept_exception
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.evaluating import applied
 from symdiff.symbolic.graph import Atom, Graph, GraphOutput, Var
-from symdiff.symbolic.implications import Implications
+from symdiff.symbolic.implications import Implications, Range
 from symdiff.symbolic.interning import Numbered, Values
 from symdiff.symbolic.merging import Fork, Leaf, Tree, joined, leaves, raising
+from symdiff.symbolic.tracing.libraries import short_name
 from symdiff.symbolic.tracing.restoring import Outside
 
 LIMIT = 64  # paths of one function that are merged
@@ -78,6 +79,7 @@ class Path:
         self.limit = limit  # bindings of all paths
         self.decisions: list[Decision] = []
         self.builder: Builder | None = None
+        self.problem: Unmergeable | None = None
         self._room = LIMIT - finished - sum(not d.last for d in forced)
         self._numbered: Numbered | None = None
         self._known: Implications | None = None
@@ -102,6 +104,15 @@ class Path:
             assert self.builder is not None and self.given is not None
             self._concrete = _Concrete(self.builder, self.given)
         return self._concrete.of(atom)
+
+    def bounds(self, number: int) -> tuple[Range, bool, bool]:
+        """What the conditions so far tell of a value: its range, that it is not NaN, that it is finite."""
+        return (Range(), False, False) if self._known is None else self._known.bounds(number)
+
+    def unmergeable(self, reason: str) -> Unmergeable:
+        """Why this path cannot be merged, also where a library in between keeps the exception to itself."""
+        self.problem = Unmergeable(reason)
+        return self.problem
 
     def decide(self, atom: Atom, origin: str) -> bool:
         """How a condition turns out on this path."""
@@ -265,9 +276,7 @@ def _merged(run: Callable[[Path], Run], outside: Outside, limit: float) -> tuple
         except Exception as error:
             if not path.decisions:
                 raise
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            line = f"{os.path.basename(place.filename)}:{place.lineno}"
-            ends.append((path.decisions, Leaf(None, kept_exception(_named(error, path.builder), line))))
+            ends.append((path.decisions, Leaf(None, kept_exception(_named(error, path.builder), _line_of(error)))))
         else:
             if not path.decisions and not ends:
                 return found, {}
@@ -297,6 +306,13 @@ def _named(error: Exception, builder: Builder | None) -> Exception:
             old, new = f"<traced {binding.symbol.name} ", f"<traced {array}[{index}] "
             error.args = tuple(a.replace(old, new) if isinstance(a, str) else a for a in error.args)
     return error
+
+
+def _line_of(error: Exception) -> str:
+    """The innermost line of the user's that an exception passed."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = next((f for f in reversed(frames) if short_name(f.filename)), frames[-1])
+    return f"{os.path.basename(place.filename)}:{place.lineno}"
 
 
 def _tree(ends: list[tuple[list[Decision], Leaf]], depth: int) -> Tree:

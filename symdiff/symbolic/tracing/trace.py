@@ -208,9 +208,17 @@ def _traced(
         stack.append(builder)
         try:
             result = followed_calls(f, attempt)(*args, **kwargs)
-            return Run(builder, *outputs_of(result, builder, name, where))
-        except IndexError as error:
-            raise _explained(error) from None
+            done = Run(builder, *outputs_of(result, builder, name, where))
+        except Exception as error:
+            if path.problem is not None:
+                raise path.problem from None
+            if isinstance(error, IndexError):
+                raise _explained(error) from None
+            raise
+        else:
+            if path.problem is not None:
+                raise path.problem
+            return done
         finally:
             stack.pop()
 
@@ -249,12 +257,12 @@ def input_names(paths: list[str]) -> list[str]:
 
 
 def _explained(error: IndexError) -> Exception:
-    """The same error, or a `TraceError` where NumPy's says nothing of its cause: that the index is traced."""
+    """The same error, or a `TraceError` where NumPy's says nothing of its cause: that the index is a traced number."""
     if "valid indices" not in str(error):
         return error
     place = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{os.path.basename(place.filename)}:{place.lineno}"
-    return TraceError(f"{where}: an index of a plain array must be static; pass it as an int, or use np.where")
+    return TraceError(f"{where}: an index must be an integer: write int(x), or x.astype(int) for an array of them")
 
 
 def outputs_of(result: Any, builder: Builder, name: str, where: str) -> tuple[tuple[GraphOutput, ...], Any]:

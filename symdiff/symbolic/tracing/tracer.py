@@ -2,7 +2,7 @@
 
 Assumes that the user's function runs in one thread at a time per trace. Guarantees that every operation becomes one
 binding with NumPy's shape and dtype and the user's file:line. Refuses, with `TraceError`, what would need the value:
-a condition, an index, `int(x)`, a key, a formatted text, compiled code.
+a key, a formatted text, compiled code.
 """
 
 import math
@@ -293,10 +293,14 @@ class Tracer:
         raise self._refuse(_UNFOLLOWED, _NUMBER)
 
     def __int__(self) -> int:
-        raise self._refuse("int(x)", "use np.floor or np.trunc, or pass the argument as an int, which is static")
+        from symdiff.symbolic.tracing.integers import as_int
+
+        return as_int(self).__index__()  # type: ignore[no-any-return]
 
     def __index__(self) -> int:
-        raise self._refuse("an index or range(x)", "pass the argument as an int, which is static")
+        if self.dtype.kind == "b" and self.shape == ():
+            return int(self)
+        raise self._refuse("an index or range(x)", "write int(x), or pass the argument as an int, which is static")
 
     def __bool__(self) -> bool:
         origin = user_line()
@@ -313,17 +317,22 @@ class Tracer:
         return path.decide(truth.atom, origin)  # type: ignore[no-any-return]
 
     def __floor__(self) -> Any:
-        return self._unary("floor")
+        return self._whole("floor")
 
     def __ceil__(self) -> Any:
-        return self._unary("ceil")
+        return self._whole("ceil")
 
     def __trunc__(self) -> Any:
-        return self._unary("trunc")
+        return self._whole("trunc")
+
+    def _whole(self, op: str) -> Any:
+        from symdiff.symbolic.tracing.integers import Integer
+
+        return Integer.of(self._unary(op))
 
     def __round__(self, digits: int | None = None) -> Any:
         if digits is None:
-            return self._unary("rint")
+            return self._whole("rint")
         from symdiff.symbolic.tracing.builtin_functions import rounded
 
         return rounded(self, digits)
@@ -344,17 +353,30 @@ class Tracer:
         assign(self, key, value)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        if self.dtype.kind == "b" and self.shape:
+            note_stuck()  # a mask of an array made elsewhere, whose items a thorough run sees
         if dtype is not None and np.dtype(dtype).char != "O":
             note_stuck()
             raise self._refuse("conversion to a NumPy array of numbers", "leave the dtype out, or use np.stack")
         if self.size > _CELLS:
             need_contents(self)
         cells = np.empty(self.size, dtype=object)
-        for i, cell in enumerate(self.ravel() if self.shape else [self]):
+        for i, cell in enumerate(self._line() if self.shape else [self]):
             cells[i] = cell
         cells = cells.reshape(self.shape)
         cells.flags.writeable = copy is True  # np.asarray would share memory: what is written there would be lost
         return cells
+
+    def _line(self) -> Any:
+        """The cells in one axis; no view that the user has made."""
+        from symdiff.symbolic.arrays.algebra import Arrays
+
+        atom = Arrays(self.builder, user_line()).reshape(self.atom, (self.size,))
+        return self._like(atom) if isinstance(atom, Var) else atom.value
+
+    def _like(self, atom: Var) -> Any:
+        """A value of the same kind."""
+        return Tracer(self.builder, atom)
 
     # -- arrays
 
@@ -413,10 +435,16 @@ class Tracer:
         return np.transpose(self, (axes[0] if len(axes) == 1 else axes) or None)  # type: ignore[call-overload]
 
     def astype(self, dtype: Any, **_: Any) -> Any:
-        """The value with another floating or complex dtype."""
+        """The value with another dtype."""
+        if np.dtype(dtype).kind in "iu" and self.dtype.kind != "c":
+            from symdiff.symbolic.tracing.integers import truncated
+
+            return truncated(self)
+        if np.dtype(dtype).kind == "b":
+            return self if self.dtype.kind == "b" else self != 0
         char = np.dtype(dtype).char
         if char not in "fdFD" or (self.dtype.kind == "c" and char in "fd"):
-            raise TraceError(f"{user_line()}: astype({dtype}) of a traced value; float and complex dtypes only")
+            raise TraceError(f"{user_line()}: astype({dtype}) of a traced value of {self.dtype}; take x.real first")
         cast = self.builder.cast(self.atom, char)
         if self.shape and cast is self.atom:
             from symdiff.symbolic.tracing.whole import WholeMutable
@@ -488,7 +516,7 @@ _METHODS = frozenset(
     """
     sum prod mean dot ravel reshape transpose squeeze swapaxes conj conjugate cumsum cumprod trace diagonal
     clip min max take repeat var std round any all
-    argmax argmin argsort argpartition choose nonzero ptp put searchsorted
+    argmax argmin argsort argpartition choose compress nonzero ptp put searchsorted
     """.split()
 )
 

@@ -16,6 +16,7 @@ from symdiff.symbolic.arrays.algebra import Arrays, full_key
 from symdiff.symbolic.building import Builder, array_atom
 from symdiff.symbolic.graph import ArrayConstant, Atom, Constant, Var
 from symdiff.symbolic.tracing.indexing import expanded_key, flat_indices, is_basic, normal_slice
+from symdiff.symbolic.tracing.traced_keys import Row, is_traced_key, write
 from symdiff.symbolic.tracing.tracer import Tracer, user_line
 
 CELLS = 64  # arrays up to this size are kept as cells, see `mutable`
@@ -62,12 +63,10 @@ class WholeMutable(Tracer):
 
     def __getitem__(self, key: Any) -> Any:
         origin = user_line()
-        if not is_basic(key):
+        if not is_basic(key) or is_traced_key(key):
             return super().__getitem__(key)
         if any(part is None for part in (key if isinstance(key, tuple) else (key,))):
-            found = super().__getitem__(key)
-            self.builder.viewed.add(self.state.base)
-            return found
+            return super().__getitem__(key)
         slices, dropped = parsed(key, self.shape, origin)
         if len(dropped) == len(self.shape):
             flat = int(np.ravel_multi_index([k[0] for k in slices], self.shape))
@@ -81,18 +80,18 @@ class WholeMutable(Tracer):
         return View.over(self, slices, dropped)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        if put_where(self, key, value):
-            return
         origin = user_line()
+        if is_traced_key(key):
+            write(self, key, value, origin)
+            return
         self.check_assignable(origin)
         if only_slices(key):
             slices, dropped = parsed(key, self.shape, origin)
             if not isinstance(value, View) or value.region.base is not self or (slices, dropped) != value.region.place:
                 self.assign(slices, dropped, value, origin)
             return  # without assigning where `y[1:] += 1` ends by assigning the slice to itself
-        for part in key if isinstance(key, tuple) else (key,):
-            if isinstance(part, Tracer):
-                raise part._refuse("an index", AS_INDEX)
+        if isinstance(value, Row) and value.shows(self, list(key) if isinstance(key, tuple) else [key]):
+            return
         chosen = flat_indices(key, self.shape, origin)
         flat, last = np.unique(chosen.ravel()[::-1], return_index=True)
         atom = Arrays(self.builder, origin).broadcast_to(self.converted(value, origin), chosen.shape)
@@ -221,7 +220,7 @@ class View(Tracer):
         return tuple(joined), tuple(sorted({*region.dropped, *(kept[p] for p in own_dropped)}))
 
     def __getitem__(self, key: Any) -> Any:
-        if not only_slices(key):
+        if not only_slices(key) or is_traced_key(key):
             return super().__getitem__(key)
         slices, dropped = self._inside(key, user_line())
         base = self.region.base
@@ -230,31 +229,25 @@ class View(Tracer):
         return View.over(base, slices, dropped)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        if put_where(self, key, value):
-            return
         origin = user_line()
+        if is_traced_key(key):
+            write(self, key, value, origin)
+            return
         base = self.region.base
         if not only_slices(key):
-            raise TraceError(f"{origin}: a slice is assigned to by an integer array or None; assign to the array itself")
+            cells = self.copy()
+            cells[key] = value
+            key, value = Ellipsis, cells
         base[Region(base, *self._inside(key, origin)).key()] = value
 
 
 _SLOT: Any = Tracer.__dict__["atom"]
-AS_INDEX = "pass it as an int, or use np.where(mask, a, b); a number may be assigned through a mask: y[y > 1] = 1"
 
 
 def _as_slice(cells: range) -> slice:
     if not cells:
         return slice(0, 0)
     return slice(cells.start, cells.stop if cells.stop >= 0 else None, cells.step)
-
-
-def put_where(target: Tracer, mask: Any, value: Any) -> bool:
-    """`target[mask] = value` for a number and a traced mask of the target's shape; False where it is no such assignment."""
-    if not isinstance(mask, Tracer) or mask.dtype.kind != "b" or mask.shape != target.shape or np.ndim(value) != 0:
-        return False
-    target[...] = np.where(mask, value, target)  # type: ignore[call-overload]
-    return True
 
 
 def only_slices(key: Any) -> bool:

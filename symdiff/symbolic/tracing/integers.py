@@ -1,0 +1,186 @@
+"""Traced integers: `int(x)`, `math.floor(x)`, `np.argmax(x)`, `x.astype(int)`, and what is computed of them by whole numbers.
+
+Assumes values that Python or NumPy holds as integers; here they are whole doubles. Guarantees that one which must be known, as
+the end of a range, becomes a condition: all its values where few are possible, else the one at the given arguments.
+Refuses, with `TraceError`, other values in arrays of them, and assignments through their views.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from symdiff import structures
+from symdiff.errors import TraceError
+from symdiff.symbolic.building import Builder
+from symdiff.symbolic.graph import Atom, Var
+from symdiff.symbolic.tracing.attempt import current, note_stuck
+from symdiff.symbolic.tracing.indexing import is_basic
+from symdiff.symbolic.tracing.paths import LIMIT
+from symdiff.symbolic.tracing.ranges import Between, between
+from symdiff.symbolic.tracing.tracer import Tracer, user_line
+
+_CLOSED = frozenset({"add", "sub", "mul", "floordiv", "mod", "neg", "abs", "max", "min"})
+_UFUNCS = frozenset({"add", "subtract", "multiply", "floor_divide", "remainder", "negative", "absolute", "maximum", "minimum"})
+_MOVES = frozenset(
+    """
+    reshape ravel transpose squeeze expand_dims swapaxes moveaxis flip flipud fliplr rot90 broadcast_to atleast_1d atleast_2d
+    diagonal roll tile repeat concatenate stack vstack hstack append delete insert take take_along_axis sort partition
+    where clip sum prod cumsum cumprod max min amax amin diff copy
+    """.split()
+)
+_LARGEST = 2.0**63
+
+
+class Integer(Tracer):
+    """A traced integer, or an array of them, held as doubles."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, value: Any) -> Any:
+        """A traced value of whole numbers as an integer; other values as they are."""
+        return cls(value.builder, value.atom) if isinstance(value, Tracer) and isinstance(value.atom, Var) else value
+
+    def _like(self, atom: Var) -> Any:
+        return Integer(self.builder, atom)
+
+    def _binary(self, op: str, left: Any, right: Any) -> Any:
+        found = super()._binary(op, left, right)
+        power = op == "pow" and isinstance(right, (int, np.integer)) and right >= 0
+        return Integer.of(found) if (op in _CLOSED or power) and is_whole(left) and is_whole(right) else found
+
+    def _unary(self, op: str) -> Any:
+        found = super()._unary(op)
+        return Integer.of(found) if op in _CLOSED else found
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if not is_whole(value):
+            raise TraceError(f"{user_line()}: a value of another kind in an array of traced integers; use x.astype(float)")
+        self.__class__ = Tracer  # cells of numbers from here on, which are no longer known to be integers
+        self[key] = value
+
+    def __getitem__(self, key: Any) -> Any:
+        found = Integer.of(super().__getitem__(key))
+        if found.shape and is_basic(key):
+            self.builder.viewed.add(self.atom)
+            self.builder.views.add(found.atom)
+        return found
+
+    def __int__(self) -> int:
+        return self.__index__()
+
+    def __index__(self) -> int:
+        attempt = current()
+        if attempt is not None and not attempt.thorough:
+            note_stuck()
+            raise self._refuse("an integer", "which only a thorough run can follow")
+        return self.decided()
+
+    def __hash__(self) -> int:
+        return hash(self.__index__())
+
+    def __float__(self) -> float:
+        return float(self.__index__())
+
+    def __floor__(self) -> Any:
+        return self
+
+    __ceil__ = __trunc__ = __floor__
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return self if digits is None else super().__round__(digits)
+
+    def astype(self, dtype: Any, **options: Any) -> Any:
+        """The same numbers, as integers or as floating ones."""
+        if np.dtype(dtype).kind in "iu":
+            return self
+        return Tracer(self.builder, self.atom).astype(dtype, **options)
+
+    def copy(self) -> Any:
+        """The same numbers, which are not changed in place."""
+        return self
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        note_stuck()  # an index of an array made elsewhere, whose items a thorough run sees
+        return super().__array__(dtype, copy)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        found = super().__array_ufunc__(ufunc, method, *inputs, **kwargs)
+        whole = method == "__call__" and ufunc.__name__ in _UFUNCS and all(map(is_whole, inputs))
+        return Integer.of(found) if whole else found
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        found = super().__array_function__(function, types, args, kwargs)
+        name = function.__name__
+        of = args[1:] if name == "where" else args
+        whole = name in _MOVES and all(v is None or is_whole(v) for v in structures.leaves(of, none_is_leaf=True))
+        return Integer.of(found) if whole else found
+
+    def decided(self) -> int:
+        """The integer itself: a condition tells which it is."""
+        if self.shape != ():
+            raise TypeError(f"{user_line()}: only a single integer can be an index or an end, not an array of them")
+        path = self.builder.path
+        if path is None:
+            raise self._refuse("an integer that must be known", "pass the argument as an int, which is static")
+        if path.is_given:
+            found = int(path.value(self.atom))
+            bool(self == found)
+            return found
+        known = between(path, self.atom)
+        if known.high - known.low >= LIMIT:
+            raise path.unmergeable(
+                f"{user_line()}: an integer that must be known here, as the end of a range or an item of a list"
+            )
+        low, high = math.ceil(known.low), math.floor(known.high)
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self <= middle else (middle + 1, high)
+        if known.may_be_nan and self != low:
+            raise ValueError("cannot convert float NaN to integer")
+        return low
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a value, or every cell of it, is an integer, traced or not."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind in "iu"
+    return isinstance(value, (Integer, int, np.integer))
+
+
+def truncated(x: Tracer) -> Any:
+    """`x.astype(int)`: what an integer cannot hold, NaN and infinities too, becomes the least one."""
+    if isinstance(x, Integer):
+        return x
+    if x.dtype.kind == "b":
+        return Integer.of(x.astype(float))
+    whole = x._unary("trunc")
+    known = between_of(x)
+    if known.may_be_nan or max(-known.low, known.high) >= _LARGEST:
+        whole = np.where(abs(x) < _LARGEST, whole, -_LARGEST)
+    return Integer.of(whole)
+
+
+def as_int(x: Tracer) -> Any:
+    """`int(x)`; NaN and infinities raise as they do in Python."""
+    if isinstance(x, Integer):
+        return x
+    if x.dtype.kind == "b":
+        return Integer.of(x.astype(float))
+    known = between_of(x)
+    if not known.is_finite and not np.isfinite(x):
+        if (math.isfinite(known.low) and math.isfinite(known.high)) or np.isnan(x):
+            raise ValueError("cannot convert float NaN to integer")
+        raise OverflowError("cannot convert float infinity to integer")
+    return Integer.of(x._unary("trunc"))
+
+
+def between_of(x: Tracer) -> Between:
+    """What is known of a traced value's range."""
+    return Between() if x.builder.path is None else between(x.builder.path, x.atom)
+
+
+def integer(builder: Builder, atom: Atom) -> Any:
+    """Whole numbers as traced integers, constant ones as they are."""
+    return Integer(builder, atom) if isinstance(atom, Var) else atom.value
