@@ -10,13 +10,11 @@ import math
 import random
 import sys
 import warnings
-from unittest import mock
 
 import numpy as np
 from stepped_numbers import STEP, Notes, Stepped, names
 
 import symdiff as sd
-from symdiff import branching
 from symdiff.functions import Plain
 from symdiff.symbolic.evaluating import values_of
 
@@ -365,10 +363,8 @@ class Comparison:
 def compare(seed, count=8):
     """Compare a program, traced, with itself; returns how it was traced."""
     comparison = Comparison(seed)
-    rounded = branching._ROUNDED if comparison.backend == "native" else frozenset()  # machine code takes long to make
-    with mock.patch.object(branching, "_ROUNDED", rounded):
-        for x, y in comparison.points(count):
-            comparison.at(x, y)
+    for x, y in comparison.points(count):
+        comparison.at(x, y)
     return comparison.kind()
 
 
