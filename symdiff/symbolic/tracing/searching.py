@@ -117,7 +117,8 @@ def place(origin: str, arr: Any, mask: Any, vals: Any) -> None:
     """`arr[mask] = vals`, the values one after the other."""
     _check_own(origin, arr, "place")
     if np.size(vals) == 1:
-        arr[...] = np.where(mask, np.reshape(vals, ()) if np.ndim(vals) else vals, arr)
+        cells = np.array(vals, dtype=object) if isinstance(vals, (list, tuple)) else vals
+        arr[...] = np.where(mask, np.ravel(cells)[0] if np.ndim(cells) else cells, arr)
         return
     known = pattern(_truth(mask)) if isinstance(mask, Tracer) else np.asarray(mask, bool)
     arr[known] = np.resize(vals, int(known.sum()))
