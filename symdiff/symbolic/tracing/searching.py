@@ -95,7 +95,7 @@ def count_nonzero(origin: str, x: Any, axis: Any = None, *, keepdims: bool = Fal
 def compress(origin: str, condition: Any, a: Any, axis: int | None = None, out: None = None) -> Any:
     """The rows of `a` where the condition holds."""
     if not isinstance(condition, Tracer):
-        return a[(slice(None),) * (axis or 0) + (np.asarray(condition, bool),)] if axis is not None else np.ravel(a)[condition]
+        return np.take(a, np.flatnonzero(condition), axis)
     rows = np.ravel(a) if axis is None else np.moveaxis(a, axis, 0)
     found = read(rows, _truth(condition), origin)
     return found if not axis else np.moveaxis(found, 0, axis)
