@@ -161,6 +161,7 @@ def take_along_axis(origin: str, arr: Any, indices: Any, axis: int | None = -1) 
 def choose(origin: str, a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
     """The choice that each place names."""
     choices = list(choices)
+    a = a if isinstance(a, Tracer) else np.asarray(a)
     n = len(choices)
     if mode == "raise":
         if not np.all(np.logical_and(a >= 0, a < n)):
