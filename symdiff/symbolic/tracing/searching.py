@@ -95,7 +95,7 @@ def count_nonzero(origin: str, x: Any, axis: Any = None, *, keepdims: bool = Fal
 def compress(origin: str, condition: Any, a: Any, axis: int | None = None, out: None = None) -> Any:
     """The rows of `a` where the condition holds."""
     if not isinstance(condition, Tracer):
-        return a[(slice(None),) * (axis or 0) + (np.asarray(condition, bool),)] if axis is not None else np.ravel(a)[condition]
+        return np.take(a, np.flatnonzero(condition), axis)
     rows = np.ravel(a) if axis is None else np.moveaxis(a, axis, 0)
     found = read(rows, _truth(condition), origin)
     return found if not axis else np.moveaxis(found, 0, axis)
@@ -117,7 +117,8 @@ def place(origin: str, arr: Any, mask: Any, vals: Any) -> None:
     """`arr[mask] = vals`, the values one after the other."""
     _check_own(origin, arr, "place")
     if np.size(vals) == 1:
-        arr[...] = np.where(mask, np.reshape(vals, ()) if np.ndim(vals) else vals, arr)
+        cells = np.array(vals, dtype=object) if isinstance(vals, (list, tuple)) else vals
+        arr[...] = np.where(mask, np.ravel(cells)[0] if np.ndim(cells) else cells, arr)
         return
     known = pattern(_truth(mask)) if isinstance(mask, Tracer) else np.asarray(mask, bool)
     arr[known] = np.resize(vals, int(known.sum()))
@@ -160,6 +161,7 @@ def take_along_axis(origin: str, arr: Any, indices: Any, axis: int | None = -1) 
 def choose(origin: str, a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
     """The choice that each place names."""
     choices = list(choices)
+    a = a if isinstance(a, Tracer) else np.asarray(a)
     n = len(choices)
     if mode == "raise":
         if not np.all(np.logical_and(a >= 0, a < n)):
