@@ -6,6 +6,7 @@ Refuses wrong arguments with errors that name the function's file and line.
 """
 
 import inspect
+import math
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -285,7 +286,8 @@ class Function:
         mode = mode or self.paths
         watch, hide = self._watch, hide and self.hides
         traced = trace_leaves(self.f, call.leaves, call.tree, call.traced, call.paths, parent, self._rules(), mode, watch, hide)
-        traced.graph = settled(traced.graph, self.scalarize)
+        differentiated = sum(math.prod(traced.graph.inputs[call.traced.index(i)].symbol.shape) for i in call.wrt)
+        traced.graph = settled(traced.graph, self.scalarize, differentiated)
         return traced
 
     def _rules(self) -> Any:

@@ -168,3 +168,21 @@ def test_many_arguments():
 def test_other_arguments_are_declined():
     kernel = in_parts(sd.grad(rosenbrock).program(np.ones(40)), 30)
     assert kernel([1.0] * 40) is MISS and kernel(np.ones(41)) is MISS
+
+
+@pytest.mark.parametrize(
+    ("f", "slopes"),
+    [
+        (lambda x: x[0] * x[-1], lambda x: {0: x[-1], len(x) - 1: x[0]}),
+        (lambda x: x[3:6].sum() ** 2, lambda x: dict.fromkeys(range(3, 6), 2 * x[3:6].sum())),
+        (lambda x: np.sum(x[:4] ** 3) if x[1] > 0 else x[0], lambda x: dict(enumerate(3 * x[:4] ** 2))),
+    ],
+)
+def test_a_few_cells_of_a_large_array(f, slopes):
+    gradient = sd.grad(f)
+    x = np.random.default_rng(5).uniform(0.1, 1.0, 10**6)
+    assert len(gradient.graph(x).bindings) < 100
+    wanted = np.zeros(len(x))
+    for cell, slope in slopes(x).items():
+        wanted[cell] = slope
+    np.testing.assert_allclose(gradient(x), wanted, rtol=1e-14)

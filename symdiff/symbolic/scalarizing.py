@@ -24,6 +24,7 @@ _CELLS = reductions.CELLS | placing.CELLS | FOURIER_CELLS
 LIMIT = 2_000_000
 UNROLLED = 500  # operations on cells up to which whole arrays are unrolled without being asked
 EAGER = 10_000  # cells of an input up to which each becomes a symbol at once, in order; those of larger ones when they are read
+WHOLE = "whole"  # the note of a graph that is differentiated as one of whole arrays
 MOVED = 1_000  # cells of results up to which they are: moving cells is no operation, but each becomes a statement
 
 
@@ -48,12 +49,24 @@ def is_scalar(graph: Graph) -> bool:
     return not any(o.atom in arrays or isinstance(o.atom, ArrayConstant) for o in graph.outputs)
 
 
-def settled(graph: Graph, unroll: bool | None = None) -> Graph:
-    """The graph in its regime: unrolled up to `UNROLLED` operations on cells and `MOVED` results, or as `unroll` says."""
+def is_unrolled(graph: Graph) -> bool:
+    """Whether the derivatives of a graph are unrolled, too."""
+    return is_scalar(graph) and not graph.notes.get(WHOLE)
+
+
+def settled(graph: Graph, unroll: bool | None = None, differentiated: int = 0) -> Graph:
+    """The graph in its regime: unrolled up to `UNROLLED` operations on cells, `MOVED` results and `EAGER` cells of arrays
+    that are `differentiated`, or as `unroll` says.
+
+    A few operations on numbers out of such an array stay as they are; its derivatives are noted to be whole arrays.
+    """
+    wide = unroll is None and differentiated > EAGER
+    if wide and len(graph.bindings) <= UNROLLED:
+        graph.notes[WHOLE] = True
     if unroll is False or is_scalar(graph):
         return graph
     if unroll is None:
-        if sum(math.prod(output.shape) for output in graph.outputs) > MOVED:
+        if wide or sum(math.prod(output.shape) for output in graph.outputs) > MOVED:
             return graph
         cells = 0
         for binding in graph.bindings:

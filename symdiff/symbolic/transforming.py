@@ -20,7 +20,7 @@ from symdiff.symbolic.differentiation import Forward, Reverse
 from symdiff.symbolic.graph import Atom, Binding, Constant, Graph, GraphOutput, Var
 from symdiff.symbolic.naming import derivative_dtype, output_name
 from symdiff.symbolic.partials import ZERO
-from symdiff.symbolic.scalarizing import is_scalar, scalarize
+from symdiff.symbolic.scalarizing import is_unrolled, scalarize
 
 ONE = Constant(1.0)
 
@@ -109,7 +109,7 @@ def the_scalar(graph: Graph, what: str) -> GraphOutput:
 def gradient(graph: Graph, wrt: list[int], rules: Any, with_value: bool) -> tuple[Graph, list[int]]:
     """The Graph of (value and) gradient by the inputs `wrt`; outputs: value if asked for, then one for each input."""
     output = the_scalar(graph, "grad")
-    if not is_scalar(graph):
+    if not is_unrolled(graph):
         return whole.gradient(graph, wrt, rules, with_value), wrt
     open_ = Unrolled(graph)
     atom = open_.output_cells(0)[0]
@@ -130,7 +130,7 @@ def gradient(graph: Graph, wrt: list[int], rules: Any, with_value: bool) -> tupl
 
 def jacobian(graph: Graph, wrt: list[int], rules: Any, mode: str, count: Callable[[Graph], int]) -> Graph:
     """The Graph of all partials: for each output, one array for each input in `wrt`; `count` decides between modes."""
-    if not is_scalar(graph):
+    if not is_unrolled(graph):
         return whole.jacobian(graph, wrt, rules, mode)
     rows = sum(math.prod(o.shape) for o in graph.outputs)
     columns = sum(math.prod(graph.inputs[p].symbol.shape) for p in wrt)
@@ -178,7 +178,7 @@ def _jacobian(graph: Graph, wrt: list[int], rules: Any, mode: str) -> Graph:
 def hessian(graph: Graph, wrt: list[int], rules: Any) -> Graph:
     """The Graph of second partials, one array for each pair of inputs; each symmetric pair is swept once."""
     output = the_scalar(graph, "hessian")
-    if not is_scalar(graph):
+    if not is_unrolled(graph):
         return whole.hessian(graph, wrt, rules)
     first, _ = gradient(graph, wrt, rules, False)
     open_ = Unrolled(first)
@@ -209,7 +209,7 @@ def hessian(graph: Graph, wrt: list[int], rules: Any) -> Graph:
 
 def pushforward(graph: Graph, wrt: list[int], rules: Any) -> Graph:
     """Inputs, then a tangent for each of `wrt`; outputs, then their tangents."""
-    if not is_scalar(graph):
+    if not is_unrolled(graph):
         return whole.pushforward(graph, wrt, rules)
     open_ = Unrolled(graph)
     b = open_.builder
@@ -233,7 +233,7 @@ def pushforward(graph: Graph, wrt: list[int], rules: Any) -> Graph:
 
 def pullback(graph: Graph, wrt: list[int], rules: Any) -> Graph:
     """Inputs, then a cotangent for each output; outputs, then the cotangents of `wrt`."""
-    if not is_scalar(graph):
+    if not is_unrolled(graph):
         return whole.pullback(graph, wrt, rules)
     open_ = Unrolled(graph)
     b = open_.builder
@@ -274,7 +274,7 @@ def hessian_product(graph: Graph, wrt: list[int], rules: Any) -> Graph:
 
 def wirtinger(graph: Graph, wrt: list[int], rules: Any) -> Graph:
     """For each output the partials by each input in `wrt`; then those by the inputs' conjugates."""
-    if not is_scalar(graph):
+    if not is_unrolled(graph):
         return whole.wirtinger(graph, wrt, rules)
     open_ = Unrolled(graph)
     cells = [open_.input_cells(place) for place in wrt]
