@@ -16,10 +16,11 @@ from symdiff.errors import ShapeError
 from symdiff.ops import is_complex
 from symdiff.symbolic.arrays import transforming as whole
 from symdiff.symbolic.building import Builder
-from symdiff.symbolic.differentiation import Forward, Reverse
+from symdiff.symbolic.forward import Forward
 from symdiff.symbolic.graph import Atom, Binding, Constant, Graph, GraphOutput, Var
 from symdiff.symbolic.naming import derivative_dtype, output_name
 from symdiff.symbolic.partials import ZERO
+from symdiff.symbolic.reverse import Reverse
 from symdiff.symbolic.scalarizing import is_unrolled, scalarize
 
 ONE = Constant(1.0)

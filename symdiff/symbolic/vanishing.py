@@ -7,7 +7,7 @@ Refuses nothing: of what it cannot tell the product stays what it is.
 
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import Atom, Binding, Constant
-from symdiff.symbolic.partials import Partials, is_structural
+from symdiff.symbolic.partials import ZERO, Partials, is_structural
 
 _FAR = 64  # operations of a derivative that are looked at
 
@@ -67,3 +67,11 @@ class Vanishing:
             self._made[made[place].symbol] = made[place]
         self._known = len(made)
         return self._made.get(atom)
+
+
+def zero_times_infinity(b: Builder, zero: Atom, infinite: Atom | None, product: Atom) -> Atom:
+    """A product, zero where one factor is zero and the other not finite; elsewhere it stays open to differentiation."""
+    if infinite is None or isinstance(infinite, Constant):
+        return product
+    overflow = b.emit("not", (b.emit("isfinite", (infinite,)),))
+    return b.select(b.emit("and", (b.emit("eq", (zero, Constant(0.0))), overflow)), ZERO, product)

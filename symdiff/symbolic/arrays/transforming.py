@@ -16,9 +16,10 @@ from symdiff.symbolic.arrays.batching import append_batched
 from symdiff.symbolic.arrays.deltas import Sparse, unit
 from symdiff.symbolic.arrays.expanding import differentiable
 from symdiff.symbolic.building import Builder
-from symdiff.symbolic.differentiation import Forward, Reverse
+from symdiff.symbolic.forward import Forward
 from symdiff.symbolic.graph import Atom, Constant, Graph, GraphOutput, Var
 from symdiff.symbolic.naming import derivative_dtype, output_name
+from symdiff.symbolic.reverse import Reverse
 
 ONE, ZERO = Constant(1.0), Constant(0.0)
 

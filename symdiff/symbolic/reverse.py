@@ -1,4 +1,4 @@
-"""Forward and reverse sweeps over the bindings of a Graph, of numbers or whole arrays, appending the derivative's to a Builder.
+"""Reverse sweeps over the bindings of a Graph, of numbers or whole arrays, appending the derivative's to a Builder.
 
 Assumes a rulebook with a rule for every operation on the way. Guarantees that constants are never
 differentiated, that only partials on a path from input to output are built, that a cotangent masked by a select stays
@@ -15,38 +15,19 @@ from typing import Any, NamedTuple
 from symdiff.errors import NonHolomorphicError
 from symdiff.ops import is_complex
 from symdiff.symbolic.arrays.algebra import Arrays
-from symdiff.symbolic.arrays.rules import pulled_back, pushed_forward
-from symdiff.symbolic.building import Builder, is_constant, is_same
+from symdiff.symbolic.arrays.rules import pulled_back
+from symdiff.symbolic.building import Builder, is_constant
+from symdiff.symbolic.cotangents import Cotangents, Masked
 from symdiff.symbolic.graph import Atom, Binding, Constant, Var
 from symdiff.symbolic.partials import ZERO, Partials, active_symbols, is_structural
 from symdiff.symbolic.saturation import Saturation
 from symdiff.symbolic.shifting import shifted
 from symdiff.symbolic.sign_factors import watch_signs
 from symdiff.symbolic.smoothing import smoothed
-from symdiff.symbolic.vanishing import Vanishing
+from symdiff.symbolic.vanishing import Vanishing, zero_times_infinity
 
 _MOVING = frozenset({"reshape", "transpose", "getitem", "diagonal", "concatenate", "item", "sum"})
 _STEEP = frozenset({"div", "log", "log2", "log10", "log1p", "pow", "call"})  # their partials can be infinite
-
-
-class Masked(NamedTuple):
-    """A cotangent that counts only where `mask` holds (everywhere when it is None)."""
-
-    value: Atom
-    mask: Atom | None
-
-
-class Arm(NamedTuple):
-    """One arm of a select: where a condition is true, or false, within an outer mask."""
-
-    outer: Atom | None
-    condition: Atom
-    true: bool
-
-    @property
-    def other(self) -> "Arm":
-        """The other arm."""
-        return self._replace(true=not self.true)
 
 
 class Care(NamedTuple):
@@ -101,8 +82,7 @@ class Reverse:
         self.position = {b.symbol: i for i, b in enumerate(bindings) if b.symbol not in inputs}
         self.mixing: str | None = None
         self.arrays = Arrays(builder)
-        self.arms: dict[Atom, Arm] = {}
-        self.masks: dict[Arm, Atom] = {}
+        self.cotangents = Cotangents(builder, self.arrays)
 
     def sweep(self, seeds: dict[Atom, Atom], mirrored: bool) -> tuple[dict[Var, Atom], dict[Var, Atom]]:
         """Cotangents by the inputs `wrt`, and by their conjugates; structurally zero ones are left out."""
@@ -126,16 +106,16 @@ class Reverse:
             for operand in (*binding.operands, *below):
                 if operand in self.active and operand in self.position:
                     heapq.heappush(pending, -self.position[operand])
-            bar = self._total(bars.pop(symbol, None))
+            bar = self.cotangents.total(bars.pop(symbol, None))
             if bar is not None and is_constant(self.arrays.repeated(bar.value)[0], 0):
                 bar = None
             if bar is not None and mirrored and not is_complex(binding.dtype):
                 bar = Masked(self.builder.real(bar.value), bar.mask)
-            conjugate = self._total(conjugates.pop(symbol, None))
+            conjugate = self.cotangents.total(conjugates.pop(symbol, None))
             if bar is not None or conjugate is not None:
                 self._push(binding, bar, conjugate, flow)
-        found = {v: self._settled(bars[v]) for v in self.wrt if v in bars}
-        found_conjugate = {v: self._settled(conjugates[v]) for v in self.wrt if v in conjugates}
+        found = {v: self.cotangents.settled(bars[v]) for v in self.wrt if v in bars}
+        found_conjugate = {v: self.cotangents.settled(conjugates[v]) for v in self.wrt if v in conjugates}
         if mirrored:
             for v in found:
                 if not is_complex(v.dtype):
@@ -146,79 +126,6 @@ class Reverse:
                     found_conjugate[v] = self.builder.conj(found[v])
         self.builder.primal = outer
         return found, found_conjugate
-
-    def _total(self, parts: list[Masked] | None) -> Masked | None:
-        if not parts:
-            return None
-        groups = self._grouped(parts)
-        if len(groups) == 1:
-            mask, values = next(iter(groups.items()))
-            return Masked(self._sum(values), mask)
-        return Masked(self._everywhere(groups), self._union(list(groups)))
-
-    def _grouped(self, parts: list[Masked]) -> dict[Atom | None, list[Atom]]:
-        """Cotangents by their masks, those of both arms of a select as one."""
-        groups: dict[Atom | None, list[Atom]] = {}
-        for part in parts:
-            groups.setdefault(part.mask, []).append(part.value)
-        while (mask := next((m for m in groups if m in self.arms and self._beside(m) in groups), None)) is not None:
-            self._join(mask, groups)
-        return groups
-
-    def _everywhere(self, groups: dict[Atom | None, list[Atom]]) -> Atom:
-        """Cotangents by their masks in one sum, zero where none counts."""
-        return self._sum([self._unmasked(Masked(self._sum(values), mask)) for mask, values in groups.items()])
-
-    def _beside(self, mask: Atom | None) -> Atom | None:
-        """The mask of the other arm; the mask itself where it is no arm, or has no other."""
-        arm = self.arms.get(mask)  # type: ignore[arg-type]
-        return mask if arm is None else self.masks.get(arm.other, ZERO)
-
-    def _join(self, mask: Atom | None, groups: dict[Atom | None, list[Atom]]) -> None:
-        """Cotangents of both arms become one within the outer mask."""
-        arm = self.arms[mask]  # type: ignore[index]
-        own, other = groups.pop(mask), groups.pop(self._beside(mask))
-        true, false = (own, other) if arm.true else (other, own)
-        joined = groups.setdefault(arm.outer, [])
-        for value in list(true):
-            twin = next((v for v in false if is_same(v, value)), None)
-            if twin is not None:
-                true.remove(value)
-                false.remove(twin)
-                joined.append(value)
-        if true or false:
-            joined.append(self.builder.select(arm.condition, *(self._sum(v) if v else ZERO for v in (true, false))))
-
-    def _union(self, masks: list[Atom | None]) -> Atom | None:
-        """Where one of some masks holds, None for everywhere."""
-        if None in masks:
-            return None
-        union: Atom | None = None
-        for mask in masks:
-            if not any(outer in masks for outer in self._around(mask)):
-                union = mask if union is None else self.builder.emit("or", (union, mask))  # type: ignore[arg-type]
-        return union
-
-    def _around(self, mask: Atom | None) -> list[Atom | None]:
-        """The masks within which a mask was made."""
-        found: list[Atom | None] = []
-        while (arm := self.arms.get(mask)) is not None and arm.outer is not None:  # type: ignore[arg-type]
-            mask = arm.outer
-            found.append(mask)
-        return found
-
-    def _sum(self, values: list[Atom]) -> Atom:
-        values = self.arrays.by_region(values) if self.builder.structural and len(values) > 1 else values
-        total = values[0]
-        for value in values[1:]:
-            total = self.builder.add(total, value)
-        return total
-
-    def _unmasked(self, part: Masked) -> Atom:
-        return part.value if part.mask is None else self.builder.select(part.mask, part.value, ZERO)
-
-    def _settled(self, parts: list[Masked]) -> Atom:
-        return self._everywhere(self._grouped(parts))
 
     def _push(self, binding: Binding, bar: Masked | None, conjugate: Masked | None, flow: "Flow") -> None:
         if binding.op == "select":
@@ -243,9 +150,9 @@ class Reverse:
             if q is not None and self.mixing is None:
                 self.mixing = f"{binding.origin}: {self._as_written(binding)}"
             overflowed = self.saturation.overflowed(binding, place)
-            through = bar if bar is None or overflowed is None else self._masked(bar, b.emit("not", (overflowed,)))
+            through = bar if bar is None or overflowed is None else self.cotangents.masked(bar, b.emit("not", (overflowed,)))
             counts = self.partials.counts(binding, place)
-            through = through if through is None or counts is None else self._armed(through, *counts)
+            through = through if through is None or counts is None else self.cotangents.armed(through, *counts)
             if flow.mirrored:
                 for item in self._mirrored(binding, operand, p, q, through, care):
                     self._put(item, operand, flow.bars, flow, care)
@@ -284,9 +191,9 @@ class Reverse:
         if care.guard is not None:
             value = b.select(care.guard, ZERO, value)
         elif care.tainted and not isinstance(partial, Constant):
-            value = _zero_times_infinity(b, partial, cotangent.value, value)
+            value = zero_times_infinity(b, partial, cotangent.value, value)
         if care.steep and not isinstance(cotangent.value, Constant):
-            value = _zero_times_infinity(b, cotangent.value, partial, value)
+            value = zero_times_infinity(b, cotangent.value, partial, value)
         return Masked(value, cotangent.mask)
 
     def _put(self, item: Masked | None, operand: Atom, where: dict[Atom, list[Masked]], flow: "Flow", care: "Care") -> None:
@@ -297,26 +204,13 @@ class Reverse:
         if item is not None:
             where.setdefault(operand, []).append(self._fitted(item, operand, flow))
 
-    def _masked(self, cotangent: Masked, mask: Atom) -> Masked:
-        both = mask if cotangent.mask is None else self.builder.emit("and", (cotangent.mask, mask))
-        return Masked(cotangent.value, both)
-
-    def _armed(self, cotangent: Masked, condition: Atom, true: bool) -> Masked:
-        """A cotangent of a select as that of one of its arms."""
-        arm = Arm(cotangent.mask, condition, true)
-        if arm not in self.masks:
-            mask = condition if true else self.builder.emit("not", (condition,))
-            self.masks[arm] = mask = self._masked(cotangent, mask).mask  # type: ignore[assignment]
-            self.arms.setdefault(mask, arm)
-        return Masked(cotangent.value, self.masks[arm])
-
     def _fitted(self, item: Masked, operand: Atom, flow: "Flow") -> Masked:
         """A cotangent with the operand's shape: summed where the operand was broadcast."""
         if item.value.shape == operand.shape:
             return item
         if item.mask is not None:
             flow.opened.add(operand)
-        return Masked(self.arrays.unbroadcast(self._unmasked(item), operand.shape), None)
+        return Masked(self.arrays.unbroadcast(self.cotangents.unmasked(item), operand.shape), None)
 
     def _push_structural(self, binding: Binding, bar: Masked | None, conjugate: Masked | None, flow: "Flow") -> None:
         b = self.builder
@@ -344,7 +238,7 @@ class Reverse:
     def _pulled(self, arrays: Arrays, binding: Binding, place: int, cotangent: Masked) -> Masked | None:
         """One cotangent through a structural binding; where cells are only moved, so is its mask."""
         if cotangent.mask is None or binding.op not in _MOVING:
-            value = pulled_back(arrays, binding, place, self._unmasked(cotangent))
+            value = pulled_back(arrays, binding, place, self.cotangents.unmasked(cotangent))
             return None if value is None else Masked(value, None)
         mask = arrays.broadcast_to(cotangent.mask, binding.shape)
         value = pulled_back(arrays, binding, place, cotangent.value)
@@ -372,7 +266,7 @@ class Reverse:
             for cotangent, where in ((bar, flow.bars), (conjugate, flow.conjugates)):
                 if cotangent is None:
                     continue
-                item = self._armed(cotangent, condition, place == 1)
+                item = self.cotangents.armed(cotangent, condition, place == 1)
                 if is_complex(binding.dtype) and not is_complex(operand.dtype or "d"):
                     item = item if flow.mirrored or where is flow.bars else Masked(b.conj(item.value), item.mask)
                     where = flow.bars
@@ -400,98 +294,3 @@ class Reverse:
             f"{self.mixing or '?'} makes the output depend on the conjugate of {name}, so that there is no complex "
             "derivative; sd.wirtinger gives the derivatives by z and by its conjugate"
         )
-
-
-class Forward:
-    """Forward sweeps: from tangents of inputs to tangents of every symbol."""
-
-    def __init__(self, builder: Builder, bindings: list[Binding], rules: Any) -> None:
-        self.builder = builder
-        self.bindings = bindings = shifted(smoothed(bindings, builder), builder)
-        watch_signs(builder, bindings)
-        self.partials = Partials(builder, bindings, rules)
-        self.saturation = Saturation(builder, bindings, self.partials.bounds)
-        self.vanishing = Vanishing(builder, bindings, self.partials)
-
-    def sweep(self, seeds: dict[Atom, Atom]) -> dict[Atom, Atom]:
-        """Tangents of all symbols that depend on the seeds."""
-        b = self.builder
-        outer = b.primal
-        b.primal = False
-        dots: dict[Atom, Atom] = dict(seeds)
-        self.infinite: dict[Atom, Binding] = {}  # tangents that may be infinite, and the singular head that makes them so
-        for binding in self.bindings:
-            if binding.dtype in "?l":
-                continue
-            moving = [place for place, o in enumerate(binding.operands) if o in dots]
-            if not moving:
-                continue
-            b.origin = binding.origin
-            arrays = Arrays(b, binding.origin)
-            if is_structural(binding):
-                found = pushed_forward(arrays, binding, {place: dots[binding.operands[place]] for place in moving})
-                if found is not None:
-                    dots[binding.symbol] = found
-                continue
-            if binding.op == "select":
-                arms = [dots.get(o, ZERO) for o in binding.operands[1:]]
-                if arms[0] is not ZERO or arms[1] is not ZERO:
-                    dots[binding.symbol] = arrays.broadcast_to(b.select(binding.operands[0], *arms), binding.shape)
-                continue
-            singular = self.partials.is_singular(binding)
-            head = binding if singular else next((self.infinite[o] for o in binding.operands if o in self.infinite), None)
-            if head is not None:
-                self.infinite[binding.symbol] = head
-            terms: list[Atom | None] = [b.mul(s, dots[o]) for o, s in self.saturation.slopes(binding) or () if o in dots]
-            for place in self.saturation.remaining(binding):
-                if place in moving:
-                    terms.append(self._term(binding, place, dots[binding.operands[place]], singular))
-            total: Atom | None = None
-            for term in terms:
-                if term is not None:
-                    total = term if total is None else b.add(total, term)
-            if total is not None:
-                dots[binding.symbol] = arrays.broadcast_to(total, binding.shape)
-        b.primal = outer
-        return dots
-
-    def _term(self, binding: Binding, place: int, dot: Atom, singular: bool) -> Atom | None:
-        b = self.builder
-        operand = binding.operands[place]
-        p = self.partials.partial(binding, place)
-        q = self.partials.partial(binding, place, conjugate=True) if is_complex(operand.dtype or "d") else None
-        if q is not None and not is_complex(binding.dtype):
-            # q is the conjugate of p here, and p*dot + conj(p*dot) twice the real part.
-            return None if p is None else b.real(b.mul(b.mul(Constant(2), p), dot))
-        term = None if p is None else b.mul(p, dot)
-        if term is not None and singular and not isinstance(dot, Constant):
-            if self.partials.is_root_of_squares(binding):
-                term = b.select(b.emit("eq", (binding.operands[0], Constant(0.0))), ZERO, term)
-            else:
-                term = _zero_times_infinity(b, dot, p, term)
-        elif term is not None and self._meets_infinity(p, operand):
-            term = _zero_times_infinity(b, p, dot, term)  # type: ignore[arg-type]
-        overflowed = None if term is None else self.saturation.overflowed(binding, place)
-        if term is not None and overflowed is not None:
-            term = b.select(overflowed, ZERO, term)
-        counts = None if term is None else self.partials.counts(binding, place)
-        if term is not None and counts is not None:
-            condition, value = counts
-            term = b.select(condition, term, ZERO) if value else b.select(condition, ZERO, term)
-        if q is not None:
-            crossed = b.mul(q, b.conj(dot))
-            term = crossed if term is None else b.add(term, crossed)
-        return term
-
-    def _meets_infinity(self, partial: Atom | None, operand: Atom) -> bool:
-        """Whether a partial may vanish where the operand's tangent is infinite."""
-        head = self.infinite.get(operand)
-        return partial is not None and head is not None and self.vanishing.together(partial, head)
-
-
-def _zero_times_infinity(b: Builder, zero: Atom, infinite: Atom | None, product: Atom) -> Atom:
-    """A product, zero where one factor is zero and the other not finite; elsewhere it stays open to differentiation."""
-    if infinite is None or isinstance(infinite, Constant):
-        return product
-    overflow = b.emit("not", (b.emit("isfinite", (infinite,)),))
-    return b.select(b.emit("and", (b.emit("eq", (zero, Constant(0.0))), overflow)), ZERO, product)
