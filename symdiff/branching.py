@@ -83,7 +83,8 @@ def compiled_of(graph: Graph, tree: Any, options: Options, backend: str = "auto"
 def path_of(graph: Graph) -> str:
     """What tells a guarded path from others, "" for a graph that is no such path."""
     branches = branches_of(graph)
-    return branches.conditions.digest() if branches is not None and branches.guarded and branches.conditions is not None else ""
+    guarded = branches is not None and branches.guarded and branches.conditions is not None
+    return branches.conditions.fingerprint() if guarded else ""  # type: ignore[union-attr]
 
 
 def attempted(compiled: Compiled | None, leaves: list[Any], out: Any) -> tuple[Compiled | None, Any]:

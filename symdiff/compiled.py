@@ -20,7 +20,7 @@ from symdiff.codegen.native.fastcall import Machine
 from symdiff.codegen.program import Program
 from symdiff.codegen.source import MISS
 from symdiff.errors import ArgumentError, BackendError, ShapeError
-from symdiff.ops import is_complex
+from symdiff.ops import dtype_of, is_complex
 from symdiff.pipeline import Options, array_kernel_of, batch_kernel_of, gufunc_of, kernel_of, machine_of, plan_of, program_of
 from symdiff.symbolic.graph import Graph
 from symdiff.symbolic.hidden import hidden_of, visible
@@ -142,7 +142,8 @@ class Compiled:
 
     @property
     def kernel(self) -> Callable[..., Any]:
-        """The bare builtin of the native backend: inputs, then outputs; contiguous arrays of exactly the traced types.
+        """The bare builtin of the native backend: inputs, then larger arrays that the function captures, then outputs;
+        contiguous arrays of exactly the traced types.
 
         Raises `TypeError` for any other argument, and `BackendError` where there is no machine code.
         """
@@ -153,7 +154,8 @@ class Compiled:
         name = self.program.name
 
         def refuse(*args: Any, **kwargs: Any) -> Any:
-            raise TypeError(f"{name}: other arguments than it was compiled for")
+            taken = ", ".join(f"{i.name} {dtype_of(i.dtype).name}{list(i.shape) or ''}" for i in self.program.inputs)
+            raise TypeError(f"{name}: other arguments than it was compiled for: {taken}")
 
         return self.machine.builtin(refuse)  # type: ignore[no-any-return]
 

@@ -16,8 +16,8 @@ def f(x, scale=2.0):
     return scale*np.sum(np.sin(x))
 
 
-def whole(x):
-    return int(x)*x
+def noisy(x):
+    return np.random.normal()*x
 
 
 def powers(x, n):
@@ -142,7 +142,7 @@ def test_static_arguments(demo, capsys):
         (["export", "demo_module:f", "--arg", "x=three"], "x=three"),
         (["export", "demo_module:f", "--arg", "x=3:float16"], "float16"),
         (["export", "demo_module:f", "--arg", "x=3", "--wrt", "z"], "'z'"),
-        (["export", "demo_module:whole", "--arg", "x=scalar"], "demo_module.py:11"),
+        (["export", "demo_module:noisy", "--arg", "x=scalar"], "demo_module.py:11"),
         (["export", "demo_module:two", "--arg", "x=3", "--kind", "jacobian", "--wrt", "x,q"], "'q'"),
         (["export", "demo_module:f", "--arg", "x=3", "--order", "2"], "--order 2: a positive order of --kind derivative"),
         (["export", "demo_module:modulus", "--arg", "z=scalar:complex128"], "wirtinger"),

@@ -282,10 +282,19 @@ def test_products_of_matrices_in_class():
 
 
 def test_constant_arrays_are_part_of_the_code():
+    chosen, x = array((30, 20)) > 1.0, array((30, 20))
+    gradient = sd.grad(lambda v: np.sum(np.sin(v) * chosen), scalarize=False).compile(x).kernel(x)
+    np.testing.assert_allclose(gradient, np.cos(x) * chosen)
+
+
+def test_captured_arrays_stand_after_the_arguments():
     weights = array((30, 20))
     f = sd.value_and_grad(lambda v: np.sum(np.sin(v * weights) * (weights > 1.0)), scalarize=False)
     x = array((30, 20))
-    value, gradient = f.compile(x).kernel(x)
+    kernel = f.compile(x).kernel
+    with pytest.raises(TypeError, match=r"compiled for: v float64\[30, 20\], weights float64\[30, 20\]"):
+        kernel(x)
+    value, gradient = kernel(x, weights)
     np.testing.assert_allclose(value, np.sum(np.sin(x * weights) * (weights > 1.0)))
     np.testing.assert_allclose(gradient, np.cos(x * weights) * weights * (weights > 1.0))
 

@@ -235,9 +235,18 @@ class Graph:
         return evaluate(self, args)
 
     def digest(self) -> str:
-        """The first eight hex digits of the SHA-256 of the graph's text without origins."""
-        text = "\n".join([self._headline(), *self._lines(origins=False)])
-        return hashlib.sha256(text.encode()).hexdigest()[:8]
+        """The first eight hex digits of `fingerprint`."""
+        return self.fingerprint()[:8]
+
+    def fingerprint(self) -> str:
+        """The SHA-256 of the graph's text without origins, and of the cells of its arrays."""
+        found = hashlib.sha256("\n".join([self._headline(), *self._lines(origins=False)]).encode())
+        for binding in self.bindings:
+            parameters: dict[str, Any] = getattr(binding.params, "params", {})
+            for value in (*parameters.values(), *(o.value for o in binding.operands if isinstance(o, ArrayConstant))):
+                if isinstance(value, np.ndarray):
+                    found.update(f"{value.dtype.str}{value.shape}".encode() + value.tobytes())
+        return found.hexdigest()
 
     def operations(self) -> int:
         """Elementwise operations of the scalar bindings as they stand, before sharing."""
