@@ -15,7 +15,6 @@ import optree
 
 from symdiff import structures
 from symdiff.codegen.arrays.fusing import Fused
-from symdiff.codegen.native.batch import NativeBatch
 from symdiff.codegen.native.fastcall import Machine
 from symdiff.codegen.program import Program
 from symdiff.codegen.source import MISS
@@ -348,7 +347,7 @@ class Batched:
     def machine(self) -> Any:
         """The way for calls with few points and arguments that need no rearranging; None where there is none."""
         with self._lock:
-            if self._machine is None and self._direct and isinstance(self.kernel, NativeBatch):
+            if self._machine is None and self._direct and hasattr(self.kernel, "call"):
                 try:
                     self._machine = self.kernel.call()
                 except BackendError:

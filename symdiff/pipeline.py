@@ -1,15 +1,16 @@
 """The stages in order: trace, differentiate, scalarize, number, share, schedule, emit, load.
 
 Assumes nothing beyond its stages' own invariants, which it checks between stages when `SYMDIFF_CHECK=1`. Guarantees
-that stages are put together nowhere else. Refuses backends and targets it does not know, with `BackendError`.
+that stages are put together nowhere else, and that emitters are imported when they are first used. Refuses backends and
+targets it does not know, with `BackendError`.
 """
 
 import gc
+import importlib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from types import ModuleType
 from typing import Any
 
 from symdiff.array_numbering import number_arrays
@@ -18,19 +19,10 @@ from symdiff.codegen.arrays.nesting import Nest
 from symdiff.codegen.arrays.plan import ArrayPlan, check_array_plan
 from symdiff.codegen.arrays.planning import plan_arrays
 from symdiff.codegen.arrays.program import check_array_program
-from symdiff.codegen.emission import c as c_emission
-from symdiff.codegen.emission import cuda as cuda_emission
-from symdiff.codegen.emission import cupy as cupy_emission
-from symdiff.codegen.emission import cupy_arrays, llvm, llvm_parts, numpy_arrays
-from symdiff.codegen.emission import numpy as numpy_emission
-from symdiff.codegen.emission import python as python_emission
-from symdiff.codegen.emission.llvm_programs import whole_function
+from symdiff.codegen.emission import llvm, llvm_parts
 from symdiff.codegen.loading import load
 from symdiff.codegen.native import engine
-from symdiff.codegen.native.batch import NativeBatch
 from symdiff.codegen.native.fastcall import ARGUMENTS, Machine, is_native
-from symdiff.codegen.native.gufunc import gufunc
-from symdiff.codegen.native.kernels import LARGE, Kernels
 from symdiff.codegen.plan import Plan, check_plan
 from symdiff.codegen.program import Program, check_program, content_of, live_only, with_checks
 from symdiff.codegen.scheduling import schedule, schedule_checks, schedule_kernel
@@ -47,9 +39,7 @@ from symdiff.symbolic.scalarizing import expand_calls, is_scalar, scalarize, set
 # Machine code by statements: up to SMALL, LLVM's passes over its own language cost more time (half of all) than they gain; up
 # to WHOLE it is one function; up to QUICK it is optimised, which makes it a fifth faster and compiling four times slower.
 SMALL, WHOLE, QUICK = 300, 2_000, 20_000
-TARGETS: dict[str, ModuleType] = {
-    "python": python_emission, "numpy": numpy_emission, "c": c_emission, "cupy": cupy_emission, "cuda": cuda_emission,
-}  # fmt: skip
+TARGETS = ("python", "numpy", "c", "cupy", "cuda")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +139,13 @@ def source_of(plan: Plan | ArrayPlan, target: str, **layout: Any) -> Source:
     if isinstance(plan, ArrayPlan):
         if target not in ("numpy", "cupy"):
             raise BackendError(f"whole arrays are computed by NumPy and CuPy; target {target!r} takes numbers and small arrays")
-        return (numpy_arrays if target == "numpy" else cupy_arrays).emit(plan, **layout)
-    return TARGETS[target].emit(plan, **layout)  # type: ignore[no-any-return]
+        return _emit(f"{target}_arrays", plan, **layout)
+    return _emit(target, plan, **layout)
+
+
+def _emit(emitter: str, plan: Plan | ArrayPlan, **layout: Any) -> Source:
+    module = importlib.import_module(f"symdiff.codegen.emission.{emitter}")
+    return module.emit(plan, **layout)  # type: ignore[no-any-return]
 
 
 def kernel_of(plan: Plan | ArrayPlan, target: str, name: str, **layout: Any) -> Any:
@@ -186,6 +181,9 @@ def array_kernel_of(fused: Fused, result: Any = None) -> Machine | Callable[...,
 
     Raises `BackendError` where machine code cannot be used at all.
     """
+    from symdiff.codegen.emission.llvm_programs import whole_function
+    from symdiff.codegen.native.kernels import LARGE, Kernels
+
     problem = engine.supported()
     if problem:
         raise BackendError(problem)
@@ -198,12 +196,13 @@ def array_kernel_of(fused: Fused, result: Any = None) -> Machine | Callable[...,
                 return Machine(fused, f"{kernels.text}\n{text}", 2, memory, apart=True, result=result, passes=kernels.passes)
         except BackendError:
             pass  # NumPy calls the kernels
-        source = numpy_arrays.emit(plan, name=fused.name, builtins=kernels.builtins())
-        return load(source)
+        return load(_emit("numpy_arrays", plan, name=fused.name, builtins=kernels.builtins()))
 
 
 def gufunc_of(program: Program) -> Any:
     """The Program as a NumPy generalised ufunc. Raises `BackendError` where there is none for it."""
+    from symdiff.codegen.native.gufunc import gufunc
+
     problem = engine.supported()
     if problem:
         raise BackendError(problem)
@@ -216,6 +215,8 @@ def batch_kernel_of(
     threads: int | None = None,
 ) -> Any:  # fmt: skip
     """The function of a Program over points: machine code where there is some, else NumPy over blocks in one thread."""
+    from symdiff.codegen.native.batch import NativeBatch
+
     if backend == "native" or (backend == "auto" and not options.exact and not engine.supported()):
         try:
             with collector_off():

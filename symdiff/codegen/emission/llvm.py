@@ -10,7 +10,6 @@ from collections.abc import Callable
 from itertools import chain
 
 from symdiff.codegen.emission.llvm_calls import Calls, Group
-from symdiff.codegen.emission.llvm_functions import functions
 from symdiff.codegen.emission.llvm_lines import LIBM, PAIRS, TYPES, VECTORS, Lines, Value
 from symdiff.codegen.program import Instr, Output, Program, zero_of
 from symdiff.errors import BackendError
@@ -301,6 +300,15 @@ def _quotient(lines: Lines, code: str, a: Value, b: Value) -> Value:
     return lines.select(nothing, code, by_zero[0], x), lines.select(nothing, code, by_zero[1], y)
 
 
+def called(lines: Lines) -> tuple[list[str], dict[str, str]]:
+    """The IR of the elementary functions that are called, and its declarations; their formulas are imported where one is."""
+    if not lines.used:
+        return [], {}
+    from symdiff.codegen.emission.llvm_functions import functions
+
+    return functions(lines.used)
+
+
 def point_function(program: Program, name: str, together: int = 0) -> str:
     """A function over pointers to contiguous inputs and outputs, with the declarations it needs.
 
@@ -322,7 +330,7 @@ def point_function(program: Program, name: str, together: int = 0) -> str:
                 own = converted(lines, values[value], program.instrs[value].dtype, output.dtype)
                 stored(lines, f"%out{place}", cell, own, output.dtype)
     body = "\n".join(lines.text)
-    bodies, needed = functions(lines.used)
+    bodies, needed = called(lines)
     declared = "\n".join([*{**lines.declared, **needed}.values(), *bodies])
     kind, end = ("i1", "ret i1 false") if program.checks else ("void", "ret void")
     return f"{declared}\ndefine {kind} @{name}({', '.join(pointers)}) noinline nounwind {{\n{body}\n  {end}\n}}\n"

@@ -9,9 +9,8 @@ import functools
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from symdiff.codegen.emission.llvm import clear, converted, fetched, instruction, made, returning, stored
+from symdiff.codegen.emission.llvm import called, clear, converted, fetched, instruction, made, returning, stored
 from symdiff.codegen.emission.llvm_calls import Calls
-from symdiff.codegen.emission.llvm_functions import functions
 from symdiff.codegen.emission.llvm_lines import TYPES, Lines, Value
 from symdiff.codegen.program import Instr, Program, zero_of
 from symdiff.ops import is_complex
@@ -68,7 +67,7 @@ def in_parts(program: Program, name: str, together: int = 0) -> tuple[str, int]:
         lines.append(f"  %made{k} = getelementptr i8, ptr %work, i64 {layout.outputs[k]}")
         lines.append(f"  call void @llvm.memcpy.p0.p0.i64(ptr %out{k}, ptr %made{k}, i64 {count}, i1 false)")
     head.declared["memcpy"] = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
-    bodies, needed = functions(head.used)
+    bodies, needed = called(head)
     declared = {**head.declared, **needed}
     return "\n".join([*declared.values(), *bodies, *texts, *lines, f"  {end}", "}"]) + "\n", layout.size
 
