@@ -127,6 +127,21 @@ def test_what_is_passed_over_does_not_leak(f, x):
         assert derivative(x) == 0
 
 
+def test_a_logarithm_behind_what_an_extreme_passes_over():
+    def f(x):
+        return np.log(max(x, 0.0))
+
+    with np.errstate(all="ignore"):
+        for derivative in (sd.grad(f), lambda x: sd.jvp(f)(x, 1.0)[1], sd.jacobian(f, mode="forward"), sd.hessian(f)):
+            assert derivative(-1.0) == 0
+
+
+def test_what_is_passed_over_costs_nothing_where_no_partial_is_infinite():
+    for f in (lambda x: np.maximum(np.sin(x), 0.5), lambda x: np.minimum(x / (1 + x * x), 0.1)):
+        assert sd.grad(f).cost(1.0).both.by_kind["select"] == 3
+    assert sd.grad(lambda x: np.maximum(np.log(x), 0.5)).cost(1.0).both.by_kind["select"] == 4
+
+
 def test_batches_take_the_same_numbers_and_shares():
     def f(x):
         return max(x, 0.0, 1 - x) * min(x, 2.0)

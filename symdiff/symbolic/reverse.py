@@ -24,6 +24,7 @@ from symdiff.symbolic.saturation import Saturation
 from symdiff.symbolic.shifting import shifted
 from symdiff.symbolic.sign_factors import watch_signs
 from symdiff.symbolic.smoothing import smoothed
+from symdiff.symbolic.steepness import Steepness
 from symdiff.symbolic.vanishing import Vanishing, zero_times_infinity
 
 _MOVING = frozenset({"reshape", "transpose", "getitem", "diagonal", "concatenate", "item", "sum"})
@@ -77,6 +78,7 @@ class Reverse:
         self.partials = Partials(builder, bindings, rules)
         self.saturation = Saturation(builder, bindings, self.partials.bounds) if earlier is None else earlier.saturation
         self.vanishing = Vanishing(builder, bindings, self.partials) if earlier is None else earlier.vanishing
+        self.steepness = Steepness(bindings, self.partials, self.saturation.growth) if earlier is None else earlier.steepness
         inputs: set[Atom] = set(wrt)
         self.active = active_symbols(bindings, inputs)
         self.position = {b.symbol: i for i, b in enumerate(bindings) if b.symbol not in inputs}
@@ -151,7 +153,7 @@ class Reverse:
                 self.mixing = f"{binding.origin}: {self._as_written(binding)}"
             overflowed = self.saturation.overflowed(binding, place)
             through = bar if bar is None or overflowed is None else self.cotangents.masked(bar, b.emit("not", (overflowed,)))
-            counts = self.partials.counts(binding, place)
+            counts = self.partials.counts(binding, place) or self.steepness.counts(b, binding, place)
             through = through if through is None or counts is None else self.cotangents.armed(through, *counts)
             if flow.mirrored:
                 for item in self._mirrored(binding, operand, p, q, through, care):
@@ -221,6 +223,8 @@ class Reverse:
                 continue
             if bar is not None:
                 found = self._pulled(arrays, binding, place, bar)
+                counts = self.steepness.counts(b, binding, place)
+                found = found if found is None or counts is None else self.cotangents.armed(found, *counts)
                 if found is not None:
                     flow.bars.setdefault(operand, []).append(found)
             if conjugate is not None:

@@ -153,7 +153,8 @@ def _jacobian(graph: Graph, wrt: list[int], rules: Any, mode: str) -> Graph:
     outputs: list[GraphOutput] = []
     if mode == "forward" and not complex_inputs:
         forward = Forward(open_.builder, bindings, rules)
-        dots = [forward.sweep({c: ONE}) for c in flat]
+        results = [open_.root(a) for place in range(len(graph.outputs)) for a in open_.output_cells(place)]
+        dots = [forward.sweep({c: ONE}, results) for c in flat]
         column = dict(zip(flat, dots, strict=True))
 
         def row(atom: Atom, mirrored: bool) -> dict[Var, Atom]:
@@ -221,7 +222,8 @@ def pushforward(graph: Graph, wrt: list[int], rules: Any) -> Graph:
         for k, cell in enumerate(open_.input_cells(place)):
             seeds[cell] = tangent if leaf.shape == () else b.bind("item", (tangent,), (), leaf.dtype, k)
     bindings = open_.once()
-    dots = Forward(b, bindings, rules).sweep(seeds)
+    results = [open_.root(a) for place in range(len(graph.outputs)) for a in open_.output_cells(place)]
+    dots = Forward(b, bindings, rules).sweep(seeds, results)
     outputs = list(open_.graph.outputs)
     for place, output in enumerate(open_.graph.outputs):
         code = output.dtype
