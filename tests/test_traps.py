@@ -138,6 +138,9 @@ SCALARS = {
     "a tie behind a log": (lambda x: np.maximum(np.log(x), 0), 1.0, 0.5, -0.5),
     "NaN behind a log": (lambda x: np.maximum(np.log(x), 0), math.nan, math.nan, None),
     "log of what a branch holds at 0": (lambda x: np.log(np.where(x > 0, x, 0.0)), -1.0, 0.0, 0.0),
+    "log of what maximum holds at 0": (lambda x: np.log(np.maximum(x, 0)), -1.0, 0.0, 0.0),
+    "quotient by what fmax holds at 0": (lambda x: 1 / np.fmax(0.0, x), -1.0, 0.0, 0.0),
+    "log of what clip holds at 1": (lambda x: np.log(1 - np.clip(x, 0, 1)), 2.0, 0.0, 0.0),
     "log of a sum of branches": (
         lambda x: np.log(np.where(x > 0, x, 0.0) + np.where(x > 1, x * x, 0.0)), -1.0, 0.0, 0.0,
     ),

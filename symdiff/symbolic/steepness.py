@@ -5,6 +5,7 @@ Assumes bindings in order, their partials and what is known of the growth of exp
 without a formula it assumes the worst.
 """
 
+from symdiff.ops import OPS
 from symdiff.symbolic.arrays.algebra import Arrays, kept_shape
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.calls import extreme_of
@@ -54,11 +55,12 @@ class Steepness:
         return atom in self._behind
 
     def is_before(self, atom: Atom) -> bool:
-        """Whether a steep head comes from a value."""
+        """Whether a steep head comes from a value; singular ones, which mind a zero themselves, do not count."""
         if self._before is None:
             self._before = set()
             for binding in reversed(self.bindings):
-                if binding.symbol in self._before or self.is_steep(binding):
+                steep = self.is_steep(binding) and not self.partials.is_singular(binding)
+                if steep or binding.symbol in self._before:
                     self._before.update(binding.operands)
         return atom in self._before
 
@@ -70,7 +72,10 @@ class Steepness:
         op, operands = binding.op, binding.operands
         x = operands[place]
         extreme = extreme_of(binding)
-        if not (extreme or op in ("fmax", "fmin", "kth")) or not self.is_behind(x):
+        if not (extreme or op in ("fmax", "fmin", "kth")):
+            return None
+        bounded = op in OPS and len(operands) == 2 and isinstance(operands[1 - place], Constant)
+        if not self.is_behind(x) and not (bounded and self.is_before(binding.symbol)):
             return None
         if op in ("fmax", "fmin"):
             other = operands[1 - place]
