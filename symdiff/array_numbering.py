@@ -38,7 +38,7 @@ def number_arrays(graph: Graph, name: str | None = None) -> ArrayProgram:
         op, code, shape = binding.op, binding.dtype, binding.shape
         around = code
         if op in OPS and (OPS[op].result in ("bool", "real") or op == "select"):
-            typed = [o.dtype for o in binding.operands if o.dtype is not None]
+            typed = [dtype_code(o.dtype) for o in binding.operands if o.dtype is not None]
             around = code if op == "select" or not typed else typed[0]
         operands = tuple(
             value_of(o, "?" if op == "select" and i == 0 and isinstance(o, Constant) else around)

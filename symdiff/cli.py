@@ -9,6 +9,7 @@ import argparse
 import difflib
 import importlib
 import importlib.util
+import os
 import re
 import shlex
 import sys
@@ -28,6 +29,7 @@ from symdiff.symbolic.importing import load_rules, table_text
 from symdiff.symbolic.rule_checking import check_rules
 from symdiff.symbolic.rule_text import rule_text
 from symdiff.symbolic.rulebook import default_rules
+from symdiff.symbolic.tracing.libraries import short_name
 from symdiff.symbolic.tracing.trace import Spec, argument_names
 from symdiff.version import __version__
 
@@ -63,6 +65,9 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument("--wrt", default=None, help="arguments to differentiate by, with commas (default: the first)")
         command.add_argument("--kind", choices=sorted(KINDS), default="grad", help="which derivative (default: grad)")
         command.add_argument("--order", type=int, default=1, help="of --kind derivative: which one (default: 1)")
+        command.add_argument(
+            "--scalarize", action="store_true", help="unroll arrays of any size to numbers, which every target takes"
+        )
         if name == "export":
             command.add_argument(
                 "--target", choices=("numpy", "python", "c", "cupy", "cuda"), default="numpy", help="default: numpy"
@@ -92,31 +97,41 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     options = parser().parse_args(arguments)
     try:
-        if options.command == "check":
-            return _check(options.files)
-        if options.command == "rules":
-            return _rules(options)
-        function, args = _function(options)
-        if options.command == "show":
-            from symdiff.display import graph_text
-
-            print(graph_text(function.graph(*args)))
-            print()
-            print(function.cost(*args))
-            return 0
-        source = exported(function, args, {}, options.target, command_line(options))
-        if options.output:
-            write_source(options.output, source)
-        else:
-            sys.stdout.write(source.text)
+        code = _run(options)
+        sys.stdout.flush()
+        return code
     except SymdiffError as error:
         print(f"symdiff: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # who reads the output has seen enough of it
     except Exception as error:
         # Tracing runs the user's function, which may raise anything: told by its line, without our frames.
-        place = traceback.extract_tb(error.__traceback__)[-1]
+        frames = traceback.extract_tb(error.__traceback__)
+        place = next((frame for frame in reversed(frames) if short_name(frame.filename)), frames[-1])
         print(f"symdiff: {Path(place.filename).name}:{place.lineno}: {type(error).__name__}: {error}", file=sys.stderr)
         return 2
+    return 0
+
+
+def _run(options: argparse.Namespace) -> int:
+    if options.command == "check":
+        return _check(options.files)
+    if options.command == "rules":
+        return _rules(options)
+    function, args = _function(options)
+    if options.command == "show":
+        from symdiff.display import graph_text
+
+        print(graph_text(function.graph(*args)))
+        print()
+        print(function.cost(*args))
+        return 0
+    source = exported(function, args, {}, options.target, command_line(options))
+    if options.output:
+        write_source(options.output, source)
+    else:
+        sys.stdout.write(source.text)
     return 0
 
 
@@ -131,6 +146,8 @@ def command_line(options: argparse.Namespace) -> str:
         words += ["--kind", options.kind]
     if options.order != 1:
         words += ["--order", str(options.order)]
+    if options.scalarize:
+        words.append("--scalarize")
     return shlex.join([*words, "--target", options.target])
 
 
@@ -150,12 +167,13 @@ def _function(options: argparse.Namespace) -> tuple[Any, tuple[Any, ...]]:
     count = max(count, _required(f))
     args = tuple(specs.get(n, Spec()) for n in names[:count])
     argnums = numbers[0] if len(numbers) == 1 else numbers
+    unrolled = True if options.scalarize else None
     if options.order == 1:
-        function = KINDS[options.kind](f, argnums=argnums)
+        function = KINDS[options.kind](f, argnums=argnums, scalarize=unrolled)
         return function, (*args, *[Spec()] * function.extra)
     if options.kind != "derivative" or options.order < 1:
         raise ExportError(f"--order {options.order}: a positive order of --kind derivative; there is also --kind hessian")
-    return transforms.derivative(f, options.order, argnums), args
+    return transforms.derivative(f, options.order, argnums, scalarize=unrolled), args
 
 
 def _required(f: Callable[..., Any]) -> int:

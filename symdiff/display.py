@@ -4,8 +4,10 @@ Assumes scalar Graphs. Guarantees output linear in the size of the Program: smal
 shared steps, very large ones cut with a line that says so. Refuses nothing.
 """
 
+import re
 from typing import Any
 
+import numpy as np
 import sympy as sp
 
 from symdiff.codegen.arrays.fusing import Fused
@@ -19,6 +21,7 @@ from symdiff.symbolic.expressions import build, cell_name, number
 from symdiff.symbolic.graph import Graph
 
 SHOWN = 200  # steps shown of a larger one
+_CELL = re.compile(r"([A-Za-z]+)(\d+(?:_\d+)+)")
 
 
 def steps(program: Program, inline: bool) -> tuple[list[tuple[sp.Symbol, Any]], list[tuple[str, Any]]]:
@@ -39,7 +42,7 @@ def steps(program: Program, inline: bool) -> tuple[list[tuple[sp.Symbol, Any]], 
         elif instr.op == "const":
             expr = number(instr.payload)
         else:
-            expr = build(instr.op, [exprs[o] for o in in_reading_order(program, position)])
+            expr = _built(instr.op, [exprs[o] for o in in_reading_order(program, position)])
             deep = 1 + max(depth[o] for o in instr.operands)
             if OPS[instr.op].cost and (not inline or uses[position] > 1 or deep > 12):
                 symbol = sp.Symbol(f"v{len(named)}")
@@ -50,8 +53,14 @@ def steps(program: Program, inline: bool) -> tuple[list[tuple[sp.Symbol, Any]], 
     outputs = []
     for output in program.outputs:
         for k, cell in enumerate(output.cells):
-            outputs.append((output.name if output.shape == () else f"{output.name}[{k}]", exprs[cell]))
+            place = ", ".join(str(int(i)) for i in np.unravel_index(k, output.shape))
+            outputs.append((output.name if output.shape == () else f"{output.name}[{place}]", exprs[cell]))
     return named, outputs
+
+
+def _built(op: str, args: list[Any]) -> Any:
+    """One operation; 1/x is a power, since a product would be written 1*1/x."""
+    return sp.Pow(args[1], -1, evaluate=False) if op == "div" and args[0] == 1 else build(op, args)
 
 
 def whole_steps(program: ArrayProgram) -> tuple[list[tuple[sp.Symbol, Any]], list[tuple[str, Any]]]:
@@ -76,7 +85,7 @@ def whole_steps(program: ArrayProgram) -> tuple[list[tuple[sp.Symbol, Any]], lis
         elif step.op == "getitem" and args[0].is_Symbol:
             expr = sp.Symbol(f"{args[0]}[{slices_text(step.params['key'], program.steps[step.operands[0]].shape)}]")
         elif step.op in OPS:
-            expr = build(step.op, args)
+            expr = _built(step.op, args)
         else:
             expr = sp.Function(step.op)(*args)
         if (
@@ -102,11 +111,11 @@ def shown_steps(graph: Graph, options: Options) -> tuple[list[tuple[sp.Symbol, A
 def graph_latex(graph: Graph, options: Options = DEFAULT) -> str:
     """The formula of a Graph as display LaTeX: one aligned equation a line."""
     named, outputs = shown_steps(graph, options)
-    lines = [rf"{sp.latex(symbol)} &= {sp.latex(expr)}" for symbol, expr in named[:SHOWN]]
+    lines = [rf"{_latex(symbol)} &= {_latex(expr)}" for symbol, expr in named[:SHOWN]]
     if len(named) > SHOWN:
         lines.append(rf"&\;\;\vdots \quad \text{{{len(named) - SHOWN} more steps}}")
     for name, expr in outputs[:SHOWN]:
-        lines.append(rf"{_latex_name(name)} &= {sp.latex(expr)}")
+        lines.append(rf"{_latex_name(name)} &= {_latex(expr)}")
     if len(outputs) > SHOWN:
         lines.append(rf"&\;\;\vdots \quad \text{{{len(outputs) - SHOWN} more cells}}")
     return "$$\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}$$"
@@ -124,15 +133,33 @@ def graph_text(graph: Graph, options: Options = DEFAULT) -> str:
     return "\n".join(lines)
 
 
+def _latex(expr: Any) -> str:
+    return sp.latex(expr, symbol_names={symbol: _latex_symbol(symbol.name) for symbol in expr.free_symbols})  # type: ignore[no-any-return]
+
+
+def _latex_symbol(name: str) -> str:
+    """x_1 and \beta as they are, A1_2 with its indices below, longer names as they are spelled."""
+    cell = _CELL.fullmatch(name)
+    if cell is not None:
+        return rf"{sp.latex(sp.Symbol(cell[1]))}_{{{cell[2].replace('_', ',')}}}"
+    head, _, rest = name.partition("_")
+    if not name.isidentifier() or not rest or (len(head) == 1 and "_" not in rest):
+        return sp.latex(sp.Symbol(name))  # type: ignore[no-any-return]
+    return r"\mathrm{" + name.replace("_", r"\_") + "}"
+
+
 def _latex_name(name: str) -> str:
     head, bracket, index = name.partition("[")
-    if head.startswith("d") and "_d" in head:
-        top, _, bottom = head.partition("_d")
-        text = rf"\frac{{\partial {top[1:] or 'f'}}}{{\partial {sp.latex(sp.Symbol(bottom))}}}" if top[1:2] != "2" else None
-    else:
-        text = None
-    text = text or sp.latex(sp.Symbol(head))
-    return rf"\left({text}\right)_{{{index.rstrip(']')}}}" if bracket else text
+    top, slope, bottom = head.partition("_d")
+    text = _latex_symbol(head)
+    plain = bottom.count("_d") == 0 if bottom.endswith("2") else bottom.count("_d") == 1  # x_dot would be read as two names
+    if slope and top.startswith("d2") and plain:
+        first, _, second = bottom.partition("_d")
+        below = rf"{_latex_symbol(first)} \partial {_latex_symbol(second)}" if second else f"{_latex_symbol(first[:-1])}^{{2}}"
+        text = rf"\frac{{\partial^{{2}} {_latex_symbol(top[2:])}}}{{\partial {below}}}"
+    elif slope and top.startswith("d") and not top.startswith("d2"):
+        text = rf"\frac{{\partial {_latex_symbol(top[1:] or 'f')}}}{{\partial {_latex_symbol(bottom)}}}"
+    return rf"\left({text}\right)_{{{index.rstrip(']').replace(' ', '')}}}" if bracket else text
 
 
 def function_latex(function: Any) -> str | None:

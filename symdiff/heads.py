@@ -78,7 +78,7 @@ def slices_text(key: tuple[Slice, ...], shape: Shape | None = None) -> str:
         n = None if shape is None else shape[place]
         first = "" if (start == 0 and step > 0) or (step < 0 and n is not None and start == n - 1) else str(start)
         last = "" if stop is None or (n is not None and stop == n and step > 0) else str(stop)
-        if n is not None and stop is not None and step == 1 and 0 < n - stop < min(stop, 10):
+        if n is not None and stop is not None and step == 1 and stop - start > 1 and 0 < n - stop < min(stop, 10):
             last = str(stop - n)
         parts.append(f"{first}:{last}" + ("" if step == 1 else f":{step}"))
     while parts and parts[-1] == ":":

@@ -138,7 +138,10 @@ def source_of(plan: Plan | ArrayPlan, target: str, **layout: Any) -> Source:
         raise BackendError(f"unknown target {target!r}; there are {', '.join(TARGETS)}")
     if isinstance(plan, ArrayPlan):
         if target not in ("numpy", "cupy"):
-            raise BackendError(f"whole arrays are computed by NumPy and CuPy; target {target!r} takes numbers and small arrays")
+            raise BackendError(
+                f"whole arrays are computed by NumPy and CuPy; target {target!r} takes numbers and small arrays, "
+                "to which scalarize=True (--scalarize) unrolls them"
+            )
         return _emit(f"{target}_arrays", plan, **layout)
     return _emit(target, plan, **layout)
 

@@ -1,12 +1,14 @@
 """The exceptions in which paths of a function end, for the files that raise them.
 
 Assumes exceptions that `branches` keeps, with traced values in their messages. Guarantees type and message of the user's
-exception; an argument stands in the message as the value that it has. Refuses exceptions that are not Python's own, and
-targets that can neither raise nor return a code, with `ExportError`.
+exception; an argument stands in the message as the value that it has. Refuses exceptions that are neither Python's own nor,
+in a file that needs NumPy, `LinAlgError`, and targets that can neither raise nor return a code, with `ExportError`.
 """
 
 import builtins
 import re
+
+import numpy as np
 
 from symdiff.codegen.emission.exceptions import Message, Place, Raised
 from symdiff.errors import ExportError
@@ -29,12 +31,19 @@ def raised_in(branches: Branches, target: str, where: str) -> tuple[Raised, ...]
 
 
 def _raised(error: Exception, target: str, where: str, names: set[str]) -> Raised:
-    kind = type(error)
-    if target != "c" and getattr(builtins, kind.__name__, None) is not kind:
-        raise ExportError(
-            f"{where}: a path raises {kind.__module__}.{kind.__name__}; a file can raise Python's own exceptions only"
-        )
-    return Raised(kind.__name__, tuple(_argument(a, names) for a in error.args))
+    return Raised(_spelled(type(error), target, where), tuple(_argument(a, names) for a in error.args))
+
+
+def _spelled(kind: type[Exception], target: str, where: str) -> str:
+    """The name of an exception in a file for a target."""
+    if target == "c" or getattr(builtins, kind.__name__, None) is kind:
+        return kind.__name__
+    if target == "numpy" and kind is np.linalg.LinAlgError:
+        return "np.linalg.LinAlgError"
+    raise ExportError(
+        f"{where}: a path raises {kind.__module__}.{kind.__name__}; a file can raise Python's own exceptions only, "
+        "and with target 'numpy' LinAlgError"
+    )
 
 
 def _argument(value: object, names: set[str]) -> Message | Place | str:

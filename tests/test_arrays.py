@@ -238,3 +238,14 @@ def test_moves_of_many_cells_stay_whole(f):
     plain = sd.vmap(f)
     np.testing.assert_array_equal(plain(x), np.stack([f(point) for point in x]))
     assert len(Plain(f).graph(x[0]).bindings) < 10
+
+
+def test_powers_of_a_range():
+    """A comparison of integers with 0 (x**0) and one of floats share the 0 of their kernel."""
+
+    def f(u):
+        j = np.arange(600)
+        return np.sum(u**j * 0.5**j)
+
+    step = 1e-30j
+    np.testing.assert_allclose(sd.grad(f)(0.9), f(0.9 + step).imag / 1e-30, rtol=1e-13)

@@ -1,6 +1,7 @@
 """`sd.check_grads`: what it differentiates, and what it finds."""
 
 import dataclasses
+import math
 
 import numpy as np
 import pytest
@@ -37,3 +38,11 @@ def test_wrong_rules_are_found(tmp_path, order):
 def test_nothing_to_differentiate():
     with pytest.raises(ValueError, match="no argument holds a float"):
         sd.check_grads(lambda n, name: n, (3, "a"))
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_functions_of_math(order):
+    def f(x, a):
+        return math.log(x[0]) * max(x[1], a) + (math.sin(x[1]) if x[0] > a else math.exp(a))
+
+    sd.check_grads(f, (np.array([2.0, 0.7]), 0.3), order)

@@ -224,3 +224,19 @@ def test_rules_of_whole_arrays_are_listed_and_shown(capsys):
     assert "unbroadcast(ds @ T(y), x)" in capsys.readouterr().out
     assert main(["rules", "show", "cumsum"]) == 0
     assert "linear" in capsys.readouterr().out
+
+
+def test_arrays_are_unrolled_for_every_target(demo, capsys):
+    export = ["export", "demo_module:two", "--arg", "x=3000", "--target", "c"]
+    assert main(export) == 2
+    assert "--scalarize" in capsys.readouterr().err
+    assert main([*export[:3], "x=3", "--scalarize", *export[4:], "-o", "two.c"]) == 0
+    assert "--arg x=3 --scalarize --target c" in (demo / "two.c").read_text(encoding="utf-8")
+    assert main(["check", "two.c"]) == 0
+
+
+def test_readers_that_stop_reading(demo):
+    command = [sys.executable, "-m", "symdiff", "rules", "show", "sin"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""

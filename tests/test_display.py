@@ -139,3 +139,19 @@ def test_whole_arrays():
     assert r"\operatorname{matmul}" in latex and r"\tanh" in latex and "operations" in latex
     text = graph_text(f.graph(*args))
     assert "matmul(W, X[1:])" in text and text.splitlines()[-1].startswith("df_dW = ")
+
+
+def test_latex_names():
+    """Indices and slopes as in books, names of words as they are spelled, 1/x without a factor 1."""
+    rate = sd.grad(lambda learning_rate, A: learning_rate**2 / A[1, 0], argnums=(0, 1))
+    rate(2.0, np.ones((2, 2)))
+    assert r"\frac{\partial f}{\partial \mathrm{learning\_rate}} &= 2 v_{0}" in rate._repr_latex_()
+    assert r"v_{0} &= \frac{\mathrm{learning\_rate}}{A_{1,0}}" in rate._repr_latex_()
+    assert r"\left(\frac{\partial f}{\partial A}\right)_{1,0} &= - v_{0} v_{0}" in rate._repr_latex_()
+    second = sd.hessian(lambda x: x[0] ** 2 / x[1])
+    second(np.ones(2))
+    assert r"\left(\frac{\partial^{2} f}{\partial x^{2}}\right)_{1,1}" in second._repr_latex_()
+    assert r"v_{0} &= \frac{1}{x_{1}}" in second._repr_latex_()
+    both = sd.hessian(lambda x, w_dot: x**2 * w_dot**3, argnums=(0, 1))
+    both(2.0, 3.0)
+    assert "d2f\\_dw\\_dot\\_dx" in both._repr_latex_()  # dot is no name of an argument

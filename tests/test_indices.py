@@ -684,3 +684,15 @@ def compare(seed):
 @pytest.mark.parametrize("seed", range(8))
 def test_random_programs(seed):
     compare(seed)
+
+
+def test_equal_cells_of_a_table_need_no_selection():
+    table = np.repeat([0.0, 1.0, -0.0], [20, 20, 24])
+
+    def f(t):
+        return table[int(t)] * t
+
+    graph = sd.grad(f).graph(3.2)
+    assert sum(b.op == "select" for b in graph.bindings) < 12
+    assert [sd.grad(f)(t) for t in (3.2, 19.0, 20.0, 39.5, -24.0)] == [0.0, 0.0, 1.0, 1.0, 0.0]
+    assert np.signbit(sd.trace(f, 1.0)(45.0)) and not np.signbit(sd.trace(f, 1.0)(3.0))

@@ -471,3 +471,41 @@ def test_functions_that_write_plain_numbers_in_place():
 
     x = np.array([1.0, 2.0, 3.0])
     assert sd.trace(f, x)(x) == f(x)
+
+
+def test_small_arrays_filled_by_masks_stay_whole():
+    """What a mask selects is one operation; its cells are not taken apart and put together again."""
+    data = np.linspace(-3.0, 3.0, 40)
+
+    def huber(x):
+        r = data - x
+        inside = np.abs(r) <= 1
+        loss = np.empty_like(r)
+        loss[inside] = 0.5 * r[inside] ** 2
+        loss[~inside] = np.abs(r[~inside]) - 0.5
+        return loss.mean()
+
+    graph = sd.trace(huber, 0.2)
+    assert not {"item", "take"} & {b.op for b in graph.bindings}
+    assert graph(0.2) == pytest.approx(huber(0.2), rel=1e-14)
+    assert sd.grad(huber)(0.2) == pytest.approx((huber(0.2 + 1e-6) - huber(0.2 - 1e-6)) / 2e-6, rel=1e-7)
+    assert ".fill(0.0)" in sd.value_and_grad(huber, scalarize=False).source(0.2)
+
+
+def test_a_whole_assignment_copies():
+    """The cells are those of that moment, whatever is written into either array later."""
+
+    def f(x):
+        w, y, z = np.sin(x), np.zeros(3), np.zeros(3)
+        y[...] = w
+        z[...] = x
+        once = np.sum(y) + np.sum(z)
+        w[0] = 5.0
+        y[1] = x[0]
+        z[2] *= 2
+        return once * np.sum(y * np.arange(1, 4)) + np.sum(w) * np.sum(z)
+
+    x = np.array([0.3, 0.7, 1.1])
+    np.testing.assert_allclose(sd.trace(f, x)(x), f(x), rtol=1e-14)
+    differences = [(f(x + 1e-6 * e) - f(x - 1e-6 * e)) / 2e-6 for e in np.eye(3)]
+    np.testing.assert_allclose(sd.grad(f)(x), differences, rtol=1e-8)

@@ -272,3 +272,18 @@ def test_rounding_at_a_limit_gives_the_functions_answer():
         found, expected = outcome(df, v), outcome(f, v)
         raised = isinstance(found, tuple)
         assert raised == isinstance(expected, tuple) or abs(k) < 2
+
+
+def test_linalg_errors_stand_in_files_that_need_numpy():
+    def pivot(a):
+        if a <= 0:
+            raise np.linalg.LinAlgError(f"not positive definite: {a}")
+        return np.log(a)
+
+    space = {}
+    exec(sd.grad(pivot).source(1.0), space)
+    assert space["pivot_grad"](4.0) == 0.25
+    with pytest.raises(np.linalg.LinAlgError, match=r"not positive definite: -1\.0"):
+        space["pivot_grad"](-1.0)
+    with pytest.raises(sd.ExportError, match=r"test_raising.py:\d+: a path raises numpy.linalg.LinAlgError; .*target 'numpy'"):
+        sd.grad(pivot).source(1.0, target="python")

@@ -121,6 +121,8 @@ def _param(value: Any) -> str:
 
 
 def _cells(step: Step, texts: list[str], target: str, params: dict[str, str]) -> list[str]:
+    if len(set(texts)) == 1:
+        return [f"{target}.fill({texts[0]})"]
     flat = target if len(step.shape) == 1 else f"{target}.reshape(-1)"
     return wrapped(f"{flat}[...] = [", texts, "]", "")
 

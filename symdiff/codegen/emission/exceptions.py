@@ -1,7 +1,7 @@
 """An exception in which a path of a function ends, as Python text.
 
-Assumes Python's own exceptions. Guarantees the message of the user's exception, with the values of the arguments that it
-has. Refuses nothing.
+Assumes Python's own exceptions and `np.linalg.LinAlgError`. Guarantees the message of the user's exception, with the values
+of the arguments that it has. Refuses nothing.
 """
 
 from collections.abc import Mapping

@@ -82,6 +82,14 @@ class Mutable(Tracer):
         except (ValueError, IndexError) as error:
             raise TraceError(f"{origin}: {error}") from None
         self.backing.version[0] += 1
+        if key is Ellipsis and type(value) is Tracer and self._can_be(value.atom):
+            self.backing.atom, self.backing.seen = value.atom, self.backing.version[0]
+
+    def _can_be(self, atom: Any) -> bool:
+        """Whether a computed array has this one's shape and dtype, so that its symbol stands for the cells copied from it."""
+        b = self.builder
+        shared = atom in b.views or atom in b.viewed or any(leaf.symbol is atom for leaf in b.inputs)
+        return type(atom) is Var and not shared and (atom.shape, atom.dtype) == (self.shape, self.dtype.char)
 
     def _binary(self, op: str, left: Any, right: Any) -> Any:
         if plain(left) is None or plain(right) is None:

@@ -230,8 +230,8 @@ def followed(
 
 def _explained(reason: str) -> PathsError:
     return PathsError(
-        f"{reason}. A call without paths='merge' keeps the path taken at its arguments, vmap calls for each point; files and "
-        "traces without values need all paths: use np.where, bound the loop, or call the function"
+        f"{reason}. A call without paths='merge' keeps the path taken at its arguments, and vmap those of its points; files "
+        "and traces without values need all paths: use np.where, bound the loop, or call the function"
     )
 
 

@@ -58,8 +58,13 @@ def _chosen(rows: list[Any], first: int, place: Any) -> Any:
     found = np.empty(np.shape(low), dtype=object)
     for at in np.ndindex(found.shape):
         cells = (low[at], high[at]) if found.shape else (low, high)
-        found[at] = cells[0] if cells[0] is cells[1] else np.where(condition, *cells)
+        found[at] = cells[0] if _is_one(*cells) else np.where(condition, *cells)
     return found[()]
+
+
+def _is_one(a: Any, b: Any) -> bool:
+    """Whether two cells are one value, or numbers of the same type and bits."""
+    return a is b or (type(a) is type(b) and isinstance(a, (float, complex)) and repr(a) == repr(b))
 
 
 def _scatter_at(x: Any, i: Any, size: int) -> Any:

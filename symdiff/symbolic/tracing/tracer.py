@@ -288,7 +288,7 @@ class Tracer(Operators):
 
     def __iter__(self) -> Iterator[Any]:
         if not self.shape:
-            raise TypeError(f"{user_line()}: iteration over a traced scalar")
+            raise TypeError("iteration over a traced scalar")
         return (self[i] for i in range(self.shape[0]))
 
     def __getitem__(self, key: Any) -> Any:
