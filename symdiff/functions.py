@@ -149,7 +149,7 @@ class Function:
             self._watch = Watch(self.f, self._watch)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
-        call = Call(self, args, kwargs, self.extra)
+        call, watch = Call(self, args, kwargs, self.extra), self._watch
         fed = self._fed(call)
         if active_builders() or any(isinstance(leaf, Tracer) for leaf in fed):
             inlined = self._inline(call, fed)
@@ -158,7 +158,7 @@ class Function:
         if any(isinstance(leaf, Placed) for leaf in fed):
             found = self._on_device(call)
             result = found.call(fed, out)
-            self._near = near(found, args, kwargs, fed)
+            self._approach(near(found, args, kwargs, fed), watch)
             return result
         key = self._key(call)
         compiled, found = attempted(self._compiled.get(key), fed, out)
@@ -167,7 +167,9 @@ class Function:
             found = compiled.attempt(fed, out)
             if found is MISS and isinstance(compiled, Guarded):  # rounded to the other side of a limit
                 found = compiled.unchecked.call(fed, out)
-        self._open(call, compiled)
+        with self._lock:
+            if watch is self._watch:  # or another thread has found that this specialisation is stale
+                self._open(call, compiled)
         if found is not MISS:
             return found
         try:
@@ -176,6 +178,12 @@ class Function:
             refused = error
         self.run(call, fed)
         raise refused
+
+    def _approach(self, near: Near | None, watch: Watch) -> None:
+        """Take a short way from now on, unless another thread has found it stale."""
+        with self._lock:
+            if watch is self._watch:
+                self._near = near
 
     def _on_device(self, call: Call) -> DeviceCompiled:
         """The specialisation for CuPy arrays."""
@@ -285,7 +293,12 @@ class Function:
         """The function traced; with `hide`, larger arrays that it captures become inputs, else they are constants."""
         mode = mode or self.paths
         watch, hide = self._watch, hide and self.hides
-        traced = trace_leaves(self.f, call.leaves, call.tree, call.traced, call.paths, parent, self._rules(), mode, watch, hide)
+        where = call.leaves, call.tree, call.traced, call.paths
+        try:
+            traced = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide)
+        except (NameError, AttributeError):
+            watch.incomplete = True
+            raise
         differentiated = sum(math.prod(traced.graph.inputs[call.traced.index(i)].symbol.shape) for i in call.wrt)
         traced.graph = settled(traced.graph, self.scalarize, differentiated)
         return traced

@@ -844,6 +844,56 @@ def test_unloaded_names_raise_as_python_does():
         g(W)
     names["X"] = matrix(2)
     np.testing.assert_allclose(g(W), slope(f, W), rtol=1e-5)
+    names["X"] = matrix(3)  # a name that was missing is watched again
+    np.testing.assert_allclose(g(W), slope(f, W), rtol=1e-5)
+
+
+def test_attributes_that_were_missing_are_watched_again():
+    setting = types.SimpleNamespace(rate=2.0)
+    g = sd.grad(lambda x: setting.rate * x * x)
+    del setting.rate
+    with pytest.raises(AttributeError, match="rate"):
+        g(1.0)
+    for rate in (3.0, 4.0):
+        setting.rate = rate
+        assert g(1.0) == 2 * rate
+
+
+@pytest.mark.parametrize("points", [False, True])
+def test_what_another_thread_finds_stale_while_a_call_traces_is_not_kept(monkeypatch, points):
+    rate = 2.0
+    g = sd.grad(lambda x: rate * x * x)
+    f, x = (sd.vmap(g), np.ones(2)) if points else (g, 1.0)
+    settings = iter([3.0])
+    built, name = (g, "_built") if points else (g, "_specialised")
+    inside = getattr(built, name)
+
+    def overtaken(*args, **kwargs):
+        nonlocal rate
+        found = inside(*args, **kwargs)
+        rate = next(settings, rate)
+        f.refresh()  # as by a call in another thread
+        return found
+
+    monkeypatch.setattr(built, name, overtaken)
+    np.testing.assert_array_equal(f(x), 4.0 * x)
+    np.testing.assert_array_equal(f(x), 6.0 * x)
+
+
+def test_keys_whose_comparison_raises_go_the_long_way():
+    class Key(str):
+        __hash__ = str.__hash__
+
+        def __eq__(self, other):
+            raise RuntimeError("no key is like this one")
+
+    rates = {"rate": 2.0}
+    g = sd.grad(lambda x: rates["rate"] * x * x)
+    assert g(1.0) == g(1.0) == 4.0
+    del rates["rate"]
+    rates[Key("rate")] = 3.0
+    with pytest.raises(RuntimeError, match="no key"):
+        g(1.0)
 
 
 # -- what else is noticed

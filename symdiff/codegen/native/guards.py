@@ -180,7 +180,11 @@ item:
   br label %compare
 keyed:
   %v2 = call ptr @PyDict_GetItemWithError(ptr %where, ptr %key)
-  br label %compare
+  %nokey = icmp eq ptr %v2, null
+  br i1 %nokey, label %unknown, label %compare
+unknown:
+  call void @PyErr_Clear()
+  br label %slow
 defaults:
   %v3 = call ptr @PyFunction_GetDefaults(ptr %where)
   br label %compare

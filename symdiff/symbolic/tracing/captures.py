@@ -33,12 +33,13 @@ class Watch:
     """The captured values of a function as they were when the watch was made.
 
     `large` are the arrays whose contents no trace has needed so far, `holders` the identities of what they were found in,
-    `compared` those of the arrays that are compared by content, `needed` the names of the large ones among these. An
-    `earlier` watch of the same function tells its own.
+    `compared` those of the arrays that are compared by content, `needed` the names of the large ones among these. It
+    is `incomplete` where a trace found that a name is missing, since what will stand there is not watched. An `earlier` watch
+    of the same function tells its own.
     """
 
-    __slots__ = ("_arrays", "_functions", "_known", "_reached", "_seen", "_sizes", "_values", "compared", "holders", "large",
-                 "needed")  # fmt: skip
+    __slots__ = ("_arrays", "_functions", "_known", "_reached", "_seen", "_sizes", "_values", "compared", "holders",
+                 "incomplete", "large", "needed")  # fmt: skip
 
     def __init__(self, f: Callable[..., Any], earlier: "Watch | None" = None) -> None:
         self._sizes: list[tuple[Any, int]] = []
@@ -48,6 +49,7 @@ class Watch:
         self._functions: dict[int, Any] = {}
         self._known: dict[int, Captured] = {}
         self._reached = 0
+        self.incomplete = False
         self.large: list[Captured] = []
         self.holders: set[int] = set()
         self.compared: set[int] = set()
@@ -60,13 +62,15 @@ class Watch:
             _collect(f, self)
 
     def __bool__(self) -> bool:
-        return bool(self._values or self._arrays or self._sizes or self.large)
+        return bool(self._values or self._arrays or self._sizes or self.large or self.incomplete)
 
     def changed(self) -> bool:
         """Whether a captured value is another object now, or an array that is compared by content holds other numbers.
 
-        A large array may be replaced by another one of its type, shape and dtype.
+        A large array may be replaced by another one of its type, shape and dtype. An incomplete watch counts as changed.
         """
+        if self.incomplete:
+            return True
         for read, key, value in self._values:
             if read(key) is not value:
                 return True
