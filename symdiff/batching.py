@@ -360,6 +360,9 @@ class Vectorised(Function):
         self._watch = self.inner._watch
         self._recent = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_recent": None}
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self._watch = self.inner._watch
