@@ -880,6 +880,17 @@ def test_what_another_thread_finds_stale_while_a_call_traces_is_not_kept(monkeyp
     np.testing.assert_array_equal(f(x), 6.0 * x)
 
 
+def test_lists_that_are_emptied_and_filled_again():
+    values = [np.ones(100), 2.0]
+    g = sd.grad(lambda x: np.sum(values[0] * x * x) * values[1])
+    assert g(np.ones(100))[0] == g(np.ones(100))[0] == 4.0
+    values.clear()
+    with pytest.raises(IndexError):
+        g(np.ones(100))
+    values += [np.full(100, 3.0), 1.0]
+    assert g(np.ones(100))[0] == 6.0
+
+
 def test_keys_whose_comparison_raises_go_the_long_way():
     class Key(str):
         __hash__ = str.__hash__

@@ -91,8 +91,11 @@ class Watch:
         """What `changed` looks at, as `(kind, holder, key, value, moving)`.
 
         Kinds are "cell", "item", "defaults" and "named defaults", where the value is found; "size"; and "contents" of an array.
-        A `moving` value is a `Captured`, whose array may be replaced.
+        A `moving` value is a `Captured`, whose array may be replaced. Sizes come first: a list without items has no memory.
         """
+        for container, size in self._sizes:
+            if not isinstance(container, tuple):
+                yield "size", container, None, size, False
         found: list[tuple[Read, Any, Any]] = [*self._values, *((read, key, value) for read, key, value, _ in self._arrays)]
         found += [(read, key, captured) for captured in self.large for read, key in captured.ways]
         for read, key, value in found:
@@ -102,9 +105,6 @@ class Watch:
                 holder = gc.get_referents(holder)[0]  # the dictionary of a class
             if type(holder) is not tuple:
                 yield kind or "item", holder, key, value, isinstance(value, Captured)
-        for container, size in self._sizes:
-            if not isinstance(container, tuple):
-                yield "size", container, None, size, False
         for _, _, value, bits in self._arrays:
             yield "contents", value, None, bits, False
 
