@@ -44,7 +44,7 @@ from symdiff.symbolic.tracing.trace import (
 from symdiff.symbolic.tracing.tracer import Tracer, user_line
 
 KEPT = 256  # specialisations of one function that are kept, the newest
-_MISSED = (ZeroDivisionError, OverflowError, ValueError, TypeError, BufferError)
+_MISSED = (ZeroDivisionError, OverflowError, ValueError, TypeError, BufferError, TraceError)
 
 
 def _signature(f: Callable[..., Any]) -> inspect.Signature | None:
@@ -145,6 +145,7 @@ class Function:
         with self._lock:
             self._door = self._near = self._guard = None
             direct(self, 0)
+            self._guards = {key: guard for key, guard in self._guards.items() if guard.running}
             self._compiled.clear()
             self._watch = Watch(self.f, self._watch)
 
@@ -274,16 +275,23 @@ class Function:
 
     def _long_way(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         self.refresh()  # other specialisations may capture what the fast one does not
-        if self._guard is not None:
-            self._guard.refresh()
-        if self._near is not None and not kwargs:
-            found = self._near(args, out)
+        guard, shorter = self._guard, self._near  # another thread may drop them meanwhile
+        if guard is not None:
+            guard.refresh()
+        if shorter is not None and not kwargs:
+            found = shorter(args, out)
             if found is not MISS:
                 return found
         device = on_device(args, kwargs)
         check_device(self.backend, device, self.name)
         if device:
             args, kwargs = placed((args, kwargs))
+        try:
+            return self._call(args, kwargs, out)
+        except TraceError:
+            if not (self._watch and self._watch.changed()):
+                raise
+        self.refresh()  # another thread has put an array of another type into a captured one's place
         return self._call(args, kwargs, out)
 
     def __reduce__(self) -> Any:

@@ -2,11 +2,13 @@
 
 import dataclasses
 import functools
+import gc
 import pickle
 import subprocess
 import sys
 import threading
 import types
+import weakref
 from collections import namedtuple
 
 import numpy as np
@@ -889,6 +891,39 @@ def test_lists_that_are_emptied_and_filled_again():
         g(np.ones(100))
     values += [np.full(100, 3.0), 1.0]
     assert g(np.ones(100))[0] == 6.0
+    values.append(0.0)
+    h = sd.grad(lambda x: values[len(values) - 1] * x * x)
+    assert h(1.0) == h(1.0) == 0.0
+    values.pop()
+    assert h(1.0) == 2.0
+
+
+def test_arrays_in_whose_place_others_stand_are_released():
+    table, rate = np.ones(100), 1.0
+    g = sd.grad(lambda x: np.sum(table * x * x) * rate)
+    earlier = []
+    for k in range(5):
+        table, rate = np.full(100, float(k)), rate + 1.0
+        assert g(np.ones(100))[0] == g(np.ones(100))[0] == 2 * k * rate
+        earlier.append(weakref.ref(table))
+    gc.collect()
+    assert sum(found() is not None for found in earlier) == 1
+
+
+def test_an_array_of_another_shape_in_the_middle_of_a_call(monkeypatch):
+    table = np.ones((100, 4))
+    g = sd.grad(lambda x: np.sum((table @ x) ** 2))
+    shapes = iter([(50, 4)])
+    inside = g._call
+
+    def overtaken(*args):
+        nonlocal table
+        table = np.ones(next(shapes, table.shape))  # as by another thread, after what is captured has been looked at
+        return inside(*args)
+
+    np.testing.assert_array_equal(g(np.ones(4)), 800.0)
+    monkeypatch.setattr(g, "_call", overtaken)
+    np.testing.assert_array_equal(g._long_way(np.ones(4)), 400.0)
 
 
 def test_keys_whose_comparison_raises_go_the_long_way():

@@ -71,11 +71,11 @@ class Watch:
         """
         if self.incomplete:
             return True
-        for read, key, value in self._values:
-            if read(key) is not value:
-                return True
         for container, size in self._sizes:
             if len(container) != size:
+                return True
+        for read, key, value in self._values:
+            if read(key) is not value:
                 return True
         for read, key, value, bits in self._arrays:
             if read(key) is not value or bits.differ(value):
