@@ -183,6 +183,12 @@ def test_pickles_of_functions_that_have_been_called():
         np.testing.assert_array_equal(twin(points), expected)
 
 
+def test_compiled_code_inside_a_traced_function_is_refused():
+    compiled = sd.grad(f).compile(X)
+    with pytest.raises(sd.TraceError, match="call the derivative itself"):
+        sd.grad(lambda x: np.sum(compiled(x)))(X)
+
+
 def test_derivatives_that_take_more_arguments_nest():
     def cubes(x):
         return np.sum(x**3)
