@@ -27,6 +27,7 @@ from symdiff.symbolic.hidden import hidden_of
 from symdiff.symbolic.replaying import innermost, replay
 from symdiff.symbolic.scalarizing import UNROLLED, is_scalar, settled
 from symdiff.symbolic.tracing.attempt import need_all_contents
+from symdiff.symbolic.tracing.captures import Watch
 from symdiff.symbolic.tracing.paths import Unmergeable
 from symdiff.symbolic.tracing.trace import Spec, is_static
 from symdiff.symbolic.tracing.tracer import Tracer, user_line
@@ -276,6 +277,7 @@ class Vectorised(Function):
         """The batch kernel for these arguments, or their paths where these cannot be merged; and the leaves to feed it."""
         if self._watch is not self.inner._watch:  # the inner function has forgotten its traces, and watches anew
             self._forget()
+        watch = self._watch
         shown, leaves, axes = self.point_arguments(args)
         inner = self.inner
         extra = inner.extra
@@ -292,8 +294,7 @@ class Vectorised(Function):
                 if device or "merge" in (self.paths, inner.paths):
                     raise
                 padded = [*axes, *[None] * sum(not is_static(v) for v in structures.leaves(kwargs, none_is_leaf=True))]
-                found = self._compiled[key] = Grouped(padded, self.out_axes)
-                return found, leaves
+                return self._keep(key, Grouped(padded, self.out_axes), watch), leaves
             axes = hidden_of(graph).pad(axes)
             if device:
                 check_paths(graph)
@@ -301,8 +302,7 @@ class Vectorised(Function):
                 padded = [*axes, *[None] * (len(graph.inputs) - len(axes))]
                 compiled = DeviceCompiled if device else Compiled
                 found = WholeBatched(graph, tree, padded, self.out_axes, inner.options, compiled)
-                found = self._compiled[key] = checked(found, graph, padded, partial(inner.run, call))
-                return found, leaves
+                return self._keep(key, checked(found, graph, padded, partial(inner.run, call)), watch), leaves
             program = program_of(graph, inner.options)
             outs = (self.out_axes,) * len(program.outputs)
             if len(axes) < len(program.inputs):
@@ -311,8 +311,15 @@ class Vectorised(Function):
                 found = DeviceBatched(program, tuple(axes), outs, tree, inner.options)
             else:
                 found = Batched(program, tuple(axes), outs, tree, inner.options, self.backend, self.threads)
-            found = self._compiled[key] = checked(found, graph, axes, partial(inner.run, call))
+            found = self._keep(key, checked(found, graph, axes, partial(inner.run, call)), watch)
         return found, leaves
+
+    def _keep(self, key: Any, kernel: Any, watch: Watch) -> Any:
+        """A new kernel, kept unless another thread has found meanwhile that it is stale."""
+        with self._lock:
+            if watch is self._watch is self.inner._watch:
+                self._compiled[key] = kernel
+        return kernel
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
         need_all_contents()
@@ -323,16 +330,19 @@ class Vectorised(Function):
             return kernel.call(list(args), out)
         if any(isinstance(leaf, Tracer) for leaf in structures.leaves((args, kwargs), none_is_leaf=True)):
             return self._point_by_point(args, kwargs)
+        watch = self._watch
         kernel, leaves = self.kernel(args, kwargs)
         if kwargs:
             leaves = leaves + [v for v in structures.leaves(kwargs, none_is_leaf=True) if not is_static(v)]
         if isinstance(kernel, Grouped):
             return _given(out, self._grouped(kernel, leaves, args, kwargs), self.where)
         if not kwargs and len(leaves) == len(args) and all(type(a) is np.ndarray and a.dtype.char in "fdFD" for a in args):
-            axes = self._axes(len(args))
-            self._recent = tuple((x, _point(a, x), a.dtype.char) for a, x in zip(args, axes, strict=True)), kernel
+            recent = tuple((x, _point(a, x), a.dtype.char) for a, x in zip(args, self._axes(len(args)), strict=True)), kernel
+            with self._lock:
+                if watch is self._watch:
+                    self._recent = recent
         result = kernel.call(leaves, out)
-        self._near = near(kernel, args, kwargs, leaves)
+        self._approach(near(kernel, args, kwargs, leaves), watch)
         return result
 
     def _fits(self, args: tuple[Any, ...]) -> bool:
@@ -349,6 +359,9 @@ class Vectorised(Function):
         super()._forget()
         self._watch = self.inner._watch
         self._recent = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_recent": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)

@@ -18,12 +18,13 @@ from symdiff.codegen.arrays.fusing import Fused
 from symdiff.codegen.native.fastcall import Machine
 from symdiff.codegen.program import Program
 from symdiff.codegen.source import MISS
-from symdiff.errors import ArgumentError, BackendError, ShapeError
+from symdiff.errors import ArgumentError, BackendError, ShapeError, TraceError
 from symdiff.ops import dtype_of, is_complex
 from symdiff.pipeline import Options, array_kernel_of, batch_kernel_of, gufunc_of, kernel_of, machine_of, plan_of, program_of
 from symdiff.symbolic.graph import Graph
 from symdiff.symbolic.hidden import hidden_of, visible
 from symdiff.symbolic.scalarizing import scalarize
+from symdiff.symbolic.tracing.tracer import Tracer
 
 BACKENDS = ("auto", "python", "numpy", "native", "cupy")
 _MATH_ERRORS = (ZeroDivisionError, OverflowError, ValueError, TypeError, BufferError)
@@ -272,6 +273,8 @@ class Compiled:
         dtype = self._exact_types[place]
         value = np.asarray(leaf)
         name = self.program.name
+        if isinstance(leaf, Tracer):
+            raise TraceError(f"{name}: compiled code takes numbers; call the derivative itself in a traced function")
         if value.dtype.kind not in "biufc":
             raise ShapeError(f"{name}: {expected.name} has dtype {value.dtype}, {dtype} expected")
         if value.dtype.kind == "c" and not is_complex(expected.dtype):

@@ -44,7 +44,7 @@ from symdiff.symbolic.tracing.trace import (
 from symdiff.symbolic.tracing.tracer import Tracer, user_line
 
 KEPT = 256  # specialisations of one function that are kept, the newest
-_MISSED = (ZeroDivisionError, OverflowError, ValueError, TypeError, BufferError)
+_MISSED = (ZeroDivisionError, OverflowError, ValueError, TypeError, BufferError, TraceError)
 
 
 def _signature(f: Callable[..., Any]) -> inspect.Signature | None:
@@ -145,11 +145,12 @@ class Function:
         with self._lock:
             self._door = self._near = self._guard = None
             direct(self, 0)
+            self._guards = {key: guard for key, guard in self._guards.items() if guard.running}
             self._compiled.clear()
             self._watch = Watch(self.f, self._watch)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
-        call = Call(self, args, kwargs, self.extra)
+        call, watch = Call(self, args, kwargs, self.extra), self._watch
         fed = self._fed(call)
         if active_builders() or any(isinstance(leaf, Tracer) for leaf in fed):
             inlined = self._inline(call, fed)
@@ -158,7 +159,7 @@ class Function:
         if any(isinstance(leaf, Placed) for leaf in fed):
             found = self._on_device(call)
             result = found.call(fed, out)
-            self._near = near(found, args, kwargs, fed)
+            self._approach(near(found, args, kwargs, fed), watch)
             return result
         key = self._key(call)
         compiled, found = attempted(self._compiled.get(key), fed, out)
@@ -167,7 +168,9 @@ class Function:
             found = compiled.attempt(fed, out)
             if found is MISS and isinstance(compiled, Guarded):  # rounded to the other side of a limit
                 found = compiled.unchecked.call(fed, out)
-        self._open(call, compiled)
+        with self._lock:
+            if watch is self._watch:  # or another thread has found that this specialisation is stale
+                self._open(call, compiled)
         if found is not MISS:
             return found
         try:
@@ -176,6 +179,12 @@ class Function:
             refused = error
         self.run(call, fed)
         raise refused
+
+    def _approach(self, near: Near | None, watch: Watch) -> None:
+        """Take a short way from now on, unless another thread has found it stale."""
+        with self._lock:
+            if watch is self._watch:
+                self._near = near
 
     def _on_device(self, call: Call) -> DeviceCompiled:
         """The specialisation for CuPy arrays."""
@@ -266,16 +275,23 @@ class Function:
 
     def _long_way(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         self.refresh()  # other specialisations may capture what the fast one does not
-        if self._guard is not None:
-            self._guard.refresh()
-        if self._near is not None and not kwargs:
-            found = self._near(args, out)
+        guard, shorter = self._guard, self._near  # another thread may drop them meanwhile
+        if guard is not None:
+            guard.refresh()
+        if shorter is not None and not kwargs:
+            found = shorter(args, out)
             if found is not MISS:
                 return found
         device = on_device(args, kwargs)
         check_device(self.backend, device, self.name)
         if device:
             args, kwargs = placed((args, kwargs))
+        try:
+            return self._call(args, kwargs, out)
+        except TraceError:
+            if not (self._watch and self._watch.changed()):
+                raise
+        self.refresh()  # another thread has put an array of another type into a captured one's place
         return self._call(args, kwargs, out)
 
     def __reduce__(self) -> Any:
@@ -285,7 +301,12 @@ class Function:
         """The function traced; with `hide`, larger arrays that it captures become inputs, else they are constants."""
         mode = mode or self.paths
         watch, hide = self._watch, hide and self.hides
-        traced = trace_leaves(self.f, call.leaves, call.tree, call.traced, call.paths, parent, self._rules(), mode, watch, hide)
+        where = call.leaves, call.tree, call.traced, call.paths
+        try:
+            traced = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide)
+        except (NameError, AttributeError):
+            watch.incomplete = True
+            raise
         differentiated = sum(math.prod(traced.graph.inputs[call.traced.index(i)].symbol.shape) for i in call.wrt)
         traced.graph = settled(traced.graph, self.scalarize, differentiated)
         return traced

@@ -1,5 +1,6 @@
 """Calls: shapes, dtypes, `out=`, aliasing, threads, pickling, and clear errors."""
 
+import copy
 import pickle
 import tracemalloc
 
@@ -172,6 +173,35 @@ def test_pickle():
     np.testing.assert_array_equal(g(X), df(X))
     compiled = pickle.loads(pickle.dumps(sd.grad(f).compile(X)))
     np.testing.assert_array_equal(compiled(X), df(X))
+
+
+def test_pickles_of_functions_that_have_been_called():
+    points = np.ones((2, 3))
+    many = sd.vmap(sd.grad(f))
+    expected = many(points)
+    for twin in (pickle.loads(pickle.dumps(many)), copy.copy(many), copy.deepcopy(many)):
+        np.testing.assert_array_equal(twin(points), expected)
+
+
+def test_compiled_code_inside_a_traced_function_is_refused():
+    compiled = sd.grad(f).compile(X)
+    with pytest.raises(sd.TraceError, match="call the derivative itself"):
+        sd.grad(lambda x: np.sum(compiled(x)))(X)
+
+
+def test_derivatives_that_take_more_arguments_nest():
+    def cubes(x):
+        return np.sum(x**3)
+
+    x, v = np.arange(3.0), np.ones(3)
+    product = sd.hvp(cubes)
+    np.testing.assert_array_equal(sd.jacobian(product)(x, v), np.diag(6 * v))
+    np.testing.assert_array_equal(sd.jacobian(product, argnums=1)(x, v), np.diag(6 * x))
+    np.testing.assert_array_equal(sd.trace(product, x, v)(x, v), 6 * x)
+    np.testing.assert_array_equal(sd.vmap(sd.vmap(product))(np.ones((2, 4, 3)), np.ones((2, 4, 3))), np.full((2, 4, 3), 6.0))
+    many, points = sd.vmap(product), np.ones((2, 3))
+    np.testing.assert_array_equal(many.compile(points, points)(points, points), 6 * points)
+    assert many.cost(points, points).derivative.operations == product.cost(x, v).derivative.operations == 6
 
 
 def test_second_call_with_out_allocates_no_array_memory():

@@ -2,11 +2,13 @@
 
 import dataclasses
 import functools
+import gc
 import pickle
 import subprocess
 import sys
 import threading
 import types
+import weakref
 from collections import namedtuple
 
 import numpy as np
@@ -844,6 +846,100 @@ def test_unloaded_names_raise_as_python_does():
         g(W)
     names["X"] = matrix(2)
     np.testing.assert_allclose(g(W), slope(f, W), rtol=1e-5)
+    names["X"] = matrix(3)  # a name that was missing is watched again
+    np.testing.assert_allclose(g(W), slope(f, W), rtol=1e-5)
+
+
+def test_attributes_that_were_missing_are_watched_again():
+    setting = types.SimpleNamespace(rate=2.0)
+    g = sd.grad(lambda x: setting.rate * x * x)
+    del setting.rate
+    with pytest.raises(AttributeError, match="rate"):
+        g(1.0)
+    for rate in (3.0, 4.0):
+        setting.rate = rate
+        assert g(1.0) == 2 * rate
+
+
+@pytest.mark.parametrize("points", [False, True])
+def test_what_another_thread_finds_stale_while_a_call_traces_is_not_kept(monkeypatch, points):
+    rate = 2.0
+    g = sd.grad(lambda x: rate * x * x)
+    f, x = (sd.vmap(g), np.ones(2)) if points else (g, 1.0)
+    settings = iter([3.0])
+    built, name = (g, "_built") if points else (g, "_specialised")
+    inside = getattr(built, name)
+
+    def overtaken(*args, **kwargs):
+        nonlocal rate
+        found = inside(*args, **kwargs)
+        rate = next(settings, rate)
+        f.refresh()  # as by a call in another thread
+        return found
+
+    monkeypatch.setattr(built, name, overtaken)
+    np.testing.assert_array_equal(f(x), 4.0 * x)
+    np.testing.assert_array_equal(f(x), 6.0 * x)
+
+
+def test_lists_that_are_emptied_and_filled_again():
+    values = [np.ones(100), 2.0]
+    g = sd.grad(lambda x: np.sum(values[0] * x * x) * values[1])
+    assert g(np.ones(100))[0] == g(np.ones(100))[0] == 4.0
+    values.clear()
+    with pytest.raises(IndexError):
+        g(np.ones(100))
+    values += [np.full(100, 3.0), 1.0]
+    assert g(np.ones(100))[0] == 6.0
+    values.append(0.0)
+    h = sd.grad(lambda x: values[len(values) - 1] * x * x)
+    assert h(1.0) == h(1.0) == 0.0
+    values.pop()
+    assert h(1.0) == 2.0
+
+
+def test_arrays_in_whose_place_others_stand_are_released():
+    table, rate = np.ones(100), 1.0
+    g = sd.grad(lambda x: np.sum(table * x * x) * rate)
+    earlier = []
+    for k in range(5):
+        table, rate = np.full(100, float(k)), rate + 1.0
+        assert g(np.ones(100))[0] == g(np.ones(100))[0] == 2 * k * rate
+        earlier.append(weakref.ref(table))
+    gc.collect()
+    assert sum(found() is not None for found in earlier) == 1
+
+
+def test_an_array_of_another_shape_in_the_middle_of_a_call(monkeypatch):
+    table = np.ones((100, 4))
+    g = sd.grad(lambda x: np.sum((table @ x) ** 2))
+    shapes = iter([(50, 4)])
+    inside = g._call
+
+    def overtaken(*args):
+        nonlocal table
+        table = np.ones(next(shapes, table.shape))  # as by another thread, after what is captured has been looked at
+        return inside(*args)
+
+    np.testing.assert_array_equal(g(np.ones(4)), 800.0)
+    monkeypatch.setattr(g, "_call", overtaken)
+    np.testing.assert_array_equal(g._long_way(np.ones(4)), 400.0)
+
+
+def test_keys_whose_comparison_raises_go_the_long_way():
+    class Key(str):
+        __hash__ = str.__hash__
+
+        def __eq__(self, other):
+            raise RuntimeError("no key is like this one")
+
+    rates = {"rate": 2.0}
+    g = sd.grad(lambda x: rates["rate"] * x * x)
+    assert g(1.0) == g(1.0) == 4.0
+    del rates["rate"]
+    rates[Key("rate")] = 3.0
+    with pytest.raises(RuntimeError, match="no key"):
+        g(1.0)
 
 
 # -- what else is noticed

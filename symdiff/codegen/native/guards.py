@@ -42,6 +42,7 @@ class _Table(ctypes.Structure):
         ("place", ctypes.c_int64),
         ("arrays", ctypes.c_int64),
         ("items", ctypes.c_void_p),
+        ("running", ctypes.c_int64),
     )
 
 
@@ -63,10 +64,15 @@ class Guard:
         self._items = (ctypes.c_void_p * max(len(arrays), 1))()
         self._table = _Table(
             len(rows), ctypes.addressof(self._checks), machine.vectorcall, id(self._bound), place, len(arrays),
-            ctypes.addressof(self._items),
+            ctypes.addressof(self._items), 0,
         )  # fmt: skip
         self.address = ctypes.addressof(self._table)
         self.refresh()
+
+    @property
+    def running(self) -> bool:
+        """Whether a call, in another thread, is between these checks and its end."""
+        return bool(self._table.running)
 
     def refresh(self) -> None:
         """Take the arrays as they were found last: others may stand in their places."""
@@ -152,6 +158,10 @@ entry:
   %checksat = getelementptr i8, ptr %table, i64 8
   %checks = load ptr, ptr %checksat
   %nargs = and i64 %counted, 9223372036854775807
+  %runningat = getelementptr i8, ptr %table, i64 56
+  %others = load i64, ptr %runningat
+  %running = add i64 %others, 1
+  store i64 %running, ptr %runningat
   br label %next
 next:
   %k = phi i64 [0, %entry], [%after, %good]
@@ -180,7 +190,11 @@ item:
   br label %compare
 keyed:
   %v2 = call ptr @PyDict_GetItemWithError(ptr %where, ptr %key)
-  br label %compare
+  %nokey = icmp eq ptr %v2, null
+  br i1 %nokey, label %unknown, label %compare
+unknown:
+  call void @PyErr_Clear()
+  br label %slow
 defaults:
   %v3 = call ptr @PyFunction_GetDefaults(ptr %where)
   br label %compare
@@ -309,11 +323,17 @@ done:
   %missed = icmp eq ptr %result, {object_name("miss")}
   br i1 %missed, label %declined, label %finished
 finished:
+  %before = load i64, ptr %runningat
+  %fewer = sub i64 %before, 1
+  store i64 %fewer, ptr %runningat
   ret ptr %result
 declined:
   call void @Py_DecRef(ptr %result)
   br label %slow
 slow:
+  %before1 = load i64, ptr %runningat
+  %fewer1 = sub i64 %before1, 1
+  store i64 %fewer1, ptr %runningat
   %method = call ptr @PyObject_GetAttr(ptr %self, ptr {object_name("long_way")})
   %ismethod = icmp ne ptr %method, null
   br i1 %ismethod, label %asked, label %nothing

@@ -33,12 +33,13 @@ class Watch:
     """The captured values of a function as they were when the watch was made.
 
     `large` are the arrays whose contents no trace has needed so far, `holders` the identities of what they were found in,
-    `compared` those of the arrays that are compared by content, `needed` the names of the large ones among these. An
-    `earlier` watch of the same function tells its own.
+    `compared` those of the arrays that are compared by content, `needed` the names of the large ones among these. It
+    is `incomplete` where a trace found that a name is missing, since what will stand there is not watched. An `earlier` watch
+    of the same function tells its own.
     """
 
-    __slots__ = ("_arrays", "_functions", "_known", "_reached", "_seen", "_sizes", "_values", "compared", "holders", "large",
-                 "needed")  # fmt: skip
+    __slots__ = ("_arrays", "_functions", "_known", "_reached", "_seen", "_sizes", "_values", "compared", "holders",
+                 "incomplete", "large", "needed")  # fmt: skip
 
     def __init__(self, f: Callable[..., Any], earlier: "Watch | None" = None) -> None:
         self._sizes: list[tuple[Any, int]] = []
@@ -48,6 +49,7 @@ class Watch:
         self._functions: dict[int, Any] = {}
         self._known: dict[int, Captured] = {}
         self._reached = 0
+        self.incomplete = False
         self.large: list[Captured] = []
         self.holders: set[int] = set()
         self.compared: set[int] = set()
@@ -60,18 +62,20 @@ class Watch:
             _collect(f, self)
 
     def __bool__(self) -> bool:
-        return bool(self._values or self._arrays or self._sizes or self.large)
+        return bool(self._values or self._arrays or self._sizes or self.large or self.incomplete)
 
     def changed(self) -> bool:
         """Whether a captured value is another object now, or an array that is compared by content holds other numbers.
 
-        A large array may be replaced by another one of its type, shape and dtype.
+        A large array may be replaced by another one of its type, shape and dtype. An incomplete watch counts as changed.
         """
-        for read, key, value in self._values:
-            if read(key) is not value:
-                return True
+        if self.incomplete:
+            return True
         for container, size in self._sizes:
             if len(container) != size:
+                return True
+        for read, key, value in self._values:
+            if read(key) is not value:
                 return True
         for read, key, value, bits in self._arrays:
             if read(key) is not value or bits.differ(value):
@@ -87,8 +91,11 @@ class Watch:
         """What `changed` looks at, as `(kind, holder, key, value, moving)`.
 
         Kinds are "cell", "item", "defaults" and "named defaults", where the value is found; "size"; and "contents" of an array.
-        A `moving` value is a `Captured`, whose array may be replaced.
+        A `moving` value is a `Captured`, whose array may be replaced. Sizes come first: a list without items has no memory.
         """
+        for container, size in self._sizes:
+            if not isinstance(container, tuple):
+                yield "size", container, None, size, False
         found: list[tuple[Read, Any, Any]] = [*self._values, *((read, key, value) for read, key, value, _ in self._arrays)]
         found += [(read, key, captured) for captured in self.large for read, key in captured.ways]
         for read, key, value in found:
@@ -98,9 +105,6 @@ class Watch:
                 holder = gc.get_referents(holder)[0]  # the dictionary of a class
             if type(holder) is not tuple:
                 yield kind or "item", holder, key, value, isinstance(value, Captured)
-        for container, size in self._sizes:
-            if not isinstance(container, tuple):
-                yield "size", container, None, size, False
         for _, _, value, bits in self._arrays:
             yield "contents", value, None, bits, False
 

@@ -88,7 +88,7 @@ def argument_names(f: Callable[..., Any], count: int) -> list[str]:
             names += [f"{parameter.name}{i}" for i in range(count - len(names))]
         elif len(names) < count:
             names.append(parameter.name)
-    return names
+    return names + [f"x{i}" for i in range(len(names), count)]  # those that a derivative adds
 
 
 def path_name(path: str) -> str:
