@@ -401,7 +401,10 @@ class Function:
         return self._built(call)[0]
 
     def compile(self, *args: Any, backend: str = "auto", **kwargs: Any) -> Compiled | DeviceCompiled:
-        """A compiled specialisation at example arguments, for a backend."""
+        """A compiled specialisation at example arguments, for a backend.
+
+        Captured numbers, and arrays whose contents the trace needed, stay in it as they are now; this function itself follows.
+        """
         self.refresh()
         call = Call(self, self.own_arguments(args), placed(kwargs), 0)
         if backend == "cupy":

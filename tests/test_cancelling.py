@@ -160,3 +160,19 @@ def test_a_square_of_norms_costs_what_the_sum_of_squares_costs():
         assert sd.grad(f).program(x).operations() <= 3
     assert sd.grad(lambda x: x * np.sqrt(x)).program(1.0).operations() == 2
     assert sd.grad(lambda x: log(np.cosh(x))).program(1.0).operations() == 1
+
+
+@pytest.mark.parametrize(
+    ("f", "slopes"),
+    [
+        (lambda x: np.log(x)[1], [0.0, 0.5, 0.0]),
+        (lambda x: np.log(x)[1:].sum(), [0.0, 0.5, 1 / 3]),
+        (lambda x: (1 / x)[[1, 2]].sum(), [0.0, -0.25, -1 / 9]),
+        (lambda x: np.sum(np.diag(np.log(x[:, None] + np.zeros(3)))[1:]), [0.0, 0.5, 1 / 3]),
+    ],
+)
+@pytest.mark.parametrize("scalarize", [True, False])
+def test_cells_that_are_left_out_do_not_leak(f, slopes, scalarize):
+    gradient = sd.grad(f, scalarize=scalarize)
+    np.testing.assert_allclose(gradient(np.array([0.0, 2.0, 3.0])), slopes, rtol=1e-14)
+    assert gradient.cost(np.ones(3)).derivative.operations <= 48

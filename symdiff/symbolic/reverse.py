@@ -28,7 +28,7 @@ from symdiff.symbolic.steepness import Steepness
 from symdiff.symbolic.vanishing import Vanishing, zero_times_infinity
 
 _MOVING = frozenset({"reshape", "transpose", "getitem", "diagonal", "concatenate", "item", "sum"})
-_STEEP = frozenset({"div", "log", "log2", "log10", "log1p", "pow", "call"})  # their partials can be infinite
+_SELECTING = frozenset({"getitem", "item", "take", "take_along", "gather", "diagonal"})  # the others have the cotangent zero
 
 
 class Care(NamedTuple):
@@ -48,7 +48,7 @@ class Flow:
     """One reverse sweep: cotangents that wait, by symbols and by their conjugates.
 
     Behind a singular head a symbol is `tainted`: its cotangent may be infinite where a partial is zero. Where a mask was
-    resolved to zeros it is `opened`: its cotangent may be zero where a partial is infinite.
+    resolved to zeros, or cells are left out, it is `opened`: its cotangent may be zero where a partial is infinite.
     """
 
     def __init__(self, mirrored: bool) -> None:
@@ -180,7 +180,7 @@ class Reverse:
             else:
                 taint = True
         opened = binding.symbol in flow.opened
-        steep = opened and (singular or binding.op in _STEEP)
+        steep = opened and (singular or self.steepness.is_steep(binding))
         if singular and guard is None and bar is not None and self.vanishing.together(bar.value, binding):
             return Care(None, binding.symbol in flow.tainted, True, opened, taint)
         return Care(guard, taint, steep, opened, taint)
@@ -236,7 +236,8 @@ class Reverse:
                     where.setdefault(operand, []).append(found)
             if binding.symbol in flow.tainted:
                 flow.tainted.add(operand)
-            if opens or binding.symbol in flow.opened:
+            leaves_out = binding.op in _SELECTING and self.steepness.is_behind(operand)
+            if opens or leaves_out or binding.symbol in flow.opened:
                 flow.opened.add(operand)
 
     def _pulled(self, arrays: Arrays, binding: Binding, place: int, cotangent: Masked) -> Masked | None:
