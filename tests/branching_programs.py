@@ -344,7 +344,7 @@ class Comparison:
         own = outcome(self.function, x, y)
         if same(found, wanted, tolerance) or same(found, own, tolerance):  # `math` of constants is Python's
             return
-        if found == DOMAIN and "sort" in self.text and np.isnan([x, y]).any():
+        if isinstance(found, tuple) and found == DOMAIN and "sort" in self.text and np.isnan([x, y]).any():
             Comparison.open += 1  # that, on the path on which a NaN in order leaves only NaN
         else:
             self.differ(what, found, wanted, x, y, exact and bits)
