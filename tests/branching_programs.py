@@ -344,8 +344,8 @@ class Comparison:
         own = outcome(self.function, x, y)
         if same(found, wanted, tolerance) or same(found, own, tolerance):  # `math` of constants is Python's
             return
-        if isinstance(found, tuple) and found == DOMAIN and "sort" in self.text and np.isnan([x, y]).any():
-            Comparison.open += 1  # that, on the path on which a NaN in order leaves only NaN
+        if isinstance(found, tuple) and found == DOMAIN and "sort" in self.text and not np.isfinite([x, y]).all():
+            Comparison.open += 1  # that, on the path on which a NaN in order leaves only NaN, that of an infinity too
         else:
             self.differ(what, found, wanted, x, y, exact and bits)
 
