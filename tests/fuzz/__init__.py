@@ -1,0 +1,1 @@
+"""Random programs over the whole traced surface, compared with the plain function; `python -m tests.fuzz --help`."""
