@@ -10,6 +10,7 @@ import numpy as np
 
 from symdiff import structures
 from symdiff.errors import ArgumentError, ShapeError, TraceError
+from symdiff.plain import check_plain
 from symdiff.symbolic.tracing.trace import Spec, is_static, leaf_paths
 from symdiff.symbolic.tracing.tracer import Tracer
 
@@ -31,6 +32,7 @@ class Call:
             except TypeError as error:
                 raise ArgumentError(f"{function.where}: {function.name}: {error}") from None
         self.leaves, self.tree = structures.flatten((own, kwargs), none_is_leaf=True)
+        check_plain(function.where, *self.leaves)
         self.paths = leaf_paths(function.f, own, kwargs)
         groups: list[int] = []
         for position, arg in enumerate(own):

@@ -19,6 +19,7 @@ from symdiff.errors import PathsError, ShapeError
 from symdiff.functions import Function, Plain
 from symdiff.grouping import Grouped, Path, path_over_points
 from symdiff.pipeline import Options, program_of
+from symdiff.plain import check_plain, check_targets
 from symdiff.symbolic import transforming
 from symdiff.symbolic.arrays.batching import batched as over_points
 from symdiff.symbolic.branches import branches_of
@@ -63,6 +64,7 @@ class Derivative(Function):
         ):
             return super()._call(args, kwargs, out)
         need_all_contents()
+        check_plain(self.where, points)
         values = points.array if device else np.asarray(points)
         if values.dtype.kind in "iub":
             values = values.astype(float)
@@ -99,6 +101,8 @@ class Derivative(Function):
         if out is not None:
             if not isinstance(out, type(values)) or out.shape != values.shape:
                 raise ShapeError(f"{self.where}: out must be an array of shape {values.shape}")
+            if not device:
+                check_targets(self.where, [out], [("the derivative", values.shape, out.dtype)])
             flat_out = out.reshape(-1) if out.flags.c_contiguous else None
         result = batched.call(fed, flat_out)
         if out is None:
@@ -116,13 +120,9 @@ def _given(out: Any, result: Any, where: str) -> Any:
         return result
     targets, tree = structures.flatten(out)
     values, expected = structures.flatten(result)
-    fits = tree == expected and all(
-        isinstance(t, np.ndarray) and t.flags.writeable and (t.shape, t.dtype) == (v.shape, v.dtype)
-        for t, v in zip(targets, values, strict=True)
-    )
-    if not fits:
-        wanted = ", ".join(f"{v.dtype} {v.shape}" for v in values)
-        raise ShapeError(f"{where}: out must hold writeable arrays like the result: {wanted}")
+    if tree != expected:
+        raise ShapeError(f"{where}: out has structure {tree}, {expected} expected")
+    check_targets(where, targets, [(f"result {k}", np.shape(v), np.asarray(v).dtype) for k, v in enumerate(values)])
     for target, value in zip(targets, values, strict=True):
         target[...] = value
     return out
@@ -257,6 +257,7 @@ class Vectorised(Function):
             for leaf in flat:
                 value = leaf
                 if (axis is not None and not is_static(leaf)) or (isinstance(leaf, np.ndarray) and axis is not None):
+                    check_plain(self.where, leaf)
                     value = leaf if isinstance(leaf, (Tracer, Spec)) else np.asarray(leaf)
                     if not value.shape:
                         raise ShapeError(f"{self.where}: a batched argument needs a points axis; got a single number")

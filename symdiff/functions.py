@@ -216,7 +216,7 @@ class Function:
         parts = [
             leaf_type(leaf, self.where)
             if i in chosen
-            else (type(leaf), leaf.tobytes() if isinstance(leaf, np.ndarray) else leaf)
+            else (type(leaf), *((leaf.shape, leaf.dtype.str, leaf.tobytes()) if isinstance(leaf, np.ndarray) else (leaf,)))
             for i, leaf in enumerate(call.leaves)
         ]
         return (call.tree, tuple(parts), tuple(call.wrt))

@@ -10,13 +10,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from symdiff.codegen.arrays.program import ArrayOutput
 from symdiff.codegen.emission.exceptions import Raised
 from symdiff.codegen.emission.expressions import ATOM, leaf_names, levels, statements
 from symdiff.codegen.emission.names import Names, argument_names, cell_names
 from symdiff.codegen.emission.numpy_batch import batch_lines
 from symdiff.codegen.emission.text import docstring, dtype_text, number_literal, wrapped
 from symdiff.codegen.plan import Plan
-from symdiff.codegen.program import Input, Program, uses_of
+from symdiff.codegen.program import Input, Output, Program, uses_of
 from symdiff.codegen.source import MISS, Source
 from symdiff.operation import scipy_special
 from symdiff.ops import OPS
@@ -35,13 +36,14 @@ def emit(
     `raised` are the exceptions of the program's checks; a batch has these in a plan of their own, which runs `before`.
     """
     program = plan.program
-    names = Names(("np", "out", "MISS", "special", "threading", *(("point", "error") if before is not None else ())))
+    words = ("np", "out", "MISS", "special", "threading", "_array", "_check_out")
+    names = Names((*words, *(("point", "error") if before is not None else ())))
     arguments = argument_names(program.inputs, names)
     entry = names.fresh(name)
     axes = plan.in_axes if plan.kind == "batch" else ()
     tests = checks(program.inputs, arguments, axes) if style == "export" else []
     if plan.kind == "batch":
-        lines = batch_lines(plan, arguments, names, result, before, raised)
+        lines = batch_lines(plan, arguments, names, result, before, raised, out_check if style == "export" else None)
     else:
         lines = _point_lines(plan, arguments, names, result, style == "export", raised)
     signature = wrapped(f"def {entry}(", [*arguments, "out=None"], "):", "")
@@ -49,7 +51,7 @@ def emit(
     calls = {f"call_{i.payload.__name__}": i.payload for i in program.instrs if i.op == "call"}
     special = any(OPS[i.op].is_special for i in [*program.instrs, *(before.program.instrs if before else ())])
     if style == "export":
-        return Source(f"{header}{imports_text('_local' in text, special)}\n\n{text}", entry, "numpy")
+        return Source(f"{header}{imports_text('_local' in text, special)}{parts_text(text)}\n\n{text}", entry, "numpy")
     return Source(text, entry, "numpy", (*known_names(calls, special), ("_local", threading.local())))
 
 
@@ -60,22 +62,50 @@ def imports_text(threads: bool, special: bool) -> str:
     return imports + ("\n_local = threading.local()\n" if threads else "")
 
 
+def parts_text(text: str) -> str:
+    """The functions of our own that a stand-alone file calls."""
+    return "".join(f"\n\n{part.rstrip()}\n" for part in (_ARRAY, _CHECK_OUT) if part.partition("(")[0][4:] + "(" in text)
+
+
 def known_names(calls: dict[str, object], special: bool) -> list[tuple[str, object]]:
     """The globals of a function that runs in this process."""
     known: list[tuple[str, object]] = [("np", np), ("MISS", MISS), *sorted(calls.items())]
     return [*known, ("special", scipy_special())] if special else known
 
 
-def checks(
-    inputs: tuple[Input, ...], arguments: list[str], axes: tuple[int | None, ...] = (), contiguous: bool = False
-) -> list[str]:
+_ARRAY = '''def _array(x, kind):
+    """x as an array of a dtype; classes of arrays with other operations are refused, and complex numbers for real ones."""
+    found = np.asarray(x)
+    if hasattr(x, "__array__") and not isinstance(x, np.generic) and type(x) not in (np.ndarray, np.memmap):
+        raise TypeError(f"{type(x).__name__} is given; a plain NumPy array, as of np.asarray(x), expected")
+    if found.dtype.kind == "c" and np.dtype(kind).kind != "c":
+        raise TypeError(f"numbers of {found.dtype} are given, {kind.__name__} expected")
+    return np.require(found, kind, ["C", "A"])
+'''
+_CHECK_OUT = '''def _check_out(arrays, expected):
+    """Raise ValueError where arrays for results are not writeable, of their shape and dtype, and apart."""
+    for k, (a, (shape, kind)) in enumerate(zip(arrays, expected, strict=True)):
+        if type(a) not in (np.ndarray, np.memmap) or a.shape != shape or a.dtype != kind or not a.flags.writeable:
+            raise ValueError(f"out {k} is no writeable NumPy array of {kind.__name__} {shape}")
+        if any(s == 0 and n > 1 for s, n in zip(a.strides, a.shape)) or any(np.shares_memory(a, b) for b in arrays[:k]):
+            raise ValueError(f"out {k} has the same memory for several numbers")
+'''
+
+
+def out_check(outputs: Sequence[Output | ArrayOutput], shapes: list[str], several: bool) -> list[str]:
+    """The check of a given `out` in a stand-alone file."""
+    parts = [f"({shape}, np.{dtype_text(o.dtype)})" for o, shape in zip(outputs, shapes, strict=True)]
+    lines = wrapped(f"_check_out({'out' if several else '(out,)'}, [", parts, "])", INDENT * 2)
+    return [f"{INDENT}if out is not None:", *lines]
+
+
+def checks(inputs: tuple[Input, ...], arguments: list[str], axes: tuple[int | None, ...] = ()) -> list[str]:
     """Conversion and shape checks of an exported function's arguments."""
     lines = []
     for place, (leaf, argument) in enumerate(zip(inputs, arguments, strict=True)):
         axis = axes[place] if axes else None
         kind = dtype_text(leaf.dtype)
-        order = ', order="C"' if contiguous and leaf.shape else ""
-        lines.append(f"{INDENT}{argument} = np.asarray({argument}, dtype=np.{kind}{order})")
+        lines.append(f"{INDENT}{argument} = _array({argument}, np.{kind})")
         if axis is None:
             condition, shown = f"{argument}.shape != {leaf.shape!r}", f"{leaf.shape!r}"
         else:
@@ -136,7 +166,7 @@ def _point_lines(
 ) -> list[str]:
     program = plan.program
     cells = [cell_names(leaf, a, names) for leaf, a in zip(program.inputs, arguments, strict=True)]
-    lines: list[str] = []
+    lines = out_check(program.outputs, [repr(o.shape) for o in program.outputs], len(program.outputs) > 1) if checked else []
     for leaf, argument, own in zip(program.inputs, arguments, cells, strict=True):
         if leaf.shape == ():
             lines.append(f"{INDENT}{argument} = np.{dtype_text(leaf.dtype)}({argument})")
@@ -193,11 +223,6 @@ def _point_lines(
         lines.append(f"{INDENT * 2}return {f'[{listed_names}]' if result == 'list' else listed_names}")
         lines.append(f"{INDENT}{', '.join(own_names)} = out")
         target_names = own_names
-    for output, target in zip(program.outputs, target_names, strict=True):
-        if checked and output.shape:
-            lines.append(f"{INDENT}if {target}.shape != {output.shape!r}:")
-            message = f"{target} has shape {{{target}.shape}}, {output.shape!r} expected"
-            lines.append(f'{INDENT * 2}raise ValueError(f"{message}")')
     for output, target in zip(program.outputs, target_names, strict=True):
         listed = [values[c] for c in output.cells]
         if output.shape == ():

@@ -18,10 +18,11 @@ from symdiff.codegen.emission.array_kernels import KernelLines
 from symdiff.codegen.emission.array_text import cleared, constant_text, listed, region, structural_text, view_text
 from symdiff.codegen.emission.exceptions import POINT, Raised
 from symdiff.codegen.emission.names import Names, argument_names
-from symdiff.codegen.emission.numpy import checks, imports_text, known_names
+from symdiff.codegen.emission.numpy import checks, imports_text, known_names, out_check, parts_text
 from symdiff.codegen.emission.text import docstring, dtype_text, number_literal, wrapped
 from symdiff.codegen.source import Source
-from symdiff.ops import OPS
+from symdiff.ops import OPS, dtype_of
+from symdiff.plain import READABLE, WRITTEN
 
 INDENT = "    "
 _WORDS = ("work", "start", "stop", "rows", "target", "value", "r", "a", "u", "s", "vh", "others", "sign", "i")
@@ -44,8 +45,8 @@ def emit(
     if style == "export":
         constants = "\n".join(f"{n} = {constant_text(c)}" for n, c in writer.constants)
         head = imports_text("_local" in text, special) + (f"\n{constants}\n" if constants else "")
-        return Source(f"{header}{head}\n\n{text}", writer.entry, "numpy")
-    known = known_names(calls, special)
+        return Source(f"{header}{head}{parts_text(text)}\n\n{text}", writer.entry, "numpy")
+    known = [*known_names(calls, special), *((f"dtype_{code}", dtype_of(code)) for code in "?fdFD")]
     compiled = [(writer.compiled[index], builtin) for index, builtin in (builtins or {}).items()]
     return Source(text, writer.entry, "numpy", (*known, ("_local", threading.local()), *writer.constants, *compiled))
 
@@ -70,7 +71,8 @@ class ArrayWriter:
         self.style = style
         self.result = result
         words = (*_WORDS, *(("point", "error") if raised else ()))
-        self.names = Names(("np", "out", "MISS", "special", "threading", "_local", *words))
+        taken = ("np", "out", "MISS", "special", "threading", "_local", "_array", "_check_out", *(f"dtype_{c}" for c in "fdFD"))
+        self.names = Names((*taken, *words))
         self.arguments = argument_names(self.program.inputs, self.names)
         # An argument that has the name of a variable of ours keeps it in the signature.
         self.shown = [i.name if i.name in words else a for i, a in zip(self.program.inputs, self.arguments, strict=True)]
@@ -151,7 +153,12 @@ class ArrayWriter:
         signature = wrapped(f"def {self.entry}(", [*self.shown, "out=None"], "):", "")
         lines = [*signature, *docstring(doc)]
         lines += [f"{INDENT}{a} = {n}" for a, n in zip(self.arguments, self.shown, strict=True) if a != n]
-        lines += checks(self.program.inputs, self.arguments, contiguous=True) if self.style == "export" else self.declined()
+        if self.style == "export":
+            lines += checks(self.program.inputs, self.arguments)
+            shapes = [repr(o.shape) for o in self.program.outputs]
+            lines += out_check(self.program.outputs, shapes, self.several)
+        else:
+            lines += self.declined()
         lines += self.allocation()
         lines += self.work()
         if body:
@@ -185,11 +192,17 @@ class ArrayWriter:
                 lines += [f"{INDENT}if not isinstance({argument}, ({kinds})):", f"{INDENT * 2}return MISS"]
                 lines.append(f"{INDENT}{argument} = np.{dtype_text(leaf.dtype)}({argument})")
                 continue
-            tests = [f"type({argument}) is not np.ndarray", f"{argument}.shape != {leaf.shape!r}",
-                     f"{argument}.dtype.char != {leaf.dtype!r}", f"not {argument}.flags.c_contiguous"]  # fmt: skip
-            lines.append(f"{INDENT}if {' or '.join(tests)}:")
-            lines.append(f"{INDENT * 2}return MISS")
+            lines += [f"{INDENT}if {self.unfit(argument, leaf, READABLE)}:", f"{INDENT * 2}return MISS"]
         return lines
+
+    def unfit(self, name: str, leaf: Any, flags: int) -> str:
+        """The condition that something is not an array that compiled code takes as it is, with these flags of NumPy's."""
+        tests = [
+            f"type({name}) is not np.ndarray",
+            f"{name}.shape != {leaf.shape!r}",
+            f"{name}.dtype is not dtype_{leaf.dtype}",
+        ]
+        return " or ".join([*tests, f"{name}.flags.num & {flags} != {flags}"])
 
     def given(self) -> list[str]:
         """The checks of a given `out`, and the way for one in which results cannot be computed."""
@@ -202,15 +215,11 @@ class ArrayWriter:
         elif own != ["out"]:
             lines.append(f"{own[0]} = out")
         for name, output in zip(own, self.program.outputs, strict=True):
-            kind = dtype_text(output.dtype)
             if self.style == "runtime":
-                tests = [f"type({name}) is not np.ndarray", f"{name}.shape != {output.shape!r}",
-                         f"{name}.dtype.char != {output.dtype!r}", f"not {name}.flags.carray"]  # fmt: skip
-                lines += [f"if {' or '.join(tests)}:", f"{INDENT}return MISS"]
-            else:
-                lines.append(f"if {name}.shape != {output.shape!r} or {name}.dtype != np.{kind}:")
-                shown = f"{name} is {{{name}.dtype}} {{{name}.shape}}; {kind} {output.shape!r} expected"
-                lines.append(f'{INDENT}raise ValueError(f"{shown}")')
+                lines += [f"if {self.unfit(name, output, WRITTEN)}:", f"{INDENT}return MISS"]
+        if self.style == "runtime":
+            pairs = [f"np.may_share_memory({a}, {b})" for k, a in enumerate(own) for b in own[:k]]
+            lines += [f"if {' or '.join(pairs)}:", f"{INDENT}return MISS"] if pairs else []
         return lines + self.elsewhere()
 
     def results_names(self) -> list[str]:

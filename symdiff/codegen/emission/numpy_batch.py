@@ -4,7 +4,7 @@ Assumes a batch Plan. Guarantees that nothing as large as the batch is allocated
 that overlaps no input a thread's second call allocates no array memory. Refuses nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from symdiff.codegen.emission.exceptions import POINT, Raised
 from symdiff.codegen.emission.expressions import in_reading_order
@@ -20,14 +20,18 @@ CELLS = 2**19  # numbers in all work arrays of a thread, so that long programs t
 
 
 def batch_lines(
-    plan: Plan, arguments: list[str], names: Names, result: str, before: Plan | None = None, raised: Sequence[Raised] = ()
-) -> list[str]:
-    """The statements after the argument checks; the program of the plan `before` has the checks that raise."""
+    plan: Plan, arguments: list[str], names: Names, result: str, before: Plan | None = None, raised: Sequence[Raised] = (),
+    out_check: Callable[..., list[str]] | None = None,
+) -> list[str]:  # fmt: skip
+    """The statements after the argument checks; the program of the plan `before` has the checks that raise, `out_check`
+    gives those of arrays for results.
+    """
     checking: list[str] = []
     if before is not None:
         own = arguments[: len(before.program.inputs)]
         checking = _Checks(before, own, Names(tuple(names.taken)), raised).loop()
-    return _Batch(plan, arguments, names, result).lines(checking)
+    batch = _Batch(plan, arguments, names, result)
+    return batch.lines(checking, out_check(plan.program.outputs, batch.shapes(), batch.several) if out_check else [])
 
 
 class _Batch:
@@ -46,9 +50,17 @@ class _Batch:
         while self.block > SHORTEST and self.block * rows > CELLS:
             self.block //= 2
 
-    def lines(self, before: list[str]) -> list[str]:
+    def lines(self, before: list[str], checked: list[str]) -> list[str]:
         body = [*self.inputs(), *self.slots(), *self.steps(), *self.outputs()]
-        return [*self.count(), *before, *self.allocation(), *self.kept(), *self.over_blocks(body), f"{INDENT}return out"]
+        return [
+            *self.count(),
+            *checked,
+            *before,
+            *self.allocation(),
+            *self.kept(),
+            *self.over_blocks(body),
+            f"{INDENT}return out",
+        ]
 
     def over_blocks(self, body: list[str]) -> list[str]:
         """The loop over blocks of points."""
@@ -69,13 +81,20 @@ class _Batch:
             lines.append(f'{INDENT * 2}raise ValueError(f"{message}")')
         return lines
 
-    def allocation(self) -> list[str]:
-        shapes = []
+    def shapes(self) -> list[str]:
+        """The shapes of the results."""
+        found = []
         for output, axis in zip(self.program.outputs, self.plan.out_axes, strict=True):
             sizes = [str(k) for k in output.shape]
             listed = [self.n, *sizes] if axis == 0 else [*sizes, self.n]
-            shape = f"({', '.join(listed)})" if len(listed) > 1 else self.n
-            shapes.append(f"np.empty({shape}, dtype=np.{dtype_text(output.dtype)})")
+            found.append(f"({', '.join(listed)}{',' if len(listed) == 1 else ''})")
+        return found
+
+    def allocation(self) -> list[str]:
+        shapes = [
+            f"np.empty({self.n if not output.shape else shape}, dtype=np.{dtype_text(output.dtype)})"
+            for output, shape in zip(self.program.outputs, self.shapes(), strict=True)
+        ]
         lines = [f"{INDENT}if out is None:"]
         if self.several:
             lines.append(f"{INDENT * 2}out = (")

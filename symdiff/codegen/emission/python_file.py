@@ -54,6 +54,14 @@ _COMPLEX = '''def _ieee_complex(function, *args):
             return complex(-math.inf, 0.0)
     return complex(math.nan, math.nan)
 '''
+_PLAIN = '''def _plain(x, kinds):
+    """x itself; arrays of other classes than NumPy's own, and numbers of other kinds, are refused."""
+    dtype = getattr(x, "dtype", None)
+    other = hasattr(x, "__len__") and type(x).__name__ not in ("ndarray", "memmap")
+    if dtype is not None and (other or getattr(dtype, "kind", "") not in kinds):
+        raise TypeError(f"{type(x).__name__} of {dtype} is given; a list or a NumPy array of another dtype is expected")
+    return x
+'''
 _COMPLEX_RAISING = {
     "exp", "log", "log10", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "acosh", "atanh", "div", "pow",
 }  # fmt: skip
@@ -65,7 +73,7 @@ _RAISING = {
 
 def emit_file(program: Program, name: str, header: str, doc: str, result: str, raised: Sequence[Raised]) -> Source:
     """The stand-alone file; `raised` are the exceptions of the program's checks."""
-    names = Names(("_divide", "_ieee", "_ieee_complex", "_steps"))
+    names = Names(("_plain", "_divide", "_ieee", "_ieee_complex", "_steps"))
     arguments = argument_names(program.inputs, names)
     entry = names.fresh(name)
     cells = [cell_names(leaf, a, names) for leaf, a in zip(program.inputs, arguments, strict=True)]
@@ -108,7 +116,7 @@ def emit_file(program: Program, name: str, header: str, doc: str, result: str, r
         lines += _results(program, dict(enumerate(flat_cells)), result)
         parts = ["\n".join(lines) + "\n"]
     text = "\n\n".join(parts)
-    helpers = []
+    helpers = [_PLAIN] if "_plain(" in text else []
     if "_divide(" in text:
         helpers.append(_DIVIDE)
     if "_ieee(" in text:
@@ -123,8 +131,9 @@ def emit_file(program: Program, name: str, header: str, doc: str, result: str, r
 def _unpacked(leaf: Input, argument: str, own: list[str]) -> list[str]:
     """An argument as Python's own numbers: NumPy's would warn where Python's raise."""
     number = "complex" if is_complex(leaf.dtype) else "float"
+    kinds = "fiubc" if number == "complex" else "fiub"
     if leaf.shape == ():
-        return [f"{argument} = {number}({argument})"]
+        return [f'{argument} = {number}(_plain({argument}, "{kinds}"))']
     first, *others = leaf.shape
     checks = [f"len({argument}) != {first}"]
     flattening = []
@@ -132,7 +141,12 @@ def _unpacked(leaf: Input, argument: str, own: list[str]) -> list[str]:
         checks.append(f"any(len(row) != {others[0]} for row in {argument})")
         flattening = [f"{argument} = [v for row in {argument} for v in row]"] * len(others)
     message = f"{argument} has another shape than {leaf.shape!r}, which is expected"
-    lines = [f"if {' or '.join(checks)}:", f'{INDENT}raise ValueError("{message}")', *flattening]
+    lines = [
+        f'_plain({argument}, "{kinds}")',
+        f"if {' or '.join(checks)}:",
+        f'{INDENT}raise ValueError("{message}")',
+        *flattening,
+    ]
     if own:
         lines += (
             wrapped("", own, f"{',' if len(own) == 1 else ''} = map({number}, {argument})", "")
@@ -199,6 +213,12 @@ def _results(program: Program, flat: dict[int, str], result: str) -> list[str]:
     else:
         lines += _wrapped_list("return ", program.outputs[0], flat, 0, INDENT * 2)
     start = 0
+    for place, output in enumerate(program.outputs):
+        kinds = "b" if output.dtype == "?" else "c" if is_complex(output.dtype) else "f"
+        lines.append(f'{INDENT}_plain({f"out[{place}]" if several else "out"}, "{kinds}")')
+    if several:
+        lines += [f"{INDENT}if len({{id(part) for part in out}}) < {len(texts)}:"]
+        lines += [f'{INDENT * 2}raise ValueError("out has one array for several results")']
     for place, output in enumerate(program.outputs):
         target = f"out[{place}]" if several else "out"
         key = "0" if output.shape == () else ":"

@@ -12,14 +12,11 @@ from typing import Any
 import numpy as np
 
 from symdiff.codegen.native.engine import (
-    ALIGNED,
-    CONTIGUOUS,
     DATA,
     DESCR,
     FLAGS,
     NDIM,
     SHAPE,
-    WRITEABLE,
     Code,
     array_function,
     python_function,
@@ -28,6 +25,7 @@ from symdiff.codegen.native.fastcall import Text
 from symdiff.codegen.program import Program
 from symdiff.errors import BackendError
 from symdiff.ops import dtype_of
+from symdiff.plain import READABLE, WRITTEN
 
 _TYPE, _SIZE, _ITEMS = 8, 16, 24  # offsets in objects: the type; a tuple's length and items
 _PYARRAY_EMPTY = 184  # slot of NumPy's C interface
@@ -81,7 +79,7 @@ class BatchCall:
             self._checked(t, target, inputs + k, count)
         results = [t.field(target, DATA, "ptr") for target in targets]
         for k, result in enumerate(results):
-            for j, place in enumerate(places):
+            for j, place in enumerate([*places, *results[:k]]):
                 self._apart(t, result, sizes[inputs + k], place, sizes[j])
         t.lines += [f"  call void @run({_listed([*places, *results])}, i64 {count})", *_returned(out), "fresh:"]
         self._fresh(t, places, count)
@@ -104,7 +102,7 @@ class BatchCall:
         t.require(t.put(f"icmp eq i64 {t.field(item, DESCR, 'i64')}, {id(self.dtypes[k])}"))
         rank = len(leaf.shape) + (axis is not None)
         t.require(t.put(f"icmp eq i32 {t.field(item, NDIM, 'i32')}, {rank}"))
-        wanted = CONTIGUOUS | ALIGNED | (WRITEABLE if k >= len(self.program.inputs) else 0)
+        wanted = WRITTEN if k >= len(self.program.inputs) else READABLE
         flags = t.put(f"and i32 {t.field(item, FLAGS, 'i32')}, {wanted}")
         t.require(t.put(f"icmp eq i32 {flags}, {wanted}"))
         shape = t.field(item, SHAPE, "ptr")

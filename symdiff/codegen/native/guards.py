@@ -11,10 +11,11 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from symdiff.codegen.native.engine import CONTIGUOUS, DATA, DESCR, FLAGS, NDIM, SHAPE, Code, add_symbol, python_function
+from symdiff.codegen.native.engine import DATA, DESCR, FLAGS, NDIM, SHAPE, Code, add_symbol, python_function
 from symdiff.codegen.native.fastcall import FUNCTIONS, Machine, bind_names, object_name
 from symdiff.codegen.source import MISS
 from symdiff.errors import BackendError
+from symdiff.plain import CONTIGUOUS
 
 # What is looked at: a word of memory, an item of a list or of a dictionary, a function's defaults, the cells of an array.
 _WORD, _ITEM, _KEY, _DEFAULTS, _NAMED, _CELLS = range(6)

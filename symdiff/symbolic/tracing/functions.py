@@ -15,6 +15,7 @@ import numpy as np
 from symdiff import structures
 from symdiff.errors import TraceError
 from symdiff.ops import OPS
+from symdiff.plain import check_plain
 from symdiff.symbolic.arrays.algebra import Arrays
 from symdiff.symbolic.calls import formula_site
 from symdiff.symbolic.graph import Atom, Var
@@ -50,6 +51,7 @@ _ARITHMETIC = {getattr(np, name) for name in ("matmul", "vecdot", "matvec", "vec
 def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
     """`ufunc(*inputs)` recorded."""
     name = ufunc.__name__
+    check_plain(origin, *inputs, *(kwargs.get("out") or ()))
     if method == "at":
         return _applied_at(ufunc, inputs, origin)
     if all(plain(v) is not None for v in inputs) and kwargs.get("out") is None:
@@ -160,6 +162,7 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
     """`function(*args, **kwargs)` recorded."""
     name = getattr(function, "__name__", str(function))
     leaves = structures.leaves((args, kwargs), none_is_leaf=True)
+    check_plain(origin, *leaves)
     selected = next((leaf for leaf in leaves if isinstance(leaf, Selected)), None)
     if selected is not None:  # where NumPy was not asked first
         return selected.__array_function__(function, (), args, kwargs)

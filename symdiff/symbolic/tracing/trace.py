@@ -16,6 +16,7 @@ import numpy as np
 
 from symdiff import structures
 from symdiff.errors import TraceError
+from symdiff.plain import check_plain
 from symdiff.symbolic.branches import branches_of
 from symdiff.symbolic.building import Builder, active_builders, array_atom, dtype_code
 from symdiff.symbolic.graph import ArrayConstant, Atom, Constant, Graph, GraphOutput, Var
@@ -55,6 +56,7 @@ def is_static(leaf: Any) -> bool:
 
 def leaf_type(leaf: Any, where: str) -> tuple[tuple[int, ...], str]:
     """Shape and dtype code of a traced argument leaf."""
+    check_plain(where, leaf)
     if isinstance(leaf, (Tracer, Spec, np.ndarray, np.generic)):
         return tuple(leaf.shape), dtype_code(np.dtype(leaf.dtype), where)
     if isinstance(leaf, complex):
