@@ -113,7 +113,8 @@ class Writer:
         n = shape[0]
         k = self.random.randrange(n)
         forms = [(f"{x}[{k}]", shape[1:]), (f"{x}[::-1]", shape), (f"{x}[{k}:]", (n - k, *shape[1:])),
-                 (f"np.roll({x}, {k})", shape), (f"{x}[[{k}, 0, {k}]]", (3, *shape[1:])), (f"np.flip({x})", shape), (f"{x}[..., None]", (*shape, 1)),
+                 (f"np.roll({x}, {k})", shape), (f"{x}[[{k}, 0, {k}]]", (3, *shape[1:])),
+                 (f"np.flip({x})", shape), (f"{x}[..., None]", (*shape, 1)),
                  (f"np.concatenate([{x}, {x}[:{k}]])", (n + k, *shape[1:])), (f"np.stack([{x}, 2*{x}])", (2, *shape)),
                  (f"{x}.copy()", shape), (f"{x}.ravel()", (int(np.prod(shape)),)), (f"{x}.T", shape[::-1])]  # fmt: skip
         if len(shape) == 1:
@@ -140,7 +141,8 @@ class Writer:
         sign = self.random.choice(["", "+", "*", "-"])
         self.put(self.random.choice([
             f"{y}[{k}] {sign}= {s}", f"{y}[{k}:] {sign}= {x}[{k}:]", f"{y}[{x} > 0.2] {sign}= {s}",
-            f"{y}[{x} > {s}] {sign}= 0.5", f"{y} {sign}= {x}", f"{y}[::-1] {sign}= {x}", f"{y}[...] = {x}*{s}", f"w = {y}[{k}:]; w {sign or '+'}= {s}",
+            f"{y}[{x} > {s}] {sign}= 0.5", f"{y} {sign}= {x}", f"{y}[::-1] {sign}= {x}", f"{y}[...] = {x}*{s}",
+            f"w = {y}[{k}:]; w {sign or '+'}= {s}",
             f"{y}[[0, {k}]] {sign}= {s}", f"np.multiply({y}, {s}, out={y})", f"{y}.ravel()[{k}] {sign}= {s}",
             f"{y}[{k}:, ...] {sign}= {s}",
         ]))  # fmt: skip
