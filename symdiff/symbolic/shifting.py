@@ -275,7 +275,9 @@ class _Shifting:
             return b.emit("pow", (self._scaled(operands[0], b.mul(Constant(1.0 / power), top)), operands[1]))
         if op == "sum":
             shape, axes = operands[0].shape, binding.params.params["axes"]
-            spread = self.arrays.reshape(self.arrays.broadcast_to(top, binding.shape), kept_shape(shape, axes)) if top.shape else top
+            spread = (
+                self.arrays.reshape(self.arrays.broadcast_to(top, binding.shape), kept_shape(shape, axes)) if top.shape else top
+            )
             return self.arrays.sum(self._scaled(operands[0], spread), axes)
         return self._scaled_product(op, operands, top)
 

@@ -75,8 +75,15 @@ class Writer:
             self.put(text, found)
         elif len(shape) == 2:
             size = shape[0] * shape[1]
-            text, found = self.source.choice(((f"{x}.T", shape[::-1]), (f"{x}.reshape(-1)", (size,)), (f"{x}[0]", shape[1:]),
-                                              (f"{x}[:, -1]", shape[:1]), (f"np.broadcast_to({x}, {(2, *shape)})[1]", shape)))  # fmt: skip
+            text, found = self.source.choice(
+                (
+                    (f"{x}.T", shape[::-1]),
+                    (f"{x}.reshape(-1)", (size,)),
+                    (f"{x}[0]", shape[1:]),
+                    (f"{x}[:, -1]", shape[:1]),
+                    (f"np.stack(({x}, {x}))[1]", shape),
+                )
+            )
             self.put(text, found)
 
     def binary(self, x: str, shape: tuple[int, ...]) -> None:
@@ -87,7 +94,9 @@ class Writer:
         except ValueError:
             return
         if np.prod(found, initial=1.0) <= 2000:
-            text = self.source.choice(("{0} + {1}", "{0}*{1}", "{0}/({0} + {1})", "{1}/({0} + {1})", "{0}/{1}", "np.log({0} + {1})**2 + 1e-3"))
+            text = self.source.choice(
+                ("{0} + {1}", "{0}*{1}", "{0}/({0} + {1})", "{1}/({0} + {1})", "{0}/{1}", "np.log({0} + {1})**2 + 1e-3")
+            )
             self.put(text.format(x, y), found)
 
 
