@@ -6,12 +6,12 @@ more than twice as long as the one before it. Refuses, with `TraceError` at the 
 """
 
 import threading
-import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from symdiff.errors import TraceError
+from symdiff.symbolic.rule import identity
 from symdiff.symbolic.tracing.tracer import user_line
 
 LEVELS = 16
@@ -42,7 +42,7 @@ _nest = _Nest()
 @contextmanager
 def nested(f: Callable[..., Any], name: str, settings: Any) -> Iterator[None]:
     """A trace of f, told apart from others by its `settings`, inside those that this thread is making."""
-    own, stack = (_identity(f), settings), _nest.traced
+    own, stack = (identity(f), settings), _nest.traced
     if stack and (stack.count(own) >= LEVELS or len(stack) >= DEEPEST):
         raise Endless(_refusal(name))
     stack.append(own)
@@ -58,11 +58,6 @@ def nested(f: Callable[..., Any], name: str, settings: Any) -> Iterator[None]:
         raise endless.error from None
     finally:
         stack.pop()
-
-
-def _identity(f: Any) -> Any:
-    """What tells a function from others; a method is another object whenever it is looked up."""
-    return (id(f.__func__), id(f.__self__)) if isinstance(f, types.MethodType) else id(f)
 
 
 def _refusal(name: str) -> TraceError:
