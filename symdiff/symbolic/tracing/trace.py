@@ -16,6 +16,7 @@ import numpy as np
 
 from symdiff import structures
 from symdiff.errors import TraceError
+from symdiff.literals import identifier
 from symdiff.symbolic.branches import branches_of
 from symdiff.symbolic.building import Builder, active_builders, array_atom, dtype_code
 from symdiff.symbolic.graph import ArrayConstant, Atom, Constant, Graph, GraphOutput, Var
@@ -74,7 +75,7 @@ def definition_line(f: Callable[..., Any]) -> str:
 def function_name(f: Callable[..., Any]) -> str:
     """A name for generated code: the function's own, `f` for a lambda."""
     name = getattr(f, "__name__", type(f).__name__)
-    return name if name.isidentifier() else "f"
+    return identifier(name) if isinstance(name, str) and name.isidentifier() else "f"
 
 
 def argument_names(f: Callable[..., Any], count: int) -> list[str]:
@@ -94,8 +95,7 @@ def argument_names(f: Callable[..., Any], count: int) -> list[str]:
 
 def path_name(path: str) -> str:
     """A Python identifier for an argument path: `m.W` gives `m_W`, `p['a'][0]` gives `p_a_0`."""
-    text = "".join(c if c.isalnum() or c == "_" else " " for c in path)
-    return "_".join(text.split())
+    return identifier(path)
 
 
 @dataclass(slots=True)
@@ -273,7 +273,7 @@ def input_names(paths: list[str]) -> list[str]:
     """Different Python identifiers for argument paths."""
     used: list[str] = []
     for path in paths:
-        name = path_name(path) or "x"
+        name = path_name(path)
         while name in used:
             name += "_"
         used.append(name)
