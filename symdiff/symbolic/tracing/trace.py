@@ -28,8 +28,8 @@ from symdiff.symbolic.tracing.nesting import nested
 from symdiff.symbolic.tracing.paths import MODES, Path, Run, followed
 from symdiff.symbolic.tracing.reading import Reading
 from symdiff.symbolic.tracing.restoring import Outside
+from symdiff.symbolic.tracing.storage import CELLS
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of
-from symdiff.symbolic.tracing.whole import CELLS
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +225,7 @@ def _traced(
         builder.path = path
         filled = list(leaves)
         for place, own, (shape, code) in zip(traced, names, types, strict=False):
-            filled[place] = Tracer(builder, builder.input(own, shape, "d" if code == "?" else code, paths[place]))
+            filled[place] = Tracer.argument(builder, builder.input(own, shape, "d" if code == "?" else code, paths[place]))
         if reading is not None:
             reading.begin(builder, names[len(traced) :])
         args, kwargs = structures.unflatten(tree, filled)
