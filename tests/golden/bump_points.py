@@ -11,15 +11,15 @@ _local = threading.local()
 
 def _array(x, kind):
     """x as an array of a dtype; classes of arrays with other operations are refused, and complex numbers for real ones."""
-    found = np.asarray(x)
     if hasattr(x, "__array__") and not isinstance(x, np.generic) and type(x) not in (np.ndarray, np.memmap):
         raise TypeError(f"{type(x).__name__} is given; a plain NumPy array, as of np.asarray(x), expected")
+    found = np.asarray(x)
     if found.dtype.kind == "c" and np.dtype(kind).kind != "c":
         raise TypeError(f"numbers of {found.dtype} are given, {kind.__name__} expected")
     return np.require(found, kind, ["C", "A"])
 
 
-def _check_out(arrays, expected):
+def _check_out(arrays, *expected):
     """Raise ValueError where arrays for results are not writeable, of their shape and dtype, and apart."""
     for k, (a, (shape, kind)) in enumerate(zip(arrays, expected, strict=True)):
         if type(a) not in (np.ndarray, np.memmap) or a.shape != shape or a.dtype != kind or not a.flags.writeable:
@@ -44,17 +44,19 @@ def bump_value_and_grad(x, y, out=None):
     if y.shape[0] != n:
         raise ValueError(f"{y.shape[0]} points in y, {n} in x")
     if out is not None:
-        _check_out(out, [((n,), np.float64), ((n,), np.float64), ((n,), np.float64)])
+        _check_out(
+            (out[0], out[1][0], out[1][1]), ((n,), np.float64), ((n,), np.float64),
+            ((n,), np.float64),
+        )
     if out is None:
         out = (
             np.empty(n, dtype=np.float64),
-            np.empty(n, dtype=np.float64),
-            np.empty(n, dtype=np.float64),
+            (np.empty(n, dtype=np.float64), np.empty(n, dtype=np.float64)),
         )
-    elif any(np.may_share_memory(a, b) for a in (x, y) for b in out):
+    elif any(np.may_share_memory(a, b) for a in (x, y) for b in (out[0], out[1][0], out[1][1])):
         x = x.copy()
         y = y.copy()
-    f, df_dx, df_dy = out
+    f, (df_dx, df_dy) = out
     work = getattr(_local, "work", None)
     if work is None:
         work = _local.work = (

@@ -11,15 +11,15 @@ _local = threading.local()
 
 def _array(x, kind):
     """x as an array of a dtype; classes of arrays with other operations are refused, and complex numbers for real ones."""
-    found = np.asarray(x)
     if hasattr(x, "__array__") and not isinstance(x, np.generic) and type(x) not in (np.ndarray, np.memmap):
         raise TypeError(f"{type(x).__name__} is given; a plain NumPy array, as of np.asarray(x), expected")
+    found = np.asarray(x)
     if found.dtype.kind == "c" and np.dtype(kind).kind != "c":
         raise TypeError(f"numbers of {found.dtype} are given, {kind.__name__} expected")
     return np.require(found, kind, ["C", "A"])
 
 
-def _check_out(arrays, expected):
+def _check_out(arrays, *expected):
     """Raise ValueError where arrays for results are not writeable, of their shape and dtype, and apart."""
     for k, (a, (shape, kind)) in enumerate(zip(arrays, expected, strict=True)):
         if type(a) not in (np.ndarray, np.memmap) or a.shape != shape or a.dtype != kind or not a.flags.writeable:
@@ -44,15 +44,24 @@ def layer_value_and_grad(W, b, X, out=None):
     if X.shape != (512, 128):
         raise ValueError(f"X has shape {X.shape}, (512, 128) expected")
     if out is not None:
-        _check_out(out, [((), np.float64), ((256, 512), np.float64), ((256, 1), np.float64)])
+        _check_out(
+            (out[0], out[1][0], out[1][1]), ((), np.float64), ((256, 512), np.float64),
+            ((256, 1), np.float64),
+        )
     if out is None:
         df_dW = np.empty((256, 512), dtype=np.float64)
         df_db = np.empty((256, 1), dtype=np.float64)
     else:
-        f, df_dW, df_db = out
-        if any(not r.flags.carray or np.may_share_memory(r, a) for r in out for a in (W, b, X)):
-            for target, value in zip(out, layer_value_and_grad(W, b, X)):
-                target[...] = value
+        f, (df_dW, df_db) = out
+        if any(
+            not r.flags.carray or np.may_share_memory(r, a)
+            for r in (f, df_dW, df_db)
+            for a in (W, b, X)
+        ):
+            value0, (value1, value2) = layer_value_and_grad(W, b, X)
+            f[...] = value0
+            df_dW[...] = value1
+            df_db[...] = value2
             return out
     work = getattr(_local, "work", None)
     if work is None:
@@ -84,6 +93,6 @@ def layer_value_and_grad(W, b, X, out=None):
         v1 = np.add.reduce(partial[0, :4])
         np.matmul(v3, X.T, out=df_dW)
     if out is None:
-        return v1, df_dW, df_db
+        return v1, (df_dW, df_db)
     f[()] = v1
     return out

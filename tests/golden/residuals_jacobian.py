@@ -7,15 +7,15 @@ import numpy as np
 
 def _array(x, kind):
     """x as an array of a dtype; classes of arrays with other operations are refused, and complex numbers for real ones."""
-    found = np.asarray(x)
     if hasattr(x, "__array__") and not isinstance(x, np.generic) and type(x) not in (np.ndarray, np.memmap):
         raise TypeError(f"{type(x).__name__} is given; a plain NumPy array, as of np.asarray(x), expected")
+    found = np.asarray(x)
     if found.dtype.kind == "c" and np.dtype(kind).kind != "c":
         raise TypeError(f"numbers of {found.dtype} are given, {kind.__name__} expected")
     return np.require(found, kind, ["C", "A"])
 
 
-def _check_out(arrays, expected):
+def _check_out(arrays, *expected):
     """Raise ValueError where arrays for results are not writeable, of their shape and dtype, and apart."""
     for k, (a, (shape, kind)) in enumerate(zip(arrays, expected, strict=True)):
         if type(a) not in (np.ndarray, np.memmap) or a.shape != shape or a.dtype != kind or not a.flags.writeable:
@@ -33,7 +33,7 @@ def residuals_jacobian(p, out=None):
     if p.shape != (3,):
         raise ValueError(f"p has shape {p.shape}, (3,) expected")
     if out is not None:
-        _check_out((out,), [((2, 3), np.float64)])
+        _check_out((out,), ((2, 3), np.float64))
     p0, p1, p2 = p
     with np.errstate(all="ignore"):
         v0 = np.exp(p1)

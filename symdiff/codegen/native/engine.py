@@ -1,7 +1,7 @@
 """LLVM IR to machine code in this process, and the addresses of NumPy's and Python's own objects.
 
-Code is made for this processor, or for what the environment variable `SYMDIFF_CPU` names when code is first made: "native"; a level
-as "x86-64-v3"; features of LLVM's, as "native,-avx512f" or "x86-64-v3,avx512f". The width of vectors follows.
+Code is made for this processor, or for what the environment variable `SYMDIFF_CPU` names when code is first made: "native"; a
+level as "x86-64-v3"; either with some of LLVM's features, as "x86-64-v3,avx512f". The width of vectors follows.
 
 Assumes llvmlite 0.44 or later (the extra `native`). Guarantees that compiling is thread-safe and that code lives as long as
 the engine that made it. Refuses, with `MissingPackageError`, to work without llvmlite, and, with `BackendError`, where NumPy's
@@ -136,7 +136,7 @@ def _asked() -> list[str]:
 def _name() -> str:
     """The processor that machine code is tuned for."""
     base = (_asked() or ["native"])[0]
-    return llvm().get_host_cpu_name() if base == "native" else base  # type: ignore[no-any-return]
+    return str(llvm().get_host_cpu_name()) if base == "native" else base
 
 
 @functools.cache

@@ -57,7 +57,7 @@ class _Trial:
     def run(self) -> Verdict:
         c = self.values(self.shape)
         scope: dict[str, Any] = {"np": np, "c": c if self.door == "captured" else 1.5}
-        exec(self.text, scope)  # noqa: S102
+        exec(self.text, scope)
         f = scope["f"]
         several = self.door.startswith("vmap")
         points = (*self.shape, 4) if self.door == "vmap last" else (4, *self.shape)
@@ -248,7 +248,7 @@ class _Trial:
             return found if self.door == "compiled" else getattr(found, self.door)
         if self.door.endswith("file"):
             scope: dict[str, Any] = {}
-            exec(d.source(*plain, target=self.door.split()[0]), scope)  # noqa: S102
+            exec(d.source(*plain, target=self.door.split()[0]), scope)
             return scope["total_grad"]
         return d
 
