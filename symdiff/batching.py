@@ -327,7 +327,8 @@ class Vectorised(Function):
         if self._recent is not None and not kwargs and self._fits(args):
             kernel = self._recent[1]
             if isinstance(kernel, Batched) and kernel.machine is not None and not self._watch:
-                self._quicken(kernel)  # type: ignore[arg-type]
+                with self._lock:
+                    self._quicken(kernel)
             return kernel.call(list(args), out)
         if any(isinstance(leaf, Tracer) for leaf in structures.leaves((args, kwargs), none_is_leaf=True)):
             return self._point_by_point(args, kwargs)

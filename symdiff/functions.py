@@ -29,7 +29,7 @@ from symdiff.pipeline import Options, program_of
 from symdiff.symbolic.building import Builder, active_builders
 from symdiff.symbolic.declaring import rules_in_force
 from symdiff.symbolic.graph import Graph
-from symdiff.symbolic.hidden import NONE, Hidden
+from symdiff.symbolic.hidden import NONE, Hidden, Replaced
 from symdiff.symbolic.replaying import decide_again, innermost, replay
 from symdiff.symbolic.scalarizing import settled
 from symdiff.symbolic.tracing.attempt import need_all_contents
@@ -44,6 +44,8 @@ from symdiff.symbolic.tracing.trace import (
 )
 from symdiff.symbolic.tracing.tracer import Tracer, user_line
 
+REPLACED = 100  # calls that are begun anew because another thread replaces what the function captures
+GUARDS = 8  # short ways of one function that are kept beside the one in use, for calls that alternate
 KEPT = 256  # specialisations of one function that are kept, the newest
 _MISSED = (ZeroDivisionError, OverflowError, ValueError, TypeError, BufferError, TraceError)
 
@@ -165,6 +167,7 @@ class Function:
         with self._lock:
             self._door = self._near = self._guard = None
             direct(self, 0)
+            self._machines = {machine for machine in self._machines if machine.running}
             self._guards = {key: guard for key, guard in self._guards.items() if guard.running}
             self._compiled.clear()
             self._watch = Watch(self.f, self._watch)
@@ -271,9 +274,10 @@ class Function:
     def _quicken(self, compiled: Any, hidden: Hidden = NONE) -> None:
         """Calls go to machine code first, and to `_long_way` where it declines. The code lives as long as this object."""
         machine, self._guard = compiled.machine, None
-        if len(self._machines) < KEPT:
-            self._machines.add(machine)
-        if machine not in self._machines or self.owns_out:
+        self._machines = {machine, *(m for m in self._machines if m.running)}  # what a call is in cannot be freed
+        old = list(self._guards.items())
+        self._guards = dict([*(pair for pair in old[:-GUARDS] if pair[1].running), *old[-GUARDS:]])
+        if self.owns_out:
             direct(self, 0)
         elif not self._watch:
             direct(self, machine.vectorcall)
@@ -286,7 +290,7 @@ class Function:
         found = self._guards.get(key)
         address = 0
         with suppress(BackendError):  # containers that are checked in Python only
-            if found is None and offset is not None and len(self._guards) < KEPT:
+            if found is None and offset is not None:
                 found = self._guards[key] = Guard(machine, self._watch.checks(), hidden.place, hidden.arrays)
             if found is not None and offset is not None:
                 address = guarded(offset)
@@ -306,12 +310,13 @@ class Function:
         check_device(self.backend, device, self.name)
         if device:
             args, kwargs = placed((args, kwargs))
-        try:
-            return self._call(args, kwargs, out)
-        except TraceError:
-            if not (self._watch and self._watch.changed()):
-                raise
-        self.refresh()  # another thread has put an array of another type into a captured one's place
+        for _ in range(REPLACED):
+            try:
+                return self._call(args, kwargs, out)
+            except TraceError as error:
+                if not (isinstance(error, Replaced) or (self._watch and self._watch.changed())):
+                    raise
+            self.refresh()  # another thread has put an array of another type into a captured one's place
         return self._call(args, kwargs, out)
 
     def __reduce__(self) -> Any:

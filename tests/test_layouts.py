@@ -1,9 +1,12 @@
 """Arrays of every layout, dtype and class through every door; machine code for the processor that is asked for."""
 
 import functools
+import gc
 import os
 import subprocess
 import sys
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -226,3 +229,66 @@ def test_machine_code_is_made_for_the_processor_that_is_asked_for():
     lacking = next(name for name, present in sorted(has.items()) if not present)
     assert f"this processor has no {lacking}" in run(LANES, f"x86-64-v3,{lacking}").stderr
     assert "unknown" in run(LANES, "wide").stderr
+
+
+# -- the memory of compiled code, and arrays that are replaced meanwhile
+
+
+def engines():
+    gc.collect()
+    return sum(isinstance(thing, engine.Code) for thing in gc.get_objects())
+
+
+@pytest.mark.skipif(bool(engine.supported()), reason="needs llvmlite")
+def test_code_is_freed_with_its_last_user():
+    before = engines()
+    d = sd.grad(lambda x: np.sum(np.sort(x) * np.sin(x)))
+    for n in range(100, 105):
+        d(np.ones(n))
+    assert engines() > before
+    del d
+    assert engines() <= before + 1  # the checks of captured values are one for all
+
+
+@pytest.mark.skipif(bool(engine.supported()), reason="needs llvmlite")
+def test_stale_code_is_freed():
+    scope = {"k": 1.0, "np": np}
+    exec("def f(x): return np.sum(np.sin(x)*k)", scope)
+    d = sd.grad(scope["f"])
+    d(X[:3])
+    before = engines()
+    for k in range(10):
+        scope["k"] = float(k)
+        for _ in range(2):
+            np.testing.assert_allclose(d(X[:3]), k * np.cos(X[:3]))
+    assert engines() <= before + 2
+
+
+def test_captured_arrays_of_changing_types_in_threads():
+    arrays = [np.linspace(0, 1, 90), np.linspace(0, 1, 90).astype("f4"), np.linspace(0, 1, 90)[::-1].astype(">f8")]
+    scope = {"c": arrays[0], "np": np}
+    exec("def f(x): return np.sum(x*x*c)", scope)
+    d, wrong, end = sd.grad(scope["f"]), [], time.monotonic() + 1.5
+    expected = [2 * X * a for a in arrays]
+
+    def replace():
+        while time.monotonic() < end:
+            for a in arrays:
+                scope["c"] = a
+
+    def call():
+        while time.monotonic() < end:
+            try:
+                found = d(X)
+            except Exception as error:
+                wrong.append(error)
+                return
+            if not any(np.allclose(found, e, 1e-5) for e in expected):
+                wrong.append(found)
+
+    threads = [threading.Thread(target=t) for t in (replace, call, call, call)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong

@@ -16,9 +16,11 @@ from symdiff.codegen.native.engine import (
     DESCR,
     FLAGS,
     NDIM,
+    RUNNING,
     SHAPE,
     Code,
     array_function,
+    counted,
     python_function,
 )
 from symdiff.codegen.native.fastcall import Text
@@ -49,6 +51,11 @@ class BatchCall:
         self.dtypes = [dtype_of(leaf.dtype) for leaf in self.leaves]
         self._code = Code(self.text(), 1)
         self.vectorcall = self._code.address("call")
+
+    @property
+    def running(self) -> bool:
+        """Whether a call is inside the code."""
+        return self._code.running
 
     def text(self) -> str:
         """The IR. Its blocks: arguments are checked; `given` checks the arrays for results, `fresh` makes them; `miss`."""
@@ -90,7 +97,7 @@ class BatchCall:
         found = t.put(f"call ptr {_python('PyObject_Vectorcall')}(ptr {method}, ptr %args, i64 %nargs, ptr %names)")
         t.lines += [f"  call void {_python('Py_DecRef')}(ptr {method})", f"  ret ptr {found}"]
         head = "define ptr @call(ptr %self, ptr %args, i64 %flagged, ptr %names) {\nentry:"
-        return "\n".join([self._run(), head, *t.lines, "}"])
+        return "\n".join([RUNNING, self._run(), head, *counted(t.lines), "}"])
 
     def _argument(self, t: Text, place: int) -> str:
         return t.put(f"load ptr, ptr {t.put(f'getelementptr ptr, ptr %args, i64 {place}')}")

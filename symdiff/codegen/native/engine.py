@@ -175,13 +175,35 @@ class Code:
             self._engine = binding.create_mcjit_compiler(binding.parse_assembly("", context), machine)
             self._engine.add_object_file(binding.ObjectFileRef.from_data(compiled))
             self._engine.finalize_object()
+            self._running = self._engine.get_global_value_address("symdiff_running") if RUNNING in text else 0
         # Not by reference counts alone: the garbage collector would delete the context before the engine that uses it.
         weakref.finalize(self, _dispose, self._engine, context).atexit = False
+
+    @property
+    def running(self) -> bool:
+        """Whether a call, in this thread or another, is inside the function that is `counted`; it cannot be freed then."""
+        return bool(ctypes.c_int64.from_address(self._running).value)
 
     def address(self, name: str) -> int:
         """The address of a function."""
         with _lock:
             return int(self._engine.get_function_address(name))
+
+
+RUNNING = "@symdiff_running = global i64 0"  # the calls that are inside a function counted by `counted`
+
+
+def counted(lines: list[str], at: int = 0) -> list[str]:
+    """A function's IR that counts the calls inside it, under the interpreter's lock; its instructions begin `at` a line."""
+    found = [*lines[:at], *_moved("in", "add")]
+    for k, line in enumerate(lines[at:]):
+        found += [*(_moved(f"out{k}", "sub") if line.startswith("  ret ") else []), line]
+    return found
+
+
+def _moved(name: str, op: str) -> list[str]:
+    return [f"  %{name}.was = load i64, ptr @symdiff_running", f"  %{name}.is = {op} i64 %{name}.was, 1",
+            f"  store i64 %{name}.is, ptr @symdiff_running"]  # fmt: skip
 
 
 def _dispose(engine: Any, context: Any) -> None:

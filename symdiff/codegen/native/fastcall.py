@@ -22,11 +22,13 @@ from symdiff.codegen.native.engine import (
     DESCR,
     FLAGS,
     NDIM,
+    RUNNING,
     SHAPE,
     Code,
     Passes,
     add_symbol,
     array_function,
+    counted,
     python_function,
 )
 from symdiff.codegen.program import Input, Output, Program
@@ -93,6 +95,11 @@ class Machine:
         self._code = Code(f"{kernel}\n{_entry(program, workspace, apart, result)}", effort, passes)
         self.vectorcall = self._code.address("call")  # also for objects with a `_long_way`
         self._definition = MethodDef(program.name.encode(), self.vectorcall, _METH_FASTCALL_KEYWORDS, None)
+
+    @property
+    def running(self) -> bool:
+        """Whether a call is inside the code."""
+        return self._code.running
 
     def builtin(self, otherwise: Any = None) -> Any:
         """The builtin `name(*inputs, out=None)`; with `otherwise`, also `name(*inputs, *outputs)`.
@@ -231,7 +238,7 @@ def _entry(program: Program | Fused, workspace: int, apart: bool, result: Nested
     found = t.put(f"call ptr @PyObject_Vectorcall(ptr {method}, ptr %args, i64 %nargs, ptr %names)")
     t.run(f"call void @Py_DecRef(ptr {method})", f"ret ptr {found}")
     head = "define ptr @call(ptr %self, ptr %args, i64 %counted, ptr %names) nounwind {"
-    return "\n".join([*_declarations(outputs), *([_APART] if len(outputs) > PAIRED else []), head, *t.lines, "}"])
+    return "\n".join([*_declarations(outputs), *([_APART] if len(outputs) > PAIRED else []), head, *counted(t.lines), "}"])
 
 
 def checks_of(program: Program | Fused) -> tuple[int, ...]:
@@ -382,7 +389,7 @@ def _declarations(outputs: Sequence[Leaf]) -> list[str]:
     """The shapes of new arrays, and the objects and functions of the process that the code refers to by name."""
     shapes = [", ".join(f"i64 {size}" for size in o.shape) or "i64 0" for o in outputs]
     constants = [f"@shape{k} = private constant [{text.count(',') + 1} x i64] [{text}]" for k, text in enumerate(shapes)]
-    return [*constants, *(f"@symdiff.{name} = external global i8" for name in _objects()), *FUNCTIONS]
+    return [RUNNING, *constants, *(f"@symdiff.{name} = external global i8" for name in _objects()), *FUNCTIONS]
 
 
 def object_name(name: str) -> str:

@@ -28,7 +28,7 @@ PARTS = ("", "", "x = np.cumsum(x)", "x = np.linalg.solve(np.eye(len(x)) + 0.1, 
 DOORS = ("grad", "value_and_grad", "jvp", "vmap first", "vmap last", "derivative", "dict", "compiled", "kernel", "gufunc",
          "numpy file", "python file", "captured")  # fmt: skip
 DTYPES = ("f8",) * 6 + (">f8", ">f8", "f4", ">f4", "f2", "g", "i8", ">i4", "u1", "?", "c16", ">c16")
-FILE_ERRORS = (ValueError, TypeError)
+FILE_ERRORS = (ValueError, TypeError, IndexError)
 
 
 class Tagged(np.ndarray):
@@ -85,10 +85,9 @@ class _Trial:
         dtype = np.dtype("f8" if source.random() < 0.5 else source.choice(DTYPES))
         if self.door == "dict" and dtype.kind in "iu?b":
             dtype = np.dtype("f8")  # integers beside floating numbers are settings there
-        array = (array * 3 if dtype.kind in "iu?" else array).astype(dtype)
+        array = np.asarray(array * 3 if dtype.kind in "iu?" else array).astype(dtype)
         if dtype.kind == "c":
-            array = array + np.asarray(0.25j, dtype)
-            array = array.astype(dtype)
+            array = np.asarray(array + 0.25j, dtype)
         how = source.choice(["plain", "plain", "packed", "fortran", "reversed", "strided", "field", "repeated", "memmap"])
         array = self.stored(array, how, out)
         if not out and source.random() < 0.15:
