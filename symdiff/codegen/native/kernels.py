@@ -1,8 +1,8 @@
 """Kernels of whole arrays as machine code: builtins that take arrays as they are, for generated functions to call.
 
 Assumes that generated code hands over contiguous arrays of the dtypes and sizes that a kernel was made for, and NumPy's own
-numbers. Guarantees that other threads run while a large kernel does, and that code lives as long as a function has its builtins. Refuses,
-with `TypeError`, numbers of another kind.
+numbers. Guarantees that other threads run while a large kernel does, and that code lives as long as a function has its
+builtins. Refuses, with `TypeError`, numbers of another kind.
 """
 
 import ctypes
@@ -61,7 +61,7 @@ class Kernels:
             missing = {key: index for index, key in reversed(keys.items()) if found[key] is None}
             found |= self._compiled({key: missing[key] for key in reversed(missing)})
             self._made.update(found)
-        return {index: found[key] for index, key in keys.items()}  # type: ignore[misc]
+        return {index: found[key] for index, key in keys.items()}
 
     def _compiled(self, places: dict[Any, int]) -> dict[Any, Callable[..., None]]:
         """The builtins of the nests at some places."""
