@@ -13,7 +13,7 @@ import symdiff as sd
 
 from ..harness import RIGHT, Verdict, Wrong
 
-SHAPES = ((), (1,), (3,), (2, 3), (0,), (2, 0), (80,), (9, 10))
+SHAPES = ((), (1,), (3,), (2, 3), (0,), (2, 0), (80,), (80,), (9, 10), (9, 10))
 TERMS = (
     "np.sin(x)*y",
     "x*y + y",
@@ -88,12 +88,12 @@ class _Trial:
         array = np.asarray(array * 3 if dtype.kind in "iu?" else array).astype(dtype)
         if dtype.kind == "c":
             array = np.asarray(array + 0.25j, dtype)
-        how = source.choice(["plain", "plain", "packed", "fortran", "reversed", "strided", "field", "repeated", "memmap"])
+        how = source.choice(["plain", "packed", "packed", "fortran", "reversed", "strided", "field", "repeated", "memmap"])
         array = self.stored(array, how, out)
         if not out and source.random() < 0.15:
             array.flags.writeable = False
             how += " read-only"
-        kind = source.choice(["matrix", "masked", "masked", "recarray", "Tagged"]) if source.random() < 0.12 else ""
+        kind = source.choice(["matrix", "masked", "masked", "recarray", "Tagged"]) if source.random() < 0.2 else ""
         if kind == "matrix" and n == 2:
             array = array.view(np.matrix)
         elif kind == "masked":
