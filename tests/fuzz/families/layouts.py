@@ -263,6 +263,8 @@ class _Trial:
         return list(outs)
 
     def check(self, f: Any, found: list[Any], wanted: list[Any], outs: Any, x: Any, y: Any, arguments: list[Any]) -> None:
+        if self.door == "gufunc" and any(a.size > 1 and 0 in a.strides for a in outs or ()):
+            return  # NumPy's own, which writes one number after another into a cell
         tolerance = 1e-4 if any("32" in n or ">f4" in n for n in self.notes) else 3e-2 if "float16" in str(self.notes) else 1e-9
         for got, value in zip(found, wanted, strict=True):
             a = np.asarray(got)
