@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from symdiff import structures
-from symdiff.arguments import Call, is_integer
+from symdiff.arguments import Call, is_differentiable, is_integer
 from symdiff.codegen.arrays.fusing import Fused, Kernel
 from symdiff.codegen.arrays.plan import ArrayPlan
 from symdiff.codegen.program import Instr, Program
@@ -78,7 +78,9 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     graph, tree = inner._derived(call, primal)
     hidden = hidden_of(graph)
     arguments, result = _structures(inner, call, graph, tree)
-    plain = target in ("c", "cuda") or (all(isinstance(a, Leaf) for a in arguments.values()) and is_plain(result))
+    more = {inner.extra_name: _marked(structures.structure(inner.extra_structure(call, primal)))} if inner.extra else {}
+    given = [*arguments.values(), *more.values()]
+    plain = target in ("c", "cuda") or (all(isinstance(a, Leaf) for a in given) and is_plain(result))
     name = inner.__name__ if plain else inner.__name__ + SUFFIX
     shape = positions(result) if plain and is_plain(result) else None
     batch, axes = isinstance(function, Vectorised), hidden.pad(axes)
@@ -89,7 +91,9 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     if batch and not (is_scalar(graph) and (checks is None or is_scalar(settled(checks)))):
         padded = [*axes, *[None] * (len(graph.inputs) - len(axes))]
         whole = WholeBatched(graph, tree, padded, function.out_axes, inner.options)
-        count = whole.points(hidden.fill(structures.leaves(args), len(graph.inputs)))
+        flat = structures.leaves(args, none_is_leaf=True)  # in the function's own, settings are no inputs
+        fed = [flat[i] for i in call.traced] + [leaf for leaf in flat[len(call.leaves) :] if is_differentiable(leaf)]
+        count = whole.points(hidden.fill(fed, len(graph.inputs)))
         graph, batch = whole.over(count), False
         if checks is not None:
             checks = over_points(checks, padded[: len(checks.inputs)], count, 0)
@@ -128,7 +132,6 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     )  # fmt: skip
     if plain:
         return source
-    more = {inner.extra_name: _marked(structures.structure(inner.extra_structure(call, primal)))} if inner.extra else {}
     doc = f"{_what(inner)} of {inner.name}, in its own structures; `{name}` takes and returns their leaves."
     return with_structures(source, inner.__name__, arguments, more, result, _described(inner, doc), inner.where)
 
