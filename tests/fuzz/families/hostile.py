@@ -25,21 +25,24 @@ builtins.CANARY = RAN  # type: ignore[attr-defined]
 HUGE = 10**5000
 EVIL = "CANARY.append(1)"
 NAMES = """
-    inp np cp out self match type _ case print f df_dx v0 v1 r0 w0 x0 math cmath special threading _local work work_d x_rows value value0
-    target slot0 partial numbers_d partial_d kernel0 _kernel _kernel0 _code _checked _work kept key point error start stop rows i u s vh
-    others inner own sign n m a b dataclasses MISS _divide _ieee _f_steps id sum len any zip float input list min max ValueError errno I
-    NULL EOF complex restrict register signed isnan isinf NAN INFINITY M_PI threadIdx exp sin pow fabs y0 gamma linux operator half T
-    double real conj np_maximum np_sign sum_of_lanes shared_d lane step __x__ __class__ __getattr__ _Big __double \u03b1 \ufb01 fi \u00aa
-    \u0430 e\u0301 x1 X1 f_grad f_value_and_grad f_grad_leaves f_jacobian CANARY
+    inp np cp out self match type _ case print f df_dx v0 v1 r0 w0 x0 math cmath special threading _local work work_d
+    x_rows value value0 target slot0 partial numbers_d partial_d kernel0 _kernel _kernel0 _code _checked _work kept key
+    point error start stop rows i u s vh others inner own sign n m a b dataclasses MISS _divide _ieee _f_steps id sum len
+    any zip float input list min max ValueError errno I NULL EOF complex restrict register signed isnan isinf NAN INFINITY
+    M_PI threadIdx exp sin pow fabs y0 gamma linux operator half T double real conj np_maximum np_sign sum_of_lanes
+    shared_d lane step __x__ __class__ __getattr__ _Big __double \u03b1 \ufb01 fi \u00aa \u0430 e\u0301 x1 X1 f_grad
+    f_value_and_grad f_grad_leaves f_jacobian CANARY
 """.split()
 TEXTS = (
-    f'"; {EVIL} #', f"'; {EVIL} #", f'"""\n{EVIL}\n"""', f"\n{EVIL}\n", f"*/ {EVIL}; /*", "\\", "\\\n", '"', '"""', "'''", "\\\"\"\"",
-    f"{{{EVIL}}}", f"{{{{{EVIL}}}}}", "{", "}", "{0}", "%s%d", "??/", "//\\", "\r", f"\r{EVIL}", "\x0b", "\x00", "\x1b[31m", "\u202e", "\u2028",
-    "\udc80", "\u00e9", "$x$ \\input{a}", "</script>", "a b", "1x", "", " ", "\t", "#", f"\f{EVIL}", "it's", 'say "hi"', f"<traced {EVIL}>",
+    f'"; {EVIL} #', f"'; {EVIL} #", f'"""\n{EVIL}\n"""', f"\n{EVIL}\n", f"*/ {EVIL}; /*", "\\", "\\\n", '"', '"""', "'''", '\\"""',
+    f"{{{EVIL}}}", f"{{{{{EVIL}}}}}", "{", "}", "{0}", "%s%d", "??/", "//\\", "\r", f"\r{EVIL}", "\x0b", "\x00", "\x1b[31m",
+    "\u202e", "\u2028",
+    "\udc80", "\u00e9", "$x$ \\input{a}", "</script>", "a b", "1x", "", " ", "\t", "#", f"\f{EVIL}",
+    "it's", 'say "hi"', f"<traced {EVIL}>",
 )  # fmt: skip
 BUILTINS = set("""
-    any all zip range min max abs len int float complex bool map list tuple type isinstance getattr vars print sum round set ValueError
-    TypeError ZeroDivisionError OverflowError KeyError RuntimeError ArithmeticError
+    any all zip range min max abs len int float complex bool map list tuple type isinstance getattr vars print sum round
+    set ValueError TypeError ZeroDivisionError OverflowError KeyError RuntimeError ArithmeticError
 """.split())  # fmt: skip
 MODULES = {"np", "cp", "math", "cmath", "threading", "special", "dataclasses"}
 KINDS = ("grad", "value_and_grad", "jacobian", "hessian", "jvp", "vjp", "hvp", "vmap")
@@ -72,7 +75,8 @@ def trial(source: random.Random) -> Verdict:
     else:
         function = getattr(sd, kind)(f, argnums)
     if kind in ("jvp", "hvp"):
-        args = (*args, args[argnums] if isinstance(argnums, int) else tuple(args[n] for n in argnums))
+        tangents = [structures.mapped(lambda leaf: leaf if is_number(leaf) else None, arg) for arg in args]
+        args = (*args, tangents[argnums] if isinstance(argnums, int) else tuple(tangents[n] for n in argnums))
     if kind == "vjp":
         args = (*args, 1.0)
     shown = "huge integers" if any(leaf == HUGE for leaf in structures.leaves(args) if type(leaf) is int) else ascii(args)
@@ -117,12 +121,18 @@ def program(source: random.Random) -> tuple[Any, tuple[Any, ...], str]:
         terms += uses
     lines = [f"def f({', '.join(names)}):"]
     if source.random() < 0.3:
-        values = [t for t in terms]
+        values = terms
         shown = source.choice(['f"{MESSAGE}{' + names[0] + '}"', "MESSAGE", "MESSAGE, 3.5, THING", "THING"])
         lines += [f"    if {values[0]} > 1e3:", f"        raise {source.choice(['ValueError', 'KeyError'])}({shown})"]
-    body = source.choice([" * ".join, " + ".join])([source.choice(["{}", "NP.exp(0.1*{})", "{}**2", "NP.abs({})"]).format(t) for t in terms])
+    body = source.choice([" * ".join, " + ".join])(
+        [source.choice(["{}", "NP.exp(0.1*{})", "{}**2", "NP.abs({})"]).format(t) for t in terms]
+    )
     lines.append(f"    return {body}")
-    message, doc, name = source.choice(TEXTS), source.choice(TEXTS) * source.choice([1, 1, 2]), source.choice([*TEXTS, *NAMES, "f"])
+    message, doc, name = (
+        source.choice(TEXTS),
+        source.choice(TEXTS) * source.choice([1, 1, 2]),
+        source.choice([*TEXTS, *NAMES, "f"]),
+    )
     space = {"NP": np, "MESSAGE": message, "THING": Thing()}
     exec("\n".join(lines), space)
     f = space["f"]
@@ -138,7 +148,9 @@ def argument(source: random.Random, name: str, cells: int) -> tuple[Any, list[st
     if kind == "number":
         return source.uniform(0.1, 1.0), [name]
     if kind == "array":
-        return np.linspace(0.1, 1.0, cells), [f"NP.sum({name}[1:] * {name}[:-1])", f"({name} @ {name})"][: source.choice([1, 2])]
+        return np.linspace(0.1, 1.0, cells), [f"NP.sum({name}[1:] * {name}[:-1])", f"({name} @ {name})"][
+            : source.choice([1, 2])
+        ]
     if kind == "list":
         return [0.5, {"a": 0.25}], [f"{name}[0]", f"{name}[1]['a']"]
     if kind == "record":
@@ -150,7 +162,9 @@ def argument(source: random.Random, name: str, cells: int) -> tuple[Any, list[st
 
 
 def setting(source: random.Random) -> Any:
-    return source.choice([*TEXTS, 3, True, None, np.int64(4), np.True_, b"'\n\"{", Odd("o"), Whole(7), HUGE, np.sin, np.array([1, 2]), Thing])
+    return source.choice(
+        [*TEXTS, 3, True, None, np.int64(4), np.True_, b"'\n\"{", Odd("o"), Whole(7), HUGE, np.sin, np.array([1, 2]), Thing]
+    )
 
 
 def plain(key: Any) -> str:
@@ -185,7 +199,12 @@ def check_python(text: str, target: str) -> None:
             assert isinstance(node, ast.Assign), ast.dump(node)[:100]
             known |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     for function in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
-        own = {a.arg for node in ast.walk(function) if isinstance(node, ast.arguments) for a in (*node.args, *filter(None, [node.vararg]))}
+        own = {
+            a.arg
+            for node in ast.walk(function)
+            if isinstance(node, ast.arguments)
+            for a in (*node.args, *filter(None, [node.vararg]))
+        }
         own |= {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         read = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
         assert read <= own | known, f"{sorted(read - own - known)} is not defined"
@@ -199,7 +218,11 @@ def compare(text: str, function: Any, args: tuple[Any, ...]) -> None:
     """The file's function gives the live one's result in its structure, and fills an `out` of it."""
     space: dict[str, Any] = {"__name__": "made"}
     exec(compile(text, "made", "exec"), space)
-    entry = next(n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name not in ("_divide", "_ieee", "_ieee_complex"))
+    entry = next(
+        n
+        for n in ast.parse(text).body
+        if isinstance(n, ast.FunctionDef) and n.name not in ("_divide", "_ieee", "_ieee_complex")
+    )
     with np.errstate(all="ignore"):
         wanted = function(*args)
         found = space[entry.name](*args)
