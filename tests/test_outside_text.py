@@ -2,7 +2,7 @@
 
 import ast
 import builtins
-import dataclasses
+import collections
 import enum
 import math
 import os
@@ -95,9 +95,9 @@ def test_keys_that_no_literal_finds(key, ran):
 
 
 def test_fields_that_python_would_read_as_others():
-    record = dataclasses.make_dataclass("Record", ["\ufb01"])
+    record = collections.namedtuple("Record", ["\ufb01"])
     with pytest.raises(sd.ExportError, match="Python would read another name"):
-        sd.grad(lambda r: vars(r)["\ufb01"] ** 2).source(record(2.0))
+        sd.grad(lambda r: r[0] ** 2).source(record(2.0))
 
 
 @pytest.mark.parametrize("target", ["numpy", "python", "c", "cupy", "cuda"])
@@ -116,7 +116,7 @@ def test_names_of_functions_files_and_docstrings(text, target, ran):
     ast.parse(source)
     if target != "cupy":
         file = made(sd.grad(f), 3.0, target=target)
-        assert file(3.0) == 6.0 and text.strip().replace("\r\n", "\n") in file.__doc__
+        assert file(3.0) == 6.0 and " ".join(text.split()) in " ".join(file.__doc__.split())
 
 
 @pytest.mark.parametrize("target", ["numpy", "python"])
@@ -164,8 +164,8 @@ def test_names_of_arguments(name, monkeypatch):
 def test_names_of_arguments_in_c(tmp_path):
     parts = []
     for k, name in enumerate(NAMES):
-        space = {"np": np}
-        exec(f"def f{k}({name}, y):\n    return np.maximum(np.exp({name}), np.sign(y)) * {name} * np.sqrt(y)", space)
+        space = {"NP": np}
+        exec(f"def f{k}({name}, y):\n    return NP.maximum(NP.exp({name}), NP.sign(y)) * {name} * NP.sqrt(y)", space)
         parts.append(sd.value_and_grad(space[f"f{k}"], (0, 1)).source(0.3, 0.7, target="c"))
     for k, part in enumerate(parts):
         (tmp_path / f"f{k}.c").write_text(part)
@@ -210,11 +210,13 @@ def test_results_have_the_live_functions_structure(name, target):
     file = made(function, *args, target=target)
     found = file(*args)
     assert structures.structure(found) == structures.structure(wanted)
-    np.testing.assert_allclose(structures.leaves(found), structures.leaves(wanted))
+    for one, other in zip(structures.leaves(found), structures.leaves(wanted), strict=True):
+        np.testing.assert_allclose(one, other)
     if target == "numpy":
         out = structures.mapped(lambda leaf: np.empty(np.shape(leaf), np.asarray(leaf).dtype), wanted)
         assert file(*args, out=out) is out
-        np.testing.assert_allclose(structures.leaves(out), structures.leaves(wanted))
+        for one, other in zip(structures.leaves(out), structures.leaves(wanted), strict=True):
+            np.testing.assert_allclose(one, other)
 
 
 def test_functions_of_one_name_are_told_apart():

@@ -34,7 +34,8 @@ NAMES = """
     f_value_and_grad f_grad_leaves f_jacobian CANARY
 """.split()
 TEXTS = (
-    f'"; {EVIL} #', f"'; {EVIL} #", f'"""\n{EVIL}\n"""', f"\n{EVIL}\n", f"*/ {EVIL}; /*", "\\", "\\\n", '"', '"""', "'''", '\\"""',
+    f'"; {EVIL} #', f"'; {EVIL} #", f'"""\n{EVIL}\n"""', f"\n{EVIL}\n", f"*/ {EVIL}; /*", "\\", "\\\n", '"',
+    '"""', "'''", '\\"""',
     f"{{{EVIL}}}", f"{{{{{EVIL}}}}}", "{", "}", "{0}", "%s%d", "??/", "//\\", "\r", f"\r{EVIL}", "\x0b", "\x00", "\x1b[31m",
     "\u202e", "\u2028",
     "\udc80", "\u00e9", "$x$ \\input{a}", "</script>", "a b", "1x", "", " ", "\t", "#", f"\f{EVIL}",
@@ -106,7 +107,7 @@ def trial(source: random.Random) -> Verdict:
 
 
 def is_number(value: Any) -> bool:
-    return isinstance(value, (float, np.ndarray))
+    return isinstance(value, float) or (isinstance(value, np.ndarray) and value.dtype == float)
 
 
 def program(source: random.Random) -> tuple[Any, tuple[Any, ...], str]:
