@@ -20,6 +20,7 @@ from symdiff import structures
 from symdiff.errors import SymdiffError, TraceError
 from symdiff.symbolic.building import active_builders
 from symdiff.symbolic.tracing import reading
+from symdiff.symbolic.tracing.assigning import plain
 from symdiff.symbolic.tracing.attempt import Attempt, Stuck, current
 from symdiff.symbolic.tracing.builtin_functions import BUILTINS
 from symdiff.symbolic.tracing.cloning import OPERATORS, clone
@@ -37,7 +38,6 @@ from symdiff.symbolic.tracing.libraries import is_library
 from symdiff.symbolic.tracing.loads import Loads
 from symdiff.symbolic.tracing.making import MAKING, fresh
 from symdiff.symbolic.tracing.mathematics import MATHEMATICS
-from symdiff.symbolic.tracing.mutable import Mutable, plain
 from symdiff.symbolic.tracing.operands import holds_traced
 from symdiff.symbolic.tracing.ordering import sort_list
 from symdiff.symbolic.tracing.substitution import substituted
@@ -280,7 +280,7 @@ def _guarded(f: Anything) -> Anything:
         if not any(map(is_traced, leaves)):
             return f(*args, **kwargs)
         if all(plain(v) is not None for v in leaves if is_traced(v)):
-            args, kwargs = structures.mapped(lambda v: plain(v) if isinstance(v, Mutable) else v, (args, kwargs))
+            args, kwargs = structures.mapped(lambda v: plain(v) if isinstance(v, Tracer) else v, (args, kwargs))
             return f(*args, **kwargs)
         try:
             return f(*args, **kwargs)

@@ -17,6 +17,7 @@ import numpy as np
 from symdiff import structures
 from symdiff.choices import check, check_call, is_index
 from symdiff.errors import TraceError
+from symdiff.literals import identifier
 from symdiff.symbolic.branches import branches_of
 from symdiff.symbolic.building import Builder, active_builders, array_atom, dtype_code
 from symdiff.symbolic.graph import ArrayConstant, Atom, Constant, Graph, GraphOutput, Var
@@ -28,8 +29,8 @@ from symdiff.symbolic.tracing.nesting import nested
 from symdiff.symbolic.tracing.paths import Path, Run, followed
 from symdiff.symbolic.tracing.reading import Reading
 from symdiff.symbolic.tracing.restoring import Outside
+from symdiff.symbolic.tracing.storage import CELLS
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of
-from symdiff.symbolic.tracing.whole import CELLS
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ def definition_line(f: Callable[..., Any]) -> str:
 def function_name(f: Callable[..., Any]) -> str:
     """A name for generated code: the function's own, `f` for a lambda."""
     name = getattr(f, "__name__", type(f).__name__)
-    return name if name.isidentifier() else "f"
+    return identifier(name) if isinstance(name, str) and name.isidentifier() else "f"
 
 
 def argument_names(f: Callable[..., Any], count: int) -> list[str]:
@@ -96,8 +97,7 @@ def argument_names(f: Callable[..., Any], count: int) -> list[str]:
 
 def path_name(path: str) -> str:
     """A Python identifier for an argument path: `m.W` gives `m_W`, `p['a'][0]` gives `p_a_0`."""
-    text = "".join(c if c.isalnum() or c == "_" else " " for c in path)
-    return "_".join(text.split())
+    return identifier(path)
 
 
 @dataclass(slots=True)
@@ -227,7 +227,7 @@ def _traced(
         builder.path = path
         filled = list(leaves)
         for place, own, (shape, code) in zip(traced, names, types, strict=False):
-            filled[place] = Tracer(builder, builder.input(own, shape, "d" if code == "?" else code, paths[place]))
+            filled[place] = Tracer.argument(builder, builder.input(own, shape, "d" if code == "?" else code, paths[place]))
         if reading is not None:
             reading.begin(builder, names[len(traced) :])
         args, kwargs = structures.unflatten(tree, filled)
@@ -275,7 +275,7 @@ def input_names(paths: list[str]) -> list[str]:
     """Different Python identifiers for argument paths."""
     used: list[str] = []
     for path in paths:
-        name = path_name(path) or "x"
+        name = path_name(path)
         while name in used:
             name += "_"
         used.append(name)
