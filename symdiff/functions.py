@@ -49,13 +49,6 @@ KEPT = 256  # specialisations of one function that are kept, the newest
 _MISSED = (ZeroDivisionError, OverflowError, ValueError, TypeError, BufferError, TraceError)
 
 
-def _signature(f: Callable[..., Any]) -> inspect.Signature | None:
-    """The signature of a plain function; None where Python does not know it, or where a transform adds arguments."""
-    if isinstance(f, Function) and not f.keeps_signature:
-        return None
-    return signature_of(f)
-
-
 def _owns_out(f: Callable[..., Any], signature: inspect.Signature | None) -> bool:
     """Whether a function of the user's has an argument that `out=` would give: a library's is the array for its result."""
     if isinstance(f, Function):
@@ -103,7 +96,7 @@ class Function:
         self.scalarize = options.get("scalarize")
         self.paths = options.get("paths")
         self.frozen = bool(options.get("frozen", False))
-        self.signature = _signature(f)
+        self.signature = signature_of(f)
         self.owns_out = _owns_out(f, self.signature)
         self.name = function_name(f)
         self.where = definition_line(f)
@@ -473,7 +466,7 @@ class Function:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self.signature = _signature(self.f)
+        self.signature = signature_of(self.f)
         self._lock = threading.Lock()
         self._watch = self._watching()
         self._machines = set()

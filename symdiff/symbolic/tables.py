@@ -6,6 +6,7 @@ with `RuleError`, naming file, line and reason.
 """
 
 import ast
+import cmath
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -103,7 +104,10 @@ def _rounded(value: Any) -> Any:
         raise Unfoldable("an integer that is too large for float64")
     if isinstance(value, (bool, int, float, complex)):
         return value
-    return complex(value) if getattr(value, "imag", 0) else float(value.real)
+    found = complex(value) if getattr(value, "imag", 0) else float(value.real)
+    if not cmath.isfinite(found) or (value and not found):
+        raise Unfoldable("a constant that is too large or too small for float64")
+    return found
 
 
 def _bound(text: str, where: str) -> None:

@@ -336,7 +336,9 @@ def trace(
 
 
 def signature_of(f: Callable[..., Any]) -> inspect.Signature | None:
-    """The signature of a function, None where Python does not know it."""
+    """The signature of a function, None where Python does not know it, or where a transform adds arguments."""
+    if not getattr(f, "keeps_signature", True):
+        return None
     try:
         return inspect.signature(f)
     except (TypeError, ValueError):
