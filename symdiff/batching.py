@@ -42,7 +42,9 @@ class Derivative(Function):
     def __init__(self, f: Callable[..., Any], argnums: int = 0, **options: Any) -> None:
         super().__init__(f, argnums, **options)
         if not isinstance(self.argnums, int):
-            raise OptionError(f"{user_line()}: derivative: argnums={argnums!r}: the position of one argument, an integer, is needed")
+            raise OptionError(
+                f"{user_line()}: derivative: argnums={argnums!r}: the position of one argument, an integer, is needed"
+            )
         self.order = int(options.get("order", 1))
 
     def derive(self, graph: Graph, wrt: list[int]) -> Graph:

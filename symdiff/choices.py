@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symdiff.errors import ArgumentError, BackendError, ExportError, OptionError, RuleError, ShapeError, SymdiffError
+from symdiff.errors import ArgumentError, BackendError, ExportError, OptionError, ShapeError, SymdiffError
 from symdiff.symbolic.rulebook import Rulebook
 from symdiff.symbolic.tracing.tracer import user_line
 
@@ -97,7 +97,6 @@ CHOICES = {
     "shape": Choice("an integer or a tuple of integers that are not negative is needed",
                     _all(lambda value: is_index(value) and value >= 0), ShapeError),
     "dtype": Choice("a dtype of numbers is needed, as 'float64'", _is_dtype, ShapeError),
-    "wrt": Choice("the name of an argument and None are possible", lambda value: value is None or isinstance(value, str), RuleError),
     "pullback": _TRUTH,
 }  # fmt: skip
 _OF_METHODS = ("out", "backend", "target")

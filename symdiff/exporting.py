@@ -354,5 +354,7 @@ def _place(path: Any) -> Path:
 def export(function: Any, path: Any, *args: Any, target: str = "numpy", **kwargs: Any) -> None:
     """Write a transform as a stand-alone file; the same as its method `export`."""
     if not hasattr(function, "export"):
-        raise ArgumentError(f"{user_line()}: export takes a transform as sd.grad(f), then a path; got {type(function).__name__}")
+        raise ArgumentError(
+            f"{user_line()}: export takes a transform as sd.grad(f), then a path; got {type(function).__name__}"
+        )
     function.export(path, *args, target=target, **kwargs)

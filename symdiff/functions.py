@@ -18,11 +18,11 @@ import optree
 from symdiff import structures
 from symdiff.arguments import Call, is_differentiable
 from symdiff.branching import Guarded, attempted, beside, compiled_of, known
+from symdiff.choices import COMMON, check, is_index
 from symdiff.codegen.native.fastcall import Machine
 from symdiff.codegen.native.guards import Guard, guarded
 from symdiff.codegen.native.vectorcall import direct, plain_class, table_offset, with_vectorcall
 from symdiff.codegen.source import MISS
-from symdiff.choices import COMMON, check, is_index
 from symdiff.compiled import Compiled
 from symdiff.device import DeviceCompiled, Near, Placed, check_device, near, on_device, placed
 from symdiff.errors import ArgumentError, BackendError, OptionError, ShapeError, SymdiffError, TraceError
@@ -115,7 +115,7 @@ class Function:
     suffix = ""
 
     def _watching(self, earlier: Watch | None = None) -> Watch:
-        """What the function captures; nothing where it is frozen, and each specialisation keeps what it read when it was made."""
+        """What the function captures; nothing where it is frozen: each specialisation keeps what it read when it was made."""
         return Watch(len) if self.frozen else Watch(self.f, earlier)
 
     def positions(self, count: int) -> tuple[int, ...]:

@@ -135,7 +135,8 @@ def test_rulebooks_find_functions_by_themselves():
 # -- what has no end
 
 
-@pytest.mark.parametrize("text", ["9**9**9**9", "exp(exp(exp(exp(10))))", "gamma(gamma(gamma(6)))", "x*" + "9" * 400, "gamma(-1)",
+@pytest.mark.parametrize("text", ["9**9**9**9", "exp(exp(exp(exp(10))))", "gamma(gamma(gamma(6)))", "x*" + "9" * 400,
+                                  "gamma(-1)",
                                   "0**1j", "sqrt(-1)*x", "2**-9**9**9", "1 if 9**9**9 > 0 else 2", "x*log(-2)",
                                   "x*exp(1000)*exp(-999)"])  # fmt: skip
 def test_constants_without_a_value_are_refused(text, tmp_path):
@@ -224,14 +225,16 @@ BAD = [
     (lambda: sd.grad(weighted, argnums=True), "argnums"), (lambda: sd.grad(weighted, rules=5), "rules=5.*Rulebook"),
     (lambda: sd.grad(weighted, exact="yes"), "exact='yes'"), (lambda: sd.grad(weighted, backend=3), "backend=3.*native"),
     (lambda: sd.grad(weighted, scalarize="no"), "scalarize='no'"), (lambda: sd.vmap(np.sin, threads="many"), "threads='many'"),
-    (lambda: sd.jacobian(weighted, mode="both"), "mode='both'.*reverse"), (lambda: sd.hvp(weighted, mode="auto"), "no option mode"),
+    (lambda: sd.jacobian(weighted, mode="both"), "mode='both'.*reverse"),
+    (lambda: sd.hvp(weighted, mode="auto"), "no option mode"),
     (lambda: sd.derivative(np.sin, order=2.5), "order=2.5"), (lambda: sd.derivative(np.sin, argnums=(0, 1)), "argnums"),
     (lambda: sd.vmap(np.sin, in_axes="x"), "in_axes='x'"), (lambda: sd.vmap(np.sin, out_axes=True), "out_axes=True"),
     (lambda: sd.vmap(sd.grad(weighted), exact=True), "exact belongs to grad"),
     (lambda: sd.grad(weighted)(X, exact=True), "exact is an option of the transform"),
     (lambda: sd.grad(weighted).compile(X, backned="native"), "did you mean backend"),
     (lambda: sd.grad(weighted).compile(X, backend=3), "backend=3"), (lambda: sd.grad(weighted).source(X, target=[]), "target="),
-    (lambda: sd.grad(weighted).export("f.py", X, target="d"), "target='d'"), (lambda: sd.trace(weighted, X, path="merge"), "paths"),
+    (lambda: sd.grad(weighted).export("f.py", X, target="d"), "target='d'"),
+    (lambda: sd.trace(weighted, X, path="merge"), "paths"),
     (lambda: sd.trace(weighted, X, primitives=np.sin), "primitives"), (lambda: sd.explain(weighted, X, rules=5), "rules=5"),
     (lambda: sd.check_grads(weighted, (X,), order=2.5), "order=2.5"), (lambda: sd.check_grads(weighted, (X,), rtoll=1), "rtol"),
     (lambda: sd.Spec(2.5), "shape=2.5"), (lambda: sd.Spec((-1,)), "shape"), (lambda: sd.Spec((2,), "abc"), "dtype='abc'"),

@@ -43,7 +43,9 @@ def _made(kind, f, options):
 
 def _program(source):
     """The text of a function of x and up to four more arguments, and these with their kinds."""
-    parameters = [(name, source.choice(KINDS)) for name in source.sample(["a", "b", "c", "w", "out", "y"], source.randint(0, 4))]
+    parameters = [
+        (name, source.choice(KINDS)) for name in source.sample(["a", "b", "c", "w", "out", "y"], source.randint(0, 4))
+    ]
     order = {kind: k for k, kind in enumerate(("required", "pair", "none", "number", "several", "keyword", "keyword none"))}
     parameters.sort(key=lambda p: order[p[1]])
     kept, seen = [], False
@@ -84,8 +86,10 @@ def _arguments(source, parameters, shape, kind):
             args += [value() for _ in range(0 if named else source.randint(0, 2))]
         elif what in ("required", "pair") or source.random() < 0.6:
             given = {"p": value(), "q": value()} if what == "pair" else value()
-            if what.startswith("keyword") or (named and what not in ("required", "pair")) or (
-                what in ("none", "number") and source.random() < 0.3
+            if (
+                what.startswith("keyword")
+                or (named and what not in ("required", "pair"))
+                or (what in ("none", "number") and source.random() < 0.3)
             ):
                 kwargs[name] = given
             else:

@@ -64,7 +64,8 @@ def _made(kind, name, power):
         "lambda": [f"{name} = lambda x: x**{power}"],
         "local": ["def outer():", f"    def {name}(x): return x**{power}", f"    return {name}", f"{name} = outer()"],
         "closure": ["def maker(n):", f"    def {name}(x): return x**n", f"    return {name}", f"{name} = maker({power})"],
-        "method": ["class Model:", f"    n = {power}", f"    def {name}(self, x): return x**self.n", f"{name} = Model().{name}"],
+        "method": ["class Model:", f"    n = {power}", f"    def {name}(self, x): return x**self.n",
+                   f"{name} = Model().{name}"],
         "wrapped": ["import functools", "def around(inner):", "    @functools.wraps(inner)",
                     "    def outside(x): return 1.0*inner(x)", "    return outside",
                     "@around", f"def {name}(x): return x**{power}"],
@@ -128,6 +129,7 @@ def _expression(source, depth):
 
 def _value(text):
     """The number that an expression of `_expression` gives."""
+
     def of(node):
         if isinstance(node, ast.Constant):
             return mpmath.mpf(node.value)
@@ -146,6 +148,8 @@ def _value(text):
             if x <= 0 or abs(y * mpmath.log(x)) > 10000:
                 raise _Beyond
             return x**y
-        return {ast.Add: lambda: x + y, ast.Sub: lambda: x - y, ast.Mult: lambda: x * y, ast.Div: lambda: x / y}[type(node.op)]()
+        return {ast.Add: lambda: x + y, ast.Sub: lambda: x - y, ast.Mult: lambda: x * y, ast.Div: lambda: x / y}[
+            type(node.op)
+        ]()
 
     return of(ast.parse(text, mode="eval").body)
