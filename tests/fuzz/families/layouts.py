@@ -85,7 +85,7 @@ class _Trial:
         dtype = np.dtype("f8" if source.random() < 0.5 else source.choice(DTYPES))
         if self.door == "dict" and dtype.kind in "iu?b":
             dtype = np.dtype("f8")  # integers beside floating numbers are settings there
-        array = np.asarray(array * 3 if dtype.kind in "iu?" else array).astype(dtype)
+        array = np.asarray(abs(array) * 3 if dtype.kind in "iu?" else array).astype(dtype)
         if dtype.kind == "c":
             array = np.asarray(array + 0.25j, dtype)
         how = source.choice(["plain", "packed", "packed", "fortran", "reversed", "strided", "field", "repeated", "memmap"])
