@@ -325,7 +325,7 @@ class Vectorised(Function):
         need_all_contents()
         if self._recent is not None and not kwargs and self._fits(args):
             kernel = self._recent[1]
-            if isinstance(kernel, Batched) and kernel.machine is not None and not self._watch:
+            if isinstance(kernel, Batched) and kernel.machine is not None:
                 self._quicken(kernel)  # type: ignore[arg-type]
             return kernel.call(list(args), out)
         if any(isinstance(leaf, Tracer) for leaf in structures.leaves((args, kwargs), none_is_leaf=True)):

@@ -145,13 +145,16 @@ def trace_leaves(
     if watch is None or not outermost:
         found = tried(None if outermost else current_reading())
         if watch is not None:
+            watch.begin()
             watch.include(found.called)
         return found
+    watch.begin()
     while True:
         watch.compare([c for c in watch.large if not hide or c.now() is None])
         reading = Reading(watch) if watch.large else None
         result = _read(tried, reading)
         if result is not None:
+            watch.require_unmoved(definition_line(f))
             watch.include(result.called)
         elif reading is not None:
             watch.compare(reading.needed)
