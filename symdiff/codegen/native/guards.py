@@ -11,8 +11,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from symdiff.codegen.native.engine import CONTIGUOUS, DATA, DESCR, FLAGS, NDIM, SHAPE, Code, add_symbol, python_function
 from symdiff.codegen.native.batchcall import BatchCall
+from symdiff.codegen.native.engine import CONTIGUOUS, DATA, DESCR, FLAGS, NDIM, SHAPE, Code, add_symbol, python_function
 from symdiff.codegen.native.fastcall import FUNCTIONS, Machine, bind_names, object_name
 from symdiff.codegen.source import MISS
 from symdiff.errors import BackendError
@@ -81,7 +81,7 @@ class Guard:
         self._bound = (machine, None, MISS)
         self._moving: list[tuple[Any, int, Any]] = []  # memory, the place in it, and the captured array whose address is there
         self._classes: list[tuple[int, type]] = []
-        rows = [self._check(k, *check) for k, check in enumerate(checks)]
+        rows = [_Check(*self._check(k, *check)) for k, check in enumerate(checks)]
         self._checks = (_Check * len(rows))(*rows)
         self._items = (ctypes.c_void_p * max(len(arrays), 1))()
         self._table = _Table(
@@ -173,7 +173,8 @@ def _place_of_attributes(holder: Any) -> int:
     kind = type(holder)
     offset = _BEFORE if kind.__flags__ & _MANAGED else kind.__dictoffset__
     where = id(holder) + offset
-    if not kind.__flags__ & _MANAGED and offset <= 0 or ctypes.c_int64.from_address(where).value != id(holder.__dict__):
+    known = offset == _BEFORE or offset > 0
+    if not known or ctypes.c_int64.from_address(where).value != id(holder.__dict__):
         raise BackendError(f"{kind.__name__}: calls with captured values in it are checked in Python")
     return where
 
@@ -184,7 +185,8 @@ def guarded(offset: int) -> int:
     bind_names()
     for name in _MORE:
         add_symbol(name, python_function(name))
-    code = Code(_TEXT.replace("OFFSET", str(offset)).replace("VERSIONED", str(_versioned()).lower()).replace("NAMES", "\n".join(FUNCTIONS)), 2)
+    text = _TEXT.replace("OFFSET", str(offset)).replace("VERSIONED", str(_versioned()).lower())
+    code = Code(text.replace("NAMES", "\n".join(FUNCTIONS)), 2)
     _codes.append(code)
     return code.address("guarded")
 
@@ -210,7 +212,8 @@ def _known() -> bool:
         return int(ctypes.c_ssize_t.from_address(where).value)
 
     cell = function.__closure__[0]  # type: ignore[index]
-    fields = [function.__code__, function.__defaults__, function.__kwdefaults__, function.__closure__, function.__doc__, function.__dict__]
+    names = "code defaults kwdefaults closure doc dict".split()
+    fields = [getattr(function, f"__{name}__") for name in names]
     first = _version(Class)
     Class.a = 1  # type: ignore[attr-defined]
     return (

@@ -216,7 +216,7 @@ class Watch:
 
         A large array may be replaced by another one of its type, shape and dtype. An incomplete watch counts as changed.
         """
-        if self.incomplete or any([captured.now() is None for captured in self.large]):
+        if self.incomplete or any(captured.now() is None for captured in self.large):
             return True
         return not all(check.holds() for check in self._checks)
 

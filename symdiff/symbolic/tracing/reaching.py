@@ -60,11 +60,20 @@ _SETTINGS = {
     threading.current_thread: lambda _: [threading.current_thread()],
     threading.get_ident: lambda _: [threading.get_ident()],
 }
-_UNREAD = frozenset("""__dict__ __weakref__ __doc__ __module__ __annotations__ __dataclass_fields__ __dataclass_params__ __slots__
-    __abstractmethods__ _abc_impl __orig_bases__ __parameters__ __match_args__ __qualname__""".split())  # of classes
+_UNREAD = frozenset(
+    """__dict__ __weakref__ __doc__ __module__ __annotations__ __dataclass_fields__ __dataclass_params__ __slots__
+    __abstractmethods__ _abc_impl __orig_bases__ __parameters__ __match_args__ __qualname__""".split()
+)  # of classes
 _CONSTRUCTORS = frozenset("__init__ __new__ __post_init__ __init_subclass__ __set_name__".split())
 _COMPUTED = frozenset("getattr hasattr vars dir __dict__ attrgetter methodcaller".split())  # read names made at run time
 _NAMESPACES = frozenset("globals eval exec __globals__".split())
+
+
+class File:
+    """A file that a trace has read."""
+
+    def __init__(self, path: Any) -> None:
+        self.path = path
 
 
 class Reach:
@@ -136,6 +145,8 @@ class Reach:
         kind = type(value)
         if isinstance(value, types.FunctionType):
             self._of_function(value, name)
+        elif isinstance(value, File):
+            self._watch.state("file", _stamp, value.path, _stamp(value.path))
         elif isinstance(value, types.ModuleType):
             self._modules.append((value, set()))
         elif isinstance(value, type):
@@ -193,6 +204,8 @@ class Reach:
             self._reach(key, f"a key of {name}")
         self._watch.entries(value, [self._kept(v, f"{name}[{k!r}]" if type(k) in (str, int) else f"{name}[...]", get, k, value)
                                     for k, v in items])  # fmt: skip
+        if isinstance(value, collections.defaultdict):
+            self._state("factory", _factory, value, name)
         if isinstance(value, collections.OrderedDict):
             self._watch.state("order", list, value, list(value))
 
@@ -230,12 +243,13 @@ class Reach:
             self._watch.word("attributes", _attributes, value, attributes)
             self._above.setdefault(id(attributes), []).append(id(value))
             self._of_attributes(attributes, name)
-        slots = [vars(c)[n] for c in kind.__mro__ if _is_users(c) for n in vars(c) if type(vars(c)[n]) is types.MemberDescriptorType]
+        slots = [s for c in kind.__mro__ if _is_users(c) for s in vars(c).values() if type(s) is types.MemberDescriptorType]
         if slots:
             if attributes is None:
                 self._watch.word("type", type, value, kind)
-            kept = [self._kept(_slot(value, s), f"{name}.{s.__name__}", functools.partial(_slot, value), s, value) for s in slots]
-            self._watch.state("slots", functools.partial(map, functools.partial(_slot, value)), slots, kept)
+            read = functools.partial(_slot, value)
+            kept = [self._kept(read(s), f"{name}.{s.__name__}", read, s, value) for s in slots]
+            self._watch.state("slots", functools.partial(map, read), slots, kept)
         if _is_users(kind):
             self._of_class(kind, name)
         self._of_memory(value, name)
@@ -493,6 +507,18 @@ def _referent(value: Any) -> list[Any]:
 
 def _variable(value: contextvars.ContextVar[Any]) -> list[Any]:
     return [value.get(ABSENT)]
+
+
+def _stamp(path: Any) -> list[Any]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return []
+    return [found.st_mtime_ns, found.st_size, found.st_ino]
+
+
+def _factory(value: Any) -> list[Any]:
+    return [value.default_factory]
 
 
 def _text(value: Any) -> list[Any]:

@@ -20,7 +20,7 @@ from symdiff.symbolic.branches import branches_of
 from symdiff.symbolic.building import Builder, active_builders, array_atom, dtype_code
 from symdiff.symbolic.graph import ArrayConstant, Atom, Constant, Graph, GraphOutput, Var
 from symdiff.symbolic.hidden import KEY, Hidden
-from symdiff.symbolic.tracing.attempt import Attempt, Contents, Stuck, current_reading
+from symdiff.symbolic.tracing.attempt import Attempt, Contents, Stuck, current, current_reading
 from symdiff.symbolic.tracing.captures import Watch
 from symdiff.symbolic.tracing.following import followed_calls
 from symdiff.symbolic.tracing.paths import MODES, Path, Run, followed
@@ -147,6 +147,9 @@ def trace_leaves(
         if watch is not None:
             watch.begin()
             watch.include(found.called)
+        outer = current()
+        for called in found.called if outer is not None else ():
+            outer.known.setdefault(called)  # type: ignore[union-attr]
         return found
     watch.begin()
     while True:
