@@ -193,14 +193,14 @@ class Watch:
         """Remember what the function can read, unless that is done."""
         with _walking:
             if self._reach is None:
-                self._reach = reaching.Reach(self)
+                self._reach = reaching.Reach()
                 self.include((self._f,))
 
     def include(self, found: Iterable[Any]) -> None:
         """Watch what these functions can read, too, and what else a trace came across."""
         with _walking:
             if self._reach is not None:
-                self._reach.walk(found)
+                self._reach.walk(self, found)
                 self.version += 1
 
     def __bool__(self) -> bool:

@@ -10,10 +10,12 @@ import array
 import collections
 import contextvars
 import ctypes
+import dataclasses
 import decimal
 import functools
 import gc
 import io
+import logging
 import mmap
 import opcode
 import operator
@@ -34,7 +36,7 @@ from symdiff.symbolic.tracing.libraries import is_library
 
 ABSENT: Any = object()
 Keep = Callable[[Any], Any]
-_SKIPPED = frozenset("sympy optree matplotlib IPython ipykernel pytest _pytest pluggy hypothesis logging llvmlite".split())
+_SKIPPED = frozenset("sympy optree matplotlib IPython ipykernel pytest _pytest pluggy hypothesis llvmlite".split())
 _ATOMS = (
     bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype, np.ufunc, range, type(...), type(NotImplemented),
     types.CodeType, types.FrameType, types.TracebackType, types.GetSetDescriptorType, types.MemberDescriptorType,
@@ -77,10 +79,10 @@ class File:
 
 
 class Reach:
-    """What some functions can read; a `captures.Watch` is told. `moving` are iterators and random generators."""
+    """What some functions can read. `moving` are iterators and random generators."""
 
-    def __init__(self, watch: Any) -> None:
-        self._watch = watch
+    def __init__(self) -> None:
+        self._watch: Any = None  # during a walk
         self._seen: dict[int, Any] = {}
         self._waiting: list[tuple[Any, str]] = []
         self._above: dict[int, list[int]] = {}
@@ -92,8 +94,9 @@ class Reach:
         self._modules: list[tuple[types.ModuleType, set[str]]] = []
         self.moving: list[tuple[str, Callable[[Any], Iterable[Any]], Any, list[Any]]] = []
 
-    def walk(self, found: Iterable[Any]) -> None:
-        """Go on from here."""
+    def walk(self, watch: Any, found: Iterable[Any]) -> None:
+        """Go on from here; `watch` is told."""
+        self._watch = watch
         self._waiting += [(value, getattr(value, "__name__", "it")) for value in found]
         while self._waiting:
             while self._waiting:
@@ -102,6 +105,7 @@ class Reach:
                 new = self._mentioned - names
                 names |= new
                 self._of_module(module, new)
+        self._watch = None
 
     def holders(self) -> set[int]:
         """The identities of what holds larger arrays, directly or not."""
@@ -149,6 +153,7 @@ class Reach:
             self._watch.state("file", _stamp, value.path, _stamp(value.path))
         elif isinstance(value, types.ModuleType):
             self._modules.append((value, set()))
+            self._of_class(kind, name)
         elif isinstance(value, type):
             self._mention(_CONSTRUCTORS)
             self._of_class(value, name)
@@ -156,6 +161,8 @@ class Reach:
             self._of_container(value, name)
         elif (kind.__module__ or "").partition(".")[0] == "symdiff":
             self._of_ours(value, name)
+        elif isinstance(value, logging.Logger):
+            self._watch.state("logger", _level, value, _level(value))
         elif (kind.__module__ or "").partition(".")[0] not in _SKIPPED:
             self._of_container(value, name)
             self._of_object(value, name)
@@ -243,7 +250,9 @@ class Reach:
             self._watch.word("attributes", _attributes, value, attributes)
             self._above.setdefault(id(attributes), []).append(id(value))
             self._of_attributes(attributes, name)
-        slots = [s for c in kind.__mro__ if _is_users(c) for s in vars(c).values() if type(s) is types.MemberDescriptorType]
+        slots = [
+            s for c in kind.__mro__ if c.__flags__ & _HEAP for s in vars(c).values() if type(s) is types.MemberDescriptorType
+        ]
         if slots:
             if attributes is None:
                 self._watch.word("type", type, value, kind)
@@ -449,12 +458,14 @@ def _known(cls: type) -> bool:
 
 
 _IMMUTABLE = 1 << 8
-_WHOLE = _PLAIN | _NUMBERS | {object, type}
+_WHOLE = _PLAIN | _NUMBERS | {object, type, types.SimpleNamespace}
 
 
 def _is_generated(value: Any, cls: type) -> bool:
     """Whether `dataclass` wrote a method."""
-    return "__dataclass_fields__" in vars(cls) and _is_function(value) and value.__code__.co_filename == "<string>"
+    if "__dataclass_fields__" not in vars(cls) or not isinstance(value, types.FunctionType):
+        return False
+    return value.__code__.co_filename in ("<string>", dataclasses.__file__)
 
 
 def _is_function(value: Any) -> bool:
@@ -519,6 +530,10 @@ def _stamp(path: Any) -> list[Any]:
 
 def _factory(value: Any) -> list[Any]:
     return [value.default_factory]
+
+
+def _level(value: logging.Logger) -> list[Any]:
+    return [value.getEffectiveLevel(), value.disabled, value.manager.disable]
 
 
 def _text(value: Any) -> list[Any]:

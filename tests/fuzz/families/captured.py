@@ -106,9 +106,12 @@ ATTRIBUTED: dict[str, Callable[[], Any]] = {
     "data": lambda: Data(None), "error": lambda: ValueError("k"),
 }  # fmt: skip
 ITEMS: dict[str, Callable[[Any], Any]] = {
-    "dict": lambda v: {"k": v}, "ordered": lambda v: collections.OrderedDict(a=1.0, k=v), "user": lambda v: collections.UserDict(k=v),
-    "default": lambda v: collections.defaultdict(float, k=v), "chain": lambda v: collections.ChainMap({}, {"k": v}),
-}  # fmt: skip
+    "dict": lambda v: {"k": v},
+    "ordered": lambda v: collections.OrderedDict(a=1.0, k=v),
+    "user": lambda v: collections.UserDict(k=v),
+    "default": lambda v: collections.defaultdict(float, k=v),
+    "chain": lambda v: collections.ChainMap({}, {"k": v}),
+}
 PLACES: dict[str, Callable[[Any], Any]] = {
     "list": lambda v: [v], "deque": lambda v: collections.deque([v, 1.0]), "userlist": lambda v: collections.UserList([v]),
     "objects": lambda v: np.array([v, None, None], dtype=object),
