@@ -2,7 +2,7 @@
 
 Assumes an object with the two fields of `vectorcall` and a `_long_way`, and the interpreter's lock held during a call.
 Guarantees that machine code runs only where every check holds, with the captured arrays found there, and that all other calls
-go the long way. Refuses, with `BackendError`, kinds of containers whose memory it does not know.
+go the long way. Refuses, with `BackendError`, interpreters whose objects it does not know.
 """
 
 import ctypes
@@ -17,14 +17,15 @@ from symdiff.codegen.native.fastcall import FUNCTIONS, Machine, bind_names, obje
 from symdiff.codegen.source import MISS
 from symdiff.errors import BackendError
 
-# What is looked at: a word of memory, half a word, several words, the items of a list, a dictionary, the cells of an array.
-_WORD, _HALF, _WORDS, _ITEMS, _PAIRS, _CELLS = range(6)
+# What is looked at: a word of memory, half a word, several words, the items of a list, a dictionary, the cells of an array,
+# and what a Python function says of anything else.
+_WORD, _HALF, _WORDS, _ITEMS, _PAIRS, _CELLS, _ASKED = range(7)
 # Offsets in objects: the type; what a cell holds; the size of a list or a dictionary, and a list's items.
 _TYPE, _CELL, _SIZE, _FIRST = 8, 16, 16, 24
 _VERSION, _TAG = 24, 384  # a dictionary's version (to Python 3.12), a class's version
 _CODE, _FIELDS = 48, 6  # a function's code, followed by its defaults, named defaults, closure, docstring and attributes
 _MANAGED, _BEFORE = 1 << 4, -24  # in a type's flags: its objects' dictionaries stand before them, there
-_MORE = ("PyDict_GetItemWithError", "PyDict_Next", "PyErr_Clear")
+_MORE = ("PyDict_GetItemWithError", "PyDict_Next", "PyErr_Clear", "PyObject_CallNoArgs")
 
 
 class _Check(ctypes.Structure):
@@ -72,7 +73,7 @@ class Guard:
         moving: type,
         owner: int = 0,
     ) -> None:
-        """A check is `(kind, holder, keys, values)`, as `captures.Watch.rows` gives them."""
+        """A check is `(kind, holder, keys, values, holds)`, as `captures.Watch.rows` gives them."""
         if not _known():
             raise BackendError("this interpreter's objects have another layout than machine code knows")
         self._kept: list[Any] = [machine, *arrays]
@@ -111,15 +112,19 @@ class Guard:
             self._checks[k].wanted = version or -1
         self._held = held, [captured.array for *_, captured in self._moving]
 
-    def _check(self, k: int, kind: str, holder: Any, keys: Any, values: Any) -> tuple[int, int, int, int]:
-        self._kept += [holder, *keys, *values]
+    def _check(self, k: int, kind: str, holder: Any, keys: Any, values: Any, holds: Any) -> tuple[int, int, int, int]:
+        self._kept += [holder, *keys, *values, holds]
+        return self._native(k, kind, holder, keys, values) or (_ASKED, id(holds), 0, id(True))
+
+    def _native(self, k: int, kind: str, holder: Any, keys: Any, values: Any) -> tuple[int, int, int, int] | None:
         if kind == "cell":
             kept = self._addresses(list(values), range(1), 1)
             return _WORDS, id(holder) + _CELL, 8, ctypes.addressof(kept)
         if kind == "type":
             return _WORD, id(holder) + _TYPE, 0, id(*values)
         if kind == "attributes":
-            return _WORD, _place_of_attributes(holder), 0, id(*values)
+            place = _place_of_attributes(holder)
+            return (_WORD, place, 0, id(*values)) if place else None
         if kind == "class":
             self._classes.append((k, holder))
             return _HALF, id(holder) + _TAG, 0, -1
@@ -140,7 +145,7 @@ class Guard:
             cells = _Cells(id(value.dtype), len(value.shape), ctypes.addressof(axes), *memory)
             self._kept += [axes, cells]
             return _CELLS, id(holder), ctypes.addressof(cells), 0
-        raise BackendError(f"{kind} of {type(holder).__name__}: calls with captured values in it are checked in Python")
+        return None
 
     def _addresses(self, values: list[Any], places: Iterable[int], size: int) -> Any:
         """Memory with the addresses of values; those of captured arrays move."""
@@ -169,14 +174,12 @@ def _version(cls: type) -> int:
 
 
 def _place_of_attributes(holder: Any) -> int:
-    """Where an object has the address of its dictionary."""
+    """Where an object has the address of its dictionary; 0 where that is not known."""
     kind = type(holder)
     offset = _BEFORE if kind.__flags__ & _MANAGED else kind.__dictoffset__
     where = id(holder) + offset
     known = offset == _BEFORE or offset > 0
-    if not known or ctypes.c_int64.from_address(where).value != id(holder.__dict__):
-        raise BackendError(f"{kind.__name__}: calls with captured values in it are checked in Python")
-    return where
+    return where if known and ctypes.c_int64.from_address(where).value == id(object.__getattribute__(holder, "__dict__")) else 0
 
 
 @functools.cache
@@ -249,6 +252,7 @@ NAMES
 declare ptr @PyDict_GetItemWithError(ptr, ptr)
 declare i32 @PyDict_Next(ptr, ptr, ptr, ptr)
 declare void @PyErr_Clear()
+declare ptr @PyObject_CallNoArgs(ptr)
 declare i32 @memcmp(ptr, ptr, i64)
 
 define ptr @guarded(ptr %self, ptr %args, i64 %counted, ptr %names) nounwind {{
@@ -282,11 +286,22 @@ check:
   %wantedat = getelementptr i8, ptr %row, i64 24
   %wanted = load ptr, ptr %wantedat
   switch i64 %kind, label %slow [i64 {_WORD}, label %word i64 {_HALF}, label %half i64 {_WORDS}, label %words
-    i64 {_ITEMS}, label %items i64 {_PAIRS}, label %pairs i64 {_CELLS}, label %cells]
+    i64 {_ITEMS}, label %items i64 {_PAIRS}, label %pairs i64 {_CELLS}, label %cells i64 {_ASKED}, label %asking]
 word:
   %found = load ptr, ptr %where
   %same = icmp eq ptr %found, %wanted
   br i1 %same, label %good, label %slow
+asking:
+  %said = call ptr @PyObject_CallNoArgs(ptr %where)
+  %failed = icmp eq ptr %said, null
+  br i1 %failed, label %error, label %answered
+error:
+  call void @PyErr_Clear()
+  br label %slow
+answered:
+  call void @Py_DecRef(ptr %said)
+  %yes = icmp eq ptr %said, %wanted
+  br i1 %yes, label %good, label %slow
 half:
   %halffound = load i32, ptr %where
   %wantednumber = ptrtoint ptr %wanted to i64

@@ -157,11 +157,13 @@ def _are(now: Collection[Any], values: list[Any]) -> bool:
         return False
 
 
+_EQUAL = frozenset({int, float, str, bytes, bool})
+
+
 def _alike(now: list[Any], values: list[Any]) -> bool:
     """The same objects, or the same numbers and texts."""
     return len(now) == len(values) and all(
-        _is(a, b) or (type(a) is type(b) and type(a) in (int, str, bytes, bool) and a == b)
-        for a, b in zip(now, values, strict=True)
+        _is(a, b) or (type(a) is type(b) and type(a) in _EQUAL and repr(a) == repr(b)) for a, b in zip(now, values, strict=True)
     )
 
 
@@ -220,10 +222,11 @@ class Watch:
             return True
         return not all(check.holds() for check in self._checks)
 
-    def rows(self) -> Iterator[Row]:
-        """What `changed` looks at, for machine code. A value that is a `Captured` may be replaced."""
+    def rows(self) -> Iterator[tuple[str, Any, Collection[Any], Collection[Any], Callable[[], bool]]]:
+        """What `changed` looks at, for machine code, and what to ask where it cannot. A `Captured` may be replaced."""
         for check in self._checks:
-            yield from check.rows()
+            for row in check.rows():
+                yield *row, check.holds
 
     def compare(self, needed: Iterable[Captured]) -> None:
         """Compare these arrays by content from now on."""

@@ -97,7 +97,7 @@ class Reach:
     def walk(self, watch: Any, found: Iterable[Any]) -> None:
         """Go on from here; `watch` is told."""
         self._watch = watch
-        self._waiting += [(value, getattr(value, "__name__", "it")) for value in found]
+        self._waiting += [(value, "self") for value in found]
         while self._waiting:
             while self._waiting:
                 self._look(*self._waiting.pop())
@@ -159,11 +159,11 @@ class Reach:
             self._of_class(value, name)
         elif kind in _PLAIN:
             self._of_container(value, name)
-        elif (kind.__module__ or "").partition(".")[0] == "symdiff":
+        elif _root(kind) == "symdiff":
             self._of_ours(value, name)
         elif isinstance(value, logging.Logger):
             self._watch.state("logger", _level, value, _level(value))
-        elif (kind.__module__ or "").partition(".")[0] not in _SKIPPED:
+        elif _root(kind) not in _SKIPPED:
             self._of_container(value, name)
             self._of_object(value, name)
         self._of_settings(value)
@@ -178,10 +178,9 @@ class Reach:
 
     def _of_settings(self, value: Any) -> None:
         """Settings that a function of a library reads."""
-        try:
-            read, seen = _SETTINGS.get(value), _SEEN_BY.get(value)
-        except Exception:  # what cannot be hashed is none of them
+        if not isinstance(value, (types.FunctionType, types.BuiltinFunctionType, type)) or _is_users(type(value)):
             return
+        read, seen = _SETTINGS.get(value), _SEEN_BY.get(value)
         if read is not None:
             self._watch.state("setting", read, None, read(None))
         if seen is not None:
@@ -250,9 +249,8 @@ class Reach:
             self._watch.word("attributes", _attributes, value, attributes)
             self._above.setdefault(id(attributes), []).append(id(value))
             self._of_attributes(attributes, name)
-        slots = [
-            s for c in kind.__mro__ if c.__flags__ & _HEAP for s in vars(c).values() if type(s) is types.MemberDescriptorType
-        ]
+        order = () if isinstance(value, _FIXED) else kind.__mro__
+        slots = [s for c in order if c.__flags__ & _HEAP for s in vars(c).values() if type(s) is types.MemberDescriptorType]
         if slots:
             if attributes is None:
                 self._watch.word("type", type, value, kind)
@@ -416,6 +414,10 @@ class Reach:
                 self._kept(value, prefix + name, space.get, name)
             elif value is not None:
                 self._of_settings(value)
+
+
+def _root(kind: type) -> str:
+    return kind.__module__.partition(".")[0] if isinstance(kind.__module__, str) else ""
 
 
 def _is_constant(module: types.ModuleType) -> bool:
