@@ -12,6 +12,7 @@ import functools
 import importlib
 import io
 import itertools
+import logging
 import operator
 import os
 import pathlib
@@ -1139,6 +1140,81 @@ def date():
 
 
 @kind
+def logger_level():
+    logger = logging.getLogger("symdiff_kinds")
+    logger.setLevel(logging.INFO)
+
+    def f(x):
+        return (3.0 if logger.isEnabledFor(logging.DEBUG) else 2.0) * x * x
+
+    return f, lambda: logger.setLevel(logging.DEBUG)
+
+
+@kind
+def class_of_module():
+    kind = type("Settings", (types.ModuleType,), {"k": 2.0})
+    cfg = kind("cfg")
+    return (lambda x: cfg.k * x * x), setter(kind, "k", 3.0)
+
+
+@kind
+def match_arguments():
+    class Pair:
+        __match_args__ = ("a", "b")
+        a, b = 2.0, 3.0
+
+    pair = Pair()
+
+    def f(x):
+        match pair:
+            case Pair(k):
+                return k * x * x
+
+    return f, setter(Pair, "__match_args__", ("b", "a"))
+
+
+@kind
+def constructor_of_class():
+    state = [2.0]
+
+    class Law:
+        def __init__(self):
+            self.k = state[0]
+
+    return (lambda x: Law().k * x * x), lambda: state.__setitem__(0, 3.0)
+
+
+@kind
+def metaclass_call():
+    state = [2.0]
+
+    class Meta(type):
+        def __call__(cls):
+            made = type.__call__(cls)
+            made.k = state[0]
+            return made
+
+    class Law(metaclass=Meta):
+        pass
+
+    return (lambda x: Law().k * x * x), lambda: state.__setitem__(0, 3.0)
+
+
+@kind
+def sparse_matrix():
+    sparse = pytest.importorskip("scipy.sparse")
+    matrix = sparse.csr_matrix(np.eye(2))
+    return (lambda x: float(matrix.sum()) * x * x), lambda: matrix.data.__setitem__(0, 5.0)
+
+
+@kind
+def spline():
+    interpolate = pytest.importorskip("scipy.interpolate")
+    curve = interpolate.CubicSpline([0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 4.0, 9.0])
+    return (lambda x: float(curve(0.5)) * x * x), lambda: curve.c.__imul__(2)
+
+
+@kind
 def item_getter():
     ks = [2.0]
     first = operator.itemgetter(0)
@@ -1161,6 +1237,7 @@ def settings():
     np.seterr(**errors)
     os.environ.pop("SYMDIFF_K", None)
     sys.modules.pop("symdiff_mymod", None)
+    logging.getLogger("symdiff_kinds").setLevel(logging.NOTSET)
 
 
 REFUSED = {"iterator", "generator", "count", "mapped", "random_generator", "random_generator_in_property", "clock", "date"}
