@@ -330,7 +330,7 @@ class Vectorised(Function):
         need_all_contents()
         if self._recent is not None and not kwargs and self._fits(args):
             kernel = self._recent[1]
-            if isinstance(kernel, Batched) and kernel.machine is not None and not self._watch:
+            if isinstance(kernel, Batched) and kernel.machine is not None:
                 with self._lock:
                     self._quicken(kernel)
             return kernel.call(list(args), out)

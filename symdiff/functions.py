@@ -30,7 +30,7 @@ from symdiff.pipeline import Options, program_of
 from symdiff.symbolic.building import Builder, active_builders
 from symdiff.symbolic.declaring import rules_in_force
 from symdiff.symbolic.graph import Graph
-from symdiff.symbolic.hidden import NONE, Hidden, Replaced
+from symdiff.symbolic.hidden import NONE, Captured, Hidden, Replaced
 from symdiff.symbolic.replaying import decide_again, innermost, replay
 from symdiff.symbolic.scalarizing import settled
 from symdiff.symbolic.tracing.attempt import need_all_contents
@@ -281,19 +281,25 @@ class Function:
         offset, key = table_offset(self), (machine, self._watch, self._watch.version)
         found = self._guards.get(key)
         address = 0
+        owner = 0 if isinstance(machine, Machine) else id(self)  # what declines itself asks its owner for the long way
         with suppress(BackendError):  # containers that are checked in Python only
             if found is None and offset is not None:
-                found = self._guards[key] = Guard(machine, self._watch.checks(), hidden.place, hidden.arrays)
+                found = Guard(machine, self._watch.rows(), hidden.place, hidden.arrays, Captured, owner)
+                if self._watch.changed():  # while the guard took down what holds
+                    return
+                self._guards[key] = found
             if found is not None and offset is not None:
                 address = guarded(offset)
         self._guard = found
         direct(self, address, found.address if address and found is not None else 0)
 
     def _long_way(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        guard = self._guard
+        versions = [] if guard is None else guard.versions()
         self.refresh()  # other specialisations may capture what the fast one does not
-        guard, shorter = self._guard, self._near  # another thread may drop them meanwhile
-        if guard is not None:
-            guard.refresh()
+        if guard is not None and guard is self._guard:
+            guard.refresh(versions)
+        shorter = self._near  # another thread may drop it meanwhile
         if shorter is not None and not kwargs:
             found = shorter(args, out)
             if found is not MISS:

@@ -23,7 +23,7 @@ from symdiff.symbolic.branches import branches_of
 from symdiff.symbolic.building import Builder, active_builders, array_atom, dtype_code
 from symdiff.symbolic.graph import ArrayConstant, Atom, Constant, Graph, GraphOutput, Var
 from symdiff.symbolic.hidden import KEY, Hidden
-from symdiff.symbolic.tracing.attempt import Attempt, Contents, Stuck, current_reading
+from symdiff.symbolic.tracing.attempt import Attempt, Contents, Stuck, current, current_reading
 from symdiff.symbolic.tracing.captures import Watch
 from symdiff.symbolic.tracing.following import followed_calls
 from symdiff.symbolic.tracing.nesting import nested
@@ -173,13 +173,19 @@ def _trace_leaves(
     if watch is None or not outermost:
         found = tried(None if outermost else current_reading())
         if watch is not None:
+            watch.begin()
             watch.include(found.called)
+        outer = current()
+        for called in found.called if outer is not None else ():
+            outer.known.setdefault(called)  # type: ignore[union-attr]
         return found
+    watch.begin()
     while True:
         watch.compare([c for c in watch.large if not hide or c.now() is None])
         reading = Reading(watch) if watch.large else None
         result = _read(tried, reading)
         if result is not None:
+            watch.require_unmoved(definition_line(f))
             watch.include(result.called)
         elif reading is not None:
             watch.compare(reading.needed)
