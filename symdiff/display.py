@@ -17,7 +17,7 @@ from symdiff.codegen.program import Program
 from symdiff.heads import slices_text
 from symdiff.ops import OPS
 from symdiff.pipeline import DEFAULT, Options, program_of
-from symdiff.symbolic.expressions import build, cell_name, number
+from symdiff.symbolic.expressions import build, cell_name, latex, number
 from symdiff.symbolic.graph import Graph
 
 SHOWN = 200  # steps shown of a larger one
@@ -134,17 +134,17 @@ def graph_text(graph: Graph, options: Options = DEFAULT) -> str:
 
 
 def _latex(expr: Any) -> str:
-    return sp.latex(expr, symbol_names={symbol: _latex_symbol(symbol.name) for symbol in expr.free_symbols})  # type: ignore[no-any-return]
+    return latex(expr, symbol_names={symbol: _latex_symbol(symbol.name) for symbol in expr.free_symbols})  # type: ignore[no-any-return]
 
 
 def _latex_symbol(name: str) -> str:
     """x_1 and \beta as they are, A1_2 with its indices below, longer names as they are spelled."""
     cell = _CELL.fullmatch(name)
     if cell is not None:
-        return rf"{sp.latex(sp.Symbol(cell[1]))}_{{{cell[2].replace('_', ',')}}}"
+        return rf"{latex(sp.Symbol(cell[1]))}_{{{cell[2].replace('_', ',')}}}"
     head, _, rest = name.partition("_")
     if not name.isidentifier() or not rest or (len(head) == 1 and "_" not in rest):
-        return sp.latex(sp.Symbol(name))  # type: ignore[no-any-return]
+        return latex(sp.Symbol(name))  # type: ignore[no-any-return]
     return r"\mathrm{" + name.replace("_", r"\_") + "}"
 
 
