@@ -56,6 +56,9 @@ def number_arrays(graph: Graph, name: str | None = None) -> ArrayProgram:
             op, params = "cells", {"shape": shape}
         elif op not in OPS:
             params = binding.params.params
+        if op == "edge":
+            values[binding.symbol] = table.number(0.0, code)
+            continue
         if op == "cast" and table.steps[operands[0]].dtype == code:
             values[binding.symbol] = operands[0]
             continue

@@ -19,7 +19,7 @@ from symdiff.heads import slices_text
 from symdiff.literals import printable
 from symdiff.ops import OPS
 from symdiff.pipeline import DEFAULT, Options, program_of
-from symdiff.symbolic.expressions import build, cell_name, number
+from symdiff.symbolic.expressions import build, cell_name, latex, number
 from symdiff.symbolic.graph import Graph
 
 SHOWN = 200  # steps shown of a larger one
@@ -142,7 +142,7 @@ def graph_text(graph: Graph, options: Options = DEFAULT) -> str:
 
 
 def _latex(expr: Any) -> str:
-    return sp.latex(expr, symbol_names={symbol: _latex_symbol(symbol.name) for symbol in expr.free_symbols})  # type: ignore[no-any-return]
+    return latex(expr, symbol_names={symbol: _latex_symbol(symbol.name) for symbol in expr.free_symbols})  # type: ignore[no-any-return]
 
 
 def _latex_symbol(name: str) -> str:
@@ -151,10 +151,10 @@ def _latex_symbol(name: str) -> str:
         return r"\mathrm{" + "".join(_SPELLED.get(c, c) for c in printable(name)) + "}"
     cell = _CELL.fullmatch(name)
     if cell is not None:
-        return rf"{sp.latex(sp.Symbol(cell[1]))}_{{{cell[2].replace('_', ',')}}}"
+        return rf"{latex(sp.Symbol(cell[1]))}_{{{cell[2].replace('_', ',')}}}"
     head, _, rest = name.partition("_")
     if not name.isidentifier() or not rest or (len(head) == 1 and "_" not in rest):
-        return sp.latex(sp.Symbol(name))  # type: ignore[no-any-return]
+        return latex(sp.Symbol(name))  # type: ignore[no-any-return]
     return r"\mathrm{" + name.replace("_", r"\_") + "}"
 
 

@@ -127,6 +127,8 @@ class _Table:
 
     def apply(self, op: str, operands: list[int], code: str, primal: bool, origin: str) -> int:
         instrs = self.instrs
+        if op == "edge":
+            return self.constant(0.0, code)
         if op == "cast" and instrs[operands[0]].dtype == code:
             return operands[0]
         if op in ("add", "sub", "mul", "div", "pow", "atan2", "hypot", "max", "min", "fmax", "fmin"):

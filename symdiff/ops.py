@@ -72,6 +72,7 @@ _ROWS = [
     Op("conj", 1, "conjugate", "{0}", "{0}.conjugate()"),
     Op("real", 1, "real", "{0}", "{0}.real", result="real"),
     Op("imag", 1, "imag", "0.0", "{0}.imag", result="real"),
+    Op("edge", 1, "", "{0}", "{0}", cost=0),  # a zero in whose place a kink stands: its derivative is NaN
 ]
 
 OPS: dict[str, Op] = {row.name: row for row in [*_ROWS, *special_operations.ROWS]}

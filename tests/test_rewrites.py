@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 import symdiff as sd
+from symdiff import pipeline
+from symdiff.codegen import monomials
 from symdiff.errors import InvariantError
+from symdiff.symbolic import building
 from symdiff.symbolic.graph import Binding, Var
 from symdiff.symbolic.invariants import check_binding, rebound
 
@@ -144,3 +147,29 @@ def test_bindings_of_another_shape_or_dtype_are_refused():
             check_binding(Binding(symbol, "mul", (x, row), None, "f.py:1", True))
     with pytest.raises(InvariantError, match="cast row"):
         rebound(good, "cast", (row,))
+
+
+def euler(n):
+    def run(x):
+        y = x
+        for _ in range(n):
+            y = y + 0.001 * (y * (1 - y) * x)
+        return y
+
+    return run
+
+
+def test_sums_of_a_loop_are_linear_in_its_length():
+    def terms(n):
+        program = pipeline.program_of(sd.derivative(euler(n)).graph(0.3))
+        return sum(len(a.sum.terms) for a in monomials.polynomial(program, False).atoms if a.sum is not None)
+
+    assert terms(200) < 2.1 * terms(100)
+
+
+def test_graphs_beyond_the_memory_are_refused(monkeypatch):
+    monkeypatch.setattr(building, "memory", lambda: 1e8)
+    with pytest.raises(
+        sd.SymdiffError, match=r"test_rewrites.py:\d+: more than 65536 operations, which need about 0.2 GB of 0.1 GB"
+    ):
+        sd.trace(euler(20_000), 0.3)

@@ -106,7 +106,7 @@ SCALARS = {
     "logaddexp at inf": (lambda x: np.logaddexp(x, 0.0), INF, 1.0, 0.0),
     "logaddexp at -inf": (lambda x: np.logaddexp(x, 0.0), -INF, 0.0, 0.0),
     "logaddexp of infinities": (lambda x: np.logaddexp(x, x), -INF, 1.0, 0.0),
-    "arctan2 at the origin": (lambda x: np.arctan2(x, 0.0 * x), 0.0, 0.0, 0.0),
+    "arctan2 at the origin": (lambda x: np.arctan2(x, 0.0 * x), 0.0, 0.0, math.nan),
     "arctan2 of tiny numbers": (lambda x: np.arctan2(x, 1e-200), 1e-200, 0.5e200, None),
     "arctan2 of huge numbers": (lambda x: np.arctan2(x, 1e200), 1e200, 0.5e-200, None),
     "hypot of huge numbers": (lambda x: np.hypot(x, 1e200), 1e200, math.sqrt(0.5), None),
@@ -169,7 +169,8 @@ def test_an_array(name, exact):
 
 
 ONES, ZEROS = np.ones(3), np.zeros(3)
-EYE, NONE = np.eye(3), np.zeros((3, 3))
+EYE, NONE, UNKNOWN = np.eye(3), np.zeros((3, 3)), np.full((3, 3), math.nan)
+PLANE = np.pad(np.full((2, 2), math.nan), (0, 1))
 SINGULAR = np.array([[1.0, 2.0], [2.0, 4.0]])
 TIED = np.array([2.0, 1.0, 2.0])
 
@@ -190,26 +191,26 @@ def det_hessian(x):
 
 # name: function, point, gradient, Hessian (None is not asked).
 ARRAYS = {
-    "norm": (np.linalg.norm, ZEROS, ZEROS, NONE),
+    "norm": (np.linalg.norm, ZEROS, ZEROS, UNKNOWN),
     "norm of tiny numbers": (np.linalg.norm, ONES * 1e-200, ZEROS, None),
-    "norm by a product": (lambda x: np.sqrt(x @ x), ZEROS, ZEROS, NONE),
-    "norm by a sum": (lambda x: np.sqrt(np.sum(x**2)), ZEROS, ZEROS, NONE),
-    "norm by a half power": (lambda x: np.sum(x * x) ** 0.5, ZEROS, ZEROS, NONE),
-    "norm by a loop": (lambda x: np.sqrt(x[0] * x[0] + x[1] * x[1] + x[2] ** 2), ZEROS, ZEROS, NONE),
-    "norm by dot": (lambda x: np.sqrt(x.dot(x)), ZEROS, ZEROS, NONE),
-    "norm by einsum": (lambda x: np.sqrt(np.einsum("i,i", x, x)), ZEROS, ZEROS, NONE),
-    "norm by inner": (lambda x: np.sqrt(np.inner(x, x)), ZEROS, ZEROS, NONE),
-    "norm by vdot": (lambda x: np.sqrt(np.vdot(x, x)), ZEROS, ZEROS, NONE),
-    "norm of a linear map": (lambda x: np.linalg.norm(np.arange(9.0).reshape(3, 3) @ x), ZEROS, ZEROS, NONE),
+    "norm by a product": (lambda x: np.sqrt(x @ x), ZEROS, ZEROS, UNKNOWN),
+    "norm by a sum": (lambda x: np.sqrt(np.sum(x**2)), ZEROS, ZEROS, UNKNOWN),
+    "norm by a half power": (lambda x: np.sum(x * x) ** 0.5, ZEROS, ZEROS, UNKNOWN),
+    "norm by a loop": (lambda x: np.sqrt(x[0] * x[0] + x[1] * x[1] + x[2] ** 2), ZEROS, ZEROS, UNKNOWN),
+    "norm by dot": (lambda x: np.sqrt(x.dot(x)), ZEROS, ZEROS, UNKNOWN),
+    "norm by einsum": (lambda x: np.sqrt(np.einsum("i,i", x, x)), ZEROS, ZEROS, UNKNOWN),
+    "norm by inner": (lambda x: np.sqrt(np.inner(x, x)), ZEROS, ZEROS, UNKNOWN),
+    "norm by vdot": (lambda x: np.sqrt(np.vdot(x, x)), ZEROS, ZEROS, UNKNOWN),
+    "norm of a linear map": (lambda x: np.linalg.norm(np.arange(9.0).reshape(3, 3) @ x), ZEROS, ZEROS, UNKNOWN),
     "square of a norm": (lambda x: np.linalg.norm(x) ** 2, ZEROS, ZEROS, 2 * EYE),
     "square of a root of a product": (lambda x: np.sqrt(x @ x) ** 2, ZEROS, ZEROS, 2 * EYE),
     "fourth power of a norm": (lambda x: np.linalg.norm(x) ** 4, ZEROS, ZEROS, NONE),
     "norm of order 1": (lambda x: np.linalg.norm(x, 1), ZEROS, ZEROS, NONE),
     "norm of order 3": (lambda x: np.linalg.norm(x, 3), ZEROS, ZEROS, None),
     "norm of order inf": (lambda x: np.linalg.norm(x, np.inf), TIED, np.array([0.5, 0.0, 0.5]), NONE),
-    "norms of rows": (lambda x: np.sum(np.linalg.norm(np.outer(np.arange(2.0), x), axis=1)), ZEROS, ZEROS, NONE),
-    "hypot at the origin": (lambda x: np.hypot(x[0], x[1]), ZEROS, ZEROS, NONE),
-    "arctan2 at the origin": (lambda x: np.arctan2(x[0], x[1]), ZEROS, ZEROS, NONE),
+    "norms of rows": (lambda x: np.sum(np.linalg.norm(np.outer(np.arange(2.0), x), axis=1)), ZEROS, ZEROS, UNKNOWN),
+    "hypot at the origin": (lambda x: np.hypot(x[0], x[1]), ZEROS, ZEROS, PLANE),
+    "arctan2 at the origin": (lambda x: np.arctan2(x[0], x[1]), ZEROS, ZEROS, PLANE),
     "max": (np.max, TIED, np.array([0.5, 0.0, 0.5]), NONE),
     "max of equal numbers": (np.max, ONES, ONES / 3, NONE),
     "min": (lambda x: np.min(-x), TIED, np.array([-0.5, 0.0, -0.5]), NONE),
@@ -259,7 +260,7 @@ ARRAYS = {
         np.array([1.0, 0.0, 0.0]),
         np.array([[0.0, 4.0, 0.0], [4.0, 0.0, 0.0], [0.0, 0.0, 0.0]]),
     ),
-    "std of equal numbers": (np.std, ONES, ZEROS, NONE),
+    "std of equal numbers": (np.std, ONES, ZEROS, UNKNOWN),
     "var of equal numbers": (np.var, ONES, ZEROS, 2 / 3 * (EYE - 1 / 3)),
     "square of a std": (lambda x: np.std(x) ** 2, ONES, ZEROS, 2 / 3 * (EYE - 1 / 3)),
     "logsumexp at -inf": (sd.special.logsumexp, np.full(3, -INF), ONES / 3, None),

@@ -218,7 +218,7 @@ class _Reader:
         if not primal:
             other = self._open_sum(instr.operands[1], right, primal)
             if other is not None and other[0] is not total:
-                total.terms += [(c * other[1] * sign * scale, m) for c, m in other[0].terms]
+                self._absorb(total, other[0], other[1] * sign * scale)
             else:
                 total.terms.append((right[0] * sign * scale, right[1]))
         else:
@@ -229,6 +229,17 @@ class _Reader:
         self.result.atoms[atom].dtype = instr.dtype
         self.sum_uses[atom] = self.uses[position]
         return scale, ((atom, 1),)
+
+    def _absorb(self, total: Sum, other: Sum, factor: int) -> None:
+        """Another sum's terms, which it hands over: chains of sums stay linear in memory."""
+        if factor == 1 and len(total.terms) < len(other.terms):
+            other.terms[:0] = total.terms
+            total.terms = other.terms
+        else:
+            total.terms += other.terms if factor == 1 else [(c * factor, m) for c, m in other.terms]
+        atom = self.sum_atoms.pop(id(other))
+        del self.sum_uses[atom]
+        self.result.atoms[atom].sum = None
 
     def _open_sum(self, operand: int, form: Form, primal: bool) -> tuple[Sum, int] | None:
         """A sum that only this instruction uses, and its sign: it can be continued in place."""

@@ -5,6 +5,7 @@ rules (Python numbers weak, NumPy's typed, NEP 50), and that its folding methods
 zeros and ones. Refuses values of an unrelated trace.
 """
 
+import os
 import threading
 from typing import Any
 
@@ -19,6 +20,8 @@ _WEAK = {bool: True, int: 1, float: 1.0, complex: 1j}
 _FLOATING = "fdFD?"
 _FACTORS = frozenset({"mul", "div", "neg"})  # operations that derivatives of whole arrays remember
 _SCALING = frozenset({"mul", "div", "neg", "conj", "real", "cast"})
+_BLOCK = 2**16 - 1  # bindings after which memory is looked at
+_BYTES = 3_000  # that a binding takes, with all that is made of it: 6000 rounds of a loop, 84 000 bindings, 200 MB
 _cache: dict[tuple[Any, ...], str] = {}
 _active = threading.local()
 
@@ -48,6 +51,27 @@ def active_builders() -> "list[Builder]":
     if not hasattr(_active, "stack"):
         _active.stack = []
     return _active.stack  # type: ignore[no-any-return]
+
+
+def memory() -> float:
+    """Bytes that the process may use, infinite where the platform does not tell."""
+    if not hasattr(os, "sysconf"):
+        return float("inf")
+    import resource
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    room = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return room if limit == resource.RLIM_INFINITY else min(room, limit)
+
+
+def check_room(count: int, origin: str) -> None:
+    """Raise `TraceError` where so many bindings need more memory than there is."""
+    needed, room = count * _BYTES, memory()
+    if needed > room:
+        raise TraceError(
+            f"{origin}: more than {count} operations, which need about {needed / 1e9:.1f} GB of {room / 1e9:.1f} GB; "
+            "fewer rounds of a loop, or operations on whole arrays in place of cells, need less"
+        )
 
 
 def is_same(a: Atom, b: Atom) -> bool:
@@ -90,6 +114,8 @@ class Builder:
         """Append `symbol = op(operands)` and return the symbol."""
         symbol = Var(f"v{self._count}", shape, dtype)
         self._count += 1
+        if not self._count & _BLOCK:
+            check_room(self._count, origin or self.origin)
         if self.fixed and operands and all(type(o) is not Var or o in self.fixed for o in operands):
             self.fixed.add(symbol)
         self.bindings.append(Binding(symbol, op, operands, params, origin or self.origin, self.primal))

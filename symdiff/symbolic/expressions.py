@@ -11,16 +11,42 @@ from typing import Any
 import numpy as np
 import sympy as sp
 from sympy.codegen import cfunctions
+from sympy.logic.boolalg import Boolean, BooleanFunction
+from sympy.printing.latex import LatexPrinter
 
 from symdiff.errors import TraceError
+from symdiff.ops import OPS
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import Atom, Constant, Graph, GraphOutput
 
 LIMIT = 20_000
 
 
-def _head(name: str) -> type[sp.Function]:
-    return type(name, (sp.Function,), {"__module__": __name__})
+def _head(name: str) -> type[Any]:
+    """A head of our own: a condition, which stands in a Piecewise, or a function of numbers."""
+    row = OPS.get(name)
+    base: type[Any] = BooleanFunction if row is not None and row.result == "bool" else sp.Function
+    return type(name, (base,), {"__module__": __name__, "_latex": _function_latex, "_eval_evalf": lambda self, precision: None})
+
+
+def _function_latex(self: Any, printer: Any, exp: Any = None) -> str:
+    """A call; SymPy prints functions of its own by their names, which have other arguments."""
+    name = type(self).__name__.replace("_", r"\_")
+    raised = "" if exp is None else f"^{{{exp}}}"
+    return rf"\operatorname{{{name}}}{raised}\left({', '.join(printer._print(a) for a in self.args)}\right)"
+
+
+class _Printer(LatexPrinter):
+    """SymPy's printer, which has no power of a Piecewise."""
+
+    def _print_Piecewise(self, expr: Any, exp: Any = None) -> str:
+        text = super()._print_Piecewise(expr)
+        return text if exp is None else rf"\left({text}\right)^{{{exp}}}"
+
+
+def latex(expr: Any, **settings: Any) -> str:
+    """An expression that `build` made as LaTeX."""
+    return _Printer(settings).doprint(expr)  # type: ignore[no-any-return]
 
 
 _FUNCTIONS: dict[str, Any] = {
@@ -36,6 +62,7 @@ _FUNCTIONS: dict[str, Any] = {
     "eq": sp.Eq, "ne": sp.Ne, "and": sp.And, "or": sp.Or, "xor": sp.Xor, "not": sp.Not,
     "select": lambda c, a, b: sp.Piecewise((a, c), (b, True), evaluate=False),
 }  # fmt: skip
+_LOGICAL = frozenset({"and", "or", "xor", "not"})
 _OWN: dict[str, Any] = {}
 _OP_OF: dict[Any, str] = {head: op for op, head in _FUNCTIONS.items() if isinstance(head, type)}
 
@@ -57,6 +84,7 @@ def number(value: Any) -> sp.Expr:
 
 def build(op: str, args: list[Any]) -> Any:
     """One operation as an unevaluated SymPy expression."""
+    args = [_condition(a) if op in _LOGICAL or (op == "select" and k == 0) else _number(a) for k, a in enumerate(args)]
     if op == "add":
         return sp.Add(*_parts_of(sp.Add, args), evaluate=False)
     if op == "sub":
@@ -69,7 +97,7 @@ def build(op: str, args: list[Any]) -> Any:
         return negated(args[0])
     if op == "pow":
         return sp.Pow(*args, evaluate=False)
-    if op == "cast":
+    if op in ("cast", "edge"):
         return args[0]
     head = _FUNCTIONS.get(op)
     if head is None:
@@ -78,6 +106,20 @@ def build(op: str, args: list[Any]) -> Any:
             head = _OWN[op] = _head(op)
             _OP_OF[head] = op
     return head(*args, evaluate=False) if isinstance(head, type) else head(*args)
+
+
+def _is_condition(expr: Any) -> bool:
+    return isinstance(expr, Boolean) and not isinstance(expr, sp.Expr)
+
+
+def _condition(expr: Any) -> Any:
+    """A number as a condition: whether it is not zero. A symbol stands for either."""
+    return expr if _is_condition(expr) or expr.is_Symbol else sp.Ne(expr, 0, evaluate=False)
+
+
+def _number(expr: Any) -> Any:
+    """A condition as a number: 1 where it holds, else 0."""
+    return sp.Piecewise((1, expr), (0, True), evaluate=False) if _is_condition(expr) else expr
 
 
 def _parts_of(head: Any, args: list[Any]) -> list[Any]:

@@ -22,7 +22,7 @@ from symdiff.symbolic.shifting import shifted
 from symdiff.symbolic.sign_factors import watch_signs
 from symdiff.symbolic.smoothing import smoothed
 from symdiff.symbolic.steepness import Steepness
-from symdiff.symbolic.vanishing import Vanishing, zero_times_infinity
+from symdiff.symbolic.vanishing import Vanishing, at_zero, zero_times_infinity
 
 
 class Forward:
@@ -158,7 +158,7 @@ class Forward:
         term = b.mul(p, dot)
         if singular and not isinstance(dot, Constant):
             if self.partials.is_root_of_squares(binding):
-                return b.select(b.emit("eq", (binding.operands[0], Constant(0.0))), ZERO, term)
+                return at_zero(b, binding.operands[0], term)
             return zero_times_infinity(b, dot, p, term)
         if self._meets_infinity(p, operand):
             return zero_times_infinity(b, p, dot, term)

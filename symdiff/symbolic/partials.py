@@ -5,6 +5,7 @@ are built, and that a constant zero in a partial is structural. Refuses missing 
 ones, with `RuleError`.
 """
 
+import math
 from typing import Any
 
 from symdiff.errors import RuleError
@@ -54,8 +55,8 @@ class Partials:
         return None if found is None or is_constant(found, 0) else found
 
     def _build(self, binding: Binding, place: int, conjugate: bool) -> Atom | None:
-        if binding.op == "cast":
-            return None if conjugate else Constant(1)
+        if binding.op in ("cast", "edge"):
+            return None if conjugate else Constant(1 if binding.op == "cast" else math.nan)
         rule = self.rule(binding)
         if conjugate and not rule.conj_partials:
             return None
@@ -124,7 +125,7 @@ class Partials:
 
     def is_singular(self, binding: Binding) -> bool:
         """Whether the head's partial can be infinite where its value is finite, for these operands."""
-        rule = None if binding.op == "cast" or is_structural(binding) else self.rule(binding)
+        rule = None if binding.op in ("cast", "edge") or is_structural(binding) else self.rule(binding)
         if rule is None or not rule.singular:
             return False
         if binding.op == "pow" and isinstance(binding.operands[1], Constant):

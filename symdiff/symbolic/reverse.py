@@ -19,20 +19,20 @@ from symdiff.symbolic.arrays.rules import pulled_back
 from symdiff.symbolic.building import Builder, is_constant
 from symdiff.symbolic.cotangents import Cotangents, Masked
 from symdiff.symbolic.graph import Atom, Binding, Constant, Var
-from symdiff.symbolic.partials import ZERO, Partials, active_symbols, is_structural
+from symdiff.symbolic.partials import Partials, active_symbols, is_structural
 from symdiff.symbolic.saturation import Saturation
 from symdiff.symbolic.shifting import shifted
 from symdiff.symbolic.sign_factors import watch_signs
 from symdiff.symbolic.smoothing import smoothed
 from symdiff.symbolic.steepness import Steepness
-from symdiff.symbolic.vanishing import Vanishing, zero_times_infinity
+from symdiff.symbolic.vanishing import Vanishing, at_zero, zero_times_infinity
 
 _MOVING = frozenset({"reshape", "transpose", "getitem", "diagonal", "concatenate", "item", "sum"})
 _SELECTING = frozenset({"getitem", "item", "take", "take_along", "gather", "diagonal"})  # the others have the cotangent zero
 
 
 class Care(NamedTuple):
-    """What a product of a cotangent and a partial minds: zero where `guard` holds, where the partial, or the cotangent, is.
+    """What a product of a cotangent and a partial minds: zero where `guard` is, where the partial, or the cotangent, is.
 
     The last two tell what the operands become.
     """
@@ -176,7 +176,7 @@ class Reverse:
         singular = self.partials.is_singular(binding)
         if singular:
             if self.partials.is_root_of_squares(binding):
-                guard = self.builder.emit("eq", (binding.operands[0], Constant(0.0)))
+                guard = binding.operands[0]
             else:
                 taint = True
         opened = binding.symbol in flow.opened
@@ -191,7 +191,7 @@ class Reverse:
         b = self.builder
         value = b.mul(cotangent.value, partial)
         if care.guard is not None:
-            value = b.select(care.guard, ZERO, value)
+            value = at_zero(b, care.guard, value)
         elif care.tainted and not isinstance(partial, Constant):
             value = zero_times_infinity(b, partial, cotangent.value, value)
         if care.steep and not isinstance(cotangent.value, Constant):

@@ -8,7 +8,7 @@ from typing import Any
 import sympy as sp
 
 from symdiff.ops import OPS
-from symdiff.symbolic.expressions import build, number
+from symdiff.symbolic.expressions import build, latex, number
 from symdiff.symbolic.rule import Rule, apply
 from symdiff.symbolic.tables import Template
 
@@ -32,7 +32,7 @@ def rule_text(rule: Rule) -> str:
             continue
         expr = _formula(partial, symbols)
         lines.append(f"  by {name}: {sp.sstr(expr, order='none')}")
-        lines.append(f"      LaTeX: {sp.latex(expr)}")
+        lines.append(f"      LaTeX: {latex(expr)}")
     for name, partial in zip(rule.parameters, rule.complex_partials or (), strict=bool(rule.complex_partials)):
         if partial is not None:
             lines.append(f"  by complex {name}: {sp.sstr(_formula(partial, symbols), order='none')}")

@@ -6,9 +6,11 @@ computed as it stands. Refuses nothing.
 """
 
 from symdiff.ops import is_complex
+from symdiff.symbolic.arrays.algebra import Arrays
 from symdiff.symbolic.bounds import Bounds
-from symdiff.symbolic.building import Builder
+from symdiff.symbolic.building import Builder, is_constant
 from symdiff.symbolic.graph import Atom, Binding, Constant
+from symdiff.symbolic.invariants import rebound
 from symdiff.symbolic.likeness import Likeness
 
 _LONG = 16  # factors of a product that are looked at
@@ -18,7 +20,7 @@ _SCALING = frozenset({"mul", "neg", "div", "cast"})
 
 def smoothed(bindings: list[Binding], builder: Builder) -> list[Binding]:
     """The bindings with products of equal roots in terms of what is under them; new symbols are bound on the builder."""
-    if not any(_is_root(b) or b.op in ("max", "min", "pow") for b in bindings):
+    if not any(_is_root(b) or b.op in ("max", "min", "pow", "hypot") for b in bindings):
         return bindings
     return _Smoothing(bindings, builder).run()
 
@@ -81,6 +83,8 @@ class _Smoothing:
             found = self._of_square(operands[0])
         elif op == "abs":
             found = self._of_exponential(operands[0])
+        elif op == "hypot" and any(is_constant(o, 0) for o in operands):
+            found = self.builder.emit("abs", (operands[is_constant(operands[0], 0)],))
         if op == "mul" and not is_complex(binding.dtype) and self.rooted.intersection(operands):
             factors = self._factors(binding)
             found = self._product(factors) or self._fractional(factors)
@@ -95,8 +99,12 @@ class _Smoothing:
         bindings = self.builder.bindings
         if bindings and bindings[-1].symbol is found:
             last = bindings.pop()
-            return Binding(binding.symbol, last.op, last.operands, last.params, binding.origin, binding.primal)
-        return Binding(binding.symbol, "cast", (found,), None, binding.origin, binding.primal)
+            if last.shape == binding.shape and last.dtype == binding.dtype:
+                return rebound(binding, last.op, last.operands, last.params)
+            bindings.append(last)
+        if found.shape != binding.shape:
+            found = Arrays(self.builder, binding.origin).broadcast_to(found, binding.shape)
+        return rebound(binding, "cast", (found,))
 
     def _of_opposites(self, op: str, x: Atom, y: Atom) -> Atom | None:
         """max(x, -x) and min(x, -x)."""

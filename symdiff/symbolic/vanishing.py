@@ -7,7 +7,7 @@ Refuses nothing: of what it cannot tell the product stays what it is.
 
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import Atom, Binding, Constant
-from symdiff.symbolic.partials import ZERO, Partials, is_structural
+from symdiff.symbolic.partials import Partials, is_structural
 
 _FAR = 64  # operations of a derivative that are looked at
 
@@ -69,9 +69,14 @@ class Vanishing:
         return self._made.get(atom)
 
 
+def at_zero(b: Builder, under: Atom, value: Atom) -> Atom:
+    """A value that is zero, with no derivative of its own, where what is under a root is zero."""
+    return b.select(b.emit("eq", (under, Constant(0.0))), b.emit("edge", (under,)), value)
+
+
 def zero_times_infinity(b: Builder, zero: Atom, infinite: Atom | None, product: Atom) -> Atom:
-    """A product, zero where one factor is zero and the other not finite; elsewhere it stays open to differentiation."""
+    """A product, zero with no derivative of its own where one factor is zero and the other infinite."""
     if infinite is None or isinstance(infinite, Constant):
         return product
-    overflow = b.emit("not", (b.emit("isfinite", (infinite,)),))
-    return b.select(b.emit("and", (b.emit("eq", (zero, Constant(0.0))), overflow)), ZERO, product)
+    overflow = b.emit("isinf", (infinite,))
+    return b.select(b.emit("and", (b.emit("eq", (zero, Constant(0.0))), overflow)), b.emit("edge", (zero,)), product)

@@ -1,8 +1,8 @@
 """What the rules of matrix decompositions say: words of `rules/structural.table` over atoms.
 
-Assumes matrices in the last two axes. Guarantees finite factors where two eigenvalues or singular values are equal: there the
-vectors have no derivative, and a factor 1/(b - a) counts as zero, which is right for what depends on the values and on the
-space that these vectors span. Refuses nothing.
+Assumes matrices in the last two axes. Guarantees NaN where two eigenvalues or singular values are equal and the derivative
+takes the vectors apart: these have none there, and of what depends on the space that they span the limit is not known.
+Refuses nothing.
 """
 
 from collections.abc import Callable
@@ -21,18 +21,20 @@ def _columns(a: Arrays, s: Atom) -> Atom:
 
 
 def _reciprocal(a: Arrays, x: Atom) -> Atom:
-    """1/x, 0 where x is 0."""
+    """1/x of differences between all pairs, NaN where two are equal, 0 between one and itself."""
     zero = a.emit("eq", x, Constant(0.0))
-    return a.emit("select", zero, Constant(0.0), a.emit("div", Constant(1.0), a.emit("select", zero, Constant(1.0), x)))
+    n = x.shape[-1]
+    equal = array_atom(np.where(np.eye(n, dtype=bool), 0.0, np.nan))
+    return a.emit("select", zero, equal, a.emit("div", Constant(1.0), a.emit("select", zero, Constant(1.0), x)))
 
 
 def gaps(a: Arrays, w: Atom) -> Atom:
-    """1/(w_j - w_i), 0 where two eigenvalues are equal."""
+    """1/(w_j - w_i), 0 on the diagonal."""
     return _reciprocal(a, a.emit("sub", _columns(a, w), a.reshape(w, (*w.shape, 1))))
 
 
 def _square_gaps(a: Arrays, s: Atom) -> Atom:
-    """1/(s_j**2 - s_i**2), 0 where two singular values are equal."""
+    """1/(s_j**2 - s_i**2), 0 on the diagonal."""
     rows = a.reshape(s, (*s.shape, 1))
     return _reciprocal(a, a.emit("mul", a.emit("sub", _columns(a, s), rows), a.emit("add", _columns(a, s), rows)))
 
@@ -47,7 +49,7 @@ def turned(a: Arrays, u: Atom, s: Atom, v: Atom, dx: Atom) -> Atom:
     if u.shape[-2] == u.shape[-1]:
         return found
     outside = a.emit("sub", pushed, a.matmul(u, inside))
-    return b.add(found, b.mul(outside, _columns(a, _reciprocal(a, s))))
+    return b.add(found, b.mul(outside, _columns(a, a.emit("div", Constant(1.0), s))))
 
 
 def turned_back(a: Arrays, u: Atom, s: Atom, v: Atom, ds: Atom) -> Atom:
@@ -57,7 +59,7 @@ def turned_back(a: Arrays, u: Atom, s: Atom, v: Atom, ds: Atom) -> Atom:
     skew = b.mul(_square_gaps(a, s), a.emit("sub", inside, a.swapped(inside)))
     found = a.matmul(u, b.mul(skew, _columns(a, s)))
     if u.shape[-2] != u.shape[-1]:
-        away = b.mul(ds, _columns(a, _reciprocal(a, s)))
+        away = b.mul(ds, _columns(a, a.emit("div", Constant(1.0), s)))
         found = b.add(found, a.emit("sub", away, a.matmul(u, a.matmul(a.swapped(u), away))))
     return a.matmul(found, a.swapped(v))
 
@@ -101,4 +103,5 @@ WORDS: dict[str, Callable[..., Any]] = {
     "H": lambda a, x: a.mirrored(x),
     "conj": lambda a, x: a.builder.conj(x),
     "inverse_of": lambda a, x: a.bind("pinv", x, rcond=1e-15),
+    "least": lambda a, x: a.bind("pinv", x, rcond=float(np.finfo(float).eps) * max(x.shape)),
 } | {f.__name__: f for f in (gaps, turned, turned_back, upper, upper_back, divided, along)}

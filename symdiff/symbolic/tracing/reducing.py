@@ -15,6 +15,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from symdiff.errors import TraceError
 from symdiff.ops import is_complex
 from symdiff.symbolic.arrays.algebra import Arrays, kept_shape
+from symdiff.symbolic.building import array_atom
 from symdiff.symbolic.graph import Atom, Constant
 from symdiff.symbolic.tracing.indexing import region_key
 from symdiff.symbolic.tracing.moving import moveaxis, ravel, size
@@ -191,6 +192,8 @@ def trapezoid(a: Arrays, y: Atom, x: Atom | None = None, dx: float = 1.0, axis: 
     later = a.getitem(y, region_key(y.shape, axis, slice(1, None)))
     earlier = a.getitem(y, region_key(y.shape, axis, slice(None, -1)))
     pairs = a.emit("add", later, earlier)
+    if x is None and np.ndim(dx):
+        return a.emit("mul", sum(a, a.emit("mul", array_atom(np.asarray(dx, float)), pairs), axis), Constant(0.5))
     if x is None:
         return a.emit("mul", sum(a, pairs, axis), Constant(0.5 * dx))
     line = x if len(x.shape) == 1 else moveaxis(a, x, axis, -1)

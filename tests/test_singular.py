@@ -1,0 +1,91 @@
+"""Points where a derivative does not exist, or is not known: the row's choice or NaN, never another number."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import special
+
+import symdiff as sd
+
+norm, PLANE, EYE = np.linalg.norm, np.zeros(2), np.eye(2)
+
+# name: function, point; its Hessian is NaN where it is not zero for want of an operand
+UNKNOWN = {
+    "cosine of a norm": (lambda x: np.cos(norm(x)), PLANE),
+    "cosine of a root": (lambda x: np.cos(np.sqrt(x[0] * x[0] + x[1] * x[1])), PLANE),
+    "norm times sine": (lambda x: norm(x) * np.sin(norm(x)), PLANE),
+    "a cell times a norm": (lambda x: x[0] * norm(x), PLANE),
+    "hypot": (lambda x: np.hypot(x[0], x[1]), PLANE),
+    "cosine of hypot": (lambda x: np.cos(np.hypot(x[0], x[1])), PLANE),
+    "abs of a complex number": (lambda x: abs(x[0] + 1j * x[1]), PLANE),
+    "arctan2": (lambda x: np.arctan2(x[0], x[1]), PLANE),
+    "std": (np.std, np.ones(2)),
+    "squares of singular values": (lambda x: np.sum(np.linalg.svdvals(x) ** 2), np.zeros((2, 2))),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_hessians_at_kinks_of_several_variables(name):
+    f, x = UNKNOWN[name]
+    assert np.all(np.isnan(sd.hessian(f)(x)))
+    assert np.all(np.isnan(sd.hessian(f, scalarize=False)(x)))
+    assert np.any(np.isnan(sd.hvp(f)(x, np.ones_like(x))))
+
+
+def test_powers_and_logarithms_where_both_operands_decide():
+    assert np.isnan(sd.hessian(lambda p: p[0] ** p[1])(np.array([0.0, 1.0]))[0, 1])
+    np.testing.assert_array_equal(sd.hessian(lambda p: p[0] ** p[1])(np.array([0.0, 2.0])), [[2, 0], [0, 0]])
+    assert np.isnan(sd.hessian(lambda p: special.xlogy(p[0], p[1]))(PLANE)[0, 1])
+
+
+def test_powers_of_roots_of_even_powers():
+    for f in (lambda x: np.sqrt(x**4), lambda x: (x**6) ** (1 / 3)):
+        assert math.isnan(sd.derivative(f, order=2)(0.0))
+
+
+def test_vectors_of_equal_values_have_no_derivative():
+    weights = np.array([[1.0, 2.0], [3.0, 4.0]])
+    for f in (
+        lambda x: np.linalg.eigh(x)[1][0, 0],
+        lambda x: np.sum((np.linalg.eigh(x)[1] * np.exp(np.linalg.eigh(x)[0])) @ np.linalg.eigh(x)[1].T),
+        lambda x: np.linalg.svd(x)[0][0, 0],
+        lambda x: np.sum((np.linalg.svd(x)[0] @ np.linalg.svd(x)[2]) * weights),
+    ):
+        assert np.any(np.isnan(sd.grad(f)(2 * EYE)))
+    np.testing.assert_allclose(sd.grad(lambda x: np.sum(np.linalg.eigvalsh(x) ** 2))(EYE), 2 * EYE)
+
+
+@pytest.mark.parametrize("shape", [(3, 2), (2, 3), (2, 2), (4, 4)])
+def test_least_squares_follow_the_rank(shape):
+    source = np.random.default_rng(1)
+    a, b = source.normal(size=shape), source.normal(size=shape[0])
+    direction, e = source.normal(size=shape), source.normal(size=shape[0])
+
+    def solved(a, b):
+        return np.linalg.lstsq(a, b, rcond=None)[0]
+
+    _, found = sd.jvp(solved, (0, 1))(a, b, (direction, e))
+    near = (solved(a + 1e-6 * direction, b + 1e-6 * e) - solved(a - 1e-6 * direction, b - 1e-6 * e)) / 2e-6
+    np.testing.assert_allclose(found, near, rtol=1e-5, atol=1e-7)
+    weights = source.normal(size=shape[1])
+    da, db = sd.grad(lambda a, b: weights @ solved(a, b), (0, 1))(a, b)
+    assert np.sum(da * direction) + db @ e == pytest.approx(weights @ near, rel=1e-5)
+
+
+def test_deficient_least_squares_along_matrices_of_one_rank():
+    s, b = np.array([[1.0, 2.0], [2.0, 4.0], [3.0, 6.0]]), np.array([1.0, 2.0, 4.0])
+    found = sd.derivative(lambda t: np.sum(np.linalg.lstsq(t * s, b, rcond=None)[0]))(2.0)
+    assert found == pytest.approx(-np.sum(np.linalg.pinv(s) @ b) / 4)
+
+
+@pytest.mark.parametrize(
+    "dx", [0.5, np.array([1.0, 2.0]), np.array([[1.0, 2], [3, 4], [5, 6]])], ids=["number", "row", "matrix"]
+)
+def test_trapezoid_takes_widths(dx):
+    y = np.arange(9.0).reshape(3, 3)
+    found = sd.grad(lambda y: np.sum(np.trapezoid(y, dx=dx)))(y)
+    wanted = [
+        [np.sum(np.trapezoid(1.0 * (np.arange(9).reshape(3, 3) == 3 * i + j), dx=dx)) for j in range(3)] for i in range(3)
+    ]
+    np.testing.assert_allclose(found, wanted)
