@@ -24,15 +24,17 @@ class Attempt:
     `thorough`: implicit calls are followed too, and arrays can take traced values. `known` are the followed functions, `memo`
     the results of cached functions, `seeded` the random generators made with a seed. `stuck`: a number was asked for where
     only thorough following can give none. `reading` are the captured arrays that stand as inputs, see `reading.Reading`.
+    `kinds`: what was asked of the kinds of arguments, see `kinds`.
     """
 
-    __slots__ = ("known", "memo", "reading", "rules", "seeded", "stuck", "thorough")
+    __slots__ = ("kinds", "known", "memo", "reading", "rules", "seeded", "stuck", "thorough")
 
     def __init__(self, rules: Any, thorough: bool, reading: Any = None) -> None:
         self.rules = {} if rules is None else rules.functions()
         self.thorough = thorough
         self.reading = reading
         self.stuck = False
+        self.kinds = 0
         self.known: dict[Any, Any] = {}
         self.memo: dict[Any, Any] = {}
         self.seeded: list[Any] = []
@@ -60,6 +62,12 @@ def note_stuck() -> None:
     attempt = current()
     if attempt is not None:
         attempt.stuck = True
+
+
+def note_kinds(asked: int) -> None:
+    """A result depends on the kinds of arguments: those of enclosing runs, too, whose values they may be."""
+    for attempt in getattr(_active, "stack", ()):
+        attempt.kinds |= asked
 
 
 def current_reading() -> Any:
