@@ -350,6 +350,15 @@ class Rewriter(ast.NodeTransformer):
             return node
         return self.through(self.operator, node, ast.Constant(name), node.left, node.comparators[0])
 
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> Any:
+        self.generic_visit(node)
+        spec = node.format_spec or ast.copy_location(ast.Constant(""), node)
+        return self.through(self.operator, node, ast.Constant("formatted"), node.value, ast.Constant(node.conversion), spec)
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> Any:
+        self.generic_visit(node)
+        return self.through(self.operator, node, ast.Constant("joined"), *node.values)
+
     def visit_Match(self, node: ast.Match) -> Any:
         """Each class of a pattern, and each True and False, becomes a stand-in that traced values match, too."""
         classes: list[Any] = []
@@ -382,8 +391,9 @@ class Rewriter(ast.NodeTransformer):
         return node
 
     def _operation(self, node: Any, kind: type, *fields: str) -> Any:
+        written = isinstance(getattr(node, fields[0]), (ast.Constant, ast.JoinedStr)) and kind is ast.Mod
         self.generic_visit(node)
         name = OPERATORS.get(kind)
-        if not self.thorough or name is None:
+        if not (self.thorough or written) or name is None:
             return node
         return self.through(self.operator, node, ast.Constant(name), *(getattr(node, f) for f in fields))

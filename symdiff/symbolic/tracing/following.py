@@ -41,10 +41,11 @@ from symdiff.symbolic.tracing.mutable import Mutable, plain
 from symdiff.symbolic.tracing.operands import holds_traced
 from symdiff.symbolic.tracing.ordering import sort_list
 from symdiff.symbolic.tracing.substitution import substituted
+from symdiff.symbolic.tracing.texts import TEXTS, method
 from symdiff.symbolic.tracing.tracer import Tracer, is_traced, user_line
 
 Anything = Callable[..., Any]
-_STANDING = BUILTINS | MATHEMATICS | MAKING | EXACT_NUMBERS
+_STANDING = BUILTINS | MATHEMATICS | MAKING | EXACT_NUMBERS | TEXTS
 _STANDING["builtins", "float"] = of_number("float", _STANDING["builtins", "float"])
 _STANDING["builtins", "int"] = of_number("int", _STANDING["builtins", "int"])
 _CALLING = frozenset(
@@ -169,6 +170,8 @@ def _bound(f: Any, attempt: Attempt) -> Any:
     owner = f.__self__
     if type(owner) is list:
         return functools.partial(sort_list, owner) if f.__name__ == "sort" else f
+    if isinstance(owner, str):
+        return method(owner, f)
     if isinstance(owner, np.ndarray):
         return _of_array(f, owner, attempt)
     if type(owner).__module__ in _RANDOM:

@@ -19,6 +19,7 @@ from symdiff.symbolic.tracing.libraries import is_library
 from symdiff.symbolic.tracing.making import fresh
 from symdiff.symbolic.tracing.mutable import Mutable
 from symdiff.symbolic.tracing.patterns import pattern
+from symdiff.symbolic.tracing.texts import formatted, joined, written
 from symdiff.symbolic.tracing.traced_keys import is_traced_key, item_of, read
 from symdiff.symbolic.tracing.tracer import Tracer, user_line
 from symdiff.symbolic.tracing.truths import same
@@ -29,7 +30,9 @@ PLAIN = frozenset({float, int, complex, bool, str, list, tuple, dict, Tracer, Mu
 _REFLECTED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
 _IN_PLACE = frozenset("iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor".split())
 
-_ASKING = {"is_": same, "is_not": BUILTINS["_operator", "is_not"], "class": pattern}
+_ASKING = {
+    "is_": same, "is_not": BUILTINS["_operator", "is_not"], "class": pattern, "formatted": formatted, "joined": joined,
+}  # fmt: skip
 
 
 def special(name: str, function: Callable[..., Any], call: Call) -> Callable[..., Any]:
@@ -109,6 +112,8 @@ def operate(call: Call, name: str, *operands: Any) -> Any:
     """An operator; the special methods of the user's classes are followed."""
     if name in _ASKING:
         return _ASKING[name](*operands)
+    if name == "mod" and isinstance(operands[0], str):
+        return written(operator.mod, *operands)
     if all(_method(o, "__class__") is None for o in operands):
         result = getattr(operator, name)(*operands)
         return fresh(result, operands) if type(result) is np.ndarray and name not in _IN_PLACE else result
