@@ -25,10 +25,10 @@ class Attempt:
     the results of cached functions, `seeded` the random generators made with a seed. `stuck`: a number was asked for where
     only thorough following can give none. `reading` are the captured arrays that stand as inputs, see `reading.Reading`.
     `kinds`: what was asked of the kinds of arguments, see `kinds`. `shown`: whether a text that is being written shows a traced
-    value; None where none is.
+    value; None where none is. `opened`: a library's function is running that may make arrays of traced values.
     """
 
-    __slots__ = ("kinds", "known", "memo", "reading", "rules", "seeded", "shown", "stuck", "thorough")
+    __slots__ = ("kinds", "known", "memo", "opened", "reading", "rules", "seeded", "shown", "stuck", "thorough")
 
     def __init__(self, rules: Any, thorough: bool, reading: Any = None) -> None:
         self.rules = {} if rules is None else rules.functions()
@@ -36,6 +36,7 @@ class Attempt:
         self.reading = reading
         self.stuck = False
         self.kinds = 0
+        self.opened = False
         self.shown: bool | None = None
         self.known: dict[Any, Any] = {}
         self.memo: dict[Any, Any] = {}

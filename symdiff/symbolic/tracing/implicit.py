@@ -28,6 +28,7 @@ Call = Callable[[Any], Any]
 SPECIAL = frozenset("abs float complex round len iter next divmod".split())  # builtins that ask an object's own method
 PLAIN = frozenset({float, int, complex, bool, str, list, tuple, dict, Tracer, Mutable, np.ndarray, types.ModuleType})
 _REFLECTED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
+_END = object()  # of an iterator of the user's
 _IN_PLACE = frozenset("iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor".split())
 
 _ASKING = {
@@ -153,7 +154,16 @@ def item(call: Call, owner: Any, key: Any) -> Any:
 def iterated(call: Call, values: Any) -> Any:
     """What a loop runs over."""
     method = _method(values, "__iter__")
-    return values if method is None else call(method)(values)
+    found = values if method is None else call(method)(values)
+    step = _method(found, "__next__")
+    return found if step is None else iter(functools.partial(_next, call(step), found), _END)
+
+
+def _next(step: Callable[..., Any], iterator: Any) -> Any:
+    try:
+        return step(iterator)
+    except StopIteration:
+        return _END
 
 
 class _Entered:

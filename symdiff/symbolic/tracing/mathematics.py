@@ -8,6 +8,7 @@ raises: `math.sqrt(-1.0)` of a traced value is NaN, `math.log(0.0)` is -inf, `ma
 import cmath
 import functools
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -39,11 +40,27 @@ def traced(*values: Any) -> bool:
     return any(isinstance(v, Tracer) for v in values)
 
 
+@functools.cache
+def _takes_cells() -> bool:
+    """Whether this NumPy gives the number of an array of one cell, as before 2.4."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return float(np.ones(1)) == 1.0
+        except TypeError:
+            return False
+
+
+def is_number(value: Tracer) -> bool:
+    """Whether Python's functions of numbers take a traced array."""
+    return value.shape == () or (value.size == 1 and _takes_cells())
+
+
 def real(value: Any, name: str) -> Any:
     """A traced value as the double that Python's own functions take; other values as they are."""
     if not isinstance(value, Tracer):
         return value
-    if value.size != 1:
+    if value.shape != () and not is_number(value):
         raise TypeError(
             f"{user_line()}: {name} takes a number; an array of shape {value.shape} is given, for which there is NumPy"
         )
@@ -56,7 +73,7 @@ def compound(value: Any, name: str) -> Any:
     """A traced value as a complex number."""
     if not isinstance(value, Tracer):
         return value
-    if value.size != 1:
+    if value.shape != () and not is_number(value):
         raise TypeError(
             f"{user_line()}: {name} takes a number; an array of shape {value.shape} is given, for which there is NumPy"
         )

@@ -35,7 +35,7 @@ class Text(str):
 def _refused(self: Text, *_: Any, **__: Any) -> Any:
     raise TraceError(
         f"{user_line()}: a text that shows a traced value is looked into; its letters are not those of the number, so it can "
-        "only be printed or raised"
+        "only be printed or raised; use the value itself"
     )
 
 

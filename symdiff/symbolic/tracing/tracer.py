@@ -5,6 +5,8 @@ binding with NumPy's shape and dtype and the user's file:line. Refuses, with `Tr
 a key, a formatted text, compiled code.
 """
 
+import dis
+import functools
 import math
 import sys
 from collections.abc import Callable, Iterator
@@ -15,9 +17,9 @@ import numpy as np
 from symdiff.errors import TraceError
 from symdiff.symbolic.building import Builder, array_atom
 from symdiff.symbolic.graph import ArrayConstant, Atom, Constant, Var
-from symdiff.symbolic.tracing.attempt import current_reading, note_shown, note_stuck
+from symdiff.symbolic.tracing.attempt import current, current_reading, note_shown, note_stuck
 from symdiff.symbolic.tracing.kinds import NUMPY, PYTHON, Kind, answered, asked, joined, kind_of
-from symdiff.symbolic.tracing.libraries import short_name, short_names
+from symdiff.symbolic.tracing.libraries import is_compiled, short_name, short_names
 from symdiff.symbolic.tracing.operators import Operators
 
 
@@ -33,6 +35,22 @@ def user_line() -> str:
             return f"{short}:{frame.f_lineno}"
         frame = frame.f_back  # type: ignore[assignment]
     return "?"
+
+
+def may_catch() -> bool:
+    """Whether an exception now may be caught by the user's traced code: in a `try` or a `with`."""
+    frame = sys._getframe(1)
+    while frame is not None and not (frame.f_code.co_name == "run" and frame.f_code.co_filename.endswith("following.py")):
+        if short_name(frame.f_code.co_filename) and any(first <= frame.f_lasti < last for first, last in _handled(frame.f_code)):
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
+
+
+@functools.lru_cache(maxsize=1024)
+def _handled(code: Any) -> list[tuple[int, int]]:
+    """The parts of a function whose exceptions are handled in it."""
+    return [(entry.start, entry.end) for entry in dis._parse_exception_table(code)]  # type: ignore[attr-defined]
 
 
 def is_traced(value: Any) -> bool:
@@ -247,6 +265,9 @@ class Tracer(Operators):
         assign(self, key, value)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        attempt = current()
+        if is_compiled(sys._getframe(1).f_code.co_filename) and not (attempt is not None and attempt.opened):
+            raise self._refuse("a library's compiled code", _NUMBER)
         if self.dtype.kind == "b" and self.shape:
             note_stuck()  # a mask of an array made elsewhere, whose items a thorough run sees
         if dtype is not None and np.dtype(dtype).char != "O":
@@ -411,7 +432,8 @@ class Tracer(Operators):
 
     def __repr__(self) -> str:
         need_contents(self)
-        if not note_shown() and short_name(sys._getframe(1).f_code.co_filename):
+        path = sys._getframe(1).f_code.co_filename
+        if not note_shown() and (path == "<string>" or short_name(path)):
             note_stuck()
             raise self._refuse("a text with the number, made here,", "make it with str(x) or an f-string, and print or raise it")
         return f"<traced {self.atom.name} shape={self.shape} dtype={self.dtype}>"
