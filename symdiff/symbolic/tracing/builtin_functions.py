@@ -12,7 +12,7 @@ import numpy as np
 
 from symdiff.errors import TraceError
 from symdiff.symbolic.tracing.integers import Integer, as_int
-from symdiff.symbolic.tracing.mathematics import compound, real, traced
+from symdiff.symbolic.tracing.mathematics import compound, pythons, real, traced
 from symdiff.symbolic.tracing.ordering import largest, least, sorted_list
 from symdiff.symbolic.tracing.selecting import Selected
 from symdiff.symbolic.tracing.tracer import Tracer, may_catch, user_line
@@ -86,7 +86,7 @@ def _joined(stop: bool, join: Standing) -> Standing:
                 result = truth if result is None else join(result, truth)
             elif bool(value) is stop:
                 return stop
-        return (not stop) if result is None else result
+        return (not stop) if result is None else pythons(result)
 
     return standing
 

@@ -95,6 +95,10 @@ def pythons(found: Any) -> Any:
     return tuple(map(pythons, found)) if isinstance(found, tuple) else found.of_kind(PYTHON) if traced(found) else found
 
 
+def _in_python(function: Standing, *args: Any, **kwargs: Any) -> Any:
+    return pythons(function(*args, **kwargs))
+
+
 def _whole(function: Standing) -> Standing:
     return lambda x: Integer.of(function(x))
 
@@ -237,7 +241,8 @@ def _table() -> dict[tuple[str, str], Standing]:
             found["math", name] = _through(math, name, formula, real)
     for name in _OF_INTEGERS:
         found["math", name] = _of_numbers(name)
-    found |= {("math", f.__name__[1:]): f for f in (_dist, _fsum, _prod, _sumprod, _isclose)}
+    found |= {("math", f.__name__[1:]): functools.partial(_in_python, f) for f in (_dist, _fsum, _sumprod, _isclose)}
+    found["math", "prod"] = _prod
     for name in _COMPLEX:
         found["cmath", name] = _through(cmath, name, getattr(np, names[name]), compound)
     for name, formula in (("log", _log), ("phase", np.angle), ("polar", _polar)):
