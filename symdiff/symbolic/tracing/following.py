@@ -21,6 +21,7 @@ from symdiff import structures
 from symdiff.errors import SymdiffError, TraceError
 from symdiff.symbolic.building import active_builders
 from symdiff.symbolic.tracing import reading
+from symdiff.symbolic.tracing.assigning import plain
 from symdiff.symbolic.tracing.attempt import Attempt, Stuck, current
 from symdiff.symbolic.tracing.builtin_functions import BUILTINS
 from symdiff.symbolic.tracing.cloning import OPERATORS, clone
@@ -39,7 +40,6 @@ from symdiff.symbolic.tracing.libraries import is_library, short_name
 from symdiff.symbolic.tracing.loads import Loads
 from symdiff.symbolic.tracing.making import MAKING, fresh
 from symdiff.symbolic.tracing.mathematics import MATHEMATICS
-from symdiff.symbolic.tracing.mutable import Mutable, plain
 from symdiff.symbolic.tracing.operands import holds_traced
 from symdiff.symbolic.tracing.ordering import sort_list
 from symdiff.symbolic.tracing.substitution import substituted
@@ -75,7 +75,7 @@ def call(f: Any) -> Any:
     if attempt is None:
         return f
     kind = type(f)
-    if kind is types.FunctionType and ".call" in f.__code__.co_freevars and not attempt.rules:
+    if kind is types.FunctionType and ".call" in f.__code__.co_freevars and attempt.rules is None:
         return f  # made inside a clone
     if kind is types.MethodType:
         return _method(f, attempt)
@@ -94,11 +94,9 @@ def call(f: Any) -> Any:
 def _found(f: Any, attempt: Attempt) -> Any:
     kind = type(f)
     key = (getattr(f, "__module__", None), getattr(f, "__name__", None))
-    rule = attempt.rules.get(key) if attempt.rules else None
-    if rule is not None and (rule.function is f or kind is not types.FunctionType or f.__code__.co_name == key[1]):
-        if attempt.reading is not None and not is_library(getattr(getattr(f, "__code__", None), "co_filename", "<string>")):
-            attempt.reading.need_all()  # it may read the arrays wherever it is run
-        return _recorded(f, rule)  # not for a wrapper, which has the name of what it wraps
+    rule = None if attempt.rules is None else attempt.rules.of(f)
+    if rule is not None:
+        return _ruled(f, rule, attempt)
     if of_cupy(f):
         return spelled(f, call)
     if kind is types.FunctionType and not is_library(f.__code__.co_filename):
@@ -136,6 +134,13 @@ def _found(f: Any, attempt: Attempt) -> Any:
     return _object(f, attempt)
 
 
+def _ruled(f: Any, rule: Any, attempt: Attempt) -> Any:
+    """A function with a rule."""
+    if attempt.reading is not None and not is_library(getattr(getattr(f, "__code__", None), "co_filename", "<string>")):
+        attempt.reading.need_all()  # it may read the arrays wherever it is run
+    return _recorded(f, rule)
+
+
 def _cloned(f: types.FunctionType, attempt: Attempt) -> Any:
     """A function of the user's."""
     if attempt.reading is None:
@@ -163,6 +168,9 @@ def _kind(value: Any) -> Any:
 
 def _method(f: types.MethodType, attempt: Attempt) -> Any:
     inner = f.__func__
+    rule = None if attempt.rules is None else attempt.rules.of(f)
+    if rule is not None:
+        return _ruled(f, rule, attempt)
     found = attempt.known.get(inner) if type(inner) is types.FunctionType else None
     if found is None:
         module = type(f.__self__).__module__
@@ -279,12 +287,12 @@ def _made(f: Anything) -> Anything:
 
 
 def _recorded(f: Anything, rule: Any) -> Anything:
-    def recorded(*args: Any) -> Any:
-        if not any(map(is_traced, args)):
-            return f(*args)
-        from symdiff.symbolic.declaring import record_call
+    def recorded(*args: Any, **kwargs: Any) -> Any:
+        if not any(map(is_traced, (*args, *kwargs.values()))):
+            return f(*args, **kwargs)
+        from symdiff.symbolic.declaring import in_order, record_call
 
-        return record_call(f, rule, args)
+        return record_call(f, rule, in_order(f, rule, args, kwargs))
 
     return recorded
 
@@ -299,7 +307,7 @@ def _guarded(f: Anything) -> Anything:
             return without_traced(f, name, args, kwargs) if closed else f(*args, **kwargs)
         leaves = [v for v in structures.leaves((args, kwargs), none_is_leaf=True) if is_traced(v)]
         if leaves and all(plain(v) is not None for v in leaves):
-            args, kwargs = structures.mapped(lambda v: plain(v) if isinstance(v, Mutable) else v, (args, kwargs))
+            args, kwargs = structures.mapped(lambda v: plain(v) if isinstance(v, Tracer) else v, (args, kwargs))
             return f(*args, **kwargs)
         if closed:
             raise TraceError(_unfollowed(name, "it is compiled, or calls what is"))

@@ -17,7 +17,6 @@ from symdiff.symbolic.tracing.builtin_functions import BUILTINS, attribute_of
 from symdiff.symbolic.tracing.integers import Integer
 from symdiff.symbolic.tracing.libraries import is_library
 from symdiff.symbolic.tracing.making import fresh
-from symdiff.symbolic.tracing.mutable import Mutable
 from symdiff.symbolic.tracing.patterns import pattern
 from symdiff.symbolic.tracing.texts import formatted, joined, written
 from symdiff.symbolic.tracing.traced_keys import is_traced_key, item_of, read
@@ -26,7 +25,7 @@ from symdiff.symbolic.tracing.truths import same
 
 Call = Callable[[Any], Any]
 SPECIAL = frozenset("abs float complex round len iter next divmod".split())  # builtins that ask an object's own method
-PLAIN = frozenset({float, int, complex, bool, str, list, tuple, dict, Tracer, Mutable, np.ndarray, types.ModuleType})
+PLAIN = frozenset({float, int, complex, bool, str, list, tuple, dict, Tracer, Integer, np.ndarray, types.ModuleType})
 _REFLECTED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
 _END = object()  # of an iterator of the user's
 _IN_PLACE = frozenset("iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor".split())

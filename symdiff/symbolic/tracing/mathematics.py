@@ -16,10 +16,10 @@ import numpy as np
 
 from symdiff.errors import TraceError
 from symdiff.symbolic.rulebook import default_rules
+from symdiff.symbolic.tracing.assigning import array_of
 from symdiff.symbolic.tracing.functions import call_rule
 from symdiff.symbolic.tracing.integers import Integer
 from symdiff.symbolic.tracing.kinds import PYTHON
-from symdiff.symbolic.tracing.mutable import array_of
 from symdiff.symbolic.tracing.summing import compensated_sum
 from symdiff.symbolic.tracing.tracer import Tracer, user_line
 
