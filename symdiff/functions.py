@@ -270,7 +270,7 @@ class Function:
         if len(call.traced) < len(call.leaves) or compiled.door is None or (self.extra and not (flat and compiled.direct)):
             self._door = None
         elif self._kinds and not self._fits_doors(call, compiled):
-            self._door = None
+            self._door = told_apart(compiled.entry, call.leaves) if compiled.direct and flat else None
             direct(self, 0)
         elif compiled.direct and flat:
             self._door = compiled.entry
@@ -495,6 +495,20 @@ class Function:
         self._guard = None
         self._door = None
         self._near = None
+
+
+def told_apart(door: Any, leaves: list[Any]) -> Callable[..., Any]:
+    """A door for arguments of exactly these types, and arrays of these shapes."""
+    types = tuple(map(type, leaves))
+    shapes = [leaf.shape if isinstance(leaf, np.ndarray) else None for leaf in leaves]
+    arrays = [(place, shape) for place, shape in enumerate(shapes) if shape is not None]
+
+    def through(*args: Any, out: Any = None) -> Any:
+        if tuple(map(type, args)) != types or any(args[place].shape != shape for place, shape in arrays):
+            return MISS
+        return door(*args, out=out)
+
+    return through
 
 
 def _blank(kind: type[Function]) -> Function:

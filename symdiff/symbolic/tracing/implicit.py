@@ -18,7 +18,7 @@ from symdiff.symbolic.tracing.integers import Integer
 from symdiff.symbolic.tracing.libraries import is_library
 from symdiff.symbolic.tracing.making import fresh
 from symdiff.symbolic.tracing.patterns import pattern
-from symdiff.symbolic.tracing.texts import formatted, joined, written
+from symdiff.symbolic.tracing.texts import formatted, joined, of_text
 from symdiff.symbolic.tracing.traced_keys import is_traced_key, item_of, read
 from symdiff.symbolic.tracing.tracer import Tracer, user_line
 from symdiff.symbolic.tracing.truths import same
@@ -113,7 +113,7 @@ def operate(call: Call, name: str, *operands: Any) -> Any:
     if name in _ASKING:
         return _ASKING[name](*operands)
     if name == "mod" and isinstance(operands[0], str):
-        return written(operator.mod, *operands)
+        return of_text(operator.mod, *operands)
     if all(_method(o, "__class__") is None for o in operands):
         result = getattr(operator, name)(*operands)
         return fresh(result, operands) if type(result) is np.ndarray and name not in _IN_PLACE else result

@@ -587,9 +587,10 @@ def record_on(op: str, left: Any, right: Any, kind: Kind | None = None) -> Any:
         own = [kind_of(value) for value in (left, right) if not isinstance(value, (list, tuple))]
         kind = kind or joined(*own)
         for value in (left, right):
-            if isinstance(value, (list, tuple)) and not kind.python:
+            if isinstance(value, (list, tuple)):
                 asked(kind)
-                continue
+                if not kind.python:
+                    continue
             if not isinstance(value, NUMBERS):
                 if hasattr(value, "__cuda_array_interface__"):
                     raise TraceError(f"{origin}: a CuPy array beside a traced value; pass it as an argument")
