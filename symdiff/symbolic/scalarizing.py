@@ -214,7 +214,7 @@ def _cells_of(atom: Atom, cells: Cells, scalars: dict[Atom, Atom]) -> np.ndarray
 
 
 def _run(binding: Binding, builder: Builder, cells: Cells, scalars: dict[Atom, Atom]) -> None:
-    """A structural binding: its function runs on object arrays of traced scalars, of Python's kind: truths are summed as numbers."""
+    """A structural binding: its function runs on object arrays of traced scalars of Python's kind, whose truths are numbers."""
     symbol = binding.symbol
     arrays = []
     for operand in binding.operands:

@@ -114,8 +114,9 @@ def _getattr(value: Any, name: str, /, *default: Any) -> Any:
 
 
 def attribute_of(value: Tracer, name: str) -> Any:
-    """`value.name` of a traced value. What its kind has not is an `AttributeError` where the user's code may catch it; elsewhere
-    Python's numbers have what NumPy's have."""
+    """`value.name` of a traced value. What its kind has not is an `AttributeError` where the user's code may catch it;
+    elsewhere Python's numbers have what NumPy's have.
+    """
     if name == "__class__":
         return _type(value)
     if value.shape == () and may_catch() and not _hasattr(value, name):

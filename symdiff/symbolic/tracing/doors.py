@@ -29,7 +29,8 @@ _NAMES = {
     "scipy.fft": "dctn dstn fftfreq fhtoffset idctn idstn rfftfreq",
     "scipy.special": "assoc_laguerre ivp jvp kvp log_softmax logsumexp polygamma sinc softmax softplus yvp zeta",
     "scipy.constants": "lambda2nu nu2lambda",
-    "scipy.stats": "boxcox gmean hmean kstat kstatvar median_abs_deviation pmean rankdata scoreatpercentile sem tiecorrect tmin",
+    "scipy.stats": "boxcox gmean hmean kstat kstatvar median_abs_deviation pmean rankdata scoreatpercentile sem tiecorrect "
+    "tmin",
 }
 OPEN = {(package, name) for package, names in _NAMES.items() for name in names.split()}
 
@@ -56,7 +57,9 @@ def holds(value: Any, depth: int = _DEEP) -> bool:
         return any(holds(v, depth - 1) for v in value)
     if isinstance(value, functools.partial):
         return holds(value.args, depth - 1) or holds(value.keywords, depth - 1)
-    return not isinstance(value, (type, types.ModuleType, types.FunctionType)) and holds(getattr(value, "__dict__", ()), depth - 1)
+    return not isinstance(value, (type, types.ModuleType, types.FunctionType)) and holds(
+        getattr(value, "__dict__", ()), depth - 1
+    )
 
 
 def watched(value: Any, name: str) -> Any:
@@ -68,7 +71,9 @@ def watched(value: Any, name: str) -> Any:
     def callback(*args: Any, **kwargs: Any) -> Any:
         result = value(*args, **kwargs)
         if holds(result):
-            raise TraceError(f"{user_line()}: a function that is given to {name} returns a traced value, which {name} cannot take")
+            raise TraceError(
+                f"{user_line()}: a function that is given to {name} returns a traced value, which {name} cannot take"
+            )
         return result
 
     return callback

@@ -252,7 +252,9 @@ def _object(f: Any, attempt: Attempt) -> Any:
 
 def _slot(f: Any) -> Anything:
     """A method of a builtin number's type, such as `float.__add__`."""
-    return lambda owner, *args: (getattr(owner, f.__name__) if isinstance(owner, Tracer) else functools.partial(f, owner))(*args)
+    return lambda owner, *args: (getattr(owner, f.__name__) if isinstance(owner, Tracer) else functools.partial(f, owner))(
+        *args
+    )
 
 
 def _calling(f: Anything, place: int | None) -> Anything:
@@ -300,7 +302,9 @@ def _recorded(f: Anything, rule: Any) -> Anything:
 def _guarded(f: Anything) -> Anything:
     """A library's function: where it cannot take traced values, it is not called with them, or its errors become clear ones."""
     closed = is_closed(f)
-    name = f"{getattr(f, '__module__', None) or ''}.{getattr(f, '__name__', type(f).__name__)}".lstrip(".").removeprefix("function ")
+    name = f"{getattr(f, '__module__', None) or ''}.{getattr(f, '__name__', type(f).__name__)}".lstrip(".").removeprefix(
+        "function "
+    )
 
     def guarded(*args: Any, **kwargs: Any) -> Any:
         if not holds((args, kwargs)):

@@ -1,8 +1,8 @@
 """Functions without source: a copy whose globals and cells hold what is to be called instead.
 
 Assumes functions made by `exec`, lambdas that cannot be found, and files changed since they were imported. Guarantees that
-nothing is patched: the copy has globals of its own, so what it assigns to globals stays in the copy. Refuses `is True` and patterns of classes; calls
-of methods, and of functions that it receives or makes, are not followed.
+nothing is patched: the copy has globals of its own, so what it assigns to globals stays in the copy. Refuses `is True` and
+patterns of classes; calls of methods, and of functions that it receives or makes, are not followed.
 """
 
 import builtins
@@ -23,7 +23,9 @@ _LOAD = opcode.opmap["LOAD_GLOBAL"]
 def substituted(f: types.FunctionType, call: Callable[[Any], Any]) -> types.FunctionType:
     """The copy of a function; `call` says what to call in place of a function."""
     if _tells(f.__code__):
-        raise TraceError(f"{user_line()}: {f.__name__} has no source, and asks `is True` or a class pattern; write it in a file")
+        raise TraceError(
+            f"{user_line()}: {f.__name__} has no source, and asks `is True` or a class pattern; write it in a file"
+        )
     namespace = dict(f.__globals__)
     names = [n for n in global_names(f.__code__) if n != f.__name__]
     own = vars(builtins)

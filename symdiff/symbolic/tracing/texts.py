@@ -14,7 +14,10 @@ from symdiff.symbolic.tracing.attempt import current
 from symdiff.symbolic.tracing.tracer import user_line
 
 _MADE = frozenset({"format", "format_map", "join"})  # texts of others
-_FREE = frozenset(vars(object)) - {"__eq__", "__ne__", "__hash__", "__lt__", "__le__", "__gt__", "__ge__"} | {"__add__", "__mod__"}
+_FREE = frozenset(vars(object)) - {"__eq__", "__ne__", "__hash__", "__lt__", "__le__", "__gt__", "__ge__"} | {
+    "__add__",
+    "__mod__",
+}
 
 
 class Text(str):

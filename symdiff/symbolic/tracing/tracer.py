@@ -43,7 +43,9 @@ def may_catch() -> bool:
     """Whether an exception now may be caught by the user's traced code: in a `try` or a `with`."""
     frame = sys._getframe(1)
     while frame is not None and not (frame.f_code.co_name == "run" and frame.f_code.co_filename.endswith("following.py")):
-        if short_name(frame.f_code.co_filename) and any(first <= frame.f_lasti < last for first, last in _handled(frame.f_code)):
+        if short_name(frame.f_code.co_filename) and any(
+            first <= frame.f_lasti < last for first, last in _handled(frame.f_code)
+        ):
             return True
         frame = frame.f_back  # type: ignore[assignment]
     return False
@@ -168,7 +170,7 @@ class Tracer(Operators):
         return self
 
     @classmethod
-    def argument(cls, builder: Builder, symbol: Var, kind: Kind) -> "Tracer":
+    def argument(cls, builder: Builder, symbol: Var, kind: Kind = ARRAY) -> "Tracer":
         """A value of the caller's, which is not assigned to."""
         self = cls(builder, symbol, kind)
         if symbol.shape:
@@ -520,7 +522,9 @@ class Tracer(Operators):
         path = sys._getframe(1).f_code.co_filename
         if not note_shown() and (path == "<string>" or short_name(path)):
             note_stuck()
-            raise self._refuse("a text with the number, made here,", "make it with str(x) or an f-string, and print or raise it")
+            raise self._refuse(
+                "a text with the number, made here,", "make it with str(x) or an f-string, and print or raise it"
+            )
         return f"<traced {self.atom.name} shape={self.shape} dtype={self.dtype}>"
 
 

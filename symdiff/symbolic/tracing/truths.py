@@ -78,7 +78,7 @@ def logical_not(value: Tracer) -> Tracer:
 def repeated(values: Any, times: Any) -> Any:
     """`values * times` of a list, tuple or text by a traced number of Python's or NumPy's."""
     asked(times.kind)
-    if is_truth(times) and not times.kind.python or not (is_truth(times) or is_whole(times)):
+    if (is_truth(times) and not times.kind.python) or not (is_truth(times) or is_whole(times)):
         raise TypeError(f"{user_line()}: can't multiply sequence by non-int of type {times.named()!r}")
     return values * number(times).decided()
 

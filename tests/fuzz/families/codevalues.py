@@ -1,13 +1,9 @@
-"""Random computations that are reached through classes, closures, descriptors, dispatch and iterators: the derivative is theirs."""
+# ruff: noqa: E501 - lines of programs
+"""Random computations reached through classes, closures, descriptors, dispatch and iterators: the derivative is theirs."""
 
-import contextlib
-import functools
-import itertools
 import linecache
 import math
-import operator
 import random
-import types
 import zlib
 from typing import Any
 
@@ -33,7 +29,7 @@ WAYS = (
     "types.MethodType(lambda s, v: {f}(v), 1)(x)", "dispatched(x)", "tried({f}, x)", "{f}.__call__(x)", "sum({f}(v) for v in (x, x))",
     "eval('{f}(v)', {{'v': x, '{f}': {f}, 'math': math}})", "sorted([{f}(x), 9.0])[0]", "(w := {f})(x)", "made(x)",
 )  # fmt: skip
-TOOLS = '''
+TOOLS = """
 def entered(o):
     with o as value:
         return value
@@ -63,7 +59,7 @@ dispatched = functools.singledispatch({f})
 made_in = dict(math=math)
 exec("def made(v): return {formula}", made_in)
 made = made_in["made"]
-'''
+"""
 
 
 def trial(source: random.Random) -> Verdict:
@@ -95,18 +91,25 @@ def program(source: random.Random) -> str:
 
 def of_class(source: random.Random) -> str:
     """An object that holds x, whose method, property or iterator computes."""
-    kind = source.choice(["method", "one", "property", "cached", "iterator", "descriptor", "setter", "super", "new", "meta", "attributes"])
+    kind = source.choice(
+        ["method", "one", "property", "cached", "iterator", "descriptor", "setter", "super", "new", "meta", "attributes"]
+    )
     held = "    def __init__(self, v):\n        self.v = v\n"
     own = f"class Own{source.choice(['', '(dict)', '(list)']) if kind in ('method', 'one') else ''}:\n" + held
     if kind in ("method", "one"):
         name, use = source.choice(list((METHODS if kind == "method" else OF_ONE).items()))
         own += f"    def {name}(self{', other=None' if kind == 'one' else ''}, *_):\n        return calc(self.v)\n"
         own += "    def __exit__(self, *error):\n        return False\n" if name == "__enter__" else ""
-        own += f"    def of(self, key):\n        return calc(self.v)\n"
+        own += "    def of(self, key):\n        return calc(self.v)\n"
         return own + f"def f(x):\n    o = Own(x)\n    return ({use}) * x\n"
     if kind in ("property", "cached"):
         own += f"    @{'property' if kind == 'property' else 'functools.cached_property'}\n    def p(self):\n        return calc(self.v)\n"
-        return own + f"def f(x):\n    return {source.choice(['Own(x).p', 'getattr(Own(x), {0!r})', 'operator.attrgetter({0!r})(Own(x))'])} * x\n".format("p")
+        return (
+            own
+            + f"def f(x):\n    return {source.choice(['Own(x).p', 'getattr(Own(x), {0!r})', 'operator.attrgetter({0!r})(Own(x))'])} * x\n".format(
+                "p"
+            )
+        )
     if kind == "iterator":
         own += "    def __iter__(self):\n        yield calc(self.v)\n        yield 2.0\n"
         use = source.choice(["list(o)[0]", "sum(o)", "[v for v in o][0]", "max(o)", "tuple(o)[0]", "dict(enumerate(o))[0]", "math.prod(o)",

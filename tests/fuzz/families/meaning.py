@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - lines of programs
 """Random expressions of what Python makes of values: truths, integers, types, identity, texts, patterns, attributes."""
 
 import linecache
@@ -15,7 +16,9 @@ import symdiff as sd
 from ..harness import RIGHT, Verdict, Wrong
 
 KINDS = (float, np.float64, np.array, np.float32, lambda value: np.array([value]))
-TYPES = "float int bool complex np.floating np.float64 np.ndarray np.bool_ np.generic numbers.Real object (int, float)".split(" ", 10)
+TYPES = "float int bool complex np.floating np.float64 np.ndarray np.bool_ np.generic numbers.Real object (int, float)".split(
+    " ", 10
+)
 OF_TRUTHS = ("{} + {}", "{} * {}", "{} - {}", "{} & {}", "{} | {}", "{} ^ {}", "{} == {}", "sum([{}, {}])", "max({}, {})")
 SCALE = 3.0
 
@@ -47,7 +50,9 @@ def compared(f: Any, transform: Any, point: Any, text: str) -> str:
             return str(error)
     if isinstance(plain, type) and not isinstance(traced, type) and issubclass(plain, AttributeError):
         return ""  # numbers of Python's have what NumPy's have
-    same = plain is traced if isinstance(plain, type) or isinstance(traced, type) else np.allclose(plain, traced, equal_nan=True)
+    same = (
+        plain is traced if isinstance(plain, type) or isinstance(traced, type) else np.allclose(plain, traced, equal_nan=True)
+    )
     if not same:
         raise Wrong(f"{text}\n{point!r}: {plain} for the plain function, {traced}")
     return ""
@@ -80,8 +85,12 @@ def program(source: random.Random) -> str:
 def cases(source: random.Random) -> list[str]:
     found = []
     for _ in range(source.randint(1, 3)):
-        one = source.choice("float() float(y) int() bool() True False None 1 2.0 np.float64() np.bool_() object() str()".split())
-        pattern = source.choice([one, f"{one} if x > 0", f"{one} as z", f"({one}, {source.choice(['True', '_', 'bool()', 'np.bool_()'])})"])
+        one = source.choice(
+            "float() float(y) int() bool() True False None 1 2.0 np.float64() np.bool_() object() str()".split()
+        )
+        pattern = source.choice(
+            [one, f"{one} if x > 0", f"{one} as z", f"({one}, {source.choice(['True', '_', 'bool()', 'np.bool_()'])})"]
+        )
         found += [f"        case {pattern}:", f"            return x * {source.randint(2, 9)}.0"]
     return found
 
@@ -110,7 +119,9 @@ def truth(source: random.Random, depth: int) -> str:
 
 def whole(source: random.Random, depth: int) -> str:
     if not depth:
-        return source.choice(["int(x)", "round(x)", "math.floor(x)", f"int({truth(source, 0)})", truth(source, 0), "math.ceil(-x)"])
+        return source.choice(
+            ["int(x)", "round(x)", "math.floor(x)", f"int({truth(source, 0)})", truth(source, 0), "math.ceil(-x)"]
+        )
     a, b = whole(source, depth - 1), source.choice([str(source.randint(-3, 5)), whole(source, depth - 1)])
     return source.choice([
         f"({a} {source.choice('+ - * & | ^ << >> // % **'.split())} {b})", f"~({a})", f"-({a})", f"abs({a})", f"divmod({a}, 3)[1]",
