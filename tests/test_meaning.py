@@ -120,7 +120,8 @@ def test_patterns_match_what_a_value_stands_for(text):
 @pytest.mark.parametrize(
     "text",
     ["len(str(x > 0))", "float(f'{x}')", "('%s' % (x > 0) == 'True')", "len('{}'.format(x))",
-     "{'True': 1.0}.get(f'{x > 0}', 2.0)", "'a'.startswith(str(x))", "len(x.__repr__())", "len(' '.join(map(str, [x])))", "({1: 2.0}[1] if str(x) < 'b' else 1.0)"],
+     "{'True': 1.0}.get(f'{x > 0}', 2.0)", "'a'.startswith(str(x))", "len(x.__repr__())",
+     "len(' '.join(map(str, [x])))", "({1: 2.0}[1] if str(x) < 'b' else 1.0)"],
 )  # fmt: skip
 def test_texts_of_traced_values_are_not_looked_into(text):
     with pytest.raises(sd.TraceError, match="text"):
