@@ -15,7 +15,7 @@ from symdiff.arguments import Call
 from symdiff.branching import RaisingBatch
 from symdiff.compiled import Batched, Compiled
 from symdiff.device import DeviceBatched, DeviceCompiled, Placed, check_paths, near
-from symdiff.errors import PathsError, ShapeError
+from symdiff.errors import OptionError, PathsError, ShapeError
 from symdiff.functions import Function, Plain
 from symdiff.grouping import Grouped, Path, path_over_points
 from symdiff.pipeline import Options, program_of
@@ -37,7 +37,15 @@ class Derivative(Function):
     """The n-th derivative of a scalar function; over an array of points, elementwise."""
 
     suffix = "derivative"
-    order = 1
+    choices = ("order",)
+
+    def __init__(self, f: Callable[..., Any], argnums: int = 0, **options: Any) -> None:
+        super().__init__(f, argnums, **options)
+        if not isinstance(self.argnums, int):
+            raise OptionError(
+                f"{user_line()}: derivative: argnums={argnums!r}: the position of one argument, an integer, is needed"
+            )
+        self.order = int(options.get("order", 1))
 
     def derive(self, graph: Graph, wrt: list[int]) -> Graph:
         for _ in range(self.order):
@@ -78,7 +86,7 @@ class Derivative(Function):
                 if device or self.paths == "merge":
                     raise
                 own = tuple(0 if i == position else None for i in range(len(args)))
-                batched = self._compiled[key] = Vectorised(self, own, 0)
+                batched = self._compiled[key] = Vectorised(self, in_axes=own, out_axes=0)
         if isinstance(batched, Vectorised):
             found = batched(*args[:position], values.ravel(), *args[position + 1 :], **kwargs)
             return _given(out, np.reshape(found, values.shape), self.where)
@@ -216,26 +224,22 @@ class Vectorised(Function):
     differentiates = False
     keeps_signature = False
     suffix = "vmap"
+    choices = ("in_axes", "out_axes", "threads")
 
-    def __init__(
-        self, f: Callable[..., Any], in_axes: Any, out_axes: Any, *, threads: int | None = None, **options: Any
-    ) -> None:
+    def __init__(self, f: Callable[..., Any], **options: Any) -> None:
         super().__init__(f, 0, **options)
-        self.inner = f if isinstance(f, Function) else Plain(f, **options)
+        own = {name: value for name, value in options.items() if name not in self.choices}
+        theirs = [name for name in own if name not in ("backend", "paths")]
+        if isinstance(f, Function) and theirs:
+            raise OptionError(f"{user_line()}: vmap: {', '.join(theirs)} belongs to {f.suffix or 'the function'} inside it")
+        self.inner = f if isinstance(f, Function) else Plain(f, **own)
         self._watch = self.inner._watch
-        self.in_axes = in_axes
-        self.threads = threads
-        if threads is not None and (type(threads) is not int or threads < 1):
-            raise ValueError(f"{self.where}: threads={threads!r}; a positive integer, or None for as many as pay, is possible")
+        self.in_axes = options.get("in_axes", 0)
+        self.threads = options.get("threads")
         self._recent: Any = None
-        axes = in_axes if isinstance(in_axes, (tuple, list)) else (in_axes,)
-        if all(a is None for a in axes):
-            raise ShapeError(f"{self.where}: in_axes={in_axes!r}: at least one argument must have an axis of points, 0 or -1")
-        if any(a not in (0, -1, None) for a in axes):
-            raise ShapeError(f"{self.where}: in_axes={in_axes!r}; 0 (points first), -1 (points last) and None are possible")
+        axes = self.in_axes if isinstance(self.in_axes, (tuple, list)) else (self.in_axes,)
+        out_axes = options.get("out_axes")
         self.out_axes = next(a for a in axes if a is not None) if out_axes is None else out_axes
-        if self.out_axes not in (0, -1):
-            raise ShapeError(f"{self.where}: out_axes={out_axes!r}; 0 (points first) and -1 (points last) are possible")
 
     def positions(self, count: int) -> tuple[int, ...]:
         return ()

@@ -27,7 +27,7 @@ def substituted(f: types.FunctionType, call: Callable[[Any], Any]) -> types.Func
             f"{user_line()}: {f.__name__} has no source, and asks `is True` or a class pattern; write it in a file"
         )
     namespace = dict(f.__globals__)
-    names = [n for n in global_names(f.__code__) if n != f.__name__]
+    names = [n for n in global_names(f.__code__) if f.__globals__.get(n) is not f]
     own = vars(builtins)
     kept = _kept_names(f.__code__)
     for name in names:
@@ -39,8 +39,7 @@ def substituted(f: types.FunctionType, call: Callable[[Any], Any]) -> types.Func
     cells = tuple(_cell(cell, call) for cell in f.__closure__ or ())
     copy = types.FunctionType(f.__code__, namespace, f.__name__, f.__defaults__, cells or None)
     copy.__kwdefaults__ = f.__kwdefaults__
-    if f.__name__ in f.__globals__:
-        namespace[f.__name__] = copy
+    namespace.update({n: copy for n in f.__code__.co_names if f.__globals__.get(n) is f})
     return copy
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from symdiff import structures
+from symdiff.choices import check, check_call, is_index
 from symdiff.errors import TraceError
 from symdiff.literals import identifier
 from symdiff.symbolic.branches import branches_of
@@ -26,7 +27,7 @@ from symdiff.symbolic.tracing.captures import Watch
 from symdiff.symbolic.tracing.following import followed_calls
 from symdiff.symbolic.tracing.kinds import argument_kind
 from symdiff.symbolic.tracing.nesting import nested
-from symdiff.symbolic.tracing.paths import MODES, Path, Run, followed
+from symdiff.symbolic.tracing.paths import Path, Run, followed
 from symdiff.symbolic.tracing.reading import Reading
 from symdiff.symbolic.tracing.restoring import Outside
 from symdiff.symbolic.tracing.storage import CELLS
@@ -45,7 +46,8 @@ class Spec:
     dtype: Any = "float64"
 
     def __post_init__(self) -> None:
-        shape = (self.shape,) if isinstance(self.shape, int) else tuple(int(n) for n in self.shape)
+        check("Spec", {"shape": self.shape, "dtype": self.dtype})
+        shape = tuple(map(int, (self.shape,) if is_index(self.shape) else self.shape))  # type: ignore[arg-type]
         object.__setattr__(self, "shape", shape)
 
 
@@ -324,7 +326,8 @@ def trace(
     >>> print(trace(lambda x: x*x + 1.0, 3.0).expr)
     x*x + 1
     """
-    check_mode(paths)
+    check("trace", {"primitives": primitives, "rules": rules, "paths": paths})
+    check_call(signature_of(f), f"{function_name(f)} ({definition_line(f)})", args, kwargs)
     leaves, tree = structures.flatten((args, kwargs), none_is_leaf=True)
     traced = [i for i, leaf in enumerate(leaves) if not is_static(leaf)]
     from symdiff.symbolic.declaring import opaque_rules, rules_in_force
@@ -335,10 +338,14 @@ def trace(
     return trace_leaves(f, leaves, tree, traced, leaf_paths(f, args, kwargs), None, rules, paths, Watch(f)).graph
 
 
-def check_mode(paths: str | None) -> None:
-    """Raise `ValueError` for a value of the option `paths` that does not exist."""
-    if paths not in MODES:
-        raise ValueError(f"paths={paths!r}; 'merge', 'guard' and None (merge where possible) are possible")
+def signature_of(f: Callable[..., Any]) -> inspect.Signature | None:
+    """The signature of a function, None where Python does not know it, or where a transform adds arguments."""
+    if not getattr(f, "keeps_signature", True):
+        return None
+    try:
+        return inspect.signature(f)
+    except (TypeError, ValueError):
+        return None
 
 
 def leaf_paths(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
