@@ -1,9 +1,14 @@
 # ruff: noqa: E501 - lines of programs
 """Random computations reached through classes, closures, descriptors, dispatch and iterators: the derivative is theirs."""
 
+import contextlib
+import functools
+import itertools
 import linecache
 import math
+import operator
 import random
+import types
 import zlib
 from typing import Any
 
@@ -66,8 +71,7 @@ def trial(source: random.Random) -> Verdict:
     text = program(source)
     name = f"<codevalues {zlib.crc32(text.encode())}>"
     linecache.cache[name] = (len(text), None, text.splitlines(True), name)
-    space: dict[str, Any] = dict.fromkeys(["contextlib", "functools", "itertools", "math", "operator", "types"])
-    space |= {k: v for k, v in globals().items() if k in space}
+    space: dict[str, Any] = {m.__name__: m for m in (contextlib, functools, itertools, math, operator, types)}
     exec(compile(text, name, "exec"), space)
     f, at, h = space["f"], source.uniform(0.4, 1.4), 1e-6
     plain = f(at)
