@@ -35,6 +35,7 @@ from symdiff.symbolic.replaying import decide_again, innermost, replay
 from symdiff.symbolic.scalarizing import settled
 from symdiff.symbolic.tracing.attempt import need_all_contents
 from symdiff.symbolic.tracing.captures import Watch
+from symdiff.symbolic.tracing.kinds import ARRAY, SCALARS, argument_kind
 from symdiff.symbolic.tracing.libraries import is_library
 from symdiff.symbolic.tracing.trace import (
     definition_line,
@@ -113,6 +114,7 @@ class Function:
         self._lock = threading.Lock()
         self._watch = self._watching()
         self._near: Near | None = None
+        self._kinds = 0  # what the function has asked of the kinds of its arguments
 
     suffix = ""
 
@@ -229,7 +231,7 @@ class Function:
     def _key(self, call: Call) -> Any:
         chosen = set(call.traced)
         parts = [
-            leaf_type(leaf, self.where)
+            (leaf_type(leaf, self.where), self._kinds and argument_kind(leaf))
             if i in chosen
             else (type(leaf), *((leaf.shape, leaf.dtype.str, leaf.tobytes()) if isinstance(leaf, np.ndarray) else (leaf,)))
             for i, leaf in enumerate(call.leaves)
@@ -242,7 +244,13 @@ class Function:
             earlier = self._compiled.get(key)
             if earlier is not None and not isinstance(earlier, Guarded):
                 return earlier  # another thread was faster
+            kinds = self._kinds
             graph = self._traced_at(call, self.paths if earlier is None else "guard")
+            if kinds != self._kinds:  # earlier results were kept without the kinds of their arguments
+                self._compiled.clear()
+                self._door = None
+                direct(self, 0)
+                key, earlier = self._key(call), None
             compiled: Compiled | None = known(earlier, graph)
             if compiled is None:
                 compiled = compiled_of(*self._derived(call, graph), self.options, self.backend)
@@ -256,12 +264,20 @@ class Function:
         flat = all(p.isidentifier() for p in call.paths) and len(self._extra_leaves(call)) == len(call.extra)
         if len(call.traced) < len(call.leaves) or compiled.door is None or (self.extra and not (flat and compiled.direct)):
             self._door = None
+        elif self._kinds and not self._fits_doors(call, compiled):
+            self._door = told_apart(compiled.entry, call.leaves) if compiled.direct and flat else None
+            direct(self, 0)
         elif compiled.direct and flat:
             self._door = compiled.entry
             if compiled.machine is not None:
                 self._quicken(compiled, compiled.hidden)
         else:
             self._door = compiled.structured_door(call.tree)
+
+    def _fits_doors(self, call: Call, compiled: Any) -> bool:
+        """Whether doors, which take numbers of any kind, may stand where kinds matter: machine code declines arrays."""
+        arrays = any(argument_kind(call.leaves[i]) == ARRAY._replace(given=True) for i in call.traced)
+        return not self._kinds & SCALARS and compiled.machine is not None and not arrays
 
     def _quicken(self, compiled: Any, hidden: Hidden = NONE) -> None:
         """Calls go to machine code first, and to `_long_way` where it declines. The code lives as long as this object."""
@@ -331,6 +347,7 @@ class Function:
             if watch is not None:
                 watch.incomplete = True
             raise
+        self._kinds |= traced.kinds
         differentiated = sum(math.prod(traced.graph.inputs[call.traced.index(i)].symbol.shape) for i in call.wrt)
         traced.graph = settled(traced.graph, self.scalarize, differentiated)
         return traced
@@ -485,6 +502,20 @@ class Function:
         self._guard = None
         self._door = None
         self._near = None
+
+
+def told_apart(door: Any, leaves: list[Any]) -> Callable[..., Any]:
+    """A door for arguments of exactly these types, and arrays of these shapes."""
+    types = tuple(map(type, leaves))
+    shapes = [leaf.shape if isinstance(leaf, np.ndarray) else None for leaf in leaves]
+    arrays = [(place, shape) for place, shape in enumerate(shapes) if shape is not None]
+
+    def through(*args: Any, out: Any = None) -> Any:
+        if tuple(map(type, args)) != types or any(args[place].shape != shape for place, shape in arrays):
+            return MISS
+        return door(*args, out=out)
+
+    return through
 
 
 def _blank(kind: type[Function]) -> Function:

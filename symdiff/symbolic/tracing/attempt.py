@@ -24,15 +24,20 @@ class Attempt:
     `thorough`: implicit calls are followed too, and arrays can take traced values. `known` are the followed functions, `memo`
     the results of cached functions, `seeded` the random generators made with a seed. `stuck`: a number was asked for where
     only thorough following can give none. `reading` are the captured arrays that stand as inputs, see `reading.Reading`.
+    `kinds`: what was asked of the kinds of arguments, see `kinds`. `shown`: whether a text that is being written shows a traced
+    value; None where none is. `opened`: a library's function is running that may make arrays of traced values.
     """
 
-    __slots__ = ("known", "memo", "reading", "rules", "seeded", "stuck", "thorough")
+    __slots__ = ("kinds", "known", "memo", "opened", "reading", "rules", "seeded", "shown", "stuck", "thorough")
 
     def __init__(self, rules: Any, thorough: bool, reading: Any = None) -> None:
         self.rules = rules if rules is not None and rules.names_functions else None
         self.thorough = thorough
         self.reading = reading
         self.stuck = False
+        self.kinds = 0
+        self.opened = False
+        self.shown: bool | None = None
         self.known: dict[Any, Any] = {}
         self.memo: dict[Any, Any] = {}
         self.seeded: list[Any] = []
@@ -60,6 +65,20 @@ def note_stuck() -> None:
     attempt = current()
     if attempt is not None:
         attempt.stuck = True
+
+
+def note_shown() -> bool:
+    """A traced value is shown: whether in a text that may show one, or where no run is under way."""
+    attempt = current()
+    if attempt is not None and attempt.shown is not None:
+        attempt.shown = True
+    return attempt is None or attempt.shown is not None
+
+
+def note_kinds(asked: int) -> None:
+    """A result depends on the kinds of arguments: those of enclosing runs, too, whose values they may be."""
+    for attempt in getattr(_active, "stack", ()):
+        attempt.kinds |= asked
 
 
 def current_reading() -> Any:

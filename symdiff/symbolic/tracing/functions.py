@@ -6,6 +6,7 @@ functions it does not know, `where=` and `dtype=`, naming the user's line.
 
 import functools
 import inspect
+import operator
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -28,6 +29,7 @@ from symdiff.symbolic.tracing.composed.table import COMPOSED, called
 from symdiff.symbolic.tracing.composed.ufunc_methods import METHODS
 from symdiff.symbolic.tracing.indexing import indexed, is_basic, view_key
 from symdiff.symbolic.tracing.integers import Integer
+from symdiff.symbolic.tracing.kinds import ARRAY, NUMPY
 from symdiff.symbolic.tracing.moving import MOVING, diagonal
 from symdiff.symbolic.tracing.operands import as_atom
 from symdiff.symbolic.tracing.products import LINALG, PRODUCTS, trace
@@ -37,12 +39,16 @@ from symdiff.symbolic.tracing.selecting import Selected
 from symdiff.symbolic.tracing.storage import Storage, View
 from symdiff.symbolic.tracing.traced_keys import is_traced_key, parts_of, read
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, need_contents, record
+from symdiff.symbolic.tracing.truths import is_truth
 
 _OP_OF_UFUNC: dict[Any, str] = {}
 for _op in OPS.values():
     _function = getattr(np, _op.numpy, None) if _op.numpy else None
     if isinstance(_function, np.ufunc) and _op.item is None:
         _OP_OF_UFUNC[_function] = _op.name
+_BITWISE = {"bitwise_and": "and_", "bitwise_or": "or_", "bitwise_xor": "xor", "invert": "invert", "left_shift": "lshift",
+            "right_shift": "rshift"}  # fmt: skip
+_TRUTHFUL = {"add": "add", "sub": "sub", "mul": "mul", "neg": "neg"}  # what NumPy does otherwise to truths
 _REDUCTIONS: dict[Any, Callable[..., Any]] = {
     np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min,
 }  # fmt: skip
@@ -76,6 +82,9 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
         return call_function(ufunc, inputs, {}, origin)
     special = getattr(np, name, None) is not ufunc and _is_scipy(ufunc)
     op = _OP_OF_UFUNC.get(ufunc)
+    if name in _BITWISE or (op in _TRUTHFUL and all(map(is_truth, inputs))):
+        bare = [v.of_kind(NUMPY) if isinstance(v, Tracer) and not v.shape else v for v in inputs]
+        return getattr(operator, _BITWISE.get(name) or _TRUTHFUL[op])(*bare)
     if op is not None:
         builder = builder_of(inputs)
         return Tracer(builder, record(builder, op, tuple(atom_of(value, builder, origin) for value in inputs), origin))
@@ -426,7 +435,7 @@ def _where(origin: str, condition: Any, *arms: Any) -> Any:
     a, b = arms
     builder = builder_of((condition, a, b))
     operands = tuple(atom_of(v, builder, origin) for v in (condition, a, b))
-    return Tracer(builder, record(builder, "select", operands, origin))
+    return Tracer(builder, record(builder, "select", operands, origin), ARRAY)
 
 
 def _select(origin: str, condlist: Any, choicelist: Any, default: Any = 0) -> Any:

@@ -13,17 +13,26 @@ from typing import Any
 import numpy as np
 
 from symdiff.symbolic.tracing.attempt import current
+from symdiff.symbolic.tracing.builtin_functions import BUILTINS, attribute_of
 from symdiff.symbolic.tracing.integers import Integer
 from symdiff.symbolic.tracing.libraries import is_library
 from symdiff.symbolic.tracing.making import fresh
+from symdiff.symbolic.tracing.patterns import pattern
+from symdiff.symbolic.tracing.texts import formatted, joined, of_text
 from symdiff.symbolic.tracing.traced_keys import is_traced_key, item_of, read
 from symdiff.symbolic.tracing.tracer import Tracer, user_line
+from symdiff.symbolic.tracing.truths import same
 
 Call = Callable[[Any], Any]
 SPECIAL = frozenset("abs float complex round len iter next divmod".split())  # builtins that ask an object's own method
 PLAIN = frozenset({float, int, complex, bool, str, list, tuple, dict, Tracer, Integer, np.ndarray, types.ModuleType})
 _REFLECTED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
+_END = object()  # of an iterator of the user's
 _IN_PLACE = frozenset("iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor".split())
+
+_ASKING = {
+    "is_": same, "is_not": BUILTINS["_operator", "is_not"], "class": pattern, "formatted": formatted, "joined": joined,
+}  # fmt: skip
 
 
 def special(name: str, function: Callable[..., Any], call: Call) -> Callable[..., Any]:
@@ -61,6 +70,8 @@ def _method(owner: Any, name: str) -> Any:
 def attribute(call: Call, owner: Any, name: str) -> Any:
     """`owner.name`; a property of the user's is followed."""
     kind = type(owner)
+    if isinstance(owner, Tracer):
+        return attribute_of(owner, name)
     if kind in PLAIN:
         return getattr(owner, name)
     found = _looked_up(owner, name)
@@ -99,6 +110,10 @@ def assign(call: Call, value: Any, owner: Any, name: str) -> None:
 
 def operate(call: Call, name: str, *operands: Any) -> Any:
     """An operator; the special methods of the user's classes are followed."""
+    if name in _ASKING:
+        return _ASKING[name](*operands)
+    if name == "mod" and isinstance(operands[0], str):
+        return of_text(operator.mod, *operands)
     if all(_method(o, "__class__") is None for o in operands):
         result = getattr(operator, name)(*operands)
         return fresh(result, operands) if type(result) is np.ndarray and name not in _IN_PLACE else result
@@ -138,7 +153,16 @@ def item(call: Call, owner: Any, key: Any) -> Any:
 def iterated(call: Call, values: Any) -> Any:
     """What a loop runs over."""
     method = _method(values, "__iter__")
-    return values if method is None else call(method)(values)
+    found = values if method is None else call(method)(values)
+    step = _method(found, "__next__")
+    return found if step is None else iter(functools.partial(_next, call(step), found), _END)
+
+
+def _next(step: Callable[..., Any], iterator: Any) -> Any:
+    try:
+        return step(iterator)
+    except StopIteration:
+        return _END
 
 
 class _Entered:

@@ -5,10 +5,12 @@ binding with NumPy's shape and dtype and the user's file:line. Refuses, with `Tr
 a key, a formatted text, compiled code.
 """
 
+import dis
+import functools
 import math
 import operator
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,8 +19,9 @@ from symdiff.errors import TraceError
 from symdiff.plain import check_plain
 from symdiff.symbolic.building import Builder, array_atom
 from symdiff.symbolic.graph import ArrayConstant, Atom, Constant, Var
-from symdiff.symbolic.tracing.attempt import current_reading, note_stuck
-from symdiff.symbolic.tracing.libraries import short_name, short_names
+from symdiff.symbolic.tracing.attempt import current, current_reading, note_shown, note_stuck
+from symdiff.symbolic.tracing.kinds import ARRAY, NUMPY, PYTHON, Kind, answered, asked, joined, kind_of
+from symdiff.symbolic.tracing.libraries import is_compiled, short_name, short_names
 from symdiff.symbolic.tracing.operators import Operators
 from symdiff.symbolic.tracing.storage import Lens, Storage, View
 
@@ -35,6 +38,24 @@ def user_line() -> str:
             return f"{short}:{frame.f_lineno}"
         frame = frame.f_back  # type: ignore[assignment]
     return "?"
+
+
+def may_catch() -> bool:
+    """Whether an exception now may be caught by the user's traced code: in a `try` or a `with`."""
+    frame = sys._getframe(1)
+    while frame is not None and not (frame.f_code.co_name == "run" and frame.f_code.co_filename.endswith("following.py")):
+        if short_name(frame.f_code.co_filename) and any(
+            first <= frame.f_lasti < last for first, last in _handled(frame.f_code)
+        ):
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
+
+
+@functools.lru_cache(maxsize=1024)
+def _handled(code: Any) -> list[tuple[int, int]]:
+    """The parts of a function whose exceptions are handled in it."""
+    return [(entry.start, entry.end) for entry in dis._parse_exception_table(code)]  # type: ignore[attr-defined]
 
 
 def is_traced(value: Any) -> bool:
@@ -127,13 +148,14 @@ _NUMBER = "write it with NumPy or math, copy such an array with np.array(y), or 
 class Tracer(Operators):
     """A traced scalar (shape ()) or array. Everything NumPy can do elementwise, and moving cells, is recorded."""
 
-    __slots__ = ("__weakref__", "_held", "_value", "builder", "dtype", "shape")
+    __slots__ = ("__weakref__", "_held", "_value", "builder", "dtype", "kind", "shape")
     __array_priority__ = 1000.0
 
-    def __init__(self, builder: Builder, atom: Var) -> None:
+    def __init__(self, builder: Builder, atom: Var, kind: Kind = NUMPY) -> None:
         self.builder = builder
         self._value: Any = atom
         self._held: View | None = None
+        self.kind = kind
         self.shape: tuple[int, ...] = atom.shape
         self.dtype: Any = np.dtype(atom.dtype)
 
@@ -144,17 +166,32 @@ class Tracer(Operators):
         self.builder = builder
         self._value = None
         self._held = view
+        self.kind = ARRAY
         self.shape = view.place.shape
         self.dtype = dtype
         return self
 
     @classmethod
-    def argument(cls, builder: Builder, symbol: Var) -> "Tracer":
+    def argument(cls, builder: Builder, symbol: Var, kind: Kind = ARRAY) -> "Tracer":
         """A value of the caller's, which is not assigned to."""
-        self = cls(builder, symbol)
+        self = cls(builder, symbol, kind)
         if symbol.shape:
             self._held = View.over(Storage(builder, symbol, self.dtype.char, _CALLERS))
         return self
+
+    def of_kind(self, kind: Kind) -> Any:
+        """The same number as one of Python's, or NumPy's."""
+        return (type(self) if self.whole else Tracer)(self.builder, self.atom, kind)
+
+    def asked(self, question: Callable[[Any], Any]) -> Any:
+        """What a question says of a value of this kind, dtype and shape."""
+        return answered(question, self.dtype.char, self.shape, self.whole, self.kind)
+
+    whole = False  # an integer
+
+    def named(self) -> str:
+        """The name of the type that the value has for Python."""
+        return str(self.asked(lambda value: type(value).__name__))
 
     # -- the cells
 
@@ -187,22 +224,19 @@ class Tracer(Operators):
     # -- operators
 
     def _binary(self, op: str, left: Any, right: Any) -> Any:
-        origin = user_line()
-        if isinstance(left, Tracer) and isinstance(right, Tracer) and left.builder is right.builder:
-            builder = left.builder
-            operands: tuple[Atom, ...] = (left.atom, right.atom)
-        else:
-            for value in (left, right):
-                if not isinstance(value, (Tracer, int, float, complex, np.ndarray, np.generic, list, tuple)):
-                    if hasattr(value, "__cuda_array_interface__"):
-                        raise TraceError(f"{origin}: a CuPy array beside a traced value; pass it as an argument")
-                    return NotImplemented
-            builder = builder_of((left, right))
-            operands = (atom_of(left, builder, origin), atom_of(right, builder, origin))
-        return Tracer(builder, record(builder, op, operands, origin))
+        if op in BITS or (op in ARITHMETIC and (self.dtype.char == "?" or type(left) is bool or type(right) is bool)):
+            from symdiff.symbolic.tracing.truths import on_truths
+
+            if all(isinstance(v, NUMBERS) for v in (left, right)):
+                return on_truths(op, left, right, joined(kind_of(left), kind_of(right)))
+        return record_on(op, left, right)
 
     def _unary(self, op: str) -> Any:
-        return Tracer(self.builder, record(self.builder, op, (self.atom,), user_line()))
+        if op in SIGNS and (self.dtype.char == "?" or op == "not"):
+            from symdiff.symbolic.tracing.truths import signed
+
+            return signed(op, self)
+        return Tracer(self.builder, record(self.builder, op, (self.atom,), user_line()), self.kind)
 
     def _in_place(self, op: str, other: Any) -> Any:
         """`y += x`: an array changes, a number is named anew."""
@@ -213,7 +247,7 @@ class Tracer(Operators):
         return self
 
     def __pos__(self) -> Any:
-        return self.copy()
+        return self._unary("pos") if self.dtype.kind == "b" else self.copy()
 
     # -- what needs the value
 
@@ -240,6 +274,8 @@ class Tracer(Operators):
 
     def __index__(self) -> int:
         if self.dtype.kind == "b" and self.shape == ():
+            if self.asked(lambda value: isinstance(value, np.generic)):
+                raise TypeError(f"{user_line()}: {self.named()!r} object cannot be interpreted as an integer")
             return int(self)
         raise self._refuse("an index or range(x)", "write int(x), or pass the argument as an int, which is static")
 
@@ -269,14 +305,16 @@ class Tracer(Operators):
     def _whole(self, op: str) -> Any:
         from symdiff.symbolic.tracing.integers import Integer
 
-        return Integer.of(self._unary(op))
+        return Integer.of(Tracer._unary(self, op).of_kind(PYTHON))
 
     def __round__(self, digits: int | None = None) -> Any:
+        if self.asked(lambda value: not hasattr(value, "__round__")):
+            raise TypeError(f"{user_line()}: type {self.named()} doesn't define __round__ method")
         if digits is None:
             return self._whole("rint")
         from symdiff.symbolic.tracing.builtin_functions import rounded
 
-        return rounded(self, digits)
+        return rounded(self, digits).of_kind(self.kind)
 
     def __format__(self, spec: str) -> str:
         if spec:
@@ -294,6 +332,9 @@ class Tracer(Operators):
         assign(self, key, value)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        attempt = current()
+        if is_compiled(sys._getframe(1).f_code.co_filename) and not (attempt is not None and attempt.opened):
+            raise self._refuse("a library's compiled code", _NUMBER)
         if self.dtype.kind == "b" and self.shape:
             note_stuck()  # a mask of an array made elsewhere, whose items a thorough run sees
         if dtype is not None and np.dtype(dtype).char != "O":
@@ -413,7 +454,8 @@ class Tracer(Operators):
         if char not in "fdFD" or (self.dtype.kind == "c" and char in "fd"):
             raise TraceError(f"{user_line()}: astype({dtype}) of a traced value of {self.dtype}; take x.real first")
         cast = self.builder.cast(self.atom, char)
-        return self.like(cast) if isinstance(cast, Constant) else Tracer(self.builder, cast)  # type: ignore[arg-type]
+        kind = NUMPY if self.kind.python else self.kind
+        return self.like(cast) if isinstance(cast, Constant) else Tracer(self.builder, cast, kind)  # type: ignore[arg-type]
 
     def copy(self) -> Any:
         """The same values in an array of its own, which can be assigned to."""
@@ -436,8 +478,9 @@ class Tracer(Operators):
         self[...] = value
 
     def item(self, *index: int) -> Any:
-        """One cell."""
-        return self.ravel()[index[0]] if index and self.shape else self.ravel()[0] if self.shape else self
+        """One cell, as a number of Python's."""
+        cell = self.ravel()[index[0] if index else 0] if self.shape else self
+        return cell.of_kind(PYTHON) if isinstance(cell, Tracer) else cell
 
     def compress(self, condition: Any, axis: int | None = None) -> Any:
         """The cells, or lines along an axis, for which a constant condition holds."""
@@ -449,16 +492,22 @@ class Tracer(Operators):
 
     def tolist(self) -> Any:
         """Nested lists of traced scalars."""
-        return [row.tolist() for row in self] if self.shape else self
+        return [row.tolist() for row in self] if self.shape else self.item()
 
     def __getattr__(self, name: str) -> Any:
         # NumPy calls x.exp() and its like on the cells of object arrays.
+        if name.startswith("conj") and self.kind.python:
+            return lambda: self._unary("conj") if self.dtype.kind == "c" else self
         if name in _METHODS or isinstance(getattr(np, name, None), np.ufunc):
             function = getattr(np, name)
             return lambda *args, **kwargs: function(self, *args, **kwargs)
+        if name == "is_integer" and self.asked(lambda value: hasattr(value, name)):
+            return lambda: (self == Tracer._unary(self, "trunc")) & np.isfinite(self)  # type: ignore[call-overload]
         if not name.startswith("__"):
             need_contents(self)
-        raise AttributeError(f"{user_line()}: a traced value has no attribute {name!r}")
+            if self.asked(lambda value: hasattr(value, name)):
+                raise self._refuse(f".{name} of a {self.named()}", "write it with NumPy or math")
+        raise AttributeError(f"{user_line()}: {self.named()!r} object has no attribute {name!r}")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         from symdiff.symbolic.tracing.functions import call_ufunc
@@ -472,6 +521,12 @@ class Tracer(Operators):
 
     def __repr__(self) -> str:
         need_contents(self)
+        path = sys._getframe(1).f_code.co_filename
+        if not note_shown() and (path == "<string>" or short_name(path)):
+            note_stuck()
+            raise self._refuse(
+                "a text with the number, made here,", "make it with str(x) or an f-string, and print or raise it"
+            )
         return f"<traced {self.atom.name} shape={self.shape} dtype={self.dtype}>"
 
 
@@ -519,6 +574,36 @@ class Flat:
     def copy(self) -> Any:
         """The cells in memory of their own."""
         return self[:]
+
+
+NUMBERS = (Tracer, int, float, complex, np.ndarray, np.generic)
+BITS = frozenset({"and", "or", "xor", "lshift", "rshift"})
+ARITHMETIC = frozenset({"add", "sub", "mul", "div", "floordiv", "mod", "pow"})
+SIGNS = frozenset({"neg", "pos", "abs", "not"})
+
+
+def record_on(op: str, left: Any, right: Any, kind: Kind | None = None) -> Any:
+    """An operator between two operands recorded; `NotImplemented` for operands that are no numbers."""
+    origin = user_line()
+    if isinstance(left, Tracer) and isinstance(right, Tracer) and left.builder is right.builder:
+        builder = left.builder
+        operands: tuple[Atom, ...] = (left.atom, right.atom)
+        kind = kind or (left.kind if left.kind is right.kind and not left.kind.array else joined(left.kind, right.kind))
+    else:
+        own = [kind_of(value) for value in (left, right) if not isinstance(value, (list, tuple))]
+        kind = kind or joined(*own)
+        for value in (left, right):
+            if isinstance(value, (list, tuple)):
+                asked(kind)
+                if not kind.python:
+                    continue
+            if not isinstance(value, NUMBERS):
+                if hasattr(value, "__cuda_array_interface__"):
+                    raise TraceError(f"{origin}: a CuPy array beside a traced value; pass it as an argument")
+                return NotImplemented
+        builder = builder_of((left, right))
+        operands = (atom_of(left, builder, origin), atom_of(right, builder, origin))
+    return Tracer(builder, record(builder, op, operands, origin), kind)
 
 
 def record(builder: Builder, op: str, operands: tuple[Atom, ...], origin: str) -> Var:
