@@ -24,7 +24,7 @@ from symdiff.codegen.native.vectorcall import direct, plain_class, table_offset,
 from symdiff.codegen.source import MISS
 from symdiff.compiled import Compiled, check_backend
 from symdiff.device import DeviceCompiled, Near, Placed, check_device, near, on_device, placed
-from symdiff.errors import BackendError, ShapeError, SymdiffError, TraceError
+from symdiff.errors import BackendError, ShapeError, SymdiffError, TraceError, forgive
 from symdiff.pipeline import Options, program_of
 from symdiff.symbolic.building import Builder, active_builders
 from symdiff.symbolic.declaring import rules_in_force
@@ -288,9 +288,10 @@ class Function:
             args, kwargs = placed((args, kwargs))
         try:
             return self._call(args, kwargs, out)
-        except TraceError:
+        except TraceError as error:
             if not (self._watch and self._watch.changed()):
                 raise
+            forgive(error)
         self.refresh()  # another thread has put an array of another type into a captured one's place
         return self._call(args, kwargs, out)
 

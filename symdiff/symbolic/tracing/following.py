@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from symdiff import structures
-from symdiff.errors import SymdiffError, TraceError
+from symdiff.errors import SymdiffError, TraceError, forgive
 from symdiff.symbolic.building import active_builders
 from symdiff.symbolic.tracing import reading
 from symdiff.symbolic.tracing.attempt import Attempt, Stuck, current
@@ -381,7 +381,8 @@ def _identity(value: Any) -> Any:
         return tuple(map(_identity, value))
     try:
         hash(value)
-    except SymdiffError:  # an object that holds traced values
+    except SymdiffError as error:  # an object that holds traced values
+        forgive(error)
         return (type(value), id(value))
     return (type(value), value)
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from symdiff import structures
-from symdiff.errors import TraceError
+from symdiff.errors import ItemError, TraceError
 from symdiff.ops import OPS
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import Var
@@ -165,7 +165,7 @@ def assign(target: Tracer, key: Any, value: Any) -> None:
     """`target[key] = value` on a traced array: a computed one gets cells of its own; an argument is refused."""
     origin = user_line()
     if target.shape == ():
-        raise TraceError(f"{origin}: assignment into a traced number")
+        raise ItemError(f"{origin}: assignment into a traced number")
     if any(leaf.symbol is target.atom for leaf in target.builder.inputs):
         raise TraceError(f"{origin}: the caller's own array is assigned to; take a copy first: x = x.copy()")
     if target.atom in target.builder.views or target.atom in target.builder.viewed:

@@ -111,7 +111,7 @@ class Path:
 
     def unmergeable(self, reason: str) -> Unmergeable:
         """Why this path cannot be merged, also where a library in between keeps the exception to itself."""
-        self.problem = Unmergeable(reason)
+        self.problem = self.problem or Unmergeable(reason)
         return self.problem
 
     def decide(self, atom: Atom, origin: str) -> bool:
@@ -120,7 +120,7 @@ class Path:
             self._known = Implications(self.values)
         self._asked += 1
         if self._asked > ASKED and self.given is None:
-            raise Unmergeable(f"{origin}: a loop has asked {ASKED} conditions, and may not end")
+            raise self.unmergeable(f"{origin}: a loop has asked {ASKED} conditions, and may not end")
         number = self.number(atom)
         stripped, upright = number, True
         while self.values.nodes[stripped].op == "not":
@@ -150,10 +150,10 @@ class Path:
         else:
             self._room -= 1
             if self._room < 1:
-                raise Unmergeable(f"{origin}: {self.refusal}")
+                raise self.unmergeable(f"{origin}: {self.refusal}")
             assert self.builder is not None
             if (LIMIT - self._room) * len(self.builder.bindings) > self.limit:
-                raise Unmergeable(f"{origin}: the function has long paths")
+                raise self.unmergeable(f"{origin}: the function has long paths")
             decision = Decision(condition, first, origin)
         self.decisions.append(decision)
         return decision.value
@@ -220,6 +220,7 @@ def followed(
         except Unmergeable as problem:
             outside.restore()
             if outer is not None and mode is None:
+                outer.problem = outer.problem or problem
                 raise
             if given is None:
                 raise problem.error or _explained(str(problem)) from None

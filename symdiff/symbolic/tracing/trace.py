@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from symdiff import structures
-from symdiff.errors import TraceError
+from symdiff.errors import SymdiffError, TraceError, note, noted
 from symdiff.symbolic.branches import branches_of
 from symdiff.symbolic.building import Builder, active_builders, array_atom, dtype_code
 from symdiff.symbolic.graph import ArrayConstant, Atom, Constant, Graph, GraphOutput, Var
@@ -130,6 +130,25 @@ def trace_leaves(
     With `hide`, the large arrays of `watch` become inputs, too, after those of the leaves. The watch is told what else was
     called, and which arrays it must compare by content.
     """
+    try:
+        return _trace_watched(f, leaves, tree, traced, paths, parent, rules, mode, watch, hide)
+    except SymdiffError as error:
+        note(error)  # for the trace that this one is a part of
+        raise
+
+
+def _trace_watched(
+    f: Callable[..., Any],
+    leaves: list[Any],
+    tree: Any,
+    traced: list[int],
+    paths: list[str],
+    parent: Builder | None,
+    rules: Any,
+    mode: str | None,
+    watch: Watch | None,
+    hide: bool,
+) -> Traced:
     outside = Outside(f)
     outermost = parent is None and not active_builders()
 
@@ -207,17 +226,19 @@ def _traced(
         args, kwargs = structures.unflatten(tree, filled)
         stack.append(builder)
         try:
-            result = followed_calls(f, attempt)(*args, **kwargs)
-            done = Run(builder, *outputs_of(result, builder, name, where))
+            with noted() as refusals:
+                result = followed_calls(f, attempt)(*args, **kwargs)
+                done = Run(builder, *outputs_of(result, builder, name, where))
         except Exception as error:
-            if path.problem is not None:
-                raise path.problem from None
+            kept = path.problem or (refusals[0] if refusals and not isinstance(error, SymdiffError) else None)
+            if kept is not None:
+                raise kept from None
             if isinstance(error, IndexError):
                 raise _explained(error) from None
             raise
         else:
-            if path.problem is not None:
-                raise path.problem
+            if path.problem is not None or refusals:
+                raise path.problem or refusals[0]
             return done
         finally:
             stack.pop()

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.errors import TraceError
+from symdiff.errors import TraceError, TruthError
 from symdiff.symbolic.building import Builder, array_atom
 from symdiff.symbolic.graph import ArrayConstant, Atom, Constant, Var
 from symdiff.symbolic.tracing.attempt import current_reading, note_stuck
@@ -182,7 +182,7 @@ class Tracer(Operators):
     def __bool__(self) -> bool:
         origin = user_line()
         if self.size != 1:
-            raise TraceError(f"{origin}: a condition on an array of shape {self.shape}; use np.any, np.all or np.where")
+            raise TruthError(f"{origin}: a condition on an array of shape {self.shape}; use np.any, np.all or np.where")
         need_contents(self)
         path = self.builder.path
         if path is None:
@@ -372,6 +372,8 @@ class Tracer(Operators):
             return lambda *args, **kwargs: function(self, *args, **kwargs)
         if not name.startswith("__"):
             need_contents(self)
+            if hasattr(self.dtype.type(0) if self.shape == () else np.ndarray, name):
+                raise TraceError(f"{user_line()}: the attribute {name!r} of a traced value is not known")
         raise AttributeError(f"{user_line()}: a traced value has no attribute {name!r}")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
