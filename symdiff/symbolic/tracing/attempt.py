@@ -23,10 +23,10 @@ class Attempt:
 
     `thorough`: implicit calls are followed too, and arrays can take traced values. `known` are the followed functions, `memo`
     the results of cached functions, `seeded` the random generators made with a seed. `stuck`: a number was asked for where
-    only thorough following can give none. `reading` are the captured arrays that stand as inputs, see `reading.Reading`.
+    only thorough following can give none. `handlers` are those of the blocks that the run is in, see `raising`. `reading` are the captured arrays that stand as inputs, see `reading.Reading`.
     """
 
-    __slots__ = ("known", "memo", "reading", "rules", "seeded", "stuck", "thorough")
+    __slots__ = ("handlers", "known", "memo", "reading", "rules", "seeded", "stuck", "thorough")
 
     def __init__(self, rules: Any, thorough: bool, reading: Any = None) -> None:
         self.rules = {} if rules is None else rules.functions()
@@ -36,11 +36,13 @@ class Attempt:
         self.known: dict[Any, Any] = {}
         self.memo: dict[Any, Any] = {}
         self.seeded: list[Any] = []
+        self.handlers: list[Any] = []
 
     def __enter__(self) -> "Attempt":
         self.stuck = False
         self.memo.clear()
         self.seeded.clear()
+        self.handlers.clear()
         _active.stack = (*getattr(_active, "stack", ()), self)
         _active.attempt = self
         return self

@@ -18,6 +18,7 @@ from symdiff.symbolic.rulebook import default_rules
 from symdiff.symbolic.tracing.functions import call_rule
 from symdiff.symbolic.tracing.integers import Integer
 from symdiff.symbolic.tracing.mutable import array_of
+from symdiff.symbolic.tracing.raising import check_mathematics
 from symdiff.symbolic.tracing.summing import compensated_sum
 from symdiff.symbolic.tracing.tracer import Tracer, user_line
 
@@ -67,7 +68,13 @@ def _through(module: Any, name: str, function: Standing, number: Standing) -> St
     called = f"{module.__name__}.{name}"
 
     def standing(*args: Any) -> Any:
-        return function(*(number(a, called) for a in args)) if traced(*args) else native(*args)
+        if not traced(*args):
+            return native(*args)
+        numbers = tuple(number(a, called) for a in args)
+        found = function(*numbers)
+        if module is math:
+            check_mathematics(name, numbers, found)
+        return found
 
     return standing
 
