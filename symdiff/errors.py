@@ -42,7 +42,8 @@ def forgive(error: SymdiffError) -> None:
 def noted() -> Iterator[list[SymdiffError]]:
     """The errors that are made meanwhile, in a list."""
     outer = getattr(_notes, "errors", None)
-    _notes.errors = found = []
+    found: list[SymdiffError] = []
+    _notes.errors = found
     try:
         yield found
     finally:

@@ -23,7 +23,8 @@ class Attempt:
 
     `thorough`: implicit calls are followed too, and arrays can take traced values. `known` are the followed functions, `memo`
     the results of cached functions, `seeded` the random generators made with a seed. `stuck`: a number was asked for where
-    only thorough following can give none. `handlers` are those of the blocks that the run is in, see `raising`. `reading` are the captured arrays that stand as inputs, see `reading.Reading`.
+    only thorough following can give none. `handlers` are those of the blocks that the run is in, see `raising`. `reading`
+    are the captured arrays that stand as inputs, see `reading.Reading`.
     """
 
     __slots__ = ("handlers", "known", "memo", "reading", "rules", "seeded", "stuck", "thorough")

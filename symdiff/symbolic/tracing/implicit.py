@@ -40,7 +40,13 @@ def special(name: str, function: Callable[..., Any], call: Call) -> Callable[...
 
 def cells(call: Call) -> dict[str, types.CellType]:
     """What clones find in their cells, by name."""
-    found = (call, *(functools.partial(f, call) for f in (attribute, assign, operate, item, iterated, entered)), slice, handled, managed)
+    found = (
+        call,
+        *(functools.partial(f, call) for f in (attribute, assign, operate, item, iterated, entered)),
+        slice,
+        handled,
+        managed,
+    )
     return dict(zip(NAMES, map(types.CellType, found), strict=True))
 
 
