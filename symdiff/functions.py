@@ -34,6 +34,7 @@ from symdiff.symbolic.replaying import decide_again, innermost, replay
 from symdiff.symbolic.scalarizing import settled
 from symdiff.symbolic.tracing.attempt import need_all_contents
 from symdiff.symbolic.tracing.captures import Watch
+from symdiff.symbolic.tracing.kinds import ARRAY, SCALARS, argument_kind
 from symdiff.symbolic.tracing.trace import (
     check_mode,
     definition_line,
@@ -108,6 +109,7 @@ class Function:
         self._lock = threading.Lock()
         self._watch = Watch(f)
         self._near: Near | None = None
+        self._kinds = 0  # what the function has asked of the kinds of its arguments
 
     suffix = ""
 
@@ -214,7 +216,7 @@ class Function:
     def _key(self, call: Call) -> Any:
         chosen = set(call.traced)
         parts = [
-            leaf_type(leaf, self.where)
+            (leaf_type(leaf, self.where), self._kinds and argument_kind(leaf))
             if i in chosen
             else (type(leaf), leaf.tobytes() if isinstance(leaf, np.ndarray) else leaf)
             for i, leaf in enumerate(call.leaves)
@@ -227,7 +229,13 @@ class Function:
             earlier = self._compiled.get(key)
             if earlier is not None and not isinstance(earlier, Guarded):
                 return earlier  # another thread was faster
+            kinds = self._kinds
             graph = self._traced_at(call, self.paths if earlier is None else "guard")
+            if kinds != self._kinds:  # earlier results were kept without the kinds of their arguments
+                self._compiled.clear()
+                self._door = None
+                direct(self, 0)
+                key, earlier = self._key(call), None
             compiled: Compiled | None = known(earlier, graph)
             if compiled is None:
                 compiled = compiled_of(*self._derived(call, graph), self.options, self.backend)
@@ -241,12 +249,20 @@ class Function:
         flat = all(p.isidentifier() for p in call.paths) and len(self._extra_leaves(call)) == len(call.extra)
         if len(call.traced) < len(call.leaves) or compiled.door is None or (self.extra and not (flat and compiled.direct)):
             self._door = None
+        elif self._kinds and not self._fits_doors(call, compiled):
+            self._door = None
+            direct(self, 0)
         elif compiled.direct and flat:
             self._door = compiled.entry
             if compiled.machine is not None:
                 self._quicken(compiled, compiled.hidden)
         else:
             self._door = compiled.structured_door(call.tree)
+
+    def _fits_doors(self, call: Call, compiled: Any) -> bool:
+        """Whether doors, which take numbers of any kind, may stand where kinds matter: machine code declines arrays."""
+        arrays = any(argument_kind(call.leaves[i]) == ARRAY._replace(given=True) for i in call.traced)
+        return not self._kinds & SCALARS and compiled.machine is not None and not arrays
 
     def _quicken(self, compiled: Any, hidden: Hidden = NONE) -> None:
         """Calls go to machine code first, and to `_long_way` where it declines. The code lives as long as this object."""
@@ -308,6 +324,7 @@ class Function:
         except (NameError, AttributeError):
             watch.incomplete = True
             raise
+        self._kinds |= traced.kinds
         differentiated = sum(math.prod(traced.graph.inputs[call.traced.index(i)].symbol.shape) for i in call.wrt)
         traced.graph = settled(traced.graph, self.scalarize, differentiated)
         return traced

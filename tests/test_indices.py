@@ -339,7 +339,7 @@ def test_second_derivatives(f):
         np.testing.assert_allclose(row, slopes(lambda y, at=at: np.asarray(df(y))[at], x).ravel(), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("f", [f for f in CASES if f is not gauss], ids=named)
+@pytest.mark.parametrize("f", [f for f in CASES if f not in (gauss, chosen_of_two)], ids=named)  # NumPy's truths are no index
 def test_many_points_merge(f):
     df = sd.grad(f, backend="numpy")
     points = np.stack(CASES[f])

@@ -18,6 +18,7 @@ from symdiff.symbolic.building import Builder, array_atom
 from symdiff.symbolic.graph import ArrayConstant, Atom, Binding, Constant, Graph, GraphOutput, Var
 from symdiff.symbolic.tracing import placing, reductions
 from symdiff.symbolic.tracing.fourier_cells import FOURIER_CELLS
+from symdiff.symbolic.tracing.kinds import PYTHON
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of
 
 _CELLS = reductions.CELLS | placing.CELLS | FOURIER_CELLS
@@ -213,12 +214,12 @@ def _cells_of(atom: Atom, cells: Cells, scalars: dict[Atom, Atom]) -> np.ndarray
 
 
 def _run(binding: Binding, builder: Builder, cells: Cells, scalars: dict[Atom, Atom]) -> None:
-    """A structural binding: its function runs on object arrays of traced scalars."""
+    """A structural binding: its function runs on object arrays of traced scalars, of Python's kind: truths are summed as numbers."""
     symbol = binding.symbol
     arrays = []
     for operand in binding.operands:
         grid = _cells_of(operand, cells, scalars)
-        wrapped = [Tracer(builder, c) if isinstance(c, Var) else c.value for c in grid.ravel()]
+        wrapped = [Tracer(builder, c, PYTHON) if isinstance(c, Var) else c.value for c in grid.ravel()]
         arrays.append(_grid(wrapped, grid.shape))
     static = binding.params
     head = HEADS[static.head]

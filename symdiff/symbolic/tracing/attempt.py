@@ -5,7 +5,10 @@ same trace. Refuses nothing.
 """
 
 import threading
+import warnings
 from typing import Any
+
+import numpy as np
 
 _active = threading.local()
 
@@ -24,16 +27,19 @@ class Attempt:
     `thorough`: implicit calls are followed too, and arrays can take traced values. `known` are the followed functions, `memo`
     the results of cached functions, `seeded` the random generators made with a seed. `stuck`: a number was asked for where
     only thorough following can give none. `handlers` are those of the blocks that the run is in, see `raising`. `reading`
-    are the captured arrays that stand as inputs, see `reading.Reading`.
+    are the captured arrays that stand as inputs, see `reading.Reading`. `kinds`: what was asked of the kinds of arguments, see
+    `kinds`. `modes`: what NumPy and `warnings` do about floating errors where the run begins. `shown`: whether a text that is being written shows a traced value; None where none is.
     """
 
-    __slots__ = ("handlers", "known", "memo", "reading", "rules", "seeded", "stuck", "thorough")
+    __slots__ = ("handlers", "kinds", "known", "memo", "modes", "reading", "rules", "seeded", "shown", "stuck", "thorough")
 
     def __init__(self, rules: Any, thorough: bool, reading: Any = None) -> None:
         self.rules = {} if rules is None else rules.functions()
         self.thorough = thorough
         self.reading = reading
         self.stuck = False
+        self.kinds = 0
+        self.shown: bool | None = None
         self.known: dict[Any, Any] = {}
         self.memo: dict[Any, Any] = {}
         self.seeded: list[Any] = []
@@ -44,6 +50,7 @@ class Attempt:
         self.memo.clear()
         self.seeded.clear()
         self.handlers.clear()
+        self.modes = np.geterr(), tuple(warnings.filters)
         _active.stack = (*getattr(_active, "stack", ()), self)
         _active.attempt = self
         return self
@@ -63,6 +70,20 @@ def note_stuck() -> None:
     attempt = current()
     if attempt is not None:
         attempt.stuck = True
+
+
+def note_shown() -> bool:
+    """A traced value is shown: whether in a text that may show one, or where no run is under way."""
+    attempt = current()
+    if attempt is not None and attempt.shown is not None:
+        attempt.shown = True
+    return attempt is None or attempt.shown is not None
+
+
+def note_kinds(asked: int) -> None:
+    """A result depends on the kinds of arguments: those of enclosing runs, too, whose values they may be."""
+    for attempt in getattr(_active, "stack", ()):
+        attempt.kinds |= asked
 
 
 def current_reading() -> Any:

@@ -16,6 +16,7 @@ from symdiff.symbolic.tracing.mathematics import compound, real, traced
 from symdiff.symbolic.tracing.ordering import largest, least, sorted_list
 from symdiff.symbolic.tracing.selecting import Selected
 from symdiff.symbolic.tracing.tracer import Tracer, user_line
+from symdiff.symbolic.tracing.truths import same
 
 Standing = Callable[..., Any]
 _SPLIT = 2.0**27 + 1
@@ -90,29 +91,43 @@ def _joined(stop: bool, join: Standing) -> Standing:
     return standing
 
 
-def _example(value: Tracer) -> Any:
-    """A value of the kind that a traced one stands for."""
-    if isinstance(value, Integer):
-        return 0 if value.shape == () else np.empty((0,) * value.ndim, int)
-    return value.dtype.type(0) if value.shape == () else np.empty((0,) * value.ndim, value.dtype)
-
-
 def _isinstance(value: Any, classes: Any, /) -> bool:
     if not isinstance(value, Tracer) or isinstance(value, classes):
         return isinstance(value, classes)
-    return isinstance(_example(value), classes)
+    return bool(value.asked(lambda example: isinstance(example, classes)))
 
 
 def _type(*args: Any, **kwargs: Any) -> Any:
     if len(args) != 1 or not isinstance(args[0], Tracer):
         return type(*args, **kwargs)
-    value = args[0]
-    python = int if isinstance(value, Integer) else {"d": float, "D": complex, "?": bool}.get(value.dtype.char)
-    return python if python is not None and value.shape == () else type(_example(value))
+    return args[0].asked(type)
 
 
 def _hasattr(value: Any, name: str, /) -> bool:
-    return hasattr(_example(value) if isinstance(value, Tracer) else value, name)
+    return bool(value.asked(lambda example: hasattr(example, name))) if isinstance(value, Tracer) else hasattr(value, name)
+
+
+def _getattr(value: Any, name: str, /, *default: Any) -> Any:
+    if isinstance(value, Tracer):
+        return attribute_of(value, name) if not default or _hasattr(value, name) else default[0]
+    return getattr(value, name, *default)
+
+
+def attribute_of(value: Tracer, name: str) -> Any:
+    """`value.name` of a traced value: what its kind has not is an `AttributeError`."""
+    if name == "__class__":
+        return _type(value)
+    if not _hasattr(value, name):
+        raise AttributeError(f"{user_line()}: {value.named()!r} object has no attribute {name!r}")
+    return getattr(value, name)
+
+
+def _dir(*args: Any) -> list[str]:
+    return args[0].asked(dir) if args and isinstance(args[0], Tracer) else dir(*args)
+
+
+def _is_scalar(element: Any) -> bool:
+    return bool(element.asked(np.isscalar)) if isinstance(element, Tracer) else np.isscalar(element)
 
 
 def _id(value: Any, /) -> int:
@@ -138,6 +153,10 @@ BUILTINS: dict[tuple[str, str], Standing] = {
     ("builtins", "isinstance"): _isinstance,
     ("builtins", "type"): _type,
     ("builtins", "hasattr"): _hasattr,
+    ("builtins", "getattr"): _getattr,
+    ("builtins", "dir"): _dir,
     ("builtins", "id"): _id,
-    ("numpy", "isscalar"): lambda element: element.shape == () if isinstance(element, Tracer) else np.isscalar(element),
+    ("numpy", "isscalar"): _is_scalar,
+    ("_operator", "is_"): same,
+    ("_operator", "is_not"): lambda a, b: np.logical_not(same(a, b)),
 }

@@ -17,7 +17,12 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 _CALLS = frozenset(opcode.opmap[name] for name in ("CALL", "CALL_FUNCTION_EX", "CALL_KW") if name in opcode.opmap)
+_TELLING = "IS_OP MATCH_CLASS FORMAT_VALUE FORMAT_SIMPLE FORMAT_WITH_SPEC CONVERT_VALUE".split()
+_ASKING = _CALLS | {opcode.opmap[name] for name in _TELLING if name in opcode.opmap}
+KIND_NAMES = (frozenset(dir(np.ndarray)) ^ frozenset(dir(float))) | {"__class__"}  # what arrays have, or Python's numbers
 _FUTURE = functools.reduce(lambda a, b: a | b, (getattr(__future__, n).compiler_flag for n in __future__.all_feature_names))
 _NESTED = 0x10
 _SILENT = frozenset(opcode.opmap[n] for n in ("CACHE", "PUSH_NULL", "PRECALL", "NOP") if n in opcode.opmap)
@@ -29,7 +34,7 @@ OPERATORS = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.FloorDiv: "floordiv", ast.Mod: "mod",
     ast.Pow: "pow", ast.MatMult: "matmul", ast.BitAnd: "and_", ast.BitOr: "or_", ast.BitXor: "xor", ast.Lt: "lt",
     ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne", ast.USub: "neg", ast.UAdd: "pos",
-    ast.Invert: "invert",
+    ast.Invert: "invert", ast.Is: "is_", ast.IsNot: "is_not",
 }  # fmt: skip
 
 
@@ -58,8 +63,9 @@ def clone(
 
 @functools.lru_cache(maxsize=4096)
 def has_calls(code: types.CodeType) -> bool:
-    """Whether a function, or one nested in it, calls anything, or handles exceptions."""
-    return bool(code.co_exceptiontable) or not _CALLS.isdisjoint(code.co_code[::2]) or any(map(has_calls, _nested(code)))
+    """Whether a function, or one nested in it, calls anything, asks what a value is, or handles exceptions."""
+    asks = not _ASKING.isdisjoint(code.co_code[::2]) or not KIND_NAMES.isdisjoint(code.co_names)
+    return asks or bool(code.co_exceptiontable) or any(map(has_calls, _nested(code)))
 
 
 def _leaves(body: list[Any]) -> bool:
@@ -252,6 +258,28 @@ def _bits(x: Any, y: Any) -> bool:
     return x == y if isinstance(x, frozenset) else repr(x) == repr(y)
 
 
+def _is_none(node: Any) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+class _Patterns(ast.NodeTransformer):
+    """The classes of a pattern as names, which stand for those in a list."""
+
+    def __init__(self, classes: list[Any]) -> None:
+        self.classes = classes
+
+    def visit_MatchClass(self, node: ast.MatchClass) -> Any:
+        self.generic_visit(node)
+        self.classes.append(node.cls)
+        node.cls = ast.copy_location(ast.Name(f".class{len(self.classes) - 1}", ast.Load()), node)
+        return node
+
+    def visit_MatchSingleton(self, node: ast.MatchSingleton) -> Any:
+        if node.value is None:
+            return node
+        return self.visit_MatchClass(ast.copy_location(ast.MatchClass(ast.Constant(node.value), [], [], []), node))
+
+
 class Rewriter(ast.NodeTransformer):
     """Calls are looked up; thoroughly, so are the calls without parentheses, see `implicit`."""
 
@@ -267,7 +295,7 @@ class Rewriter(ast.NodeTransformer):
         return ast.copy_location(found.func, node) and found
 
     def visit_Call(self, node: ast.Call) -> Any:
-        if isinstance(node.func, ast.Attribute):
+        if isinstance(node.func, ast.Attribute) and node.func.attr not in KIND_NAMES:
             node.func.value = self.visit(node.func.value)
         else:
             node.func = self.visit(node.func)
@@ -278,7 +306,7 @@ class Rewriter(ast.NodeTransformer):
 
     def visit_Attribute(self, node: ast.Attribute) -> Any:
         self.generic_visit(node)
-        if not self.thorough or not isinstance(node.ctx, ast.Load):
+        if not (self.thorough or node.attr in KIND_NAMES) or not isinstance(node.ctx, ast.Load):
             return node
         return self.through(self.attribute, node, node.value, ast.Constant(node.attr))
 
@@ -342,9 +370,29 @@ class Rewriter(ast.NodeTransformer):
     def visit_Compare(self, node: ast.Compare) -> Any:
         self.generic_visit(node)
         name = OPERATORS.get(type(node.ops[0]))
-        if not self.thorough or len(node.ops) > 1 or name is None:
+        told = isinstance(node.ops[0], (ast.Is, ast.IsNot)) and not _is_none(node.left) and not _is_none(node.comparators[0])
+        if not (self.thorough or told) or len(node.ops) > 1 or name is None:
             return node
         return self.through(self.operator, node, ast.Constant(name), node.left, node.comparators[0])
+
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> Any:
+        self.generic_visit(node)
+        spec = node.format_spec or ast.copy_location(ast.Constant(""), node)
+        return self.through(self.operator, node, ast.Constant("formatted"), node.value, ast.Constant(node.conversion), spec)
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> Any:
+        self.generic_visit(node)
+        return self.through(self.operator, node, ast.Constant("joined"), *node.values)
+
+    def visit_Match(self, node: ast.Match) -> Any:
+        """Each class of a pattern, and each True and False, becomes a stand-in that traced values match, too."""
+        classes: list[Any] = []
+        for case in node.cases:
+            case.pattern = _Patterns(classes).visit(case.pattern)
+        self.generic_visit(node)
+        made = [self.through(self.operator, node, ast.Constant("class"), self.visit(c)) for c in classes]
+        names = [ast.copy_location(ast.Name(f".class{k}", ast.Store()), node) for k in range(len(made))]
+        return [ast.copy_location(ast.Assign([n], m), node) for n, m in zip(names, made, strict=True)] + [node]
 
     def visit_AugAssign(self, node: ast.AugAssign) -> Any:
         self.generic_visit(node)
@@ -368,8 +416,9 @@ class Rewriter(ast.NodeTransformer):
         return node
 
     def _operation(self, node: Any, kind: type, *fields: str) -> Any:
+        written = isinstance(getattr(node, fields[0]), (ast.Constant, ast.JoinedStr)) and kind is ast.Mod
         self.generic_visit(node)
         name = OPERATORS.get(kind)
-        if not self.thorough or name is None:
+        if not (self.thorough or written) or name is None:
             return node
         return self.through(self.operator, node, ast.Constant(name), *(getattr(node, f) for f in fields))

@@ -41,10 +41,11 @@ from symdiff.symbolic.tracing.mutable import Mutable, plain
 from symdiff.symbolic.tracing.operands import holds_traced
 from symdiff.symbolic.tracing.ordering import sort_list
 from symdiff.symbolic.tracing.substitution import substituted
+from symdiff.symbolic.tracing.texts import TEXTS, method
 from symdiff.symbolic.tracing.tracer import Tracer, is_traced, user_line
 
 Anything = Callable[..., Any]
-_STANDING = BUILTINS | MATHEMATICS | MAKING | EXACT_NUMBERS
+_STANDING = BUILTINS | MATHEMATICS | MAKING | EXACT_NUMBERS | TEXTS
 _STANDING["builtins", "float"] = of_number("float", _STANDING["builtins", "float"])
 _STANDING["builtins", "int"] = of_number("int", _STANDING["builtins", "int"])
 _CALLING = frozenset(
@@ -58,6 +59,7 @@ _SEEDED = ("default_rng", "RandomState", "Random")
 _HARMLESS = ("builtins", "math", "cmath", "operator", "itertools", "_functools", "functools", "collections", "numpy", "abc")
 _Dispatcher = type(np.linspace)
 _HASHED = (types.FunctionType, types.BuiltinFunctionType, np.ufunc, _Dispatcher)  # kinds told apart by identity
+_SLOTS = (types.WrapperDescriptorType, types.MethodDescriptorType)
 _Cached = type(functools.lru_cache(len))
 
 
@@ -103,6 +105,8 @@ def _found(f: Any, attempt: Attempt) -> Any:
         return special(key[1], found, call) if asks else found
     if asks:
         return special(key[1], f, call)
+    if kind in _SLOTS and f.__objclass__ in (bool, int, float, complex):
+        return _slot(f)
     if key == ("dataclasses", "replace"):
         return functools.partial(replaced, call)
     if attempt.thorough and key == ("builtins", "sum"):
@@ -166,6 +170,8 @@ def _bound(f: Any, attempt: Attempt) -> Any:
     owner = f.__self__
     if type(owner) is list:
         return functools.partial(sort_list, owner) if f.__name__ == "sort" else f
+    if isinstance(owner, str):
+        return method(owner, f)
     if isinstance(owner, np.ndarray):
         return _of_array(f, owner, attempt)
     if type(owner).__module__ in _RANDOM:
@@ -197,7 +203,7 @@ def _library(f: Any, attempt: Attempt) -> Any:
     if module in _RANDOM or module == "numpy.random":
         return _drawing(f, None, attempt)
     if root == "numpy" or type(f) is np.ufunc:
-        f = _of_lists(f) if type(f) is _Dispatcher and f in COMPOSED else f
+        f = _of_lists(f) if type(f) is _Dispatcher and (f in COMPOSED or f is np.sum) else f
         return _made(f) if attempt.thorough else f
     return f if root in _HARMLESS or root == "symdiff" else _guarded(f)
 
@@ -225,6 +231,13 @@ def _object(f: Any, attempt: Attempt) -> Any:
     if getattr(f, "__module__", None) == "numpy.random" or getattr(f, "__name__", None) in _SEEDED:
         return _library(f, attempt)
     return f
+
+
+def _slot(f: Any) -> Anything:
+    """A method of a builtin number's type, such as `float.__add__`."""
+    return lambda owner, *args: (getattr(owner, f.__name__) if isinstance(owner, Tracer) else functools.partial(f, owner))(
+        *args
+    )
 
 
 def _calling(f: Anything) -> Anything:

@@ -6,6 +6,7 @@ functions it does not know, `where=` and `dtype=`, naming the user's line.
 
 import functools
 import inspect
+import operator
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -25,15 +26,18 @@ from symdiff.symbolic.tracing.composed.table import COMPOSED, called
 from symdiff.symbolic.tracing.composed.ufunc_methods import METHODS
 from symdiff.symbolic.tracing.indexing import indexed, is_basic
 from symdiff.symbolic.tracing.integers import Integer
+from symdiff.symbolic.tracing.kinds import ARRAY, NUMPY
 from symdiff.symbolic.tracing.moving import MOVING, diagonal
 from symdiff.symbolic.tracing.mutable import Mutable, computed, filled, plain
 from symdiff.symbolic.tracing.operands import as_atom
 from symdiff.symbolic.tracing.products import LINALG, PRODUCTS, trace
 from symdiff.symbolic.tracing.reducing import REDUCING
+from symdiff.symbolic.tracing.raising import awaits, check_floating
 from symdiff.symbolic.tracing.searching import SEARCHING
 from symdiff.symbolic.tracing.selecting import Selected
 from symdiff.symbolic.tracing.traced_keys import Row, is_traced_key, parts_of, read
 from symdiff.symbolic.tracing.tracer import IN_PLACE, VIEWS, Tracer, atom_of, builder_of, need_contents, record
+from symdiff.symbolic.tracing.truths import is_truth
 from symdiff.symbolic.tracing.whole import View, parsed
 
 _OP_OF_UFUNC: dict[Any, str] = {}
@@ -41,6 +45,9 @@ for _op in OPS.values():
     _function = getattr(np, _op.numpy, None) if _op.numpy else None
     if isinstance(_function, np.ufunc) and _op.item is None:
         _OP_OF_UFUNC[_function] = _op.name
+_BITWISE = {"bitwise_and": "and_", "bitwise_or": "or_", "bitwise_xor": "xor", "invert": "invert", "left_shift": "lshift",
+            "right_shift": "rshift"}  # fmt: skip
+_TRUTHFUL = {"add": "add", "sub": "sub", "mul": "mul", "neg": "neg"}  # what NumPy does otherwise to truths
 _REDUCTIONS: dict[Any, Callable[..., Any]] = {
     np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min,
 }  # fmt: skip
@@ -79,9 +86,13 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
         return call_function(ufunc, inputs, {}, origin)
     special = getattr(np, name, None) is not ufunc and _is_scipy(ufunc)
     op = _OP_OF_UFUNC.get(ufunc)
+    if name in _BITWISE or (op in _TRUTHFUL and all(map(is_truth, inputs))):
+        bare = [v.of_kind(NUMPY) if isinstance(v, Tracer) and not v.shape else v for v in inputs]
+        return getattr(operator, _BITWISE.get(name) or _TRUTHFUL[op])(*bare)
     if op is not None:
         builder = builder_of(inputs)
-        return Tracer(builder, record(builder, op, tuple(atom_of(value, builder, origin) for value in inputs), origin))
+        operands = tuple(atom_of(value, builder, origin) for value in inputs)
+        return _checked(name, inputs, Tracer(builder, record(builder, op, operands, origin)))
     book = default_rules()
     module = "scipy.special" if special else "numpy"
     if ufunc.nout > 1:
@@ -92,7 +103,14 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
     if rule is None:
         reason = without_derivative().get((module, name), "no rule; sd.diffrule adds one")
         raise TraceError(f"{origin}: {'special' if special else 'np'}.{name} has no derivative: {reason}")
-    return call_rule(rule, inputs, origin)
+    return _checked(name, inputs, call_rule(rule, inputs, origin))
+
+
+def _checked(name: str, inputs: tuple[Any, ...], found: Any) -> Any:
+    """A result of NumPy's, where it raises no floating error."""
+    if awaits():
+        check_floating(name, inputs, found)
+    return found
 
 
 def _folds(ufunc: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -304,7 +322,7 @@ def _where(origin: str, condition: Any, *arms: Any) -> Any:
     a, b = arms
     builder = builder_of((condition, a, b))
     operands = tuple(atom_of(v, builder, origin) for v in (condition, a, b))
-    return Tracer(builder, record(builder, "select", operands, origin))
+    return Tracer(builder, record(builder, "select", operands, origin), ARRAY)
 
 
 def _select(origin: str, condlist: Any, choicelist: Any, default: Any = 0) -> Any:

@@ -13,19 +13,27 @@ from typing import Any
 import numpy as np
 
 from symdiff.symbolic.tracing.attempt import current
+from symdiff.symbolic.tracing.builtin_functions import BUILTINS, attribute_of
 from symdiff.symbolic.tracing.integers import Integer
 from symdiff.symbolic.tracing.libraries import is_library
 from symdiff.symbolic.tracing.making import fresh
 from symdiff.symbolic.tracing.mutable import Mutable
+from symdiff.symbolic.tracing.patterns import pattern
 from symdiff.symbolic.tracing.raising import handled, managed
+from symdiff.symbolic.tracing.texts import formatted, joined, written
 from symdiff.symbolic.tracing.traced_keys import is_traced_key, item_of, read
 from symdiff.symbolic.tracing.tracer import Tracer, user_line
+from symdiff.symbolic.tracing.truths import same
 
 Call = Callable[[Any], Any]
 SPECIAL = frozenset("abs float complex round len iter next divmod".split())  # builtins that ask an object's own method
 PLAIN = frozenset({float, int, complex, bool, str, list, tuple, dict, Tracer, Mutable, np.ndarray, types.ModuleType})
 _REFLECTED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
 _IN_PLACE = frozenset("iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor".split())
+
+_ASKING = {
+    "is_": same, "is_not": BUILTINS["_operator", "is_not"], "class": pattern, "formatted": formatted, "joined": joined,
+}  # fmt: skip
 
 
 def special(name: str, function: Callable[..., Any], call: Call) -> Callable[..., Any]:
@@ -69,6 +77,8 @@ def _method(owner: Any, name: str) -> Any:
 def attribute(call: Call, owner: Any, name: str) -> Any:
     """`owner.name`; a property of the user's is followed."""
     kind = type(owner)
+    if isinstance(owner, Tracer):
+        return attribute_of(owner, name)
     if kind in PLAIN:
         return getattr(owner, name)
     found = _looked_up(owner, name)
@@ -107,6 +117,10 @@ def assign(call: Call, value: Any, owner: Any, name: str) -> None:
 
 def operate(call: Call, name: str, *operands: Any) -> Any:
     """An operator; the special methods of the user's classes are followed."""
+    if name in _ASKING:
+        return _ASKING[name](*operands)
+    if name == "mod" and isinstance(operands[0], str):
+        return written(operator.mod, *operands)
     if all(_method(o, "__class__") is None for o in operands):
         result = getattr(operator, name)(*operands)
         return fresh(result, operands) if type(result) is np.ndarray and name not in _IN_PLACE else result

@@ -16,6 +16,7 @@ from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import Atom, Var
 from symdiff.symbolic.tracing.attempt import current, note_stuck
 from symdiff.symbolic.tracing.indexing import is_basic
+from symdiff.symbolic.tracing.kinds import PYTHON
 from symdiff.symbolic.tracing.paths import LIMIT
 from symdiff.symbolic.tracing.ranges import Between, between
 from symdiff.symbolic.tracing.tracer import Tracer, user_line
@@ -36,11 +37,14 @@ class Integer(Tracer):
     """A traced integer, or an array of them, held as doubles."""
 
     __slots__ = ()
+    whole = True
 
     @classmethod
     def of(cls, value: Any) -> Any:
         """A traced value of whole numbers as an integer; other values as they are."""
-        return cls(value.builder, value.atom) if isinstance(value, Tracer) and isinstance(value.atom, Var) else value
+        return (
+            cls(value.builder, value.atom, value.kind) if isinstance(value, Tracer) and isinstance(value.atom, Var) else value
+        )
 
     def _like(self, atom: Var) -> Any:
         return Integer(self.builder, atom)
@@ -91,11 +95,20 @@ class Integer(Tracer):
     def __round__(self, digits: int | None = None) -> Any:
         return self if digits is None else super().__round__(digits)
 
+    @property
+    def denominator(self) -> int:
+        """As of a fraction."""
+        return 1
+
+    def is_integer(self) -> bool:
+        """Whether it is a whole number."""
+        return True
+
     def astype(self, dtype: Any, **options: Any) -> Any:
         """The same numbers, as integers or as floating ones."""
         if np.dtype(dtype).kind in "iu":
             return self
-        return Tracer(self.builder, self.atom).astype(dtype, **options)
+        return Tracer(self.builder, self.atom, self.kind).astype(dtype, **options)
 
     def copy(self) -> Any:
         """The same numbers, which are not changed in place."""
@@ -165,15 +178,15 @@ def truncated(x: Tracer) -> Any:
 def as_int(x: Tracer) -> Any:
     """`int(x)`; NaN and infinities raise as they do in Python."""
     if isinstance(x, Integer):
-        return x
+        return x.of_kind(PYTHON)
     if x.dtype.kind == "b":
-        return Integer.of(x.astype(float))
+        return Integer.of(x.astype(float).of_kind(PYTHON))
     known = between_of(x)
     if not known.is_finite and not np.isfinite(x):
         if (math.isfinite(known.low) and math.isfinite(known.high)) or np.isnan(x):
             raise ValueError("cannot convert float NaN to integer")
         raise OverflowError("cannot convert float infinity to integer")
-    return Integer.of(x._unary("trunc"))
+    return Integer.of(x._unary("trunc").of_kind(PYTHON))
 
 
 def between_of(x: Tracer) -> Between:

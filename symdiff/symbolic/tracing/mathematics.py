@@ -17,8 +17,9 @@ from symdiff.errors import TraceError
 from symdiff.symbolic.rulebook import default_rules
 from symdiff.symbolic.tracing.functions import call_rule
 from symdiff.symbolic.tracing.integers import Integer
+from symdiff.symbolic.tracing.kinds import PYTHON
 from symdiff.symbolic.tracing.mutable import array_of
-from symdiff.symbolic.tracing.raising import check_mathematics
+from symdiff.symbolic.tracing.raising import checked_mathematics
 from symdiff.symbolic.tracing.summing import compensated_sum
 from symdiff.symbolic.tracing.tracer import Tracer, user_line
 
@@ -49,7 +50,7 @@ def real(value: Any, name: str) -> Any:
         )
     if value.dtype.kind == "c":
         raise TraceError(f"{user_line()}: {name} takes a real number; a complex one is given, for which there is cmath")
-    return value.item().astype(float)
+    return value.item().astype(float).of_kind(PYTHON)
 
 
 def compound(value: Any, name: str) -> Any:
@@ -60,7 +61,7 @@ def compound(value: Any, name: str) -> Any:
         raise TypeError(
             f"{user_line()}: {name} takes a number; an array of shape {value.shape} is given, for which there is NumPy"
         )
-    return value.item().astype(complex)
+    return value.item().astype(complex).of_kind(PYTHON)
 
 
 def _through(module: Any, name: str, function: Standing, number: Standing) -> Standing:
@@ -71,12 +72,14 @@ def _through(module: Any, name: str, function: Standing, number: Standing) -> St
         if not traced(*args):
             return native(*args)
         numbers = tuple(number(a, called) for a in args)
-        found = function(*numbers)
-        if module is math:
-            check_mathematics(name, numbers, found)
-        return found
+        return pythons(checked_mathematics(name, function, numbers) if module is math else function(*numbers))
 
     return standing
+
+
+def pythons(found: Any) -> Any:
+    """Traced numbers as Python's own."""
+    return tuple(map(pythons, found)) if isinstance(found, tuple) else found.of_kind(PYTHON) if traced(found) else found
 
 
 def _whole(function: Standing) -> Standing:
@@ -179,7 +182,8 @@ def _of_sample(name: str, formula: Standing) -> Standing:
             return getattr(statistics, name)(values, *args, **kwargs)
         numbers = [real(v, f"statistics.{name}") for v in values]
         try:
-            return formula(array_of(numbers) if traced(*values) else np.array(numbers, dtype=float), *args, **kwargs)
+            sample = array_of(numbers) if traced(*values) else np.array(numbers, dtype=float)
+            return pythons(formula(sample, *args, **kwargs))
         except TypeError as error:
             raise TraceError(f"{user_line()}: statistics.{name} of traced values: {error}") from None
 

@@ -16,6 +16,7 @@ from symdiff.errors import ItemError, TraceError
 from symdiff.ops import OPS
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import Var
+from symdiff.symbolic.tracing.kinds import ARRAY
 from symdiff.symbolic.tracing.traced_keys import is_traced_key, read, write
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, user_line
 from symdiff.symbolic.tracing.whole import CELLS, WholeMutable, assigned, held
@@ -37,6 +38,7 @@ class Mutable(Tracer):
     """A traced array with cells of its own; its symbol is bound anew when it is read after a change."""
 
     __slots__ = ()
+    kind = ARRAY
 
     @classmethod
     def of(cls, builder: Builder, cells: np.ndarray, dtype: Any, version: list[int] | None = None) -> "Mutable":

@@ -8,12 +8,16 @@ from typing import Any
 
 import numpy as np
 
+_SEQUENCES = (list, tuple, str, bytes, bytearray)
+
 
 class Operators:
     """What stands left or right of an operator, or before it."""
 
     __slots__ = ()
     shape: tuple[int, ...]
+    dtype: Any
+    kind: Any
 
     def _binary(self, op: str, left: Any, right: Any) -> Any:
         raise NotImplementedError
@@ -25,7 +29,7 @@ class Operators:
         return self._binary("add", self, other)
 
     def __radd__(self, other: Any) -> Any:
-        if type(other) is int and other == 0:
+        if type(other) is int and other == 0 and self.dtype.kind != "b":
             return self  # the start of Python's sum()
         return self._binary("add", other, self)
 
@@ -36,10 +40,16 @@ class Operators:
         return self._binary("sub", other, self)
 
     def __mul__(self, other: Any) -> Any:
-        return self._binary("mul", self, other)
+        return self._repeated(other) if isinstance(other, _SEQUENCES) else self._binary("mul", self, other)
 
     def __rmul__(self, other: Any) -> Any:
-        return self._binary("mul", other, self)
+        return self._repeated(other) if isinstance(other, _SEQUENCES) else self._binary("mul", other, self)
+
+    def _repeated(self, values: Any) -> Any:
+        """A list, tuple or text so many times; an array takes a list as an array."""
+        from symdiff.symbolic.tracing.truths import repeated
+
+        return self._binary("mul", values, self) if self.kind.array or self.shape else repeated(values, self)
 
     def __truediv__(self, other: Any) -> Any:
         return self._binary("div", self, other)
@@ -104,7 +114,7 @@ class Operators:
         return self._unary("neg")
 
     def __pos__(self) -> Any:
-        return self
+        return self._unary("pos") if self.dtype.kind == "b" else self
 
     def __abs__(self) -> Any:
         return self._unary("abs")
@@ -130,17 +140,32 @@ class Operators:
     def __and__(self, other: Any) -> Any:
         return self._binary("and", self, other)
 
-    __rand__ = __and__
+    def __rand__(self, other: Any) -> Any:
+        return self._binary("and", other, self)
 
     def __or__(self, other: Any) -> Any:
         return self._binary("or", self, other)
 
-    __ror__ = __or__
+    def __ror__(self, other: Any) -> Any:
+        return self._binary("or", other, self)
 
     def __xor__(self, other: Any) -> Any:
         return self._binary("xor", self, other)
 
-    __rxor__ = __xor__
+    def __rxor__(self, other: Any) -> Any:
+        return self._binary("xor", other, self)
+
+    def __lshift__(self, other: Any) -> Any:
+        return self._binary("lshift", self, other)
+
+    def __rlshift__(self, other: Any) -> Any:
+        return self._binary("lshift", other, self)
+
+    def __rshift__(self, other: Any) -> Any:
+        return self._binary("rshift", self, other)
+
+    def __rrshift__(self, other: Any) -> Any:
+        return self._binary("rshift", other, self)
 
     def __invert__(self) -> Any:
         return self._unary("not")

@@ -366,6 +366,7 @@ def _merged(run: Callable[[Path], Run], outside: Outside, limit: float) -> tuple
 
 def _named(error: Exception, builder: Builder | None) -> Exception:
     """An exception with cells of arguments named in its message as the user knows them: x[0]."""
+    error.args = tuple(str(a) if isinstance(a, str) else a for a in error.args)
     text = "".join(a for a in error.args if isinstance(a, str))
     for binding in builder.bindings if builder is not None and "<traced " in text else ():
         if binding.op == "item":

@@ -6,13 +6,16 @@ it is not. Elsewhere nothing is asked, and the results are IEEE's.
 """
 
 import contextlib
+import functools
 import types
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from symdiff.symbolic.tracing.attempt import current
+from symdiff.symbolic.tracing.kinds import asked
 from symdiff.symbolic.tracing.libraries import is_library
 
 _SWALLOWING = frozenset({"ExitStack", "_AssertRaisesContext", "RaisesContext", "RaisesExc"})  # of libraries
@@ -62,6 +65,12 @@ class _Managed:
     def __exit__(self, *error: Any) -> Any:
         self._block.__exit__(None, None, None)
         return type(self._owner).__exit__(self._owner, *error)
+
+
+def awaits() -> bool:
+    """Whether the run is in a block with handlers."""
+    attempt = current()
+    return attempt is not None and bool(attempt.handlers)
 
 
 def is_awaited(kind: type[Exception]) -> bool:
@@ -129,16 +138,18 @@ _GROWING = frozenset("exp exp2 expm1 cosh sinh pow gamma lgamma ldexp".split())
 _WHOLE = frozenset({"floor", "ceil", "trunc"})
 
 
-def check_mathematics(name: str, args: tuple[Any, ...], found: Any) -> None:
-    """Raise what the function of `math` raises for arguments with an IEEE result of its own."""
+def checked_mathematics(name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """What a function of `math` gives; raises what it raises for arguments with an IEEE result of its own."""
     if name in _DOMAINS:
         raise_where(lambda: _DOMAINS[name](*args), ValueError, "math domain error")
     if name == "log" and len(args) > 1:
         raise_where(lambda: args[1] == 1, ZeroDivisionError, "float division by zero")
-    if name in _GROWING:
-        raise_where(lambda: _both(np.isinf(found), *map(np.isfinite, args)), OverflowError, "math range error")
     if name in _WHOLE:
         check_whole(args[0])
+    found = function(*args)
+    if name in _GROWING:
+        raise_where(lambda: _both(np.isinf(found), *map(np.isfinite, args)), OverflowError, "math range error")
+    return found
 
 
 def check_whole(x: Any) -> None:
@@ -147,17 +158,91 @@ def check_whole(x: Any) -> None:
     raise_where(lambda: np.isinf(x), OverflowError, "cannot convert float infinity to integer")
 
 
-# -- Python's arithmetic
+# -- operators
 
 _DIVIDING = {"div": "float division by zero", "floordiv": "float floor division by zero", "mod": "float modulo"}
 
 
-def check_arithmetic(op: str, left: Any, right: Any, result: Callable[[], Any]) -> None:
-    """Raise what an operator of Python's floating numbers raises; `result` is its IEEE result."""
+def check_operator(op: str, left: Any, right: Any, found: Any) -> None:
+    """Raise what an operator raises where the result that is found is IEEE's."""
+    if op in _DIVIDING or op == "pow":
+        asked(found.kind)
+    if found.kind.python and not found.shape:
+        _check_arithmetic(op, left, right, found)
+    else:
+        check_floating(op, (left, right), found)
+
+
+def _check_arithmetic(op: str, left: Any, right: Any, found: Any) -> None:
+    """What Python's own numbers raise."""
     if op in _DIVIDING:
         raise_where(lambda: right == 0, ZeroDivisionError, _DIVIDING[op])
     elif op == "pow":
         text = "0.0 cannot be raised to a negative power"
         raise_where(lambda: _both(left == 0, right < 0), ZeroDivisionError, text)
-        over = lambda: _both(np.isinf(result()), np.isfinite(left), np.isfinite(right))  # noqa: E731
-        raise_where(over, OverflowError, "(34, 'Numerical result out of range')")
+        over = (
+            functools.partial(_both, np.isinf(found), np.isfinite(left), np.isfinite(right))
+            if found.dtype.kind == "f"
+            else None
+        )
+        if over is not None:
+            raise_where(over, OverflowError, "(34, 'Numerical result out of range')")
+
+
+# -- NumPy's floating errors, where the function itself asks for exceptions
+
+_POLES = frozenset(
+    "div divide true_divide floordiv floor_divide log log2 log10 log1p pow power reciprocal atanh arctanh".split()
+)
+_TINY = float(np.finfo(float).tiny)
+_TEXTS = {"divide": "divide by zero", "over": "overflow", "under": "underflow", "invalid": "invalid value"}
+
+
+def check_floating(name: str, operands: tuple[Any, ...], found: Any) -> None:
+    """Raise what a function of NumPy's raises in `np.errstate(all="raise")`, or where warnings are errors."""
+    for kind, error in _floating_errors():
+        if not is_awaited(error) or found.dtype.kind not in "fc":
+            continue
+        finite = _both(*map(np.isfinite, operands))
+        if kind == "invalid":
+            condition = _both(np.isnan(found), *(np.logical_not(np.isnan(o)) for o in operands))
+        elif kind == "under":
+            condition = _both(abs(found) < _TINY, finite, *(o != 0 for o in operands))
+            condition = None if name in ("add", "sub", "subtract") else condition
+        else:
+            infinite = _both(np.isinf(found), finite)
+            at_pole = _at_pole(name, operands)
+            condition = (
+                infinite if at_pole is None else _both(infinite, at_pole if kind == "divide" else np.logical_not(at_pole))
+            )
+            condition = None if at_pole is None and kind == "divide" else condition
+        if condition is not None and (condition if np.ndim(condition) == 0 else np.any(condition)):
+            raise error(f"{_TEXTS[kind]} encountered in {name}")
+
+
+def _at_pole(name: str, operands: tuple[Any, ...]) -> Any:
+    """Where a function with poles has one; None for others."""
+    if name not in _POLES:
+        return None
+    if "div" in name or name == "reciprocal":
+        return operands[-1] == 0
+    return True if name not in ("pow", "power") else operands[0] == 0
+
+
+def _floating_errors() -> list[tuple[str, type[Exception]]]:
+    """The kinds of floating errors that are exceptions by the function's own doing."""
+    attempt = current()
+    if attempt is None:
+        return []
+    modes, filters = attempt.modes
+    now = np.geterr()
+    found: list[tuple[str, type[Exception]]] = [(k, FloatingPointError) for k in _TEXTS if now[k] == "raise" != modes[k]]  # type: ignore[literal-required]
+    if tuple(warnings.filters) != filters and _is_error(RuntimeWarning):
+        found += [(k, RuntimeWarning) for k in _TEXTS if now[k] == "warn"]  # type: ignore[literal-required]
+    return found
+
+
+def _is_error(category: type[Warning]) -> bool:
+    """Whether a warning is raised as an exception."""
+    action = next((f[0] for f in warnings.filters if issubclass(category, f[2]) and not f[1] and not f[3]), "default")
+    return action == "error"

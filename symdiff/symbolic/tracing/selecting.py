@@ -17,6 +17,7 @@ from symdiff import structures
 from symdiff.errors import TraceError
 from symdiff.symbolic.arrays.algebra import Arrays
 from symdiff.symbolic.tracing.integers import Integer
+from symdiff.symbolic.tracing.kinds import ARRAY
 from symdiff.symbolic.tracing.tracer import Tracer, user_line
 
 _ELEMENTWISE = frozenset({"where", "clip", "round", "around", "real", "imag", "nan_to_num", "sinc", "angle"})
@@ -38,6 +39,7 @@ class Selected(Tracer):
     """The cells of an array where a traced mask is true."""
 
     __slots__ = ()
+    kind = ARRAY
 
     @classmethod
     def of(cls, values: Tracer, mask: Tracer) -> "Selected":

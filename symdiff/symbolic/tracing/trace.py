@@ -23,6 +23,7 @@ from symdiff.symbolic.hidden import KEY, Hidden
 from symdiff.symbolic.tracing.attempt import Attempt, Contents, Stuck, current_reading
 from symdiff.symbolic.tracing.captures import Watch
 from symdiff.symbolic.tracing.following import followed_calls
+from symdiff.symbolic.tracing.kinds import argument_kind
 from symdiff.symbolic.tracing.paths import MODES, Path, Run, followed
 from symdiff.symbolic.tracing.reading import Reading
 from symdiff.symbolic.tracing.restoring import Outside
@@ -101,13 +102,14 @@ def path_name(path: str) -> str:
 class Traced:
     """A Graph with what the caller needs to feed it: which leaves are inputs, and tracers captured from outer traces.
 
-    `called` are the functions that were called by name.
+    `called` are the functions that were called by name. `kinds`: what was asked of the kinds of arguments, see `kinds`.
     """
 
     graph: Graph
     places: list[int]
     captured: list[Any]
     called: tuple[Any, ...]
+    kinds: int
 
 
 def trace_leaves(
@@ -220,7 +222,8 @@ def _traced(
         builder.path = path
         filled = list(leaves)
         for place, own, (shape, code) in zip(traced, names, types, strict=False):
-            filled[place] = Tracer(builder, builder.input(own, shape, "d" if code == "?" else code, paths[place]))
+            symbol = builder.input(own, shape, "d" if code == "?" else code, paths[place])
+            filled[place] = Tracer(builder, symbol, argument_kind(leaves[place]))
         if reading is not None:
             reading.begin(builder, names[len(traced) :])
         args, kwargs = structures.unflatten(tree, filled)
@@ -249,7 +252,7 @@ def _traced(
     graph = found.builder.graph(name, found.outputs, found.out_tree, origin=where, doc=doc, notes=notes)
     if reading is not None:
         _keep_read(graph, reading, len(traced))
-    return Traced(graph, traced, found.builder.captured, tuple(attempt.known))
+    return Traced(graph, traced, found.builder.captured, tuple(attempt.known), attempt.kinds)
 
 
 def _keep_read(graph: Graph, reading: Reading, place: int) -> None:

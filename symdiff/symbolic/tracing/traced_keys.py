@@ -14,6 +14,7 @@ from symdiff.symbolic.arrays.algebra import Arrays
 from symdiff.symbolic.graph import Var
 from symdiff.symbolic.tracing.indexing import expanded_key, indexed, is_basic
 from symdiff.symbolic.tracing.integers import Integer, between_of, is_whole
+from symdiff.symbolic.tracing.kinds import ARRAY
 from symdiff.symbolic.tracing.selecting import Selected, is_same, pattern
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, user_line
 
@@ -216,6 +217,7 @@ class Row(Tracer):
     """`A[k]` for a traced k, or `a[1:, None]`: a view, which reads the array as it is, and assignments go to the array."""
 
     __slots__ = ()
+    kind = ARRAY
 
     @classmethod
     def of(cls, base: Any, key: tuple[Any, ...], found: Tracer) -> "Row":

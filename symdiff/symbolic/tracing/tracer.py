@@ -7,7 +7,7 @@ a key, a formatted text, compiled code.
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,11 @@ import numpy as np
 from symdiff.errors import TraceError, TruthError
 from symdiff.symbolic.building import Builder, array_atom
 from symdiff.symbolic.graph import ArrayConstant, Atom, Constant, Var
-from symdiff.symbolic.tracing.attempt import current_reading, note_stuck
+from symdiff.symbolic.tracing.attempt import current_reading, note_shown, note_stuck
+from symdiff.symbolic.tracing.kinds import NUMPY, PYTHON, Kind, answered, asked, joined, kind_of
 from symdiff.symbolic.tracing.libraries import short_name, short_names
 from symdiff.symbolic.tracing.operators import Operators
+from symdiff.symbolic.tracing.raising import awaits, check_operator
 
 
 def user_line() -> str:
@@ -122,34 +124,46 @@ _NUMBER = "write it with NumPy or math, copy such an array with np.array(y), or 
 class Tracer(Operators):
     """A traced scalar (shape ()) or array. Everything NumPy can do elementwise, and moving cells, is recorded."""
 
-    __slots__ = ("__weakref__", "atom", "builder", "dtype", "shape")
+    __slots__ = ("__weakref__", "atom", "builder", "dtype", "kind", "shape")
     __array_priority__ = 1000.0
 
-    def __init__(self, builder: Builder, atom: Var) -> None:
+    def __init__(self, builder: Builder, atom: Var, kind: Kind = NUMPY) -> None:
         self.builder = builder
         self.atom = atom
+        self.kind = kind
         self.shape: tuple[int, ...] = atom.shape
         self.dtype: Any = np.dtype(atom.dtype)
+
+    def of_kind(self, kind: Kind) -> Any:
+        """The same number as one of Python's, or NumPy's."""
+        return (type(self) if self.whole else Tracer)(self.builder, self.atom, kind)
+
+    def asked(self, question: Callable[[Any], Any]) -> Any:
+        """What a question says of a value of this kind, dtype and shape."""
+        return answered(question, self.dtype.char, self.shape, self.whole, self.kind)
+
+    whole = False  # an integer
+
+    def named(self) -> str:
+        """The name of the type that the value has for Python."""
+        return str(self.asked(lambda value: type(value).__name__))
 
     # -- operators
 
     def _binary(self, op: str, left: Any, right: Any) -> Any:
-        origin = user_line()
-        if isinstance(left, Tracer) and isinstance(right, Tracer) and left.builder is right.builder:
-            builder = left.builder
-            operands: tuple[Atom, ...] = (left.atom, right.atom)
-        else:
-            for value in (left, right):
-                if not isinstance(value, (Tracer, int, float, complex, np.ndarray, np.generic, list, tuple)):
-                    if hasattr(value, "__cuda_array_interface__"):
-                        raise TraceError(f"{origin}: a CuPy array beside a traced value; pass it as an argument")
-                    return NotImplemented
-            builder = builder_of((left, right))
-            operands = (atom_of(left, builder, origin), atom_of(right, builder, origin))
-        return Tracer(builder, record(builder, op, operands, origin))
+        if op in BITS or (op in ARITHMETIC and (self.dtype.char == "?" or type(left) is bool or type(right) is bool)):
+            from symdiff.symbolic.tracing.truths import on_truths
+
+            if all(isinstance(v, NUMBERS) for v in (left, right)):
+                return on_truths(op, left, right, joined(kind_of(left), kind_of(right)))
+        return record_on(op, left, right)
 
     def _unary(self, op: str) -> Any:
-        return Tracer(self.builder, record(self.builder, op, (self.atom,), user_line()))
+        if op in SIGNS and (self.dtype.char == "?" or op == "not"):
+            from symdiff.symbolic.tracing.truths import signed
+
+            return signed(op, self)
+        return Tracer(self.builder, record(self.builder, op, (self.atom,), user_line()), self.kind)
 
     # -- what needs the value
 
@@ -176,6 +190,8 @@ class Tracer(Operators):
 
     def __index__(self) -> int:
         if self.dtype.kind == "b" and self.shape == ():
+            if self.asked(lambda value: isinstance(value, np.generic)):
+                raise TypeError(f"{user_line()}: {self.named()!r} object cannot be interpreted as an integer")
             return int(self)
         raise self._refuse("an index or range(x)", "write int(x), or pass the argument as an int, which is static")
 
@@ -205,9 +221,11 @@ class Tracer(Operators):
     def _whole(self, op: str) -> Any:
         from symdiff.symbolic.tracing.integers import Integer
 
-        return Integer.of(self._unary(op))
+        return Integer.of(Tracer._unary(self, op).of_kind(PYTHON))
 
     def __round__(self, digits: int | None = None) -> Any:
+        if self.asked(lambda value: not hasattr(value, "__round__")):
+            raise TypeError(f"{user_line()}: type {self.named()} doesn't define __round__ method")
         if digits is None:
             return self._whole("rint")
         from symdiff.symbolic.tracing.builtin_functions import rounded
@@ -323,11 +341,12 @@ class Tracer(Operators):
         if char not in "fdFD" or (self.dtype.kind == "c" and char in "fd"):
             raise TraceError(f"{user_line()}: astype({dtype}) of a traced value of {self.dtype}; take x.real first")
         cast = self.builder.cast(self.atom, char)
+        kind = NUMPY if self.kind.python else self.kind
         if self.shape and cast is self.atom:
             from symdiff.symbolic.tracing.whole import WholeMutable
 
             return WholeMutable.of(self.builder, cast, self.dtype)  # a copy, as NumPy's
-        return Tracer(self.builder, cast)  # type: ignore[arg-type]
+        return Tracer(self.builder, cast, kind)  # type: ignore[arg-type]
 
     def copy(self) -> Any:
         """The same values in an array of its own, which can be assigned to."""
@@ -350,8 +369,9 @@ class Tracer(Operators):
         self[...] = value
 
     def item(self, *index: int) -> Any:
-        """One cell."""
-        return self.ravel()[index[0]] if index and self.shape else self.ravel()[0] if self.shape else self
+        """One cell, as a number of Python's."""
+        cell = self.ravel()[index[0] if index else 0] if self.shape else self
+        return cell.of_kind(PYTHON) if isinstance(cell, Tracer) else cell
 
     def compress(self, condition: Any, axis: int | None = None) -> Any:
         """The cells, or lines along an axis, for which a constant condition holds."""
@@ -363,18 +383,22 @@ class Tracer(Operators):
 
     def tolist(self) -> Any:
         """Nested lists of traced scalars."""
-        return [row.tolist() for row in self] if self.shape else self
+        return [row.tolist() for row in self] if self.shape else self.item()
 
     def __getattr__(self, name: str) -> Any:
         # NumPy calls x.exp() and its like on the cells of object arrays.
+        if name.startswith("conj") and self.kind.python:
+            return lambda: self._unary("conj") if self.dtype.kind == "c" else self
         if name in _METHODS or isinstance(getattr(np, name, None), np.ufunc):
             function = getattr(np, name)
             return lambda *args, **kwargs: function(self, *args, **kwargs)
+        if name == "is_integer" and self.asked(lambda value: hasattr(value, name)):
+            return lambda: (self == Tracer._unary(self, "trunc")) & np.isfinite(self)  # type: ignore[call-overload]
         if not name.startswith("__"):
             need_contents(self)
-            if hasattr(self.dtype.type(0) if self.shape == () else np.ndarray, name):
-                raise TraceError(f"{user_line()}: the attribute {name!r} of a traced value is not known")
-        raise AttributeError(f"{user_line()}: a traced value has no attribute {name!r}")
+            if self.asked(lambda value: hasattr(value, name)):
+                raise self._refuse(f".{name} of a {self.named()}", "write it with NumPy or math")
+        raise AttributeError(f"{user_line()}: {self.named()!r} object has no attribute {name!r}")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         from symdiff.symbolic.tracing.functions import call_ufunc
@@ -388,6 +412,11 @@ class Tracer(Operators):
 
     def __repr__(self) -> str:
         need_contents(self)
+        if not note_shown() and short_name(sys._getframe(1).f_code.co_filename):
+            note_stuck()
+            raise self._refuse(
+                "a text with the number, made here,", "make it with str(x) or an f-string, and print or raise it"
+            )
         return f"<traced {self.atom.name} shape={self.shape} dtype={self.dtype}>"
 
 
@@ -398,6 +427,38 @@ _METHODS = frozenset(
     argmax argmin argsort argpartition choose compress nonzero ptp put searchsorted
     """.split()
 )
+
+
+NUMBERS = (Tracer, int, float, complex, np.ndarray, np.generic)
+BITS = frozenset({"and", "or", "xor", "lshift", "rshift"})
+ARITHMETIC = frozenset({"add", "sub", "mul", "div", "floordiv", "mod", "pow"})
+SIGNS = frozenset({"neg", "pos", "abs", "not"})
+
+
+def record_on(op: str, left: Any, right: Any, kind: Kind | None = None) -> Any:
+    """An operator between two operands recorded; `NotImplemented` for operands that are no numbers."""
+    origin = user_line()
+    if isinstance(left, Tracer) and isinstance(right, Tracer) and left.builder is right.builder:
+        builder = left.builder
+        operands: tuple[Atom, ...] = (left.atom, right.atom)
+        kind = kind or (left.kind if left.kind is right.kind and not left.kind.array else joined(left.kind, right.kind))
+    else:
+        own = [kind_of(value) for value in (left, right) if not isinstance(value, (list, tuple))]
+        kind = kind or joined(*own)
+        for value in (left, right):
+            if isinstance(value, (list, tuple)) and not kind.python:
+                asked(kind)
+                continue
+            if not isinstance(value, NUMBERS):
+                if hasattr(value, "__cuda_array_interface__"):
+                    raise TraceError(f"{origin}: a CuPy array beside a traced value; pass it as an argument")
+                return NotImplemented
+        builder = builder_of((left, right))
+        operands = (atom_of(left, builder, origin), atom_of(right, builder, origin))
+    found = Tracer(builder, record(builder, op, operands, origin), kind)
+    if awaits():
+        check_operator(op, left, right, found)
+    return found
 
 
 def record(builder: Builder, op: str, operands: tuple[Atom, ...], origin: str) -> Var:

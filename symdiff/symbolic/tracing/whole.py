@@ -16,6 +16,7 @@ from symdiff.symbolic.arrays.algebra import Arrays, full_key
 from symdiff.symbolic.building import Builder, array_atom
 from symdiff.symbolic.graph import ArrayConstant, Atom, Constant, Var
 from symdiff.symbolic.tracing.indexing import expanded_key, flat_indices, is_basic, normal_slice
+from symdiff.symbolic.tracing.kinds import ARRAY
 from symdiff.symbolic.tracing.traced_keys import Row, is_traced_key, write
 from symdiff.symbolic.tracing.tracer import Tracer, user_line
 
@@ -36,6 +37,7 @@ class WholeMutable(Tracer):
     """A traced array that can be assigned to; its symbol is bound anew when it is read after a change."""
 
     __slots__ = ()
+    kind = ARRAY
 
     @classmethod
     def of(cls, builder: Builder, atom: Atom, dtype: Any) -> "WholeMutable":
@@ -180,6 +182,7 @@ class View(Tracer):
     """A slice of an array: it reads the array as it is, and assignments go to the array."""
 
     __slots__ = ()
+    kind = ARRAY
 
     @classmethod
     def over(cls, base: Tracer, slices: tuple[Slice, ...], dropped: tuple[int, ...]) -> "View":
