@@ -17,9 +17,11 @@ from symdiff.symbolic.graph import Atom, Binding, Constant
 
 _TOLERANCE = {"f": 1e-5, "F": 1e-5}  # of values that count as equal, relative
 _NEAR = 1e-9  # in double precision
-_MOVING = frozenset({"item", "getitem", "reshape", "transpose", "broadcast_to", "neg", "cast", "abs", "sqrt", "cbrt"})
+_MOVING = frozenset({"item", "getitem", "reshape", "transpose", "broadcast_to", "neg", "cast", "abs", "sqrt", "cbrt",
+                     "log", "log1p", "sin", "cos", "tan", "asin", "acos", "sinh", "asinh"})  # fmt: skip
 _STEPS = frozenset({"floor", "ceil", "trunc", "rint", "sign"})
-_ASKING = frozenset({"eq", "ne", "and", "or", "not", "all", "any", "item", "getitem", "reshape", "broadcast_to"})
+_BEYOND = {"isnan": True, "isinf": True, "isfinite": False}
+_ASKING = frozenset({*_BEYOND, "eq", "ne", "and", "or", "not", "all", "any", "item", "getitem", "reshape", "broadcast_to"})
 
 
 def beside(bindings: list[Binding], builder: Builder, wrt: Iterable[Atom]) -> list[Binding]:
@@ -65,7 +67,7 @@ class Thinness:
         self.activity = Activity(wrt)
         self.wrt = set(wrt)
         self.made: dict[Atom, Binding] = {}
-        self._free: dict[Atom, bool] = {}
+        self._free: dict[Atom, frozenset[Any]] = {}
 
     def include(self, bindings: Iterable[Binding]) -> None:
         """Bindings that come after those known."""
@@ -76,11 +78,13 @@ class Thinness:
     def of(self, condition: Atom) -> bool | None:
         """Whether a condition holds on a set without inside (True), beside one (False), or neither (None)."""
         made = self.made.get(condition)
-        if made is None or made.op not in _ASKING:
+        op = "" if made is None else made.op
+        if made is None or op not in _ASKING:
             return None
-        op = made.op
         if op in ("eq", "ne"):
             return (op == "eq") if self._parts(*made.operands) else None
+        if op in _BEYOND:
+            return _BEYOND[op] if self._inputs(made.operands[0]) else None
         parts = [self.of(o) for o in made.operands]
         if op not in ("and", "or"):
             return (None if parts[0] is None else not parts[0]) if op == "not" else parts[0]
@@ -89,33 +93,39 @@ class Thinness:
 
     def _parts(self, a: Atom, b: Atom) -> bool:
         """Whether an equation holds on a set without inside."""
-        return a is not b and any(self._is_free(x) and self._is_level(y) for x, y in ((a, b), (b, a)))
+        first, second = self._inputs(a), self._inputs(b)
+        if first and second:
+            return first != second
+        return bool(first or second) and self._is_level(b if first else a)
 
     def _is_level(self, atom: Atom) -> bool:
-        """Whether a value stays, moves in steps, or freely, where the inputs move."""
+        """Whether a value stays, or moves in steps, where the inputs move."""
         made = self.made.get(atom)
-        return not self.activity.has(atom) or self._is_free(atom) or (made is not None and made.op in _STEPS)
+        return not self.activity.has(atom) or (made is not None and made.op in _STEPS)
 
-    def _is_free(self, atom: Atom) -> bool:
-        """Whether a value is no number all around a point: an input, moved and scaled, or the length of inputs."""
+    def _inputs(self, atom: Atom) -> frozenset[Any]:
+        """The inputs that a value is a function of which is no number all around a point; empty where it is none such."""
         if atom in self.wrt:
-            return True
+            return frozenset([atom])
         made = self.made.get(atom)
         if made is None or not self.activity.has(atom):
-            return False
+            return frozenset()
         if atom not in self._free:
-            self._free[atom] = self._computed_freely(made)
+            self._free[atom] = self._computed(made)
         return self._free[atom]
 
-    def _computed_freely(self, made: Binding) -> bool:
+    def _computed(self, made: Binding) -> frozenset[Any]:
         op, operands = made.op, made.operands
-        free = [self._is_free(o) for o in operands]
-        if op in _MOVING or (op == "pow" and isinstance(operands[1], Constant) and operands[1].value > 0):
-            return free[0]
+        if op == "item" and operands[0] in self.wrt:
+            return frozenset([(operands[0], made.params)])
+        found = [self._inputs(o) for o in operands]
+        if op in _MOVING or (op == "pow" and isinstance(operands[1], Constant) and operands[1].value != 0):
+            return found[0]
+        if op not in ("add", "sub", "mul", "div", "hypot"):
+            return frozenset()
+        if all(found) and (found[0].isdisjoint(found[1]) or op == "hypot" or (op == "mul" and operands[0] is operands[1])):
+            return found[0] | found[1]
+        still = [isinstance(o, Constant) and (op not in ("mul", "div") or o.value != 0) for o in operands]
         if op in ("add", "sub"):
-            return any(f and not self.activity.has(o) for f, o in zip(free, reversed(operands), strict=True))
-        if op in ("mul", "div"):
-            scale = [isinstance(o, Constant) and o.value != 0 for o in operands]
-            square = op == "mul" and operands[0] is operands[1] and free[0]
-            return square or (free[0] and scale[1]) or (op == "mul" and free[1] and scale[0])
-        return op == "hypot" and all(free)
+            still = [not self.activity.has(o) for o in operands]
+        return found[0] if still[1] else found[1] if still[0] else frozenset()

@@ -40,6 +40,7 @@ from symdiff.symbolic.tracing.mathematics import MATHEMATICS
 from symdiff.symbolic.tracing.mutable import Mutable, plain
 from symdiff.symbolic.tracing.operands import holds_traced
 from symdiff.symbolic.tracing.ordering import sort_list
+from symdiff.symbolic.tracing.raising import handled
 from symdiff.symbolic.tracing.substitution import substituted
 from symdiff.symbolic.tracing.texts import TEXTS, method
 from symdiff.symbolic.tracing.tracer import Tracer, is_traced, user_line
@@ -130,11 +131,24 @@ def _found(f: Any, attempt: Attempt) -> Any:
 def _cloned(f: types.FunctionType, attempt: Attempt) -> Any:
     """A function of the user's."""
     if attempt.reading is None:
-        return clone(f, CELLS, attempt.thorough) or substituted(f, call)
+        return clone(f, CELLS, attempt.thorough) or _announced(substituted(f, call))
     found = clone(f, LOADED, attempt.thorough, Loads)
     if found is None:
         attempt.reading.need_all()
     return found
+
+
+def _announced(f: types.FunctionType) -> Any:
+    """A function without source: what it handles is not known."""
+    if not f.__code__.co_exceptiontable:
+        return f
+
+    @functools.wraps(f)
+    def announced(*args: Any, **kwargs: Any) -> Any:
+        with handled(lambda: None):
+            return f(*args, **kwargs)
+
+    return announced
 
 
 def _function(f: types.FunctionType, attempt: Attempt) -> Any:

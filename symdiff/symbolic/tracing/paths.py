@@ -150,9 +150,12 @@ class Path:
         return value == upright
 
     def _met(self, atom: Atom, number: int, value: bool, upright: bool) -> bool:
-        """How a condition turns out at the given arguments, or beside them."""
+        """How a condition turns out at the given arguments, or beside them; `value` is that of the atom there."""
         assert self.builder is not None and self._known is not None
-        if self._known.known(number) is not None or self._is_thin(atom) is not value:
+        known = self._known.known(number)
+        if number in self.met:
+            return bool(known)
+        if known is not None or self._is_thin(atom) is not value:
             return value == upright
         self.met.append(number)
         return (value == upright) != (self.beside is None or number in self.beside)

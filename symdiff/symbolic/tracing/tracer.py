@@ -230,7 +230,7 @@ class Tracer(Operators):
             return self._whole("rint")
         from symdiff.symbolic.tracing.builtin_functions import rounded
 
-        return rounded(self, digits)
+        return rounded(self, digits).of_kind(self.kind)
 
     def __format__(self, spec: str) -> str:
         if spec:
