@@ -24,42 +24,6 @@ _BEYOND = {"isnan": True, "isinf": True, "isfinite": False}
 _ASKING = frozenset({*_BEYOND, "eq", "ne", "and", "or", "not", "all", "any", "item", "getitem", "reshape", "broadcast_to"})
 
 
-def beside(bindings: list[Binding], builder: Builder, wrt: Iterable[Atom]) -> list[Binding]:
-    """The bindings with the conditions of such selects false where both arms agree; new symbols are bound on the builder."""
-    if not any(b.op == "select" and b.primal for b in bindings):
-        return bindings
-    thinness = Thinness(wrt)
-    thinness.include(bindings)
-    found: list[Binding] = []
-    start = len(builder.bindings)
-    for binding in bindings:
-        if binding.op == "select" and binding.primal and thinness.activity.has(binding.symbol):
-            builder.origin = binding.origin
-            binding = _seen(binding, thinness.of(binding.operands[0]), builder)
-        found += [*builder.bindings[start:], binding]
-        start = len(builder.bindings)
-    return found
-
-
-def _seen(binding: Binding, is_thin: bool | None, b: Builder) -> Binding:
-    """A select as the sweeps see it."""
-    condition, first, second = binding.operands
-    if is_thin is None or (isinstance(first, Constant) and isinstance(second, Constant)):
-        return binding
-    gap = b.emit("abs", (b.emit("sub", (first, second)),))
-    least = b.emit("min", (b.emit("abs", (first,)), b.emit("abs", (second,))))
-    agree = b.emit("le", (gap, b.emit("mul", (Constant(_TOLERANCE.get(binding.dtype, _NEAR)), least))))
-    seen = b.emit("and", (condition, b.emit("not", (agree,)))) if is_thin else b.emit("or", (condition, agree))
-    return Binding(binding.symbol, "select", (seen, first, second), None, binding.origin, binding.primal)
-
-
-def agree(a: Any, b: Any) -> bool:
-    """Whether two values are finite and equal up to rounding."""
-    tolerance = _TOLERANCE.get(np.result_type(a, b).char, _NEAR)
-    with np.errstate(all="ignore"):
-        return bool(np.all(np.abs(np.subtract(a, b)) <= tolerance * np.minimum(np.abs(a), np.abs(b))))
-
-
 class Thinness:
     """Which conditions hold on a set without inside, and which beside one."""
 
@@ -90,6 +54,15 @@ class Thinness:
             return (None if parts[0] is None else not parts[0]) if op == "not" else parts[0]
         deciding = op == "and"  # a thin part makes "and" thin, one beside a thin set makes "or" such
         return deciding if deciding in parts else None if None in parts else not deciding
+
+    def there(self, condition: Atom, arm: Atom) -> Atom:
+        """An arm of a select where its condition compares it with a constant: this constant."""
+        made = self.made.get(condition)
+        while made is not None and made.op == "not":
+            made = self.made.get(made.operands[0])
+        if made is None or made.op not in ("eq", "ne") or arm not in made.operands:
+            return arm
+        return next((o for o in made.operands if isinstance(o, Constant)), arm)
 
     def _parts(self, a: Atom, b: Atom) -> bool:
         """Whether an equation holds on a set without inside."""
@@ -129,3 +102,43 @@ class Thinness:
         if op in ("add", "sub"):
             still = [not self.activity.has(o) for o in operands]
         return found[0] if still[1] else found[1] if still[0] else frozenset()
+
+
+def beside(bindings: list[Binding], builder: Builder, wrt: Iterable[Atom]) -> list[Binding]:
+    """The bindings with the conditions of such selects false where both arms agree; new symbols are bound on the builder."""
+    if not any(b.op == "select" and b.primal for b in bindings):
+        return bindings
+    thinness = Thinness(wrt)
+    thinness.include(bindings)
+    found: list[Binding] = []
+    start = len(builder.bindings)
+    for binding in bindings:
+        if binding.op == "select" and binding.primal and thinness.activity.has(binding.symbol):
+            builder.origin = binding.origin
+            binding = _seen(binding, thinness, builder)
+        found += [*builder.bindings[start:], binding]
+        start = len(builder.bindings)
+    return found
+
+
+def _seen(binding: Binding, thinness: Thinness, b: Builder) -> Binding:
+    """A select as the sweeps see it."""
+    condition, first, second = binding.operands
+    is_thin = thinness.of(condition)
+    if is_thin is None:
+        return binding
+    there = [thinness.there(condition, arm) for arm in (first, second)]
+    if all(isinstance(arm, Constant) for arm in there) and not agree(*(arm.value for arm in there)):  # type: ignore[union-attr]
+        return binding
+    gap = b.emit("abs", (b.emit("sub", (first, second)),))
+    least = b.emit("min", (b.emit("abs", (first,)), b.emit("abs", (second,))))
+    near = b.emit("le", (gap, b.emit("mul", (Constant(_TOLERANCE.get(binding.dtype, _NEAR)), least))))
+    seen = b.emit("and", (condition, b.emit("not", (near,)))) if is_thin else b.emit("or", (condition, near))
+    return Binding(binding.symbol, "select", (seen, first, second), None, binding.origin, binding.primal)
+
+
+def agree(a: Any, b: Any) -> bool:
+    """Whether two values are finite and equal up to rounding."""
+    tolerance = _TOLERANCE.get(np.result_type(a, b).char, _NEAR)
+    with np.errstate(all="ignore"):
+        return bool(np.all(np.abs(np.subtract(a, b)) <= tolerance * np.minimum(np.abs(a), np.abs(b))))
