@@ -24,7 +24,7 @@ from symdiff.codegen.native.vectorcall import direct, plain_class, table_offset,
 from symdiff.codegen.source import MISS
 from symdiff.compiled import Compiled, check_backend
 from symdiff.device import DeviceCompiled, Near, Placed, check_device, near, on_device, placed
-from symdiff.errors import BackendError, ShapeError, SymdiffError, TraceError, forgive
+from symdiff.errors import ArgumentError, BackendError, ShapeError, SymdiffError, TraceError, forgive
 from symdiff.pipeline import Options, program_of
 from symdiff.symbolic.building import Builder, active_builders
 from symdiff.symbolic.declaring import rules_in_force
@@ -35,6 +35,7 @@ from symdiff.symbolic.scalarizing import settled
 from symdiff.symbolic.tracing.attempt import need_all_contents
 from symdiff.symbolic.tracing.captures import Watch
 from symdiff.symbolic.tracing.kinds import ARRAY, SCALARS, argument_kind
+from symdiff.symbolic.tracing.libraries import is_library
 from symdiff.symbolic.tracing.trace import (
     check_mode,
     definition_line,
@@ -56,6 +57,19 @@ def _signature(f: Callable[..., Any]) -> inspect.Signature | None:
         return inspect.signature(f)
     except (TypeError, ValueError):
         return None
+
+
+def _owns_out(f: Callable[..., Any], signature: inspect.Signature | None) -> bool:
+    """Whether a function of the user's has an argument that `out=` would give: a library's is the array for its result."""
+    if isinstance(f, Function):
+        return f.owns_out
+    found = None if signature is None else signature.parameters.get("out")
+    if found is None or found.kind not in (found.POSITIONAL_OR_KEYWORD, found.KEYWORD_ONLY):
+        return False
+    code = getattr(inspect.unwrap(f), "__code__", None)
+    if code is None:
+        return (getattr(f, "__module__", None) or type(f).__module__).partition(".")[0] not in ("numpy", "scipy")
+    return not is_library(code.co_filename)
 
 
 class Function:
@@ -96,6 +110,7 @@ class Function:
         self.scalarize = scalarize
         self.paths = paths
         self.signature = _signature(f)
+        self.owns_out = _owns_out(f, self.signature)
         self.name = function_name(f)
         self.where = definition_line(f)
         self.__name__ = f"{self.name}_{self.suffix}" if self.suffix else self.name
@@ -127,6 +142,11 @@ class Function:
     # -- calling
 
     def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if out is not None and self.owns_out:
+            raise ArgumentError(
+                f"{user_line()}: {self.name} ({self.where}) has an argument `out` of its own, so that out= may mean that one "
+                "or the array for the result; give the argument by position, or another name"
+            )
         self.refresh()
         if self._door is not None and not kwargs:
             try:
@@ -171,7 +191,7 @@ class Function:
             if found is MISS and isinstance(compiled, Guarded):  # rounded to the other side of a limit
                 found = compiled.unchecked.call(fed, out)
         with self._lock:
-            if watch is self._watch:  # or another thread has found that this specialisation is stale
+            if watch is self._watch and not kwargs:  # or another thread has found that this specialisation is stale
                 self._open(call, compiled)
         if found is not MISS:
             return found
@@ -245,12 +265,12 @@ class Function:
         return compiled
 
     def _open(self, call: Call, compiled: Compiled) -> None:
-        """Let later calls take the fast way to a specialisation."""
+        """Let later calls by position take the fast way to a specialisation."""
         flat = all(p.isidentifier() for p in call.paths) and len(self._extra_leaves(call)) == len(call.extra)
         if len(call.traced) < len(call.leaves) or compiled.door is None or (self.extra and not (flat and compiled.direct)):
             self._door = None
         elif self._kinds and not self._fits_doors(call, compiled):
-            self._door = None
+            self._door = told_apart(compiled.entry, call.leaves) if compiled.direct and flat else None
             direct(self, 0)
         elif compiled.direct and flat:
             self._door = compiled.entry
@@ -269,7 +289,7 @@ class Function:
         machine, self._guard = compiled.machine, None
         if len(self._machines) < KEPT:
             self._machines.add(machine)
-        if machine not in self._machines:
+        if machine not in self._machines or self.owns_out:
             direct(self, 0)
         elif not self._watch:
             direct(self, machine.vectorcall)
@@ -476,6 +496,20 @@ class Function:
         self._guard = None
         self._door = None
         self._near = None
+
+
+def told_apart(door: Any, leaves: list[Any]) -> Callable[..., Any]:
+    """A door for arguments of exactly these types, and arrays of these shapes."""
+    types = tuple(map(type, leaves))
+    shapes = [leaf.shape if isinstance(leaf, np.ndarray) else None for leaf in leaves]
+    arrays = [(place, shape) for place, shape in enumerate(shapes) if shape is not None]
+
+    def through(*args: Any, out: Any = None) -> Any:
+        if tuple(map(type, args)) != types or any(args[place].shape != shape for place, shape in arrays):
+            return MISS
+        return door(*args, out=out)
+
+    return through
 
 
 def _blank(kind: type[Function]) -> Function:

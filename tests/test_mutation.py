@@ -93,6 +93,14 @@ def through_a_helper(x):
     return np.prod(y)
 
 
+def after_a_reshape(x):
+    y, w = x * 2, np.zeros(200)
+    v, u = y.reshape(-1, 1), w.reshape(2, -1)
+    y[0] = 1
+    w[:4] = x**2
+    return np.sum(v * u)
+
+
 def constants_stay_numbers(x):
     a = np.array([[2.0, 1.0], [1.0, 3.0]])
     b = np.linalg.solve(a, np.array([1.0, 2.0]))
@@ -104,7 +112,8 @@ def constants_stay_numbers(x):
 
 
 @pytest.mark.parametrize(
-    "f", [constants_stay_numbers, heat, recurrence, in_place, views, likes, own_copy, matrix, through_a_helper]
+    "f",
+    [constants_stay_numbers, heat, recurrence, in_place, views, likes, own_copy, matrix, through_a_helper, after_a_reshape],
 )
 def test_value_and_gradient(f):
     x = np.array([0.7, 1.3, -0.4, 0.9])
@@ -146,13 +155,6 @@ def complex_into_real(x):
     y = np.zeros(2)
     y[0] = x[0] * 1j
     return y
-
-
-def after_a_reshape(x):
-    y = x * 2
-    v = y.reshape(-1, 1)
-    y[0] = 1
-    return v
 
 
 def through_an_alias(x):
@@ -199,7 +201,6 @@ def traced_index(x):
     ("f", "message"),
     [
         (complex_into_real, "dtype=complex"),
-        (after_a_reshape, "reshaped view"),
         (through_an_alias, "x = x.copy"),
         (through_a_reshape, "x = x.copy"),
         (into_a_slice_of_the_argument, "x = x.copy"),
@@ -297,16 +298,7 @@ def test_longer_arrays(f, scalarize):
         np.testing.assert_allclose(sd.hvp(f, scalarize=scalarize)(x, d), curvature, rtol=1e-5, atol=1e-5)
 
 
-def test_longer_arrays_refuse_what_numpy_would_see_through_another_view():
-    def reshaped(x):
-        y = np.zeros(N)
-        z = y.reshape(2, -1)
-        y[0] = x[0]
-        return z.sum()
-
-    with pytest.raises(sd.TraceError, match=r"test_mutation.py:\d+: .*reshaped view"):
-        sd.grad(reshaped)(np.ones(N))
-
+def test_longer_arrays_refuse_what_does_not_fit():
     def misfit(x):
         y = np.zeros(N)
         y[:3] = x[:2]

@@ -69,8 +69,6 @@ class Builder:
         self.inputs: list[GraphInput] = []
         self.captures: dict[Atom, Var] = {}
         self.captured: list[Any] = []
-        self.viewed: set[Atom] = set()  # arrays of which the user has taken a slice or another view
-        self.views: set[Atom] = set()  # these slices and views
         self.structural: dict[Atom, Binding] = {}  # what is known of whole arrays, by their symbols
         self.sums: dict[tuple[Atom, tuple[int, ...]], Atom] = {}  # the sums of arrays over axes that there are
         self.signs: Any = None  # the signs that are factors of values, see `sign_factors`

@@ -22,23 +22,28 @@ class Contents(BaseException):
 
 
 class Attempt:
-    """A function's runs in one trace. `rules` are those of Python functions.
+    """A function's runs in one trace. `rules` is the rulebook, None where it has no rules of Python functions.
 
     `thorough`: implicit calls are followed too, and arrays can take traced values. `known` are the followed functions, `memo`
     the results of cached functions, `seeded` the random generators made with a seed. `stuck`: a number was asked for where
-    only thorough following can give none. `handlers` are those of the blocks that the run is in, see `raising`. `reading`
-    are the captured arrays that stand as inputs, see `reading.Reading`. `kinds`: what was asked of the kinds of arguments, see
-    `kinds`. `modes`: what NumPy and `warnings` do about floating errors where the run begins. `shown`: whether a text that is being written shows a traced value; None where none is.
+    only thorough following can give none. `reading` are the captured arrays that stand as inputs, see `reading.Reading`.
+    `kinds`: what was asked of the kinds of arguments, see `kinds`. `shown`: whether a text that is being written shows a traced
+    value; None where none is. `opened`: a library's function is running that may make arrays of traced values. `handlers` are
+    those of the blocks that the run is in, `modes` what NumPy and `warnings` do about floating errors where it begins, see
+    `raising`.
     """
 
-    __slots__ = ("handlers", "kinds", "known", "memo", "modes", "reading", "rules", "seeded", "shown", "stuck", "thorough")
+    __slots__ = (
+        "handlers", "kinds", "known", "memo", "modes", "opened", "reading", "rules", "seeded", "shown", "stuck", "thorough",
+    )  # fmt: skip
 
     def __init__(self, rules: Any, thorough: bool, reading: Any = None) -> None:
-        self.rules = {} if rules is None else rules.functions()
+        self.rules = rules if rules is not None and rules.names_functions else None
         self.thorough = thorough
         self.reading = reading
         self.stuck = False
         self.kinds = 0
+        self.opened = False
         self.shown: bool | None = None
         self.known: dict[Any, Any] = {}
         self.memo: dict[Any, Any] = {}

@@ -12,10 +12,10 @@ import numpy as np
 
 from symdiff.errors import TraceError
 from symdiff.symbolic.tracing.integers import Integer, as_int
-from symdiff.symbolic.tracing.mathematics import compound, real, traced
+from symdiff.symbolic.tracing.mathematics import compound, pythons, real, traced
 from symdiff.symbolic.tracing.ordering import largest, least, sorted_list
 from symdiff.symbolic.tracing.selecting import Selected
-from symdiff.symbolic.tracing.tracer import Tracer, user_line
+from symdiff.symbolic.tracing.tracer import Tracer, may_catch, user_line
 from symdiff.symbolic.tracing.truths import same
 
 Standing = Callable[..., Any]
@@ -86,7 +86,7 @@ def _joined(stop: bool, join: Standing) -> Standing:
                 result = truth if result is None else join(result, truth)
             elif bool(value) is stop:
                 return stop
-        return (not stop) if result is None else result
+        return (not stop) if result is None else pythons(result)
 
     return standing
 
@@ -114,10 +114,11 @@ def _getattr(value: Any, name: str, /, *default: Any) -> Any:
 
 
 def attribute_of(value: Tracer, name: str) -> Any:
-    """`value.name` of a traced value: what its kind has not is an `AttributeError`."""
+    """`value.name` of a traced value. What its kind has not is an `AttributeError` where the user's code may catch it; elsewhere
+    Python's numbers have what NumPy's have."""
     if name == "__class__":
         return _type(value)
-    if not _hasattr(value, name):
+    if value.shape == () and may_catch() and not _hasattr(value, name):
         raise AttributeError(f"{user_line()}: {value.named()!r} object has no attribute {name!r}")
     return getattr(value, name)
 

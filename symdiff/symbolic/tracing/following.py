@@ -10,6 +10,7 @@ user's line, library functions that cannot take traced values, and random number
 import contextlib
 import functools
 import operator
+import traceback
 import types
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +21,7 @@ from symdiff import structures
 from symdiff.errors import SymdiffError, TraceError, forgive
 from symdiff.symbolic.building import active_builders
 from symdiff.symbolic.tracing import reading
+from symdiff.symbolic.tracing.assigning import plain
 from symdiff.symbolic.tracing.attempt import Attempt, Stuck, current
 from symdiff.symbolic.tracing.builtin_functions import BUILTINS
 from symdiff.symbolic.tracing.cloning import OPERATORS, clone
@@ -29,15 +31,15 @@ from symdiff.symbolic.tracing.composed.shaping import vectorized
 from symdiff.symbolic.tracing.composed.table import COMPOSED, called
 from symdiff.symbolic.tracing.constructing import constructor, replaced
 from symdiff.symbolic.tracing.cupy_names import of_cupy, spelled
+from symdiff.symbolic.tracing.doors import holds, is_closed, opened, without_traced
 from symdiff.symbolic.tracing.exact_numbers import EXACT_NUMBERS, of_number
 from symdiff.symbolic.tracing.functions import call_function
-from symdiff.symbolic.tracing.implicit import SPECIAL, cells, operate, special, summed
+from symdiff.symbolic.tracing.implicit import SPECIAL, cells, iterated, operate, special, summed
 from symdiff.symbolic.tracing.instead import INSTEAD, public_name
-from symdiff.symbolic.tracing.libraries import is_library
+from symdiff.symbolic.tracing.libraries import is_library, short_name
 from symdiff.symbolic.tracing.loads import Loads
 from symdiff.symbolic.tracing.making import MAKING, fresh
 from symdiff.symbolic.tracing.mathematics import MATHEMATICS
-from symdiff.symbolic.tracing.mutable import Mutable, plain
 from symdiff.symbolic.tracing.operands import holds_traced
 from symdiff.symbolic.tracing.ordering import sort_list
 from symdiff.symbolic.tracing.raising import handled
@@ -49,12 +51,16 @@ Anything = Callable[..., Any]
 _STANDING = BUILTINS | MATHEMATICS | MAKING | EXACT_NUMBERS | TEXTS
 _STANDING["builtins", "float"] = of_number("float", _STANDING["builtins", "float"])
 _STANDING["builtins", "int"] = of_number("int", _STANDING["builtins", "int"])
-_CALLING = frozenset(
-    [("builtins", n) for n in ("map", "filter", "max", "min", "sorted")]
-    + [("itertools", n) for n in "accumulate starmap takewhile dropwhile filterfalse groupby".split()]
-    + [("_functools", "reduce"), ("_operator", "call")]
-    + [("numpy", n) for n in ("fromfunction", "apply_along_axis", "apply_over_axes")]
-)  # functions that call their arguments
+_CALLING: dict[tuple[str, str], int | None] = {
+    **{("builtins", n): 0 for n in ("map", "filter")},
+    **{("builtins", n): None for n in ("max", "min", "sorted")},
+    **{("itertools", n): 0 for n in "starmap takewhile dropwhile filterfalse".split()},
+    **{("itertools", n): 1 for n in ("accumulate", "groupby")},
+    **{("numpy", n): 0 for n in ("fromfunction", "apply_along_axis", "apply_over_axes")},
+    ("_functools", "reduce"): 0,
+    ("_operator", "call"): 0,
+}  # functions that call an argument, and its place; None for a keyword only
+_ITERATING = frozenset("list tuple set dict zip enumerate map filter max min sorted any all".split())
 _RANDOM = ("random", "numpy.random.mtrand", "numpy.random._generator")
 _SEEDED = ("default_rng", "RandomState", "Random")
 _HARMLESS = ("builtins", "math", "cmath", "operator", "itertools", "_functools", "functools", "collections", "numpy", "abc")
@@ -70,7 +76,7 @@ def call(f: Any) -> Any:
     if attempt is None:
         return f
     kind = type(f)
-    if kind is types.FunctionType and ".call" in f.__code__.co_freevars and not attempt.rules:
+    if kind is types.FunctionType and ".call" in f.__code__.co_freevars and attempt.rules is None:
         return f  # made inside a clone
     if kind is types.MethodType:
         return _method(f, attempt)
@@ -89,19 +95,20 @@ def call(f: Any) -> Any:
 def _found(f: Any, attempt: Attempt) -> Any:
     kind = type(f)
     key = (getattr(f, "__module__", None), getattr(f, "__name__", None))
-    rule = attempt.rules.get(key) if attempt.rules else None
-    if rule is not None and (rule.function is f or kind is not types.FunctionType or f.__code__.co_name == key[1]):
-        if attempt.reading is not None and not is_library(getattr(getattr(f, "__code__", None), "co_filename", "<string>")):
-            attempt.reading.need_all()  # it may read the arrays wherever it is run
-        return _recorded(f, rule)  # not for a wrapper, which has the name of what it wraps
+    rule = None if attempt.rules is None else attempt.rules.of(f)
+    if rule is not None:
+        return _ruled(f, rule, attempt)
     if of_cupy(f):
         return spelled(f, call)
     if kind is types.FunctionType and not is_library(f.__code__.co_filename):
         return _cloned(f, attempt)
-    asks = attempt.thorough and key[0] == "builtins" and key[1] in SPECIAL
+    asks = key[0] == "builtins" and key[1] in SPECIAL
+    if attempt.thorough and key[0] == "builtins" and key[1] in _ITERATING:
+        found = _STANDING.get(key, f)
+        return _iterating(_calling(found, _CALLING[key]) if key in _CALLING else found)
     if key in _CALLING or key in _STANDING:
         found = _STANDING.get(key, f)
-        found = _calling(found) if key in _CALLING else found
+        found = _calling(found, _CALLING[key]) if key in _CALLING else found
         found = _made(found) if attempt.thorough and key[0] == "numpy" else found
         return special(key[1], found, call) if asks else found
     if asks:
@@ -126,6 +133,13 @@ def _found(f: Any, attempt: Attempt) -> Any:
     if kind in _HASHED:
         return _library(f, attempt)
     return _object(f, attempt)
+
+
+def _ruled(f: Any, rule: Any, attempt: Attempt) -> Any:
+    """A function with a rule."""
+    if attempt.reading is not None and not is_library(getattr(getattr(f, "__code__", None), "co_filename", "<string>")):
+        attempt.reading.need_all()  # it may read the arrays wherever it is run
+    return _recorded(f, rule)
 
 
 def _cloned(f: types.FunctionType, attempt: Attempt) -> Any:
@@ -168,6 +182,9 @@ def _kind(value: Any) -> Any:
 
 def _method(f: types.MethodType, attempt: Attempt) -> Any:
     inner = f.__func__
+    rule = None if attempt.rules is None else attempt.rules.of(f)
+    if rule is not None:
+        return _ruled(f, rule, attempt)
     found = attempt.known.get(inner) if type(inner) is types.FunctionType else None
     if found is None:
         module = type(f.__self__).__module__
@@ -190,7 +207,7 @@ def _bound(f: Any, attempt: Attempt) -> Any:
         return _of_array(f, owner, attempt)
     if type(owner).__module__ in _RANDOM:
         return _drawing(f, owner, attempt)
-    return f
+    return _guarded(f) if is_closed(f) else f
 
 
 def _of_array(f: Any, owner: np.ndarray, attempt: Attempt) -> Anything:
@@ -244,7 +261,7 @@ def _object(f: Any, attempt: Attempt) -> Any:
         return types.MethodType(call(method), f)
     if getattr(f, "__module__", None) == "numpy.random" or getattr(f, "__name__", None) in _SEEDED:
         return _library(f, attempt)
-    return f
+    return _guarded(f) if is_closed(f) or is_closed(kind) else f
 
 
 def _slot(f: Any) -> Anything:
@@ -254,14 +271,19 @@ def _slot(f: Any) -> Anything:
     )
 
 
-def _calling(f: Anything) -> Anything:
-    """A function that calls its arguments: these are followed."""
+def _calling(f: Anything, place: int | None) -> Anything:
+    """A function that calls one of its arguments: it is followed."""
 
     def calling(*args: Any, **kwargs: Any) -> Any:
-        args = tuple(call(a) if callable(a) and not isinstance(a, Tracer) else a for a in args)
+        args = tuple(call(a) if i == place and callable(a) else a for i, a in enumerate(args))
         return f(*args, **{k: call(v) if callable(v) and not isinstance(v, Tracer) else v for k, v in kwargs.items()})
 
     return calling
+
+
+def _iterating(f: Anything) -> Anything:
+    """A function that runs over its arguments: the user's own iterators are followed."""
+    return lambda *args, **kwargs: f(*(iterated(call, a) for a in args), **kwargs)
 
 
 def _of_lists(f: Anything) -> Anything:
@@ -281,32 +303,39 @@ def _made(f: Anything) -> Anything:
 
 
 def _recorded(f: Anything, rule: Any) -> Anything:
-    def recorded(*args: Any) -> Any:
-        if not any(map(is_traced, args)):
-            return f(*args)
-        from symdiff.symbolic.declaring import record_call
+    def recorded(*args: Any, **kwargs: Any) -> Any:
+        if not any(map(is_traced, (*args, *kwargs.values()))):
+            return f(*args, **kwargs)
+        from symdiff.symbolic.declaring import in_order, record_call
 
-        return record_call(f, rule, args)
+        return record_call(f, rule, in_order(f, rule, args, kwargs))
 
     return recorded
 
 
 def _guarded(f: Anything) -> Anything:
-    """A library's function: its own errors about traced values become clear ones."""
+    """A library's function: where it cannot take traced values, it is not called with them, or its errors become clear ones."""
+    closed = is_closed(f)
+    name = f"{getattr(f, '__module__', None) or ''}.{getattr(f, '__name__', type(f).__name__)}".lstrip(".").removeprefix(
+        "function "
+    )
 
     def guarded(*args: Any, **kwargs: Any) -> Any:
-        leaves = structures.leaves((args, kwargs), none_is_leaf=True)
-        if not any(map(is_traced, leaves)):
+        if not holds((args, kwargs)):
+            return without_traced(f, name, args, kwargs) if closed else f(*args, **kwargs)
+        leaves = [v for v in structures.leaves((args, kwargs), none_is_leaf=True) if is_traced(v)]
+        if leaves and all(plain(v) is not None for v in leaves):
+            args, kwargs = structures.mapped(lambda v: plain(v) if isinstance(v, Tracer) else v, (args, kwargs))
             return f(*args, **kwargs)
-        if all(plain(v) is not None for v in leaves if is_traced(v)):
-            args, kwargs = structures.mapped(lambda v: plain(v) if isinstance(v, Mutable) else v, (args, kwargs))
-            return f(*args, **kwargs)
+        if closed:
+            raise TraceError(_unfollowed(name, "it is compiled, or calls what is"))
         try:
-            return f(*args, **kwargs)
+            with opened():
+                return f(*args, **kwargs)
         except SymdiffError:
             raise
         except Exception as error:
-            raise TraceError(_unfollowed(f, error)) from error
+            raise TraceError(_unfollowed(name, f"{type(error).__name__}: {error}")) from error
 
     return guarded
 
@@ -329,22 +358,22 @@ def _told(f: Anything, public: tuple[str, str]) -> Anything:
     def told(*args: Any, **kwargs: Any) -> Any:
         builders = active_builders()
         before = [len(b.bindings) for b in builders]
+        refusal = TraceError(f"{user_line()}: {'.'.join(public)} needs numbers, not traced values; {INSTEAD[public]}")
+        if holds((args, kwargs)):
+            raise refusal
         try:
-            return f(*args, **kwargs)
+            return without_traced(f, public[1], args, kwargs)
         except Exception as error:
-            if before != [len(b.bindings) for b in builders] or any(map(holds_traced, (*args, *kwargs.values()))):
-                raise TraceError(
-                    f"{user_line()}: {'.'.join(public)} needs numbers, not traced values; {INSTEAD[public]}"
-                ) from error
+            if before != [len(b.bindings) for b in builders]:
+                raise refusal from error
             raise
 
     return told
 
 
-def _unfollowed(f: Any, error: Exception) -> str:
-    name = f"{getattr(f, '__module__', None) or ''}.{getattr(f, '__name__', type(f).__name__)}".lstrip(".")
+def _unfollowed(name: str, why: str) -> str:
     return (
-        f"{user_line()}: {name} cannot be followed with a traced value ({type(error).__name__}: {error}); write it with NumPy, "
+        f"{user_line()}: {name} cannot be followed with a traced value ({why}); write it with NumPy, "
         "or keep your function around it opaque with sd.primitive and give its derivative with sd.diffrule"
     )
 
@@ -417,7 +446,14 @@ def _identity(value: Any) -> Any:
 def _class(cls: Any, attempt: Attempt) -> Any:
     if cls.__name__ in _SEEDED and cls.__module__ in _RANDOM:
         return _seeding(cls, attempt)
-    return constructor(cls, call)
+    found = constructor(cls, call)
+    return _guarded(cls) if found is cls and is_closed(cls) else found
+
+
+def error_line(error: BaseException) -> str:
+    """The user's innermost line that an exception passed."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if short_name(f.filename)]
+    return f"{short_name(frames[-1].filename)}:{frames[-1].lineno}" if frames else "?"
 
 
 def followed_calls(f: Anything, attempt: Attempt) -> Anything:
@@ -432,6 +468,8 @@ def followed_calls(f: Anything, attempt: Attempt) -> Anything:
                     raise Stuck from None
                 if isinstance(error.__cause__, TraceError) and not isinstance(error, SymdiffError):
                     raise error.__cause__ from None  # NumPy's error about our own
+                if isinstance(error, TypeError) and "Tracer" in str(error):
+                    raise TraceError(f"{error_line(error)}: {error}: compiled code asks an object for its number") from error
                 raise
         if attempt.stuck and not attempt.thorough:
             raise Stuck

@@ -17,28 +17,29 @@ from symdiff import structures
 from symdiff.errors import TraceError
 from symdiff.ops import OPS
 from symdiff.symbolic.arrays.algebra import Arrays
+from symdiff.symbolic.building import array_atom
 from symdiff.symbolic.calls import formula_site
 from symdiff.symbolic.graph import Atom, Var
 from symdiff.symbolic.rule import apply
 from symdiff.symbolic.rulebook import default_rules, without_derivative
+from symdiff.symbolic.tracing.assigning import computed, filled, plain
 from symdiff.symbolic.tracing.attempt import note_stuck
 from symdiff.symbolic.tracing.composed.table import COMPOSED, called
 from symdiff.symbolic.tracing.composed.ufunc_methods import METHODS
-from symdiff.symbolic.tracing.indexing import indexed, is_basic
+from symdiff.symbolic.tracing.indexing import indexed, is_basic, view_key
 from symdiff.symbolic.tracing.integers import Integer
 from symdiff.symbolic.tracing.kinds import ARRAY, NUMPY
 from symdiff.symbolic.tracing.moving import MOVING, diagonal
-from symdiff.symbolic.tracing.mutable import Mutable, computed, filled, plain
 from symdiff.symbolic.tracing.operands import as_atom
 from symdiff.symbolic.tracing.products import LINALG, PRODUCTS, trace
 from symdiff.symbolic.tracing.reducing import REDUCING
 from symdiff.symbolic.tracing.raising import awaits, check_floating
 from symdiff.symbolic.tracing.searching import SEARCHING
 from symdiff.symbolic.tracing.selecting import Selected
-from symdiff.symbolic.tracing.traced_keys import Row, is_traced_key, parts_of, read
-from symdiff.symbolic.tracing.tracer import IN_PLACE, VIEWS, Tracer, atom_of, builder_of, need_contents, record
+from symdiff.symbolic.tracing.storage import Storage, View
+from symdiff.symbolic.tracing.traced_keys import is_traced_key, parts_of, read
+from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, need_contents, record
 from symdiff.symbolic.tracing.truths import is_truth
-from symdiff.symbolic.tracing.whole import View, parsed
 
 _OP_OF_UFUNC: dict[Any, str] = {}
 for _op in OPS.values():
@@ -59,12 +60,11 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
     name = ufunc.__name__
     if method == "at":
         return _applied_at(ufunc, inputs, origin)
-    if all(plain(v) is not None for v in inputs) and kwargs.get("out") is None:
+    out = kwargs.pop("out", None)
+    if out is not None:
+        return _written(getattr(ufunc, method), inputs, kwargs, out, origin)
+    if all(plain(v) is not None for v in (*inputs, kwargs.get("where"))):
         return computed(getattr(ufunc, method), inputs, kwargs)
-    if kwargs.get("out") is not None and isinstance(kwargs["out"][0], Tracer):
-        (out,) = kwargs.pop("out")
-        out[...] = getattr(ufunc, method)(*inputs, **kwargs)
-        return out
     if method == "reduce" and ufunc in _REDUCTIONS:
         kwargs = {k: v for k, v in kwargs.items() if (v is not None or k == "axis") and not (k == "keepdims" and v is False)}
         return call_function(_REDUCTIONS[ufunc], inputs, {"axis": 0, **kwargs}, origin)
@@ -74,12 +74,7 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
         return functools.reduce(ufunc, np.moveaxis(inputs[0], kwargs.get("axis", 0), 0))
     if method != "__call__":
         raise TraceError(f"{origin}: np.{name}.{method} of a traced value is not supported; write it with np.sum or a loop")
-    if kwargs.get("out") is not None:
-        note_stuck()
-        raise TraceError(
-            f"{origin}: np.{name} writes a traced value into an existing array; use `y = y + x` instead of `y += x`, "
-            "and leave out= away"
-        )
+    kwargs = {k: v for k, v in kwargs.items() if v is not _DEFAULTS.get(k, _DEFAULTS)}
     if kwargs:
         raise TraceError(f"{origin}: np.{name}({', '.join(kwargs)}=...) of a traced value; use np.where and x.astype")
     if ufunc in _ARITHMETIC:
@@ -113,6 +108,35 @@ def _checked(name: str, inputs: tuple[Any, ...], found: Any) -> Any:
     return found
 
 
+_DEFAULTS = {"where": True, "dtype": None, "casting": "same_kind", "order": "K", "subok": True}
+
+
+def _written(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, origin: str) -> Any:
+    """`function(*args, out=out, **kwargs)`; with `where=`, cells of `out` for which it does not hold stay."""
+    where = kwargs.pop("where", True) if isinstance(getattr(function, "__self__", function), np.ufunc) else True
+    name = getattr(getattr(function, "__self__", None) or function, "__name__", "function")
+    if any(o is not None and not isinstance(o, Tracer) for o in (out if isinstance(out, tuple) else (out,))):
+        note_stuck()
+        raise TraceError(
+            f"{origin}: np.{name} writes a traced value into an existing array; use `y = y + x` instead of `y += x`, "
+            "and leave out= away"
+        )
+    results = function(*args, **kwargs)
+    outs = out if isinstance(out, tuple) else (out,)
+    found = []
+    for target, result in zip(outs, results if isinstance(results, tuple) else (results,), strict=False):
+        if target is None:
+            if where is not True:
+                raise TraceError(f"{origin}: np.{name}(where=...) leaves cells open; give out=, or use np.where")
+            found.append(result)
+            continue
+        if target.shape != np.shape(result) and np.broadcast_shapes(np.shape(result), target.shape) != target.shape:
+            raise TraceError(f"{origin}: np.{name}: out= has shape {target.shape}, the result {np.shape(result)}")
+        target[...] = result if where is True else np.where(where, result, target)  # type: ignore[call-overload]
+        found.append(target)
+    return tuple(found) if isinstance(results, tuple) else found[0]
+
+
 def _folds(ufunc: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Whether a reduction is the ufunc applied again and again along one axis that has cells."""
     axis = kwargs.get("axis", 0)
@@ -129,13 +153,11 @@ def _applied_at(ufunc: Any, inputs: tuple[Any, ...], origin: str) -> None:
     if is_traced_key(index):
         _applied_at_traced(ufunc, target, index, values)
         return
-    places = np.broadcast_arrays(*(index if isinstance(index, tuple) else (index,)))
-    if any(p.dtype.kind not in "iu" for p in places) or len(places) != target.ndim:
-        raise TraceError(f"{origin}: np.{ufunc.__name__}.at of a traced value takes one array of integers for each axis")
-    given = [np.broadcast_to(v, places[0].shape) for v in values]
-    for place in np.ndindex(places[0].shape):
-        cell = tuple(int(p[place]) for p in places)
-        target[cell] = ufunc(target[cell], *(v[place] for v in given))
+    cells = np.arange(target.size).reshape(target.shape)[index]
+    given = [np.broadcast_to(v, cells.shape) for v in values]
+    for place in np.ndindex(cells.shape):
+        cell = tuple(int(i) for i in np.unravel_index(cells[place], target.shape))
+        target[cell] = ufunc(target[cell], *(v[place] if place else v for v in given))
 
 
 def _applied_at_traced(ufunc: Any, target: Tracer, index: Any, values: list[Any]) -> None:
@@ -181,23 +203,25 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
     selected = next((leaf for leaf in leaves if isinstance(leaf, Selected)), None)
     if selected is not None:  # where NumPy was not asked first
         return selected.__array_function__(function, (), args, kwargs)
-    bare = kwargs.get("out") is None and all(leaf is None or plain(leaf) is not None for leaf in leaves)
-    if bare and name not in VIEWS and name not in IN_PLACE:
+    out = _out_of(function, args, kwargs)
+    if out is not None:
+        args, kwargs, target = out
+        return _written(function, args, kwargs, target, origin)
+    if function not in _ASKED and function not in _IN_PLACE and all(leaf is None or plain(leaf) is not None for leaf in leaves):
         return computed(function, args, kwargs)
     if getattr(function, "__module__", None) == "numpy.linalg":
         _once([leaf for leaf in leaves if isinstance(leaf, Tracer)])
+    if function in _ASKED and not (name == "einsum" and sum(isinstance(leaf, (Tracer, np.ndarray)) for leaf in leaves) > 1):
+        return _viewed(function, args, kwargs, origin)
+    return _recorded(function, args, kwargs, origin)
+
+
+def _recorded(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
+    """The result of a function by what stands for it."""
+    name = getattr(function, "__name__", str(function))
     special = _SPECIAL.get(name)
     if special is not None and _of_numpy(function, name):
-        return special(origin, *args, **kwargs)
-    if isinstance(kwargs.get("out"), Tracer):
-        out = kwargs.pop("out")
-        out[...] = function(*args, **kwargs)
-        return out
-    if kwargs.get("out") is not None:
-        note_stuck()
-        raise TraceError(f"{origin}: np.{name}(out=...) of a traced value; leave out= away")
-    if name in VIEWS and args and isinstance(args[0], Mutable):
-        return args[0].view(lambda cells: function(cells, *args[1:], **kwargs))
+        return _bound(special, name, args, kwargs, origin)
     if function in COMPOSED:
         return called(COMPOSED[function], _full_name(function), args, kwargs, origin)
     implementation = _IMPLEMENTED.get(function)
@@ -211,6 +235,94 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
         return call_rule(rule, args, origin)
     instead = _INSTEAD.get(name, "write it with elementwise functions")
     raise TraceError(f"{origin}: {_full_name(function)} of a traced value is not supported; {instead}")
+
+
+def _bound(special: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
+    try:
+        inspect.signature(special).bind(origin, *args, **kwargs)
+    except TypeError as error:
+        raise TraceError(f"{origin}: np.{name} of a traced value: {error}; leave these arguments away") from None
+    return special(origin, *args, **kwargs)
+
+
+def _out_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The arguments without `out`, and this; None where there is none."""
+    if kwargs.get("out") is not None:
+        return args, {k: v for k, v in kwargs.items() if k != "out"}, kwargs["out"]
+    place = _place_of_out(function)
+    if place is None or len(args) <= place or args[place] is None:
+        return None
+    return (*args[:place], None, *args[place + 1 :]), kwargs, args[place]
+
+
+@functools.lru_cache(maxsize=512)
+def _place_of_out(function: Any) -> int | None:
+    """Where `out` stands among the arguments."""
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return None
+    names = [n for n, p in parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD or p.kind is p.POSITIONAL_ONLY]
+    return names.index("out") if "out" in names else None
+
+
+def _viewed(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
+    """A function that NumPy may give a view for: it is asked with the memory of the arrays."""
+    name = getattr(function, "__name__", str(function))
+    arrays: list[Tracer] = []
+
+    def place(value: Any) -> Any:
+        if not isinstance(value, Tracer):
+            return value
+        arrays.append(value if value.shape or value.held is not None else value.like(value.atom))
+        return arrays[-1].shared().place
+
+    shown = structures.mapped(place, (args, kwargs))
+    implementation = _IMPLEMENTED.get(function)
+    found = _recorded(function, args, kwargs, origin) if implementation is None else None
+    try:
+        asked = function(*shown[0], **shown[1])
+    except (ValueError, TypeError, IndexError) as error:
+        raise TraceError(f"{origin}: np.{name}: {error}") from None
+    if isinstance(asked, np.ndarray):
+        if implementation is not None and len(arrays) == 1 and _shares(asked, arrays[0]):
+            return arrays[0].like(_moved(function, args, kwargs, arrays[0], asked))
+        return _as_asked(_recorded(function, args, kwargs, origin) if found is None else found, asked, arrays)
+    for part in asked if function is np.broadcast_arrays else ():
+        part.flags.writeable = False  # as it will be in NumPy; today it warns
+    return type(found)(_as_asked(f, p, arrays) for f, p in zip(found, asked, strict=True))
+
+
+def _moved(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], x: Tracer, place: np.ndarray) -> View:
+    """The view at a place, read by the function itself."""
+
+    def how(arrays: Arrays, atom: Any) -> Any:
+        base = Tracer(arrays.builder, atom) if isinstance(atom, Var) else atom.value
+        given = structures.mapped(lambda v: base if isinstance(v, Tracer) else v, (args, kwargs))
+        if not isinstance(base, Tracer):
+            return array_atom(np.asarray(function(*given[0], **given[1])))
+        found = on_arrays(_IMPLEMENTED[function], given[0], given[1], arrays.origin, function.__name__)
+        return found.atom if isinstance(found, Tracer) else array_atom(np.asarray(found))
+
+    return View(x.shared().storage, place, x.shared(), None, how)
+
+
+def _as_asked(found: Any, place: np.ndarray, arrays: list[Tracer]) -> Any:
+    """A result as a view where NumPy gives one, in memory of its own where it does not."""
+    of = next((x for x in arrays if _shares(place, x)), None)
+    held = found.held if isinstance(found, Tracer) else None
+    if of is None:
+        return found.copy() if held is not None and any(held.storage is x.shared().storage for x in arrays) else found
+    view = View(of.shared().storage, place)
+    return (
+        found
+        if held is not None and held.place.flags.writeable == place.flags.writeable and held.is_at(view)
+        else of.like(view)
+    )
+
+
+def _shares(place: np.ndarray, x: Tracer) -> bool:
+    return np.may_share_memory(place, x.shared().storage.memory)
 
 
 def _full_name(function: Any) -> str:
@@ -256,9 +368,6 @@ def on_arrays(implementation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
         raise TraceError(f"{origin}: np.{name}: {error}") from None
     finally:
         builder.origin = outer
-    if name in VIEWS and isinstance(found, Var):
-        builder.viewed.update(o for o in bound.arguments.values() if isinstance(o, Var))
-        builder.views.add(found)
     return tuple(_given(f, builder) for f in found) if isinstance(found, tuple) else _given(found, builder)
 
 
@@ -288,14 +397,24 @@ def get_item(x: Tracer, key: Any, origin: str) -> Any:
     """`x[key]` recorded."""
     if is_traced_key(key):
         return read(x, key, origin)
-    builder = x.builder
-    if is_basic(key) and not any(part is None for part in (key if isinstance(key, tuple) else (key,))):
-        slices, dropped = parsed(key, x.shape, origin)
-        if len(dropped) < len(x.shape):
-            return View.over(x, slices, dropped)
-    atom = indexed(Arrays(builder, origin), x.atom, key)
-    found = Tracer(builder, atom)  # type: ignore[arg-type]
-    return Row.of(x, key if isinstance(key, tuple) else (key,), found) if is_basic(key) and atom.shape else found
+    x = x if x.shape or x.held is not None else x.like(x.atom)
+    try:
+        if is_basic(key):
+            found = x.shared().sliced(view_key(key))
+            if found.place.shape or any(part is Ellipsis for part in (key if isinstance(key, tuple) else (key,))):
+                return x.like(found)
+            return x.like(found.storage.cell(int(found.numbers()), origin))
+        cells = None if x.held is None else x.held.storage.shown(x.held.place)
+        if cells is not None:
+            picked = cells[key]
+            return (
+                x.like(View.over(Storage(x.builder, picked, x.dtype.char)))
+                if isinstance(picked, np.ndarray)
+                else x.like(picked)
+            )
+    except IndexError as error:
+        raise IndexError(f"{origin}: {error}") from None
+    return x.like(indexed(Arrays(x.builder, origin), x.atom, key))
 
 
 def _shape_of(origin: str, x: Any) -> Any:
@@ -410,3 +529,19 @@ def _implementations() -> dict[Any, Any]:
 
 
 _IMPLEMENTED = _implementations()
+_IN_PLACE = frozenset({np.copyto, np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask})
+_ASKED = frozenset(
+    f
+    for module, names in (
+        (
+            np,
+            """reshape ravel transpose matrix_transpose permute_dims swapaxes moveaxis rollaxis squeeze expand_dims broadcast_to
+                flip fliplr flipud rot90 atleast_1d atleast_2d atleast_3d diagonal diag broadcast_arrays split array_split
+                hsplit vsplit dsplit unstack meshgrid einsum""",
+        ),
+        (np.linalg, "diagonal matrix_transpose"),
+        (np.lib.stride_tricks, "sliding_window_view"),
+    )
+    for f in (getattr(module, name, None) for name in names.split())
+    if f is not None
+)  # functions whose result may be a view

@@ -17,18 +17,18 @@ from symdiff.symbolic.tracing.builtin_functions import BUILTINS, attribute_of
 from symdiff.symbolic.tracing.integers import Integer
 from symdiff.symbolic.tracing.libraries import is_library
 from symdiff.symbolic.tracing.making import fresh
-from symdiff.symbolic.tracing.mutable import Mutable
 from symdiff.symbolic.tracing.patterns import pattern
 from symdiff.symbolic.tracing.raising import handled, managed
-from symdiff.symbolic.tracing.texts import formatted, joined, written
+from symdiff.symbolic.tracing.texts import formatted, joined, of_text
 from symdiff.symbolic.tracing.traced_keys import is_traced_key, item_of, read
 from symdiff.symbolic.tracing.tracer import Tracer, user_line
 from symdiff.symbolic.tracing.truths import same
 
 Call = Callable[[Any], Any]
 SPECIAL = frozenset("abs float complex round len iter next divmod".split())  # builtins that ask an object's own method
-PLAIN = frozenset({float, int, complex, bool, str, list, tuple, dict, Tracer, Mutable, np.ndarray, types.ModuleType})
+PLAIN = frozenset({float, int, complex, bool, str, list, tuple, dict, Tracer, Integer, np.ndarray, types.ModuleType})
 _REFLECTED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
+_END = object()  # of an iterator of the user's
 _IN_PLACE = frozenset("iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor".split())
 
 _ASKING = {
@@ -120,7 +120,7 @@ def operate(call: Call, name: str, *operands: Any) -> Any:
     if name in _ASKING:
         return _ASKING[name](*operands)
     if name == "mod" and isinstance(operands[0], str):
-        return written(operator.mod, *operands)
+        return of_text(operator.mod, *operands)
     if all(_method(o, "__class__") is None for o in operands):
         result = getattr(operator, name)(*operands)
         return fresh(result, operands) if type(result) is np.ndarray and name not in _IN_PLACE else result
@@ -160,7 +160,16 @@ def item(call: Call, owner: Any, key: Any) -> Any:
 def iterated(call: Call, values: Any) -> Any:
     """What a loop runs over."""
     method = _method(values, "__iter__")
-    return values if method is None else call(method)(values)
+    found = values if method is None else call(method)(values)
+    step = _method(found, "__next__")
+    return found if step is None else iter(functools.partial(_next, call(step), found), _END)
+
+
+def _next(step: Callable[..., Any], iterator: Any) -> Any:
+    try:
+        return step(iterator)
+    except StopIteration:
+        return _END
 
 
 class _Entered:

@@ -18,7 +18,14 @@ from symdiff.symbolic.graph import Atom, Constant, Var
 def is_basic(key: Any) -> bool:
     """Whether NumPy gives a view for this index."""
     parts = key if isinstance(key, tuple) else (key,)
-    return all(p is None or p is Ellipsis or isinstance(p, (int, np.integer, slice)) for p in parts)
+    return all(p is None or p is Ellipsis or (isinstance(p, (int, np.integer, slice)) and p is not True and p is not False)
+               for p in parts)  # fmt: skip
+
+
+def view_key(key: Any) -> tuple[Any, ...]:
+    """A basic index with an ellipsis, for which NumPy gives a view even of a single cell."""
+    parts = key if isinstance(key, tuple) else (key,)
+    return parts if any(p is Ellipsis for p in parts) else (*parts, Ellipsis)
 
 
 def normal_slice(part: slice, n: int) -> Slice:

@@ -2,7 +2,7 @@
 
 Assumes values that Python or NumPy holds as integers; here they are whole doubles. Guarantees that one which must be known, as
 the end of a range, becomes a condition: all its values where few are possible, else the one at the given arguments.
-Refuses, with `TraceError`, other values in arrays of them, and assignments through their views.
+Refuses, with `TraceError`, integers that must be known and are not.
 """
 
 import math
@@ -15,7 +15,6 @@ from symdiff.errors import TraceError
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import Atom, Var
 from symdiff.symbolic.tracing.attempt import current, note_stuck
-from symdiff.symbolic.tracing.indexing import is_basic
 from symdiff.symbolic.tracing.kinds import PYTHON
 from symdiff.symbolic.tracing.paths import LIMIT
 from symdiff.symbolic.tracing.ranges import Between, between
@@ -42,12 +41,14 @@ class Integer(Tracer):
     @classmethod
     def of(cls, value: Any) -> Any:
         """A traced value of whole numbers as an integer; other values as they are."""
-        return (
-            cls(value.builder, value.atom, value.kind) if isinstance(value, Tracer) and isinstance(value.atom, Var) else value
-        )
+        if not isinstance(value, Tracer) or isinstance(value, cls):
+            return value
+        if value.held is not None:
+            return cls.showing(value.builder, value.held, value.dtype)
+        return cls(value.builder, value.atom, value.kind) if isinstance(value.atom, Var) else value
 
-    def _like(self, atom: Var) -> Any:
-        return Integer(self.builder, atom)
+    def _number(self, found: Any) -> Any:
+        return np.int64(found.value) if found.shape == () else found.value.astype(np.int64)
 
     def _binary(self, op: str, left: Any, right: Any) -> Any:
         found = super()._binary(op, left, right)
@@ -58,18 +59,10 @@ class Integer(Tracer):
         found = super()._unary(op)
         return Integer.of(found) if op in _CLOSED else found
 
-    def __setitem__(self, key: Any, value: Any) -> None:
-        if not is_whole(value):
+    def _in_place(self, op: str, other: Any) -> Any:
+        if self.shape and not is_whole(other):
             raise TraceError(f"{user_line()}: a value of another kind in an array of traced integers; use x.astype(float)")
-        self.__class__ = Tracer  # cells of numbers from here on, which are no longer known to be integers
-        self[key] = value
-
-    def __getitem__(self, key: Any) -> Any:
-        found = Integer.of(super().__getitem__(key))
-        if found.shape and is_basic(key):
-            self.builder.viewed.add(self.atom)
-            self.builder.views.add(found.atom)
-        return found
+        return super()._in_place(op, other)
 
     def __int__(self) -> int:
         return self.__index__()
@@ -107,12 +100,8 @@ class Integer(Tracer):
     def astype(self, dtype: Any, **options: Any) -> Any:
         """The same numbers, as integers or as floating ones."""
         if np.dtype(dtype).kind in "iu":
-            return self
+            return self.copy() if options.get("copy", True) else self
         return Tracer(self.builder, self.atom, self.kind).astype(dtype, **options)
-
-    def copy(self) -> Any:
-        """The same numbers, which are not changed in place."""
-        return self
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         note_stuck()  # an index of an array made elsewhere, whose items a thorough run sees

@@ -5,6 +5,7 @@ standard library, symdiff and the packages of `LIBRARIES` are not the user's; ev
 since a user's own package may be installed there. Refuses nothing.
 """
 
+import functools
 import os
 import sysconfig
 
@@ -16,6 +17,7 @@ LIBRARIES = frozenset(
     ipykernel pytest _pytest pluggy hypothesis
     """.split()
 )
+COMPILED = frozenset("scipy pandas sklearn numba llvmlite jax jaxlib torch tensorflow cupy matplotlib".split())  # in parts
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
 _STANDARD = tuple({os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "platstdlib")})
@@ -36,11 +38,23 @@ def is_library(path: str) -> bool:
     return short_name(path) == "" and path != "<string>"
 
 
+@functools.lru_cache(maxsize=1024)
+def is_compiled(path: str) -> bool:
+    """Whether a file belongs to a library whose compiled code is not made for traced values."""
+    return _package(path) in COMPILED
+
+
 def _is_library(path: str) -> bool:
     if path == "<string>" or path.startswith((_ROOT, _NUMPY, "<frozen ", "<__array_function__")):
         return True
+    package = _package(path)
+    return path.startswith(_STANDARD) if package is None else package in LIBRARIES
+
+
+def _package(path: str) -> str | None:
+    """The installed package of a file, if it is in one."""
     for site in _SITES:
         _, found, rest = path.rpartition(site)
         if found:
-            return rest.split(os.sep)[0].removesuffix(".py") in LIBRARIES
-    return path.startswith(_STANDARD)
+            return rest.split(os.sep)[0].removesuffix(".py")
+    return None

@@ -13,10 +13,10 @@ import numpy as np
 from symdiff.errors import TraceError
 from symdiff.symbolic.building import active_builders
 from symdiff.symbolic.rulebook import default_rules
+from symdiff.symbolic.tracing.assigning import filled
 from symdiff.symbolic.tracing.composed.polynomials import fit
 from symdiff.symbolic.tracing.functions import call_rule, on_arrays
 from symdiff.symbolic.tracing.integers import Integer, is_whole
-from symdiff.symbolic.tracing.mutable import filled
 from symdiff.symbolic.tracing.operands import as_atom, holds_traced
 from symdiff.symbolic.tracing.reducing import REDUCING
 from symdiff.symbolic.tracing.searching import take

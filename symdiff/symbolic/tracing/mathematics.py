@@ -8,6 +8,7 @@ raises: `math.sqrt(-1.0)` of a traced value is NaN, `math.log(0.0)` is -inf, `ma
 import cmath
 import functools
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -15,10 +16,10 @@ import numpy as np
 
 from symdiff.errors import TraceError
 from symdiff.symbolic.rulebook import default_rules
+from symdiff.symbolic.tracing.assigning import array_of
 from symdiff.symbolic.tracing.functions import call_rule
 from symdiff.symbolic.tracing.integers import Integer
 from symdiff.symbolic.tracing.kinds import PYTHON
-from symdiff.symbolic.tracing.mutable import array_of
 from symdiff.symbolic.tracing.raising import checked_mathematics
 from symdiff.symbolic.tracing.summing import compensated_sum
 from symdiff.symbolic.tracing.tracer import Tracer, user_line
@@ -40,11 +41,27 @@ def traced(*values: Any) -> bool:
     return any(isinstance(v, Tracer) for v in values)
 
 
+@functools.cache
+def _takes_cells() -> bool:
+    """Whether this NumPy gives the number of an array of one cell, as before 2.4."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return float(np.ones(1)) == 1.0
+        except TypeError:
+            return False
+
+
+def is_number(value: Tracer) -> bool:
+    """Whether Python's functions of numbers take a traced array."""
+    return value.shape == () or (value.size == 1 and _takes_cells())
+
+
 def real(value: Any, name: str) -> Any:
     """A traced value as the double that Python's own functions take; other values as they are."""
     if not isinstance(value, Tracer):
         return value
-    if value.size != 1:
+    if value.shape != () and not is_number(value):
         raise TypeError(
             f"{user_line()}: {name} takes a number; an array of shape {value.shape} is given, for which there is NumPy"
         )
@@ -57,7 +74,7 @@ def compound(value: Any, name: str) -> Any:
     """A traced value as a complex number."""
     if not isinstance(value, Tracer):
         return value
-    if value.size != 1:
+    if value.shape != () and not is_number(value):
         raise TypeError(
             f"{user_line()}: {name} takes a number; an array of shape {value.shape} is given, for which there is NumPy"
         )
@@ -80,6 +97,10 @@ def _through(module: Any, name: str, function: Standing, number: Standing) -> St
 def pythons(found: Any) -> Any:
     """Traced numbers as Python's own."""
     return tuple(map(pythons, found)) if isinstance(found, tuple) else found.of_kind(PYTHON) if traced(found) else found
+
+
+def _in_python(function: Standing, *args: Any, **kwargs: Any) -> Any:
+    return pythons(function(*args, **kwargs))
 
 
 def _whole(function: Standing) -> Standing:
@@ -224,7 +245,8 @@ def _table() -> dict[tuple[str, str], Standing]:
             found["math", name] = _through(math, name, formula, real)
     for name in _OF_INTEGERS:
         found["math", name] = _of_numbers(name)
-    found |= {("math", f.__name__[1:]): f for f in (_dist, _fsum, _prod, _sumprod, _isclose)}
+    found |= {("math", f.__name__[1:]): functools.partial(_in_python, f) for f in (_dist, _fsum, _sumprod, _isclose)}
+    found["math", "prod"] = _prod
     for name in _COMPLEX:
         found["cmath", name] = _through(cmath, name, getattr(np, names[name]), compound)
     for name, formula in (("log", _log), ("phase", np.angle), ("polar", _polar)):

@@ -30,7 +30,7 @@ class Operators:
 
     def __radd__(self, other: Any) -> Any:
         if type(other) is int and other == 0 and self.dtype.kind != "b":
-            return self  # the start of Python's sum()
+            return +self  # the start of Python's sum()
         return self._binary("add", other, self)
 
     def __sub__(self, other: Any) -> Any:
@@ -88,12 +88,7 @@ class Operators:
         return np.matmul(other, self)  # type: ignore[call-overload]
 
     def _in_place(self, op: str, other: Any) -> Any:
-        """`y += x`: an array changes, a number is named anew."""
-        result = self._binary(op, self, other)
-        if result is NotImplemented or self.shape == ():
-            return result
-        self[...] = result
-        return self
+        raise NotImplementedError
 
     def __iadd__(self, other: Any) -> Any:
         return self._in_place("add", other)
@@ -105,16 +100,37 @@ class Operators:
         return self._in_place("mul", other)
 
     def __itruediv__(self, other: Any) -> Any:
-        return self._in_place("div", other)
+        return self._in_place("truediv", other)
+
+    def __ifloordiv__(self, other: Any) -> Any:
+        return self._in_place("floordiv", other)
+
+    def __imod__(self, other: Any) -> Any:
+        return self._in_place("mod", other)
 
     def __ipow__(self, other: Any) -> Any:
         return self._in_place("pow", other)
 
+    def __imatmul__(self, other: Any) -> Any:
+        return self._in_place("matmul", other)
+
+    def __iand__(self, other: Any) -> Any:
+        return self._in_place("and_", other)
+
+    def __ior__(self, other: Any) -> Any:
+        return self._in_place("or_", other)
+
+    def __ixor__(self, other: Any) -> Any:
+        return self._in_place("xor", other)
+
+    def __ilshift__(self, other: Any) -> Any:
+        return self._in_place("lshift", other)
+
+    def __irshift__(self, other: Any) -> Any:
+        return self._in_place("rshift", other)
+
     def __neg__(self) -> Any:
         return self._unary("neg")
-
-    def __pos__(self) -> Any:
-        return self._unary("pos") if self.dtype.kind == "b" else self
 
     def __abs__(self) -> Any:
         return self._unary("abs")

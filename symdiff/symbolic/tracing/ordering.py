@@ -15,12 +15,13 @@ import numpy as np
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import Atom, Binding, Graph, GraphOutput
 from symdiff.symbolic.rule import Rule
+from symdiff.symbolic.tracing.assigning import array_of
 from symdiff.symbolic.tracing.integers import Integer, is_whole
+from symdiff.symbolic.tracing.kinds import joined, kind_of
 from symdiff.symbolic.tracing.mathematics import traced
-from symdiff.symbolic.tracing.mutable import array_of
 from symdiff.symbolic.tracing.reductions import called
+from symdiff.symbolic.tracing.storage import CELLS
 from symdiff.symbolic.tracing.tracer import Tracer
-from symdiff.symbolic.tracing.whole import CELLS
 
 EXCHANGED = 8  # numbers up to which `sorted` is a network of minima and maxima
 _NATIVE: dict[str, Callable[..., Any]] = {"max": max, "min": min}
@@ -43,7 +44,7 @@ def _extreme(name: str, *args: Any, key: Any = None, **default: Any) -> Any:
     values = list(values)
     if len(values) < 2 or not _numbers(values):
         return _NATIVE[name](values, **default)
-    found = _of_numbers(name, values)
+    found = _of_numbers(name, values).of_kind(joined(*map(kind_of, values)))
     return Integer.of(found) if all(map(is_whole, values)) else found
 
 

@@ -12,19 +12,7 @@ from symdiff.symbolic.tracing.builtin_functions import BUILTINS
 from symdiff.symbolic.tracing.tracer import Tracer
 from symdiff.symbolic.tracing.truths import same
 
-_SAMPLES = (
-    0,
-    0.0,
-    0j,
-    False,
-    np.float64(0),
-    np.float32(0),
-    np.complex128(0),
-    np.complex64(0),
-    np.bool_(0),
-    np.int64(0),
-    np.empty(0),
-)
+_SAMPLES = (0, 0.0, 0j, False, np.float64(0), np.float32(0), np.complex128(0), np.complex64(0), np.bool_(0), np.int64(0), np.empty(0))
 _made: dict[Any, Any] = {}
 
 

@@ -59,7 +59,7 @@ class Reading:
             symbol = builder.input(name, captured.shape, captured.dtype.char, captured.name)
             builder.fixed.add(symbol)
             self._inputs[symbol] = captured
-            self._stand_ins[id(array)] = Tracer(builder, symbol)
+            self._stand_ins[id(array)] = Tracer.argument(builder, symbol)
 
     def used(self, inputs: tuple[GraphInput, ...], symbols: set[Atom]) -> tuple[tuple[GraphInput, ...], tuple[Captured, ...]]:
         """The inputs without the arrays that are not among the symbols, and the arrays that are."""

@@ -8,6 +8,7 @@ that as a condition. Refuses nothing by itself; where all paths are needed, `Tra
 
 import functools
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -25,12 +26,13 @@ _OPERATORS = "add sub mul truediv floordiv mod pow and or xor".split()
 
 
 class Parts:
-    """The array, the mask, and the cells once the mask is known."""
+    """The array, the mask, and the cells once the mask is known; without the array once they are in a storage."""
 
-    __slots__ = ("known", "mask", "values")
+    __slots__ = ("columns", "known", "mask", "values")
 
     def __init__(self, values: Tracer, mask: Tracer) -> None:
-        self.values = values
+        self.columns = False  # whether columns of the cells were taken, or the cells are such columns
+        self.values: Any = values
         self.mask = mask
         self.known: Any = None
 
@@ -47,13 +49,14 @@ class Selected(Tracer):
         self = object.__new__(cls)
         self.builder = mask.builder
         self.dtype = values.dtype
-        _SLOT.__set__(self, Parts(values, mask))
+        self._held = None
+        self._value = Parts(values, mask)
         return self
 
     @property
     def parts(self) -> Parts:
         """The array and the mask."""
-        return _SLOT.__get__(self)  # type: ignore[no-any-return]
+        return self._value  # type: ignore[no-any-return]
 
     @property
     def known(self) -> Any:
@@ -63,10 +66,26 @@ class Selected(Tracer):
             parts.known = parts.values[pattern(parts.mask)]
         return parts.known
 
+    def settled(self) -> Any:
+        """The cells as an array that views share and assignments change."""
+        self._check_alone()
+        known = self.known
+        self.parts.values = None
+        return known
+
     @property
-    def atom(self) -> Any:  # type: ignore[override]
+    def atom(self) -> Any:
         """The cells as a symbol."""
         return self.known.atom
+
+    @property
+    def held(self) -> Any:
+        """The cells that others may show, too; None as long as nobody does."""
+        return self.known.held if self.parts.values is None else None
+
+    def shared(self) -> Any:
+        """The cells, from now on kept where views find them."""
+        return self.settled().shared()
 
     @property
     def shape(self) -> Any:  # type: ignore[override]
@@ -76,11 +95,14 @@ class Selected(Tracer):
     def size(self) -> Any:
         """How many cells are selected."""
         parts = self.parts
-        return counted(parts.mask) * math.prod(parts.values.shape[parts.mask.ndim :])
+        return (
+            self.known.size if parts.values is None else counted(parts.mask) * math.prod(parts.values.shape[parts.mask.ndim :])
+        )
 
     @property
     def ndim(self) -> int:
-        return self.parts.values.ndim - self.parts.mask.ndim + 1
+        parts = self.parts
+        return self.known.ndim if parts.values is None else parts.values.ndim - parts.mask.ndim + 1
 
     def count(self) -> Any:
         """`len` of the cells."""
@@ -95,13 +117,29 @@ class Selected(Tracer):
     def __getitem__(self, key: Any) -> Any:
         parts = self.parts
         rows = isinstance(key, tuple) and isinstance(key[0], slice) and key[0] == slice(None) and parts.mask.ndim == 1
-        return Selected.of(parts.values[key], parts.mask) if rows else self.known[key]
+        if not rows or parts.values is None:
+            return (self.known if parts.columns else self.settled())[key]
+        found = Selected.of(parts.values[key], parts.mask)
+        found.parts.columns = parts.columns = True
+        return found
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        raise TraceError(f"{user_line()}: what a mask has picked is a copy; assign to the array: y[mask] = values")
+        self.settled()[key] = value
+
+    def _check_alone(self) -> None:
+        if self.parts.columns and self.parts.values is not None:
+            raise TraceError(
+                f"{user_line()}: what a mask has picked is changed after columns were taken; copy it first: y[mask].copy()"
+            )
 
     def _in_place(self, op: str, other: Any) -> Any:
-        return self._binary(op, self, other)
+        self._check_alone()
+        found = getattr(operator, op)(self, other)
+        if isinstance(found, Selected) and found.parts.values is not None and self.parts.values is not None:
+            self.parts.values, self.parts.known = found.parts.values.astype(self.dtype), None
+        else:
+            self.settled()[...] = found
+        return self
 
     def _binary(self, op: str, left: Any, right: Any) -> Any:
         full = self.full((left, right))
@@ -111,11 +149,15 @@ class Selected(Tracer):
         return found if found is NotImplemented else Selected.of(found, self.parts.mask)
 
     def _unary(self, op: str) -> Any:
+        if self.parts.values is None:
+            return self.known._unary(op)
         return Selected.of(self.parts.values._unary(op), self.parts.mask)
 
     def full(self, operands: Any) -> Any:
         """Operands of an elementwise function as arrays of all cells; None where the cells themselves are needed."""
         parts = self.parts
+        if any(isinstance(o, Selected) and o.parts.values is None for o in (self, *operands)):
+            return None
         rest = parts.values.ndim - parts.mask.ndim
         found = []
         for operand in operands:
@@ -131,11 +173,14 @@ class Selected(Tracer):
 
     def astype(self, dtype: Any, **options: Any) -> Any:
         """The cells with another dtype."""
+        if self.parts.values is None:
+            return self.known.astype(dtype, **options)
         return Selected.of(self.parts.values.astype(dtype, **options), self.parts.mask)
 
     def copy(self) -> Any:
         """The cells in memory of their own."""
-        return self
+        parts = self.parts
+        return self.known.copy() if parts.values is None else Selected.of(parts.values, parts.mask)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         return self.known.__array__(dtype, copy)
@@ -159,7 +204,8 @@ class Selected(Tracer):
             if full is not None:
                 return Selected.of(function(*full, **kwargs), self.parts.mask)
         reduction = _REDUCTIONS.get(name)
-        if reduction is not None and isinstance(args[0], Selected) and kwargs.keys() <= {"axis", "ddof", "weights", "ord"}:
+        spread = args and isinstance(args[0], Selected) and args[0].parts.values is not None
+        if reduction is not None and spread and kwargs.keys() <= {"axis", "ddof", "weights", "ord"}:
             found = reduction(*args, **kwargs)
             if found is not None:
                 return found
@@ -170,9 +216,6 @@ class Selected(Tracer):
         """A function of the cells themselves."""
         args, kwargs = structures.mapped(lambda v: v.known if isinstance(v, Selected) else v, (args, kwargs or {}))
         return function(*args, **kwargs)
-
-
-_SLOT: Any = Tracer.__dict__["atom"]
 
 
 def _reflected(name: str) -> Callable[[Any, Any], Any]:
@@ -325,5 +368,5 @@ _REDUCTIONS: dict[str, Callable[..., Any]] = {
     "size": lambda x, axis=None: _cells(x, axis),
     "ndim": lambda x: x.ndim,
     "count_nonzero": lambda x, axis=None: _sum(_truths(x), axis),
-    "copy": lambda x: x,
+    "copy": lambda x: x.copy(),
 }  # fmt: skip

@@ -1,23 +1,29 @@
 """Functions without source: a copy whose globals and cells hold what is to be called instead.
 
 Assumes functions made by `exec`, lambdas that cannot be found, and files changed since they were imported. Guarantees that
-nothing is patched: the copy has globals of its own, so what it assigns to globals stays in the copy. Refuses nothing; calls
+nothing is patched: the copy has globals of its own, so what it assigns to globals stays in the copy. Refuses `is True` and patterns of classes; calls
 of methods, and of functions that it receives or makes, are not followed.
 """
 
 import builtins
+import dis
+import itertools
 import opcode
 import types
 from collections.abc import Callable
 from typing import Any
 
+from symdiff.errors import TraceError
 from symdiff.symbolic.tracing.captures import global_names
+from symdiff.symbolic.tracing.tracer import user_line
 
 _LOAD = opcode.opmap["LOAD_GLOBAL"]
 
 
 def substituted(f: types.FunctionType, call: Callable[[Any], Any]) -> types.FunctionType:
     """The copy of a function; `call` says what to call in place of a function."""
+    if _tells(f.__code__):
+        raise TraceError(f"{user_line()}: {f.__name__} has no source, and asks `is True` or a class pattern; write it in a file")
     namespace = dict(f.__globals__)
     names = [n for n in global_names(f.__code__) if n != f.__name__]
     own = vars(builtins)
@@ -45,6 +51,14 @@ def _kept_names(code: types.CodeType) -> set[str]:
             found.add(code.co_names[(more | arg) >> 1])
         more = (more | arg) << 8 if op == opcode.opmap["EXTENDED_ARG"] else 0
     return found.union(*(_kept_names(c) for c in code.co_consts if isinstance(c, types.CodeType)))
+
+
+def _tells(code: types.CodeType) -> bool:
+    """Whether a function compares with True or False by `is`, or matches classes: what a traced value is must be looked up."""
+    steps = [(i.opname, i.argval) for i in dis.get_instructions(code)]
+    told = any(after == "IS_OP" and type(value) is bool for (_, value), (after, _) in itertools.pairwise(steps))
+    nested = (c for c in code.co_consts if isinstance(c, types.CodeType))
+    return told or any(name == "MATCH_CLASS" for name, _ in steps) or any(map(_tells, nested))
 
 
 class _Late:

@@ -14,10 +14,7 @@ from symdiff.symbolic.tracing.attempt import current
 from symdiff.symbolic.tracing.tracer import user_line
 
 _MADE = frozenset({"format", "format_map", "join"})  # texts of others
-_FREE = frozenset(vars(object)) - {"__eq__", "__ne__", "__hash__", "__lt__", "__le__", "__gt__", "__ge__"} | {
-    "__add__",
-    "__mod__",
-}
+_FREE = frozenset(vars(object)) - {"__eq__", "__ne__", "__hash__", "__lt__", "__le__", "__gt__", "__ge__"} | {"__add__", "__mod__"}
 
 
 class Text(str):
@@ -32,13 +29,13 @@ class Text(str):
         return Text(str.__add__(other, self))
 
     def __mod__(self, other: Any) -> Any:
-        return written(str.__mod__, self, other)
+        return of_text(str.__mod__, self, other)
 
 
 def _refused(self: Text, *_: Any, **__: Any) -> Any:
     raise TraceError(
         f"{user_line()}: a text that shows a traced value is looked into; its letters are not those of the number, so it can "
-        "only be printed or raised"
+        "only be printed or raised; use the value itself"
     )
 
 
@@ -46,7 +43,7 @@ for _name in frozenset(dir(str)) - _FREE:
     setattr(Text, _name, _refused)
 
 
-def written(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def of_text(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """What a function writes; a `Text` where it writes a traced value or another `Text`."""
     attempt = current()
     if attempt is None:
@@ -63,7 +60,7 @@ def written(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 def method(text: str, f: Any) -> Any:
     """A method of a text: it may write traced values, and looks into the texts that it is given."""
     if f.__name__ in _MADE:
-        return lambda *args, **kwargs: written(_joined(text) if f.__name__ == "join" else f, *args, **kwargs)
+        return lambda *args, **kwargs: of_text(_joined(text) if f.__name__ == "join" else f, *args, **kwargs)
 
     def looking(*args: Any, **kwargs: Any) -> Any:
         if any(type(a) is Text for a in args):
@@ -88,8 +85,8 @@ _CONVERSIONS: dict[int, Any] = {ord("s"): str, ord("r"): repr, ord("a"): ascii}
 def formatted(value: Any, conversion: int, spec: str) -> Any:
     """A field of an f-string."""
     if conversion in _CONVERSIONS:
-        value = written(_CONVERSIONS[conversion], value)
-    return written(format, value, spec)
+        value = of_text(_CONVERSIONS[conversion], value)
+    return of_text(format, value, spec)
 
 
 def joined(*parts: str) -> Any:
@@ -97,14 +94,17 @@ def joined(*parts: str) -> Any:
     return _joined("")(parts)
 
 
-def _plainly(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that shows texts."""
-    return lambda *args, **kwargs: written(function, *(str(a) if type(a) is Text else a for a in args), **kwargs)
+def _print(*values: Any, **options: Any) -> None:
+    of_text(print, *(str(v) if type(v) is Text else v for v in values), **options)
+
+
+def _warn(message: Any, category: Any = None, stacklevel: int = 1, *args: Any, **kwargs: Any) -> None:
+    warnings.warn(str(message) if type(message) is Text else message, category, stacklevel + 1, *args, **kwargs)
 
 
 TEXTS: dict[tuple[str, str], Callable[..., Any]] = {
-    **{("builtins", f.__name__): functools.partial(written, f) for f in (str, repr, ascii, format)},
-    ("builtins", "print"): _plainly(print),
-    ("_warnings", "warn"): _plainly(warnings.warn),
-    ("warnings", "warn"): _plainly(warnings.warn),
+    **{("builtins", f.__name__): functools.partial(of_text, f) for f in (str, repr, ascii, format)},
+    ("builtins", "print"): _print,
+    ("_warnings", "warn"): _warn,
+    ("warnings", "warn"): _warn,
 }

@@ -16,6 +16,7 @@ import numpy as np
 
 from symdiff import structures
 from symdiff.errors import SymdiffError, TraceError, note, noted
+from symdiff.literals import identifier
 from symdiff.symbolic.branches import branches_of
 from symdiff.symbolic.building import Builder, active_builders, array_atom, dtype_code
 from symdiff.symbolic.graph import ArrayConstant, Atom, Constant, Graph, GraphOutput, Var
@@ -24,11 +25,12 @@ from symdiff.symbolic.tracing.attempt import Attempt, Contents, Stuck, current_r
 from symdiff.symbolic.tracing.captures import Watch
 from symdiff.symbolic.tracing.following import followed_calls
 from symdiff.symbolic.tracing.kinds import argument_kind
+from symdiff.symbolic.tracing.nesting import nested
 from symdiff.symbolic.tracing.paths import MODES, Path, Run, followed
 from symdiff.symbolic.tracing.reading import Reading
 from symdiff.symbolic.tracing.restoring import Outside
+from symdiff.symbolic.tracing.storage import CELLS
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of
-from symdiff.symbolic.tracing.whole import CELLS
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ def definition_line(f: Callable[..., Any]) -> str:
 def function_name(f: Callable[..., Any]) -> str:
     """A name for generated code: the function's own, `f` for a lambda."""
     name = getattr(f, "__name__", type(f).__name__)
-    return name if name.isidentifier() else "f"
+    return identifier(name) if isinstance(name, str) and name.isidentifier() else "f"
 
 
 def argument_names(f: Callable[..., Any], count: int) -> list[str]:
@@ -94,8 +96,7 @@ def argument_names(f: Callable[..., Any], count: int) -> list[str]:
 
 def path_name(path: str) -> str:
     """A Python identifier for an argument path: `m.W` gives `m_W`, `p['a'][0]` gives `p_a_0`."""
-    text = "".join(c if c.isalnum() or c == "_" else " " for c in path)
-    return "_".join(text.split())
+    return identifier(path)
 
 
 @dataclass(slots=True)
@@ -132,14 +133,22 @@ def trace_leaves(
     With `hide`, the large arrays of `watch` become inputs, too, after those of the leaves. The watch is told what else was
     called, and which arrays it must compare by content.
     """
-    try:
-        return _trace_watched(f, leaves, tree, traced, paths, parent, rules, mode, watch, hide)
-    except SymdiffError as error:
-        note(error)  # for the trace that this one is a part of
-        raise
+    types = [leaf_type(leaves[place], definition_line(f)) for place in traced]
+    settings = [None if place in traced else _setting(leaf) for place, leaf in enumerate(leaves)]
+    with nested(f, function_name(f), (tree, types, settings)):
+        try:
+            return _trace_leaves(f, leaves, tree, traced, paths, parent, rules, mode, watch, hide)
+        except SymdiffError as error:
+            note(error)  # for the trace that this one is a part of
+            raise
 
 
-def _trace_watched(
+def _setting(leaf: Any) -> Any:
+    """What tells a leaf that is not traced from others."""
+    return (type(leaf), leaf) if isinstance(leaf, (bool, int, str, bytes, type(None))) else id(leaf)
+
+
+def _trace_leaves(
     f: Callable[..., Any],
     leaves: list[Any],
     tree: Any,
@@ -223,7 +232,7 @@ def _traced(
         filled = list(leaves)
         for place, own, (shape, code) in zip(traced, names, types, strict=False):
             symbol = builder.input(own, shape, "d" if code == "?" else code, paths[place])
-            filled[place] = Tracer(builder, symbol, argument_kind(leaves[place]))
+            filled[place] = Tracer.argument(builder, symbol, argument_kind(leaves[place]))
         if reading is not None:
             reading.begin(builder, names[len(traced) :])
         args, kwargs = structures.unflatten(tree, filled)
@@ -273,7 +282,7 @@ def input_names(paths: list[str]) -> list[str]:
     """Different Python identifiers for argument paths."""
     used: list[str] = []
     for path in paths:
-        name = path_name(path) or "x"
+        name = path_name(path)
         while name in used:
             name += "_"
         used.append(name)

@@ -11,11 +11,10 @@ import numpy as np
 
 from symdiff.errors import TraceError
 from symdiff.symbolic.arrays.algebra import Arrays
-from symdiff.symbolic.graph import Var
 from symdiff.symbolic.tracing.indexing import expanded_key, indexed, is_basic
 from symdiff.symbolic.tracing.integers import Integer, between_of, is_whole
-from symdiff.symbolic.tracing.kinds import ARRAY
 from symdiff.symbolic.tracing.selecting import Selected, is_same, pattern
+from symdiff.symbolic.tracing.storage import Lens, Storage, View, same_key
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, user_line
 
 
@@ -96,16 +95,39 @@ def read(x: Any, key: Any, origin: str) -> Any:
     atom = indexed(Arrays(builder, origin), atom_of(x, builder, origin), atoms)
     found = Tracer(builder, atom)  # type: ignore[arg-type]
     if isinstance(x, Integer) or (isinstance(x, np.ndarray) and x.dtype.kind in "iu"):
-        return Integer.of(found)
-    view = isinstance(x, Tracer) and found.shape and all(not isinstance(p, (Tracer, np.ndarray)) or p.ndim == 0 for p in parts)
-    return Row.of(x, tuple(parts), found) if view else found
+        found = Integer.of(found)
+    single = all(not isinstance(p, (Tracer, np.ndarray)) or p.ndim == 0 for p in parts)
+    if not single or not (found.shape or any(p is Ellipsis for p in parts)):
+        return found
+    if not isinstance(x, Tracer):
+        storage: Any = Storage(
+            builder, atom, found.dtype.char, "a row of an array made elsewhere is assigned to; copy it first"
+        )
+    else:
+        storage = _row(x, parts, atoms, found)
+    return found.like(View.over(storage))
+
+
+def _row(x: Tracer, parts: list[Any], atoms: tuple[Any, ...], found: Tracer) -> Lens:
+    """The storage of `x[parts]` at traced places."""
+
+    def load() -> Any:
+        return indexed(Arrays(found.builder, user_line()), atom_of(x, found.builder, user_line()), atoms)
+
+    def save(atom: Any) -> None:
+        value = found.like(atom)
+        if None in parts:
+            value = np.reshape(value, _without_new_axes(tuple(parts), found.shape))
+        write(x, tuple(p for p in parts if p is not None), value, user_line())
+
+    return Lens(x.shared(), tuple(parts), found.shape, found.dtype.char, load, save)
 
 
 def _selected(x: Any, mask: Tracer, origin: str) -> Any:
     if np.shape(x)[: mask.ndim] != mask.shape:
         raise IndexError(f"{origin}: a mask of shape {mask.shape} for an array of shape {np.shape(x)}")
     if isinstance(x, Tracer):
-        return Selected.of(x if isinstance(x, Integer) else Tracer(x.builder, x.atom), mask)
+        return Selected.of(x.like(x.atom), mask.like(mask.atom))
     wide = mask.reshape((*mask.shape, *(1,) * (np.ndim(x) - mask.ndim)))
     return Selected.of(np.where(wide, x, 0.0), mask)  # type: ignore[call-overload]
 
@@ -138,7 +160,9 @@ def _from_front(place: Integer, n: int, axis: int) -> Any:
 def write(target: Any, key: Any, value: Any, origin: str) -> None:
     """`target[key] = value`."""
     parts = _checked_parts(key)
-    if isinstance(value, Row) and value.shows(target, parts):
+    held = value.held if isinstance(value, Tracer) else None
+    lens = None if held is None or held.place is not held.storage.memory else held.storage
+    if isinstance(lens, Lens) and lens.of.is_at(target.shared()) and same_key(lens.key, tuple(parts)):
         return  # where `A[k] *= 2` ends by assigning the row to itself
     if not any(isinstance(p, Tracer) for p in parts):
         target[tuple(parts)] = value
@@ -155,7 +179,12 @@ def _write_selected(target: Any, mask: Tracer, value: Any, origin: str) -> None:
     rest = target.ndim - mask.ndim
     if target.shape[: mask.ndim] != mask.shape:
         raise IndexError(f"{origin}: a mask of shape {mask.shape} for an array of shape {target.shape}")
-    if isinstance(value, Selected) and is_same(value.parts.mask, mask) and value.parts.values.ndim == target.ndim:
+    if (
+        isinstance(value, Selected)
+        and value.parts.values is not None
+        and is_same(value.parts.mask, mask)
+        and value.parts.values.ndim == target.ndim
+    ):
         value = value.parts.values
     elif isinstance(value, Selected) or np.ndim(value) > rest:
         target[pattern(mask)] = value
@@ -201,67 +230,6 @@ def _write_place(target: Any, parts: list[Any], value: Any, origin: str) -> None
     region[...] = np.where(here, value, region)
 
 
-class Shown:
-    """What a row shows: an array, the key, and the cells as last read."""
-
-    __slots__ = ("atom", "base", "key", "of")
-
-    def __init__(self, base: Any, key: tuple[Any, ...], of: Any, atom: Any) -> None:
-        self.base = base
-        self.key = key
-        self.of = of
-        self.atom = atom
-
-
-class Row(Tracer):
-    """`A[k]` for a traced k, or `a[1:, None]`: a view, which reads the array as it is, and assignments go to the array."""
-
-    __slots__ = ()
-    kind = ARRAY
-
-    @classmethod
-    def of(cls, base: Any, key: tuple[Any, ...], found: Tracer) -> "Row":
-        """The row that `base[key]` found."""
-        self = object.__new__(cls)
-        self.builder, self.shape, self.dtype = found.builder, found.shape, found.dtype
-        _SLOT.__set__(self, Shown(base, key, base.atom, found.atom))
-        return self
-
-    @property
-    def shown(self) -> Shown:
-        """What the row shows."""
-        return _SLOT.__get__(self)  # type: ignore[no-any-return]
-
-    @property
-    def atom(self) -> Var:  # type: ignore[override]
-        """The cells as a symbol, as they are now."""
-        shown = self.shown
-        now = shown.base.atom
-        if shown.of is not now:
-            shown.of, shown.atom = now, shown.base[shown.key].atom
-        return shown.atom  # type: ignore[no-any-return]
-
-    def shows(self, base: Any, parts: list[Any]) -> bool:
-        """Whether this is `base[parts]`."""
-        shown = self.shown
-        same = shown.base is base and len(shown.key) == len(parts)
-        return same and all(a is b or (_is_static(a) and a == b) for a, b in zip(shown.key, parts, strict=True))
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        shown = self.shown
-        if key is not Ellipsis and not (isinstance(key, slice) and key == slice(None)):
-            cells = self.copy()
-            cells[key] = value
-            value = cells
-        if None in shown.key:
-            value = np.broadcast_to(value, self.shape).reshape(_without_new_axes(shown.key, self.shape))
-        shown.base[tuple(p for p in shown.key if p is not None)] = value
-
-
-def _is_static(part: Any) -> bool:
-    return isinstance(part, (int, np.integer, slice))
-
-
 def _without_new_axes(key: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
     """The shape of a view without the axes that None made in it."""
     kept = [p for p in key if p is None or p is Ellipsis or isinstance(p, slice)]
@@ -270,6 +238,3 @@ def _without_new_axes(key: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[int
     new = {k for k, p in enumerate(kept[:dots]) if p is None}
     new |= {len(shape) - behind + k for k, p in enumerate(kept[dots + 1 :]) if p is None}
     return tuple(n for k, n in enumerate(shape) if k not in new)
-
-
-_SLOT: Any = Tracer.__dict__["atom"]

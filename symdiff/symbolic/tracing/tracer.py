@@ -5,7 +5,10 @@ binding with NumPy's shape and dtype and the user's file:line. Refuses, with `Tr
 a key, a formatted text, compiled code.
 """
 
+import dis
+import functools
 import math
+import operator
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,11 +18,12 @@ import numpy as np
 from symdiff.errors import TraceError, TruthError
 from symdiff.symbolic.building import Builder, array_atom
 from symdiff.symbolic.graph import ArrayConstant, Atom, Constant, Var
-from symdiff.symbolic.tracing.attempt import current_reading, note_shown, note_stuck
-from symdiff.symbolic.tracing.kinds import NUMPY, PYTHON, Kind, answered, asked, joined, kind_of
-from symdiff.symbolic.tracing.libraries import short_name, short_names
+from symdiff.symbolic.tracing.attempt import current, current_reading, note_shown, note_stuck
+from symdiff.symbolic.tracing.kinds import ARRAY, NUMPY, PYTHON, Kind, answered, asked, joined, kind_of
+from symdiff.symbolic.tracing.libraries import is_compiled, short_name, short_names
 from symdiff.symbolic.tracing.operators import Operators
 from symdiff.symbolic.tracing.raising import awaits, check_operator
+from symdiff.symbolic.tracing.storage import Lens, Storage, View
 
 
 def user_line() -> str:
@@ -34,6 +38,22 @@ def user_line() -> str:
             return f"{short}:{frame.f_lineno}"
         frame = frame.f_back  # type: ignore[assignment]
     return "?"
+
+
+def may_catch() -> bool:
+    """Whether an exception now may be caught by the user's traced code: in a `try` or a `with`."""
+    frame = sys._getframe(1)
+    while frame is not None and not (frame.f_code.co_name == "run" and frame.f_code.co_filename.endswith("following.py")):
+        if short_name(frame.f_code.co_filename) and any(first <= frame.f_lasti < last for first, last in _handled(frame.f_code)):
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
+
+
+@functools.lru_cache(maxsize=1024)
+def _handled(code: Any) -> list[tuple[int, int]]:
+    """The parts of a function whose exceptions are handled in it."""
+    return [(entry.start, entry.end) for entry in dis._parse_exception_table(code)]  # type: ignore[attr-defined]
 
 
 def is_traced(value: Any) -> bool:
@@ -88,7 +108,7 @@ def _captured(tracer: "Tracer", builder: Builder, origin: str) -> Var:
         symbol = builder.captures[tracer.atom] = builder.input(
             f"captured{len(builder.captures)}", tracer.shape, tracer.atom.dtype
         )
-        builder.captured.append(tracer)
+        builder.captured.append(Tracer(tracer.builder, tracer.atom))
         if tracer.atom in tracer.builder.fixed:
             builder.fixed.add(symbol)
     return symbol
@@ -117,6 +137,7 @@ def array_of_objects(cells: np.ndarray, builder: Builder, origin: str) -> Var | 
 
 
 _UNFOLLOWED = "code that is not followed (compiled, eval, or an assignment into an array made elsewhere)"
+_CALLERS = "the caller's own array is assigned to; take a copy first: x = x.copy()"
 _CELLS = 1_000  # cells of a captured array that become traced numbers each; beyond, it is a constant there
 _NUMBER = "write it with NumPy or math, copy such an array with np.array(y), or keep the function opaque with sd.primitive"
 
@@ -124,15 +145,36 @@ _NUMBER = "write it with NumPy or math, copy such an array with np.array(y), or 
 class Tracer(Operators):
     """A traced scalar (shape ()) or array. Everything NumPy can do elementwise, and moving cells, is recorded."""
 
-    __slots__ = ("__weakref__", "atom", "builder", "dtype", "kind", "shape")
+    __slots__ = ("__weakref__", "_held", "_value", "builder", "dtype", "kind", "shape")
     __array_priority__ = 1000.0
 
     def __init__(self, builder: Builder, atom: Var, kind: Kind = NUMPY) -> None:
         self.builder = builder
-        self.atom = atom
+        self._value: Any = atom
+        self._held: View | None = None
         self.kind = kind
         self.shape: tuple[int, ...] = atom.shape
         self.dtype: Any = np.dtype(atom.dtype)
+
+    @classmethod
+    def showing(cls, builder: Builder, view: View, dtype: Any) -> Any:
+        """The cells that a view shows."""
+        self = object.__new__(cls)
+        self.builder = builder
+        self._value = None
+        self._held = view
+        self.kind = ARRAY
+        self.shape = view.place.shape
+        self.dtype = dtype
+        return self
+
+    @classmethod
+    def argument(cls, builder: Builder, symbol: Var, kind: Kind) -> "Tracer":
+        """A value of the caller's, which is not assigned to."""
+        self = cls(builder, symbol, kind)
+        if symbol.shape:
+            self._held = View.over(Storage(builder, symbol, self.dtype.char, _CALLERS))
+        return self
 
     def of_kind(self, kind: Kind) -> Any:
         """The same number as one of Python's, or NumPy's."""
@@ -147,6 +189,34 @@ class Tracer(Operators):
     def named(self) -> str:
         """The name of the type that the value has for Python."""
         return str(self.asked(lambda value: type(value).__name__))
+
+    # -- the cells
+
+    @property
+    def atom(self) -> Any:
+        """The value as a symbol (or a constant), as it is now."""
+        return self._value if self._held is None else self._held.atom(user_line)
+
+    @property
+    def held(self) -> View | None:
+        """The cells that an array shows; None for a number, and for a value that nobody assigns to or has a view of yet."""
+        return self._held
+
+    def shared(self) -> View:
+        """The cells that the array shows, from now on kept where views find them."""
+        if self._held is None:
+            self._held = View.over(Storage(self.builder, self._value, self.dtype.char))
+        return self._held
+
+    def like(self, found: Any) -> Any:
+        """A symbol, or the cells of a view, as a value of the same kind."""
+        kind = type(self)
+        if isinstance(found, View):
+            return kind.showing(self.builder, found, self.dtype)
+        return kind(self.builder, found) if isinstance(found, Var) else self._number(found)
+
+    def _number(self, found: Any) -> Any:
+        return self.dtype.type(found.value) if found.shape == () else found.value
 
     # -- operators
 
@@ -164,6 +234,17 @@ class Tracer(Operators):
 
             return signed(op, self)
         return Tracer(self.builder, record(self.builder, op, (self.atom,), user_line()), self.kind)
+
+    def _in_place(self, op: str, other: Any) -> Any:
+        """`y += x`: an array changes, a number is named anew."""
+        result = getattr(operator, op)(self, other)
+        if self.shape == () and self._held is None:
+            return result
+        self[...] = result
+        return self
+
+    def __pos__(self) -> Any:
+        return self._unary("pos") if self.dtype.kind == "b" else self.copy()
 
     # -- what needs the value
 
@@ -230,7 +311,8 @@ class Tracer(Operators):
             return self._whole("rint")
         from symdiff.symbolic.tracing.builtin_functions import rounded
 
-        return rounded(self, digits).of_kind(self.kind)
+        found = rounded(self, digits)
+        return found.of_kind(self.kind) if self.shape == () else found
 
     def __format__(self, spec: str) -> str:
         if spec:
@@ -242,12 +324,15 @@ class Tracer(Operators):
         raise self._refuse("a function of CuPy's", "write np.sin, np.sum, ...: the derivative runs on CuPy arrays all the same")
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        from symdiff.symbolic.tracing.mutable import assign
+        from symdiff.symbolic.tracing.assigning import assign
 
         need_contents(self)
         assign(self, key, value)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        attempt = current()
+        if is_compiled(sys._getframe(1).f_code.co_filename) and not (attempt is not None and attempt.opened):
+            raise self._refuse("a library's compiled code", _NUMBER)
         if self.dtype.kind == "b" and self.shape:
             note_stuck()  # a mask of an array made elsewhere, whose items a thorough run sees
         if dtype is not None and np.dtype(dtype).char != "O":
@@ -267,11 +352,7 @@ class Tracer(Operators):
         from symdiff.symbolic.arrays.algebra import Arrays
 
         atom = Arrays(self.builder, user_line()).reshape(self.atom, (self.size,))
-        return self._like(atom) if isinstance(atom, Var) else atom.value
-
-    def _like(self, atom: Var) -> Any:
-        """A value of the same kind."""
-        return Tracer(self.builder, atom)
+        return self.like(atom)
 
     # -- arrays
 
@@ -289,15 +370,44 @@ class Tracer(Operators):
 
     @property
     def real(self) -> Any:
-        return self._unary("real") if self.dtype.kind == "c" else self
+        return self._part("real") if self.dtype.kind == "c" else self if self._held is None else self[...]
+
+    @real.setter
+    def real(self, value: Any) -> None:
+        self.real[...] = value
 
     @property
     def imag(self) -> Any:
-        return self._unary("imag") if self.dtype.kind == "c" else self * 0.0
+        return self._part("imag") if self.dtype.kind == "c" else self * 0.0
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        if self.dtype.kind != "c":
+            raise TraceError(
+                f"{user_line()}: the imaginary part of real numbers is assigned to; make the array with dtype=complex"
+            )
+        self.imag[...] = value
+
+    def _part(self, name: str) -> Any:
+        """The real or imaginary part: of an array a view."""
+        found = self._unary(name)
+        if self._held is None and self.shape == ():
+            return found
+
+        def save(atom: Any) -> None:
+            part = found.like(atom)
+            self[...] = part + 1j * self.imag if name == "real" else self.real + 1j * part
+
+        lens = Lens(self.shared(), (name,), self.shape, found.dtype.char, lambda: self._unary(name).atom, save)
+        return found.like(View.over(lens))
 
     @property
-    def flat(self) -> Iterator[Any]:
-        return iter(self.ravel())
+    def flat(self) -> Any:
+        return Flat(self)
+
+    @flat.setter
+    def flat(self, value: Any) -> None:
+        self.flat[...] = value
 
     def __len__(self) -> int:
         if not self.shape:
@@ -311,12 +421,11 @@ class Tracer(Operators):
 
     def __getitem__(self, key: Any) -> Any:
         origin = user_line()
-        if type(key) is int and len(self.shape) == 1:
+        if type(key) is int and len(self.shape) == 1 and self._held is None:
             n = self.shape[0]
             if not -n <= key < n:
                 raise IndexError(f"{origin}: index {key} is out of bounds for axis 0 with size {n}")
-            atom = self.builder.bind("item", (self.atom,), (), self.dtype.char, key % n, origin)
-            return Tracer(self.builder, atom)
+            return self.like(self.builder.bind("item", (self._value,), (), self.dtype.char, key % n, origin))
         from symdiff.symbolic.tracing.functions import get_item
 
         return get_item(self, key, origin)
@@ -329,8 +438,10 @@ class Tracer(Operators):
         """The axes in another order: `x.transpose(1, 0)` or `x.transpose((1, 0))`."""
         return np.transpose(self, (axes[0] if len(axes) == 1 else axes) or None)  # type: ignore[call-overload]
 
-    def astype(self, dtype: Any, **_: Any) -> Any:
+    def astype(self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> Any:
         """The value with another dtype."""
+        if not copy and np.dtype(dtype) == self.dtype:
+            return self
         if np.dtype(dtype).kind in "iu" and self.dtype.kind != "c":
             from symdiff.symbolic.tracing.integers import truncated
 
@@ -342,15 +453,11 @@ class Tracer(Operators):
             raise TraceError(f"{user_line()}: astype({dtype}) of a traced value of {self.dtype}; take x.real first")
         cast = self.builder.cast(self.atom, char)
         kind = NUMPY if self.kind.python else self.kind
-        if self.shape and cast is self.atom:
-            from symdiff.symbolic.tracing.whole import WholeMutable
-
-            return WholeMutable.of(self.builder, cast, self.dtype)  # a copy, as NumPy's
-        return Tracer(self.builder, cast, kind)  # type: ignore[arg-type]
+        return self.like(cast) if isinstance(cast, Constant) else Tracer(self.builder, cast, kind)  # type: ignore[arg-type]
 
     def copy(self) -> Any:
         """The same values in an array of its own, which can be assigned to."""
-        from symdiff.symbolic.tracing.mutable import copied
+        from symdiff.symbolic.tracing.assigning import copied
 
         return copied(self) if self.shape else self
 
@@ -412,7 +519,8 @@ class Tracer(Operators):
 
     def __repr__(self) -> str:
         need_contents(self)
-        if not note_shown() and short_name(sys._getframe(1).f_code.co_filename):
+        path = sys._getframe(1).f_code.co_filename
+        if not note_shown() and (path == "<string>" or short_name(path)):
             note_stuck()
             raise self._refuse(
                 "a text with the number, made here,", "make it with str(x) or an f-string, and print or raise it"
@@ -427,6 +535,43 @@ _METHODS = frozenset(
     argmax argmin argsort argpartition choose compress nonzero ptp put searchsorted
     """.split()
 )
+
+
+class Flat:
+    """`x.flat`: the cells in one axis, to read, to loop over and to assign to."""
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: Tracer) -> None:
+        self._array = array
+
+    def __len__(self) -> int:
+        return self._array.size
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[k] for k in range(len(self)))
+
+    def __getitem__(self, key: Any) -> Any:
+        x = self._array
+        found = (np.ravel(x) if x.ndim != 1 else x)[key]  # type: ignore[call-overload]
+        return found.copy() if isinstance(found, Tracer) else found
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        x = self._array
+        try:
+            chosen = np.arange(x.size)[key]
+        except IndexError as error:
+            raise IndexError(f"{user_line()}: {error}") from None
+        if np.size(value) != 1:
+            value = np.resize(np.ravel(value), chosen.shape)  # type: ignore[call-overload]
+        x[np.unravel_index(chosen, x.shape)] = value
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return self.copy().__array__(dtype, copy)
+
+    def copy(self) -> Any:
+        """The cells in memory of their own."""
+        return self[:]
 
 
 NUMBERS = (Tracer, int, float, complex, np.ndarray, np.generic)
@@ -446,9 +591,10 @@ def record_on(op: str, left: Any, right: Any, kind: Kind | None = None) -> Any:
         own = [kind_of(value) for value in (left, right) if not isinstance(value, (list, tuple))]
         kind = kind or joined(*own)
         for value in (left, right):
-            if isinstance(value, (list, tuple)) and not kind.python:
+            if isinstance(value, (list, tuple)):
                 asked(kind)
-                continue
+                if not kind.python:
+                    continue
             if not isinstance(value, NUMBERS):
                 if hasattr(value, "__cuda_array_interface__"):
                     raise TraceError(f"{origin}: a CuPy array beside a traced value; pass it as an argument")
@@ -464,12 +610,3 @@ def record_on(op: str, left: Any, right: Any, kind: Kind | None = None) -> Any:
 def record(builder: Builder, op: str, operands: tuple[Atom, ...], origin: str) -> Var:
     """An elementwise operation on operands of this builder."""
     return builder.emit(op, operands, None, origin)  # type: ignore[return-value]
-
-
-IN_PLACE = frozenset({"copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"})
-VIEWS = frozenset(
-    """
-    getitem reshape ravel transpose squeeze expand_dims swapaxes moveaxis flip flipud fliplr rot90 broadcast_to atleast_1d
-    atleast_2d diagonal
-    """.split()
-)

@@ -96,7 +96,7 @@ def same(a: Any, b: Any) -> Any:
     asked(a.kind)
     kind = b.kind if isinstance(b, Tracer) else Kind(python=type(b) is bool)
     asked(kind)
-    return False if a.kind.python != kind.python else logical_not(record_on("xor", a, b, kind))
+    return False if a.kind.python != kind.python else logical_not(record_on("xor", a, b, PYTHON))
 
 
 def _bits(op: str, one: Any, other: Any) -> Any:
