@@ -15,7 +15,7 @@ from symdiff.arguments import Call
 from symdiff.branching import RaisingBatch
 from symdiff.compiled import Batched, Compiled
 from symdiff.device import DeviceBatched, DeviceCompiled, Placed, check_paths, near
-from symdiff.errors import OptionError, PathsError, ShapeError
+from symdiff.errors import OptionError, PathsError, ShapeError, forgive
 from symdiff.functions import Function, Plain
 from symdiff.grouping import Grouped, Path, path_over_points
 from symdiff.pipeline import Options, program_of
@@ -84,9 +84,10 @@ class Derivative(Function):
         if batched is None:
             try:
                 graph = self._built(call, hide=not device)[0]
-            except PathsError:
+            except PathsError as error:
                 if device or self.paths == "merge":
                     raise
+                forgive(error)
                 own = tuple(0 if i == position else None for i in range(len(args)))
                 batched = self._compiled[key] = Vectorised(self, in_axes=own, out_axes=0)
         if isinstance(batched, Vectorised):
@@ -295,9 +296,10 @@ class Vectorised(Function):
         if found is None:
             try:
                 graph, tree = inner._built(call, hide=not device)
-            except PathsError:
+            except PathsError as error:
                 if device or "merge" in (self.paths, inner.paths):
                     raise
+                forgive(error)
                 padded = [*axes, *[None] * sum(not is_static(v) for v in structures.leaves(kwargs, none_is_leaf=True))]
                 return self._keep(key, Grouped(padded, self.out_axes), watch), leaves
             axes = hidden_of(graph).pad(axes)
@@ -378,10 +380,13 @@ class Vectorised(Function):
         if not kwargs and not self.inner.extra:
             try:
                 graph = self.inner.graph(*shown)
-            except (PathsError, Unmergeable):
+            except (PathsError, Unmergeable) as error:
                 builder = innermost(fed)
                 if builder is None or builder.path is None or not builder.path.is_given:
                     raise
+                builder.path.problem = None
+                if isinstance(error, PathsError):
+                    forgive(error)
                 return self._each(args, kwargs)
             count = next(leaf.shape[a] for leaf, a in zip(fed, leaf_axes, strict=True) if a is not None)
             branches = branches_of(graph)

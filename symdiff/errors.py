@@ -2,15 +2,68 @@
 
 Everything a user can cause derives from `SymdiffError` and names the file and line of the user's code where there is
 one. `InvariantError` is the exception of the `check_*` functions: whoever sees it has found a defect in symdiff.
+
+Errors that are made while a function is traced are noted, so that the trace ends with them, whatever the function's own
+handlers do.
 """
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+_notes = threading.local()
 
 
 class SymdiffError(Exception):
     """Base of every error that symdiff raises about its user's input."""
 
+    catchable = False  # whether the plain function raises, too, and may handle it
+
+    def __init__(self, *args: Any, **facts: Any) -> None:
+        super().__init__(*args, **facts)
+        note(self)
+
+
+def note(error: SymdiffError) -> None:
+    """Keep an error for the run that this thread traces, if it traces one."""
+    errors = getattr(_notes, "errors", None)
+    if errors is not None and not error.catchable:
+        errors.append(error)
+
+
+def forgive(error: SymdiffError) -> None:
+    """Take back an error after which something else works."""
+    errors = getattr(_notes, "errors", None) or []
+    errors[:] = [e for e in errors if e is not error]
+
+
+@contextlib.contextmanager
+def noted() -> Iterator[list[SymdiffError]]:
+    """The errors that are made meanwhile, in a list."""
+    outer = getattr(_notes, "errors", None)
+    found: list[SymdiffError] = []
+    _notes.errors = found
+    try:
+        yield found
+    finally:
+        _notes.errors = outer
+
 
 class TraceError(SymdiffError):
     """The function does something with a traced value that cannot become part of a graph."""
+
+
+class TruthError(TraceError, ValueError):
+    """An array of several cells is asked for one truth value, which is NumPy's error, too."""
+
+    catchable = True
+
+
+class ItemError(TraceError, TypeError):
+    """An item of a number is assigned to, which is Python's error, too."""
+
+    catchable = True
 
 
 class PathsError(TraceError):

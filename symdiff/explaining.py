@@ -13,6 +13,7 @@ import numpy as np
 from symdiff import structures
 from symdiff.arguments import Call
 from symdiff.choices import check
+from symdiff.errors import TraceError
 from symdiff.functions import Function, Plain
 from symdiff.symbolic import transforming
 from symdiff.symbolic.evaluating import values_of
@@ -23,6 +24,7 @@ from symdiff.symbolic.scalarizing import settled
 STEPS = (2.0**-18, 2.0**-22)  # distances, relative to the point, at which slopes and values are compared
 DIRECTIONS = 3
 NOISE = 1e-7
+At = Callable[[list[np.ndarray], list[np.ndarray]], list[Any]]
 COARSER = 2.0**11  # steps and noise in single precision
 
 
@@ -78,20 +80,39 @@ def explain(f: Callable[..., Any], *args: Any, rules: Any = None, **kwargs: Any)
     entries = tuple(kinks(graph, values))
     if not all(np.all(np.isfinite(_value(o.atom, values))) for o in graph.outputs):
         return Explanation(function.name, False, entries, "not differentiable; the value is not finite")
-    pushed = transforming.pushforward(settled(graph), list(range(len(point))), function._rules())
-    if not entries and _has_slope(pushed, point):
+
+    def at(moved: list[np.ndarray], direction: list[np.ndarray]) -> list[Any]:
+        """Values and slopes; on another path these are of its own graph."""
+        try:
+            return _flat(pushed, [*moved, *direction])
+        except TraceError:
+            leaves = list(call.leaves)
+            for place, value in zip(call.traced, moved, strict=False):
+                leaves[place] = value[()]
+            args, kwargs = structures.unflatten(call.tree, leaves)
+            return _flat(_pushed(function, function.graph(*args, **kwargs), len(moved)), [*moved, *direction])
+
+    pushed = _pushed(function, graph, len(point))
+    if not entries and _has_slope(at, point):
         return Explanation(function.name, True, (), "differentiable; there is no kink, jump or pole")
-    differentiable, note = _judged(pushed, len(graph.outputs), point)
+    try:
+        differentiable, note = _judged(at, len(graph.outputs), point)
+    except Exception as error:  # the function's own
+        differentiable, note = False, f"not differentiable; beside the point it raises {type(error).__name__}: {error}"
     return Explanation(function.name, differentiable, entries, note)
 
 
-def _has_slope(pushed: Graph, point: list[np.ndarray]) -> bool:
+def _pushed(function: Function, graph: Graph, count: int) -> Graph:
+    return transforming.pushforward(settled(graph), list(range(count)), function._rules())
+
+
+def _has_slope(at: At, point: list[np.ndarray]) -> bool:
     """Whether the derivative along one direction is finite."""
     rng = np.random.default_rng(0)
-    return all(np.all(np.isfinite(v)) for v in _flat(pushed, [*point, *(_random(rng, x) for x in point)]))
+    return all(np.all(np.isfinite(v)) for v in at(point, [_random(rng, x) for x in point]))
 
 
-def _judged(pushed: Graph, count: int, point: list[np.ndarray]) -> tuple[bool, str]:
+def _judged(along: At, count: int, point: list[np.ndarray]) -> tuple[bool, str]:
     """Whether values and slopes beside the point agree with those at it, along a few directions."""
     rng = np.random.default_rng(0)
     unit = COARSER if any(x.dtype.char in "fF" for x in point) else 1.0
@@ -102,7 +123,7 @@ def _judged(pushed: Graph, count: int, point: list[np.ndarray]) -> tuple[bool, s
         def at(distance: float, direction: list[np.ndarray] = direction) -> tuple[np.ndarray, np.ndarray]:
             scale = unit * distance * max([1.0, *(float(np.max(np.abs(x), initial=0.0)) for x in point)])
             moved = [(x + scale * d).astype(x.dtype) for x, d in zip(point, direction, strict=True)]
-            found = [np.ravel(v) for v in _flat(pushed, [*moved, *direction])]
+            found = [np.ravel(v) for v in along(moved, direction)]
             return np.concatenate(found[:count]), np.concatenate(found[count:])
 
         value, slope = at(0.0)

@@ -25,7 +25,7 @@ from symdiff.codegen.native.vectorcall import direct, plain_class, table_offset,
 from symdiff.codegen.source import MISS
 from symdiff.compiled import Compiled
 from symdiff.device import DeviceCompiled, Near, Placed, check_device, near, on_device, placed
-from symdiff.errors import ArgumentError, BackendError, OptionError, ShapeError, SymdiffError, TraceError
+from symdiff.errors import ArgumentError, BackendError, OptionError, ShapeError, SymdiffError, TraceError, forgive
 from symdiff.pipeline import Options, program_of
 from symdiff.symbolic.building import Builder, active_builders
 from symdiff.symbolic.declaring import rules_in_force
@@ -330,6 +330,7 @@ class Function:
             except TraceError as error:
                 if not (isinstance(error, Replaced) or (self._watch and self._watch.changed())):
                     raise
+                forgive(error)
             self.refresh()  # another thread has put an array of another type into a captured one's place
         return self._call(args, kwargs, out)
 

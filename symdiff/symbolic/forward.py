@@ -15,6 +15,7 @@ from symdiff.symbolic.arrays.algebra import Arrays
 from symdiff.symbolic.arrays.rules import pushed_forward
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.cotangents import Cotangents, Masked
+from symdiff.symbolic.equalities import beside
 from symdiff.symbolic.graph import Atom, Binding, Constant
 from symdiff.symbolic.partials import ZERO, Partials, is_structural
 from symdiff.symbolic.saturation import Saturation
@@ -31,9 +32,9 @@ class Forward:
     Where a mask was resolved to zeros a symbol is `opened`: its tangent may be zero where a partial is infinite.
     """
 
-    def __init__(self, builder: Builder, bindings: list[Binding], rules: Any) -> None:
+    def __init__(self, builder: Builder, bindings: list[Binding], wrt: Iterable[Atom], rules: Any) -> None:
         self.builder = builder
-        self.bindings = bindings = shifted(smoothed(bindings, builder), builder)
+        self.bindings = bindings = shifted(smoothed(beside(bindings, builder, wrt), builder), builder)
         watch_signs(builder, bindings)
         self.partials = Partials(builder, bindings, rules)
         self.saturation = Saturation(builder, bindings, self.partials.bounds)

@@ -12,10 +12,11 @@ import numpy as np
 
 from symdiff.heads import HEADS
 from symdiff.ops import OPS
+from symdiff.symbolic.activity import active_symbols
 from symdiff.symbolic.bounds import Bounds
 from symdiff.symbolic.calls import extreme_of
+from symdiff.symbolic.equalities import Thinness, agree
 from symdiff.symbolic.graph import Atom, Binding, Constant, Graph, Var
-from symdiff.symbolic.partials import active_symbols
 
 Values = dict[Atom, Any]
 _COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
@@ -37,9 +38,13 @@ class Kink:
     cells: int = 1
 
     def __str__(self) -> str:
-        inside = ", ".join(f"{o:.6g}" for o in self.operands)
+        inside = ", ".join(map(_shown, self.operands))
         many = f" at {self.cells} cells" if self.cells > 1 else ""
         return f"{self.line}  {self.operation}({inside}){many}: {self.kind}; {self.chosen}"
+
+
+def _shown(value: Any) -> str:
+    return str(value) if isinstance(value, (bool, np.bool_)) else f"{value:.6g}"
 
 
 def _whole(x: Any) -> Any:
@@ -114,12 +119,14 @@ def kinks(graph: Graph, values: Values) -> list[Kink]:
     active = active_symbols(graph.bindings, {leaf.symbol for leaf in graph.inputs})
     read = _read(graph, values)
     bounds = Bounds(graph.bindings)
+    thinness = Thinness([leaf.symbol for leaf in graph.inputs])
+    thinness.include(graph.bindings)
     found = []
     with np.errstate(all="ignore"):
         for binding in graph.bindings:
             operands = [values[o] if isinstance(o, Var) else o.value for o in binding.operands]
             if binding.op == "select":
-                found += _boundaries(binding, operands, made, values, read)
+                found += _boundaries(binding, operands, made, values, read, thinness)
             elif binding.symbol in active or (binding.op in _PLACES and not active.isdisjoint(binding.operands)):
                 squares = bounds.of(binding.operands[0]).squares if binding.op in ("sqrt", "pow") else False
                 found += _at(binding, operands, values, read, squares)
@@ -216,7 +223,12 @@ def _neighbours(binding: Binding, x: Any, reads: Any) -> list[Kink]:
 
 
 def _boundaries(
-    binding: Binding, operands: list[Any], made: dict[Atom, Binding], values: Values, read: dict[Atom, Any]
+    binding: Binding,
+    operands: list[Any],
+    made: dict[Atom, Binding],
+    values: Values,
+    read: dict[Atom, Any],
+    thinness: Thinness,
 ) -> list[Kink]:
     """A selection whose condition compares equal numbers."""
     found = []
@@ -235,10 +247,18 @@ def _boundaries(
         if hits.any():
             first = np.unravel_index(int(np.argmax(hits)), hits.shape)
             taken, other = (np.broadcast_to(v, hits.shape)[first] for v in operands[1:])
-            if not np.broadcast_to(operands[0], hits.shape)[first]:
+            first_taken = np.broadcast_to(operands[0], hits.shape)[first]
+            if not first_taken:
                 taken, other = other, taken
-            same = "the other has the same value" if taken == other else f"the other's value is {other:.6g}"
-            chosen = f"the branch of value {taken:.6g} is taken, {same}"
+            same = "the other has the same value" if taken == other else f"the other's value is {_shown(other)}"
+            is_beside = (
+                binding.primal
+                and binding.dtype != "?"
+                and agree(taken, other)
+                and thinness.of(binding.operands[0]) is bool(first_taken)
+            )
+            same += ", and its slope is taken" if is_beside else ""
+            chosen = f"the branch of value {_shown(taken)} is taken, {same}"
             found.append(_kink(comparison, sides, "boundary", chosen, hits))
     return found
 

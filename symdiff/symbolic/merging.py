@@ -19,12 +19,13 @@ _UNCUT = 1 << 40  # the capacity of what cannot be selected
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """A decision: the subtree where the condition holds, and the other."""
+    """A decision: the subtree where the condition holds, and the other; `thin` where one is for a set without inside."""
 
     condition: int
     origin: str
     yes: "Tree"
     no: "Tree"
+    thin: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,8 @@ class _Join:
     def results(self) -> tuple[int, ...]:
         """The joined results with the fewest operations: by the fewest selects, selected as deep as can be, or at once."""
         plain = tuple(self._select(pair) for pair in self.roots)
+        if self.fork.thin:
+            return plain  # whose arms are compared, see `equalities`
         self._explore()
         if not self.below:
             return plain

@@ -9,7 +9,6 @@ import math
 from typing import Any
 
 from symdiff.errors import RuleError
-from symdiff.heads import HEADS
 from symdiff.ops import OPS, is_complex
 from symdiff.symbolic.bodies import python_partials
 from symdiff.symbolic.bounds import Bounds
@@ -21,7 +20,6 @@ from symdiff.symbolic.tables import Template
 
 ZERO = Constant(0.0)
 _ON_REAL = {"abs": None, "conj": Constant(1.0), "real": Constant(1.0), "imag": ZERO}
-_PLACES = frozenset(head.name for head in HEADS.values() if head.result == "count")
 TINY = 1e-300  # a value above it has a finite root, and the root a finite partial
 
 
@@ -171,14 +169,3 @@ def decided(template: Template, args: tuple[Atom, ...]) -> Template:
 def is_structural(binding: Binding) -> bool:
     """Whether a binding moves, adds up or multiplies whole arrays, rather than working cell by cell."""
     return binding.op not in OPS
-
-
-def active_symbols(bindings: list[Binding], seeds: set[Atom]) -> set[Atom]:
-    """The symbols that depend on the seeds differentiably."""
-    active = set(seeds)
-    for binding in bindings:
-        if binding.dtype not in "?l" and binding.op not in _PLACES and not active.isdisjoint(binding.operands):
-            places = binding.operands[1:] if binding.op == "select" else binding.operands
-            if not active.isdisjoint(places):
-                active.add(binding.symbol)
-    return active

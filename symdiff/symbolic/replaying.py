@@ -49,6 +49,7 @@ def replay(graph: Graph, sources: list[Any], builder: Builder, origin: str) -> l
         atoms[binding.symbol] = builder.bind(
             binding.op, operands, binding.shape, binding.dtype, binding.params, binding.origin or origin
         )
+        builder.bindings[-1].primal = binding.primal
     results: list[Any] = []
     for output in graph.outputs:
         atom = atoms.get(output.atom, output.atom)

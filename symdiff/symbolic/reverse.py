@@ -14,12 +14,14 @@ from typing import Any, NamedTuple
 
 from symdiff.errors import NonHolomorphicError
 from symdiff.ops import is_complex
+from symdiff.symbolic.activity import active_symbols
 from symdiff.symbolic.arrays.algebra import Arrays
 from symdiff.symbolic.arrays.rules import pulled_back
 from symdiff.symbolic.building import Builder, is_constant
 from symdiff.symbolic.cotangents import Cotangents, Masked
+from symdiff.symbolic.equalities import beside
 from symdiff.symbolic.graph import Atom, Binding, Constant, Var
-from symdiff.symbolic.partials import Partials, active_symbols, is_structural
+from symdiff.symbolic.partials import Partials, is_structural
 from symdiff.symbolic.saturation import Saturation
 from symdiff.symbolic.shifting import shifted
 from symdiff.symbolic.sign_factors import watch_signs
@@ -72,7 +74,9 @@ class Reverse:
         """`earlier` are sweeps over the same bindings by other inputs, from which the analysis is taken."""
         self.builder = builder
         self.written = bindings if earlier is None else earlier.written
-        self.bindings = bindings = shifted(smoothed(bindings, builder), builder) if earlier is None else earlier.bindings
+        if earlier is None:
+            bindings = shifted(smoothed(beside(bindings, builder, wrt), builder), builder)
+        self.bindings = bindings = bindings if earlier is None else earlier.bindings
         watch_signs(builder, bindings)
         self.wrt = wrt
         self.partials = Partials(builder, bindings, rules)

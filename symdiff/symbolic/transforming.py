@@ -152,7 +152,7 @@ def _jacobian(graph: Graph, wrt: list[int], rules: Any, mode: str) -> Graph:
     complex_inputs = any(is_complex(c.dtype) for c in flat)
     outputs: list[GraphOutput] = []
     if mode == "forward" and not complex_inputs:
-        forward = Forward(open_.builder, bindings, rules)
+        forward = Forward(open_.builder, bindings, flat, rules)
         results = [open_.root(a) for place in range(len(graph.outputs)) for a in open_.output_cells(place)]
         dots = [forward.sweep({c: ONE}, results) for c in flat]
         column = dict(zip(flat, dots, strict=True))
@@ -189,7 +189,7 @@ def hessian(graph: Graph, wrt: list[int], rules: Any) -> Graph:
     gradient_cells = [a for place in range(len(wrt)) for a in open_.output_cells(place)]
     bindings = open_.once()
     matrix: dict[tuple[int, int], Atom] = {}
-    reverse: Reverse | None = None
+    reverse = Reverse(open_.builder, bindings, flat, rules)
     for i, atom in enumerate(gradient_cells):
         reverse = Reverse(open_.builder, bindings, flat[: i + 1], rules, reverse)
         atom = open_.root(atom)
@@ -223,7 +223,7 @@ def pushforward(graph: Graph, wrt: list[int], rules: Any) -> Graph:
             seeds[cell] = tangent if leaf.shape == () else b.bind("item", (tangent,), (), leaf.dtype, k)
     bindings = open_.once()
     results = [open_.root(a) for place in range(len(graph.outputs)) for a in open_.output_cells(place)]
-    dots = Forward(b, bindings, rules).sweep(seeds, results)
+    dots = Forward(b, bindings, seeds, rules).sweep(seeds, results)
     outputs = list(open_.graph.outputs)
     for place, output in enumerate(open_.graph.outputs):
         code = output.dtype

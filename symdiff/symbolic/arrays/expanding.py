@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 from symdiff.heads import HEADS
 from symdiff.ops import is_complex
+from symdiff.symbolic.activity import active_symbols
 from symdiff.symbolic.arrays.algebra import Arrays, full_key, kept_shape
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import Atom, Binding, Constant, Graph, GraphOutput, Var
-from symdiff.symbolic.partials import active_symbols
 
 Expansion = Callable[[Arrays, Binding, tuple[Atom, ...]], Atom]
 

@@ -75,7 +75,7 @@ def pushforward(graph: Graph, wrt: list[int], rules: Any) -> Graph:
     """Inputs, then a tangent for each of `wrt`; outputs, then their tangents."""
     open_ = Whole(graph, wrt)
     seeds: dict[Atom, Atom] = {leaf: open_.builder.input(f"{leaf.name}_dot", leaf.shape, leaf.dtype) for leaf in open_.wrt}
-    dots = Forward(open_.builder, open_.bindings, rules).sweep(seeds, [o.atom for o in open_.graph.outputs])
+    dots = Forward(open_.builder, open_.bindings, seeds, rules).sweep(seeds, [o.atom for o in open_.graph.outputs])
     outputs = list(open_.graph.outputs)
     for output in open_.graph.outputs:
         code = output.dtype

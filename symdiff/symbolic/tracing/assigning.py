@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from symdiff import structures
-from symdiff.errors import TraceError
+from symdiff.errors import ItemError, TraceError
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import ArrayConstant, Atom, Constant
 from symdiff.symbolic.tracing.indexing import is_basic, view_key
@@ -26,7 +26,7 @@ def assign(target: Tracer, key: Any, value: Any) -> None:
     """`target[key] = value` on a traced array."""
     origin = user_line()
     if target.shape == () and target.held is None:
-        raise TraceError(f"{origin}: assignment into a traced number")
+        raise ItemError(f"{origin}: assignment into a traced number")
     if is_traced_key(key):
         write(target, key, value, origin)
         return

@@ -5,7 +5,10 @@ same trace. Refuses nothing.
 """
 
 import threading
+import warnings
 from typing import Any
+
+import numpy as np
 
 _active = threading.local()
 
@@ -25,10 +28,14 @@ class Attempt:
     the results of cached functions, `seeded` the random generators made with a seed. `stuck`: a number was asked for where
     only thorough following can give none. `reading` are the captured arrays that stand as inputs, see `reading.Reading`.
     `kinds`: what was asked of the kinds of arguments, see `kinds`. `shown`: whether a text that is being written shows a traced
-    value; None where none is. `opened`: a library's function is running that may make arrays of traced values.
+    value; None where none is. `opened`: a library's function is running that may make arrays of traced values. `handlers` are
+    those of the blocks that the run is in, `modes` what NumPy and `warnings` do about floating errors where it begins, see
+    `raising`.
     """
 
-    __slots__ = ("kinds", "known", "memo", "opened", "reading", "rules", "seeded", "shown", "stuck", "thorough")
+    __slots__ = (
+        "handlers", "kinds", "known", "memo", "modes", "opened", "reading", "rules", "seeded", "shown", "stuck", "thorough",
+    )  # fmt: skip
 
     def __init__(self, rules: Any, thorough: bool, reading: Any = None) -> None:
         self.rules = rules if rules is not None and rules.names_functions else None
@@ -41,11 +48,14 @@ class Attempt:
         self.known: dict[Any, Any] = {}
         self.memo: dict[Any, Any] = {}
         self.seeded: list[Any] = []
+        self.handlers: list[Any] = []
 
     def __enter__(self) -> "Attempt":
         self.stuck = False
         self.memo.clear()
         self.seeded.clear()
+        self.handlers.clear()
+        self.modes = np.geterr(), tuple(warnings.filters)
         _active.stack = (*getattr(_active, "stack", ()), self)
         _active.attempt = self
         return self

@@ -8,6 +8,7 @@ was imported is noticed. Refuses, by giving None, functions without source or wi
 import __future__
 
 import ast
+import copy
 import functools
 import linecache
 import opcode
@@ -51,20 +52,25 @@ def clone(
     if found is None:
         return None
     cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True)) | names
-    copy = types.FunctionType(
+    made = types.FunctionType(
         found, function.__globals__, function.__name__, function.__defaults__, tuple(cells[n] for n in found.co_freevars)
     )
-    copy.__kwdefaults__ = function.__kwdefaults__
-    copy.__qualname__, copy.__module__, copy.__doc__ = function.__qualname__, function.__module__, function.__doc__
-    copy.__dict__.update(function.__dict__)
-    return copy
+    made.__kwdefaults__ = function.__kwdefaults__
+    made.__qualname__, made.__module__, made.__doc__ = function.__qualname__, function.__module__, function.__doc__
+    made.__dict__.update(function.__dict__)
+    return made
 
 
 @functools.lru_cache(maxsize=4096)
 def has_calls(code: types.CodeType) -> bool:
-    """Whether a function, or one nested in it, calls anything, or asks what a value is."""
+    """Whether a function, or one nested in it, calls anything, asks what a value is, or handles exceptions."""
     asks = not _ASKING.isdisjoint(code.co_code[::2]) or not KIND_NAMES.isdisjoint(code.co_names)
-    return asks or any(map(has_calls, _nested(code)))
+    return asks or bool(code.co_exceptiontable) or any(map(has_calls, _nested(code)))
+
+
+def _leaves(body: list[Any]) -> bool:
+    """Whether a `finally` ends with `return`, `break` or `continue`, which ends an exception, too."""
+    return any(isinstance(part, (ast.Return, ast.Break, ast.Continue)) for node in body for part in ast.walk(node))
 
 
 def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -158,8 +164,6 @@ def _functions_of(text: str) -> dict[tuple[int, str], list[Any]]:
 
 
 def _in_file(text: str, line: int, name: str) -> Iterator[Any]:
-    import copy
-
     return (copy.deepcopy(node) for node in _functions_of(text).get((line, name), ()))
 
 
@@ -280,7 +284,8 @@ class Rewriter(ast.NodeTransformer):
     """Calls are looked up; thoroughly, so are the calls without parentheses, see `implicit`."""
 
     def __init__(self, names: tuple[str, ...], thorough: bool) -> None:
-        self.call, self.attribute, self.assignment, self.operator, self.item, self.iteration, self.context, self.slice = names
+        self.call, self.attribute, self.assignment, self.operator, self.item, self.iteration, self.context, *rest = names
+        self.slice, self.handled, self.managed = rest
         self.thorough = thorough
 
     def through(self, name: str, node: Any, *args: Any) -> Any:
@@ -331,7 +336,27 @@ class Rewriter(ast.NodeTransformer):
         self.generic_visit(node)
         if self.thorough:
             node.context_expr = self.through(self.context, node.context_expr, node.context_expr)
+        node.context_expr = self.through(self.managed, node.context_expr, node.context_expr)
         return node
+
+    def visit_Try(self, node: Any) -> Any:
+        """The blocks of a `try` are announced with what its handlers wait for, see `raising`."""
+        self.generic_visit(node)
+        if node.handlers:
+            node.body = [self._announced(node.body, [h.type or ast.Constant(None) for h in node.handlers])]
+        if _leaves(node.finalbody):
+            if node.handlers:
+                inner = type(node)(node.body, node.handlers, node.orelse, [])
+                node = ast.copy_location(ast.Try([ast.copy_location(inner, node)], [], [], node.finalbody), node)
+            node.body = [self._announced(node.body, [ast.Constant(None)])]
+        return node
+
+    visit_TryStar = visit_Try
+
+    def _announced(self, body: list[Any], kinds: list[Any]) -> Any:
+        args = ast.arguments([], [], None, [], [], None, [])
+        given = ast.copy_location(ast.Lambda(args, ast.Tuple(copy.deepcopy(kinds), ast.Load())), body[0])
+        return ast.copy_location(ast.With([ast.withitem(self.through(self.handled, body[0], given))], body), body[0])
 
     def visit_AsyncWith(self, node: ast.AsyncWith) -> Any:
         return node

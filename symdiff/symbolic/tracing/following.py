@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from symdiff import structures
-from symdiff.errors import SymdiffError, TraceError
+from symdiff.errors import SymdiffError, TraceError, forgive
 from symdiff.symbolic.building import active_builders
 from symdiff.symbolic.tracing import reading
 from symdiff.symbolic.tracing.assigning import plain
@@ -43,6 +43,7 @@ from symdiff.symbolic.tracing.making import MAKING, fresh
 from symdiff.symbolic.tracing.mathematics import MATHEMATICS
 from symdiff.symbolic.tracing.operands import holds_traced
 from symdiff.symbolic.tracing.ordering import sort_list
+from symdiff.symbolic.tracing.raising import handled
 from symdiff.symbolic.tracing.reaching import File
 from symdiff.symbolic.tracing.substitution import substituted
 from symdiff.symbolic.tracing.texts import TEXTS, method
@@ -159,11 +160,24 @@ def _ruled(f: Any, rule: Any, attempt: Attempt) -> Any:
 def _cloned(f: types.FunctionType, attempt: Attempt) -> Any:
     """A function of the user's."""
     if attempt.reading is None:
-        return clone(f, CELLS, attempt.thorough) or substituted(f, call)
+        return clone(f, CELLS, attempt.thorough) or _announced(substituted(f, call))
     found = clone(f, LOADED, attempt.thorough, Loads)
     if found is None:
         attempt.reading.need_all()
     return found
+
+
+def _announced(f: types.FunctionType) -> Any:
+    """A function without source: what it handles is not known."""
+    if not f.__code__.co_exceptiontable:
+        return f
+
+    @functools.wraps(f)
+    def announced(*args: Any, **kwargs: Any) -> Any:
+        with handled(lambda: None):
+            return f(*args, **kwargs)
+
+    return announced
 
 
 def _function(f: types.FunctionType, attempt: Attempt) -> Any:
@@ -476,7 +490,8 @@ def _identity(value: Any) -> Any:
         return tuple(map(_identity, value))
     try:
         hash(value)
-    except SymdiffError:  # an object that holds traced values
+    except SymdiffError as error:  # an object that holds traced values
+        forgive(error)
         return (type(value), id(value))
     return (type(value), value)
 

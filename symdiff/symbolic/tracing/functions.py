@@ -33,6 +33,7 @@ from symdiff.symbolic.tracing.kinds import ARRAY, NUMPY
 from symdiff.symbolic.tracing.moving import MOVING, diagonal
 from symdiff.symbolic.tracing.operands import as_atom
 from symdiff.symbolic.tracing.products import LINALG, PRODUCTS, trace
+from symdiff.symbolic.tracing.raising import awaits, check_floating
 from symdiff.symbolic.tracing.reducing import REDUCING
 from symdiff.symbolic.tracing.searching import SEARCHING
 from symdiff.symbolic.tracing.selecting import Selected
@@ -87,7 +88,8 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
         return getattr(operator, _BITWISE.get(name) or _TRUTHFUL[op])(*bare)
     if op is not None:
         builder = builder_of(inputs)
-        return Tracer(builder, record(builder, op, tuple(atom_of(value, builder, origin) for value in inputs), origin))
+        operands = tuple(atom_of(value, builder, origin) for value in inputs)
+        return _checked(name, inputs, Tracer(builder, record(builder, op, operands, origin)))
     book = default_rules()
     module = "scipy.special" if special else "numpy"
     if ufunc.nout > 1:
@@ -98,7 +100,14 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
     if rule is None:
         reason = without_derivative().get((module, name), "no rule; sd.diffrule adds one")
         raise TraceError(f"{origin}: {'special' if special else 'np'}.{name} has no derivative: {reason}")
-    return call_rule(rule, inputs, origin)
+    return _checked(name, inputs, call_rule(rule, inputs, origin))
+
+
+def _checked(name: str, inputs: tuple[Any, ...], found: Any) -> Any:
+    """A result of NumPy's, where it raises no floating error."""
+    if awaits():
+        check_floating(name, inputs, found)
+    return found
 
 
 _DEFAULTS = {"where": True, "dtype": None, "casting": "same_kind", "order": "K", "subok": True}

@@ -18,6 +18,7 @@ from symdiff.symbolic.tracing.integers import Integer
 from symdiff.symbolic.tracing.libraries import is_library
 from symdiff.symbolic.tracing.making import fresh
 from symdiff.symbolic.tracing.patterns import pattern
+from symdiff.symbolic.tracing.raising import handled, managed
 from symdiff.symbolic.tracing.texts import formatted, joined, of_text
 from symdiff.symbolic.tracing.traced_keys import is_traced_key, item_of, read
 from symdiff.symbolic.tracing.tracer import Tracer, user_line
@@ -47,11 +48,17 @@ def special(name: str, function: Callable[..., Any], call: Call) -> Callable[...
 
 def cells(call: Call) -> dict[str, types.CellType]:
     """What clones find in their cells, by name."""
-    found = (call, *(functools.partial(f, call) for f in (attribute, assign, operate, item, iterated, entered)), slice)
+    found = (
+        call,
+        *(functools.partial(f, call) for f in (attribute, assign, operate, item, iterated, entered)),
+        slice,
+        handled,
+        managed,
+    )
     return dict(zip(NAMES, map(types.CellType, found), strict=True))
 
 
-NAMES = (".call", ".attribute", ".assign", ".operate", ".item", ".iterated", ".entered", ".slice")
+NAMES = (".call", ".attribute", ".assign", ".operate", ".item", ".iterated", ".entered", ".slice", ".handled", ".managed")
 
 
 @functools.lru_cache(maxsize=1024)

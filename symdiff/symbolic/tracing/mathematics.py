@@ -20,6 +20,7 @@ from symdiff.symbolic.tracing.assigning import array_of
 from symdiff.symbolic.tracing.functions import call_rule
 from symdiff.symbolic.tracing.integers import Integer
 from symdiff.symbolic.tracing.kinds import PYTHON
+from symdiff.symbolic.tracing.raising import checked_mathematics
 from symdiff.symbolic.tracing.summing import compensated_sum
 from symdiff.symbolic.tracing.tracer import Tracer, user_line
 
@@ -85,7 +86,10 @@ def _through(module: Any, name: str, function: Standing, number: Standing) -> St
     called = f"{module.__name__}.{name}"
 
     def standing(*args: Any) -> Any:
-        return pythons(function(*(number(a, called) for a in args))) if traced(*args) else native(*args)
+        if not traced(*args):
+            return native(*args)
+        numbers = tuple(number(a, called) for a in args)
+        return pythons(checked_mathematics(name, function, numbers) if module is math else function(*numbers))
 
     return standing
 

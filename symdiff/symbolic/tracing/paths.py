@@ -17,6 +17,7 @@ import numpy as np
 from symdiff.errors import PathsError, SymdiffError, TraceError
 from symdiff.symbolic.branches import KEY, Branches, kept_exception
 from symdiff.symbolic.building import Builder
+from symdiff.symbolic.equalities import Thinness, agree
 from symdiff.symbolic.evaluating import applied
 from symdiff.symbolic.graph import Atom, Graph, GraphOutput, Var
 from symdiff.symbolic.implications import Implications, Range
@@ -29,6 +30,7 @@ from symdiff.symbolic.tracing.restoring import Outside
 LIMIT = 64  # paths of one function that are merged
 MERGED = 20_000  # bindings of all paths together that are merged where one path would do: half a second of tracing
 ASKED = 10_000  # conditions of one path, decided ones included, after which paths are not merged: a loop may be endless
+ASIDE = 16  # equalities met on one path that are looked at one after the other
 
 
 class Unmergeable(BaseException):
@@ -41,12 +43,16 @@ class Unmergeable(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A condition, by its number in the table, and how it turned out; `last` where the other way was taken before."""
+    """A condition, by its number in the table, and how it turned out; `last` where the other way was taken before.
+
+    `thin`: one way holds on a set without inside, as `x == c` does.
+    """
 
     condition: int
     value: bool
     origin: str
     last: bool = False
+    thin: bool = False
 
 
 @dataclass(slots=True)
@@ -61,7 +67,8 @@ class Run:
 class Path:
     """The conditions of one run: the first ones as they are forced, later ones true unless earlier ones decide them.
 
-    With `given`, the values of the inputs, they turn out as they do there.
+    With `given`, the values of the inputs, they turn out as they do there; but equalities that are met there are not, where
+    `beside` has their numbers, or is None for all.
     """
 
     def __init__(
@@ -71,12 +78,16 @@ class Path:
         finished: int = 0,
         given: list[Any] | None = None,
         limit: float = math.inf,
+        beside: frozenset[int] | None = frozenset(),
     ) -> None:
         self.values = values
         self.refusal = f"the function has more than {LIMIT} paths, which is as many as are merged"
         self.forced = forced
         self.given = given
         self.limit = limit  # bindings of all paths
+        self.beside = beside
+        self.met: list[int] = []  # equalities
+        self._thinness: Thinness | None = None
         self.decisions: list[Decision] = []
         self.builder: Builder | None = None
         self.problem: Unmergeable | None = None
@@ -111,7 +122,7 @@ class Path:
 
     def unmergeable(self, reason: str) -> Unmergeable:
         """Why this path cannot be merged, also where a library in between keeps the exception to itself."""
-        self.problem = Unmergeable(reason)
+        self.problem = self.problem or Unmergeable(reason)
         return self.problem
 
     def decide(self, atom: Atom, origin: str) -> bool:
@@ -120,25 +131,43 @@ class Path:
             self._known = Implications(self.values)
         self._asked += 1
         if self._asked > ASKED and self.given is None:
-            raise Unmergeable(f"{origin}: a loop has asked {ASKED} conditions, and may not end")
+            raise self.unmergeable(f"{origin}: a loop has asked {ASKED} conditions, and may not end")
         number = self.number(atom)
         stripped, upright = number, True
         while self.values.nodes[stripped].op == "not":
             stripped, upright = self.values.nodes[stripped].operands[0], not upright
         known = self._known.known(stripped)
         if self.given is not None:
-            value = bool(self.value(atom)) == upright
+            value = self._met(atom, stripped, bool(self.value(atom)), upright)
         elif known is not None:
             return known == upright
         else:
-            value = self._turned(stripped, upright, origin)
+            value = self._turned(atom, stripped, upright, origin)
         if known is None:
             self._known.learn(stripped, value)
             if self.given is not None:
                 self.decisions.append(Decision(stripped, value, origin))
         return value == upright
 
-    def _turned(self, condition: int, first: bool, origin: str) -> bool:
+    def _met(self, atom: Atom, number: int, value: bool, upright: bool) -> bool:
+        """How a condition turns out at the given arguments, or beside them; `value` is that of the atom there."""
+        assert self.builder is not None and self._known is not None
+        known = self._known.known(number)
+        if number in self.met:
+            return bool(known)
+        if known is not None or self._is_thin(atom) is not value:
+            return value == upright
+        self.met.append(number)
+        return (value == upright) != (self.beside is None or number in self.beside)
+
+    def _is_thin(self, atom: Atom) -> bool | None:
+        assert self.builder is not None
+        if self._thinness is None:
+            self._thinness = Thinness([leaf.symbol for leaf in self.builder.inputs])
+        self._thinness.include(self.builder.bindings[len(self._thinness.made) :])
+        return self._thinness.of(atom)
+
+    def _turned(self, atom: Atom, condition: int, first: bool, origin: str) -> bool:
         place = len(self.decisions)
         if place < len(self.forced):
             decision = self.forced[place]
@@ -150,11 +179,11 @@ class Path:
         else:
             self._room -= 1
             if self._room < 1:
-                raise Unmergeable(f"{origin}: {self.refusal}")
+                raise self.unmergeable(f"{origin}: {self.refusal}")
             assert self.builder is not None
             if (LIMIT - self._room) * len(self.builder.bindings) > self.limit:
-                raise Unmergeable(f"{origin}: the function has long paths")
-            decision = Decision(condition, first, origin)
+                raise self.unmergeable(f"{origin}: the function has long paths")
+            decision = Decision(condition, first, origin, thin=self._is_thin(atom) is not None)
         self.decisions.append(decision)
         return decision.value
 
@@ -220,6 +249,7 @@ def followed(
         except Unmergeable as problem:
             outside.restore()
             if outer is not None and mode is None:
+                outer.problem = outer.problem or problem
                 raise
             if given is None:
                 raise problem.error or _explained(str(problem)) from None
@@ -231,7 +261,7 @@ def followed(
                 raise _explained(str(endless)) from None
     elif given is None:
         return _alone(run, outer)
-    return _guarded(run, given)
+    return _guarded(run, given, outside)
 
 
 def _explained(reason: str) -> PathsError:
@@ -253,16 +283,57 @@ def _alone(run: Callable[[Path], Run], outer: Path | None) -> tuple[Run, dict[st
         raise PathsError(str(problem)) from None
 
 
-def _guarded(run: Callable[[Path], Run], given: list[Any]) -> tuple[Run, dict[str, Any]]:
-    """The path taken at the given values, and its conditions."""
+def _guarded(run: Callable[[Path], Run], given: list[Any], outside: Outside) -> tuple[Run, dict[str, Any]]:
+    """The path taken at the given values, and its conditions; where it meets an equality, the path beside it, too."""
     path = Path(Values(), given=given)
     found = run(path)
     if not path.decisions:
         return found, {}
-    results = [path.number(o.atom) for o in found.outputs]
-    holds = path.values.conjunction([(d.condition, d.value) for d in path.decisions])
-    built, conditions = _built(path.values, [(path, found)], results, [path.values.negation(holds)])
+    runs, results, ways = [(path, found)], [path.number(o.atom) for o in found.outputs], [_facts(path)]
+    other = _beside(run, path, found, outside) if path.met else None
+    if other is not None:
+        runs.append(other)
+        ways.append(_facts(other[0]))
+        met = path.values.conjunction([(n, v) for n, v in ways[0] if (n, not v) in ways[1]])
+        results = [
+            path.values.select(met, a, other[0].number(o.atom), "") for a, o in zip(results, other[1].outputs, strict=True)
+        ]
+    holds = [path.values.conjunction(way) for way in ways]
+    built, conditions = _built(path.values, runs, results, [path.values.conjunction([(h, False) for h in holds])])
     return built, {KEY: Branches(True, len(path.decisions), conditions)}
+
+
+def _facts(path: Path) -> list[tuple[int, bool]]:
+    return [(d.condition, d.value) for d in path.decisions]
+
+
+def _beside(run: Callable[[Path], Run], path: Path, found: Run, outside: Outside) -> tuple[Path, Run] | None:
+    """The path without the equalities met, where it gives the same values there: without all, or with those that matter."""
+    whole = _aside(run, path, found, None, outside)
+    if whole is not None or len(path.met) == 1:
+        return whole
+    best, without = None, frozenset[int]()
+    for number in path.met[:ASIDE]:
+        other = _aside(run, path, found, without | {number}, outside)
+        if other is not None:
+            best, without = other, without | {number}
+    return best
+
+
+def _aside(
+    run: Callable[[Path], Run], path: Path, found: Run, beside: frozenset[int] | None, outside: Outside
+) -> tuple[Path, Run] | None:
+    """The path without some equalities; None where it cannot be taken, or its values differ at the given arguments."""
+    outside.restore()
+    other = Path(path.values, given=path.given, beside=beside)
+    try:
+        there = run(other)
+    except (Exception, Unmergeable):
+        return None
+    if there.out_tree != found.out_tree or [o.shape for o in there.outputs] != [o.shape for o in found.outputs]:
+        return None
+    pairs = [(path.value(a.atom), other.value(b.atom)) for a, b in zip(found.outputs, there.outputs, strict=True)]
+    return (other, there) if all(agree(a, b) for a, b in pairs) else None
 
 
 def _merged(run: Callable[[Path], Run], outside: Outside, limit: float) -> tuple[Run, dict[str, Any]]:
@@ -297,7 +368,7 @@ def _merged(run: Callable[[Path], Run], outside: Outside, limit: float) -> tuple
         if not decisions:
             break
         last = decisions[-1]
-        forced = (*decisions[:-1], Decision(last.condition, not last.value, last.origin, True))
+        forced = (*decisions[:-1], Decision(last.condition, not last.value, last.origin, True, last.thin))
         outside.restore()
     if not runs:
         error = ends[0][1].error
@@ -332,7 +403,8 @@ def _tree(ends: list[tuple[list[Decision], Leaf]], depth: int) -> Tree:
     first = decisions[depth]
     split = next(k for k, (others, _) in enumerate(ends) if others[depth].value != first.value)
     one, other = _tree(ends[:split], depth + 1), _tree(ends[split:], depth + 1)
-    return Fork(first.condition, first.origin, one, other) if first.value else Fork(first.condition, first.origin, other, one)
+    yes, no = (one, other) if first.value else (other, one)
+    return Fork(first.condition, first.origin, yes, no, first.thin)
 
 
 def _joined(values: Values, runs: list[tuple[Path, Run]], tree: Tree) -> tuple[Run, dict[str, Any]]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from symdiff import structures
 from symdiff.choices import check, check_call, is_index
-from symdiff.errors import TraceError
+from symdiff.errors import SymdiffError, TraceError, note, noted
 from symdiff.literals import identifier
 from symdiff.plain import check_plain
 from symdiff.symbolic.branches import branches_of
@@ -140,7 +140,11 @@ def trace_leaves(
     types = [leaf_type(leaves[place], definition_line(f)) for place in traced]
     settings = [None if place in traced else _setting(leaf) for place, leaf in enumerate(leaves)]
     with nested(f, function_name(f), (tree, types, settings)):
-        return _trace_leaves(f, leaves, tree, traced, paths, parent, rules, mode, watch, hide)
+        try:
+            return _trace_leaves(f, leaves, tree, traced, paths, parent, rules, mode, watch, hide)
+        except SymdiffError as error:
+            note(error)  # for the trace that this one is a part of
+            raise
 
 
 def _setting(leaf: Any) -> Any:
@@ -244,17 +248,19 @@ def _traced(
         args, kwargs = structures.unflatten(tree, filled)
         stack.append(builder)
         try:
-            result = followed_calls(f, attempt)(*args, **kwargs)
-            done = Run(builder, *outputs_of(result, builder, name, where))
+            with noted() as refusals:
+                result = followed_calls(f, attempt)(*args, **kwargs)
+                done = Run(builder, *outputs_of(result, builder, name, where))
         except Exception as error:
-            if path.problem is not None:
-                raise path.problem from None
+            kept = path.problem or (refusals[0] if refusals and not isinstance(error, SymdiffError) else None)
+            if kept is not None:
+                raise kept from None
             if isinstance(error, IndexError):
                 raise _explained(error) from None
             raise
         else:
-            if path.problem is not None:
-                raise path.problem
+            if path.problem is not None or refusals:
+                raise path.problem or refusals[0]
             return done
         finally:
             stack.pop()

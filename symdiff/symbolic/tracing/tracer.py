@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.errors import TraceError
+from symdiff.errors import TraceError, TruthError
 from symdiff.plain import check_plain
 from symdiff.symbolic.building import Builder, array_atom
 from symdiff.symbolic.graph import ArrayConstant, Atom, Constant, Var
@@ -23,6 +23,7 @@ from symdiff.symbolic.tracing.attempt import current, current_reading, note_show
 from symdiff.symbolic.tracing.kinds import ARRAY, NUMPY, PYTHON, Kind, answered, asked, joined, kind_of
 from symdiff.symbolic.tracing.libraries import is_compiled, short_name, short_names
 from symdiff.symbolic.tracing.operators import Operators
+from symdiff.symbolic.tracing.raising import awaits, check_operator
 from symdiff.symbolic.tracing.storage import Lens, Storage, View
 
 
@@ -282,7 +283,7 @@ class Tracer(Operators):
     def __bool__(self) -> bool:
         origin = user_line()
         if self.size != 1:
-            raise TraceError(f"{origin}: a condition on an array of shape {self.shape}; use np.any, np.all or np.where")
+            raise TruthError(f"{origin}: a condition on an array of shape {self.shape}; use np.any, np.all or np.where")
         need_contents(self)
         path = self.builder.path
         if path is None:
@@ -314,7 +315,8 @@ class Tracer(Operators):
             return self._whole("rint")
         from symdiff.symbolic.tracing.builtin_functions import rounded
 
-        return rounded(self, digits).of_kind(self.kind)
+        found = rounded(self, digits)
+        return found.of_kind(self.kind) if self.shape == () else found
 
     def __format__(self, spec: str) -> str:
         if spec:
@@ -603,7 +605,10 @@ def record_on(op: str, left: Any, right: Any, kind: Kind | None = None) -> Any:
                 return NotImplemented
         builder = builder_of((left, right))
         operands = (atom_of(left, builder, origin), atom_of(right, builder, origin))
-    return Tracer(builder, record(builder, op, operands, origin), kind)
+    found = Tracer(builder, record(builder, op, operands, origin), kind)
+    if awaits():
+        check_operator(op, left, right, found)
+    return found
 
 
 def record(builder: Builder, op: str, operands: tuple[Atom, ...], origin: str) -> Var:

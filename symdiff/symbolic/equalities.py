@@ -1,0 +1,144 @@
+"""Equalities that hold beside nothing: `x == c` chooses a value at one place, and says nothing of the slope there.
+
+Assumes bindings in order and the inputs by which is differentiated. Guarantees, for `if x == c: return a` and its relatives,
+that a stored value of the function does not stop its derivative: where both arms are finite and equal up to rounding, the
+function is the other arm all around, and the sweeps see that one. Where they differ, or the other arm is not finite, the arm
+taken counts. Conditions that can hold all around a point, as `floor(x) == 1` and `max(x, 0) == 0`, stay what they are.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from symdiff.symbolic.activity import Activity
+from symdiff.symbolic.building import Builder
+from symdiff.symbolic.graph import Atom, Binding, Constant
+
+_TOLERANCE = {"f": 1e-5, "F": 1e-5}  # of values that count as equal, relative
+_NEAR = 1e-9  # in double precision
+_MOVING = frozenset({"item", "getitem", "reshape", "transpose", "broadcast_to", "neg", "cast", "abs", "sqrt", "cbrt",
+                     "log", "log1p", "sin", "cos", "tan", "asin", "acos", "sinh", "asinh"})  # fmt: skip
+_STEPS = frozenset({"floor", "ceil", "trunc", "rint", "sign"})
+_BEYOND = {"isnan": True, "isinf": True, "isfinite": False}
+_ASKING = frozenset({*_BEYOND, "eq", "ne", "and", "or", "not", "all", "any", "item", "getitem", "reshape", "broadcast_to"})
+
+
+class Thinness:
+    """Which conditions hold on a set without inside, and which beside one."""
+
+    def __init__(self, wrt: Iterable[Atom]) -> None:
+        self.activity = Activity(wrt)
+        self.wrt = set(wrt)
+        self.made: dict[Atom, Binding] = {}
+        self._free: dict[Atom, frozenset[Any]] = {}
+
+    def include(self, bindings: Iterable[Binding]) -> None:
+        """Bindings that come after those known."""
+        for binding in bindings:
+            self.made[binding.symbol] = binding
+            self.activity.include(binding)
+
+    def of(self, condition: Atom) -> bool | None:
+        """Whether a condition holds on a set without inside (True), beside one (False), or neither (None)."""
+        made = self.made.get(condition)
+        op = "" if made is None else made.op
+        if made is None or op not in _ASKING:
+            return None
+        if op in ("eq", "ne"):
+            return (op == "eq") if self._parts(*made.operands) else None
+        if op in _BEYOND:
+            return _BEYOND[op] if self._inputs(made.operands[0]) else None
+        parts = [self.of(o) for o in made.operands]
+        if op not in ("and", "or"):
+            return (None if parts[0] is None else not parts[0]) if op == "not" else parts[0]
+        deciding = op == "and"  # a thin part makes "and" thin, one beside a thin set makes "or" such
+        return deciding if deciding in parts else None if None in parts else not deciding
+
+    def there(self, condition: Atom, arm: Atom) -> Atom:
+        """An arm of a select where its condition compares it with a constant: this constant."""
+        made = self.made.get(condition)
+        while made is not None and made.op == "not":
+            made = self.made.get(made.operands[0])
+        if made is None or made.op not in ("eq", "ne") or arm not in made.operands:
+            return arm
+        return next((o for o in made.operands if isinstance(o, Constant)), arm)
+
+    def _parts(self, a: Atom, b: Atom) -> bool:
+        """Whether an equation holds on a set without inside."""
+        first, second = self._inputs(a), self._inputs(b)
+        if first and second:
+            return first != second
+        return bool(first or second) and self._is_level(b if first else a)
+
+    def _is_level(self, atom: Atom) -> bool:
+        """Whether a value stays, or moves in steps, where the inputs move."""
+        made = self.made.get(atom)
+        return not self.activity.has(atom) or (made is not None and made.op in _STEPS)
+
+    def _inputs(self, atom: Atom) -> frozenset[Any]:
+        """The inputs that a value is a function of which is no number all around a point; empty where it is none such."""
+        if atom in self.wrt:
+            return frozenset([atom])
+        made = self.made.get(atom)
+        if made is None or not self.activity.has(atom):
+            return frozenset()
+        if atom not in self._free:
+            self._free[atom] = self._computed(made)
+        return self._free[atom]
+
+    def _computed(self, made: Binding) -> frozenset[Any]:
+        op, operands = made.op, made.operands
+        if op == "item" and operands[0] in self.wrt:
+            return frozenset([(operands[0], made.params)])
+        found = [self._inputs(o) for o in operands]
+        if op in _MOVING or (op == "pow" and isinstance(operands[1], Constant) and operands[1].value != 0):
+            return found[0]
+        if op not in ("add", "sub", "mul", "div", "hypot"):
+            return frozenset()
+        if all(found) and (found[0].isdisjoint(found[1]) or op == "hypot" or (op == "mul" and operands[0] is operands[1])):
+            return found[0] | found[1]
+        still = [isinstance(o, Constant) and (op not in ("mul", "div") or o.value != 0) for o in operands]
+        if op in ("add", "sub"):
+            still = [not self.activity.has(o) for o in operands]
+        return found[0] if still[1] else found[1] if still[0] else frozenset()
+
+
+def beside(bindings: list[Binding], builder: Builder, wrt: Iterable[Atom]) -> list[Binding]:
+    """The bindings with the conditions of such selects false where both arms agree; new symbols are bound on the builder."""
+    if not any(b.op == "select" and b.primal for b in bindings):
+        return bindings
+    thinness = Thinness(wrt)
+    thinness.include(bindings)
+    found: list[Binding] = []
+    start = len(builder.bindings)
+    for binding in bindings:
+        if binding.op == "select" and binding.primal and thinness.activity.has(binding.symbol):
+            builder.origin = binding.origin
+            binding = _seen(binding, thinness, builder)
+        found += [*builder.bindings[start:], binding]
+        start = len(builder.bindings)
+    return found
+
+
+def _seen(binding: Binding, thinness: Thinness, b: Builder) -> Binding:
+    """A select as the sweeps see it."""
+    condition, first, second = binding.operands
+    is_thin = thinness.of(condition)
+    if is_thin is None:
+        return binding
+    there = [thinness.there(condition, arm) for arm in (first, second)]
+    if all(isinstance(arm, Constant) for arm in there) and not agree(*(arm.value for arm in there)):  # type: ignore[union-attr]
+        return binding
+    gap = b.emit("abs", (b.emit("sub", (first, second)),))
+    least = b.emit("min", (b.emit("abs", (first,)), b.emit("abs", (second,))))
+    near = b.emit("le", (gap, b.emit("mul", (Constant(_TOLERANCE.get(binding.dtype, _NEAR)), least))))
+    seen = b.emit("and", (condition, b.emit("not", (near,)))) if is_thin else b.emit("or", (condition, near))
+    return Binding(binding.symbol, "select", (seen, first, second), None, binding.origin, binding.primal)
+
+
+def agree(a: Any, b: Any) -> bool:
+    """Whether two values are finite and equal up to rounding."""
+    tolerance = _TOLERANCE.get(np.result_type(a, b).char, _NEAR)
+    with np.errstate(all="ignore"):
+        return bool(np.all(np.abs(np.subtract(a, b)) <= tolerance * np.minimum(np.abs(a), np.abs(b))))
