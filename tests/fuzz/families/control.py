@@ -16,7 +16,8 @@ from ..harness import RIGHT, Verdict, Wrong
 RISKY = ("math.log({})", "math.sqrt({})", "math.exp(300*{})", "1/{}", "math.asin({})", "math.pow({}, -1.5)", "{}**-2.0",
          "2.0 // {}", "[1.0, 2.0, 4.0][int({})]", "math.log({}, 2.0)", "math.atanh({})",
          "{}/({} - 1.0)", "math.log1p({})", "10.0**(200*{})",
-         "math.fmod({}, {} - 1.0)", "{{1: 2.0}}[int({})]*x", "math.acosh({})", "float(np.log({}))", "int(1.5*{})*x")  # fmt: skip
+         "math.fmod({}, {} - 1.0)", "{{1: 2.0}}[int({})]*x", "math.acosh({})",
+         "float(np.log({}))", "int(1.5*{})*x")  # fmt: skip
 REFUSED = ("float(f'{{{}:.3f}}')*x", "{{x: 2.0}}[{}]*x", "hash({})*x", "decimal({})*x", "round({}, 2).hex() and x")
 KINDS = ("ValueError", "ZeroDivisionError", "OverflowError", "ArithmeticError", "(ValueError, ArithmeticError)", "Exception",
          "", "IndexError", "LookupError", "(KeyError, ValueError, OverflowError)")  # fmt: skip
