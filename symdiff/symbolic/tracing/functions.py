@@ -33,9 +33,9 @@ from symdiff.symbolic.tracing.products import LINALG, PRODUCTS, trace
 from symdiff.symbolic.tracing.reducing import REDUCING
 from symdiff.symbolic.tracing.searching import SEARCHING
 from symdiff.symbolic.tracing.selecting import Selected
-from symdiff.symbolic.tracing.storage import Storage, View
+from symdiff.symbolic.tracing.storage import Storage, View, arranged
 from symdiff.symbolic.tracing.traced_keys import is_traced_key, parts_of, read
-from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, need_contents, record
+from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, is_turned, laid, need_contents, record
 
 _OP_OF_UFUNC: dict[Any, str] = {}
 for _op in OPS.values():
@@ -76,18 +76,19 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
     op = _OP_OF_UFUNC.get(ufunc)
     if op is not None:
         builder = builder_of(inputs)
-        return Tracer(builder, record(builder, op, tuple(atom_of(value, builder, origin) for value in inputs), origin))
+        found = record(builder, op, tuple(atom_of(value, builder, origin) for value in inputs), origin)
+        return laid(Tracer(builder, found), inputs)
     book = default_rules()
     module = "scipy.special" if special else "numpy"
     if ufunc.nout > 1:
         parts = [book.lookup(module, f"{name}[{k}]", len(inputs)) for k in range(ufunc.nout)]
         if all(part is not None for part in parts):
-            return tuple(call_rule(part, inputs, origin) for part in parts)
+            return tuple(laid(call_rule(part, inputs, origin), inputs) for part in parts)
     rule = book.lookup(module, name, len(inputs))
     if rule is None:
         reason = without_derivative().get((module, name), "no rule; sd.diffrule adds one")
         raise TraceError(f"{origin}: {'special' if special else 'np'}.{name} has no derivative: {reason}")
-    return call_rule(rule, inputs, origin)
+    return laid(call_rule(rule, inputs, origin), inputs)
 
 
 _DEFAULTS = {"where": True, "dtype": None, "casting": "same_kind", "order": "K", "subok": True}
@@ -195,7 +196,28 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
         _once([leaf for leaf in leaves if isinstance(leaf, Tracer)])
     if function in _ASKED and not (name == "einsum" and sum(isinstance(leaf, (Tracer, np.ndarray)) for leaf in leaves) > 1):
         return _viewed(function, args, kwargs, origin)
-    return _recorded(function, args, kwargs, origin)
+    found = _recorded(function, args, kwargs, origin)
+    if function not in _IN_PLACE and any(map(is_turned, leaves)):
+        return structures.mapped(functools.partial(_turned, function, args, kwargs), found)
+    return found
+
+
+def _turned(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
+    """An array made of others whose cells lie in another order in memory than their own: NumPy tells how its cells lie."""
+    if not isinstance(found, Tracer) or found.ndim < 2 or found.held is not None:
+        return found
+    shown = structures.mapped(lambda v: np.zeros_like(v.shared().place) if isinstance(v, Tracer) and v.shape else v, (args, kwargs))
+    try:
+        with np.errstate(all="ignore"):
+            asked = function(*shown[0], **shown[1])
+    except Exception:  # of zeros, where the function takes other numbers
+        asked = None
+    if not isinstance(asked, np.ndarray) or asked.shape != found.shape:
+        return Tracer.showing(found.builder, View.over(Storage(found.builder, found.atom, found.dtype.char, _UNKNOWN)), found.dtype)
+    return found.like(arranged(found.builder, found.atom, found.dtype.char, asked, ""))
+
+
+_UNKNOWN = "how the cells of this array lie in memory is not known; assign to a copy of it: y = y.copy()"
 
 
 def _recorded(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
@@ -234,7 +256,8 @@ def _out_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     place = _place_of_out(function)
     if place is None or len(args) <= place or args[place] is None:
         return None
-    return (*args[:place], None, *args[place + 1 :]), kwargs, args[place]
+    behind = args[place + 1 :]
+    return (*args[:place], None, *behind) if behind else args[:place], kwargs, args[place]
 
 
 @functools.lru_cache(maxsize=512)
@@ -403,17 +426,19 @@ def _shape_of(origin: str, x: Any) -> Any:
     return x.shape
 
 
-def _zeros_like(origin: str, x: Any, dtype: Any = None, **_: Any) -> Any:
-    return filled(x.builder, np.zeros(x.shape, dtype or x.dtype))
+def _zeros_like(origin: str, x: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None,
+                *, device: Any = None) -> Any:  # fmt: skip
+    kind = np.int64 if isinstance(x, Integer) else x.dtype
+    return filled(x.builder, np.zeros_like(x._place(), dtype or kind, order, subok, shape))  # type: ignore[call-overload]
 
 
-def _ones_like(origin: str, x: Any, dtype: Any = None, **_: Any) -> Any:
-    return filled(x.builder, np.ones(x.shape, dtype or x.dtype))
+def _ones_like(origin: str, x: Any, *args: Any, **kwargs: Any) -> Any:
+    return _full_like(origin, x, 1.0, *args, **kwargs)
 
 
-def _full_like(origin: str, x: Any, fill: Any, dtype: Any = None, **_: Any) -> Any:
-    made = filled(x.builder, np.zeros(x.shape, dtype or x.dtype))
-    made[...] = fill
+def _full_like(origin: str, x: Any, fill_value: Any, *args: Any, **kwargs: Any) -> Any:
+    made = _zeros_like(origin, x, *args, **kwargs)
+    made[...] = fill_value
     return made
 
 
@@ -491,7 +516,7 @@ _SPECIAL: dict[str, Callable[..., Any]] = {
     "iscomplexobj": lambda origin, x: x.dtype.kind == "c",
     "isrealobj": lambda origin, x: x.dtype.kind != "c",
     "result_type": lambda origin, *xs: np.result_type(*(x.dtype if isinstance(x, Tracer) else x for x in xs)),
-    "copy": lambda origin, x, **_: x.copy(),
+    "copy": lambda origin, x, order="K", subok=False: x.copy(order),
 }
 _SlogdetResult = type(np.linalg.slogdet(np.eye(1)))
 

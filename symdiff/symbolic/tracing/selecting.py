@@ -46,7 +46,7 @@ class Selected(Tracer):
         """`values[mask]`."""
         self = object.__new__(cls)
         self.builder = mask.builder
-        self.dtype = values.dtype
+        self._dtype = values.dtype
         self._held = None
         self._value = Parts(values, mask)
         return self

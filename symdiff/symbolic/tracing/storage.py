@@ -246,6 +246,11 @@ class View:
         of = self.source.atom(lambda: origin)
         return look(arrays, of, *self.local) if self.how is None else self.how(arrays, of)  # type: ignore[no-any-return]
 
+    def known_as(self, value: Atom) -> "View":
+        """Itself; the value is what it shows now."""
+        self._seen, self._value = self.storage.stamp(), value
+        return self
+
     def sliced(self, key: Any) -> "View":
         """The view that a basic index gives of this one."""
         source, local = (self.source, self.local) if self.local is not None else (self, None)
@@ -279,6 +284,18 @@ def same_key(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
     return len(a) == len(b) and all(
         x is y or (isinstance(x, static) and isinstance(y, static) and x == y) for x, y in zip(a, b, strict=True)
     )
+
+
+def arranged(builder: Builder, held: Atom | np.ndarray, code: str, like: np.ndarray, origin: str) -> View:
+    """All cells of a new storage, whose axes lie in memory as those of another array."""
+    if like.flags.c_contiguous:
+        return View.over(Storage(builder, held, code))
+    axes = tuple(int(k) for k in np.argsort([-abs(step) for step in like.strides], kind="stable"))
+    back = tuple(int(k) for k in np.argsort(axes))
+    inner = held.transpose(axes).copy() if isinstance(held, np.ndarray) else Arrays(builder, origin).transpose(held, axes)
+    storage = Storage(builder, inner, code)
+    view = View(storage, storage.memory.transpose(back), View.over(storage), None, lambda a, x: a.transpose(x, back))
+    return view if isinstance(held, np.ndarray) else view.known_as(held)
 
 
 # -- places

@@ -19,7 +19,7 @@ from symdiff.symbolic.graph import ArrayConstant, Atom, Constant, Var
 from symdiff.symbolic.tracing.attempt import current_reading, note_stuck
 from symdiff.symbolic.tracing.libraries import short_name, short_names
 from symdiff.symbolic.tracing.operators import Operators
-from symdiff.symbolic.tracing.storage import Lens, Storage, View
+from symdiff.symbolic.tracing.storage import Lens, Storage, View, arranged
 
 
 def user_line() -> str:
@@ -125,15 +125,15 @@ _NUMBER = "write it with NumPy or math, copy such an array with np.array(y), or 
 class Tracer(Operators):
     """A traced scalar (shape ()) or array. Everything NumPy can do elementwise, and moving cells, is recorded."""
 
-    __slots__ = ("__weakref__", "_held", "_value", "builder", "dtype", "shape")
+    __slots__ = ("__weakref__", "_dtype", "_held", "_shape", "_value", "builder")
     __array_priority__ = 1000.0
 
     def __init__(self, builder: Builder, atom: Var) -> None:
         self.builder = builder
         self._value: Any = atom
         self._held: View | None = None
-        self.shape: tuple[int, ...] = atom.shape
-        self.dtype: Any = np.dtype(atom.dtype)
+        self._shape: tuple[int, ...] = atom.shape
+        self._dtype: Any = np.dtype(atom.dtype)
 
     @classmethod
     def showing(cls, builder: Builder, view: View, dtype: Any) -> Any:
@@ -142,8 +142,8 @@ class Tracer(Operators):
         self.builder = builder
         self._value = None
         self._held = view
-        self.shape = view.place.shape
-        self.dtype = dtype
+        self._shape = view.place.shape
+        self._dtype = dtype
         return self
 
     @classmethod
@@ -197,10 +197,10 @@ class Tracer(Operators):
                     return NotImplemented
             builder = builder_of((left, right))
             operands = (atom_of(left, builder, origin), atom_of(right, builder, origin))
-        return Tracer(builder, record(builder, op, operands, origin))
+        return laid(Tracer(builder, record(builder, op, operands, origin)), (left, right))
 
     def _unary(self, op: str) -> Any:
-        return Tracer(self.builder, record(self.builder, op, (self.atom,), user_line()))
+        return laid(Tracer(self.builder, record(self.builder, op, (self.atom,), user_line())), (self,))
 
     def _in_place(self, op: str, other: Any) -> Any:
         """`y += x`: an array changes, a number is named anew."""
@@ -223,15 +223,30 @@ class Tracer(Operators):
         note_stuck()
         raise self._refuse("a key of a dict or set, or hash(x),", "take a static key, such as an int")
 
+    def _constant(self) -> Any:
+        """A single cell that holds a number; None for others."""
+        cells = None if self._held is None or self.size != 1 else self._held.storage.shown(self._held.place)
+        cell = None if cells is None else cells.flat[0]
+        return cell.value if isinstance(cell, Constant) else None
+
     def __float__(self) -> float:
+        known = self._constant()
+        if known is not None:
+            return float(known)
         note_stuck()
         raise self._refuse(_UNFOLLOWED, _NUMBER)
 
     def __complex__(self) -> complex:
+        known = self._constant()
+        if known is not None:
+            return complex(known)
         note_stuck()
         raise self._refuse(_UNFOLLOWED, _NUMBER)
 
     def __int__(self) -> int:
+        known = self._constant()
+        if known is not None:
+            return int(known)
         from symdiff.symbolic.tracing.integers import as_int
 
         return as_int(self).__index__()  # type: ignore[no-any-return]
@@ -245,6 +260,9 @@ class Tracer(Operators):
         origin = user_line()
         if self.size != 1:
             raise TraceError(f"{origin}: a condition on an array of shape {self.shape}; use np.any, np.all or np.where")
+        known = self._constant()
+        if known is not None:
+            return bool(known)
         need_contents(self)
         path = self.builder.path
         if path is None:
@@ -314,6 +332,52 @@ class Tracer(Operators):
         return self.like(atom)
 
     # -- arrays
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._shape
+
+    @shape.setter
+    def shape(self, value: Any) -> None:
+        found = np.reshape(self, value)  # type: ignore[call-overload]
+        if found.held is None or found.held.storage is not self.shared().storage:
+            raise TraceError(f"{user_line()}: this shape needs a copy; write y = y.reshape({value})")
+        self._held, self._shape = found.held, found.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self._dtype
+
+    @dtype.setter
+    def dtype(self, value: Any) -> None:
+        raise TraceError(f"{user_line()}: x.dtype = {value} reads the same bytes as other numbers; write x = x.astype({value})")
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize  # type: ignore[no-any-return]
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.itemsize
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return tuple(step * self.itemsize for step in self._place().strides)
+
+    @property
+    def flags(self) -> Any:
+        return self._place().flags
+
+    def _place(self) -> np.ndarray:
+        return self.shared().place if self.shape or self._held is not None else np.empty((), np.int8)
+
+    @property
+    def device(self) -> str:
+        return "cpu"
+
+    @property
+    def mT(self) -> Any:
+        return np.matrix_transpose(self)
 
     @property
     def ndim(self) -> int:
@@ -411,13 +475,22 @@ class Tracer(Operators):
         if char not in "fdFD" or (self.dtype.kind == "c" and char in "fd"):
             raise TraceError(f"{user_line()}: astype({dtype}) of a traced value of {self.dtype}; take x.real first")
         cast = self.builder.cast(self.atom, char)
-        return self.like(cast) if isinstance(cast, Constant) else Tracer(self.builder, cast)  # type: ignore[arg-type]
+        if not self.shape:
+            return self.like(cast) if isinstance(cast, Constant) else Tracer(self.builder, cast)  # type: ignore[arg-type]
+        place = self._place().astype(np.int8, order=order)  # type: ignore[call-overload]
+        return Tracer.showing(self.builder, arranged(self.builder, cast, char, place, user_line()), np.dtype(char))
 
-    def copy(self) -> Any:
+    def copy(self, order: str = "C") -> Any:
         """The same values in an array of its own, which can be assigned to."""
         from symdiff.symbolic.tracing.assigning import copied
 
-        return copied(self) if self.shape else self
+        return copied(self, np.copy(self._place(), order=order)) if self.shape or self._held is not None else self  # type: ignore[call-overload]
+
+    def conj(self) -> Any:
+        """The conjugate; real numbers are themselves, no copy of them."""
+        return np.conj(self) if self.dtype.kind == "c" else self
+
+    conjugate = conj
 
     def __copy__(self) -> Any:
         return self.copy()
@@ -437,6 +510,18 @@ class Tracer(Operators):
         """One cell."""
         return self.ravel()[index[0]] if index and self.shape else self.ravel()[0] if self.shape else self
 
+    def view(self, dtype: Any = None, type: Any = None) -> Any:
+        """The same cells in another object."""
+        if (dtype is not None and dtype is not np.ndarray and np.dtype(dtype) != self.dtype) or type not in (None, np.ndarray):
+            raise TraceError(
+                f"{user_line()}: x.view({dtype}) reads the same bytes as other numbers; take x.real, x.imag or x.astype"
+            )
+        return self[...] if self.shape or self._held is not None else self
+
+    def partition(self, kth: Any, axis: int = -1, **options: Any) -> None:
+        """The cells with the kth in its place, in place."""
+        self[...] = np.partition(self, kth, axis=axis)  # type: ignore[call-overload]
+
     def compress(self, condition: Any, axis: int | None = None) -> Any:
         """The cells, or lines along an axis, for which a constant condition holds."""
         return np.compress(condition, self, axis=axis)  # type: ignore[call-overload]
@@ -450,6 +535,9 @@ class Tracer(Operators):
         return [row.tolist() for row in self] if self.shape else self
 
     def __getattr__(self, name: str) -> Any:
+        instead = _REFUSED.get(name)
+        if instead is not None:
+            raise self._refuse(f"x.{name}", instead)
         # NumPy calls x.exp() and its like on the cells of object arrays.
         if name in _METHODS or isinstance(getattr(np, name, None), np.ufunc):
             function = getattr(np, name)
@@ -473,6 +561,14 @@ class Tracer(Operators):
         return f"<traced {self.atom.name} shape={self.shape} dtype={self.dtype}>"
 
 
+_REFUSED = {
+    **dict.fromkeys("tobytes tofile dump dumps data ctypes".split(), "do it outside, with what the function returns"),
+    **dict.fromkeys("byteswap getfield setfield newbyteorder".split(), "take x.real, x.imag or x.astype"),
+    "base": "np.shares_memory does, too; keep the array itself by a name of its own",
+    "setflags": "no array in a trace can be locked; take a copy instead",
+    "resize": "write x = np.resize(x, shape)",
+    "to_device": "the derivative runs where its arguments are",
+}
 _METHODS = frozenset(
     """
     sum prod mean dot ravel reshape transpose squeeze swapaxes conj conjugate cumsum cumprod trace diagonal
@@ -517,6 +613,22 @@ class Flat:
     def copy(self) -> Any:
         """The cells in memory of their own."""
         return self[:]
+
+
+def laid(value: Any, operands: tuple[Any, ...]) -> Any:
+    """What an elementwise function gives, in the order in memory that NumPy gives it for these operands."""
+    if len(value.shape) > 1 and any(is_turned(o) for o in operands):
+        places = [o.shared().place if isinstance(o, Tracer) and o.shape else np.empty(np.shape(o), np.int8)  # type: ignore[call-overload]
+                  if isinstance(o, (Tracer, list, tuple)) else o for o in operands]  # fmt: skip
+        found = np.nditer([*places, None], flags=["zerosize_ok"]).operands[-1]
+        value._held = arranged(value.builder, value.atom, value.dtype.char, found, user_line())
+    return value
+
+
+def is_turned(value: Any) -> bool:
+    """Whether the cells of an array do not lie in memory in their own order."""
+    place = value._held.place if isinstance(value, Tracer) and value._held is not None else value
+    return isinstance(place, np.ndarray) and place.ndim > 1 and not place.flags.c_contiguous
 
 
 def record(builder: Builder, op: str, operands: tuple[Atom, ...], origin: str) -> Var:
