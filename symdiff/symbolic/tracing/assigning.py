@@ -91,11 +91,18 @@ def plain(value: Any) -> Any:
 
 
 def computed(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A function of arrays without traced cells, computed by NumPy; arrays come back as ones that can be assigned to."""
+    """A function of arrays without traced cells, computed by NumPy; arrays come back as ones that can be assigned to.
+
+    None where the result is a view of an argument.
+    """
     builder = builder_of(structures.leaves((args, kwargs), none_is_leaf=True))
     args, kwargs = structures.mapped(lambda v: plain(v) if isinstance(v, Tracer) else v, (args, kwargs))
     with np.errstate(all="ignore"):
         result = function(*args, **kwargs)
+    given = [v for v in structures.leaves((args, kwargs), none_is_leaf=True) if isinstance(v, np.ndarray)]
+    made = [v for v in structures.leaves(result, none_is_leaf=True) if isinstance(v, np.ndarray)]
+    if any(np.may_share_memory(a, b) for a in given for b in made):
+        return None
     return structures.mapped(lambda v: filled(builder, v) if isinstance(v, np.ndarray) else v, result)
 
 

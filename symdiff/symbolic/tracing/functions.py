@@ -28,7 +28,7 @@ from symdiff.symbolic.tracing.composed.ufunc_methods import METHODS
 from symdiff.symbolic.tracing.indexing import indexed, is_basic, view_key
 from symdiff.symbolic.tracing.integers import Integer
 from symdiff.symbolic.tracing.moving import MOVING, diagonal
-from symdiff.symbolic.tracing.operands import as_atom
+from symdiff.symbolic.tracing.operands import as_array, as_atom, holds_traced
 from symdiff.symbolic.tracing.products import LINALG, PRODUCTS, trace
 from symdiff.symbolic.tracing.reducing import REDUCING
 from symdiff.symbolic.tracing.searching import SEARCHING
@@ -106,12 +106,13 @@ def _written(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: 
         )
     results = function(*args, **kwargs)
     outs = out if isinstance(out, tuple) else (out,)
+    shape = np.broadcast_shapes(*(o.shape for o in outs if o is not None))
     found = []
     for target, result in zip(outs, results if isinstance(results, tuple) else (results,), strict=False):
         if target is None:
             if where is not True:
                 raise TraceError(f"{origin}: np.{name}(where=...) leaves cells open; give out=, or use np.where")
-            found.append(result)
+            found.append(result if np.shape(result) == shape else np.broadcast_to(result, shape).copy())
             continue
         if target.shape != np.shape(result) and np.broadcast_shapes(np.shape(result), target.shape) != target.shape:
             raise TraceError(f"{origin}: np.{name}: out= has shape {target.shape}, the result {np.shape(result)}")
@@ -191,9 +192,13 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
         args, kwargs, target = out
         return _written(function, args, kwargs, target, origin)
     if function not in _ASKED and function not in _IN_PLACE and all(leaf is None or plain(leaf) is not None for leaf in leaves):
-        return computed(function, args, kwargs)
+        known = computed(function, args, kwargs)
+        if known is not None:
+            return known
     if getattr(function, "__module__", None) == "numpy.linalg":
         _once([leaf for leaf in leaves if isinstance(leaf, Tracer)])
+    if name.startswith("atleast_") and len(args) > 1:
+        return tuple(function(a) for a in args)
     if function in _ASKED and not (name == "einsum" and sum(isinstance(leaf, (Tracer, np.ndarray)) for leaf in leaves) > 1):
         return _viewed(function, args, kwargs, origin)
     found = _recorded(function, args, kwargs, origin)
@@ -206,17 +211,22 @@ def _turned(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], found:
     """An array made of others whose cells lie in another order in memory than their own: NumPy tells how its cells lie."""
     if not isinstance(found, Tracer) or found.ndim < 2 or found.held is not None:
         return found
-    shown = structures.mapped(lambda v: np.zeros_like(v.shared().place) if isinstance(v, Tracer) and v.shape else v, (args, kwargs))
+    shown = structures.mapped(
+        lambda v: np.zeros_like(v.shared().place) if isinstance(v, Tracer) and v.shape else v, (args, kwargs)
+    )
     try:
         with np.errstate(all="ignore"):
             asked = function(*shown[0], **shown[1])
     except Exception:  # of zeros, where the function takes other numbers
         asked = None
     if not isinstance(asked, np.ndarray) or asked.shape != found.shape:
-        return Tracer.showing(found.builder, View.over(Storage(found.builder, found.atom, found.dtype.char, _UNKNOWN)), found.dtype)
+        return Tracer.showing(
+            found.builder, View.over(Storage(found.builder, found.atom, found.dtype.char, _UNKNOWN)), found.dtype
+        )
     return found.like(arranged(found.builder, found.atom, found.dtype.char, asked, ""))
 
 
+_OF_NUMBERS = frozenset("sum prod max min amax amin mean any all".split())  # that NumPy takes with an axis of a number, too
 _UNKNOWN = "how the cells of this array lie in memory is not known; assign to a copy of it: y = y.copy()"
 
 
@@ -225,11 +235,16 @@ def _recorded(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], orig
     name = getattr(function, "__name__", str(function))
     special = _SPECIAL.get(name)
     if special is not None and _of_numpy(function, name):
+        if name != "select" and args and isinstance(args[0], (list, tuple)) and holds_traced(args[0]):
+            args = (as_array(args[0]), *args[1:])
         return _bound(special, name, args, kwargs, origin)
     if function in COMPOSED:
         return called(COMPOSED[function], _full_name(function), args, kwargs, origin)
     implementation = _IMPLEMENTED.get(function)
     if implementation is not None:
+        if name in _OF_NUMBERS and args and np.shape(args[0]) == ():
+            args, kwargs = (*args[:1], None, *args[2:]) if args[1:] and args[1] in (0, -1) else args, dict(kwargs)
+            kwargs |= {"axis": None} if kwargs.get("axis", 1) in (0, -1) else {}
         found = on_arrays(implementation, args, kwargs, origin, name)
         if name in ("sum", "cumsum") and getattr(args[0], "dtype", None) == np.bool_:
             return Integer.of(found)

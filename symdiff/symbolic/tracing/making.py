@@ -87,12 +87,16 @@ def _as_strided(x: Any, shape: Any = None, strides: Any = None, subok: bool = Fa
     return x.like(View(view.storage, found))
 
 
-def _nditer(*args: Any, **kwargs: Any) -> Any:
-    if any(map(holds_traced, args)):
-        raise TraceError(
-            f"{user_line()}: np.nditer of a traced array; loop over its rows, over x.flat, or over np.ndindex(x.shape)"
-        )
-    return np.nditer(*args, **kwargs)
+def _unfit(name: str, instead: str) -> Standing:
+    """A function of NumPy's that knows plain arrays only."""
+    native = getattr(np, name)
+
+    def standing(*args: Any, **kwargs: Any) -> Any:
+        if any(map(holds_traced, (*args, *kwargs.values()))):
+            raise TraceError(f"{user_line()}: np.{name} of a traced value; {instead}")
+        return native(*args, **kwargs)
+
+    return standing
 
 
 def _cells(values: Any) -> np.ndarray | None:
@@ -139,7 +143,9 @@ def _fromiter(native: Standing) -> Standing:
 def _piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kwargs: Any) -> Any:
     if not any(map(holds_traced, (x, condlist, funclist))):
         return np.piecewise(x, condlist, funclist, *args, **kwargs)
-    conditions = condlist if isinstance(condlist, (list, tuple)) else [condlist]
+    conditions = list(condlist) if isinstance(condlist, (list, tuple)) or np.ndim(condlist) > 1 else [condlist]
+    if any(np.shape(c) not in ((), np.shape(x)) for c in conditions):
+        raise TraceError(f"{user_line()}: np.piecewise with conditions of other shapes than the array's; use np.select")
     values = [f(x, *args, **kwargs) if callable(f) and not is_traced(f) else f for f in funclist]
     return np.select(list(conditions), values[: len(conditions)], values[-1] if len(values) > len(conditions) else 0.0)
 
@@ -187,7 +193,9 @@ def _decided(native: Standing) -> Standing:
 MAKING: dict[tuple[str, str], Standing] = {
     ("numpy", "array"): _array(np.array),
     ("numpy", "require"): _require,
-    ("numpy", "nditer"): _nditer,
+    **{("numpy", n): _unfit(n, "loop over its rows, over x.flat or np.ndindex(x.shape)") for n in ("nditer", "nested_iters")},
+    **{("numpy", n): _unfit(n, "write it with arrays: np.block, a @ b") for n in ("bmat", "asmatrix", "matrix")},
+    **{("numpy", n): _unfit(n, "a trace has no bytes; x itself does") for n in ("frombuffer", "from_dlpack", "fromstring")},
     ("numpy.lib.stride_tricks", "as_strided"): _as_strided,
     **{("numpy", n): _array(getattr(np, n)) for n in ("asarray", "asanyarray", "ascontiguousarray", "asfortranarray")},
     ("numpy", "asarray_chkfinite"): _array(np.asarray_chkfinite),

@@ -103,7 +103,9 @@ def compress(origin: str, condition: Any, a: Any, axis: int | None = None, out: 
 
 def extract(origin: str, condition: Any, arr: Any) -> Any:
     """The cells where the condition holds."""
-    return np.ravel(arr)[np.ravel(condition)] if isinstance(arr, Tracer) else read(np.ravel(arr), np.ravel(condition), origin)
+    if not isinstance(condition, Tracer):
+        return np.ravel(arr)[np.flatnonzero(condition)]
+    return read(np.ravel(arr), np.ravel(_truth(condition)), origin)
 
 
 def putmask(origin: str, a: Any, mask: Any, values: Any) -> None:

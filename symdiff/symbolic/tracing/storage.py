@@ -43,7 +43,9 @@ class Storage:
 
     def whole(self, origin: str) -> Atom:
         """All cells as they are now."""
-        if self.symbol is None:
+        if self.symbol is None and self.memory.shape == ():
+            self.symbol = self.cells[()]  # type: ignore[index]
+        elif self.symbol is None:
             self.symbol = self.builder.bind("array", tuple(self.cells.flat), self.memory.shape, self.code, None, origin)  # type: ignore[union-attr]
         if self.pending:
             self.symbol, self.pending = _with_cells(self.builder, self.symbol, self.pending, self.code, origin), {}
@@ -233,10 +235,10 @@ class View:
 
     def _read(self, origin: str) -> Atom:
         storage = self.storage
-        if self.place is storage.memory:
-            return storage.whole(origin)  # type: ignore[no-any-return]
         if self.place.shape == ():
             return storage.cell(int(numbers(self.place, storage.memory)), origin)  # type: ignore[no-any-return]
+        if self.place is storage.memory:
+            return storage.whole(origin)  # type: ignore[no-any-return]
         cells = storage.shown(self.place)
         if cells is not None:
             return storage.builder.bind("array", tuple(cells.flat), cells.shape, storage.code, None, origin)  # type: ignore[no-any-return]

@@ -9,6 +9,7 @@ import math
 import operator
 import sys
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -71,6 +72,8 @@ def atom_of(value: Any, builder: Builder, origin: str) -> Atom:
         return array_of_objects(np.array(value, dtype=object), builder, origin)
     if isinstance(value, (float, int, complex)):
         return Constant(complex(value) if isinstance(value, complex) else value + 0)
+    if isinstance(value, Fraction):
+        return Constant(float(value))
     raise TraceError(f"{origin}: {type(value).__name__} cannot be combined with a traced value; numbers and NumPy arrays can")
 
 
@@ -191,7 +194,7 @@ class Tracer(Operators):
             operands: tuple[Atom, ...] = (left.atom, right.atom)
         else:
             for value in (left, right):
-                if not isinstance(value, (Tracer, int, float, complex, np.ndarray, np.generic, list, tuple)):
+                if not isinstance(value, (Tracer, int, float, complex, np.ndarray, np.generic, list, tuple, Fraction)):
                     if hasattr(value, "__cuda_array_interface__"):
                         raise TraceError(f"{origin}: a CuPy array beside a traced value; pass it as an argument")
                     return NotImplemented
@@ -506,9 +509,14 @@ class Tracer(Operators):
         """Every cell gets the value."""
         self[...] = value
 
-    def item(self, *index: int) -> Any:
-        """One cell."""
-        return self.ravel()[index[0]] if index and self.shape else self.ravel()[0] if self.shape else self
+    def item(self, *index: Any) -> Any:
+        """One cell, by its number or by an index for each axis; of a single one without."""
+        place = index[0] if len(index) == 1 and isinstance(index[0], tuple) else index
+        if not place and self.size != 1:
+            raise ValueError("can only convert an array of size 1 to a Python scalar")
+        if len(place) < 2:
+            return np.ravel(self)[place[0] if place else 0]  # type: ignore[call-overload]
+        return self[tuple(place)]
 
     def view(self, dtype: Any = None, type: Any = None) -> Any:
         """The same cells in another object."""
@@ -605,6 +613,9 @@ class Flat:
             raise IndexError(f"{user_line()}: {error}") from None
         if np.size(value) != 1:
             value = np.resize(np.ravel(value), chosen.shape)  # type: ignore[call-overload]
+        if x.shape == ():
+            x[...] = np.ravel(value)[0]  # type: ignore[call-overload]
+            return
         x[np.unravel_index(chosen, x.shape)] = value
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
