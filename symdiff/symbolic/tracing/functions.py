@@ -202,9 +202,22 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
     if function in _ASKED and not (name == "einsum" and sum(isinstance(leaf, (Tracer, np.ndarray)) for leaf in leaves) > 1):
         return _viewed(function, args, kwargs, origin)
     found = _recorded(function, args, kwargs, origin)
-    if function not in _IN_PLACE and any(map(is_turned, leaves)):
+    if function in _IN_PLACE:
+        return found
+    given = [leaf for leaf in leaves if isinstance(leaf, Tracer)]
+    found = structures.mapped(functools.partial(_alone, given), found)
+    if any(map(is_turned, leaves)):
         return structures.mapped(functools.partial(_turned, function, args, kwargs), found)
     return found
+
+
+def _alone(given: list[Tracer], found: Any) -> Any:
+    """A result in memory of its own."""
+    if not isinstance(found, Tracer):
+        return found
+    storage = None if found.held is None else found.held.storage
+    shares = any(found is x or (x.held is not None and x.held.storage is storage) for x in given)
+    return found.copy() if shares else found
 
 
 def _turned(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
@@ -261,7 +274,13 @@ def _bound(special: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any
         inspect.signature(special).bind(origin, *args, **kwargs)
     except TypeError as error:
         raise TraceError(f"{origin}: np.{name} of a traced value: {error}; leave these arguments away") from None
-    return special(origin, *args, **kwargs)
+    try:
+        return special(origin, *args, **kwargs)
+    except (IndexError, TypeError, AttributeError) as error:
+        if ".py:" in str(error):
+            raise
+        kind = IndexError if isinstance(error, IndexError) else TraceError
+        raise kind(f"{origin}: np.{name}: {error}") from None
 
 
 def _out_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -551,7 +570,9 @@ def _implementations() -> dict[Any, Any]:
 
 
 _IMPLEMENTED = _implementations()
-_IN_PLACE = frozenset({np.copyto, np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask})
+_IN_PLACE = frozenset(
+    {np.copyto, np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask, np.real, np.imag, np.nan_to_num, np.polyint}
+)  # functions that change an array, or give it itself
 _ASKED = frozenset(
     f
     for module, names in (

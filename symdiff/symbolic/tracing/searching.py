@@ -142,6 +142,7 @@ def take(origin: str, a: Any, indices: Any, axis: int | None = None, out: None =
     n = np.shape(a)[axis]
     (indices,) = parts_of(list(indices) if isinstance(indices, tuple) else indices)
     indices = indices if isinstance(indices, Tracer) else np.asarray(indices)
+    indices = indices.astype(int) if indices.dtype.kind == "b" else indices
     if mode != "raise":
         indices = indices % n if mode == "wrap" else np.clip(indices, 0, n - 1)
     return read(a, (slice(None),) * normalize_axis_index(axis, np.ndim(a)) + (indices,), origin)
@@ -164,6 +165,8 @@ def choose(origin: str, a: Any, choices: Any, out: None = None, mode: str = "rai
     """The choice that each place names."""
     choices = list(choices)
     a = a if isinstance(a, Tracer) else np.asarray(a)
+    if isinstance(a, Tracer) and not isinstance(a, Integer) and a.dtype.kind != "b":
+        raise TraceError(f"{origin}: np.choose by numbers that are no integers; write x.astype(int)")
     n = len(choices)
     if mode == "raise":
         if not np.all(np.logical_and(a >= 0, a < n)):

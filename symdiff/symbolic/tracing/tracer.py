@@ -466,6 +466,8 @@ class Tracer(Operators):
 
     def astype(self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> Any:
         """The value with another dtype."""
+        if isinstance(dtype, (Tracer, np.ndarray)):
+            raise TypeError("Cannot construct a dtype from an array")
         if not copy and np.dtype(dtype) == self.dtype:
             return self
         if np.dtype(dtype).kind in "iu" and self.dtype.kind != "c":

@@ -30,41 +30,44 @@ class Box:
 def f(x):
 """
 FRESH = (
-    "np.zeros({shape})", "np.zeros_like({a}.T)", "np.ones({shape})", "np.full({shape}, 0.3)", "np.zeros_like({a})", "{a} * {c}",
-    "np.sin({a})", "{a}.copy()", "np.array({a})", "np.copy({a})", "+{a}", "{a} + 1j * {c} * {a}", "np.reshape(x, {shape}) * {c}",
-    "np.resize(x, {shape})", "np.outer(x[:3], x[:4])", "np.stack([{a}, {a}])", "np.concatenate([{a}, {a}])", "np.cos({a}).copy()",
-    "np.full_like({a}, 0.7)", "np.roll({a}, 1)", "{a}.astype({a}.dtype)", "np.where({a} > 0.1, {a}, 0.2)", "np.tile({a}, 2)",
+    "np.zeros({shape})", "np.zeros_like({a}.T)", "np.ones({shape})", "np.full({shape}, 0.3)", "np.zeros_like({a})",
+    "{a} * {c}", "np.sin({a})", "{a}.copy()", "np.array({a})", "np.copy({a})", "+{a}", "{a} + 1j * {c} * {a}",
+    "np.reshape(x, {shape}) * {c}", "np.resize(x, {shape})", "np.outer(x[:3], x[:4])", "np.stack([{a}, {a}])",
+    "np.concatenate([{a}, {a}])", "np.cos({a}).copy()", "np.full_like({a}, 0.7)", "np.roll({a}, 1)", "{a}.astype({a}.dtype)",
+    "np.where({a} > 0.1, {a}, 0.2)", "np.tile({a}, 2)",
 )  # fmt: skip
 VIEWS = (
-    "{a}[1:]", "{a}[:-1]", "{a}[::2]", "{a}[::-1]", "{a}[0]", "{a}[-1]", "{a}[..., 0]", "{a}[0, ...]", "{a}[...]", "{a}[None]",
-    "{a}[:, 1:]", "{a}[:, None]", "{a}[1:, 0]", "{a}.T", "{a}.reshape(-1)", "{a}.reshape(2, -1)", "{a}.T.reshape(-1)",
-    "{a}.ravel()", "{a}.flatten()", "np.ravel({a})", "np.squeeze({a})", "{a}.squeeze()", "np.swapaxes({a}, 0, -1)",
-    "{a}.swapaxes(0, 1)", "np.moveaxis({a}, 0, -1)", "np.transpose({a})", "np.expand_dims({a}, 0)", "np.atleast_1d({a})",
-    "np.atleast_2d({a})", "np.atleast_3d({a})", "np.diagonal({a})", "np.diag({a})", "{a}.diagonal(1)", "np.einsum('ii->i', {a})",
-    "np.einsum('ij->ji', {a})", "np.flip({a})", "np.flip({a}, 0)", "np.fliplr({a})", "np.flipud({a})", "np.rot90({a})",
-    "{a}.real", "{a}.imag", "np.real({a})", "np.imag({a})", "np.asarray({a})", "np.asanyarray({a})", "np.ascontiguousarray({a})",
-    "{a}.astype({a}.dtype, copy=False)", "np.split({a}, 2)[1]", "np.array_split({a}, 3)[0]", "np.hsplit({a}, 2)[0]",
-    "np.broadcast_to({a}, (2,) + {a}.shape)", "{a}[[0, 1]]", "{a}[{a} > 0.2]", "np.take({a}, [0, 1])", "{a}.view()",
-    "np.lib.stride_tricks.as_strided({a}, (2,), {a}.strides[-1:])", "np.array({a}, copy=False)", "cut({a})", "Box({a}).a",
-    "[{a}, {a}][0]", "{a}[{a}.shape[0] // 2 :]", "np.compress([True, False], {a}, axis=0)", "{a}[()]", "{a}.conj()",
-    "np.broadcast_arrays({a}, {a})[0]", "np.nan_to_num({a}, copy=False)", "np.require({a})", "{a}[int(np.argmax(x))]",
+    "{a}[1:]", "{a}[:-1]", "{a}[::2]", "{a}[::-1]", "{a}[0]", "{a}[-1]", "{a}[..., 0]", "{a}[0, ...]", "{a}[...]",
+    "{a}[None]", "{a}[:, 1:]", "{a}[:, None]", "{a}[1:, 0]", "{a}.T", "{a}.reshape(-1)", "{a}.reshape(2, -1)",
+    "{a}.T.reshape(-1)", "{a}.ravel()", "{a}.flatten()", "np.ravel({a})", "np.squeeze({a})", "{a}.squeeze()",
+    "np.swapaxes({a}, 0, -1)", "{a}.swapaxes(0, 1)", "np.moveaxis({a}, 0, -1)", "np.transpose({a})", "np.expand_dims({a}, 0)",
+    "np.atleast_1d({a})", "np.atleast_2d({a})", "np.atleast_3d({a})", "np.diagonal({a})", "np.diag({a})", "{a}.diagonal(1)",
+    "np.einsum('ii->i', {a})", "np.einsum('ij->ji', {a})", "np.flip({a})", "np.flip({a}, 0)", "np.fliplr({a})",
+    "np.flipud({a})", "np.rot90({a})", "{a}.real", "{a}.imag", "np.real({a})", "np.imag({a})", "np.asarray({a})",
+    "np.asanyarray({a})", "np.ascontiguousarray({a})", "{a}.astype({a}.dtype, copy=False)", "np.split({a}, 2)[1]",
+    "np.array_split({a}, 3)[0]", "np.hsplit({a}, 2)[0]", "np.broadcast_to({a}, (2,) + {a}.shape)", "{a}[[0, 1]]",
+    "{a}[{a} > 0.2]", "np.take({a}, [0, 1])", "{a}.view()", "np.lib.stride_tricks.as_strided({a}, (2,), {a}.strides[-1:])",
+    "np.array({a}, copy=False)", "cut({a})", "Box({a}).a", "[{a}, {a}][0]", "{a}[{a}.shape[0] // 2 :]",
+    "np.compress([True, False], {a}, axis=0)", "{a}[()]", "{a}.conj()", "np.broadcast_arrays({a}, {a})[0]",
+    "np.nan_to_num({a}, copy=False)", "np.require({a})", "{a}[int(np.argmax(x))]",
 )  # fmt: skip
 WRITES = (
-    "{v}[...] = {e}", "{v}[:] = {e}", "{v}[0] = {e}", "{v}[-1] = {e}", "{v}[1:] = {e}", "{v}[::-1] = {e}", "{v}[..., 0] = {e}",
-    "{v} += {e}", "{v} -= {e}", "{v} *= {e}", "{v} /= 1.5", "{v} **= 2", "{v}[1:] *= {e}", "{v}[0] += {e}", "{v}[[0, 1, 0]] = {e}",
-    "{v}[{v} > 0.2] = {e}", "{v}[{v} > 0.2] *= {c}", "{v}.flat[1] = {e}", "{v}.flat[::2] = {c}", "{v}.fill({e})",
-    "np.copyto({v}, {e})", "np.copyto({v}, {e}, where={v} > 0.1)", "np.put({v}, [0, 2], {c})", "np.place({v}, {v} > 0.3, {c})",
-    "np.putmask({v}, {v} > 0.1, {e})", "np.fill_diagonal({v}, {c})", "np.add.at({v}, [0, 1, 0], {e})", "shift({v}, {e})",
-    "np.multiply({v}, {e}, out={v})", "np.add({v}, {c}, {v})", "np.sin({v}, out={v})", "np.add({v}, 1.0, out={v}, where={v} > 0.2)",
-    "np.cumsum({v}, out={v})", "np.clip({v}, -0.5, 0.5, out={v})", "np.clip({v}, -0.5, 0.5, {v})", "np.sum({v}, axis=0, out={a})",
+    "{v}[...] = {e}", "{v}[:] = {e}", "{v}[0] = {e}", "{v}[-1] = {e}", "{v}[1:] = {e}", "{v}[::-1] = {e}",
+    "{v}[..., 0] = {e}", "{v} += {e}", "{v} -= {e}", "{v} *= {e}", "{v} /= 1.5", "{v} **= 2", "{v}[1:] *= {e}",
+    "{v}[0] += {e}", "{v}[[0, 1, 0]] = {e}", "{v}[{v} > 0.2] = {e}", "{v}[{v} > 0.2] *= {c}", "{v}.flat[1] = {e}",
+    "{v}.flat[::2] = {c}", "{v}.fill({e})", "np.copyto({v}, {e})", "np.copyto({v}, {e}, where={v} > 0.1)",
+    "np.put({v}, [0, 2], {c})", "np.place({v}, {v} > 0.3, {c})", "np.putmask({v}, {v} > 0.1, {e})",
+    "np.fill_diagonal({v}, {c})", "np.add.at({v}, [0, 1, 0], {e})", "shift({v}, {e})", "np.multiply({v}, {e}, out={v})",
+    "np.add({v}, {c}, {v})", "np.sin({v}, out={v})", "np.add({v}, 1.0, out={v}, where={v} > 0.2)", "np.cumsum({v}, out={v})",
+    "np.clip({v}, -0.5, 0.5, out={v})", "np.clip({v}, -0.5, 0.5, {v})", "np.sum({v}, axis=0, out={a})",
     "np.take({v}, [1, 0], axis=0, out={v}[:2])", "np.dot({a}, {a}, out={v})", "np.matmul({a}, {a}, out={v})", "{v}.sort()",
     "for row in {v}: row *= {c}", "for row in {v}: row += {e}", "for k in range(len({v})): {v}[k] = {v}[k - 1] * {c}",
     "for k, row in enumerate({v}): row[k] = {c}", "[{v}, {a}][0][...] = {e}", "Box({v}).a[0] = {e}", "cut({v})[...] = {e}",
     "{v}.real[...] = {c}", "{v}.imag = {c}", "{v}.T[0] = {e}", "{v}.reshape(-1)[1] = {e}", "{v}.ravel()[:2] = {e}",
     "{v}.flatten()[:2] = 9.0", "np.modf({v}, out=({v}, {v}.copy()))", "{v}.put([1], {c})", "{v}.itemset(0, {c})",
     "np.negative({v}, {v})", "np.divmod({v}, 0.7, out=({v}.copy(), {v}))", "{v}.T.reshape(-1)[0] = {c}",
-    "{v}[int(np.argmax(x))] *= {c}", "np.round({v}, 1, out={v})", "np.mean({v}, axis=0, out={a})",
-    "{v} = {v} * {c}", "{v} %= 0.7", "{v} //= 0.3", "np.put_along_axis({v}, np.argsort({v}, -1), {c}, -1)",
+    "{v}[int(np.argmax(x))] *= {c}", "np.round({v}, 1, out={v})", "np.mean({v}, axis=0, out={a})", "{v} = {v} * {c}",
+    "{v} %= 0.7", "{v} //= 0.3", "np.put_along_axis({v}, np.argsort({v}, -1), {c}, -1)",
 )  # fmt: skip
 SCALARS = ("0.5", "1.5", "x[0]", "x[1] * x[2]", "-0.25", "np.sin(x[3])")
 
@@ -113,7 +116,7 @@ def grown(source: random.Random, x: np.ndarray, count: int) -> list[str]:
         if len(lines) > count:
             break
         kind = source.random()
-        arrays = dict(a=source.choice(names), v=source.choice(names), c=source.choice(SCALARS))
+        arrays = {"a": source.choice(names), "v": source.choice(names), "c": source.choice(SCALARS)}
         if kind < 0.03:
             arrays["a"] = arrays["v"] = "x"
         arrays["e"] = source.choice(
