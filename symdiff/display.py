@@ -9,18 +9,26 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
+from sympy.printing.latex import greek_letters_set
 
 from symdiff.codegen.arrays.fusing import Fused
 from symdiff.codegen.arrays.program import ArrayProgram
 from symdiff.codegen.emission.expressions import in_reading_order
 from symdiff.codegen.program import Program
 from symdiff.heads import slices_text
+from symdiff.literals import printable
 from symdiff.ops import OPS
 from symdiff.pipeline import DEFAULT, Options, program_of
 from symdiff.symbolic.expressions import build, cell_name, number
 from symdiff.symbolic.graph import Graph
 
 SHOWN = 200  # steps shown of a larger one
+_WORD = re.compile(r"\w+")
+_GREEK = re.compile(r"\\([A-Za-z]+)(?:_\w+)?")
+# What LaTeX, or the page around it, reads as its own.
+_SPELLED = {c: rf"\{c}" for c in "{}$&#_%"} | {
+    "\\": r"\backslash ", "^": r"\hat{}", "~": r"\tilde{}", "<": r"\lt ", ">": r"\gt ", "`": "'",
+}  # fmt: skip
 _CELL = re.compile(r"([A-Za-z]+)(\d+(?:_\d+)+)")
 
 
@@ -130,7 +138,7 @@ def graph_text(graph: Graph, options: Options = DEFAULT) -> str:
     lines += [f"{name} = {sp.sstr(expr, order='none')}" for name, expr in outputs[:SHOWN]]
     if len(outputs) > SHOWN:
         lines.append(f"... {len(outputs) - SHOWN} more cells")
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def _latex(expr: Any) -> str:
@@ -139,6 +147,8 @@ def _latex(expr: Any) -> str:
 
 def _latex_symbol(name: str) -> str:
     """x_1 and \beta as they are, A1_2 with its indices below, longer names as they are spelled."""
+    if not (_WORD.fullmatch(name) or ((greek := _GREEK.fullmatch(name)) and greek[1].lower() in greek_letters_set)):
+        return r"\mathrm{" + "".join(_SPELLED.get(c, c) for c in printable(name)) + "}"
     cell = _CELL.fullmatch(name)
     if cell is not None:
         return rf"{sp.latex(sp.Symbol(cell[1]))}_{{{cell[2].replace('_', ',')}}}"

@@ -5,7 +5,9 @@ equal functions, written whole or not at all. Refuses opaque primitives with `Ex
 """
 
 import os
-import tempfile
+import secrets
+import shlex
+import stat
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,10 +23,11 @@ from symdiff.codegen.program import Instr, Program
 from symdiff.codegen.source import Source
 from symdiff.device import placed
 from symdiff.errors import ExportError
+from symdiff.literals import is_literal, literal
 from symdiff.ops import OPS, dtype_of
 from symdiff.pipeline import DEFAULT, TARGETS, checks_of, plan_of, program_of, source_of
 from symdiff.raising import raised_in
-from symdiff.structuring import SUFFIX, Leaf, is_plain, with_structures
+from symdiff.structuring import SHOWN, SUFFIX, Leaf, is_plain, positions, with_structures
 from symdiff.symbolic.arrays.batching import batched as over_points
 from symdiff.symbolic.branches import branches_of
 from symdiff.symbolic.graph import Graph
@@ -33,7 +36,6 @@ from symdiff.symbolic.scalarizing import is_scalar, settled
 from symdiff.symbolic.tracing.trace import argument_names
 from symdiff.version import __version__
 
-SHOWN = 64  # cells up to which a header's command holds the values of an array of integers
 _NEEDS = {
     "python": "Needs nothing.",
     "c": "Needs a C99 compiler and libm only.",
@@ -74,11 +76,11 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     call = Call(inner, inner.own_arguments(shown), kwargs)
     primal = inner._traced(call, None, "merge").graph
     graph, tree = inner._derived(call, primal)
-    listed = tree is not None and tree == structures.structure([0] * len(graph.outputs))
     hidden = hidden_of(graph)
     arguments, result = _structures(inner, call, graph, tree)
     plain = target in ("c", "cuda") or (all(isinstance(a, Leaf) for a in arguments.values()) and is_plain(result))
     name = inner.__name__ if plain else inner.__name__ + SUFFIX
+    shape = positions(result) if plain and is_plain(result) else None
     batch, axes = isinstance(function, Vectorised), hidden.pad(axes)
     branches = branches_of(primal)
     raised = () if branches is None or not branches.raised else raised_in(branches, target, inner.where)
@@ -118,18 +120,17 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
         f"{digest}, {dtypes}. {_needs(target, instrs)} Belongs to the project that generated it.",
         f"{_counted(operations, 'operation')}{shared}{_work(plan) if target != 'cupy' else _kept(plan)}.",
     ]
-    header = "\n".join(f"# {line}" for line in lines) + "\n"
     if target == "cupy" and inner.options.exact:
         options["exact"] = True
     source = source_of(
-        plan, target, name=name, style="export", header=header, doc=_doc(inner, plan, _defaults(inner, call), hidden, plain),
-        result="list" if listed else "tuple", **options,
+        plan, target, name=name, style="export", header=lines, doc=_doc(inner, plan, _defaults(inner, call), hidden, plain),
+        result=shape, **options,
     )  # fmt: skip
     if plain:
         return source
     more = {inner.extra_name: _marked(structures.structure(inner.extra_structure(call, primal)))} if inner.extra else {}
     doc = f"{_what(inner)} of {inner.name}, in its own structures; `{name}` takes and returns their leaves."
-    return with_structures(source, arguments, more, result, _described(inner, doc), inner.where)
+    return with_structures(source, inner.__name__, arguments, more, result, _described(inner, doc), inner.where)
 
 
 def _structures(function: Any, call: Call, graph: Graph, tree: Any) -> tuple[dict[str, Any], Any]:
@@ -188,7 +189,7 @@ def _command(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     f = inner.f
     place = f"{getattr(f, '__module__', '__main__')}:{getattr(f, '__qualname__', '<')}"
     shapes = [_spec_text(path, leaf) for path, leaf in zip(call.paths, call.leaves, strict=True)]
-    named = "<" not in place and not place.startswith("__main__")
+    named = "<" not in place and not place.startswith("__main__") and place.isprintable()
     plain = inner is function and not kwargs and inner.options == DEFAULT
     plain = plain and inner.rules is None and inner.scalarize is None and inner.paths is None
     mode = getattr(inner, "mode", "auto")
@@ -199,8 +200,7 @@ def _command(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
         wrt = ",".join(call.paths[i] for i in call.wrt)
         words += ["--wrt", wrt, *([] if inner.suffix == "grad" else ["--kind", inner.suffix])]
         words += ["--order", str(inner.order)] if getattr(inner, "order", 1) > 1 else []
-        words += ["--target", target]
-        return " ".join(words)
+        return shlex.join([*words, "--target", target])
     options = [f"argnums={inner.argnums!r}"] if inner.differentiates and inner.argnums != 0 else []
     options += [f"mode={mode!r}"] if mode != "auto" else []
     options += [f"order={inner.order}"] if getattr(inner, "order", 1) > 1 else []
@@ -239,7 +239,8 @@ class _Example:
             dtype = "" if leaf.dtype == np.dtype(int) else f", dtype={leaf.dtype.name!r}"
             self.text = f"numpy.array({leaf.tolist()!r}{dtype})"
         elif shape is None or isinstance(leaf, (np.integer, np.bool_)):
-            self.text = repr(leaf if shape is None else leaf.item())
+            plain = leaf if shape is None else leaf.item()
+            self.text = literal(plain) if is_literal(plain) else repr(plain)
         else:
             dtype = np.dtype(leaf.dtype).name
             self.text = f"symdiff.Spec({tuple(shape)}{'' if dtype == 'float64' else f', {dtype!r}'})"
@@ -249,7 +250,7 @@ class _Example:
 
 
 def _example(arg: Any) -> str:
-    return " ".join(repr(structures.mapped(_Example, arg)).split())
+    return repr(structures.mapped(_Example, arg))
 
 
 def _defaults(function: Any, call: Any) -> str:
@@ -308,27 +309,46 @@ def _described(function: Any, first: str) -> str:
 def write_source(path: Any, source: Source) -> None:
     """Write generated text, and its C header beside it."""
     if source.companion:
-        write(Path(path).with_suffix(".h"), source.companion)
+        header = _place(path).with_suffix(".h")
+        if header == _place(path):
+            raise ExportError(f"{path}: its header would take its place; give the C file another suffix than .h")
+        write(header, source.companion)
     write(path, source.text)
 
 
 def write(path: Any, text: str) -> None:
-    """Write a file whole or not at all: to a temporary neighbour first, then moved into place."""
-    target = Path(path)
+    """Write a file whole or not at all: to a temporary neighbour first, then moved into place.
+
+    A new file has the permissions that the umask leaves, an old one keeps its own, and a link leads to the new text.
+    """
+    target = _place(path)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", text=True)
+        mode = os.stat(target).st_mode if os.path.lexists(target) else None
+        if mode is not None and not stat.S_ISREG(mode):
+            raise ExportError(f"{path}: is no file that could be written anew")
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else 0o600)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+                file.write(text)
+            if mode is not None:
+                os.chmod(temporary, stat.S_IMODE(mode))
+            os.replace(temporary, target)
+        except BaseException:
+            os.unlink(temporary)
+            raise
     except OSError as error:
-        raise ExportError(f"{target}: cannot be written: {error.strerror}") from None
+        raise ExportError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def _place(path: Any) -> Path:
+    """Where a file lies that is written to a path, behind links."""
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, target)
-    except BaseException as error:
-        os.unlink(temporary)
-        if isinstance(error, OSError):
-            raise ExportError(f"{target}: cannot be written: {error.strerror}") from None
-        raise
+        place = Path(os.path.realpath(path))
+        place.with_name(place.name)
+    except (TypeError, ValueError) as error:
+        raise ExportError(f"{path!r}: cannot be written: {error}") from None
+    return place
 
 
 def export(function: Any, path: Any, *args: Any, target: str = "numpy", **kwargs: Any) -> None:

@@ -24,7 +24,7 @@ from symdiff.codegen.native.vectorcall import direct, plain_class, table_offset,
 from symdiff.codegen.source import MISS
 from symdiff.compiled import Compiled, check_backend
 from symdiff.device import DeviceCompiled, Near, Placed, check_device, near, on_device, placed
-from symdiff.errors import BackendError, ShapeError, SymdiffError, TraceError
+from symdiff.errors import ArgumentError, BackendError, ShapeError, SymdiffError, TraceError
 from symdiff.pipeline import Options, program_of
 from symdiff.symbolic.building import Builder, active_builders
 from symdiff.symbolic.declaring import rules_in_force
@@ -34,6 +34,7 @@ from symdiff.symbolic.replaying import decide_again, innermost, replay
 from symdiff.symbolic.scalarizing import settled
 from symdiff.symbolic.tracing.attempt import need_all_contents
 from symdiff.symbolic.tracing.captures import Watch
+from symdiff.symbolic.tracing.libraries import is_library
 from symdiff.symbolic.tracing.trace import (
     check_mode,
     definition_line,
@@ -55,6 +56,19 @@ def _signature(f: Callable[..., Any]) -> inspect.Signature | None:
         return inspect.signature(f)
     except (TypeError, ValueError):
         return None
+
+
+def _owns_out(f: Callable[..., Any], signature: inspect.Signature | None) -> bool:
+    """Whether a function of the user's has an argument that `out=` would give: a library's is the array for its result."""
+    if isinstance(f, Function):
+        return f.owns_out
+    found = None if signature is None else signature.parameters.get("out")
+    if found is None or found.kind not in (found.POSITIONAL_OR_KEYWORD, found.KEYWORD_ONLY):
+        return False
+    code = getattr(inspect.unwrap(f), "__code__", None)
+    if code is None:
+        return (getattr(f, "__module__", None) or type(f).__module__).partition(".")[0] not in ("numpy", "scipy")
+    return not is_library(code.co_filename)
 
 
 class Function:
@@ -95,6 +109,7 @@ class Function:
         self.scalarize = scalarize
         self.paths = paths
         self.signature = _signature(f)
+        self.owns_out = _owns_out(f, self.signature)
         self.name = function_name(f)
         self.where = definition_line(f)
         self.__name__ = f"{self.name}_{self.suffix}" if self.suffix else self.name
@@ -125,6 +140,11 @@ class Function:
     # -- calling
 
     def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if out is not None and self.owns_out:
+            raise ArgumentError(
+                f"{user_line()}: {self.name} ({self.where}) has an argument `out` of its own, so that out= may mean that one "
+                "or the array for the result; give the argument by position, or another name"
+            )
         self.refresh()
         if self._door is not None and not kwargs:
             try:
@@ -169,7 +189,7 @@ class Function:
             if found is MISS and isinstance(compiled, Guarded):  # rounded to the other side of a limit
                 found = compiled.unchecked.call(fed, out)
         with self._lock:
-            if watch is self._watch:  # or another thread has found that this specialisation is stale
+            if watch is self._watch and not kwargs:  # or another thread has found that this specialisation is stale
                 self._open(call, compiled)
         if found is not MISS:
             return found
@@ -237,7 +257,7 @@ class Function:
         return compiled
 
     def _open(self, call: Call, compiled: Compiled) -> None:
-        """Let later calls take the fast way to a specialisation."""
+        """Let later calls by position take the fast way to a specialisation."""
         flat = all(p.isidentifier() for p in call.paths) and len(self._extra_leaves(call)) == len(call.extra)
         if len(call.traced) < len(call.leaves) or compiled.door is None or (self.extra and not (flat and compiled.direct)):
             self._door = None
@@ -253,7 +273,7 @@ class Function:
         machine, self._guard = compiled.machine, None
         if len(self._machines) < KEPT:
             self._machines.add(machine)
-        if machine not in self._machines:
+        if machine not in self._machines or self.owns_out:
             direct(self, 0)
         elif not self._watch:
             direct(self, machine.vectorcall)

@@ -8,7 +8,7 @@ a Graph names a row of `HEADS`. Refuses nothing: NumPy's own errors pass.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,7 @@ class Head:
     """One structural operation.
 
     `function(*arrays, **params)` computes it with NumPy and `shape(*shapes, **params)` tells the result's shape. `text`
-    is a format string over the operands {0}, {1} and the parameters, as NumPy code. `result` is "same" (the operands'
+    is a format string over the operands {0}, {1}, the parameters, and a library's `Words`. `result` is "same" (the operands'
     common dtype), "real" or "complex" (its counterparts), "index" (integers) or "count" (whole numbers as doubles). `out`: the
     code takes `out=`. `view`: the result is a view of the operand. `cells`: `function` works on arrays of traced cells, so that
     the head can be unrolled, which takes `unrolled` operations where these are not its `cost`.
@@ -39,6 +39,16 @@ class Head:
     cells: bool = True
     cost: Callable[..., int] = lambda *shapes, **params: 0
     unrolled: Callable[..., int] | None = None
+
+
+class Words(NamedTuple):
+    """What a library of arrays is called in generated code, and how its `take` is told to keep within bounds."""
+
+    np: str
+    clip: str
+
+
+NUMPY, CUPY = Words("np", ", mode='clip'"), Words("cp", "")
 
 
 class Static:
@@ -249,122 +259,124 @@ def _first(*shapes: Shape, **_: Any) -> Shape:
 
 
 _ROWS = [
-    Head("sum", lambda x, axes: np.sum(x, axis=axes), lambda s, axes: _without(s, axes), "np.sum({0}, axis={axes})",
+    Head("sum", lambda x, axes: np.sum(x, axis=axes), lambda s, axes: _without(s, axes), "{np}.sum({0}, axis={axes})",
          out=True, cost=_size),
     Head("sum_of", lambda x, m, axes, along: np.sum(x[np.asarray(m, bool)], axis=along),
-         lambda s, m, axes, along: _without(s, axes), "np.sum({0}[{1}], axis={along})", cost=_size),
-    Head("amax", lambda x, axes: np.max(x, axis=axes), lambda s, axes: _without(s, axes), "np.max({0}, axis={axes})",
+         lambda s, m, axes, along: _without(s, axes), "{np}.sum({0}[{1}], axis={along})", cost=_size),
+    Head("amax", lambda x, axes: np.max(x, axis=axes), lambda s, axes: _without(s, axes), "{np}.max({0}, axis={axes})",
          out=True, cost=_size),
-    Head("amin", lambda x, axes: np.min(x, axis=axes), lambda s, axes: _without(s, axes), "np.min({0}, axis={axes})",
+    Head("amin", lambda x, axes: np.min(x, axis=axes), lambda s, axes: _without(s, axes), "{np}.min({0}, axis={axes})",
          out=True, cost=_size),
     Head("kth", lambda x, k, axes: np.take(np.partition(x, k, axis=axes[0]), k, axis=axes[0]),
-         lambda s, k, axes: _without(s, axes), "np.partition({0}, {k}, axis={axes}).take({k}, axis={axes})", cells=False,
+         lambda s, k, axes: _without(s, axes), "{np}.partition({0}, {k}, axis={axes}).take({k}, axis={axes})", cells=False,
          cost=_size),
-    Head("any", lambda x, axes: np.any(x, axis=axes), lambda s, axes: _without(s, axes), "np.any({0}, axis={axes})",
+    Head("any", lambda x, axes: np.any(x, axis=axes), lambda s, axes: _without(s, axes), "{np}.any({0}, axis={axes})",
          out=True, cost=_size),
-    Head("all", lambda x, axes: np.all(x, axis=axes), lambda s, axes: _without(s, axes), "np.all({0}, axis={axes})",
+    Head("all", lambda x, axes: np.all(x, axis=axes), lambda s, axes: _without(s, axes), "{np}.all({0}, axis={axes})",
          out=True, cost=_size),
     Head("logsumexp", log_sum_exp, lambda s, axes: _without(s, axes), cost=_size),
-    Head("prod", lambda x, axes: np.prod(x, axis=axes), lambda s, axes: _without(s, axes), "np.prod({0}, axis={axes})",
+    Head("prod", lambda x, axes: np.prod(x, axis=axes), lambda s, axes: _without(s, axes), "{np}.prod({0}, axis={axes})",
          out=True, cost=_size),
-    Head("cumsum", lambda x, axis: np.cumsum(x, axis=axis), _first, "np.cumsum({0}, axis={axis})", out=True, cost=_size),
-    Head("cumprod", lambda x, axis: np.cumprod(x, axis=axis), _first, "np.cumprod({0}, axis={axis})", out=True, cost=_size),
+    Head("cumsum", lambda x, axis: np.cumsum(x, axis=axis), _first, "{np}.cumsum({0}, axis={axis})", out=True, cost=_size),
+    Head("cumprod", lambda x, axis: np.cumprod(x, axis=axis), _first, "{np}.cumprod({0}, axis={axis})", out=True, cost=_size),
     Head("reshape", lambda x, shape: np.reshape(x, shape), lambda s, shape: shape, "{0}.reshape({shape})", view=True),
     Head("transpose", lambda x, axes: np.transpose(x, axes), lambda s, axes: tuple(s[a] for a in axes),
          "{0}.transpose({axes})", view=True),
     Head("broadcast_to", lambda x, shape: np.broadcast_to(x, shape), lambda s, shape: np.broadcast_shapes(s, shape),
-         "np.broadcast_to({0}, {shape})", view=True),
+         "{np}.broadcast_to({0}, {shape})", view=True),
     Head("getitem", lambda x, key: np.asarray(x)[as_slices(key)], _sliced, "{0}[{key}]", view=True),
     Head("put", put, lambda s, key, shape: shape),
     Head("set", set_region, lambda s, v, key: s),
     Head("set_at", set_at, lambda s, v, indices: s),
     Head("take", lambda x, indices: np.take(x, indices, axis=0), lambda s, indices: (*indices.shape, *s[1:]),
-         "np.take({0}, {indices}, axis=0, mode='clip')", out=True),
+         "{np}.take({0}, {indices}, axis=0{clip})", out=True),
     Head("scatter", scatter, lambda s, indices, size: (size, *s[indices.ndim:]), cost=_size),
     Head("concatenate", lambda *xs, axis: np.concatenate(xs, axis=axis),
          lambda *ss, axis: tuple(sum(s[axis] for s in ss) if i == axis else n for i, n in enumerate(ss[0])),
-         "np.concatenate(({operands}), axis={axis})", out=True),
+         "{np}.concatenate(({operands}), axis={axis})", out=True),
     Head("cells", lambda *xs, shape: np.array(xs).reshape(shape), lambda *ss, shape: shape),
     Head("diagonal", lambda x: np.diagonal(x, axis1=-2, axis2=-1), lambda s: (*s[:-2], min(s[-2:])),
-         "np.diagonal({0}, axis1=-2, axis2=-1)", view=True),
+         "{np}.diagonal({0}, axis1=-2, axis2=-1)", view=True),
     Head("embed", embedded, lambda s: (*s, s[-1])),
-    Head("matmul", np.matmul, _matmul_shape, "np.matmul({0}, {1})", out=True,
+    Head("matmul", np.matmul, _matmul_shape, "{np}.matmul({0}, {1})", out=True,
          cost=lambda a, b: 2 * math.prod(_matmul_shape(a, b)) * a[-1]),
-    Head("convolve", np.convolve, lambda a, b: (a[0] + b[0] - 1,), "np.convolve({0}, {1})",
+    Head("convolve", np.convolve, lambda a, b: (a[0] + b[0] - 1,), "{np}.convolve({0}, {1})",
          cost=lambda a, b: 2 * a[0] * b[0]),
-    Head("fft", lambda x, axis: np.fft.fft(x, axis=axis), _first, "np.fft.fft({0}, axis={axis})", result="complex", cost=_fast),
+    Head("fft", lambda x, axis: np.fft.fft(x, axis=axis), _first, "{np}.fft.fft({0}, axis={axis})", result="complex",
+         cost=_fast),
     Head("bfft", lambda x, axis: np.fft.ifft(x, axis=axis, norm="forward"), _first,
-         "np.fft.ifft({0}, axis={axis}, norm='forward')", result="complex", cost=_fast),
+         "{np}.fft.ifft({0}, axis={axis}, norm='forward')", result="complex", cost=_fast),
     Head("rfft", lambda x, axis: np.fft.rfft(x, axis=axis), lambda s, axis: _with(s, axis, s[axis] // 2 + 1),
-         "np.fft.rfft({0}, axis={axis})", result="complex", cost=_fast),
+         "{np}.fft.rfft({0}, axis={axis})", result="complex", cost=_fast),
     Head("brfft", lambda x, n, axis: np.fft.irfft(x, n, axis=axis, norm="forward"), lambda s, n, axis: _with(s, axis, n),
-         "np.fft.irfft({0}, {n}, axis={axis}, norm='forward')", result="real", cells=False, cost=_fast),
+         "{np}.fft.irfft({0}, {n}, axis={axis}, norm='forward')", result="real", cells=False, cost=_fast),
     Head("argsort", lambda x, axis: np.argsort(x, axis=axis, kind="stable"), _first,
-         "np.argsort({0}, axis={axis}, kind='stable')", result="index", cells=False, cost=_size),
+         "{np}.argsort({0}, axis={axis}, kind='stable')", result="index", cells=False, cost=_size),
     Head("argpartition", lambda x, kth, axis: np.argpartition(x, kth, axis=axis), _first,
-         "np.argpartition({0}, {kth}, axis={axis})", result="index", cells=False, cost=_size),
+         "{np}.argpartition({0}, {kth}, axis={axis})", result="index", cells=False, cost=_size),
     Head("take_along", lambda x, i, axis: np.take_along_axis(x, i, axis), lambda s, i, axis: i,
-         "np.take_along_axis({0}, {1}, axis={axis})", cells=False),
+         "{np}.take_along_axis({0}, {1}, axis={axis})", cells=False),
     Head("put_along", put_along, lambda s, i, axis: s, cells=False),
     Head("gather", gathered, lambda s, i: (*i, *s[1:]),
-         "np.take({0}, np.asarray({1}).astype(np.intp), axis=0, mode='clip')", out=True,
+         "{np}.take({0}, {np}.asarray({1}).astype({np}.intp), axis=0{clip})", out=True,
          unrolled=lambda s, i: 2 * math.prod(s) * math.prod(i)),
     Head("scatter_at", scattered, lambda s, i, size: (size, *s[len(i):]), cost=_size,
          unrolled=lambda s, i, size: 3 * size * math.prod(s)),
     Head("argmax", lambda x, axis: np.argmax(x, axis=axis), lambda s, axis: _without(s, (axis,)),
-         "np.argmax({0}, axis={axis}).astype(float)", result="count", cost=_size, unrolled=lambda s, axis: 5 * math.prod(s)),
+         "{np}.argmax({0}, axis={axis}).astype(float)", result="count", cost=_size, unrolled=lambda s, axis: 5 * math.prod(s)),
     Head("argmin", lambda x, axis: np.argmin(x, axis=axis), lambda s, axis: _without(s, (axis,)),
-         "np.argmin({0}, axis={axis}).astype(float)", result="count", cost=_size, unrolled=lambda s, axis: 5 * math.prod(s)),
+         "{np}.argmin({0}, axis={axis}).astype(float)", result="count", cost=_size, unrolled=lambda s, axis: 5 * math.prod(s)),
     Head("order", lambda x, axis: np.argsort(x, axis=axis, kind="stable"), _first,
-         "np.argsort({0}, axis={axis}, kind='stable').astype(float)", result="count", cells=False, cost=_size),
-    Head("searchsorted", np.searchsorted, lambda a, v, side: v, "np.searchsorted({0}, {1}, {side}).astype(float)",
+         "{np}.argsort({0}, axis={axis}, kind='stable').astype(float)", result="count", cells=False, cost=_size),
+    Head("searchsorted", np.searchsorted, lambda a, v, side: v, "{np}.searchsorted({0}, {1}, {side}).astype(float)",
          result="count", cost=lambda a, v, side: math.prod(v) * a[0].bit_length(),
          unrolled=lambda a, v, side: 2 * math.prod(v) * a[0]),
-    Head("inv", np.linalg.inv, _first, "np.linalg.inv({0})", cells=False, cost=_cubic),
+    Head("inv", np.linalg.inv, _first, "{np}.linalg.inv({0})", cells=False, cost=_cubic),
     Head("solve", np.linalg.solve, lambda a, b: (*np.broadcast_shapes(a[:-2], b[:-2]), *b[-2:]),
-         "np.linalg.solve({0}, {1})", cells=False, cost=_cubic),
-    Head("det", np.linalg.det, lambda s: s[:-2], "np.linalg.det({0})", cells=False, cost=_cubic),
+         "{np}.linalg.solve({0}, {1})", cells=False, cost=_cubic),
+    Head("det", np.linalg.det, lambda s: s[:-2], "{np}.linalg.det({0})", cells=False, cost=_cubic),
     Head("cofactors", cofactors, _first, cells=False, cost=_cubic),
     Head("cofactors_along", cofactors_along, _first, cells=False, cost=_cubic),
     Head("inverse_transposed", inverse_transposed, _first, cells=False, cost=_cubic),
-    Head("det_sign", lambda x: np.linalg.slogdet(x)[0], lambda s: s[:-2], "np.linalg.slogdet({0})[0]", cells=False,
+    Head("det_sign", lambda x: np.linalg.slogdet(x)[0], lambda s: s[:-2], "{np}.linalg.slogdet({0})[0]", cells=False,
          cost=_cubic),
-    Head("log_abs_det", lambda x: np.linalg.slogdet(x)[1], lambda s: s[:-2], "np.linalg.slogdet({0})[1]", result="real",
+    Head("log_abs_det", lambda x: np.linalg.slogdet(x)[1], lambda s: s[:-2], "{np}.linalg.slogdet({0})[1]", result="real",
          cells=False, cost=_cubic),
-    Head("cholesky", np.linalg.cholesky, _first, "np.linalg.cholesky({0})", cells=False, cost=_cubic),
-    Head("eigenvalues", np.linalg.eigvalsh, lambda s: s[:-1], "np.linalg.eigvalsh({0})", cells=False, cost=_cubic),
-    Head("eigenvectors", lambda x: np.linalg.eigh(x)[1], _first, "np.linalg.eigh({0})[1]", cells=False, cost=_cubic),
-    Head("general_eigenvalues", lambda x: np.linalg.eigvals(x) + 0j, lambda s: s[:-1], "np.linalg.eigvals({0}) + 0j",
+    Head("cholesky", np.linalg.cholesky, _first, "{np}.linalg.cholesky({0})", cells=False, cost=_cubic),
+    Head("eigenvalues", np.linalg.eigvalsh, lambda s: s[:-1], "{np}.linalg.eigvalsh({0})", cells=False, cost=_cubic),
+    Head("eigenvectors", lambda x: np.linalg.eigh(x)[1], _first, "{np}.linalg.eigh({0})[1]", cells=False, cost=_cubic),
+    Head("general_eigenvalues", lambda x: np.linalg.eigvals(x) + 0j, lambda s: s[:-1], "{np}.linalg.eigvals({0}) + 0j",
          result="complex", cells=False, cost=_cubic),
-    Head("general_eigenvectors", lambda x: np.linalg.eig(x)[1] + 0j, _first, "np.linalg.eig({0})[1] + 0j",
+    Head("general_eigenvectors", lambda x: np.linalg.eig(x)[1] + 0j, _first, "{np}.linalg.eig({0})[1] + 0j",
          result="complex", cells=False, cost=_cubic),
     Head("singular_values", lambda x: np.linalg.svd(x, compute_uv=False), lambda s: (*s[:-2], min(s[-2:])),
-         "np.linalg.svd({0}, compute_uv=False)", cells=False, cost=_cubic),
+         "{np}.linalg.svd({0}, compute_uv=False)", cells=False, cost=_cubic),
     Head("left_vectors", lambda x: np.linalg.svd(x, full_matrices=False)[0], _left,
-         "np.linalg.svd({0}, full_matrices=False)[0]", cells=False, cost=_cubic),
+         "{np}.linalg.svd({0}, full_matrices=False)[0]", cells=False, cost=_cubic),
     Head("right_vectors", lambda x: np.linalg.svd(x, full_matrices=False)[2], _right,
-         "np.linalg.svd({0}, full_matrices=False)[2]", cells=False, cost=_cubic),
+         "{np}.linalg.svd({0}, full_matrices=False)[2]", cells=False, cost=_cubic),
     Head("left_rest", lambda x, count: np.linalg.svd(x)[0][..., count:], lambda s, count: (*s[:-1], s[-2] - count),
-         "np.linalg.svd({0})[0][..., {count}:]", cells=False, cost=_cubic),
+         "{np}.linalg.svd({0})[0][..., {count}:]", cells=False, cost=_cubic),
     Head("right_rest", lambda x, count: np.linalg.svd(x)[2][..., count:, :], lambda s, count: (*s[:-2], s[-1] - count, s[-1]),
-         "np.linalg.svd({0})[2][..., {count}:, :]", cells=False, cost=_cubic),
-    Head("orthogonal", lambda x: np.linalg.qr(x)[0], _left, "np.linalg.qr({0})[0]", cells=False, cost=_cubic),
-    Head("triangular", lambda x: np.linalg.qr(x)[1], _right, "np.linalg.qr({0})[1]", cells=False, cost=_cubic),
+         "{np}.linalg.svd({0})[2][..., {count}:, :]", cells=False, cost=_cubic),
+    Head("orthogonal", lambda x: np.linalg.qr(x)[0], _left, "{np}.linalg.qr({0})[0]", cells=False, cost=_cubic),
+    Head("triangular", lambda x: np.linalg.qr(x)[1], _right, "{np}.linalg.qr({0})[1]", cells=False, cost=_cubic),
     Head("eigh", lambda x, lead: packed(np.linalg.eigh(x), lead), lambda s, lead: (*s[:-2], s[-1] * (s[-1] + 1)),
-         "np.concatenate([p.reshape({lead}) for p in np.linalg.eigh({0})], -1)", cells=False, cost=_cubic),
+         "{np}.concatenate([p.reshape({lead}) for p in {np}.linalg.eigh({0})], -1)", cells=False, cost=_cubic),
     Head("eig", lambda x, lead: packed(np.linalg.eig(x), lead) + 0j, lambda s, lead: (*s[:-2], s[-1] * (s[-1] + 1)),
-         "np.concatenate([p.reshape({lead}) for p in np.linalg.eig({0})], -1) + 0j", result="complex", cells=False,
+         "{np}.concatenate([p.reshape({lead}) for p in {np}.linalg.eig({0})], -1) + 0j", result="complex", cells=False,
          cost=_cubic),
     Head("svd", lambda x, lead: packed(np.linalg.svd(x, full_matrices=False), lead),
          lambda s, lead: (*s[:-2], min(s[-2:]) * (s[-1] + s[-2] + 1)),
-         "np.concatenate([p.reshape({lead}) for p in np.linalg.svd({0}, full_matrices=False)], -1)", cells=False, cost=_cubic),
+         "{np}.concatenate([p.reshape({lead}) for p in {np}.linalg.svd({0}, full_matrices=False)], -1)", cells=False,
+         cost=_cubic),
     Head("qr", lambda x, lead: packed(np.linalg.qr(x), lead), lambda s, lead: (*s[:-2], min(s[-2:]) * (s[-1] + s[-2])),
-         "np.concatenate([p.reshape({lead}) for p in np.linalg.qr({0})], -1)", cells=False, cost=_cubic),
+         "{np}.concatenate([p.reshape({lead}) for p in {np}.linalg.qr({0})], -1)", cells=False, cost=_cubic),
     Head("pinv", lambda x, rcond: np.linalg.pinv(x, rcond), lambda s, rcond: (*s[:-2], s[-1], s[-2]),
-         "np.linalg.pinv({0}, {rcond})", cells=False, cost=_cubic),
+         "{np}.linalg.pinv({0}, {rcond})", cells=False, cost=_cubic),
     Head("expm", expm, _first, cells=False, cost=lambda *shapes, **params: 12 * _cubic(*shapes)),
     Head("lstsq", lambda a, b: np.linalg.lstsq(a, b, rcond=None)[0], lambda a, b: (a[1], b[1]),
-         "np.linalg.lstsq({0}, {1}, rcond=None)[0]", cells=False, cost=_cubic),
+         "{np}.linalg.lstsq({0}, {1}, rcond=None)[0]", cells=False, cost=_cubic),
 ]  # fmt: skip
 
 HEADS: dict[str, Head] = {row.name: row for row in _ROWS}

@@ -33,6 +33,7 @@ from symdiff.numbering import number
 from symdiff.symbolic.arrays.expanding import computable, relaxed
 from symdiff.symbolic.arrays.spectra import halved
 from symdiff.symbolic.graph import Graph, check_graph
+from symdiff.symbolic.invariants import check_bindings
 from symdiff.symbolic.joining import side_by_side
 from symdiff.symbolic.scalarizing import expand_calls, is_scalar, scalarize, settled
 
@@ -70,6 +71,7 @@ def program_of(
         flat = expand_calls(scalarize(graph))
         if checking:
             check_graph(flat)
+            check_bindings(flat)
         program = number(flat, fold=not options.exact, name=name)
         if not options.exact:
             program = share(program, fastmath=options.fastmath, checks=count)
@@ -96,6 +98,7 @@ def fused_of(graph: Graph, options: Options = DEFAULT, name: str | None = None, 
 
     with collector_off():
         whole = computable(halved(expand_calls(relaxed(graph) if options.fastmath else graph)), options.exact)
+        check_bindings(whole)
         program = number_arrays(whole, name)
         if checks:
             first, outputs = program.outputs[:checks], program.outputs[checks:]

@@ -10,8 +10,9 @@ import re
 
 import numpy as np
 
-from symdiff.codegen.emission.exceptions import Message, Place, Raised
+from symdiff.codegen.emission.exceptions import Constant, Message, Place, Raised
 from symdiff.errors import ExportError
+from symdiff.literals import is_literal
 from symdiff.symbolic.branches import Branches
 
 _TRACED = re.compile(r"<traced (\w+)((?:\[[\d, ]+\])?)[^>]*>")
@@ -46,13 +47,14 @@ def _spelled(kind: type[Exception], target: str, where: str) -> str:
     )
 
 
-def _argument(value: object, names: set[str]) -> Message | Place | str:
-    """An argument of an exception: texts with the traced values in them, a traced value itself, or a constant."""
-    text = value if isinstance(value, str) else repr(value)
+def _argument(value: object, names: set[str]) -> Message | Place | Constant:
+    """An argument of an exception: texts with the traced values in them, a traced value itself, or a constant; of other
+    objects their text."""
+    text = str.__str__(value) if isinstance(value, str) else "" if is_literal(value) else str(value)
+    if not text:
+        return Constant(value)
     found = _TRACED.split(text)  # texts, and between two the name and the index of a traced value
     places = [Place(*pair) if pair[0] in names else "<computed>" for pair in zip(found[1::3], found[2::3], strict=True)]
-    if isinstance(value, str):
+    if isinstance(value, str) or not places:
         return tuple(part for k, part in enumerate(found[::3]) for part in (part, *places[k : k + 1]) if part)
-    if not places:
-        return text
     return places[0] if isinstance(places[0], Place) and found[::3] == ["", ""] else ("<computed>",)

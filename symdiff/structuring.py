@@ -6,18 +6,20 @@ results that cannot be made from the arguments, and keys that cannot be written.
 """
 
 import dataclasses
-import json
-import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from symdiff import structures
 from symdiff.codegen.emission.names import Names
-from symdiff.codegen.emission.text import WIDTH, docstring, wrapped
+from symdiff.codegen.emission.text import Result, wrapped
 from symdiff.codegen.source import Source
 from symdiff.errors import ExportError
+from symdiff.literals import WIDTH, Shown, docstring, formatted, is_attribute, literal, named
 
 SUFFIX = "_leaves"
+SHOWN = 64  # cells up to which a file, and the command in its header, hold the values of an array of integers
 INDENT = "    "
 
 
@@ -36,19 +38,27 @@ def is_plain(value: Any) -> bool:
     return isinstance(value, Leaf)
 
 
+def positions(value: Any) -> Result:
+    """A plain result with the position of each leaf."""
+    if isinstance(value, Leaf):
+        return value.position
+    return [positions(v) for v in value] if type(value) is list else tuple(positions(v) for v in value)
+
+
 def with_structures(
-    source: Source, arguments: dict[str, Any], more: dict[str, Any], result: Any, doc: str, where: str
+    source: Source, name: str, arguments: dict[str, Any], more: dict[str, Any], result: Any, doc: str, where: str
 ) -> Source:
-    """The source of a function of leaves, `source.entry`, with the function of structures before it.
+    """The source of a function of leaves, `source.entry`, with the function `name` of structures before it.
 
     `arguments` are structures by name, with a `Leaf` at each place that is traced, `more` the tangents or cotangents after
     them; `result` has a `Leaf` for each output.
     """
-    names = Names(("out", "dataclasses"))
+    assert source.file is not None
+    names = Names(("dataclasses", source.entry))
     arguments, more = ({names.fresh(n): value for n, value in values.items()} for values in (arguments, more))
     writer = _Writer(arguments, where)
     call = [place for values in (arguments, more) for place, _ in _leaves(values, where)]
-    entry = source.entry.removesuffix(SUFFIX)
+    entry = names.fresh(name)
     lines = wrapped(f"def {entry}(", [*arguments, *more, "out=None"], "):", "")
     lines += [*docstring(doc), *writer.checks]
     results = _leaves({"out": result}, where)
@@ -64,21 +74,8 @@ def with_structures(
     bare = f"{INDENT}return {_flat(made)[1:-1]}"
     short = made[0] == "(" and len(made[1]) > 1 and len(bare) <= WIDTH
     lines += [bare] if short else _laid("return ", made, "", INDENT)
-    text = source.text
-    start = text.index(f"def {source.entry}(")
-    text = text[:start] + "\n".join(lines) + "\n\n\n" + text[start:]
-    return replace(source, text=_importing("dataclasses", text) if writer.replaces else text, entry=entry)
-
-
-def _importing(module: str, text: str) -> str:
-    """The text of a file, with an import of a standard module."""
-    lines = text.splitlines()
-    first = next(k for k, line in enumerate(lines) if not line.startswith("#"))
-    imports = lines[first].startswith("import ")
-    own = imports and lines[first].removeprefix("import ") in sys.stdlib_module_names
-    where = first + (own and lines[first] < f"import {module}")
-    lines[where:where] = [f"import {module}", *([""] if imports and not own else [])]
-    return "\n".join(lines) + "\n"
+    standard = frozenset(["dataclasses"] if writer.replaces else [])
+    return source.file.with_entry("\n".join(lines), standard).source(entry, source.target)
 
 
 def _children(value: Any, where: str) -> list[tuple[str, Any]] | None:
@@ -86,26 +83,31 @@ def _children(value: Any, where: str) -> list[tuple[str, Any]] | None:
     if isinstance(value, dict):
         return [(f"[{_key(key, where)}]", child) for key, child in value.items()]
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return [(f".{name}", getattr(value, name)) for name in value._fields]
+        return [(_attribute(name, where), getattr(value, name)) for name in value._fields]
     if isinstance(value, (tuple, list)):
         return [(f"[{k}]", child) for k, child in enumerate(value)]
     if isinstance(value, (Leaf, type)):
         return None
     if dataclasses.is_dataclass(value):
-        return [(f".{field.name}", getattr(value, field.name)) for field in dataclasses.fields(value) if field.init]
+        fields = [field.name for field in dataclasses.fields(value) if field.init]
+        return [(_attribute(name, where), getattr(value, name)) for name in fields]
     if structures.leaves(value, none_is_leaf=True) != [value]:
         raise ExportError(f"{where}: a file cannot take apart {type(value).__name__}; export takes containers and dataclasses")
     return None
 
 
+def _attribute(name: str, where: str) -> str:
+    if not is_attribute(name):
+        raise ExportError(f"{where}: the field {name!r} cannot be written into a file; Python would read another name")
+    return f".{name}"
+
+
 def _key(key: Any, where: str) -> str:
-    if isinstance(key, (str, int, float, bool, type(None))):
-        return _text(key)
-    raise ExportError(f"{where}: the key {key!r} cannot be written into a file; strings and numbers can")
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+    """A key as a literal that finds the same entry."""
+    kind = next((k for k in (str, bytes, bool, int, float, type(None)) if isinstance(key, k)), None)
+    if kind is None or key != key or type(key).__eq__ is not kind.__eq__ or type(key).__hash__ is not kind.__hash__:
+        raise ExportError(f"{where}: the key {key!r} cannot be written into a file; strings and numbers can")
+    return literal(key)
 
 
 def _leaves(values: dict[str, Any], where: str) -> list[tuple[str, Leaf]]:
@@ -142,22 +144,33 @@ class _Writer:
             self._check_setting(place, value)
             return
         if isinstance(value, (dict, list)) or type(value) is tuple:
-            self._check(f"len({place}) != {len(children)}", f"{place} has {{len({place})}} entries, {len(children)} expected")
+            count = len(children)
+            self._check(f"len({place}) != {count}", f"{place} has ", Shown(f"len({place})"), f" entries, {count} expected")
         else:
             self._objects.append((place, value))
         for text, child in children:
             self._take(place + text, child)
 
     def _check_setting(self, place: str, value: Any) -> None:
+        """What is part of the file must be what it was made with; functions are told apart by their names."""
         self._settings.append((place, value))
-        if value is None or isinstance(value, (bool, str, int)):
-            unequal = f"{place} is not {value}" if value is None or isinstance(value, bool) else f"{place} != {_text(value)}"
-            self._check(unequal, f"{place} is {{{place}!r}}, {value!r} expected")
+        if value is None or isinstance(value, bool):
+            unequal, wanted = f"{place} is not {literal(value)}", repr(value)
+        elif isinstance(value, (str, bytes, int, np.integer, np.bool_)):
+            unequal = f"{place} != {literal(value)}"
+            wanted = str.__repr__(value) if isinstance(value, str) else literal(value)
+        elif isinstance(value, np.ndarray) and value.ndim in (1, 2) and value.size <= SHOWN:
+            rows = place if value.ndim == 1 else f"map(list, {place})"
+            unequal, wanted = f"list({rows}) != {value.tolist()!r}", repr(value.tolist())
+        elif callable(value) and (known := named(value)) is not None:
+            found = ", ".join(f'getattr({place}, "{word}", None)' for word in ("__module__", "__name__"))
+            unequal, wanted = f"({found}) != {literal(known)}", ".".join(known)
+        else:
+            return
+        self._check(unequal, f"{place} is ", Shown(place, "!r"), f", {wanted} expected")
 
-    def _check(self, condition: str, message: str) -> None:
-        quote = "'" if '"' in message else '"'
-        quote = '"""' if quote in message else quote
-        self.checks += [f"    if {condition}:", f"        raise ValueError(f{quote}{message}{quote})"]
+    def _check(self, condition: str, *message: str | Shown) -> None:
+        self.checks += [f"    if {condition}:", f"        raise ValueError({formatted(*message)})"]
 
     def made(self, value: Any) -> Any:
         """A result as nested text: a string, or the opening, parts and closing of something that holds more."""
@@ -171,8 +184,8 @@ class _Writer:
         if type(value) in (list, tuple):
             parts = [self.made(v) for v in value]
             return ("[", parts, "]") if type(value) is list else ("(", parts, ",)" if len(parts) == 1 else ")")
-        if value is None or isinstance(value, (bool, str, int, float)):
-            return _text(value)
+        if value is None or type(value) in (bool, str, bytes, int, float):
+            return literal(value)
         if dataclasses.is_dataclass(value):
             self.replaces = True
             place, changed = self._like(value)

@@ -4,7 +4,9 @@ Assumes text that defines a function named `entry`. Guarantees a digest of the t
 """
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+
+from symdiff.literals import hashed
 
 
 class Miss:
@@ -18,10 +20,39 @@ MISS = Miss()
 
 
 @dataclass(frozen=True, slots=True)
+class PythonFile:
+    """A file of Python in its parts.
+
+    `header` are the lines of its first comment, `standard` the modules of the standard library that it imports, `packages` its
+    other imports; `head` blocks and `support` functions stand before `functions`, of which the first is the entry.
+    """
+
+    header: tuple[str, ...]
+    standard: frozenset[str] = frozenset()
+    packages: tuple[str, ...] = ()
+    head: tuple[str, ...] = ()
+    support: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
+
+    def source(self, entry: str, target: str) -> "Source":
+        """The file as text, with the name of its first function."""
+        standard = [f"import {module}" for module in sorted(self.standard)]
+        between = [""] if standard and self.packages else []
+        imports = "".join(f"{line}\n" for line in [*standard, *between, *self.packages])
+        blocks = "".join(f"\n{block}\n" for block in self.head)
+        functions = "".join(f"\n\n{text}\n" for text in [*self.support, *self.functions])
+        return Source(hashed(self.header) + imports + blocks + functions, entry, target, file=self)
+
+    def with_entry(self, text: str, standard: frozenset[str]) -> "PythonFile":
+        """The file with another entry before its own, which imports modules of the standard library."""
+        return replace(self, standard=self.standard | standard, functions=(text, *self.functions))
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """Generated text for a target, the name of the function it defines, and global names it needs besides its imports.
 
-    `companion` is the text of a C header.
+    `companion` is the text of a C header; `file` the parts of a stand-alone file of Python.
     """
 
     text: str
@@ -29,6 +60,7 @@ class Source:
     target: str
     names: tuple[tuple[str, object], ...] = ()
     companion: str = ""
+    file: PythonFile | None = field(default=None, repr=False)
 
     @property
     def digest(self) -> str:

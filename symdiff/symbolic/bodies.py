@@ -14,6 +14,7 @@ from symdiff.symbolic.holomorphy import check_holomorphic
 from symdiff.symbolic.rule import Rule
 from symdiff.symbolic.tracing.attempt import Attempt
 from symdiff.symbolic.tracing.following import followed_calls
+from symdiff.symbolic.tracing.nesting import nested
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of
 
 
@@ -28,14 +29,14 @@ def python_partials(rule: Rule, builder: Builder, binding: Binding, place: int) 
              for o, a in zip(binding.operands, args, strict=True)]  # fmt: skip
     bodies = {key: fitting(entries, kinds) for key, entries in rule.body.items() if key != "opaque"}
     if bodies.get(name) is not None:
-        result = followed_calls(bodies[name], Attempt(None, True))(out, *args)
+        result = _run(bodies[name], rule, kinds, out, *args)
     elif bodies.get("all") is not None:
-        result = followed_calls(bodies["all"], Attempt(None, True))(out, *args)
+        result = _run(bodies["all"], rule, kinds, out, *args)
         count = len(rule.parameters)
         if count > 1 and (not isinstance(result, tuple) or len(result) != count):
             raise RuleError(f"{rule.source}: the rule of {rule.name} must return {count} partials")
     elif bodies.get("pullback") is not None:
-        result = followed_calls(bodies["pullback"], Attempt(None, True))(1.0, out, *args)
+        result = _run(bodies["pullback"], rule, kinds, 1.0, out, *args)
     elif rule.body.keys() & {name, "all", "pullback"}:
         raise RuleError(f"{binding.origin}: no rule of {rule.name} is for {', '.join(kinds)} arguments ({rule.source})")
     else:
@@ -46,6 +47,12 @@ def python_partials(rule: Rule, builder: Builder, binding: Binding, place: int) 
     if not isinstance(result, tuple):
         return {place: atom_of(result, builder, binding.origin)}
     return {k: atom_of(r, builder, binding.origin) for k, r in enumerate(result)}
+
+
+def _run(body: Any, rule: Rule, kinds: list[str], *args: Any) -> Any:
+    """What a body returns."""
+    with nested(body, f"the rule of {rule.name}", kinds):
+        return followed_calls(body, Attempt(None, True))(*args)
 
 
 def _is_declared_complex(rule: Rule, place: int) -> bool:

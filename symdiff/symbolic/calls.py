@@ -8,6 +8,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from symdiff.literals import identifier
 from symdiff.symbolic.building import Builder, result_code
 from symdiff.symbolic.graph import Atom, Binding, Constant, Graph, GraphOutput
 from symdiff.symbolic.rule import Rule, apply
@@ -33,7 +34,7 @@ class CallSite:
 
     @property
     def __name__(self) -> str:
-        return self.rule.name
+        return identifier(self.rule.name)
 
 
 def formula_site(rule: Rule, operands: tuple[Atom, ...]) -> CallSite:

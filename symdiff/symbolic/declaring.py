@@ -1,8 +1,9 @@
 """Rules of the user's own: `@diffrule` in its three forms, `@primitive`, and which rules are in force.
 
 Assumes rule bodies that are plain functions of traced values. Guarantees that a declared rule is visible in every later
-trace, and one passed as `rules=` in that transform only. Refuses, with `RuleError`, bodies whose parameters or results
-do not fit the function, naming the rule's own line.
+trace, and one passed as `rules=` in that transform only; that it is the rule of one function object, a bound method's of this
+method of this object: what a second run of the same `def` or `lambda` makes has none until it is declared for it. Refuses,
+with `RuleError`, bodies whose parameters or results do not fit the function, naming the rule's own line.
 """
 
 import inspect
@@ -14,14 +15,14 @@ from typing import Any
 import numpy as np
 
 from symdiff import structures
-from symdiff.errors import RuleError, TraceError
+from symdiff.errors import ArgumentError, RuleError, TraceError
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.calls import CallSite
 from symdiff.symbolic.graph import Constant
 from symdiff.symbolic.rule import Rule
 from symdiff.symbolic.rulebook import Rulebook, default_rules
 from symdiff.symbolic.tables import parse_formula
-from symdiff.symbolic.tracing.trace import definition_line, trace_leaves
+from symdiff.symbolic.tracing.trace import definition_line, function_name, trace_leaves
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, user_line
 
 _lock = threading.Lock()
@@ -55,9 +56,13 @@ def _declare(rule: Rule) -> None:
 def diffrule(target: Callable[..., Any] | str, *, wrt: str | None = None, pullback: bool = False, **partials: str) -> Any:
     """Declare the derivative of a function: its partials, in terms of its inputs and its own result `out`.
 
+    It belongs to this function object: another one of the same name, also one that the same `def` made anew, has no rule.
+
     As a decorator over `def _(out, x, ...)`, which returns one partial, or a tuple with one for each argument; with
     `wrt="x"` the partial by that argument alone; with `pullback=True` over `def _(ds, out, x, ...)`, which returns the
-    cotangents of the arguments. As text, `diffrule("logistic(x)", x="out*(1 - out)")`. Raises `RuleError`.
+    cotangents of the arguments. As text, `diffrule("logistic(x)", x="out*(1 - out)")`, for the function that has this name
+    where it is declared; where nothing has it yet, for the one that the module has under it when it is called.
+    Raises `RuleError`.
 
     >>> def cube(x): return x*x*x
     >>> @diffrule(cube)
@@ -67,19 +72,20 @@ def diffrule(target: Callable[..., Any] | str, *, wrt: str | None = None, pullba
         return _declare_text(target, partials)
     if partials:
         raise RuleError(f"{user_line()}: partials as text need the function as text, too: diffrule('f(x)', x='...')")
-    names = tuple(p.name for p in inspect.signature(target).parameters.values())
+    names = _parameters(target)
+    called = function_name(target)
     if wrt is not None and wrt not in names:
-        raise RuleError(f"{user_line()}: {target.__name__} has no argument {wrt!r}; it has {', '.join(names)}")
+        raise RuleError(f"{user_line()}: {called} has no argument {wrt!r}; it has {', '.join(names)}")
 
     def declare(body: Callable[..., Any]) -> Callable[..., Any]:
         expected = len(names) + (2 if pullback else 1)
         found = len(inspect.signature(body).parameters)
         if found != expected:
             form = ", ".join((["ds"] if pullback else []) + ["out", *names])
-            raise RuleError(f"{definition_line(body)}: the rule of {target.__name__} takes ({form}); it has {found} parameters")
-        earlier = rules_in_force().lookup(target.__module__, target.__name__, len(names))
+            raise RuleError(f"{definition_line(body)}: the rule of {called} takes ({form}); it has {found} parameters")
+        earlier = rules_in_force().of(target)
         known = earlier.body if earlier is not None and isinstance(earlier.body, dict) else {}
-        kinds = _kinds(body, len(names), target.__name__)
+        kinds = _kinds(body, len(names), called)
         bodies = {key: known[key] for key in known if wrt or any(kinds) or key == "opaque"}
         key = "pullback" if pullback else wrt or "all"
         others = [entry for entry in bodies.get(key, ()) if entry[0] != kinds]
@@ -88,6 +94,15 @@ def diffrule(target: Callable[..., Any] | str, *, wrt: str | None = None, pullba
         return body
 
     return declare
+
+
+def _parameters(function: Any) -> tuple[str, ...]:
+    """The names of a function's arguments. Raises `RuleError` for what has none."""
+    try:
+        return tuple(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        shown = getattr(function, "__name__", repr(function))
+        raise RuleError(f"{user_line()}: {shown} has no arguments that Python knows; a rule is for a function") from None
 
 
 def _kinds(body: Callable[..., Any], count: int, name: str) -> tuple[str, ...]:
@@ -107,8 +122,8 @@ def _kinds(body: Callable[..., Any], count: int, name: str) -> tuple[str, ...]:
 
 def _rule(target: Callable[..., Any], names: tuple[str, ...], bodies: dict[str, Any], source: str) -> Rule:
     return Rule(
-        module=target.__module__,
-        name=target.__name__,
+        module=getattr(target, "__module__", None) or type(target).__module__,
+        name=getattr(target, "__name__", type(target).__name__),
         parameters=names,
         partials=(None,) * len(names),
         function=target,
@@ -125,8 +140,21 @@ def _declare_text(head: str, partials: dict[str, str]) -> None:
     if not name.isidentifier() or not names or set(partials) - set(names):
         raise RuleError(f"{origin}: {head!r} with partials {sorted(partials)}; write diffrule('f(x, y)', x='...', y='...')")
     templates = tuple(parse_formula(partials[n], names, origin) if n in partials else None for n in names)
-    module = sys._getframe(2).f_globals.get("__name__", "__main__")
-    _declare(Rule(module=module, name=name, parameters=names, partials=templates, source=origin))
+    caller = sys._getframe(2)
+    function = caller.f_locals.get(name, caller.f_globals.get(name))
+    if function is not None:
+        _check_fits(function, name, names, origin)
+    module = getattr(function, "__module__", None) or caller.f_globals.get("__name__", "__main__")
+    _declare(Rule(module=module, name=name, parameters=names, partials=templates, function=function, source=origin))
+
+
+def _check_fits(function: Any, name: str, names: tuple[str, ...], origin: str) -> None:
+    """Raise `RuleError` where a rule as text has other arguments than the function can be called with."""
+    _parameters(function)
+    try:
+        inspect.signature(function).bind(*names)
+    except TypeError as error:
+        raise RuleError(f"{origin}: {name}({', '.join(names)}): {name} ({definition_line(function)}): {error}") from None
 
 
 def primitive(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -134,8 +162,8 @@ def primitive(function: Callable[..., Any]) -> Callable[..., Any]:
 
     Its derivative is a `diffrule`. Scalars in, a scalar out. It runs in this process only: exporting it is an error.
     """
-    names = tuple(p.name for p in inspect.signature(function).parameters.values())
-    earlier = rules_in_force().lookup(function.__module__, function.__name__, len(names))
+    names = _parameters(function)
+    earlier = rules_in_force().of(function)
     bodies = dict(earlier.body) if earlier is not None and isinstance(earlier.body, dict) else {}
     bodies["opaque"] = function
     _declare(_rule(function, names, bodies, definition_line(function)))
@@ -146,9 +174,26 @@ def opaque_rules(functions: Any) -> Rulebook:
     """A rulebook that keeps functions opaque in one trace."""
     rules = []
     for function in functions:
-        names = tuple(p.name for p in inspect.signature(function).parameters.values())
+        names = _parameters(function)
         rules.append(_rule(function, names, {"opaque": function}, definition_line(function)))
     return Rulebook(rules)
+
+
+def in_order(function: Callable[..., Any], rule: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """The arguments of a call, one for each that the rule has: those given by name in their places, and defaults."""
+    if not kwargs and len(args) == len(rule.parameters):
+        return args
+    try:
+        bound = inspect.signature(function).bind(*args, **kwargs)
+    except TypeError as error:
+        raise ArgumentError(f"{user_line()}: {rule.name}: {error}") from None
+    bound.apply_defaults()
+    found = tuple(bound.arguments.values())
+    if len(found) != len(rule.parameters):
+        raise RuleError(
+            f"{user_line()}: {rule.name} of {len(found)} arguments; its rule ({rule.source}) has {', '.join(rule.parameters)}"
+        )
+    return found
 
 
 def record_call(function: Callable[..., Any], rule: Rule, args: tuple[Any, ...]) -> Any:

@@ -17,6 +17,7 @@ import sympy as sp
 from sympy.core.expr import AtomicExpr, Expr
 
 from symdiff.errors import InvariantError
+from symdiff.literals import printable
 from symdiff.ops import OPS
 
 Number = bool | int | float | complex
@@ -273,7 +274,7 @@ class Graph:
         count = f"{len(self.bindings)} bindings" + ("" if branches is None else f", {branches}")
         lines = [f"{self._headline()}{' ' * 10}{count}", *self._lines()]
         constants = [f"  {o.name} = {o.atom}" for o in self.outputs if not isinstance(o.atom, Var)]
-        return "\n".join(lines + constants)
+        return "\n".join(map(printable, lines + constants))
 
     def _repr_latex_(self) -> str:
         from symdiff.display import graph_latex

@@ -6,6 +6,7 @@ rows with `RuleError`, naming file and line.
 """
 
 import re
+import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -29,6 +30,13 @@ def apply(template: Template, args: tuple[Any, ...], out: Any, emit: Emit) -> An
     return values[template.result]
 
 
+def identity(function: Any) -> Any:
+    """What tells a function from others: the object itself; a bound method is another object whenever it is looked up."""
+    if isinstance(function, types.MethodType):
+        return id(function.__func__), id(function.__self__)
+    return id(function)
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """The derivative of one function. See the head of `rules/numpy.rules` for the columns.
@@ -36,7 +44,8 @@ class Rule:
     `op` is the operation that computes the function, `primal` a template where it takes several. `partials` holds a
     template for each argument, None where there is none; `complex_partials` those for complex arguments, where they need
     other formulas; `conj_partials` those by the conjugates, for functions that are not holomorphic. `singular`: a partial
-    may be infinite where the function is finite. `body` holds the Python bodies of rules declared with `diffrule`.
+    may be infinite where the function is finite. `function` is the Python function whose rule it is, and no other's of that
+    name; `body` holds the Python bodies of rules declared with `diffrule`.
     """
 
     module: str
@@ -98,6 +107,11 @@ class Rule:
     def key(self) -> tuple[str, str, int]:
         return self.module, self.name, len(self.parameters)
 
+    @property
+    def place(self) -> Any:
+        """Where a rulebook has it: under its function where there is one, else under its key."""
+        return self.key if self.function is None else identity(self.function)
+
     def rule(self) -> Self:
         """Itself, as a `Row` gives its rule."""
         return self
@@ -120,7 +134,7 @@ class Row:
         self.where = where
         self.cells = cells
         self.module, self.name, self.parameters = _head(where, cells)
-        self.key = self.module, self.name, len(self.parameters)
+        self.key = self.place = self.module, self.name, len(self.parameters)
         self.op = None if cells[1].startswith("=") else cells[1]
         self._formulas = formulas
         self._earlier = formulas.so_far()

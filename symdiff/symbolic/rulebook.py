@@ -1,37 +1,44 @@
 """Rulebooks, which hold rules: values that join with `+`.
 
 Assumes rule tables or rules declared in Python. Guarantees a mapping from (module, name, number of arguments) to
-`Rule`, found also by operation, and a digest that is equal for equal rules. Refuses malformed tables with `RuleError`.
+`Rule`, found also by operation, and a digest that is equal for equal rules. The rule of a function of the user's stands under
+the function itself: another one of the same name has none. Refuses malformed tables with `RuleError`.
 """
 
 import functools
 import hashlib
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from symdiff.errors import RuleError
-from symdiff.symbolic.rule import Formulas, Row, Rule
+from symdiff.symbolic.rule import Formulas, Row, Rule, identity
 from symdiff.symbolic.tables import Functions, read_lines
 
 
-class Rulebook(Mapping[tuple[str, str, int], Rule]):
+class Rulebook(Mapping[Any, Rule]):
     """A mapping from (module, name, number of arguments) to `Rule`; a value, so `+` makes a new one (the right wins).
 
-    `problems` are the lines that could not be read, each with file, line and reason. Rows become rules when looked up.
+    The key of a rule of a Python function is the function. `problems` are the lines that could not be read, each with file, line and reason. Rows become rules when looked up.
     """
 
     def __init__(self, rules: Iterable[Rule | Row] = (), problems: Iterable[str] = ()) -> None:
         self.problems = tuple(problems)
-        self._rules = {rule.key: rule for rule in rules}
+        self._rules: dict[Any, Rule | Row] = {rule.place: rule for rule in rules}
         self._by_op = {rule.op: rule for rule in self._rules.values() if rule.op is not None}
-        self._functions = {(rule.module, rule.name): rule for rule in self._rules.values() if rule.is_user_function}
+        listed = [rule.rule() for rule in self._rules.values() if rule.is_user_function]
+        self._named = {(rule.module, rule.name): rule for rule in listed if rule.function is None}
+        self.names_functions = bool(listed)
 
-    def __getitem__(self, key: tuple[str, str, int]) -> Rule:
-        return self._rules[key].rule()
+    def __getitem__(self, key: Any) -> Rule:
+        return self._rules[identity(key) if callable(key) else key].rule()
 
-    def __iter__(self) -> Iterator[tuple[str, str, int]]:
-        return iter(self._rules)
+    def __iter__(self) -> Iterator[Any]:
+        return (rule.key if rule.place == rule.key else rule.rule().function for rule in self._rules.values())
+
+    def __reduce__(self) -> Any:
+        return Rulebook, (tuple(self._rules.values()), self.problems)
 
     def __len__(self) -> int:
         return len(self._rules)
@@ -40,7 +47,7 @@ class Rulebook(Mapping[tuple[str, str, int], Rule]):
         return Rulebook([*self._rules.values(), *other._rules.values()], self.problems + other.problems)
 
     def lookup(self, module: str, name: str, arity: int) -> Rule | None:
-        """The rule of a function, None where there is none."""
+        """The rule of a table for a function, None where there is none."""
         found = self._rules.get((module, name, arity))
         return None if found is None else found.rule()
 
@@ -49,9 +56,15 @@ class Rulebook(Mapping[tuple[str, str, int], Rule]):
         found = self._by_op.get(op)
         return None if found is None else found.rule()
 
-    def functions(self) -> dict[tuple[str, str], Rule]:
-        """The rules of Python functions, by module and name."""
-        return self._functions
+    def of(self, function: Any) -> Rule | None:
+        """The rule of a Python function: its own, or that of a name under which its module has this very function."""
+        found = self._rules.get(identity(function))
+        if found is not None:
+            return found.rule()
+        module, name = getattr(function, "__module__", None), getattr(function, "__name__", None)
+        if not self._named or not isinstance(module, str) or not isinstance(name, str):
+            return None
+        return self._named.get((module, name)) if getattr(sys.modules.get(module), name, None) is function else None
 
     def digest(self) -> str:
         """The first eight hex digits of the SHA-256 of the rules' canonical text."""

@@ -8,15 +8,19 @@ Refuses nothing: what it cannot take apart stays.
 
 import math
 
+import numpy as np
+
 from symdiff.symbolic.arrays.algebra import Arrays, kept_shape
 from symdiff.symbolic.bounds import Bounds
 from symdiff.symbolic.building import Builder, is_constant
 from symdiff.symbolic.graph import Atom, Binding, Constant
 from symdiff.symbolic.growth import Growth, exponent, exponential
+from symdiff.symbolic.invariants import rebound
 from symdiff.symbolic.likeness import Likeness
 
 ZERO, ONE = Constant(0.0), Constant(1.0)
 _LOGARITHMS = {"log": 1.0, "log2": 1 / math.log(2), "log10": 1 / math.log(10), "log1p": 1.0}
+_DEEP = 40  # operations that are taken apart from within each other
 _MOVING = frozenset({"reshape", "transpose", "getitem", "broadcast_to", "item"})
 
 
@@ -27,6 +31,11 @@ def shifted(bindings: list[Binding], builder: Builder) -> list[Binding]:
 
 
 class _Shifting:
+    """Sums of exponentials as mantissas and tops, x = m*exp(t).
+
+    A value that several others use, and one that is moved, is taken apart once: what is added is linear in the graph.
+    """
+
     def __init__(self, bindings: list[Binding], builder: Builder, growth: Growth) -> None:
         self.bindings = bindings
         self.builder = builder
@@ -34,7 +43,11 @@ class _Shifting:
         self.growth = growth
         self.made = growth.made
         self.likeness = Likeness(bindings)
+        self.shared = self._shared()
+        self._places = {binding.symbol: place for place, binding in enumerate(bindings)}
         self._tops: dict[Atom, Atom | None] = {}
+        self._rounded: dict[Atom, Atom] = {}
+        self._pairs: dict[Atom, tuple[Atom, Atom]] = {}
 
     def run(self) -> list[Binding]:
         found: list[Binding] = []
@@ -44,7 +57,25 @@ class _Shifting:
             seen = self._seen(binding) if binding.dtype in "fd" else None
             found += self.builder.bindings[start:]
             start = len(self.builder.bindings)
-            found.append(binding if seen is None else Binding(binding.symbol, "cast", (seen,), None, binding.origin, False))
+            found.append(binding if seen is None else rebound(binding, "cast", (seen,)))
+        return found
+
+    def _shared(self) -> set[Atom]:
+        """The explosive values, no exponentials themselves, that are taken apart once for all that use them."""
+        uses: dict[Atom, int] = {}
+        for binding in self.bindings:
+            for operand in binding.operands:
+                if operand in self.growth.explosive:
+                    uses[operand] = uses.get(operand, 0) + (2 if binding.op in _MOVING else 1)
+        found: set[Atom] = set()
+        depths: dict[Atom, int] = {}
+        for binding in self.bindings:
+            symbol = binding.symbol
+            if symbol in self.growth.explosive and exponential(binding) is None:
+                depth = 1 + max((depths.get(o, 0) for o in binding.operands), default=0)
+                if uses.get(symbol, 0) > 1 or depth > _DEEP:
+                    found.add(symbol)
+                depths[symbol] = 0 if symbol in found else depth
         return found
 
     def _seen(self, binding: Binding) -> Atom | None:
@@ -128,14 +159,28 @@ class _Shifting:
     def _rounded_top(self, x: Atom) -> Atom | None:
         """About the largest exponent in a sum of exponentials, as a number whose derivative is zero."""
         top = self._top(x)
-        return top if top is None or isinstance(top, Constant) else self.builder.emit("rint", (top,))
+        if top is None or isinstance(top, Constant):
+            return top
+        if x not in self._rounded:
+            self._rounded[x] = self.builder.emit("rint", (top,))
+        return self._rounded[x]
 
     def _top(self, x: Atom) -> Atom | None:
         """An exponent of the size of a value's logarithm; None for what is not taken apart."""
-        if x not in self.growth.explosive:
-            return ZERO
-        if x not in self._tops:
-            self._tops[x] = self._top_of(self.made[x])
+        stack = [x]
+        while stack:
+            atom = stack[-1]
+            if atom in self._tops:
+                stack.pop()
+            elif atom not in self.growth.explosive:
+                self._tops[atom] = ZERO
+            else:
+                binding = self.made[atom]
+                below = () if exponential(binding) is not None else _read_by(binding)
+                missing = [o for o in below if o not in self._tops]
+                stack += missing
+                if not missing:
+                    self._tops[atom] = self._top_of(binding)
         return self._tops[x]
 
     def _top_of(self, binding: Binding) -> Atom | None:
@@ -146,7 +191,7 @@ class _Shifting:
         if op == "cosh":
             return b.emit("abs", (operands[0],))
         power = exponent(binding)
-        tops = [self._top(o) for o in operands[: 1 if power > 0 else None]]
+        tops = [self._tops[o] for o in _read_by(binding)]
         if any(t is None for t in tops):
             return None
         if op in ("add", "sub"):
@@ -160,7 +205,8 @@ class _Shifting:
         if power > 0:
             return b.mul(operands[1], tops[0])  # type: ignore[arg-type]
         if op == "sum":
-            return self.arrays.bind("amax", tops[0], axes=binding.params.params["axes"])  # type: ignore[arg-type]
+            whole = self.arrays.broadcast_to(tops[0], operands[0].shape)  # type: ignore[arg-type]
+            return self.arrays.bind("amax", whole, axes=binding.params.params["axes"])
         return self._moved(binding, tops[0]) if op in _MOVING else None  # type: ignore[arg-type]
 
     def _scaled(self, x: Atom, top: Atom) -> Atom:
@@ -169,11 +215,52 @@ class _Shifting:
         if x not in self.growth.explosive:
             return x if is_constant(top, 0) else b.mul(x, b.emit("exp", (b.neg(top),)))
         binding = self.made[x]
-        op, operands = binding.op, binding.operands
-        power = exponent(binding)
         argument = exponential(binding)
+        if argument is None and binding.op in _MOVING:
+            inner = exponential(self.made[binding.operands[0]])
+            argument = None if inner is None else (self._moved(binding, inner[0]), inner[1])
         if argument is not None:
             return b.emit("exp", (b.emit("sub", (b.mul(Constant(argument[1]), argument[0]), top)),))
+        narrow = binding.op == "sum" and np.broadcast_shapes(x.shape, top.shape) != x.shape
+        if x not in self.shared and binding.op not in _MOVING and not narrow:
+            return self._expanded(binding, top)
+        mantissa, own = self._pair(x)
+        return mantissa if own is top else b.mul(mantissa, b.emit("exp", (b.emit("sub", (own, top)),)))
+
+    def _pair(self, x: Atom) -> tuple[Atom, Atom]:
+        """m and t of x = m*exp(t); those of the shared values below it are worked out first, in order."""
+        if x not in self._pairs:
+            found, pending = {x}, [x]
+            while pending:
+                for operand in _read_by(self.made[pending.pop()]):
+                    if operand in self.growth.explosive and operand not in self._pairs and operand not in found:
+                        found.add(operand)
+                        if exponential(self.made[operand]) is None:
+                            pending.append(operand)
+            needed = sorted((a for a in found if a in self.shared and a is not x), key=self._places.__getitem__)
+            for atom in (*needed, x):
+                self._pairs[atom] = self._paired(atom)
+        return self._pairs[x]
+
+    def _paired(self, x: Atom) -> tuple[Atom, Atom]:
+        binding = self.made[x]
+        if binding.op not in _MOVING:
+            own = self._rounded_top(x)
+            assert own is not None
+            return self._expanded(binding, own), own
+        inner = binding.operands[0]
+        mantissa, own = self._pairs[inner] if inner in self._pairs else self._exponential_pair(inner)
+        return self._moved(binding, mantissa), self._moved(binding, own)
+
+    def _exponential_pair(self, x: Atom) -> tuple[Atom, Atom]:
+        own = self._rounded_top(x)
+        assert own is not None
+        return self._scaled(x, own), own
+
+    def _expanded(self, binding: Binding, top: Atom) -> Atom:
+        """x*exp(-top) by the operands of x."""
+        b, op, operands = self.builder, binding.op, binding.operands
+        power = exponent(binding)
         if op == "cosh":
             w = operands[0]
             both = (b.emit("exp", (b.emit("sub", (v, top)),)) for v in (w, b.neg(w)))
@@ -188,10 +275,10 @@ class _Shifting:
             return b.emit("pow", (self._scaled(operands[0], b.mul(Constant(1.0 / power), top)), operands[1]))
         if op == "sum":
             shape, axes = operands[0].shape, binding.params.params["axes"]
-            spread = self.arrays.reshape(top, kept_shape(shape, axes)) if top.shape else top
+            spread = (
+                self.arrays.reshape(self.arrays.broadcast_to(top, binding.shape), kept_shape(shape, axes)) if top.shape else top
+            )
             return self.arrays.sum(self._scaled(operands[0], spread), axes)
-        if op in _MOVING:
-            return self._moved(binding, self._scaled(operands[0], top))
         return self._scaled_product(op, operands, top)
 
     def _scaled_product(self, op: str, operands: tuple[Atom, ...], top: Atom) -> Atom:
@@ -208,6 +295,10 @@ class _Shifting:
         return b.emit(op, (self._scaled(first, left), self._scaled(second, own)))
 
     def _moved(self, binding: Binding, x: Atom) -> Atom:
+        """The cells of x, which may be repeated, where a binding moves them."""
+        if isinstance(x, Constant):
+            return x
+        x = self.arrays.broadcast_to(x, binding.operands[0].shape)
         if binding.op == "item":
             return self.builder.bind("item", (x,), (), x.dtype or "d", binding.params)
         return self.arrays.bind(binding.op, x, **binding.params.params)
@@ -219,3 +310,8 @@ class _Shifting:
         if any(o in self.growth.explosive for o in operands):
             self.growth.explosive.add(found)
         return found
+
+
+def _read_by(binding: Binding) -> tuple[Atom, ...]:
+    """The operands that a value's size depends on: all but the exponent of a power."""
+    return binding.operands[: 1 if exponent(binding) > 0 else None]

@@ -10,7 +10,7 @@ from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import Atom, Binding, Constant
 from symdiff.symbolic.likeness import Likeness
 
-_MANY = 8  # signs that are kept track of in one value
+_MANY = 4  # signs that are kept track of in one value
 _LINEAR = {  # operations that hand on factors, and the operands from which
     "mul": slice(0, 2), "add": slice(0, 2), "sub": slice(0, 2), "select": slice(1, 3),
     "neg": slice(0, 1), "cast": slice(0, 1), "div": slice(0, 1),

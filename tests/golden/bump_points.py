@@ -27,13 +27,12 @@ def bump_value_and_grad(x, y, out=None):
     if out is None:
         out = (
             np.empty(n, dtype=np.float64),
-            np.empty(n, dtype=np.float64),
-            np.empty(n, dtype=np.float64),
+            (np.empty(n, dtype=np.float64), np.empty(n, dtype=np.float64)),
         )
-    elif any(np.may_share_memory(a, b) for a in (x, y) for b in out):
+    elif any(np.may_share_memory(a, b) for a in (x, y) for b in (out[0], out[1][0], out[1][1])):
         x = x.copy()
         y = y.copy()
-    f, df_dx, df_dy = out
+    f, (df_dx, df_dy) = out
     work = getattr(_local, "work", None)
     if work is None:
         work = _local.work = (

@@ -120,19 +120,18 @@ def bump_value_and_grad(x, y, out=None):
     if y.shape[0] != n:
         raise ValueError(f"{y.shape[0]} points in y, {n} in x")
     if out is None:
-        f, df_dx, df_dy = out = (
+        f, (df_dx, df_dy) = out = (
             cp.empty((n,), dtype=cp.float64),
-            cp.empty((n,), dtype=cp.float64),
-            cp.empty((n,), dtype=cp.float64),
+            (cp.empty((n,), dtype=cp.float64), cp.empty((n,), dtype=cp.float64)),
         )
     else:
-        f, df_dx, df_dy = out
+        f, (df_dx, df_dy) = out
         _checked("f", f, (n,), cp.float64, "no")
         _checked("df_dx", df_dx, (n,), cp.float64, "no")
         _checked("df_dy", df_dy, (n,), cp.float64, "no")
-        if any(cp.may_share_memory(x, target) for target in out):
+        if any(cp.may_share_memory(x, target) for target in (f, df_dx, df_dy)):
             x = x.copy()
-        if any(cp.may_share_memory(y, target) for target in out):
+        if any(cp.may_share_memory(y, target) for target in (f, df_dx, df_dy)):
             y = y.copy()
     if n and n % 2 == 0 and _together(x, y, f, df_dx, df_dy):
         _wide_kernel(

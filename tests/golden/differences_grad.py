@@ -23,7 +23,7 @@ def differences_grad(x, out=None):
         df_dx = out
         if df_dx.shape != (100000,) or df_dx.dtype != np.float64:
             raise ValueError(f"df_dx is {df_dx.dtype} {df_dx.shape}; float64 (100000,) expected")
-        if any(not r.flags.carray or np.may_share_memory(r, a) for r in [out] for a in (x,)):
+        if any(not r.flags.carray or np.may_share_memory(r, a) for r in (df_dx,) for a in (x,)):
             out[...] = differences_grad(x)
             return out
     work = getattr(_local, "work", None)

@@ -28,16 +28,22 @@ def layer_value_and_grad(W, b, X, out=None):
         df_dW = np.empty((256, 512), dtype=np.float64)
         df_db = np.empty((256, 1), dtype=np.float64)
     else:
-        f, df_dW, df_db = out
+        f, (df_dW, df_db) = out
         if f.shape != () or f.dtype != np.float64:
             raise ValueError(f"f is {f.dtype} {f.shape}; float64 () expected")
         if df_dW.shape != (256, 512) or df_dW.dtype != np.float64:
             raise ValueError(f"df_dW is {df_dW.dtype} {df_dW.shape}; float64 (256, 512) expected")
         if df_db.shape != (256, 1) or df_db.dtype != np.float64:
             raise ValueError(f"df_db is {df_db.dtype} {df_db.shape}; float64 (256, 1) expected")
-        if any(not r.flags.carray or np.may_share_memory(r, a) for r in out for a in (W, b, X)):
-            for target, value in zip(out, layer_value_and_grad(W, b, X)):
-                target[...] = value
+        if any(
+            not r.flags.carray or np.may_share_memory(r, a)
+            for r in (f, df_dW, df_db)
+            for a in (W, b, X)
+        ):
+            value0, (value1, value2) = layer_value_and_grad(W, b, X)
+            f[...] = value0
+            df_dW[...] = value1
+            df_db[...] = value2
             return out
     work = getattr(_local, "work", None)
     if work is None:
@@ -69,6 +75,6 @@ def layer_value_and_grad(W, b, X, out=None):
         v1 = np.add.reduce(partial[0, :4])
         np.matmul(v3, X.T, out=df_dW)
     if out is None:
-        return v1, df_dW, df_db
+        return v1, (df_dW, df_db)
     f[()] = v1
     return out

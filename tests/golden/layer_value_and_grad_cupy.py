@@ -111,18 +111,20 @@ def layer_value_and_grad(W, b, X, out=None):
         df_dW = cp.empty((256, 512), dtype=cp.float64)
         df_db = cp.empty((256, 1), dtype=cp.float64)
     else:
-        f, df_dW, df_db = out
+        f, (df_dW, df_db) = out
         _checked("f", f, (), cp.float64, "no")
         _checked("df_dW", df_dW, (256, 512), cp.float64, "no")
         _checked("df_db", df_db, (256, 1), cp.float64, "no")
         if (
-            not all(r.flags.c_contiguous for r in out)
-            or any(cp.may_share_memory(W, r) for r in out)
-            or any(cp.may_share_memory(b, r) for r in out)
-            or any(cp.may_share_memory(X, r) for r in out)
+            not all(r.flags.c_contiguous for r in (f, df_dW, df_db))
+            or any(cp.may_share_memory(W, r) for r in (f, df_dW, df_db))
+            or any(cp.may_share_memory(b, r) for r in (f, df_dW, df_db))
+            or any(cp.may_share_memory(X, r) for r in (f, df_dW, df_db))
         ):
-            for target, value in zip(out, layer_value_and_grad(W, b, X)):
-                cp.copyto(target, value)
+            value0, (value1, value2) = layer_value_and_grad(W, b, X)
+            cp.copyto(f, value0)
+            cp.copyto(df_dW, value1)
+            cp.copyto(df_db, value2)
             return out
     slot0, partial_d = _work()
     v0 = slot0.reshape(256, 128)
@@ -131,4 +133,4 @@ def layer_value_and_grad(W, b, X, out=None):
     _sum_rows_d((1,), (256,), (partial_d, 0, 128, 1, f))
     v1 = slot0.reshape(256, 128)
     cp.matmul(v1, X.T, out=df_dW)
-    return (f, df_dW, df_db) if out is None else out
+    return (f, (df_dW, df_db)) if out is None else out

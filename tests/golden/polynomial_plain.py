@@ -18,8 +18,8 @@ def polynomial_value_and_grad(x, y, out=None):
     v3 = y*(x*(v0 - v1) + 0.5)
     v4 = y*(3.0*v0 - v1)
     if out is None:
-        return (v3, v4, v2)
+        return (v3, (v4, v2))
     out[0][0] = v3
-    out[1][0] = v4
-    out[2][0] = v2
+    out[1][0][0] = v4
+    out[1][1][0] = v2
     return out

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from symdiff.codegen.arrays.fusing import Kernel, Sink
 from symdiff.codegen.arrays.layouts import Layout, Strides, broadcast, contiguous, layout, merged, region
-from symdiff.codegen.arrays.program import Shape, Step
+from symdiff.codegen.arrays.program import Shape, Step, size
 from symdiff.codegen.program import Input, Instr, Output, Program, constant_key
+from symdiff.errors import InvariantError
 
 
 class Cells(NamedTuple):
@@ -83,8 +84,21 @@ def nest(steps: list[Step], kernel: Kernel, nearest: int) -> Nest:
     sizes, strides_of = merged(domain, [found.strides for _, _, found in lines])
     cells = [Cells(at, code, found.offset, s) for (at, code, found), s in zip(lines, strides_of, strict=True)]
     count = len(kernel.operands)
+    _check(steps, kernel, sizes, cells, list(held))
     results = _ordered(kernel, cells[count:], nearest if len(sizes) == 1 and sizes[0] > 1 else 0)
     return Nest(kernel.program, sizes, cells[:count], results, list(held))
+
+
+def _check(steps: list[Step], kernel: Kernel, sizes: Shape, cells: list[Cells], arrays: list[Held]) -> None:
+    """Raise `InvariantError` where loops would leave an array, or leave cells of their own result unwritten."""
+    for place, _, offset, strides in cells:
+        reach = [s * (n - 1) for s, n in zip(strides, sizes, strict=True)]
+        first, last = offset + sum(r for r in reach if r < 0), offset + sum(r for r in reach if r > 0)
+        if size(sizes) and not (first >= 0 and last < max(1, size(steps[arrays[place].value].shape))):
+            raise InvariantError(f"{kernel.domain}: cells {first} to {last} of an array {steps[arrays[place].value].shape}")
+    for sink in kernel.sinks:
+        if sink.kind == "store" and size(steps[sink.value].shape) != size(kernel.domain):
+            raise InvariantError(f"a loop over {kernel.domain} fills an array {steps[sink.value].shape}")
 
 
 def product_nest(steps: list[Step], value: int) -> Nest | None:

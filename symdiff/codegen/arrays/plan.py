@@ -149,8 +149,14 @@ def last_reads(plan: ArrayPlan) -> dict[int, int]:
 
 
 def check_array_plan(plan: ArrayPlan) -> None:
-    """Raise `InvariantError` where a value's array is overwritten while it is needed."""
+    """Raise `InvariantError` where a value's array is read before it is written, or overwritten while it is needed."""
     steps = plan.program.steps
+    written = {k for k, step in enumerate(steps) if step.op in ("input", "const")}
+    for task in plan.fused.tasks:
+        unwritten = [v for v in reads(steps, task) if v not in written]
+        if unwritten:
+            raise InvariantError(f"v{unwritten[0]} is read before it is written")
+        written.update(writes(steps, task))
     last = last_reads(plan)
     holder: dict[tuple[str, int], int] = {}
     for index, task in enumerate(plan.fused.tasks):

@@ -15,7 +15,8 @@ from symdiff.codegen.emission.array_text import listed, region
 from symdiff.codegen.emission.expressions import in_reading_order, statements
 from symdiff.codegen.emission.numpy import spelling
 from symdiff.codegen.emission.numpy_batch import in_place
-from symdiff.codegen.emission.text import dtype_text, number_literal
+from symdiff.codegen.emission.text import dtype_text
+from symdiff.literals import number_literal
 
 INDENT = "    "
 SHORT = 64  # sums along a shorter last axis: np.add.reduce takes 4 times as long at 10 cells as a product with ones
@@ -32,6 +33,7 @@ class KernelLines:
         self.before: list[str] = []
         self.after: list[str] = []
         self.rows: dict[int, str] = {}
+        self.counts_rows = False
         if kernel.domain != ():
             self.loop, self.plan = writer.plan.kernels[index]
 
@@ -43,15 +45,11 @@ class KernelLines:
         if self.loop.axis is None:
             return [*self.before, *body, *self.after]
         extent = size(self.kernel.domain) if self.loop.axis == -1 else self.kernel.domain[self.loop.axis]
-        if self.uses(body, "rows"):
+        if self.counts_rows:
             body.insert(0, "rows = stop - start")
         body.insert(0, f"stop = min(start + {self.loop.rows}, {extent})")
         loop = f"for start in range(0, {extent}, {self.loop.rows}):"
         return [*self.before, loop, *(INDENT + line for line in body), *self.after]
-
-    @staticmethod
-    def uses(body: list[str], name: str) -> bool:
-        return any(f"{name}]" in line or f"{name} *" in line or f"{name}*" in line or f"{name}," in line for line in body)
 
     # -- numbers
 
@@ -64,7 +62,7 @@ class KernelLines:
                 leaves[position] = f"{text}[()]" if text.endswith(".reshape(())") else text
             elif instr.op == "const":
                 leaves[position] = number_literal(instr.payload)
-        lines, values = statements(self.program, leaves, lambda i: spelling(self.program, i), self.writer)
+        lines, values = statements(self.program, leaves, lambda i: spelling(self.program, i, self.writer.calls), self.writer)
         for sink, output in zip(self.kernel.sinks, self.program.outputs, strict=True):
             text = values[output.cells[0]]
             if self.program.instrs[output.cells[0]].op == "const":
@@ -127,7 +125,7 @@ class KernelLines:
         program = self.program
         operands = program.instrs[position].operands
         ordered = in_reading_order(program, position) if program.instrs[position].op == "add" else operands
-        lines.append(in_place(program, position, [names[o] for o in ordered], target))
+        lines.append(in_place(program, position, [names[o] for o in ordered], target, self.writer.calls))
         names[position] = target
 
     def sums(self) -> tuple[dict[int, list[tuple[Sink, int, bool]]], set[int], dict[Sink, list[complex]]]:
@@ -187,6 +185,7 @@ class KernelLines:
         """The shape of a block, the cut axis in terms of `rows`."""
         sizes = [str(n) for n in self.kernel.domain]
         sizes[self.loop.axis] = "rows"
+        self.counts_rows = True
         return ", ".join(sizes)
 
     def slots(self, used: set[Any], lines: list[str]) -> dict[tuple[str, int], str]:

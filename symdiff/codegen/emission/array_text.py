@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from symdiff.codegen.arrays.program import Shape, Step
-from symdiff.codegen.emission.text import number_literal, wrapped
+from symdiff.codegen.emission.text import wrapped
 from symdiff.errors import ExportError
-from symdiff.heads import HEADS, Slice, slices_text
+from symdiff.heads import HEADS, NUMPY, Slice, Words, slices_text
+from symdiff.literals import number_literal
 from symdiff.matrices import PADE, REACH
 
 LARGEST = 10_000
@@ -34,27 +35,27 @@ def cleared(text: str, besides: tuple[Slice, ...], shape: Shape) -> list[str]:
     return lines + ([f"{text}[{stop if stop < shape[0] - 9 else stop - shape[0]}:].fill(0)"] if stop < shape[0] else [])  # type: ignore[operator]
 
 
-def view_text(steps: list[Step], value: int, text: Text) -> str:
-    """A view as an expression over what it looks at."""
+def view_text(steps: list[Step], value: int, text: Text, words: Words) -> str:
+    """A view as an expression over what it looks at, in the words of a library."""
     step = steps[value]
     source = step.operands[0]
     inner = steps[source]
     if step.op == "reshape":
         indexed = _indexed(steps, value, text)
-        return indexed or _shaped(inner, step.shape, text(source))
+        return indexed or _shaped(inner, step.shape, text(source), words.np)
     if step.op == "transpose":
         return _transposed(text(source), step.params["axes"])
     if step.op == "getitem":
         return region(text(source), step.params["key"], inner.shape)
     if step.op == "broadcast_to":
-        return f"np.broadcast_to({text(source)}, {step.shape!r})"
-    return HEADS[step.op].text.format(text(source))
+        return f"{words.np}.broadcast_to({text(source)}, {step.shape!r})"
+    return HEADS[step.op].text.format(text(source), **words._asdict())
 
 
-def _shaped(inner: Step, shape: Shape, text: str) -> str:
+def _shaped(inner: Step, shape: Shape, text: str, np: str) -> str:
     """A reshape; a new last or first axis by None."""
     if inner.shape == ():
-        return f"np.reshape({text}, {shape!r})"
+        return f"{np}.reshape({text}, {shape!r})"
     if shape == (*inner.shape, 1):
         return f"{text}[..., None]"
     if shape == (1, *inner.shape):
@@ -79,8 +80,10 @@ def _indexed(steps: list[Step], value: int, text: Text) -> str:
         return ""
     source = inner.operands[0]
     shape = steps[source].shape
+    whole = [k == (0, n, 1) for k, n in zip(key, shape, strict=True)]
     parts = [
-        str(k[0]) if s else slices_text((k,), (n,)).replace("...", ":") for k, s, n in zip(key, single, shape, strict=True)
+        str(k[0]) if s else ":" if all_of_it else slices_text((k,), (n,))
+        for k, s, n, all_of_it in zip(key, single, shape, whole, strict=True)
     ]
     while len(parts) > 1 and parts[-1] == ":":
         parts.pop()
@@ -98,115 +101,119 @@ def _transposed(text: str, axes: tuple[int, ...]) -> str:
 
 
 def structural_text(
-    steps: list[Step], value: int, texts: list[str], target: str, planned: bool, named: Callable[[np.ndarray], str]
-) -> list[str]:
-    """The lines that compute a structural step into `target`; `named` gives constant arrays their names."""
+    steps: list[Step], value: int, texts: list[str], target: str, planned: bool, named: Callable[[np.ndarray], str],
+    words: Words = NUMPY, around: str = "{}",
+) -> list[str]:  # fmt: skip
+    """The lines that compute a structural step into `target`, in the words of a library.
+
+    `named` gives constant arrays their names; `around` goes around a call that makes an array of its own.
+    """
     step = steps[value]
     filled = _FILLING.get(step.op)
     params = {k: named(v) if isinstance(v, np.ndarray) else _param(v) for k, v in (step.params or {}).items()}
     if filled is not None:
-        return filled(step, texts, target, params)
+        return filled(step, texts, target, params, words.np)
     head = HEADS[step.op]
     if step.op in ("sum", "prod", "amax", "amin") and len(step.params["axes"]) == len(steps[step.operands[0]].shape):
-        call = f"{head.text.partition('(')[0]}({texts[0]})"
+        call = f"{head.text.partition('(')[0].format(**words._asdict())}({texts[0]})"
     else:
-        call = head.text.format(*texts, operands=", ".join(texts), **params)
+        call = head.text.format(*texts, operands=", ".join(texts), **params, **words._asdict())
     if planned:
         return [f"{call[:-1]}, out={target})"]
-    return [f"{target} = {call}"]
+    return [f"{target} = {around.format(call)}"]
 
 
 def _param(value: Any) -> str:
     return repr(value[0] if isinstance(value, tuple) and len(value) == 1 and isinstance(value[0], int) else value)
 
 
-def _cells(step: Step, texts: list[str], target: str, params: dict[str, str]) -> list[str]:
+def _cells(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
     if len(set(texts)) == 1:
         return [f"{target}.fill({texts[0]})"]
     flat = target if len(step.shape) == 1 else f"{target}.reshape(-1)"
     return wrapped(f"{flat}[...] = [", texts, "]", "")
 
 
-def _put(step: Step, texts: list[str], target: str, params: dict[str, str]) -> list[str]:
+def _put(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
     return [f"{target}.fill(0)", f"{region(target, step.params['key'], step.shape)}[...] = {texts[0]}"]
 
 
-def _set(step: Step, texts: list[str], target: str, params: dict[str, str]) -> list[str]:
+def _set(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
     assignment = f"{region(target, step.params['key'], step.shape)}[...] = {texts[1]}"
-    return [f"np.copyto({target}, {texts[0]})", assignment]
+    return [f"{np}.copyto({target}, {texts[0]})", assignment]
 
 
-def _set_at(step: Step, texts: list[str], target: str, params: dict[str, str]) -> list[str]:
-    return [f"np.copyto({target}, {texts[0]})", f"{target}.reshape(-1)[{params['indices']}] = {texts[1]}"]
+def _set_at(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
+    return [f"{np}.copyto({target}, {texts[0]})", f"{target}.reshape(-1)[{params['indices']}] = {texts[1]}"]
 
 
-def _scatter(step: Step, texts: list[str], target: str, params: dict[str, str]) -> list[str]:
-    return [f"{target}.fill(0)", f"np.add.at({target}, {params['indices']}, {texts[0]})"]
+def _scatter(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
+    return [f"{target}.fill(0)", f"{np}.add.at({target}, {params['indices']}, {texts[0]})"]
 
 
-def _scatter_at(step: Step, texts: list[str], target: str, params: dict[str, str]) -> list[str]:
-    places = f"np.asarray({texts[1]}).astype(np.intp).clip(0, {step.shape[0] - 1})"
-    return [f"{target}.fill(0)", f"np.add.at({target}, {places}, {texts[0]})"]
+def _scatter_at(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
+    places = f"{np}.asarray({texts[1]}).astype({np}.intp).clip(0, {step.shape[0] - 1})"
+    return [f"{target}.fill(0)", f"{np}.add.at({target}, {places}, {texts[0]})"]
 
 
-def _embed(step: Step, texts: list[str], target: str, params: dict[str, str]) -> list[str]:
+def _embed(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
     n = step.shape[-1]
     flat = f"{target}.reshape({', '.join(map(str, (*step.shape[:-2], n * n)))})"
     lead = "..., " if len(step.shape) > 2 else ""
     return [f"{target}.fill(0)", f"{flat}[{lead}::{n + 1}] = {texts[0]}"]
 
 
-def _put_along(step: Step, texts: list[str], target: str, params: dict[str, str]) -> list[str]:
-    return [f"np.put_along_axis({target}, {texts[1]}, {texts[0]}, axis={params['axis']})"]
+def _put_along(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
+    return [f"{np}.put_along_axis({target}, {texts[1]}, {texts[0]}, axis={params['axis']})"]
 
 
-def _cofactors(step: Step, texts: list[str], target: str, params: dict[str, str]) -> list[str]:
+def _cofactors(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
     """By singular values, so that singular matrices have them too."""
     n = step.shape[-1]
     return [
-        f"u, s, vh = np.linalg.svd({texts[0]})",
-        f"others = np.prod(np.where(np.eye({n}, dtype=bool), 1.0, s[..., None, :]), -1)",
-        "sign = np.linalg.det(u) * np.linalg.det(vh)",
-        f"{target} = sign[..., None, None] * ((np.conj(u) * others[..., None, :]) @ np.conj(vh))",
+        f"u, s, vh = {np}.linalg.svd({texts[0]})",
+        f"others = {np}.prod({np}.where({np}.eye({n}, dtype=bool), 1.0, s[..., None, :]), -1)",
+        f"sign = {np}.linalg.det(u) * {np}.linalg.det(vh)",
+        f"{target} = sign[..., None, None] * (({np}.conj(u) * others[..., None, :]) @ {np}.conj(vh))",
     ]
 
 
-def _cofactors_along(step: Step, texts: list[str], target: str, params: dict[str, str]) -> list[str]:
+def _cofactors_along(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
     n = step.shape[-1]
     return [
-        f"u, s, vh = np.linalg.svd({texts[0]})",
-        f"own = np.eye({n}, dtype=bool)",
-        "others = np.prod(np.where(own[:, None] | own, 1.0, s[..., None, None, :]), -1) * ~own",
-        f"inner = np.conj(u.swapaxes(-1, -2)) @ {texts[1]} @ np.conj(vh.swapaxes(-1, -2))",
+        f"u, s, vh = {np}.linalg.svd({texts[0]})",
+        f"own = {np}.eye({n}, dtype=bool)",
+        f"others = {np}.prod({np}.where(own[:, None] | own, 1.0, s[..., None, None, :]), -1) * ~own",
+        f"inner = {np}.conj(u.swapaxes(-1, -2)) @ {texts[1]} @ {np}.conj(vh.swapaxes(-1, -2))",
         "turned = -others * inner.swapaxes(-1, -2)",
-        "diagonal = np.diagonal(inner, axis1=-2, axis2=-1)",
+        f"diagonal = {np}.diagonal(inner, axis1=-2, axis2=-1)",
         f"turned[..., range({n}), range({n})] = (others @ diagonal[..., None])[..., 0]",
-        "sign = np.linalg.det(u) * np.linalg.det(vh)",
-        f"{target} = sign[..., None, None] * (np.conj(u) @ turned @ np.conj(vh))",
+        f"sign = {np}.linalg.det(u) * {np}.linalg.det(vh)",
+        f"{target} = sign[..., None, None] * ({np}.conj(u) @ turned @ {np}.conj(vh))",
     ]
 
 
-def _inverse_transposed(step: Step, texts: list[str], target: str, params: dict[str, str]) -> list[str]:
+def _inverse_transposed(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
     """Where a matrix is singular, by its cofactors: infinite or NaN."""
-    cofactors = _cofactors(step, texts, target, params)
+    cofactors = _cofactors(step, texts, target, params, np)
     return [
         "try:",
-        f"    {target} = np.linalg.inv({texts[0]}).swapaxes(-1, -2)",
-        "except np.linalg.LinAlgError:",
+        f"    {target} = {np}.linalg.inv({texts[0]}).swapaxes(-1, -2)",
+        f"except {np}.linalg.LinAlgError:",
         *(f"    {line}" for line in cofactors),
-        f"    {target} = {target} / np.linalg.det({texts[0]})[..., None, None]",
+        f"    {target} = {target} / {np}.linalg.det({texts[0]})[..., None, None]",
     ]
 
 
-def _expm(step: Step, texts: list[str], target: str, params: dict[str, str]) -> list[str]:
+def _expm(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
     """As `matrices.expm`."""
     b = [repr(c) for c in PADE]
     return [
         f"a = {texts[0]}",
-        "u = np.max(np.abs(a).sum(-2)) if a.size else 0.0",
-        f"i = max(0, int(np.ceil(np.log2(u / {REACH!r})))) if 0 < u < np.inf else 0",
+        f"u = {np}.max({np}.abs(a).sum(-2)) if a.size else 0.0",
+        f"i = max(0, int({np}.ceil({np}.log2(u / {REACH!r})))) if 0 < u < {np}.inf else 0",
         "a = a / 2.0**i",
-        f"s = np.eye({step.shape[-1]}, dtype=a.dtype)",
+        f"s = {np}.eye({step.shape[-1]}, dtype=a.dtype)",
         "others = a @ a",
         "r = others @ others",
         "value = r @ others",
@@ -214,7 +221,7 @@ def _expm(step: Step, texts: list[str], target: str, params: dict[str, str]) -> 
         f"u = a @ (u + {b[7]} * value + {b[5]} * r + {b[3]} * others + {b[1]} * s)",
         f"vh = value @ ({b[12]} * value + {b[10]} * r + {b[8]} * others)",
         f"vh = vh + {b[6]} * value + {b[4]} * r + {b[2]} * others + {b[0]} * s",
-        f"{target} = np.linalg.solve(vh - u, vh + u)",
+        f"{target} = {np}.linalg.solve(vh - u, vh + u)",
         "for _ in range(i):",
         f"    {target} = {target} @ {target}",
     ]
@@ -236,18 +243,18 @@ _FILLING = {
 }
 
 
-def constant_text(value: np.ndarray) -> str:
-    """A constant array as text, over several lines where it is long."""
-    known = _pattern(value)
+def constant_text(value: np.ndarray, words: Words = NUMPY) -> str:
+    """A constant array as text in the words of a library, over several lines where it is long."""
+    known = _pattern(value, words.np)
     if known:
         return known
     if value.size > LARGEST:
         raise ExportError(
             f"an array of {value.size} numbers that the function holds would be written into the file; pass it as an argument"
         )
-    parts = _run([number_literal(v) for v in value.ravel().tolist()])
+    parts = _run([number_literal(v, words.np) for v in value.ravel().tolist()])
     shape = "" if value.ndim == 1 else f".reshape({listed(value.shape)})"
-    return "\n".join(wrapped("np.array([", parts, f"], dtype=np.{_kind(value)}){shape}", ""))
+    return "\n".join(wrapped(f"{words.np}.array([", parts, f"], dtype={words.np}.{_kind(value)}){shape}", ""))
 
 
 def _run(parts: list[str]) -> list[str]:
@@ -258,26 +265,28 @@ def _run(parts: list[str]) -> list[str]:
 
 
 def _kind(value: np.ndarray) -> str:
-    return value.dtype.name.replace("bool", "bool_")
+    return "bool_" if value.dtype == bool else value.dtype.name
 
 
-def _pattern(value: np.ndarray) -> str:
+def _pattern(value: np.ndarray, module: str) -> str:
     """Identity matrices, triangles, ranges and repeated numbers as the calls that make them; "" for other arrays."""
     if value.ndim == 2 and value.dtype == bool:
         for k in range(1 - len(value), value.shape[1]):
             lower = np.tri(value.shape[0], value.shape[1], k, dtype=bool)
-            for triangle, text in ((lower, "np.tri"), (~lower, "~np.tri")):
+            for triangle, text in ((lower, f"{module}.tri"), (~lower, f"~{module}.tri")):
                 if np.array_equal(value, triangle):
                     return f"{text}({listed(value.shape)}, k={k}, dtype=bool)"
     if value.ndim == 2 and value.dtype == float and np.array_equal(value, np.eye(*value.shape)):
-        return f"np.eye({listed(value.shape if value.shape[0] != value.shape[1] else value.shape[:1])})"
+        return f"{module}.eye({listed(value.shape if value.shape[0] != value.shape[1] else value.shape[:1])})"
     if value.ndim == 1 and value.size > 2 and value.dtype.kind == "i" and len(set(np.diff(value).tolist())) == 1:
         step = int(value[1] - value[0])
         if step:
-            return f"np.arange({int(value[0])}, {int(value[-1]) + (1 if step > 0 else -1)}, {step})"
+            return f"{module}.arange({int(value[0])}, {int(value[-1]) + (1 if step > 0 else -1)}, {step})"
     first = value.flat[0] if value.size else None
     if value.size > 1 and value.tobytes() == np.full(value.shape, first).astype(value.dtype).tobytes():
         if first == 1 and value.dtype.kind == "f":
-            return f"np.ones({value.shape!r}, dtype=np.{_kind(value)})".replace(", dtype=np.float64", "")
-        return f"np.full({value.shape!r}, {number_literal(first.item())}, dtype=np.{_kind(value)})"  # type: ignore[union-attr]
+            kind = "" if value.dtype == float else f", dtype={module}.{_kind(value)}"
+            return f"{module}.ones({value.shape!r}{kind})"
+        number = number_literal(first.item(), module)  # type: ignore[union-attr]
+        return f"{module}.full({value.shape!r}, {number}, dtype={module}.{_kind(value)})"
     return ""

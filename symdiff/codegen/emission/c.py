@@ -11,6 +11,7 @@ from typing import ClassVar
 from symdiff.codegen.emission.c_like import RESERVED, Dialect, comment
 from symdiff.codegen.emission.exceptions import Raised
 from symdiff.codegen.emission.names import Names
+from symdiff.codegen.emission.text import Result
 from symdiff.codegen.plan import Plan
 from symdiff.codegen.program import Instr, Program
 from symdiff.codegen.source import Source
@@ -50,15 +51,16 @@ LANGUAGE = C99()
 
 
 def emit(
-    plan: Plan, *, name: str, style: str = "export", header: str = "", doc: str = "", result: str = "tuple",
-    raised: Sequence[Raised] = (),
+    plan: Plan, *, name: str, style: str = "export", header: Sequence[str] = (), doc: str = "",
+    result: Result | None = None, raised: Sequence[Raised] = (),
 ) -> Source:  # fmt: skip
     """The Plan as a C file. A function with checks returns an int, 0 or the number of the exception among `raised`."""
     program = plan.program
     if plan.kind != "point":
         raise BackendError(f"{program.name}: the C target takes one point; call it in a loop over the points")
-    names = Names((*RESERVED, "I", "complex"))
+    names = Names(RESERVED, plain=True)
     entry = names.fresh(name)
+    guard = names.fresh(f"{entry.upper()}_H")
     arguments = [names.fresh(leaf.name) for leaf in program.inputs]
     targets = [names.fresh(o.name) for o in program.outputs]
     if raised:
@@ -67,12 +69,11 @@ def emit(
     function = LANGUAGE.function_text(program, f"{'int' if raised else 'void'} {entry}", names, arguments, targets)
     text = "\n".join([comment(header, doc), _includes(program) + _helpers(program), *function]) + "\n"
     signature = function[: function.index("{")]
-    return Source(text, entry, "c", companion=_declared(header, doc if raised else "", program, signature, entry))
+    return Source(text, entry, "c", companion=_declared(header, doc if raised else "", program, signature, guard))
 
 
-def _declared(header: str, doc: str, program: Program, signature: list[str], entry: str) -> str:
+def _declared(header: Sequence[str], doc: str, program: Program, signature: list[str], guard: str) -> str:
     """The header file of the function."""
-    guard = f"{entry.upper()}_H"
     signature = [*signature[:-1], f"{signature[-1]};"]
     codes = {i.dtype for i in program.inputs} | {o.dtype for o in program.outputs}
     includes = [f"#include <{h}>" for h, used in (("complex.h", codes & {"D", "F"}), ("stdbool.h", codes & {"?"})) if used]

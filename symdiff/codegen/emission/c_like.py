@@ -5,25 +5,19 @@ zeros where the compiler keeps to IEEE 754. Refuses opaque primitives, and funct
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from symdiff.codegen.emission.expressions import ATOM, levels, statements
 from symdiff.codegen.emission.names import Names
-from symdiff.codegen.emission.text import WIDTH
 from symdiff.codegen.program import Input, Instr, Output, Program
 from symdiff.errors import BackendError
+from symdiff.literals import WIDTH, printable_lines, starred
 from symdiff.operation import Op
 from symdiff.ops import OPS, is_complex
 
 INDENT = "    "
 Spelled = tuple[str, int, tuple[int, ...]]
-RESERVED = tuple(
-    """
-    auto break case char const continue default do double else enum extern float for goto if inline int long register
-    restrict return short signed sizeof static struct switch typedef union unsigned void volatile while bool true false
-    main y0 y1 yn j0 j1 jn gamma
-    """.split()
-)
 _ARITHMETIC = {"add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "{0} / {1}", "neg": "-{0}"}
 _LOGIC = {"and": "({0} && {1})", "or": "({0} || {1})", "xor": "(!{0} != !{1})", "not": "!{0}"}
 _COMPARED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
@@ -53,6 +47,40 @@ _HELPERS = {
 }  # fmt: skip
 _CALLED = {"max": "np_maximum", "min": "np_minimum", "sign": "np_sign", "mod": "np_remainder", "floordiv": "np_floor_divide",
            "logaddexp": "np_logaddexp", "logaddexp2": "np_logaddexp2"}  # fmt: skip
+
+
+_REAL = """
+    acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh drem erf erfc exp exp10 exp2 expm1 fabs fdim finite floor
+    fma fmax fmin fmod frexp gamma hypot ilogb j0 j1 jn ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround modf
+    nan nearbyint nextafter nexttoward pow pow10 remainder remquo rint round scalb scalbln scalbn significand sin sincos sinh
+    sqrt tan tanh tgamma trunc y0 y1 yn
+""".split()
+_COMPLEX = """
+    cabs cacos cacosh carg casin casinh catan catanh ccos ccosh cexp cimag clog clog10 conj cpow cproj creal csin csinh csqrt
+    ctan ctanh
+""".split()
+# Words of C11 and C++, and names that their libraries, and macros of common headers and compilers, have.
+RESERVED = frozenset(
+    f"{name}{suffix}" for name in (*_REAL, *_COMPLEX) for suffix in ("", "f", "l")
+) | frozenset(
+    """
+    auto break case char const continue default do double else enum extern float for goto if inline int long register
+    restrict return short signed sizeof static struct switch typedef union unsigned void volatile while bool true false
+    and and_eq alignas alignof asm bitand bitor catch class compl concept const_cast constexpr consteval constinit co_await
+    co_return co_yield decltype delete dynamic_cast explicit export friend mutable namespace new noexcept not not_eq nullptr
+    operator or or_eq private protected public reinterpret_cast requires static_assert static_cast template this thread_local
+    throw try typeid typename typeof using virtual wchar_t xor xor_eq fortran
+    main abort abs assert atexit atof atoi atol calloc clock div exit free getenv index labs llabs malloc memcmp memcpy memmove
+    memset printf putchar puts qsort rand read realloc signal sprintf srand strcat strchr strcmp strcpy strlen strtod system
+    time write
+    I EOF NULL BUFSIZ CLOCKS_PER_SEC DOMAIN EDOM EILSEQ ERANGE HUGE HUGE_VAL HUGE_VALF HUGE_VALL INFINITY MATH_ERREXCEPT
+    MATH_ERRNO MAXFLOAT NAN OVERFLOW PLOSS RAND_MAX SING TLOSS UNDERFLOW complex errno far fpclassify imaginary isfinite
+    isgreater isgreaterequal isinf isless islessequal islessgreater isnan isnormal isunordered i386 linux math_errhandling
+    max min near offsetof signbit signgam small stderr stdin stdout thread_local unix vector pixel
+    M_1_PI M_2_PI M_2_SQRTPI M_E M_LN10 M_LN2 M_LOG10E M_LOG2E M_PI M_PI_2 M_PI_4 M_SQRT1_2 M_SQRT2
+    FP_FAST_FMA FP_FAST_FMAF FP_FAST_FMAL FP_ILOGB0 FP_ILOGBNAN FP_INFINITE FP_NAN FP_NORMAL FP_SUBNORMAL FP_ZERO
+    """.split()
+) | frozenset(_CALLED.values())  # fmt: skip
 
 
 class Dialect:
@@ -200,9 +228,6 @@ def parameters(head: str, parts: list[str]) -> list[str]:
     return [f"{head}(", *(f"{INDENT}{p}{',' if k < len(parts) - 1 else ')'}" for k, p in enumerate(parts))]
 
 
-def comment(header: str, doc: str) -> str:
-    """The file's first comment, from a header in the manner of Python's and a docstring."""
-    lines = [line.removeprefix("# ").removeprefix("#") for line in header.splitlines()]
-    if doc:
-        lines += ["", *doc.splitlines()]
-    return "\n".join(["/*", *(f" * {line.replace('*/', '* /')}".rstrip() for line in lines), " */"]) + "\n"
+def comment(header: Sequence[str], doc: str) -> str:
+    """The file's first comment, from the lines of its header and a docstring."""
+    return starred([*header, *(["", *printable_lines(doc)] if doc else [])])

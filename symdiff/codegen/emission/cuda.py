@@ -5,12 +5,14 @@ the compiler keeps to IEEE 754; complex numbers are structures of two reals in t
 functions that CUDA lacks, with `BackendError`.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from symdiff.codegen.emission.c_like import RESERVED, Dialect, Spelled, comment
 from symdiff.codegen.emission.cuda_functions import (
     COMPLEX_NAMES,
     DEVICE,
+    NAMES_OF_SUPPORT,
     guarded,
     header_support,
     macros,
@@ -19,21 +21,20 @@ from symdiff.codegen.emission.cuda_functions import (
 from symdiff.codegen.emission.cuda_special import NAMES as REAL_NAMES
 from symdiff.codegen.emission.expressions import ATOM, in_reading_order
 from symdiff.codegen.emission.names import Names
+from symdiff.codegen.emission.text import Result
 from symdiff.codegen.plan import Plan
 from symdiff.codegen.program import Instr, Program
 from symdiff.codegen.source import Source
 from symdiff.errors import BackendError
 from symdiff.operation import Op
 
-CUDA_RESERVED = (
-    *RESERVED,
-    *"""
-    asm catch class const_cast delete dynamic_cast explicit export friend mutable namespace new operator private protected
-    public reinterpret_cast static_cast template this throw try typeid typename using virtual wchar_t alignas alignof constexpr
-    decltype noexcept nullptr static_assert thread_local bool complex64 complex128 dim3 threadIdx blockIdx blockDim gridDim
-    warpSize __device__ __global__ __shared__ real imag conj expit logit digamma INFINITY NAN
-    """.split(),
-)
+CUDA_RESERVED = RESERVED | NAMES_OF_SUPPORT | frozenset(
+    """
+    dim3 threadIdx blockIdx blockDim gridDim warpSize half int2 int4 float2 float4 double2 double4 normcdf normcdfinv rcbrt
+    rhypot rsqrt sinpi cospi sincospi cyl_bessel_i0 cyl_bessel_i1 erfcinv erfcx erfinv norm norm3d norm4d rnorm CUDART_INF
+    CUDART_NAN Piece T load_piece store_piece load_rows store_rows sum_of_lanes
+    """.split()
+)  # fmt: skip
 
 
 class Cuda(Dialect):
@@ -66,9 +67,7 @@ class Cuda(Dialect):
         instr = program.instrs[position]
         codes = [program.instrs[o].dtype for o in in_reading_order(program, position)]
         if instr.op != "cast" and "F" in codes and "D" in (instr.dtype, *codes):  # structures do not widen by themselves
-            for k, code in enumerate(codes):
-                if code == "F":
-                    template = template.replace(f"{{{k}}}", f"complex128_of({{{k}}})")
+            template = template.format(*(f"complex128_of({{{k}}})" if c == "F" else f"{{{k}}}" for k, c in enumerate(codes)))
         return template, level, needed
 
     def cast(self, code: str, source: str) -> Spelled:
@@ -88,32 +87,32 @@ class Cuda(Dialect):
 LANGUAGE = Cuda()
 
 
-def emit(plan: Plan, *, name: str, style: str = "export", header: str = "", doc: str = "", result: str = "tuple") -> Source:
+def emit(
+    plan: Plan, *, name: str, style: str = "export", header: Sequence[str] = (), doc: str = "", result: Result | None = None
+) -> Source:  # fmt: skip
     """The Plan as a header file with one device function."""
     program = plan.program
     if plan.kind != "point":
         raise BackendError(f"{program.name}: the CUDA target takes one point; target cupy has the kernel over many")
     names, arguments, targets = argument_names(program, name)
     function = LANGUAGE.function_text(program, f"{DEVICE} void {name_of(name)}", names, arguments, targets)
-    text = "\n".join([comment(header, doc), "#pragma once\n", *preamble([program], function, header=True), *function]) + "\n"
+    text = "\n".join([comment(header, doc), "#pragma once\n", *preamble([program], header=True), *function]) + "\n"
     return Source(text, name_of(name), "cuda")
 
 
 def name_of(name: str) -> str:
     """The name of a function that is free in CUDA C++."""
-    return Names(CUDA_RESERVED).fresh(name)
+    return Names(CUDA_RESERVED, plain=True).fresh(name)
 
 
 def argument_names(program: Program, name: str) -> tuple[Names, list[str], list[str]]:
     """The names of a device function's arguments and results, beside its own."""
-    names = Names((*CUDA_RESERVED, name_of(name)))
+    names = Names((*CUDA_RESERVED, name_of(name)), plain=True)
     arguments = [names.fresh(leaf.name) for leaf in program.inputs]
     return names, arguments, [names.fresh(o.name) for o in program.outputs]
 
 
-def preamble(
-    programs: list[Program], functions: list[str], summed: frozenset[str] = frozenset(), header: bool = False
-) -> list[str]:
+def preamble(programs: list[Program], summed: frozenset[str] = frozenset(), header: bool = False) -> list[str]:
     """What stands before the functions of programs: complex types, and functions that CUDA lacks.
 
     In a `header`, which may be included beside others, each is guarded.
@@ -121,6 +120,7 @@ def preamble(
     instrs = [i for p in programs for i in p.instrs]
     shared = LANGUAGE.helpers(instrs, DEVICE)
     if header:
-        shared = [guarded("_".join(text.removeprefix(DEVICE).partition("(")[0].split()), text) for text in shared]
+        shared = [guarded("_".join(text.removeprefix(DEVICE).partition("(")[0].split()), text) for text in shared]  # our own
     own = [*(header_support(programs) if header else support(programs, summed)), *shared]
-    return [*macros("\n".join([*own, *functions])), *own]
+    constants = [LANGUAGE.literal(i.payload, i.dtype) for i in instrs if i.op == "const"]
+    return [*macros([*own, *constants]), *own]

@@ -83,6 +83,7 @@ class Launch:
     block: int
     passed: list[str]
     totals: list[Total] = field(default_factory=list)
+    shared: frozenset[str] = frozenset()  # the dtypes of which threads of a block add up numbers
 
 
 def contiguous(shape: Shape) -> tuple[int, ...]:
@@ -153,13 +154,15 @@ class KernelText:
         self.operands, self.targets = operands, targets
         sizes = [self.cells, *(size(c.shape) for c in (*operands, *targets))]
         self.index = "long long" if max(sizes) >= WIDE else "int"
-        self.names = Names((*CUDA_RESERVED, name, "i", "o", "r", "lane", "own", "step", "end", "shared", "partial",
-                            *(f"i{k}" for k in range(len(self.domain)))))  # fmt: skip
+        self.names = Names((*CUDA_RESERVED, name, "i", "o", "r", "c", "lane", "own", "step", "end", "shared", "partial",
+                            *(f"{letter}{k}" for letter in "ic" for k in range(len(self.domain))),
+                            *(f"{stem}_{code}" for stem in ("shared", "partial") for code in "fdFD")), plain=True)  # fmt: skip
         self.name = name
         self.params: dict[str, tuple[str, Cells]] = {}  # by Python variable: the name here, and some cells of it
         self.written: set[str] = set()
         self.used: set[int] = set()
         self.flat_used = False
+        self.shared: set[str] = set()
         self.axes: tuple[int, ...] = next(
             (s.axes for s in kernel.sinks if s.kind == "sum" and len(s.axes) < len(self.domain)), ()
         )
@@ -207,7 +210,8 @@ class KernelText:
                 if strides[axis]:
                     self.used.add(axis)
                     terms.append(f"i{axis}" if strides[axis] == 1 else f"{strides[axis]} * i{axis}")
-        text = " + ".join(terms).replace("+ -", "- ")
+        text = terms[0] if terms else ""
+        text += "".join(f" - {term[1:]}" if term.startswith("-") else f" + {term}" for term in terms[1:])
         if cells.offset or not terms:
             text = f"{text} + {cells.offset}" if terms else str(cells.offset)
         return text
@@ -273,7 +277,9 @@ class KernelText:
         declared = [*self.declared(), *(f"{LANGUAGE.types[c]} *__restrict__ partial_{c}" for c in partial)]
         head = parameters(f'extern "C" __global__ void {self.name}', declared)
         passed = [*self.params, *(f"partial_{c}" for c in partial)]
-        return Launch(self.name, [*self.comment(), *head, "{", *lines, "}", ""], grid, block, passed, totals)
+        return Launch(
+            self.name, [*self.comment(), *head, "{", *lines, "}", ""], grid, block, passed, totals, frozenset(self.shared)
+        )
 
     def comment(self) -> list[str]:
         """What the kernel goes over, and its cost."""
@@ -298,6 +304,7 @@ class KernelText:
 
     def accumulators(self, sums: list[tuple[Sink, str, str]]) -> list[str]:
         """The sums' variables, and the memory that the threads of a block share for them."""
+        self.shared |= {code for _, code, _ in sums}
         lines = [f"__shared__ {LANGUAGE.types[c]} shared_{c}[{BLOCK}];" for c in sorted({c for _, c, _ in sums})]
         return [*lines, *(f"{LANGUAGE.types[code]} {name} = 0;" for _, code, name in sums)]
 

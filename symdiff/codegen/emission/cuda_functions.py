@@ -5,6 +5,8 @@ that NaN and infinities pass as C99 has it where the real functions do. The form
 (Branch cuts for complex elementary functions, 1987); division is Smith's. Refuses nothing.
 """
 
+import re
+
 from symdiff.codegen.emission.cuda_special import NEEDS as _REAL_NEEDS
 from symdiff.codegen.emission.cuda_special import REAL as _REAL
 from symdiff.codegen.emission.expressions import in_reading_order
@@ -168,6 +170,21 @@ _NEEDS = {
 }  # fmt: skip
 COMPLEX_NAMES = {name: "np_sign" if name == "sign" else name for name in _FUNCTIONS}
 DEVICE = "__device__ inline"
+
+
+def _types(code: str) -> dict[str, str]:
+    single = code in "fF"
+    names = ("complex64", "complex128") if single else ("complex128", "complex64")
+    return {"c": names[0], "other": names[1], "t": "float" if single else "double", "f": "f" if single else ""}
+
+
+# What the functions are called, and what they call.
+NAMES_OF_SUPPORT = frozenset(
+    word
+    for text in (*_FUNCTIONS.values(), *_REAL.values())
+    for code in "fdFD"
+    for word in re.findall(r"[A-Za-z_]\w*(?=\()", text.format(**_types(code)))
+) | {"complex64", "complex128"}
 _MACROS = {
     "INFINITY": "#ifndef INFINITY\n#define INFINITY __int_as_float(0x7f800000)\n#endif\n",
     "NAN": "#ifndef NAN\n#define NAN __int_as_float(0x7fffffff)\n#endif\n",
@@ -209,9 +226,9 @@ def guarded(name: str, text: str) -> str:
     return f"#ifndef {macro}\n#define {macro}\n{body}\n#endif\n"
 
 
-def macros(text: str) -> list[str]:
-    """What stands for names of <math.h>, which the run-time compiler does not have."""
-    return [definition for name, definition in _MACROS.items() if name in text]
+def macros(texts: list[str]) -> list[str]:
+    """What stands for names of <math.h> in texts of ours, which the run-time compiler does not have."""
+    return [definition for name, definition in _MACROS.items() if any(name in text for text in texts)]
 
 
 def _codes(programs: list[Program], summed: frozenset[str]) -> list[str]:
@@ -279,12 +296,6 @@ def _folded(text: str) -> str:
     """A function of one line, on several where it is long."""
     head, brace, body = text.partition(" { return ")
     return f"{head}\n{{\n    return {body[:-2]}\n}}" if brace and "\n" not in text and len(text) > 110 else text
-
-
-def _types(code: str) -> dict[str, str]:
-    single = code in "fF"
-    names = ("complex64", "complex128") if single else ("complex128", "complex64")
-    return {"c": names[0], "other": names[1], "t": "float" if single else "double", "f": "f" if single else ""}
 
 
 def type_of(code: str) -> str:

@@ -29,7 +29,7 @@ def point_kernel(plan: Plan, name: str, by_value: frozenset[int]) -> tuple[str, 
     own, arguments, targets = argument_names(plan.program, name)
     lines = LANGUAGE.function_text(plan.program, f"{DEVICE} void {function}", own, arguments, targets)
     kernel = PointKernel(plan, function, f"{function}_{'points' if plan.kind == 'batch' else 'point'}", by_value)
-    text = [*preamble([plan.program], lines), *lines, "", *kernel.lines()]
+    text = [*preamble([plan.program]), *lines, "", *kernel.lines()]
     return "\n".join(text) + "\n", kernel.kernel
 
 
@@ -44,9 +44,19 @@ class PointKernel:
         self.axes = leaf_axes(plan)
         self.function, self.kernel = function, kernel
         self.by_value = by_value
-        self.names = Names((*CUDA_RESERVED, function, kernel, *"i k p n step first count lane warp".split()))
+        letters = [f"k{axis}" for leaf in self.leaves for axis in range(len(leaf.shape))]
+        own = (function, kernel, *letters, *"i k p n step first count lane warp".split())
+        self.names = Names((*CUDA_RESERVED, *own), plain=True)
         self.arrays = [self.names.fresh(leaf.name) for leaf in self.leaves]
-        self.steps = [self.names.fresh(f"{name}_step") for name in self.arrays]
+        self.steps = [self.step_name(name, leaf) for name, leaf in zip(self.arrays, self.leaves, strict=True)]
+
+    def step_name(self, array: str, leaf: Leaf) -> str:
+        """A name for the strides of an array, which is free with the number of each axis behind it, too."""
+        name = f"{array}_step"
+        while not all(self.names.is_free(f"{name}{axis}") for axis in ("", *range(len(leaf.shape)))):
+            name += "_"
+        self.names.taken.update(f"{name}{axis}" for axis in ("", *range(len(leaf.shape))))
+        return name
 
     def lines(self) -> list[str]:
         """The kernel's text."""

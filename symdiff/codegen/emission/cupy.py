@@ -13,18 +13,19 @@ from symdiff.codegen.emission.cuda_wide import PIECE, Wide, wide_kernel
 from symdiff.codegen.emission.names import Names
 from symdiff.codegen.emission.names import argument_names as named
 from symdiff.codegen.emission.reciprocals import with_reciprocals
-from symdiff.codegen.emission.text import docstring, dtype_text, wrapped
+from symdiff.codegen.emission.text import Result, dtype_text, flat_result, is_flat, packed_lines, unpacked, wrapped
 from symdiff.codegen.plan import Plan
 from symdiff.codegen.program import Input, Output
-from symdiff.codegen.source import Source
+from symdiff.codegen.source import PythonFile, Source
+from symdiff.literals import docstring
 from symdiff.ops import dtype_of
 
 INDENT = "    "
 
 
 def emit(
-    plan: Plan, *, name: str, style: str = "export", header: str = "", doc: str = "", result: str = "tuple",
-    by_value: frozenset[int] | None = None, exact: bool = False,
+    plan: Plan, *, name: str, style: str = "export", header: Sequence[str] = (), doc: str = "",
+    result: Result | None = None, by_value: frozenset[int] | None = None, exact: bool = False,
 ) -> Source:  # fmt: skip
     """The Plan as a Python file; inputs `by_value` are numbers of the host (all numbers that points share, by default)."""
     if by_value is None:
@@ -32,23 +33,27 @@ def emit(
         by_value = frozenset(k for k, alone in enumerate(shared) if alone)
     if not exact:
         plan = replace(plan, program=with_reciprocals(plan.program))
+    result = flat_result(len(plan.program.outputs)) if result is None else result
     names = Names(("cp", "_code", "_kernel", "_wide_kernel", "_checked", "_together"))
     entry = names.fresh(name)
     code, kernel = point_kernel(plan, name, by_value)
     wide = wide_kernel(plan, name, by_value)
     head = [f'_kernel = cp.RawKernel(_code, "{kernel}"{options(exact)})']
-    functions = ["", "", CHECKED.rstrip("\n")]
+    support = [CHECKED]
     if wide is not None:
         code += wide.text
         head.append(f'_wide_kernel = cp.RawKernel(_code, "{wide.kernel}"{options(exact)})')
-        functions += ["", "", FIRST if wide.rows else LAST]
+        support.append(FIRST if wide.rows else LAST)
     lines = _Function(plan, entry, names, result, by_value, wide).lines(doc)
-    return Source(header + "\n".join([*module_head(code), *head, *functions, "", "", *lines]) + "\n", entry, "cupy")
+    block = "\n".join([code_text(code), *head])
+    return PythonFile(
+        tuple(header), packages=("import cupy as cp",), head=(block,), support=tuple(support), functions=("\n".join(lines),)
+    ).source(entry, "cupy")
 
 
-def module_head(code: str) -> list[str]:
-    """The import and the CUDA source of a file."""
-    return ["import cupy as cp", "", f'_code = r"""\n{code}"""']
+def code_text(code: str) -> str:
+    """The CUDA source of a file, which holds names of ours in ASCII, and no text of the user's."""
+    return f'_code = r"""\n{code}"""'
 
 
 def options(exact: bool) -> str:
@@ -65,8 +70,7 @@ CHECKED = '''def _checked(name, a, shape, dtype, casting="same_kind"):
         raise ValueError(f"{name} is {a.dtype} {a.shape}; {cp.dtype(dtype)} {shape} expected")
     if a.data.device_id != cp.cuda.Device().id:
         raise ValueError(f"{name} is on device {a.data.device_id}; the current device is {cp.cuda.Device().id}")
-    return a.astype(dtype, copy=False)
-'''
+    return a.astype(dtype, copy=False)'''
 
 
 FIRST = f'''def _together(*arrays):
@@ -85,7 +89,9 @@ def tuple_text(parts: Sequence[str]) -> str:
 
 
 class _Function:
-    def __init__(self, plan: Plan, entry: str, names: Names, result: str, by_value: frozenset[int], wide: Wide | None) -> None:
+    def __init__(
+        self, plan: Plan, entry: str, names: Names, result: Result, by_value: frozenset[int], wide: Wide | None
+    ) -> None:
         self.plan = plan
         self.inputs, self.outputs = plan.program.inputs, plan.program.outputs
         self.entry, self.result, self.by_value, self.wide = entry, result, by_value, wide
@@ -94,7 +100,7 @@ class _Function:
         self.out_axes = self.axes[len(self.inputs) :]
         self.arguments = named(self.inputs, names)
         self.n, self.target = names.fresh("n"), names.fresh("target")
-        self.several = len(self.outputs) > 1
+        self.several = not isinstance(result, int)
         self.targets = [names.fresh(o.name) for o in self.outputs] if self.several else ["out"]
         self.arrays = [*self.arguments, *self.targets]
 
@@ -136,19 +142,15 @@ class _Function:
         """The results' arrays: made here, or given, checked, and apart from the arguments."""
         kinds = [(self.shape(o, a), dtype_text(o.dtype)) for o, a in zip(self.outputs, self.out_axes, strict=True)]
         made = [f"cp.empty({shape}, dtype=cp.{kind})" for shape, kind in kinds]
-        names = f"{', '.join(self.targets)} = " if self.several else ""
-        lines = ["if out is None:"]
-        if self.several:
-            opening, closing = "[]" if self.result == "list" else "()"
-            lines += [f"{INDENT}{names}out = {opening}", *(f"{INDENT * 2}{m}," for m in made), f"{INDENT}{closing}"]
-        else:
-            lines.append(f"{INDENT}out = {made[0]}")
-        lines += ["else:", *([f"{INDENT}{names}out"] if self.several else [])]
+        opening = unpacked(self.result, self.targets, "out = ") if self.several else "out = "
+        lines = ["if out is None:", *packed_lines(opening, self.result, made, INDENT)]
+        lines += ["else:", *([INDENT + unpacked(self.result, self.targets, "out")] if self.several else [])]
         for target, (shape, kind) in zip(self.targets, kinds, strict=True):
             lines.append(f'{INDENT}_checked("{target}", {target}, {shape}, cp.{kind}, "no")')
+        given = "out" if is_flat(self.result) else f"({', '.join(self.targets)})"
         for argument in (a for place, a in enumerate(self.arguments) if place not in self.by_value):
             test = (
-                f"any(cp.may_share_memory({{}}, {self.target}) for {self.target} in out)"
+                f"any(cp.may_share_memory({{}}, {self.target}) for {self.target} in {given})"
                 if self.several
                 else "cp.may_share_memory({}, out)"
             )

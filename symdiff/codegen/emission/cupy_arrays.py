@@ -6,6 +6,7 @@ CUDA cannot compute, with `BackendError`; the file refuses other than CuPy array
 """
 
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,49 +31,52 @@ from symdiff.codegen.emission.cuda_arrays import (
 )
 from symdiff.codegen.emission.cuda_functions import type_of
 from symdiff.codegen.emission.cuda_parts import PartsText
-from symdiff.codegen.emission.cupy import CHECKED, module_head, options
+from symdiff.codegen.emission.cupy import CHECKED, code_text, options
 from symdiff.codegen.emission.numpy_arrays import ArrayWriter
 from symdiff.codegen.emission.reciprocals import with_reciprocals
-from symdiff.codegen.emission.text import docstring, dtype_text, number_literal, wrapped
+from symdiff.codegen.emission.text import Result, dtype_text, is_flat, packed, unpacked, wrapped
 from symdiff.codegen.program import Program
-from symdiff.codegen.source import Source
-from symdiff.heads import HEADS, as_slices
+from symdiff.codegen.source import PythonFile, Source
+from symdiff.heads import CUPY, HEADS, as_slices
+from symdiff.literals import docstring, number_literal
 
 INDENT = "    "
 
 
 def emit(
-    plan: ArrayPlan, *, name: str, style: str = "export", header: str = "", doc: str = "", result: str = "tuple",
-    by_value: frozenset[int] | None = None, exact: bool = False,
+    plan: ArrayPlan, *, name: str, style: str = "export", header: Sequence[str] = (), doc: str = "",
+    result: Result | None = None, by_value: frozenset[int] | None = None, exact: bool = False,
 ) -> Source:  # fmt: skip
     """The plan as a Python file; inputs `by_value` are numbers of the host (all numbers, by default)."""
     if by_value is None:
         by_value = frozenset(k for k, leaf in enumerate(plan.program.inputs) if leaf.shape == ())
     writer = _Writer(plan, name, style, result, by_value, exact)
-    lines = writer.lines(doc)
-    head = writer.head()
-    text = header + "\n".join([*head, "", "", *lines]) + "\n"
+    source = writer.file(header, doc).source(writer.entry, "cupy")
     if style == "export":
-        return Source(text, writer.entry, "cupy")
-    return Source(text, writer.entry, "cupy", (("_local", threading.local()), *((f"_{n}", c) for n, c in writer.constants)))
+        return source
+    return replace(source, names=(("_local", threading.local()), *((f"_{n}", c) for n, c in writer.constants)))
 
 
 class _Writer(ArrayWriter):
     """The names and places of the NumPy writer; kernels are launches, numbers live in arrays of the device."""
 
-    def __init__(self, plan: ArrayPlan, name: str, style: str, result: str, by_value: frozenset[int], exact: bool) -> None:
+    words = CUPY
+
+    def __init__(
+        self, plan: ArrayPlan, name: str, style: str, result: Result | None, by_value: frozenset[int], exact: bool
+    ) -> None:
         super().__init__(plan, name, style, result)
         self.as_written = exact
         self.stem = name_of(name)
+        self.pending: list[str] = []
         self.by_value = by_value
         self.launches: list[Launch] = []
+        self.kernels: list[tuple[str, str]] = []  # the names of launches in the file, and in the CUDA source
         self.programs: list[Program] = []
         self.summed: set[str] = set()
         self.numbers: dict[str, int] = {}
         self.partials: dict[str, int] = {}
         self.homes: dict[int, Cells] = {}
-        for word in ("_local", "_code", "_work", "_checked", "_kernels", "numbers", "key", "kept"):
-            self.names.fresh(word)
         for k, output in enumerate(self.program.outputs):
             step = self.steps[output.value]
             if (
@@ -82,6 +86,10 @@ class _Writer(ArrayWriter):
                 and output.value not in self.homes
             ):
                 self.homes[output.value] = Cells(self.targets[k], output.dtype)
+
+    def own_names(self) -> tuple[str, ...]:
+        kept = (f"{stem}_{code}" for stem in ("numbers", "partial") for code in "bfdFD")
+        return "cp", "_code", "_work", "_checked", "key", "kept", *kept, *(f"_sum_rows_{code}" for code in "fdFD")
 
     # -- where values lie
 
@@ -131,14 +139,13 @@ class _Writer(ArrayWriter):
             return f"cp.asarray({self.arguments[step.params]})" if step.params in self.by_value else self.arguments[step.params]
         if value not in self.texts and self.plan.places.get(value, ("",))[0] in ("output", "work"):
             self.pending += super().made(value)
-        return super().text(value).replace("np.", "cp.")
+        return super().text(value)
 
     # -- the function
 
     def lines(self, doc: str) -> list[str]:
         """The function's lines."""
         body: list[str] = []
-        self.pending: list[str] = []
         for task in self.plan.fused.tasks:
             lines = self.launched(task) if isinstance(task, Kernel) else self.structural(task)
             body += [*self.pending, *lines]
@@ -148,9 +155,8 @@ class _Writer(ArrayWriter):
         signature = wrapped(f"def {self.entry}(", [*self.shown, "out=None"], "):", "")
         lines = [f"{a} = {n}" for a, n in zip(self.arguments, self.shown, strict=True) if a != n]
         lines += [*self.checked(), *self.allocation(), *self.kept(), *body]
-        listed = ", ".join(self.targets)
-        fresh = f"[{listed}]" if self.result == "list" else f"({listed})"
-        lines.append(f"return {fresh} if out is None else out" if self.several else f"return {self.targets[0]}")
+        fresh = packed(self.result, self.targets)
+        lines.append(f"return {fresh} if out is None else out" if self.several else f"return {fresh}")
         return [*signature, *docstring(doc), *(INDENT + line for line in lines)]
 
     def checked(self) -> list[str]:
@@ -171,20 +177,23 @@ class _Writer(ArrayWriter):
         lines = ["if out is None:"]
         for target, (shape, kind) in zip(self.targets, kinds, strict=True):
             lines.append(f"{INDENT}{target} = cp.empty({shape}, dtype=cp.{kind})")
-        lines += ["else:", f"{INDENT}{', '.join(self.targets)} = out"]
+        lines += ["else:", INDENT + unpacked(self.result, self.targets, "out")]
         for target, (shape, kind) in zip(self.targets, kinds, strict=True):
             lines.append(f'{INDENT}_checked("{target}", {target}, {shape}, cp.{kind}, "no")')
         arrays = [a for place, a in enumerate(self.arguments) if place not in self.by_value]
         if self.several:
-            tests = ["not all(r.flags.c_contiguous for r in out)"]
-            tests += [f"any(cp.may_share_memory({a}, r) for r in out)" for a in arrays]
+            given = "out" if is_flat(self.result) else f"({', '.join(self.targets)})"
+            tests = [f"not all(r.flags.c_contiguous for r in {given})"]
+            tests += [f"any(cp.may_share_memory({a}, r) for r in {given})" for a in arrays]
         else:
             tests = [f"not {self.targets[0]}.flags.c_contiguous"]
             tests += [f"cp.may_share_memory({a}, {self.targets[0]})" for a in arrays]
         lines += [f"{INDENT}if (", f"{INDENT * 2}{tests[0]}", *(f"{INDENT * 2}or {t}" for t in tests[1:]), f"{INDENT}):"]
         call = f"{self.entry}({', '.join(self.arguments)})"
         if self.several:
-            lines += [f"{INDENT * 2}for target, value in zip(out, {call}):", f"{INDENT * 3}cp.copyto(target, value)"]
+            values = [self.names.numbered("value") for _ in self.targets]
+            lines.append(INDENT * 2 + unpacked(self.result, values, call))
+            lines += [f"{INDENT * 2}cp.copyto({target}, {value})" for target, value in zip(self.targets, values, strict=True)]
         else:
             lines.append(f"{INDENT * 2}cp.copyto(out, {call})")
         return [*lines, f"{INDENT * 2}return out"]
@@ -204,7 +213,7 @@ class _Writer(ArrayWriter):
             if value.ndim == 0:
                 text = f"cp.asarray({number_literal(value.item(), 'cp')}, dtype=cp.{dtype_text(value.dtype.char)})"
             elif self.style == "export":
-                text = constant_text(value).replace("np.", "cp.")
+                text = constant_text(value, self.words)
             made.append((name, text))
         return made
 
@@ -261,18 +270,17 @@ class _Writer(ArrayWriter):
         texts = [self.text(o) for o in step.operands]
         if over:
             self.texts[value] = self.text(source)
-            return _words(structural_text(self.steps, value, texts, self.texts[value], True, self.array)[1:])
+            return structural_text(self.steps, value, texts, self.texts[value], True, self.array, self.words)[1:]
         planned = is_planned(step) and (step.shape != () or HEADS[step.op].out)
         lines = self.made(value)
         self.text(value)
         if step.shape == () and not planned:
-            target = self.texts[value]
-            made = structural_text(self.steps, value, texts, self.fresh(), False, self.array)
-            return [*lines, *_words(made), f"cp.copyto({target}, {made[-1].partition(' = ')[0]})"]
-        made = _words(structural_text(self.steps, value, texts, self.texts[value], planned, self.array))
-        if not planned and step.op in HEADS and step.dtype != "l":
-            made[-1] = made[-1].replace(" = ", " = cp.ascontiguousarray(", 1) + ")"
-        return [*lines, *made]
+            target, made = self.texts[value], self.fresh()
+            lines += structural_text(self.steps, value, texts, made, False, self.array, self.words)
+            return [*lines, f"cp.copyto({target}, {made})"]
+        around = "{}" if step.dtype == "l" else "cp.ascontiguousarray({})"
+        made_here = structural_text(self.steps, value, texts, self.texts[value], planned, self.array, self.words, around)
+        return [*lines, *made_here]
 
     def constant_cell(self, value: int) -> Cells:
         """A constant among the cells of an array, by value."""
@@ -319,8 +327,8 @@ class _Writer(ArrayWriter):
     def add(self, launch: Launch) -> list[str]:
         """The lines that launch a kernel and add up what its blocks leave."""
         self.launches.append(launch)
-        name = launch.name.removeprefix(f"{self.stem}_")
-        lines = [_call(f"_{name}", launch.grid, launch.block, launch.passed)]
+        self.kernels.append((self.names.numbered("_kernel"), launch.name))
+        lines = [_call(self.kernels[-1][0], launch.grid, launch.block, launch.passed)]
         for total in launch.totals:
             self.summed.add(total.code)
             last = total.first + total.rows * total.cells
@@ -334,40 +342,37 @@ class _Writer(ArrayWriter):
 
     # -- the file
 
-    def head(self) -> list[str]:
-        """What stands before the function: the source of the kernels, and the arrays that are kept."""
-        codes = {c for launch in self.launches for line in launch.lines for c in "fdFD" if f"shared_{c}[" in line}
+    def file(self, header: Sequence[str], doc: str) -> PythonFile:
+        """The file: the source of the kernels, the arrays that are kept, and the function."""
+        lines = self.lines(doc)
+        codes = {code for launch in self.launches for code in launch.shared}
         functions = [line for launch in self.launches for line in launch.lines]
         rows = [SUM_ROWS.format(name=f"{self.stem}_sum_rows_{c}", t=type_of(c))
                 for c in sorted(self.summed)]  # fmt: skip
-        text = [*preamble(self.programs, functions, frozenset(codes)), *([SUM_OF_LANES] if codes else []), *functions, *rows]
-        names = [launch.name for launch in self.launches] + [f"{self.stem}_sum_rows_{c}" for c in sorted(self.summed)]
-        made = self.made_once()
-        lines = ["import threading", ""] if made and self.style == "export" else []
-        lines += module_head("\n".join(text)) if names else ["import cupy as cp"]
-        for name in names:
-            lines.append(f'_{name.removeprefix(f"{self.stem}_")} = cp.RawKernel(_code, "{name}"{options(self.as_written)})')
+        text = [*preamble(self.programs, frozenset(codes)), *([SUM_OF_LANES] if codes else []), *functions, *rows]
+        kernels = [*self.kernels, *((f"_sum_rows_{c}", f"{self.stem}_sum_rows_{c}") for c in sorted(self.summed))]
+        head = [code_text("\n".join(text))] if kernels else []
+        head += [f'{own} = cp.RawKernel(_code, "{kernel}"{options(self.as_written)})' for own, kernel in kernels]
+        made, support = self.made_once(), [CHECKED]
+        threads = bool(made) and self.style == "export"
         if made:
-            lines += ["_local = threading.local()"] if self.style == "export" else []
-        lines += ["", "", CHECKED.rstrip("\n")]
-        if made:
-            lines += [
-                "",
-                "",
+            head += ["_local = threading.local()"] if threads else []
+            kept = [
                 "def _work():",
                 f'{INDENT}"""The arrays that this thread keeps for the current device and stream."""',
+                f'{INDENT}kept = vars(_local).setdefault("work", {{}})',
+                f"{INDENT}key = cp.cuda.Device().id, cp.cuda.get_current_stream().ptr",
+                f"{INDENT}if key not in kept:",
+                f"{INDENT * 2}kept[key] = (",
+                *(f"{INDENT * 3}{text}," for _, text in made),
+                f"{INDENT * 2})",
+                f"{INDENT}return kept[key]",
             ]
-            lines.append(f'{INDENT}kept = vars(_local).setdefault("work", {{}})')
-            lines.append(f"{INDENT}key = cp.cuda.Device().id, cp.cuda.get_current_stream().ptr")
-            lines += [f"{INDENT}if key not in kept:", f"{INDENT * 2}kept[key] = ("]
-            lines += [f"{INDENT * 3}{text}," for _, text in made]
-            lines += [f"{INDENT * 2})", f"{INDENT}return kept[key]"]
-        return lines
-
-
-def _words(lines: list[str]) -> list[str]:
-    """NumPy's words as CuPy's."""
-    return [line.replace("np.", "cp.").replace(", mode='clip'", "") for line in lines]
+            support.append("\n".join(kept))
+        blocks = ("\n".join(head),) if head else ()
+        standard = frozenset(["threading"] if threads else [])
+        packages = ("import cupy as cp",)
+        return PythonFile(tuple(header), standard, packages, blocks, tuple(support), ("\n".join(lines),))
 
 
 def _call(name: str, grid: tuple[int, ...], block: int, passed: list[str]) -> str:

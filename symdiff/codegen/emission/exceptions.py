@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from symdiff.literals import Shown, formatted, literal
+
 POINT = {0: "[point]", -1: "[..., point]", None: ""}  # what picks a point, by the axis of points
 
 
@@ -28,12 +30,21 @@ class Place(NamedTuple):
 Message = tuple[str | Place, ...]
 
 
+class Constant(NamedTuple):
+    """A value that has a literal."""
+
+    value: object
+
+    def __str__(self) -> str:
+        return literal(self.value)
+
+
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """An exception: the name of its class, and its arguments: messages, or Python's texts for constants."""
+    """An exception: the name of its class, and its arguments: messages, places, or constants that have a literal."""
 
     kind: str
-    arguments: tuple[Message | Place | str, ...]
+    arguments: tuple[Message | Place | Constant, ...]
 
     def text(self, shown: Mapping[str, str]) -> str:
         """The call that makes the exception; `shown` are the expressions for arguments, which are only named otherwise."""
@@ -49,22 +60,14 @@ class Raised:
         ]
 
     def __str__(self) -> str:
-        says = ["".join(map(str, a)) if isinstance(a, tuple) and not isinstance(a, Place) else str(a) for a in self.arguments]
+        says = ["".join(map(str, a)) if type(a) is tuple else str(a) for a in self.arguments]
         return f"{self.kind}: {', '.join(says)}" if says else self.kind
 
 
-def _spelled(argument: Message | Place | str, shown: Mapping[str, str]) -> str:
-    if isinstance(argument, str):
-        return argument
+def _spelled(argument: Message | Place | Constant, shown: Mapping[str, str]) -> str:
+    if isinstance(argument, Constant):
+        return literal(argument.value)
     if isinstance(argument, Place):
-        return argument.text(shown) or repr(str(argument))
-    texts = [part.text(shown) if isinstance(part, Place) else "" for part in argument]
-    if not any(texts):
-        return _quoted("".join(map(str, argument)))
-    escaped = [str(part).replace("{", "{{").replace("}", "}}") for part in argument]
-    return "f" + _quoted("".join(f"{{{text}}}" if text else plain for text, plain in zip(texts, escaped, strict=True)))
-
-
-def _quoted(text: str) -> str:
-    """A string literal, in double quotes where that is possible."""
-    return f'"{text}"' if text.isprintable() and '"' not in text and "\\" not in text else repr(text)
+        return argument.text(shown) or literal(str(argument))
+    texts = [(part, part.text(shown) if isinstance(part, Place) else "") for part in argument]
+    return formatted(*(Shown(text) if text else str(part) for part, text in texts))

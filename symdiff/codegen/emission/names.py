@@ -1,28 +1,43 @@
 """Names for generated code: the user's arguments, their cells, and dense names for values.
 
-Assumes valid Python identifiers as argument names. Guarantees that no two meanings share a name and that keywords,
-builtins and the emitter's own names stay free. Refuses nothing.
+Assumes nothing of the names it is given. Guarantees identifiers of the language that no two meanings share; keywords, what
+the files call, and the emitter's own names stay free. Refuses nothing.
 """
 
 import builtins
 import keyword
 import math
+from collections.abc import Iterable
 
 from symdiff.codegen.program import Input
+from symdiff.literals import identifier
 
-_RESERVED = frozenset(keyword.kwlist) | frozenset(dir(builtins)) | {"np", "math", "cmath", "out", "self"}
+_CALLED = """
+    abs all any bool complex dict dir float getattr int isinstance len list map max min object range round set str sum super
+    tuple type vars zip
+""".split()
+_ERRORS = [name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, BaseException)]
+# What Python's files cannot name otherwise; `_` counts rounds, and modules give `__names__` a meaning.
+_RESERVED = frozenset([*keyword.kwlist, *_CALLED, *_ERRORS, "np", "math", "cmath", "out", "self", "_"])
 
 
 class Names:
-    """Hands out names that are still free."""
+    """Hands out names that are still free; with `plain`, names of C's languages, of which `taken` has all reserved ones."""
 
-    def __init__(self, taken: tuple[str, ...] = ()) -> None:
+    def __init__(self, taken: Iterable[str] = (), plain: bool = False) -> None:
         self.taken = set(taken)
+        self.plain = plain
         self._next: dict[str, int] = {}
 
+    def is_free(self, name: str) -> bool:
+        """Whether nothing has a name."""
+        reserved = not self.plain and (name in _RESERVED or (name.startswith("__") and name.endswith("__")))
+        return name not in self.taken and not reserved
+
     def fresh(self, name: str) -> str:
-        """`name`, with underscores appended while it is taken."""
-        while name in self.taken or name in _RESERVED:
+        """`name` as an identifier, with underscores appended while it is taken."""
+        name = identifier(name, self.plain)
+        while not self.is_free(name):
             name += "_"
         self.taken.add(name)
         return name
@@ -30,7 +45,7 @@ class Names:
     def numbered(self, stem: str) -> str:
         """`stem` with the first number that is free: x0, x1, ..."""
         k = self._next.get(stem, 0)
-        while f"{stem}{k}" in self.taken:
+        while not self.is_free(f"{stem}{k}"):
             k += 1
         self._next[stem] = k + 1
         self.taken.add(f"{stem}{k}")

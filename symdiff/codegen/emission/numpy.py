@@ -6,7 +6,7 @@ primitives.
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -14,56 +14,71 @@ from symdiff.codegen.emission.exceptions import Raised
 from symdiff.codegen.emission.expressions import ATOM, leaf_names, levels, statements
 from symdiff.codegen.emission.names import Names, argument_names, cell_names
 from symdiff.codegen.emission.numpy_batch import batch_lines
-from symdiff.codegen.emission.text import docstring, dtype_text, number_literal, wrapped
+from symdiff.codegen.emission.text import Result, dtype_text, flat_result, packed, unpacked, wrapped
 from symdiff.codegen.plan import Plan
-from symdiff.codegen.program import Input, Program, uses_of
-from symdiff.codegen.source import MISS, Source
+from symdiff.codegen.program import Input, Instr, Program, uses_of
+from symdiff.codegen.source import MISS, PythonFile, Source
+from symdiff.literals import docstring, number_literal
 from symdiff.operation import scipy_special
 from symdiff.ops import OPS
 
 INDENT = "    "
 PLACES = ("{0}", "{1}", "{2}", "{3}")
+OWN = ("np", "out", "MISS", "special", "threading", "_local")
 _WRAPPED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 
 
 def emit(
-    plan: Plan, *, name: str, style: str = "runtime", header: str = "", doc: str = "", result: str = "tuple",
-    raised: Sequence[Raised] = (), before: Plan | None = None,
+    plan: Plan, *, name: str, style: str = "runtime", header: Sequence[str] = (), doc: str = "",
+    result: Result | None = None, raised: Sequence[Raised] = (), before: Plan | None = None,
 ) -> Source:  # fmt: skip
     """The Plan as a NumPy function: style "runtime" for arguments already normalised, "export" for a stand-alone file.
 
     `raised` are the exceptions of the program's checks; a batch has these in a plan of their own, which runs `before`.
     """
     program = plan.program
-    names = Names(("np", "out", "MISS", "special", "threading", *(("point", "error") if before is not None else ())))
+    result = flat_result(len(program.outputs)) if result is None else result
+    calls = called(program.instrs)
+    names = Names((*OWN, *calls.values(), *(("point", "error") if before is not None else ())))
     arguments = argument_names(program.inputs, names)
     entry = names.fresh(name)
     axes = plan.in_axes if plan.kind == "batch" else ()
     tests = checks(program.inputs, arguments, axes) if style == "export" else []
     if plan.kind == "batch":
-        lines = batch_lines(plan, arguments, names, result, before, raised)
+        lines, threads = batch_lines(plan, arguments, names, result, calls, before, raised)
     else:
-        lines = _point_lines(plan, arguments, names, result, style == "export", raised)
+        lines, threads = _point_lines(plan, arguments, names, result, calls, style == "export", raised), False
     signature = wrapped(f"def {entry}(", [*arguments, "out=None"], "):", "")
-    text = "\n".join([*signature, *docstring(doc), *tests, *lines]) + "\n"
-    calls = {f"call_{i.payload.__name__}": i.payload for i in program.instrs if i.op == "call"}
+    text = "\n".join([*signature, *docstring(doc), *tests, *lines])
     special = any(OPS[i.op].is_special for i in [*program.instrs, *(before.program.instrs if before else ())])
     if style == "export":
-        return Source(f"{header}{imports_text('_local' in text, special)}\n\n{text}", entry, "numpy")
-    return Source(text, entry, "numpy", (*known_names(calls, special), ("_local", threading.local())))
+        return numpy_file(header, threads, special, [], text).source(entry, "numpy")
+    return Source(text + "\n", entry, "numpy", (*known_names(program.instrs, special), ("_local", threading.local())))
 
 
-def imports_text(threads: bool, special: bool) -> str:
-    """The imports of a stand-alone file, and its threads' own store."""
-    imports = "import threading\n\nimport numpy as np\n" if threads else "import numpy as np\n"
-    imports += "from scipy import special\n" if special else ""
-    return imports + ("\n_local = threading.local()\n" if threads else "")
+def numpy_file(header: Sequence[str], threads: bool, special: bool, constants: list[str], text: str) -> PythonFile:
+    """A stand-alone file of one function, with its threads' own store where it has one."""
+    packages = ("import numpy as np", *(["from scipy import special"] if special else []))
+    head = [*(["_local = threading.local()"] if threads else []), *(["\n".join(constants)] if constants else [])]
+    return PythonFile(tuple(header), frozenset(["threading"] if threads else []), packages, tuple(head), (), (text,))
 
 
-def known_names(calls: dict[str, object], special: bool) -> list[tuple[str, object]]:
+def known_names(instrs: list[Instr], special: bool) -> list[tuple[str, object]]:
     """The globals of a function that runs in this process."""
-    known: list[tuple[str, object]] = [("np", np), ("MISS", MISS), *sorted(calls.items())]
+    functions = {id(i.payload): i.payload for i in instrs if i.op == "call"}
+    known: list[tuple[str, object]] = [("np", np), ("MISS", MISS)]
+    known += [(name, functions[key]) for key, name in called(instrs).items()]
     return [*known, ("special", scipy_special())] if special else known
+
+
+def called(instrs: list[Instr]) -> dict[int, str]:
+    """The names of the opaque functions that instructions call, by identity: two may have one name."""
+    found: dict[int, str] = {}
+    names = Names()
+    for instr in instrs:
+        if instr.op == "call" and id(instr.payload) not in found:
+            found[id(instr.payload)] = names.fresh(f"call_{getattr(instr.payload, '__name__', '')}")
+    return found
 
 
 def checks(
@@ -90,14 +105,14 @@ def checks(
     return lines
 
 
-def spelling(program: Program, position: int) -> tuple[str, int, tuple[int, ...]]:
-    """Template, level and operand levels of one instruction on NumPy scalars."""
+def spelling(program: Program, position: int, calls: Mapping[int, str]) -> tuple[str, int, tuple[int, ...]]:
+    """Template, level and operand levels of one instruction on NumPy scalars; `calls` are the names of opaque functions."""
     instr = program.instrs[position]
     op = OPS[instr.op]
     kind = dtype_text(instr.dtype)
     if instr.op == "call":
         places = ", ".join(f"{{{k}}}" for k in range(len(instr.operands)))
-        return f"np.{kind}(call_{instr.payload.__name__}({places}))", ATOM, (0,) * len(instr.operands)
+        return f"np.{kind}({calls[id(instr.payload)]}({places}))", ATOM, (0,) * len(instr.operands)
     if instr.op in ("add", "sub", "mul", "div", "neg"):
         if all(program.instrs[o].op == "const" for o in instr.operands):
             text = op.spelled(*PLACES[: op.arity])
@@ -132,8 +147,9 @@ def _joining(program: Program) -> set[int]:
 
 
 def _point_lines(
-    plan: Plan, arguments: list[str], names: Names, result: str, checked: bool, raised: Sequence[Raised]
-) -> list[str]:
+    plan: Plan, arguments: list[str], names: Names, result: Result, calls: Mapping[int, str], checked: bool,
+    raised: Sequence[Raised],
+) -> list[str]:  # fmt: skip
     program = plan.program
     cells = [cell_names(leaf, a, names) for leaf, a in zip(program.inputs, arguments, strict=True)]
     lines: list[str] = []
@@ -157,13 +173,13 @@ def _point_lines(
         if position in joined:
             op = program.instrs[position].op
             return spelled[op], ATOM, (ATOM,) * OPS[op].arity
-        return spelling(program, position)
+        return spelling(program, position, calls)
 
     steps, values = statements(program, leaves, spell, names, ends=ends)
     if steps:
         lines.append(f'{INDENT}with np.errstate(all="ignore"):')
         lines += [INDENT * 2 + step for step in steps]
-    several = len(program.outputs) > 1
+    several = not isinstance(result, int)
     own_names = [names.fresh(o.name) for o in program.outputs]
     lines.append(f"{INDENT}if out is None:")
     fresh = []
@@ -189,9 +205,8 @@ def _point_lines(
             lines.append(f"{INDENT * 2}{own_name} = {parts[0].strip()}")
             lines += parts[1:]
             shown.append(own_name)
-        listed_names = ", ".join(shown)
-        lines.append(f"{INDENT * 2}return {f'[{listed_names}]' if result == 'list' else listed_names}")
-        lines.append(f"{INDENT}{', '.join(own_names)} = out")
+        lines.append(f"{INDENT * 2}return {packed(result, shown, bare=True)}")
+        lines.append(INDENT + unpacked(result, own_names, "out"))
         target_names = own_names
     for output, target in zip(program.outputs, target_names, strict=True):
         if checked and output.shape:

@@ -18,18 +18,24 @@ from symdiff.codegen.emission.array_kernels import KernelLines
 from symdiff.codegen.emission.array_text import cleared, constant_text, listed, region, structural_text, view_text
 from symdiff.codegen.emission.exceptions import POINT, Raised
 from symdiff.codegen.emission.names import Names, argument_names
-from symdiff.codegen.emission.numpy import checks, imports_text, known_names
-from symdiff.codegen.emission.text import docstring, dtype_text, number_literal, wrapped
+from symdiff.codegen.emission.numpy import OWN, called, checks, known_names, numpy_file
+from symdiff.codegen.emission.text import Result, dtype_text, flat_result, is_flat, packed, unpacked, wrapped
 from symdiff.codegen.source import Source
+from symdiff.heads import NUMPY
+from symdiff.literals import docstring, number_literal
 from symdiff.ops import OPS
 
 INDENT = "    "
-_WORDS = ("work", "start", "stop", "rows", "target", "value", "r", "a", "u", "s", "vh", "others", "sign", "i")
+_WORDS = (
+    "work", "start", "stop", "rows", "value", "r", "a", "u", "s", "vh", "others", "sign", "i", "inner", "own", "turned",
+    "diagonal",
+)  # fmt: skip
 
 
 def emit(
-    plan: ArrayPlan, *, name: str, style: str = "runtime", header: str = "", doc: str = "", result: str = "tuple",
-    builtins: Mapping[int, Any] | None = None, raised: Sequence[Raised] = (), points: Sequence[int | None] = (),
+    plan: ArrayPlan, *, name: str, style: str = "runtime", header: Sequence[str] = (), doc: str = "",
+    result: Result | None = None, builtins: Mapping[int, Any] | None = None, raised: Sequence[Raised] = (),
+    points: Sequence[int | None] = (),
 ) -> Source:  # fmt: skip
     """The plan as a NumPy function: style "runtime" with checks that decline, "export" for a stand-alone file.
 
@@ -37,28 +43,27 @@ def emit(
     `points` the axes of points in the arguments where they have some.
     """
     writer = ArrayWriter(plan, name, style, result, raised, points)
-    text = "\n".join(writer.lines(doc)) + "\n"
-    instrs = [i for t in plan.fused.tasks if isinstance(t, Kernel) for i in t.program.instrs]
-    calls = {f"call_{i.payload.__name__}": i.payload for i in instrs if i.op == "call"}
-    special = any(OPS[i.op].is_special for i in instrs)
+    text = "\n".join(writer.lines(doc))
+    special = any(OPS[i.op].is_special for i in writer.instrs)
     if style == "export":
-        constants = "\n".join(f"{n} = {constant_text(c)}" for n, c in writer.constants)
-        head = imports_text("_local" in text, special) + (f"\n{constants}\n" if constants else "")
-        return Source(f"{header}{head}\n\n{text}", writer.entry, "numpy")
-    known = known_names(calls, special)
+        constants = [f"{n} = {constant_text(c)}" for n, c in writer.constants]
+        return numpy_file(header, writer.keeps, special, constants, text).source(writer.entry, "numpy")
+    known = known_names(writer.instrs, special)
     compiled = [(writer.compiled[index], builtin) for index, builtin in (builtins or {}).items()]
-    return Source(text, writer.entry, "numpy", (*known, ("_local", threading.local()), *writer.constants, *compiled))
+    return Source(text + "\n", writer.entry, "numpy", (*known, ("_local", threading.local()), *writer.constants, *compiled))
 
 
 class ArrayWriter:
-    """Names, texts and places of the values of a plan, and the function that computes them."""
+    """Names, texts and places of the values of a plan, and the function that computes them in the words of a library."""
+
+    words = NUMPY
 
     def __init__(
         self,
         plan: ArrayPlan,
         name: str,
         style: str,
-        result: str,
+        result: Result | None,
         raised: Sequence[Raised] = (),
         points: Sequence[int | None] = (),
     ) -> None:
@@ -68,14 +73,17 @@ class ArrayWriter:
         self.program = plan.program
         self.steps = plan.program.steps
         self.style = style
-        self.result = result
+        self.result = flat_result(len(plan.program.outputs)) if result is None else result
+        self.instrs = [i for t in plan.fused.tasks if isinstance(t, Kernel) for i in t.program.instrs]
+        self.calls = called(self.instrs)
+        self.keeps = False
         words = (*_WORDS, *(("point", "error") if raised else ()))
-        self.names = Names(("np", "out", "MISS", "special", "threading", "_local", *words))
+        self.names = Names((*OWN, *self.own_names(), *self.calls.values(), *words))
         self.arguments = argument_names(self.program.inputs, self.names)
         # An argument that has the name of a variable of ours keeps it in the signature.
         self.shown = [i.name if i.name in words else a for i, a in zip(self.program.inputs, self.arguments, strict=True)]
         self.entry = self.names.fresh(name)
-        self.several = len(self.program.outputs) > 1
+        self.several = not isinstance(self.result, int)
         self.targets = [self.names.fresh(o.name) for o in self.program.outputs]
         self.texts: dict[int, str] = {}
         self.constants: list[tuple[str, np.ndarray]] = []
@@ -96,9 +104,13 @@ class ArrayWriter:
             elif step.op == "const":
                 self.texts[position] = self.constant(step)
 
+    def own_names(self) -> tuple[str, ...]:
+        """Further names that the file has for its own use."""
+        return ()
+
     def constant(self, step: Step) -> str:
         if not isinstance(step.params, np.ndarray):
-            return number_literal(step.params)
+            return number_literal(step.params, self.words.np)
         return self.array(np.ascontiguousarray(step.params))
 
     def array(self, value: np.ndarray) -> str:
@@ -122,7 +134,7 @@ class ArrayWriter:
         if found is None:
             step = self.steps[value]
             assert is_view(step), f"v{value} ({step.op}) is read before it is made"
-            found = view_text(self.steps, value, self.text)
+            found = view_text(self.steps, value, self.text, self.words)
             self.texts[value] = found
         return found
 
@@ -197,8 +209,8 @@ class ArrayWriter:
         own = self.results_names()
         if self.several:
             if self.style == "runtime":
-                lines += [f"if type(out) is not {self.result} or len(out) != {len(own)}:", f"{INDENT}return MISS"]
-            lines.append(f"{', '.join(own)} = out")
+                lines += [f"if type(out) is not tuple or len(out) != {len(own)}:", f"{INDENT}return MISS"]
+            lines.append(unpacked(self.result, own, "out"))
         elif own != ["out"]:
             lines.append(f"{own[0]} = out")
         for name, output in zip(own, self.program.outputs, strict=True):
@@ -224,7 +236,8 @@ class ArrayWriter:
         tests += ["np.may_share_memory(r, a)"] if arrays else []
         if not tests:
             return []
-        given = "out" if self.several else "[out]"
+        own = self.results_names()
+        given = "out" if self.several and is_flat(self.result) else f"({', '.join(own)}{',' if len(own) == 1 else ''})"
         loops = [f"for r in {given}"]
         if arrays:
             loops += wrapped("for a in (", arrays, ",)" if len(arrays) == 1 else ")", "")
@@ -236,7 +249,9 @@ class ArrayWriter:
             lines += [f"{INDENT}value = {call}", f"{INDENT}if value is MISS:", f"{INDENT * 2}return MISS"]
             call = "value"
         if self.several:
-            lines += [f"{INDENT}for target, value in zip(out, {call}):", f"{INDENT * 2}target[...] = value"]
+            values = [self.names.numbered("value") for _ in own]
+            lines.append(INDENT + unpacked(self.result, values, call))
+            lines += [f"{INDENT}{target}[...] = {value}" for target, value in zip(own, values, strict=True)]
         else:
             lines.append(f"{INDENT}out[...] = {call}")
         return [*lines, f"{INDENT}return out"]
@@ -266,6 +281,7 @@ class ArrayWriter:
         made += [(name, f"np.empty((), dtype=np.{dtype_text(code)})") for name, code in self.cells]
         if not made:
             return []
+        self.keeps = True
         lines = [f'{INDENT}work = getattr(_local, "work", None)', f"{INDENT}if work is None:"]
         lines.append(f"{INDENT * 2}work = _local.work = (")
         lines += [f"{INDENT * 3}{text}," for _, text in made]
@@ -296,13 +312,10 @@ class ArrayWriter:
             bare = step.op not in ("const", "input") and not is_view(step)
             text = self.text(output.value)
             values.append(text if bare else f"np.{dtype_text(output.dtype)}({text})")
-        listed = ", ".join(values)
-        fresh = (f"[{listed}]" if self.result == "list" else listed) if self.several else values[0]
         if all(o.shape != () for o in self.program.outputs):
-            if not self.several:
-                return [f"{INDENT}return {fresh}"]
-            return [f"{INDENT}return {fresh if self.result == 'list' else f'({listed})'} if out is None else out"]
-        lines = [f"{INDENT}if out is None:", f"{INDENT * 2}return {fresh}"]
+            given = " if out is None else out" if self.several else ""
+            return [f"{INDENT}return {packed(self.result, values)}{given}"]
+        lines = [f"{INDENT}if out is None:", f"{INDENT * 2}return {packed(self.result, values, bare=True)}"]
         for name, output, value in zip(self.results_names(), self.program.outputs, values, strict=True):
             if output.shape == ():
                 lines.append(f"{INDENT}{name}[()] = {value}")

@@ -4,14 +4,15 @@ Assumes a batch Plan. Guarantees that nothing as large as the batch is allocated
 that overlaps no input a thread's second call allocates no array memory. Refuses nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from symdiff.codegen.emission.exceptions import POINT, Raised
 from symdiff.codegen.emission.expressions import in_reading_order
 from symdiff.codegen.emission.names import Names, cell_suffix
-from symdiff.codegen.emission.text import dtype_text, number_literal
+from symdiff.codegen.emission.text import Result, dtype_text, flat_result, is_flat, packed_lines, unpacked, within
 from symdiff.codegen.plan import Plan
 from symdiff.codegen.program import Program
+from symdiff.literals import number_literal
 from symdiff.ops import OPS
 
 INDENT = "    "
@@ -20,28 +21,37 @@ CELLS = 2**19  # numbers in all work arrays of a thread, so that long programs t
 
 
 def batch_lines(
-    plan: Plan, arguments: list[str], names: Names, result: str, before: Plan | None = None, raised: Sequence[Raised] = ()
-) -> list[str]:
-    """The statements after the argument checks; the program of the plan `before` has the checks that raise."""
-    checking: list[str] = []
+    plan: Plan, arguments: list[str], names: Names, result: Result, calls: Mapping[int, str], before: Plan | None = None,
+    raised: Sequence[Raised] = (),
+) -> tuple[list[str], bool]:  # fmt: skip
+    """The statements after the argument checks, and whether threads keep work arrays; the program of the plan `before` has the
+    checks that raise, `calls` are the names of opaque functions."""
+    checks = None
     if before is not None:
-        own = arguments[: len(before.program.inputs)]
-        checking = _Checks(before, own, Names(tuple(names.taken)), raised).loop()
-    return _Batch(plan, arguments, names, result).lines(checking)
+        checks = _Checks(before, arguments[: len(before.program.inputs)], Names(names.taken), raised)
+    batch = _Batch(plan, arguments, names, result, calls)
+    lines = batch.lines(checks.loop() if checks is not None else [])
+    return lines, bool(batch.buffers or (checks is not None and checks.buffers))
 
 
 class _Batch:
-    def __init__(self, plan: Plan, arguments: list[str], names: Names, result: str) -> None:
+    def __init__(self, plan: Plan, arguments: list[str], names: Names, result: Result, calls: Mapping[int, str]) -> None:
         self.plan = plan
         self.program = plan.program
         self.arguments = arguments
         self.names = names
         self.result = result
-        self.several = len(self.program.outputs) > 1
+        self.calls = calls
+        self.several = not isinstance(result, int)
         self.targets = [names.fresh(o.name) for o in self.program.outputs] if self.several else ["out"]
         self.n, self.start, self.stop, self.m, self.work = (names.fresh(w) for w in ("n", "start", "stop", "m", "work"))
         self.used = {i.payload for i in self.program.instrs if i.op == "input"}
-        rows = sum(rows for _, rows, _ in self.buffers())
+        self.work_names = {code: names.fresh(f"work_{'b' if code == '?' else code}") for code in sorted(self.plan.work)}
+        self.row_names = [names.fresh(f"{a}_rows") if self.gathered(k) else "" for k, a in enumerate(arguments)]
+        self.target_rows = [names.fresh(f"{t}_rows") if self.scattered(k) else "" for k, t in enumerate(self.targets)]
+        self.buffers = self.listed_buffers()
+        self.shortens = False
+        rows = sum(rows for _, rows, _ in self.buffers)
         self.block = LONGEST
         while self.block > SHORTEST and self.block * rows > CELLS:
             self.block //= 2
@@ -55,7 +65,7 @@ class _Batch:
         lines = [f'{INDENT}with np.errstate(all="ignore"):']
         lines.append(f"{INDENT * 2}for {self.start} in range(0, {self.n}, {self.block}):")
         lines.append(f"{INDENT * 3}{self.stop} = min({self.start} + {self.block}, {self.n})")
-        if any(f":{self.m}]" in line for line in body):
+        if self.shortens:
             lines.append(f"{INDENT * 3}{self.m} = {self.stop} - {self.start}")
         return [*lines, *(INDENT * 3 + line for line in body)]
 
@@ -76,22 +86,15 @@ class _Batch:
             listed = [self.n, *sizes] if axis == 0 else [*sizes, self.n]
             shape = f"({', '.join(listed)})" if len(listed) > 1 else self.n
             shapes.append(f"np.empty({shape}, dtype=np.{dtype_text(output.dtype)})")
-        lines = [f"{INDENT}if out is None:"]
-        if self.several:
-            lines.append(f"{INDENT * 2}out = (")
-            lines += [f"{INDENT * 3}{shape}," for shape in shapes]
-            lines.append(f"{INDENT * 2})")
-            if self.result == "list":
-                lines.append(f"{INDENT * 2}out = list(out)")
-        else:
-            lines.append(f"{INDENT * 2}out = {shapes[0]}")
-        given = "out" if self.several else "(out,)"
+        lines = [f"{INDENT}if out is None:", *packed_lines("out = ", self.result, shapes, INDENT * 2)]
+        places = within(self.result, "out")
+        given = "out" if self.several and is_flat(self.result) else f"({', '.join(places)}{',' if len(places) == 1 else ''})"
         arrays = [a for a, axis in zip(self.arguments, self.plan.in_axes, strict=True) if axis is not None]
         listed_arrays = ", ".join(arrays) + ("," if len(arrays) == 1 else "")
         lines.append(f"{INDENT}elif any(np.may_share_memory(a, b) for a in ({listed_arrays}) for b in {given}):")
         lines += [f"{INDENT * 2}{a} = {a}.copy()" for a in arrays]
         if self.several:
-            lines.append(f"{INDENT}{', '.join(self.targets)} = out")
+            lines.append(INDENT + unpacked(self.result, self.targets, "out"))
         return lines
 
     def gathered(self, place: int) -> bool:
@@ -105,20 +108,25 @@ class _Batch:
         """Whether an output's cells are computed in contiguous rows and copied to their columns at the end."""
         return self.plan.out_axes[place] == 0 and len(self.program.outputs[place].cells) > 1
 
-    def buffers(self) -> list[tuple[str, int, str]]:
+    def listed_buffers(self) -> list[tuple[str, int, str]]:
         """The thread's work arrays as (name, rows, dtype)."""
-        found = [(f"work_{code}" if code != "?" else "work_b", rows, code) for code, rows in sorted(self.plan.work.items())]
+        found = [(name, self.plan.work[code], code) for code, name in self.work_names.items()]
         for place, leaf in enumerate(self.program.inputs):
             if self.gathered(place):
-                found.append((f"{self.arguments[place]}_rows", len(self.cells(place)), leaf.dtype))
+                found.append((self.row_names[place], len(self.cells(place)), leaf.dtype))
         for place, output in enumerate(self.program.outputs):
             if self.scattered(place):
-                found.append((f"{self.targets[place]}_rows", len(output.cells), output.dtype))
+                found.append((self.target_rows[place], len(output.cells), output.dtype))
         return found
+
+    def row(self, array: str, row: int) -> str:
+        """A row of a work array, as long as the block."""
+        self.shortens = True
+        return f"{array}[{row}, :{self.m}]"
 
     def kept(self, store: str = "work") -> list[str]:
         """The thread's work arrays, under a name of its store."""
-        buffers = self.buffers()
+        buffers = self.buffers
         if not buffers:
             return []
         lines = [f'{INDENT}{self.work} = getattr(_local, "{store}", None)', f"{INDENT}if {self.work} is None:"]
@@ -146,7 +154,7 @@ class _Batch:
                 block = f"{argument}[{self.start}:{self.stop}]"
                 flat = block if len(leaf.shape) == 1 else f"{block}.reshape(-1, {_size(leaf.shape)})"
                 picked = flat if every else f"{flat}[:, {own}]"
-                lines.append(f"np.copyto({argument}_rows[:, :{self.stop} - {self.start}], {picked}.T)")
+                lines.append(f"np.copyto({self.row_names[place]}[:, :{self.stop} - {self.start}], {picked}.T)")
         for position, instr in enumerate(self.program.instrs):
             if instr.op != "input":
                 continue
@@ -160,7 +168,7 @@ class _Batch:
             if axis is None:
                 text = f"{argument}[{index or '()'}]"
             elif self.gathered(place):
-                text = f"{argument}_rows[{self.cells(place).index(cell)}, :{self.m}]"
+                text = self.row(self.row_names[place], self.cells(place).index(cell))
             elif axis == 0:
                 text = f"{argument}[{part}{', ' + index if index else ''}]"
             else:
@@ -172,11 +180,10 @@ class _Batch:
         lines = []
         self.slot_names: dict[tuple[str, int], str] = {}
         for code, rows in sorted(self.plan.work.items()):
-            array = f"work_{code}" if code != "?" else "work_b"
             for row in range(rows):
                 name = self.names.fresh(f"{'w' if code == 'd' else 'b' if code == '?' else 'w' + code}{row}")
                 self.slot_names[code, row] = name
-                lines.append(f"{name} = {array}[{row}, :{self.m}]")
+                lines.append(f"{name} = {self.row(self.work_names[code], row)}")
         self.final_names: dict[tuple[int, int], str] = {}
         for place, output in enumerate(self.program.outputs):
             target, axis = self.targets[place], self.plan.out_axes[place]
@@ -187,7 +194,7 @@ class _Batch:
                 index = _index(output.shape, cell)
                 part = f"{self.start}:{self.stop}"
                 if self.scattered(place):
-                    lines.append(f"{name} = {target}_rows[{cell}, :{self.m}]")
+                    lines.append(f"{name} = {self.row(self.target_rows[place], cell)}")
                 elif axis == 0:
                     lines.append(f"{name} = {target}[{part}{', ' + index if index else ''}]")
                 else:
@@ -209,7 +216,7 @@ class _Batch:
             target = self.slot_names[slot] if slot is not None else self.final_names[self.plan.finals[position][0]]
             ordered = in_reading_order(self.program, position) if instr.op == "add" else instr.operands
             operands = [self.value_names[o] for o in ordered]
-            text = in_place(self.program, position, operands, target)
+            text = in_place(self.program, position, operands, target, self.calls)
             note = f"  # v{count}"
             lines.append(f"{text}{note}" if len(text) < 80 else text)
             self.value_names[position] = target
@@ -230,7 +237,8 @@ class _Batch:
         for place, output in enumerate(self.program.outputs):
             if self.scattered(place):
                 block = f"{self.targets[place]}[{self.start}:{self.stop}]"
-                rows = f"{self.targets[place]}_rows[:, :{self.m}].T"
+                self.shortens = True
+                rows = f"{self.target_rows[place]}[:, :{self.m}].T"
                 if len(output.shape) > 1:
                     shape = ", ".join(str(k) for k in output.shape)
                     rows = f"{rows}.reshape(-1, {shape})"
@@ -242,7 +250,7 @@ class _Checks(_Batch):
     """The loop that looks whether a point takes a path that raises, before anything is written."""
 
     def __init__(self, plan: Plan, arguments: list[str], names: Names, raised: Sequence[Raised]) -> None:
-        super().__init__(plan, arguments, names, "tuple")
+        super().__init__(plan, arguments, names, flat_result(len(plan.program.outputs)), {})
         self.raised = raised
 
     def loop(self) -> list[str]:
@@ -259,13 +267,13 @@ class _Checks(_Batch):
         return [*self.kept("checks"), *self.over_blocks(body)]
 
 
-def in_place(program: Program, position: int, operands: list[str], target: str) -> str:
-    """One instruction as a NumPy statement that writes into a given array."""
+def in_place(program: Program, position: int, operands: list[str], target: str, calls: Mapping[int, str]) -> str:
+    """One instruction as a NumPy statement that writes into a given array; `calls` are the names of opaque functions."""
     instr = program.instrs[position]
     listed = ", ".join(operands)
     if instr.op == "call":
         points = f"zip(*np.broadcast_arrays({listed}), strict=True)"
-        return f"{target}[...] = [call_{instr.payload.__name__}(*p) for p in {points}]"
+        return f"{target}[...] = [{calls[id(instr.payload)]}(*p) for p in {points}]"
     if instr.op == "select":
         condition, yes, no = operands
         return f"np.copyto({target}, {no}); np.copyto({target}, {yes}, where={condition})"

@@ -16,11 +16,12 @@ import numpy as np
 from symdiff.codegen.emission.exceptions import Raised
 from symdiff.codegen.emission.expressions import ATOM, leaf_names, levels, statements
 from symdiff.codegen.emission.names import Names, argument_names, cell_names
-from symdiff.codegen.emission.text import number_literal
+from symdiff.codegen.emission.text import Result, flat_result
 from symdiff.codegen.plan import Plan
 from symdiff.codegen.program import Output, Program
 from symdiff.codegen.source import MISS, Source
 from symdiff.errors import BackendError
+from symdiff.literals import number_literal
 from symdiff.ops import OPS, is_complex
 
 INDENT = "    "
@@ -40,6 +41,11 @@ _REAL = {
     "logaddexp": "({0} + math.log(2.0) if {0} == {1} else max({0}, {1}) + math.log1p(math.exp(-abs({0} - {1}))))",
     "logaddexp2": "({0} + 1.0 if {0} == {1} else max({0}, {1}) + math.log2(1.0 + 2.0**-abs({0} - {1})))",
 }
+_KNOWN: dict[str, object] = {  # the globals of a function that runs in this process
+    "MISS": MISS, "ndarray": np.ndarray, "float64": np.float64, "complex128": np.complex128, "bool_": np.bool_,
+    "float64_dtype": np.dtype("f8"), "complex128_dtype": np.dtype("c16"), "bool__dtype": np.dtype("?"),
+    "array": np.array, "math": math, "cmath": cmath,
+}  # fmt: skip
 _WRAPPED = frozenset(["lt", "le", "gt", "ge", "eq", "ne", "and", "or", "xor", "not", "select"])
 
 
@@ -83,8 +89,8 @@ def body(
 
 
 def emit(
-    plan: Plan, *, name: str, style: str = "runtime", header: str = "", doc: str = "", result: str = "tuple",
-    raised: Sequence[Raised] = (),
+    plan: Plan, *, name: str, style: str = "runtime", header: Sequence[str] = (), doc: str = "",
+    result: Result | None = None, raised: Sequence[Raised] = (),
 ) -> Source:  # fmt: skip
     """The Plan as a Python function: style "runtime" for calls with arrays, "export" for a stand-alone file.
 
@@ -98,12 +104,14 @@ def emit(
         return _runtime(plan, name)
     from symdiff.codegen.emission.python_file import emit_file
 
+    result = flat_result(len(program.outputs)) if result is None else result
     return emit_file(plan.program, name, header, doc, result, raised)
 
 
 def _runtime(plan: Plan, name: str) -> Source:
     program = plan.program
-    names = Names(("MISS", "ndarray", "float64", "complex128", "empty", "pack_into", "array", "math", "cmath"))
+    packed = {f"pack_{n}d": struct.Struct(f"{n}d").pack_into for n in sorted({_doubles(o) for o in program.outputs} - {0})}
+    names = Names([*_KNOWN, *packed])
     arguments = argument_names(program.inputs, names)
     cells = [cell_names(leaf, a, names) for leaf, a in zip(program.inputs, arguments, strict=True)]
     entry = names.fresh(name)
@@ -127,23 +135,21 @@ def _runtime(plan: Plan, name: str) -> Source:
             lines.append(f"{INDENT}{_targets(own)} = {flat}.tolist()")
     steps, values = body(program, cells, names, lambda k, condition: [f"if {condition}:", f"{INDENT}return MISS"])
     lines += [INDENT + step for step in steps]
-    lines += _results(program, values)
+    lines += _results(program, values, names)
     text = "\n".join(lines) + "\n"
-    known: list[tuple[str, object]] = [
-        ("MISS", MISS), ("ndarray", np.ndarray), ("float64", np.float64), ("complex128", np.complex128), ("bool_", np.bool_),
-        ("float64_dtype", np.dtype("f8")), ("complex128_dtype", np.dtype("c16")), ("bool__dtype", np.dtype("?")),
-        ("array", np.array), ("math", math), ("cmath", cmath),
-    ]  # fmt: skip
-    packed = {len(o.cells) for o in program.outputs if o.dtype == "d" and o.shape}
-    known += [(f"pack_{count}d", struct.Struct(f"{count}d").pack_into) for count in sorted(packed)]
-    return Source(text, entry, "python", tuple(known))
+    return Source(text, entry, "python", (*_KNOWN.items(), *packed.items()))
+
+
+def _doubles(output: Output) -> int:
+    """The cells of an array of doubles, which are written all at once."""
+    return len(output.cells) if output.dtype == "d" and output.shape else 0
 
 
 def _targets(own: list[str]) -> str:
     return ", ".join(own) + ("," if len(own) == 1 else "")
 
 
-def _results(program: Program, values: dict[int, str]) -> list[str]:
+def _results(program: Program, values: dict[int, str], names: Names) -> list[str]:
     several = len(program.outputs) > 1
     lines = []
     fresh = []
@@ -152,7 +158,7 @@ def _results(program: Program, values: dict[int, str]) -> list[str]:
     arrays = [f"{fresh_array}" for fresh_array in fresh]
     lines.append(f"{INDENT}if out is None:")
     lines.append(f"{INDENT * 2}return {', '.join(arrays)}")
-    targets = [f"out{i}" for i in range(len(program.outputs))] if several else ["out"]
+    targets = [names.numbered("out") for _ in program.outputs] if several else ["out"]
     if several:
         lines.append(f"{INDENT}if out.__class__ is not tuple or len(out) != {len(targets)}:\n{INDENT * 2}return MISS")
         lines.append(f"{INDENT}{', '.join(targets)} = out")

@@ -5,15 +5,16 @@ sequences and writes `out` only after everything is computed. Refuses what plain
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from symdiff.codegen.emission import python
 from symdiff.codegen.emission.exceptions import Raised
 from symdiff.codegen.emission.expressions import ATOM, leaf_names, statements
 from symdiff.codegen.emission.names import Names, argument_names, cell_names
-from symdiff.codegen.emission.text import docstring, wrapped
-from symdiff.codegen.program import Input, Output, Program, in_two
-from symdiff.codegen.source import Source
+from symdiff.codegen.emission.text import Result, packed, within, wrapped
+from symdiff.codegen.program import Input, Output, Program, in_two, uses_of
+from symdiff.codegen.source import PythonFile, Source
+from symdiff.literals import docstring, formatted
 from symdiff.ops import is_complex
 
 INDENT = "    "
@@ -22,8 +23,7 @@ _DIVIDE = '''def _divide(a, b):
     """a/b by IEEE 754."""
     if b:
         return a / b
-    return math.nan if not a or a != a else math.copysign(math.inf, a) * math.copysign(1.0, b)
-'''
+    return math.nan if not a or a != a else math.copysign(math.inf, a) * math.copysign(1.0, b)'''
 _CALL = '''def _ieee(function, *args):
     """A function of math by IEEE 754: infinite where it overflows, -inf at the pole of a logarithm, else NaN."""
     try:
@@ -39,8 +39,7 @@ _CALL = '''def _ieee(function, *args):
             return math.inf
         if function is math.log1p and x == -1:
             return -math.inf
-        return math.copysign(math.inf, x) if function is math.atanh and abs(x) == 1 else math.nan
-'''
+        return math.copysign(math.inf, x) if function is math.atanh and abs(x) == 1 else math.nan'''
 _COMPLEX = '''def _ieee_complex(function, *args):
     """A function of complex numbers by IEEE 754: NaN where Python raises, infinite where exp overflows or log has its pole."""
     try:
@@ -52,8 +51,10 @@ _COMPLEX = '''def _ieee_complex(function, *args):
     except (ValueError, ZeroDivisionError):
         if function in (cmath.log, cmath.log10) and args[0] == 0:
             return complex(-math.inf, 0.0)
-    return complex(math.nan, math.nan)
-'''
+    return complex(math.nan, math.nan)'''
+_SUPPORT = {"_divide": _DIVIDE, "_ieee": _CALL, "_ieee_complex": _COMPLEX}
+_MENTIONED = re.compile(r"\b(_\w+)\(")
+_MODULE = re.compile(r"\b(c?math)\.")  # both in templates of ours
 _COMPLEX_RAISING = {
     "exp", "log", "log10", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "acosh", "atanh", "div", "pow",
 }  # fmt: skip
@@ -63,61 +64,62 @@ _RAISING = {
 }  # fmt: skip
 
 
-def emit_file(program: Program, name: str, header: str, doc: str, result: str, raised: Sequence[Raised]) -> Source:
+def emit_file(program: Program, name: str, header: Sequence[str], doc: str, result: Result, raised: Sequence[Raised]) -> Source:
     """The stand-alone file; `raised` are the exceptions of the program's checks."""
-    names = Names(("_divide", "_ieee", "_ieee_complex", "_steps"))
+    names = Names(_SUPPORT)
     arguments = argument_names(program.inputs, names)
-    entry = names.fresh(name)
+    entry, quick, slow = names.fresh(name), names.fresh(f"{name}_steps"), names.fresh(f"{name}_ieee_steps")
     cells = [cell_names(leaf, a, names) for leaf, a in zip(program.inputs, arguments, strict=True)]
     unpacking = [
         INDENT + line for leaf, a, own in zip(program.inputs, arguments, cells, strict=True) for line in _unpacked(leaf, a, own)
     ]
+    used: set[str] = set()  # modules, and functions of our own
     if program.checks:
         first, program = in_two(program)
         shown = {leaf.name: a for leaf, a in zip(first.inputs, arguments, strict=True) if len(leaf.shape) < 2}
         checking, found = _careful(
-            first, cells, names, lambda k, text: [f"if {text}:", f"{INDENT}raise {raised[k].text(shown)}"]
+            first, cells, names, used, lambda k, text: [f"if {text}:", f"{INDENT}raise {raised[k].text(shown)}"]
         )
         unpacking += [INDENT + step for step in checking]
         cells += [[found[output.cells[0]]] for output in first.outputs]
     raising = {i.op for i in program.instrs if i.op in (_COMPLEX_RAISING if is_complex(i.dtype) else _RAISING)}
+    used |= _modules(python.spelling(program, p)[0] for p, i in enumerate(program.instrs) if i.op not in ("input", "const"))
+    used |= _modules(python.literal(i.payload) for i in program.instrs if i.op == "const")
     steps, values = python.body(program, cells, names)
     flat_cells = [v for output in program.outputs for v in (values[c] for c in output.cells)]
     lines = [*wrapped(f"def {entry}(", [*arguments, "out=None"], "):", ""), *docstring(doc), *unpacking]
+    functions: list[str] = []
     if raising:
-        used = sorted({c for own in cells for c in own if re.search(rf"\b{c}\b", " ".join([*steps, *flat_cells]))})
-        order = [c for own in cells for c in own if c in used]
+        read = {i.payload for i, uses in zip(program.instrs, uses_of(program), strict=True) if i.op == "input" and uses}
+        order = [c for place, own in enumerate(cells) for k, c in enumerate(own) if (place, k) in read]
         call = f"({', '.join(order)})"
         count = len(flat_cells)
         targets = [names.fresh(f"r{k}") for k in range(count)]
         left = ", ".join(targets) + ("," if count == 1 else "")
         lines.append(f"{INDENT}try:")
-        lines.append(f"{INDENT * 2}{left} = {entry}_steps{call}")
+        lines.append(f"{INDENT * 2}{left} = {quick}{call}")
         lines.append(f"{INDENT}except (ZeroDivisionError, OverflowError, ValueError):")
-        lines.append(f"{INDENT * 2}{left} = {entry}_ieee_steps{call}")
+        lines.append(f"{INDENT * 2}{left} = {slow}{call}")
         lines += _results(program, dict(enumerate(targets)), result)
-        slow, slow_values = _careful(program, cells, Names(tuple(names.taken)))
-        fast = _function(f"{entry}_steps", order, "The steps, on Python's own arithmetic.", steps, flat_cells)
-        careful = _function(
-            f"{entry}_ieee_steps", order, "The same steps, with IEEE results where Python's math raises.", slow,
-            [slow_values[c] for output in program.outputs for c in output.cells],
-        )  # fmt: skip
-        parts = ["\n".join(lines) + "\n", fast, careful]
+        careful, slow_values = _careful(program, cells, Names(names.taken), used)
+        functions = [
+            _function(quick, order, "The steps, on Python's own arithmetic.", steps, flat_cells),
+            _function(
+                slow, order, "The same steps, with IEEE results where Python's math raises.", careful,
+                [slow_values[c] for output in program.outputs for c in output.cells],
+            ),
+        ]  # fmt: skip
     else:
         lines += [INDENT + step for step in steps]
         lines += _results(program, dict(enumerate(flat_cells)), result)
-        parts = ["\n".join(lines) + "\n"]
-    text = "\n\n".join(parts)
-    helpers = []
-    if "_divide(" in text:
-        helpers.append(_DIVIDE)
-    if "_ieee(" in text:
-        helpers.append(_CALL)
-    if "_ieee_complex(" in text:
-        helpers.append(_COMPLEX)
-    whole = "\n\n".join([*helpers, text])
-    imports = "".join(f"import {module}\n" for module in ("cmath", "math") if re.search(rf"\b{module}\.", whole))
-    return Source(header + (f"{imports}\n\n" if imports else "\n\n") + whole, entry, "python")
+    support = tuple(text for name, text in _SUPPORT.items() if name in used)
+    standard = frozenset(used & {"math", "cmath"}) | _modules(support)
+    return PythonFile(tuple(header), standard, (), (), support, ("\n".join(lines), *functions)).source(entry, "python")
+
+
+def _modules(templates: Iterable[str]) -> frozenset[str]:
+    """The modules that texts of our own call."""
+    return frozenset(module for template in templates for module in _MODULE.findall(template))
 
 
 def _unpacked(leaf: Input, argument: str, own: list[str]) -> list[str]:
@@ -131,8 +133,8 @@ def _unpacked(leaf: Input, argument: str, own: list[str]) -> list[str]:
     if others:
         checks.append(f"any(len(row) != {others[0]} for row in {argument})")
         flattening = [f"{argument} = [v for row in {argument} for v in row]"] * len(others)
-    message = f"{argument} has another shape than {leaf.shape!r}, which is expected"
-    lines = [f"if {' or '.join(checks)}:", f'{INDENT}raise ValueError("{message}")', *flattening]
+    message = formatted(f"{argument} has another shape than {leaf.shape!r}, which is expected")
+    lines = [f"if {' or '.join(checks)}:", f"{INDENT}raise ValueError({message})", *flattening]
     if own:
         lines += (
             wrapped("", own, f"{',' if len(own) == 1 else ''} = map({number}, {argument})", "")
@@ -143,12 +145,19 @@ def _unpacked(leaf: Input, argument: str, own: list[str]) -> list[str]:
 
 
 def _careful(
-    program: Program, cells: list[list[str]], names: Names, ends: Callable[[int, str], list[str]] | None = None
-) -> tuple[list[str], dict[int, str]]:
-    """The statements with every raising operation replaced by its careful form."""
+    program: Program, cells: list[list[str]], names: Names, used: set[str],
+    ends: Callable[[int, str], list[str]] | None = None,
+) -> tuple[list[str], dict[int, str]]:  # fmt: skip
+    """The statements with every raising operation replaced by its careful form; what they call is noted in `used`."""
     leaves = leaf_names(program, cells, python.literal)
+    used |= _modules(python.literal(i.payload) for i in program.instrs if i.op == "const")
 
     def spell(position: int) -> tuple[str, int, tuple[int, ...]]:
+        spelled = careful(position)
+        used.update(_modules([spelled[0]]), _MENTIONED.findall(spelled[0]))
+        return spelled
+
+    def careful(position: int) -> tuple[str, int, tuple[int, ...]]:
         instr = program.instrs[position]
         template, level, needed = python.spelling(program, position)
         if is_complex(instr.dtype):
@@ -177,36 +186,32 @@ def _function(name: str, arguments: list[str], doc: str, steps: list[str], resul
     if len(returned) > 1:
         returned[0] = f"{INDENT}return ("
         returned[-1] = f"{INDENT})"
-    return "\n".join([*lines, *returned]) + "\n"
+    return "\n".join([*lines, *returned])
 
 
-def _results(program: Program, flat: dict[int, str], result: str) -> list[str]:
+def _results(program: Program, flat: dict[int, str], result: Result) -> list[str]:
     """Returning fresh results, or filling `out`."""
-    lines = []
-    start = 0
-    texts = []
+    lines = [f"{INDENT}if out is None:"]
+    starts = [0]
     for output in program.outputs:
-        cells = [flat[start + k] for k in range(len(output.cells))]
-        start += len(cells)
-        texts.append(_nested(output.shape, cells))
-    several = len(texts) > 1
-    lines.append(f"{INDENT}if out is None:")
-    if several:
-        inside = wrapped("return " + ("[" if result == "list" else "("), texts, "]" if result == "list" else ")", INDENT * 2)
-        lines += inside
+        starts.append(starts[-1] + len(output.cells))
+    texts = [
+        _nested(output.shape, [flat[start + k] for k in range(len(output.cells))])
+        for output, start in zip(program.outputs, starts, strict=False)
+    ]
+    if not isinstance(result, int):
+        opening, closing = ("[", "]") if isinstance(result, list) else ("(", ",)" if len(result) == 1 else ")")
+        lines += wrapped(f"return {opening}", [packed(part, texts) for part in result], closing, INDENT * 2)
     elif program.outputs[0].shape == ():
         lines.append(f"{INDENT * 2}return {texts[0]}")
     else:
         lines += _wrapped_list("return ", program.outputs[0], flat, 0, INDENT * 2)
-    start = 0
-    for place, output in enumerate(program.outputs):
-        target = f"out[{place}]" if several else "out"
-        key = "0" if output.shape == () else ":"
+    places = zip(program.outputs, within(result, "out"), starts, texts, strict=False)
+    for output, target, start, text in places:
         if output.shape == ():
-            lines.append(f"{INDENT}{target}[{key}] = {texts[place]}")
+            lines.append(f"{INDENT}{target}[0] = {text}")
         else:
-            lines += _wrapped_list(f"{target}[{key}] = ", output, flat, start, INDENT)
-        start += len(output.cells)
+            lines += _wrapped_list(f"{target}[:] = ", output, flat, start, INDENT)
     return [*lines, f"{INDENT}return out"]
 
 

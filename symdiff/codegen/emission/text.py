@@ -1,12 +1,12 @@
-"""Pieces of text that the emitters share: wrapped lists, docstrings, literals, dtype names.
+"""Pieces of text that the emitters share: wrapped lists, dtype names, results in their structure.
 
 Assumes short parts without newlines. Guarantees lines of at most 100 characters where the parts allow it. Refuses nothing.
 """
 
-import math
-from typing import Any
+from collections.abc import Sequence
 
-WIDTH = 100
+from symdiff.literals import WIDTH
+
 _DTYPES = {"?": "bool_", "f": "float32", "d": "float64", "F": "complex64", "D": "complex128"}
 
 
@@ -39,39 +39,48 @@ def wrapped(opening: str, parts: list[str], closing: str, indent: str) -> list[s
     return lines
 
 
-def docstring(doc: str) -> list[str]:
-    """A docstring, indented as the first statement of a function."""
-    if not doc:
-        return []
-    escaped = doc.replace("\\", "\\\\").replace('"""', "'''")
-    first, *rest = escaped.splitlines()
-    if not rest:
-        return [f'    """{line}' if i == 0 else f"    {line}" for i, line in enumerate(_folded(first + '"""'))]
-    lines = [f'    """{_folded(first)[0]}', *(f"    {line}" for line in _folded(first)[1:])]
-    lines += [f"    {line}".rstrip() for line in rest]
-    return [*lines, '    """']
+Result = int | tuple["Result", ...] | list["Result"]  # outputs by position, in the tuples and lists that a function returns
 
 
-def _folded(text: str) -> list[str]:
-    lines = [""]
-    for word in text.split(" "):
-        if lines[-1] and len(lines[-1]) + len(word) + 1 > WIDTH - 7:
-            lines.append("")
-        lines[-1] += (" " if lines[-1] else "") + word
-    return lines
+def flat_result(count: int) -> Result:
+    """The result of a function that returns one output, or several in a tuple."""
+    return 0 if count == 1 else tuple(range(count))
 
 
-def number_literal(value: Any, module: str = "np") -> str:
-    """A constant as text with all its bits; infinities and NaN in the words of a module, "np" or "math".
+def is_flat(result: Result) -> bool:
+    """Whether a result is one output, or outputs side by side."""
+    return isinstance(result, int) or all(isinstance(part, int) for part in result)
 
-    >>> number_literal(0.25j), number_literal(float("-inf"))
-    ('0.25j', '-np.inf')
-    """
-    if isinstance(value, complex):
-        if value.real == 0 and math.copysign(1.0, value.real) > 0 and 0 < value.imag < math.inf:
-            short = f"{value.imag:g}"
-            return f"{short if float(short) == value.imag else repr(value.imag)}j"
-        return f"complex({number_literal(value.real, module)}, {number_literal(value.imag, module)})"
-    if isinstance(value, float) and not math.isfinite(value):
-        return f"{module}.nan" if value != value else f"{module}.inf" if value > 0 else f"-{module}.inf"
-    return repr(value)
+
+def packed(result: Result, parts: Sequence[str], bare: bool = False) -> str:
+    """The texts of outputs as one expression; `bare` leaves the parentheses of the outermost tuple away."""
+    if isinstance(result, int):
+        return parts[result]
+    inside = ", ".join(packed(part, parts) for part in result)
+    if isinstance(result, list):
+        return f"[{inside}]"
+    return inside if bare and len(result) > 1 else f"({inside}{',' if len(result) == 1 else ''})"
+
+
+def unpacked(result: Result, names: Sequence[str], value: str) -> str:
+    """The assignment of a result's outputs to names."""
+    return f"{packed(_as_tuples(result), names, bare=True)} = {value}"
+
+
+def _as_tuples(result: Result) -> Result:
+    return result if isinstance(result, int) else tuple(map(_as_tuples, result))
+
+
+def packed_lines(opening: str, result: Result, parts: Sequence[str], indent: str) -> list[str]:
+    """`opening` and the texts of outputs, a line for each part of the outermost tuple or list."""
+    if isinstance(result, int):
+        return [f"{indent}{opening}{parts[result]}"]
+    first, last = "[]" if isinstance(result, list) else "()"
+    return [f"{indent}{opening}{first}", *(f"{indent}    {packed(part, parts)}," for part in result), f"{indent}{last}"]
+
+
+def within(result: Result, whole: str) -> list[str]:
+    """The expression of each output in a result."""
+    if isinstance(result, int):
+        return [whole]
+    return [text for k, part in enumerate(result) for text in within(part, f"{whole}[{k}]")]

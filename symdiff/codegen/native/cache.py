@@ -19,6 +19,8 @@ _MARK = b"symdiff object 1\n"
 _BLOCK = 4096  # what a small file takes on disk
 _TOUCHED = 3600.0  # seconds between two notes that an object was used
 _SUFFIX = ".object"
+# Neither through a link, nor waiting for whoever writes to a pipe that lies there.
+_READING = os.O_RDONLY | sum(getattr(os, flag, 0) for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
 
 
 def folder() -> Path | None:
@@ -45,13 +47,20 @@ def load(key: str) -> bytes | None:
         return None
     path = place / (key + _SUFFIX)
     try:
-        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)), "rb") as file:
-            status = os.fstat(file.fileno())
-            content = file.read() if _is_private(status) else b""
-        if time.time() - status.st_mtime > _TOUCHED:
-            os.utime(path)
+        number = os.open(path, _READING)
+        try:
+            status = os.fstat(number)
+            if not _is_private(status) or status.st_size > LIMIT:
+                return None
+            with open(number, "rb", closefd=False) as file:
+                content = file.read()
+        finally:
+            os.close(number)
     except (OSError, ValueError):
         return None
+    if time.time() - status.st_mtime > _TOUCHED:
+        with contextlib.suppress(OSError):
+            os.utime(path)
     mark, digest, body = content[: len(_MARK)], content[len(_MARK) : len(_MARK) + 32], content[len(_MARK) + 32 :]
     return body if mark == _MARK and digest == _digest(key, body) else None
 

@@ -96,7 +96,7 @@ class Machine:
         self._definition = MethodDef(program.name.encode(), self.vectorcall, _METH_FASTCALL_KEYWORDS, None)
 
     def builtin(self, otherwise: Any = None) -> Any:
-        """The builtin `name(*inputs, out=None)`, also `name(*inputs, *outputs)`.
+        """The builtin `name(*inputs, out=None)`; with `otherwise`, also `name(*inputs, *outputs)`.
 
         Other arguments than the kernel was compiled for go to the callable `otherwise`; without one the builtin returns
         `MISS`.
@@ -170,7 +170,8 @@ def _entry(program: Program | Fused, workspace: int, apart: bool, result: Nested
     """The IR of the function that Python calls.
 
     Its blocks: arguments are checked; `listed` and `given` find the arrays for results, after the arguments or in `out`,
-    `into` checks and fills them; `fresh` makes new ones; `miss` goes to the other callable.
+    `into` checks and fills them; `fresh` makes new ones; `miss` goes to the other callable. Only a bare kernel, a builtin
+    that has another callable, finds results among its arguments: all others take them for arguments of the function.
     """
     t = Text()
     inputs, outputs = program.inputs, list[Leaf](program.outputs)
@@ -187,8 +188,10 @@ def _entry(program: Program | Fused, workspace: int, apart: bool, result: Nested
     unnamed = t.put("icmp eq ptr %names, null")
     t.run(f"br i1 {unnamed}, label %unnamed, label %named", "unnamed:", f"br i1 {bare}, label %fresh, label %listed")
     t.run("listed:")
+    t.require_equal((t.field("%self", _TYPE, "i64"), _whole("tuple")))
+    t.require(t.put(f"icmp ne ptr {t.field('%self', _ITEMS + 8, 'ptr')}, {object_name('none')}"))
     listed = [_argument(t, n + k) for k in range(len(outputs))]
-    t.run("br label %into", "named:")
+    t.run("br label %sorted", "sorted:", "br label %into", "named:")
     t.require(bare)
     t.require_equal((t.field("%names", _SIZE, "i64"), 1), (t.field("%names", _ITEMS, "i64"), _whole("out")))
     out = _argument(t, n)
@@ -197,8 +200,8 @@ def _entry(program: Program | Fused, workspace: int, apart: bool, result: Nested
     shape = result or (tuple(range(len(outputs))) if several else 0)
     given = _unpacked(t, out, shape)
     t.run("br label %given", "given:", "br label %into", "into:")
-    filled = t.put(f"phi ptr [{object_name('none') if several else listed[0]}, %listed], [{out}, %given]")
-    items = [t.put(f"phi ptr [{a}, %listed], [{b}, %given]") for a, b in zip(listed, given, strict=True)]
+    filled = t.put(f"phi ptr [{object_name('none') if several else listed[0]}, %sorted], [{out}, %given]")
+    items = [t.put(f"phi ptr [{a}, %sorted], [{b}, %given]") for a, b in zip(listed, given, strict=True)]
     places = [_array(t, i, o, True) for i, o in zip(items, outputs, strict=True)]
     for place, output in zip(places, outputs, strict=True):
         for pointer, leaf in zip(pointers, inputs, strict=True):

@@ -19,7 +19,7 @@ class Contents(BaseException):
 
 
 class Attempt:
-    """A function's runs in one trace. `rules` are those of Python functions.
+    """A function's runs in one trace. `rules` is the rulebook, None where it has no rules of Python functions.
 
     `thorough`: implicit calls are followed too, and arrays can take traced values. `known` are the followed functions, `memo`
     the results of cached functions, `seeded` the random generators made with a seed. `stuck`: a number was asked for where
@@ -29,7 +29,7 @@ class Attempt:
     __slots__ = ("known", "memo", "reading", "rules", "seeded", "stuck", "thorough")
 
     def __init__(self, rules: Any, thorough: bool, reading: Any = None) -> None:
-        self.rules = {} if rules is None else rules.functions()
+        self.rules = rules if rules is not None and rules.names_functions else None
         self.thorough = thorough
         self.reading = reading
         self.stuck = False

@@ -67,7 +67,7 @@ def call(f: Any) -> Any:
     if attempt is None:
         return f
     kind = type(f)
-    if kind is types.FunctionType and ".call" in f.__code__.co_freevars and not attempt.rules:
+    if kind is types.FunctionType and ".call" in f.__code__.co_freevars and attempt.rules is None:
         return f  # made inside a clone
     if kind is types.MethodType:
         return _method(f, attempt)
@@ -86,11 +86,9 @@ def call(f: Any) -> Any:
 def _found(f: Any, attempt: Attempt) -> Any:
     kind = type(f)
     key = (getattr(f, "__module__", None), getattr(f, "__name__", None))
-    rule = attempt.rules.get(key) if attempt.rules else None
-    if rule is not None and (rule.function is f or kind is not types.FunctionType or f.__code__.co_name == key[1]):
-        if attempt.reading is not None and not is_library(getattr(getattr(f, "__code__", None), "co_filename", "<string>")):
-            attempt.reading.need_all()  # it may read the arrays wherever it is run
-        return _recorded(f, rule)  # not for a wrapper, which has the name of what it wraps
+    rule = None if attempt.rules is None else attempt.rules.of(f)
+    if rule is not None:
+        return _ruled(f, rule, attempt)
     if of_cupy(f):
         return spelled(f, call)
     if kind is types.FunctionType and not is_library(f.__code__.co_filename):
@@ -123,6 +121,13 @@ def _found(f: Any, attempt: Attempt) -> Any:
     return _object(f, attempt)
 
 
+def _ruled(f: Any, rule: Any, attempt: Attempt) -> Any:
+    """A function with a rule."""
+    if attempt.reading is not None and not is_library(getattr(getattr(f, "__code__", None), "co_filename", "<string>")):
+        attempt.reading.need_all()  # it may read the arrays wherever it is run
+    return _recorded(f, rule)
+
+
 def _cloned(f: types.FunctionType, attempt: Attempt) -> Any:
     """A function of the user's."""
     if attempt.reading is None:
@@ -150,6 +155,9 @@ def _kind(value: Any) -> Any:
 
 def _method(f: types.MethodType, attempt: Attempt) -> Any:
     inner = f.__func__
+    rule = None if attempt.rules is None else attempt.rules.of(f)
+    if rule is not None:
+        return _ruled(f, rule, attempt)
     found = attempt.known.get(inner) if type(inner) is types.FunctionType else None
     if found is None:
         module = type(f.__self__).__module__
@@ -288,12 +296,12 @@ def _made(f: Anything) -> Anything:
 
 
 def _recorded(f: Anything, rule: Any) -> Anything:
-    def recorded(*args: Any) -> Any:
-        if not any(map(is_traced, args)):
-            return f(*args)
-        from symdiff.symbolic.declaring import record_call
+    def recorded(*args: Any, **kwargs: Any) -> Any:
+        if not any(map(is_traced, (*args, *kwargs.values()))):
+            return f(*args, **kwargs)
+        from symdiff.symbolic.declaring import in_order, record_call
 
-        return record_call(f, rule, args)
+        return record_call(f, rule, in_order(f, rule, args, kwargs))
 
     return recorded
 

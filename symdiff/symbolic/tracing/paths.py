@@ -23,6 +23,7 @@ from symdiff.symbolic.implications import Implications, Range
 from symdiff.symbolic.interning import Numbered, Values
 from symdiff.symbolic.merging import Fork, Leaf, Tree, joined, leaves, raising
 from symdiff.symbolic.tracing.libraries import short_name
+from symdiff.symbolic.tracing.nesting import Endless
 from symdiff.symbolic.tracing.restoring import Outside
 
 LIMIT = 64  # paths of one function that are merged
@@ -223,6 +224,12 @@ def followed(
                 raise
             if given is None:
                 raise problem.error or _explained(str(problem)) from None
+        except Endless as endless:
+            outside.restore()
+            if outer is not None or not endless.asked:
+                raise
+            if given is None:
+                raise _explained(str(endless)) from None
     elif given is None:
         return _alone(run, outer)
     return _guarded(run, given)
@@ -273,6 +280,9 @@ def _merged(run: Callable[[Path], Run], outside: Outside, limit: float) -> tuple
             if not path.decisions:
                 raise
             raise Unmergeable(str(error), error) from None
+        except Endless as endless:
+            endless.asked |= bool(path.decisions)
+            raise
         except Exception as error:
             if not path.decisions:
                 raise

@@ -16,6 +16,7 @@ import numpy as np
 
 from symdiff import structures
 from symdiff.errors import TraceError
+from symdiff.literals import identifier
 from symdiff.symbolic.branches import branches_of
 from symdiff.symbolic.building import Builder, active_builders, array_atom, dtype_code
 from symdiff.symbolic.graph import ArrayConstant, Atom, Constant, Graph, GraphOutput, Var
@@ -23,6 +24,7 @@ from symdiff.symbolic.hidden import KEY, Hidden
 from symdiff.symbolic.tracing.attempt import Attempt, Contents, Stuck, current_reading
 from symdiff.symbolic.tracing.captures import Watch
 from symdiff.symbolic.tracing.following import followed_calls
+from symdiff.symbolic.tracing.nesting import nested
 from symdiff.symbolic.tracing.paths import MODES, Path, Run, followed
 from symdiff.symbolic.tracing.reading import Reading
 from symdiff.symbolic.tracing.restoring import Outside
@@ -73,7 +75,7 @@ def definition_line(f: Callable[..., Any]) -> str:
 def function_name(f: Callable[..., Any]) -> str:
     """A name for generated code: the function's own, `f` for a lambda."""
     name = getattr(f, "__name__", type(f).__name__)
-    return name if name.isidentifier() else "f"
+    return identifier(name) if isinstance(name, str) and name.isidentifier() else "f"
 
 
 def argument_names(f: Callable[..., Any], count: int) -> list[str]:
@@ -93,8 +95,7 @@ def argument_names(f: Callable[..., Any], count: int) -> list[str]:
 
 def path_name(path: str) -> str:
     """A Python identifier for an argument path: `m.W` gives `m_W`, `p['a'][0]` gives `p_a_0`."""
-    text = "".join(c if c.isalnum() or c == "_" else " " for c in path)
-    return "_".join(text.split())
+    return identifier(path)
 
 
 @dataclass(slots=True)
@@ -130,6 +131,29 @@ def trace_leaves(
     With `hide`, the large arrays of `watch` become inputs, too, after those of the leaves. The watch is told what else was
     called, and which arrays it must compare by content.
     """
+    types = [leaf_type(leaves[place], definition_line(f)) for place in traced]
+    settings = [None if place in traced else _setting(leaf) for place, leaf in enumerate(leaves)]
+    with nested(f, function_name(f), (tree, types, settings)):
+        return _trace_leaves(f, leaves, tree, traced, paths, parent, rules, mode, watch, hide)
+
+
+def _setting(leaf: Any) -> Any:
+    """What tells a leaf that is not traced from others."""
+    return (type(leaf), leaf) if isinstance(leaf, (bool, int, str, bytes, type(None))) else id(leaf)
+
+
+def _trace_leaves(
+    f: Callable[..., Any],
+    leaves: list[Any],
+    tree: Any,
+    traced: list[int],
+    paths: list[str],
+    parent: Builder | None,
+    rules: Any,
+    mode: str | None,
+    watch: Watch | None,
+    hide: bool,
+) -> Traced:
     outside = Outside(f)
     outermost = parent is None and not active_builders()
 
@@ -249,7 +273,7 @@ def input_names(paths: list[str]) -> list[str]:
     """Different Python identifiers for argument paths."""
     used: list[str] = []
     for path in paths:
-        name = path_name(path) or "x"
+        name = path_name(path)
         while name in used:
             name += "_"
         used.append(name)
