@@ -192,9 +192,10 @@ def test_values_and_slopes(f):
 
 SQUARE = np.arange(1.0, 10.0).reshape(3, 3)
 ARGUMENTS = (
-    "(y)", "(y, y)", "(y, 0)", "(y, 1)", "(y, 3)", "(y, -1)", "(y, (9,))", "(y, (0, 1))", "(y, 0, 1)", "(y, (2, 3, 3))", "('ij->ji', y)",
-    "('ii->i', y)", "(y, y > 2)", "(y, [0, 1])", "(y, [0, 1], 1.0)", "(y, y > 2, 1.0)", "(y, 2.0)", "(y, 1.0, out=y)", "(y, out=y)",
-    "(y, y, out=y)", "(y, 1, 2, y)", "(y, 0, y[0])", "(y, copy=False)", "(y, None, y)", "(y, axis=0, out=y)", "(y, axis=1, out=y[1])",
+    "(y)", "(y, y)", "(y, 0)", "(y, 1)", "(y, 3)", "(y, -1)", "(y, (9,))", "(y, (0, 1))", "(y, 0, 1)", "(y, (2, 3, 3))",
+    "('ij->ji', y)", "('ii->i', y)", "(y, y > 2)", "(y, [0, 1])", "(y, [0, 1], 1.0)", "(y, y > 2, 1.0)", "(y, 2.0)",
+    "(y, 1.0, out=y)", "(y, out=y)", "(y, y, out=y)", "(y, 1, 2, y)", "(y, 0, y[0])", "(y, copy=False)", "(y, None, y)",
+    "(y, axis=0, out=y)", "(y, axis=1, out=y[1])",
 )  # fmt: skip
 LEFT_OUT = frozenset("empty_like save savez savez_compressed savetxt test frexp spacing nextafter ptp vecdot".split())
 

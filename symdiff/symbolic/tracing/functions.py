@@ -571,7 +571,8 @@ def _implementations() -> dict[Any, Any]:
 
 _IMPLEMENTED = _implementations()
 _IN_PLACE = frozenset(
-    {np.copyto, np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask, np.real, np.imag, np.nan_to_num, np.polyint}
+    getattr(np, name)
+    for name in "copyto fill_diagonal place put put_along_axis putmask real imag nan_to_num polyint diff".split()
 )  # functions that change an array, or give it itself
 _ASKED = frozenset(
     f
