@@ -248,6 +248,13 @@ class View:
         of = self.source.atom(lambda: origin)
         return look(arrays, of, *self.local) if self.how is None else self.how(arrays, of)  # type: ignore[no-any-return]
 
+    def is_callers(self) -> bool:
+        """Whether the cells are the caller's own."""
+        storage = self.storage
+        while isinstance(storage, Lens):
+            storage = storage.of.storage
+        return bool(storage.refusal)
+
     def known_as(self, value: Atom) -> "View":
         """Itself; the value is what it shows now."""
         self._seen, self._value = self.storage.stamp(), value

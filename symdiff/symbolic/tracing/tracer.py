@@ -309,7 +309,8 @@ class Tracer(Operators):
     def __setitem__(self, key: Any, value: Any) -> None:
         from symdiff.symbolic.tracing.assigning import assign
 
-        need_contents(self)
+        if self._held is not None and self._held.is_callers():
+            need_contents(self)
         assign(self, key, value)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:

@@ -74,7 +74,7 @@ SCALARS = ("0.5", "1.5", "x[0]", "x[1] * x[2]", "-0.25", "np.sin(x[3])")
 
 def trial(source: random.Random) -> Verdict:
     n = source.choice((4, 6, 8, 12, 72))
-    x = np.round(np.random.default_rng(source.randrange(10**6)).uniform(-1, 1, n), 3)
+    x = np.round(np.random.default_rng(source.randrange(10**6)).uniform(-1, 1, n), 6)
     lines = grown(source, x, 3 + source.randrange(10))
     text = program(lines)
     f = compiled(text, f"views_{source.randrange(10**9)}.py")
