@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from symdiff import structures
-from symdiff.errors import ArgumentError, ShapeError, TraceError
+from symdiff.choices import check_call
+from symdiff.errors import ShapeError, TraceError
+from symdiff.plain import check_plain
 from symdiff.symbolic.tracing.trace import Spec, is_static, leaf_paths
 from symdiff.symbolic.tracing.tracer import Tracer
 
@@ -25,12 +27,9 @@ class Call:
             raise ShapeError(f"{function.where}: {function.name} needs its arguments and then {extra} more")
         self.extra = args[count:]
         own = args[:count]
-        if function.signature is not None:
-            try:
-                function.signature.bind(*own, **kwargs)
-            except TypeError as error:
-                raise ArgumentError(f"{function.where}: {function.name}: {error}") from None
+        check_call(function.signature, f"{function.name} ({function.where})", own, kwargs)
         self.leaves, self.tree = structures.flatten((own, kwargs), none_is_leaf=True)
+        check_plain(function.where, *self.leaves)
         self.paths = leaf_paths(function.f, own, kwargs)
         groups: list[int] = []
         for position, arg in enumerate(own):

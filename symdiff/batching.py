@@ -15,10 +15,11 @@ from symdiff.arguments import Call
 from symdiff.branching import RaisingBatch
 from symdiff.compiled import Batched, Compiled
 from symdiff.device import DeviceBatched, DeviceCompiled, Placed, check_paths, near
-from symdiff.errors import PathsError, ShapeError
+from symdiff.errors import OptionError, PathsError, ShapeError
 from symdiff.functions import Function, Plain
 from symdiff.grouping import Grouped, Path, path_over_points
 from symdiff.pipeline import Options, program_of
+from symdiff.plain import check_plain, check_targets
 from symdiff.symbolic import transforming
 from symdiff.symbolic.arrays.batching import batched as over_points
 from symdiff.symbolic.branches import branches_of
@@ -37,7 +38,15 @@ class Derivative(Function):
     """The n-th derivative of a scalar function; over an array of points, elementwise."""
 
     suffix = "derivative"
-    order = 1
+    choices = ("order",)
+
+    def __init__(self, f: Callable[..., Any], argnums: int = 0, **options: Any) -> None:
+        super().__init__(f, argnums, **options)
+        if not isinstance(self.argnums, int):
+            raise OptionError(
+                f"{user_line()}: derivative: argnums={argnums!r}: the position of one argument, an integer, is needed"
+            )
+        self.order = int(options.get("order", 1))
 
     def derive(self, graph: Graph, wrt: list[int]) -> Graph:
         for _ in range(self.order):
@@ -63,6 +72,7 @@ class Derivative(Function):
         ):
             return super()._call(args, kwargs, out)
         need_all_contents()
+        check_plain(self.where, points)
         values = points.array if device else np.asarray(points)
         if values.dtype.kind in "iub":
             values = values.astype(float)
@@ -78,7 +88,7 @@ class Derivative(Function):
                 if device or self.paths == "merge":
                     raise
                 own = tuple(0 if i == position else None for i in range(len(args)))
-                batched = self._compiled[key] = Vectorised(self, own, 0)
+                batched = self._compiled[key] = Vectorised(self, in_axes=own, out_axes=0)
         if isinstance(batched, Vectorised):
             found = batched(*args[:position], values.ravel(), *args[position + 1 :], **kwargs)
             return _given(out, np.reshape(found, values.shape), self.where)
@@ -99,6 +109,8 @@ class Derivative(Function):
         if out is not None:
             if not isinstance(out, type(values)) or out.shape != values.shape:
                 raise ShapeError(f"{self.where}: out must be an array of shape {values.shape}")
+            if not device:
+                check_targets(self.where, [out], [("the derivative", values.shape, out.dtype)])
             flat_out = out.reshape(-1) if out.flags.c_contiguous else None
         result = batched.call(fed, flat_out)
         if out is None:
@@ -116,13 +128,9 @@ def _given(out: Any, result: Any, where: str) -> Any:
         return result
     targets, tree = structures.flatten(out)
     values, expected = structures.flatten(result)
-    fits = tree == expected and all(
-        isinstance(t, np.ndarray) and t.flags.writeable and (t.shape, t.dtype) == (v.shape, v.dtype)
-        for t, v in zip(targets, values, strict=True)
-    )
-    if not fits:
-        wanted = ", ".join(f"{v.dtype} {v.shape}" for v in values)
-        raise ShapeError(f"{where}: out must hold writeable arrays like the result: {wanted}")
+    if tree != expected:
+        raise ShapeError(f"{where}: out has structure {tree}, {expected} expected")
+    check_targets(where, targets, [(f"result {k}", np.shape(v), np.asarray(v).dtype) for k, v in enumerate(values)])
     for target, value in zip(targets, values, strict=True):
         target[...] = value
     return out
@@ -216,26 +224,22 @@ class Vectorised(Function):
     differentiates = False
     keeps_signature = False
     suffix = "vmap"
+    choices = ("in_axes", "out_axes", "threads")
 
-    def __init__(
-        self, f: Callable[..., Any], in_axes: Any, out_axes: Any, *, threads: int | None = None, **options: Any
-    ) -> None:
+    def __init__(self, f: Callable[..., Any], **options: Any) -> None:
         super().__init__(f, 0, **options)
-        self.inner = f if isinstance(f, Function) else Plain(f, **options)
+        own = {name: value for name, value in options.items() if name not in self.choices}
+        theirs = [name for name in own if name not in ("backend", "paths")]
+        if isinstance(f, Function) and theirs:
+            raise OptionError(f"{user_line()}: vmap: {', '.join(theirs)} belongs to {f.suffix or 'the function'} inside it")
+        self.inner = f if isinstance(f, Function) else Plain(f, **own)
         self._watch = self.inner._watch
-        self.in_axes = in_axes
-        self.threads = threads
-        if threads is not None and (type(threads) is not int or threads < 1):
-            raise ValueError(f"{self.where}: threads={threads!r}; a positive integer, or None for as many as pay, is possible")
+        self.in_axes = options.get("in_axes", 0)
+        self.threads = options.get("threads")
         self._recent: Any = None
-        axes = in_axes if isinstance(in_axes, (tuple, list)) else (in_axes,)
-        if all(a is None for a in axes):
-            raise ShapeError(f"{self.where}: in_axes={in_axes!r}: at least one argument must have an axis of points, 0 or -1")
-        if any(a not in (0, -1, None) for a in axes):
-            raise ShapeError(f"{self.where}: in_axes={in_axes!r}; 0 (points first), -1 (points last) and None are possible")
+        axes = self.in_axes if isinstance(self.in_axes, (tuple, list)) else (self.in_axes,)
+        out_axes = options.get("out_axes")
         self.out_axes = next(a for a in axes if a is not None) if out_axes is None else out_axes
-        if self.out_axes not in (0, -1):
-            raise ShapeError(f"{self.where}: out_axes={out_axes!r}; 0 (points first) and -1 (points last) are possible")
 
     def positions(self, count: int) -> tuple[int, ...]:
         return ()
@@ -257,6 +261,7 @@ class Vectorised(Function):
             for leaf in flat:
                 value = leaf
                 if (axis is not None and not is_static(leaf)) or (isinstance(leaf, np.ndarray) and axis is not None):
+                    check_plain(self.where, leaf)
                     value = leaf if isinstance(leaf, (Tracer, Spec)) else np.asarray(leaf)
                     if not value.shape:
                         raise ShapeError(f"{self.where}: a batched argument needs a points axis; got a single number")
@@ -325,8 +330,9 @@ class Vectorised(Function):
         need_all_contents()
         if self._recent is not None and not kwargs and self._fits(args):
             kernel = self._recent[1]
-            if isinstance(kernel, Batched) and kernel.machine is not None and not self._watch:
-                self._quicken(kernel)  # type: ignore[arg-type]
+            if isinstance(kernel, Batched) and kernel.machine is not None:
+                with self._lock:
+                    self._quicken(kernel)
             return kernel.call(list(args), out)
         if any(isinstance(leaf, Tracer) for leaf in structures.leaves((args, kwargs), none_is_leaf=True)):
             return self._point_by_point(args, kwargs)

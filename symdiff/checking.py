@@ -12,6 +12,7 @@ import numpy as np
 
 from symdiff import structures, transforms
 from symdiff.arguments import is_differentiable, is_integer
+from symdiff.choices import COMMON, check
 
 
 def is_floating(leaf: Any) -> bool:
@@ -37,6 +38,8 @@ def check_grads(
 
     >>> check_grads(lambda x: np.sin(x)*x, (0.7,))
     """
+    own = {"order": order, "rtol": rtol, "atol": atol, "seed": seed}
+    check("check_grads", own | options, [*own, *COMMON])
     leaves, tree = structures.flatten(tuple(args), none_is_leaf=True)
     moving = [is_floating(leaf) for leaf in leaves]
     argnums = tuple(i for i, arg in enumerate(args) if any(map(is_floating, structures.leaves(arg, none_is_leaf=True))))

@@ -18,29 +18,22 @@ from symdiff.codegen.arrays.fusing import Fused
 from symdiff.codegen.native.fastcall import Machine
 from symdiff.codegen.program import Program
 from symdiff.codegen.source import MISS
-from symdiff.errors import ArgumentError, BackendError, ShapeError, TraceError
+from symdiff.errors import ArgumentError, BackendError, InvariantError, ShapeError, TraceError
 from symdiff.ops import dtype_of, is_complex
 from symdiff.pipeline import Options, array_kernel_of, batch_kernel_of, gufunc_of, kernel_of, machine_of, plan_of, program_of
+from symdiff.plain import check_plain, check_targets, in_form, takes_results
 from symdiff.symbolic.graph import Graph
 from symdiff.symbolic.hidden import hidden_of, visible
 from symdiff.symbolic.scalarizing import scalarize
 from symdiff.symbolic.tracing.tracer import Tracer
 
-BACKENDS = ("auto", "python", "numpy", "native", "cupy")
 _MATH_ERRORS = (ZeroDivisionError, OverflowError, ValueError, TypeError, BufferError)
-
-
-def check_backend(backend: str) -> None:
-    """Raise `BackendError` for a backend that does not exist."""
-    if backend not in BACKENDS:
-        raise BackendError(f"unknown backend {backend!r}; there are {', '.join(BACKENDS)}")
 
 
 class Compiled:
     """One specialisation: call it with the traced leaves in order. `tree` is the result's optree structure."""
 
     def __init__(self, graph: Graph, tree: Any, options: Options, backend: str = "auto") -> None:
-        check_backend(backend)
         self.graph = graph
         self.hidden = hidden_of(graph)
         self.tree = tree
@@ -208,7 +201,10 @@ class Compiled:
 
     def call(self, leaves: list[Any], out: Any = None) -> Any:
         """The result at the traced leaves."""
-        return self.attempt(leaves, out)
+        found = self.attempt(leaves, out)
+        if found is MISS:
+            raise InvariantError(f"{self.program.name}: compiled code declines arguments that were brought into its form")
+        return found
 
     def attempt(self, leaves: list[Any], out: Any = None) -> Any:
         """The result at the traced leaves, checked and normalised first; `MISS` where a check of the program holds."""
@@ -256,7 +252,7 @@ class Compiled:
         """Results that are not contiguous are computed elsewhere and copied."""
         door = self.door
         assert door is not None
-        if targets is None or all(t.flags.carray for t in targets):
+        if targets is None or all(map(takes_results, targets)):
             found = door(*args, out=None if targets is None else self._joined(targets))
             if found is not MISS:
                 return self._parts(found)
@@ -271,19 +267,20 @@ class Compiled:
     def _argument(self, place: int, leaf: Any) -> Any:
         expected = self.program.inputs[place]
         dtype = self._exact_types[place]
-        value = np.asarray(leaf)
         name = self.program.name
         if isinstance(leaf, Tracer):
             raise TraceError(f"{name}: compiled code takes numbers; call the derivative itself in a traced function")
+        check_plain(f"{name}: {expected.name}", leaf)
+        value = np.asarray(leaf)
         if value.dtype.kind not in "biufc":
             raise ShapeError(f"{name}: {expected.name} has dtype {value.dtype}, {dtype} expected")
         if value.dtype.kind == "c" and not is_complex(expected.dtype):
             raise ShapeError(f"{name}: {expected.name} is complex, {dtype} expected; trace it with a complex argument")
         if value.shape != expected.shape:
             raise ShapeError(f"{name}: {expected.name} has shape {value.shape}, {expected.shape} expected")
-        value = value.astype(dtype, copy=False)
+        value = in_form(value, dtype)
         if expected.shape:
-            return np.ascontiguousarray(value)
+            return value
         return value.item() if self._doubles else value[()]
 
     def _targets(self, out: Any) -> list[Any]:
@@ -296,15 +293,7 @@ class Compiled:
         if tree != expected:
             raise ShapeError(f"{name}: out has structure {tree}, {expected} expected")
         leaves = [leaf for leaf, wanted in zip(given, places, strict=True) if wanted is place]
-        for leaf, output in zip(leaves, self.program.outputs, strict=True):
-            if not isinstance(leaf, np.ndarray):
-                raise ShapeError(f"{name}: out for {output.name} is {type(leaf).__name__}; a NumPy array is needed")
-            if leaf.shape != output.shape:
-                raise ShapeError(f"{name}: out for {output.name} has shape {leaf.shape}, {output.shape} expected")
-            if leaf.dtype != np.dtype(output.dtype):
-                raise ShapeError(f"{name}: out for {output.name} has dtype {leaf.dtype}, {np.dtype(output.dtype)} expected")
-            if not leaf.flags.writeable:
-                raise ShapeError(f"{name}: out for {output.name} is not writeable")
+        check_targets(name, leaves, [(o.name, o.shape, o.dtype) for o in self.program.outputs])
         return leaves
 
 
@@ -363,6 +352,7 @@ class Batched:
         points: dict[int, str] = {}
         name = self.program.name
         for leaf, expected, axis in zip(leaves, self.program.inputs, self.in_axes, strict=True):
+            check_plain(f"{name}: {expected.name}", leaf)
             value = np.asarray(leaf)
             shape = value.shape
             if axis is not None and value.ndim:
@@ -394,11 +384,7 @@ class Batched:
         name = self.program.name
         if len(leaves) != len(self.program.outputs):
             raise ShapeError(f"{name}: out has {len(leaves)} arrays, {len(self.program.outputs)} expected")
-        for leaf, output, axis in zip(leaves, self.program.outputs, self.out_axes, strict=True):
-            shape = (count, *output.shape) if axis == 0 else (*output.shape, count)
-            if not isinstance(leaf, np.ndarray) or leaf.shape != shape or leaf.dtype != np.dtype(output.dtype):
-                found = f"{leaf.dtype} {leaf.shape}" if isinstance(leaf, np.ndarray) else type(leaf).__name__
-                raise ShapeError(f"{name}: out for {output.name} is {found}; {np.dtype(output.dtype)} {shape} expected")
-            if not leaf.flags.writeable:
-                raise ShapeError(f"{name}: out for {output.name} is not writeable")
+        outputs = zip(self.program.outputs, self.out_axes, strict=True)
+        wanted = [(o.name, (count, *o.shape) if axis == 0 else (*o.shape, count), o.dtype) for o, axis in outputs]
+        check_targets(name, leaves, wanted)
         return leaves

@@ -4,6 +4,7 @@ Assumes the machinery of `functions`. Guarantees results in the structures of th
 result, nested as in JAX. Refuses nothing of its own; `symbolic.transforming` does.
 """
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from symdiff import structures
@@ -36,7 +37,11 @@ class ValueAndGradient(Function):
 
 class Jacobian(Function):
     suffix = "jacobian"
-    mode = "auto"
+    choices = ("mode",)
+
+    def __init__(self, f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: Any) -> None:
+        super().__init__(f, argnums, **options)
+        self.mode = options.get("mode", "auto")
 
     def derive(self, graph: Graph, wrt: list[int]) -> Graph:
         def operations(candidate: Graph) -> int:

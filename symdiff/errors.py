@@ -37,6 +37,10 @@ class ArgumentError(SymdiffError, TypeError):
     """A call has too few, too many or unknown arguments."""
 
 
+class OptionError(ArgumentError, ValueError):
+    """An option does not exist, or cannot have this value."""
+
+
 class ExportError(SymdiffError):
     """A function cannot be written as a source file, or a committed file does not match its function."""
 

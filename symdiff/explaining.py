@@ -12,6 +12,7 @@ import numpy as np
 
 from symdiff import structures
 from symdiff.arguments import Call
+from symdiff.choices import check
 from symdiff.functions import Function, Plain
 from symdiff.symbolic import transforming
 from symdiff.symbolic.evaluating import values_of
@@ -65,6 +66,7 @@ def explain(f: Callable[..., Any], *args: Any, rules: Any = None, **kwargs: Any)
     >>> explain(lambda x: abs(x) + 1, 0.0).differentiable
     False
     """
+    check("explain", {"rules": rules})
     function = _AtPoint(f, rules=rules, scalarize=False)
     function.argnums = _floating(args)
     call = Call(function, args, kwargs)

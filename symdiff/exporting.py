@@ -16,16 +16,16 @@ from typing import Any
 import numpy as np
 
 from symdiff import structures
-from symdiff.arguments import Call, is_integer
+from symdiff.arguments import Call, is_differentiable, is_integer
 from symdiff.codegen.arrays.fusing import Fused, Kernel
 from symdiff.codegen.arrays.plan import ArrayPlan
 from symdiff.codegen.program import Instr, Program
 from symdiff.codegen.source import Source
 from symdiff.device import placed
-from symdiff.errors import ExportError
+from symdiff.errors import ArgumentError, ExportError
 from symdiff.literals import is_literal, literal
 from symdiff.ops import OPS, dtype_of
-from symdiff.pipeline import DEFAULT, TARGETS, checks_of, plan_of, program_of, source_of
+from symdiff.pipeline import DEFAULT, checks_of, plan_of, program_of, source_of
 from symdiff.raising import raised_in
 from symdiff.structuring import SHOWN, SUFFIX, Leaf, is_plain, positions, with_structures
 from symdiff.symbolic.arrays.batching import batched as over_points
@@ -34,6 +34,7 @@ from symdiff.symbolic.graph import Graph
 from symdiff.symbolic.hidden import Hidden, hidden_of
 from symdiff.symbolic.scalarizing import is_scalar, settled
 from symdiff.symbolic.tracing.trace import argument_names
+from symdiff.symbolic.tracing.tracer import user_line
 from symdiff.version import __version__
 
 _NEEDS = {
@@ -62,8 +63,6 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     from symdiff.batching import Vectorised, WholeBatched
     from symdiff.symbolic.declaring import rules_in_force
 
-    if target not in TARGETS:
-        raise ExportError(f"{function.where}: unknown target {target!r}; there are {', '.join(TARGETS)}")
     args, kwargs = placed((args, kwargs))
     inner = function.inner if isinstance(function, Vectorised) else function
     inner.refresh()
@@ -78,7 +77,9 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     graph, tree = inner._derived(call, primal)
     hidden = hidden_of(graph)
     arguments, result = _structures(inner, call, graph, tree)
-    plain = target in ("c", "cuda") or (all(isinstance(a, Leaf) for a in arguments.values()) and is_plain(result))
+    more = {inner.extra_name: _marked(structures.structure(inner.extra_structure(call, primal)))} if inner.extra else {}
+    given = [*arguments.values(), *more.values()]
+    plain = target in ("c", "cuda") or (all(isinstance(a, Leaf) for a in given) and is_plain(result))
     name = inner.__name__ if plain else inner.__name__ + SUFFIX
     shape = positions(result) if plain and is_plain(result) else None
     batch, axes = isinstance(function, Vectorised), hidden.pad(axes)
@@ -89,7 +90,9 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     if batch and not (is_scalar(graph) and (checks is None or is_scalar(settled(checks)))):
         padded = [*axes, *[None] * (len(graph.inputs) - len(axes))]
         whole = WholeBatched(graph, tree, padded, function.out_axes, inner.options)
-        count = whole.points(hidden.fill(structures.leaves(args), len(graph.inputs)))
+        flat = structures.leaves(args, none_is_leaf=True)  # in the function's own, settings are no inputs
+        fed = [flat[i] for i in call.traced] + [leaf for leaf in flat[len(call.leaves) :] if is_differentiable(leaf)]
+        count = whole.points(hidden.fill(fed, len(graph.inputs)))
         graph, batch = whole.over(count), False
         if checks is not None:
             checks = over_points(checks, padded[: len(checks.inputs)], count, 0)
@@ -128,7 +131,6 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     )  # fmt: skip
     if plain:
         return source
-    more = {inner.extra_name: _marked(structures.structure(inner.extra_structure(call, primal)))} if inner.extra else {}
     doc = f"{_what(inner)} of {inner.name}, in its own structures; `{name}` takes and returns their leaves."
     return with_structures(source, inner.__name__, arguments, more, result, _described(inner, doc), inner.where)
 
@@ -191,7 +193,7 @@ def _command(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     shapes = [_spec_text(path, leaf) for path, leaf in zip(call.paths, call.leaves, strict=True)]
     named = "<" not in place and not place.startswith("__main__") and place.isprintable()
     plain = inner is function and not kwargs and inner.options == DEFAULT
-    plain = plain and inner.rules is None and inner.scalarize is None and inner.paths is None
+    plain = plain and not inner.frozen and inner.rules is None and inner.scalarize is None and inner.paths is None
     mode = getattr(inner, "mode", "auto")
     if plain and named and None not in shapes and inner.suffix and mode == "auto":
         words = ["symdiff", "export", place]
@@ -207,6 +209,7 @@ def _command(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     options += [f"{name}=True" for name in ("exact", "fastmath") if getattr(inner.options, name)]
     options += [f"scalarize={inner.scalarize}"] if inner.scalarize is not None else []
     options += [f"paths={inner.paths!r}"] if inner.paths is not None else []
+    options += ["frozen=True"] if inner.frozen else []
     options += ["rules=rules"] if inner.rules is not None else []
     text = f"symdiff.{inner.suffix}({', '.join([inner.name, *options])})" if inner.suffix else inner.name
     if inner is not function:
@@ -353,4 +356,8 @@ def _place(path: Any) -> Path:
 
 def export(function: Any, path: Any, *args: Any, target: str = "numpy", **kwargs: Any) -> None:
     """Write a transform as a stand-alone file; the same as its method `export`."""
+    if not hasattr(function, "export"):
+        raise ArgumentError(
+            f"{user_line()}: export takes a transform as sd.grad(f), then a path; got {type(function).__name__}"
+        )
     function.export(path, *args, target=target, **kwargs)

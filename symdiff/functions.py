@@ -18,44 +18,37 @@ import optree
 from symdiff import structures
 from symdiff.arguments import Call, is_differentiable
 from symdiff.branching import Guarded, attempted, beside, compiled_of, known
+from symdiff.choices import COMMON, check, is_index
 from symdiff.codegen.native.fastcall import Machine
 from symdiff.codegen.native.guards import Guard, guarded
 from symdiff.codegen.native.vectorcall import direct, plain_class, table_offset, with_vectorcall
 from symdiff.codegen.source import MISS
-from symdiff.compiled import Compiled, check_backend
+from symdiff.compiled import Compiled
 from symdiff.device import DeviceCompiled, Near, Placed, check_device, near, on_device, placed
-from symdiff.errors import ArgumentError, BackendError, ShapeError, SymdiffError, TraceError
+from symdiff.errors import ArgumentError, BackendError, OptionError, ShapeError, SymdiffError, TraceError
 from symdiff.pipeline import Options, program_of
 from symdiff.symbolic.building import Builder, active_builders
 from symdiff.symbolic.declaring import rules_in_force
 from symdiff.symbolic.graph import Graph
-from symdiff.symbolic.hidden import NONE, Hidden
+from symdiff.symbolic.hidden import NONE, Captured, Hidden, Replaced
 from symdiff.symbolic.replaying import decide_again, innermost, replay
 from symdiff.symbolic.scalarizing import settled
 from symdiff.symbolic.tracing.attempt import need_all_contents
 from symdiff.symbolic.tracing.captures import Watch
 from symdiff.symbolic.tracing.libraries import is_library
 from symdiff.symbolic.tracing.trace import (
-    check_mode,
     definition_line,
     function_name,
     leaf_type,
+    signature_of,
     trace_leaves,
 )
 from symdiff.symbolic.tracing.tracer import Tracer, user_line
 
+REPLACED = 100  # calls that are begun anew because another thread replaces what the function captures
+GUARDS = 8  # short ways of one function that are kept beside the one in use, for calls that alternate
 KEPT = 256  # specialisations of one function that are kept, the newest
 _MISSED = (ZeroDivisionError, OverflowError, ValueError, TypeError, BufferError, TraceError)
-
-
-def _signature(f: Callable[..., Any]) -> inspect.Signature | None:
-    """The signature of a plain function; None where Python does not know it, or where a transform adds arguments."""
-    if isinstance(f, Function) and not f.keeps_signature:
-        return None
-    try:
-        return inspect.signature(f)
-    except (TypeError, ValueError):
-        return None
 
 
 def _owns_out(f: Callable[..., Any], signature: inspect.Signature | None) -> bool:
@@ -75,6 +68,7 @@ class Function:
     """A derivative (or a traced function) as a callable; see the functions of this module for what each computes."""
 
     differentiates = True
+    choices: tuple[str, ...] = ()  # options beside those that all have
     hides = True  # larger arrays that the function captures are inputs
     keeps_signature = True
     extra = 0
@@ -87,28 +81,24 @@ class Function:
         self,
         f: Callable[..., Any],
         argnums: int | Sequence[int] = 0,
-        *,
-        rules: Any = None,
-        exact: bool = False,
-        fastmath: bool = False,
-        backend: str = "auto",
-        scalarize: bool | None = None,
-        paths: str | None = None,
+        **options: Any,
     ) -> None:
         if not callable(f):
             raise TraceError(f"{user_line()}: {type(f).__name__} is not a function")
+        known = ("argnums", *self.choices, *COMMON) if self.differentiates else (*self.choices, *COMMON)
+        check(self.suffix or "the function", {"argnums": argnums} | options if self.differentiates else options, known)
+        exact, fastmath = bool(options.get("exact", False)), bool(options.get("fastmath", False))
         if exact and fastmath:
-            raise ValueError("exact=True and fastmath=True exclude each other")
-        check_backend(backend)
-        check_mode(paths)
+            raise OptionError(f"{user_line()}: {self.suffix}: exact=True and fastmath=True exclude each other")
         self.f = f
-        self.argnums = argnums if isinstance(argnums, int) else tuple(argnums)
-        self.rules = rules
+        self.argnums = int(argnums) if is_index(argnums) else tuple(map(int, argnums))  # type: ignore[arg-type]
+        self.rules = options.get("rules")
         self.options = Options(exact, fastmath)
-        self.backend = backend
-        self.scalarize = scalarize
-        self.paths = paths
-        self.signature = _signature(f)
+        self.backend = options.get("backend", "auto")
+        self.scalarize = options.get("scalarize")
+        self.paths = options.get("paths")
+        self.frozen = bool(options.get("frozen", False))
+        self.signature = signature_of(f)
         self.owns_out = _owns_out(f, self.signature)
         self.name = function_name(f)
         self.where = definition_line(f)
@@ -121,10 +111,14 @@ class Function:
         self._guard: Guard | None = None
         self._door: Callable[..., Any] | None = None
         self._lock = threading.Lock()
-        self._watch = Watch(f)
+        self._watch = self._watching()
         self._near: Near | None = None
 
     suffix = ""
+
+    def _watching(self, earlier: Watch | None = None) -> Watch:
+        """What the function captures; nothing where it is frozen: each specialisation keeps what it read when it was made."""
+        return Watch(len) if self.frozen else Watch(self.f, earlier)
 
     def positions(self, count: int) -> tuple[int, ...]:
         """The differentiated argument positions, negative ones counted from the end."""
@@ -165,9 +159,10 @@ class Function:
         with self._lock:
             self._door = self._near = self._guard = None
             direct(self, 0)
+            self._machines = {machine for machine in self._machines if machine.running}
             self._guards = {key: guard for key, guard in self._guards.items() if guard.running}
             self._compiled.clear()
-            self._watch = Watch(self.f, self._watch)
+            self._watch = self._watching(self._watch)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
         call, watch = Call(self, args, kwargs, self.extra), self._watch
@@ -236,7 +231,7 @@ class Function:
         parts = [
             leaf_type(leaf, self.where)
             if i in chosen
-            else (type(leaf), leaf.tobytes() if isinstance(leaf, np.ndarray) else leaf)
+            else (type(leaf), *((leaf.shape, leaf.dtype.str, leaf.tobytes()) if isinstance(leaf, np.ndarray) else (leaf,)))
             for i, leaf in enumerate(call.leaves)
         ]
         return (call.tree, tuple(parts), tuple(call.wrt))
@@ -271,9 +266,10 @@ class Function:
     def _quicken(self, compiled: Any, hidden: Hidden = NONE) -> None:
         """Calls go to machine code first, and to `_long_way` where it declines. The code lives as long as this object."""
         machine, self._guard = compiled.machine, None
-        if len(self._machines) < KEPT:
-            self._machines.add(machine)
-        if machine not in self._machines or self.owns_out:
+        self._machines = {machine, *(m for m in self._machines if m.running)}  # what a call is in cannot be freed
+        old = list(self._guards.items())
+        self._guards = dict([*(pair for pair in old[:-GUARDS] if pair[1].running), *old[-GUARDS:]])
+        if self.owns_out:
             direct(self, 0)
         elif not self._watch:
             direct(self, machine.vectorcall)
@@ -285,19 +281,25 @@ class Function:
         offset, key = table_offset(self), (machine, self._watch, self._watch.version)
         found = self._guards.get(key)
         address = 0
+        owner = 0 if isinstance(machine, Machine) else id(self)  # what declines itself asks its owner for the long way
         with suppress(BackendError):  # containers that are checked in Python only
-            if found is None and offset is not None and len(self._guards) < KEPT:
-                found = self._guards[key] = Guard(machine, self._watch.checks(), hidden.place, hidden.arrays)
+            if found is None and offset is not None:
+                found = Guard(machine, self._watch.rows(), hidden.place, hidden.arrays, Captured, owner)
+                if self._watch.changed():  # while the guard took down what holds
+                    return
+                self._guards[key] = found
             if found is not None and offset is not None:
                 address = guarded(offset)
         self._guard = found
         direct(self, address, found.address if address and found is not None else 0)
 
     def _long_way(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        guard = self._guard
+        versions = [] if guard is None else guard.versions()
         self.refresh()  # other specialisations may capture what the fast one does not
-        guard, shorter = self._guard, self._near  # another thread may drop them meanwhile
-        if guard is not None:
-            guard.refresh()
+        if guard is not None and guard is self._guard:
+            guard.refresh(versions)
+        shorter = self._near  # another thread may drop it meanwhile
         if shorter is not None and not kwargs:
             found = shorter(args, out)
             if found is not MISS:
@@ -306,12 +308,13 @@ class Function:
         check_device(self.backend, device, self.name)
         if device:
             args, kwargs = placed((args, kwargs))
-        try:
-            return self._call(args, kwargs, out)
-        except TraceError:
-            if not (self._watch and self._watch.changed()):
-                raise
-        self.refresh()  # another thread has put an array of another type into a captured one's place
+        for _ in range(REPLACED):
+            try:
+                return self._call(args, kwargs, out)
+            except TraceError as error:
+                if not (isinstance(error, Replaced) or (self._watch and self._watch.changed())):
+                    raise
+            self.refresh()  # another thread has put an array of another type into a captured one's place
         return self._call(args, kwargs, out)
 
     def __reduce__(self) -> Any:
@@ -320,12 +323,13 @@ class Function:
     def _traced(self, call: Call, parent: Builder | None, mode: str | None = None, hide: bool = True) -> Any:
         """The function traced; with `hide`, larger arrays that it captures become inputs, else they are constants."""
         mode = mode or self.paths
-        watch, hide = self._watch, hide and self.hides
+        watch, hide = None if self.frozen else self._watch, hide and self.hides
         where = call.leaves, call.tree, call.traced, call.paths
         try:
             traced = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide)
         except (NameError, AttributeError):
-            watch.incomplete = True
+            if watch is not None:
+                watch.incomplete = True
             raise
         differentiated = sum(math.prod(traced.graph.inputs[call.traced.index(i)].symbol.shape) for i in call.wrt)
         traced.graph = settled(traced.graph, self.scalarize, differentiated)
@@ -425,6 +429,7 @@ class Function:
 
         Captured numbers, and arrays whose contents the trace needed, stay in it as they are now; this function itself follows.
         """
+        check(f"{self.__name__}.compile", {"backend": backend})
         self.refresh()
         call = Call(self, self.own_arguments(args), placed(kwargs), 0)
         if backend == "cupy":
@@ -439,12 +444,14 @@ class Function:
         """The text of a stand-alone file for a target, "numpy", "python", "c", "cupy" or "cuda"."""
         from symdiff.exporting import exported
 
+        check(f"{self.__name__}.source", {"target": target})
         return exported(self, args, kwargs, target).text
 
     def export(self, path: Any, *args: Any, target: str = "numpy", **kwargs: Any) -> None:
         """Write a stand-alone file for a target; written whole or not at all. With target "c", a header stands beside it."""
         from symdiff.exporting import exported, write_source
 
+        check(f"{self.__name__}.export", {"target": target})
         write_source(path, exported(self, args, kwargs, target))
 
     def cost(self, *args: Any, **kwargs: Any) -> Any:
@@ -470,9 +477,9 @@ class Function:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self.signature = _signature(self.f)
+        self.signature = signature_of(self.f)
         self._lock = threading.Lock()
-        self._watch = Watch(self.f)
+        self._watch = self._watching()
         self._machines = set()
         self._guards = {}
         self._guard = None

@@ -7,6 +7,7 @@ executed, and no method of an object's own class asked. Refuses, with `ExportErr
 
 import keyword
 import math
+import re
 import unicodedata
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -128,7 +129,7 @@ def hashed(lines: Iterable[str]) -> str:
 
 def starred(lines: Iterable[str]) -> str:
     """Lines as a comment of C's languages, which nothing in them can end."""
-    closed = (printable(line).replace("*/", "* /").replace("/*", "/ *") for line in lines)
+    closed = (re.sub(r"(?<=\*)(?=/)|(?<=/)(?=\*)|(?<=\?)(?=\?)", " ", printable(line)) for line in lines)  # and no trigraphs
     return "\n".join(["/*", *(f" * {line}".rstrip() for line in closed), " */"]) + "\n"
 
 

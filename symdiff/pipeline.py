@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from symdiff.array_numbering import number_arrays
+from symdiff.choices import TARGETS
 from symdiff.codegen.arrays.fusing import Fused, fuse
 from symdiff.codegen.arrays.nesting import Nest
 from symdiff.codegen.arrays.plan import ArrayPlan, check_array_plan
@@ -40,7 +41,6 @@ from symdiff.symbolic.scalarizing import expand_calls, is_scalar, scalarize, set
 # Machine code by statements: up to SMALL, LLVM's passes over its own language cost more time (half of all) than they gain; up
 # to WHOLE it is one function; up to QUICK it is optimised, which makes it a fifth faster and compiling four times slower.
 SMALL, WHOLE, QUICK = 300, 2_000, 20_000
-TARGETS = ("python", "numpy", "c", "cupy", "cuda")
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,9 +152,12 @@ def test_signed_zeros_infinities_and_nan(code):
     code_text, name = point_kernel(plan, "everything", frozenset())
     results = [np.empty(len(x), o.dtype) for o in program.outputs]
     cuda_on_cpu.launch(code_text, name, (1,), (32,), [part for a in (x, y, *results) for part in (a, 1)] + [len(x)])
-    with np.errstate(all="ignore"):
-        for result, wanted in zip(results, everything(x, y), strict=True):
-            np.testing.assert_allclose(result, wanted, rtol=4 * np.finfo(code).eps)
+    eps = np.finfo(code).eps
+    with np.errstate(all="ignore"):  # NumPy's float32 functions differ by some units from one processor to another
+        wanted = everything(x.astype(float), y.astype(float))
+        wanted[3] = everything(x, y)[3]  # exact functions, but for the neighbours of a number
+    for result, value in zip(results, wanted, strict=True):
+        np.testing.assert_allclose(result, value, rtol=4 * eps, atol=32 * eps)
 
 
 ONE = "exp exp2 expm1 log log1p log2 log10 sqrt sin cos tan sinh cosh tanh arcsin arccos arctan arcsinh arccosh arctanh".split()

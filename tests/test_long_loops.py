@@ -1,7 +1,9 @@
 """Long loops over arrays whose conditions are kept: what is made once, what is found again, and what it costs."""
 
+import gc
 import importlib.util
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -124,14 +126,16 @@ def test_kernels_of_one_path_serve_the_next(monkeypatch):
     monkeypatch.setattr(
         kernels.Kernels, "_compiled", lambda self, places: compiled.append(len(places)) or original(self, places)
     )
-    monkeypatch.setattr(kernels.Kernels, "_made", {})
+    made = weakref.WeakValueDictionary()
+    monkeypatch.setattr(kernels.Kernels, "_made", made)
     df = sd.grad(newton, paths="guard")
     for scale in (1.0, 2.0, 0.3):
         df(scale * CASES[newton])
     assert len(compiled) == 3 and sum(compiled[1:]) <= compiled[0] // 2
-    monkeypatch.setattr(kernels, "KEPT", 5)
-    df(5.0 * CASES[newton])
-    assert len(kernels.Kernels._made) == 5
+    assert made
+    del df
+    gc.collect()
+    assert not made
 
 
 def test_free_arrays_are_used_again():

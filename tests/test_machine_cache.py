@@ -279,3 +279,33 @@ def test_forks_while_other_threads_compile(folder, where):
     finally:
         process.kill()
         process.wait()
+
+
+@posix
+def test_other_things_than_objects(folder, compilations):
+    check()
+    (place,) = folder.iterdir()
+    content = place.read_bytes()
+
+    def cut():
+        place.write_bytes(content[: len(content) // 2])
+
+    def large():
+        place.write_bytes(content)
+        os.truncate(place, 2 * cache.LIMIT)
+
+    things = [lambda: os.mkfifo(place, 0o600), place.mkdir, lambda: place.symlink_to("/dev/zero"), cut, large, place.touch]
+    for thing in things:
+        place.unlink()
+        thing()
+        assert cache.load(place.name.removesuffix(".object")) is None
+        check()  # neither waits, nor fails
+        if place.is_dir():
+            place.rmdir()
+            check()
+        assert place.read_bytes() == content
+    place.unlink()
+    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    place.mkdir()
+    assert cache.load(place.name.removesuffix(".object")) is None
+    assert not before or len(os.listdir("/proc/self/fd")) == before

@@ -194,7 +194,7 @@ class _Reader:
     def _power(self, instr: Instr, operands: list[Form]) -> Form | None:
         exponent = self.program.instrs[instr.operands[1]]
         n = exponent.payload
-        if exponent.op != "const" or isinstance(n, (complex, bool)) or n != int(n) or abs(n) > MAX_EXPONENT:
+        if exponent.op != "const" or isinstance(n, (complex, bool)) or not abs(n) <= MAX_EXPONENT or n != int(n):
             return None
         n = int(n)
         coefficient, monomial = operands[0]

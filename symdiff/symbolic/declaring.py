@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from symdiff import structures
+from symdiff.choices import check
 from symdiff.errors import ArgumentError, RuleError, TraceError
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.calls import CallSite
@@ -72,6 +73,7 @@ def diffrule(target: Callable[..., Any] | str, *, wrt: str | None = None, pullba
         return _declare_text(target, partials)
     if partials:
         raise RuleError(f"{user_line()}: partials as text need the function as text, too: diffrule('f(x)', x='...')")
+    check("diffrule", {"pullback": pullback})
     names = _parameters(target)
     called = function_name(target)
     if wrt is not None and wrt not in names:

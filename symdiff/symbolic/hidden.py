@@ -26,6 +26,10 @@ def is_large(value: Any) -> bool:
     return type(value) in _KINDS and value.dtype.char in "fdFD" and value.size > SMALL
 
 
+class Replaced(TraceError):
+    """A captured array is of another type than the one that the function was traced with."""
+
+
 class Captured:
     """An array that a function captures: its name in the user's code, the ways to it, and what was found there last."""
 
@@ -76,7 +80,7 @@ class Hidden:
 def _read(captured: Captured) -> np.ndarray:
     found = captured.now()
     if found is None:
-        raise TraceError(
+        raise Replaced(
             f"{captured.name}, which the function captures, is no {captured.dtype} array of shape {captured.shape} any more; "
             "compile the function anew"
         )

@@ -11,6 +11,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from symdiff.choices import check
 from symdiff.errors import RuleError, RuleWarning
 from symdiff.symbolic.julia import JuliaRow, is_julia, read_julia
 from symdiff.symbolic.julia_meanings import FUNCTIONS
@@ -35,6 +36,7 @@ def load_rules(path: Any, strict: bool = False) -> Rulebook:
     Nothing in the file is executed. A line that cannot be read is reported by a `RuleWarning` and in `problems`, the
     others are loaded; with `strict=True` it raises `RuleError`, as a file that is no text always does.
     """
+    check("load_rules", {"strict": strict})
     place = Path(path)
     try:
         book = _julia_book(place) if is_julia(place) else read_table(place, formulas_by_name())

@@ -21,19 +21,49 @@ NAMED: dict[str, Callable[[], Any]] = {
 }
 FOLDED = frozenset({"add", "sub", "mul", "div", "neg", "pow", "sqrt", "exp", "log", "gamma"})
 DIGITS = 40
+LARGEST = 16384  # binary exponents of constants: those of the widest float; beyond it a tower of powers takes for ever
+
+
+class Unfoldable(ArithmeticError):
+    """A constant that is no number, or too large or too small to be computed."""
 
 
 def folded(op: str, operands: list[Any]) -> Any:
-    """The constant `op(*operands)` in 40 digits, None where it is no finite number or not folded."""
+    """The constant `op(*operands)` in 40 digits, None where it is no finite number or not folded.
+
+    Raises `Unfoldable` where it has no value, or one that is not between 2**-16384 and 2**16384.
+    """
     if op not in FOLDED:
         return None
     with mp.workdps(DIGITS):
         values = [NAMED[o]() if isinstance(o, str) else mpmath.mpmathify(o) for o in operands]
         if not all(mpmath.isfinite(v) for v in values) or (op == "div" and values[1] == 0):
             return None
-        if all(isinstance(o, int) for o in operands) and op in ("add", "sub", "mul", "neg"):
-            return int(OPERATIONS[op](*values))
-        return OPERATIONS[op](*values)
+        if any(map(_is_beyond, values)) or _exponent(op, values) > LARGEST:
+            raise Unfoldable("a constant beyond 2**16384")
+        try:
+            found = OPERATIONS[op](*values)
+        except (ArithmeticError, ValueError, TypeError) as error:
+            raise Unfoldable(f"{op} has no value there: {error}") from None
+        if _is_beyond(found):
+            raise Unfoldable("a constant beyond 2**16384")
+        if not any(v.imag for v in values) and (found.imag or (op in ("sqrt", "log") and values[0] < 0)):
+            raise Unfoldable(f"{op} of real numbers that is complex; 1j makes a complex one")
+        exact = all(isinstance(o, int) for o in operands) and op in ("add", "sub", "mul", "neg")
+        return int(found) if exact else found
+
+
+def _is_beyond(value: Any) -> bool:
+    """Whether a number's binary exponent is not between -`LARGEST` and `LARGEST`."""
+    return bool(value) and bool(mpmath.isfinite(value)) and abs(mpmath.mag(value)) > LARGEST
+
+
+def _exponent(op: str, values: list[Any]) -> float:
+    """About the binary exponent of a result, known before it is computed: of x**y that of exp(y log(x))."""
+    if op not in ("exp", "gamma", "pow") or not values[0]:
+        return 0.0
+    factors = [values[0]] if op != "pow" else [mpmath.log(values[0]), values[1]]
+    return 2.0 ** min(sum(float(mpmath.mag(v)) for v in factors), 1000.0) if all(factors) else 0.0
 
 
 def _sign(x: Any) -> Any:

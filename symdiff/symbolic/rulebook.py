@@ -20,7 +20,8 @@ from symdiff.symbolic.tables import Functions, read_lines
 class Rulebook(Mapping[Any, Rule]):
     """A mapping from (module, name, number of arguments) to `Rule`; a value, so `+` makes a new one (the right wins).
 
-    The key of a rule of a Python function is the function. `problems` are the lines that could not be read, each with file, line and reason. Rows become rules when looked up.
+    The key of a rule of a Python function is the function. `problems` are the lines that could not be read,
+    each with file, line and reason. Rows become rules when looked up.
     """
 
     def __init__(self, rules: Iterable[Rule | Row] = (), problems: Iterable[str] = ()) -> None:

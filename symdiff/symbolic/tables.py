@@ -6,15 +6,17 @@ with `RuleError`, naming file, line and reason.
 """
 
 import ast
+import cmath
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from symdiff.errors import RuleError
 from symdiff.ops import OPS
-from symdiff.symbolic.precision import NAMED, folded
+from symdiff.symbolic.precision import NAMED, Unfoldable, folded
 
 MAX_LINE = 2000
+MAX_BYTES = 4_000_000
 MAX_DEPTH = 100
 MAX_STEPS = 2000
 _BINARY = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Pow: "pow", ast.Mod: "mod"}
@@ -56,9 +58,13 @@ def parse_formula(text: str, parameters: tuple[str, ...], where: str, functions:
 def lower_formula(tree: ast.expr, parameters: tuple[str, ...], where: str, functions: Functions | None = None) -> Template:
     """The Template of a formula's syntax tree."""
     lowering = _Lowering(parameters, where, functions or {})
-    result = lowering.lower(tree, 0)
-    exact = Template(tuple(lowering.steps), result)
-    return _folded(exact, len(parameters) + 1)
+    try:
+        result = lowering.lower(tree, 0)
+        return _folded(Template(tuple(lowering.steps), result), len(parameters) + 1)
+    except Unfoldable as error:
+        raise RuleError(f"{where}: {error}") from None
+    except RecursionError:
+        raise RuleError(f"{where}: formulas that call one another too deep") from None
 
 
 def _folded(exact: Template, first: int) -> Template:
@@ -94,9 +100,14 @@ def _rounded(value: Any) -> Any:
     """A constant as Python's own number, rounded once."""
     if isinstance(value, str):
         value = NAMED[value]()
+    if isinstance(value, int) and abs(value) >= 2**1024:
+        raise Unfoldable("an integer that is too large for float64")
     if isinstance(value, (bool, int, float, complex)):
         return value
-    return complex(value) if getattr(value, "imag", 0) else float(value.real)
+    found = complex(value) if getattr(value, "imag", 0) else float(value.real)
+    if not cmath.isfinite(found) or (value and not found):
+        raise Unfoldable("a constant that is too large or too small for float64")
+    return found
 
 
 def _bound(text: str, where: str) -> None:
@@ -196,6 +207,8 @@ class _Lowering:
 
 def read_lines(path: Path) -> list[tuple[str, list[str]]]:
     """The table's rows as ("file:line", cells), comments and empty lines left out."""
+    if path.stat().st_size > MAX_BYTES:
+        raise RuleError(f"{path.name}: more than {MAX_BYTES} bytes; rule files are smaller")
     rows = []
     with path.open(encoding="utf-8") as file:
         number = 0

@@ -9,20 +9,39 @@ import numpy as np
 _local = threading.local()
 
 
+def _array(x, kind):
+    """x as an array of a dtype; classes of arrays with other operations are refused, and complex numbers for real ones."""
+    if hasattr(x, "__array__") and not isinstance(x, np.generic) and type(x) not in (np.ndarray, np.memmap):
+        raise TypeError(f"{type(x).__name__} is given; a plain NumPy array, as of np.asarray(x), expected")
+    found = np.asarray(x)
+    if found.dtype.kind == "c" and np.dtype(kind).kind != "c":
+        raise TypeError(f"numbers of {found.dtype} are given, {kind.__name__} expected")
+    return np.require(found, kind, ["C", "A"])
+
+
+def _check_out(arrays, *expected):
+    """Raise ValueError where arrays for results are not writeable, of their shape and dtype, and apart."""
+    for k, (a, (shape, kind)) in enumerate(zip(arrays, expected, strict=True)):
+        if type(a) not in (np.ndarray, np.memmap) or a.shape != shape or a.dtype != kind or not a.flags.writeable:
+            raise ValueError(f"out {k} is no writeable NumPy array of {kind.__name__} {shape}")
+        if any(s == 0 and n > 1 for s, n in zip(a.strides, a.shape)) or any(np.shares_memory(a, b) for b in arrays[:k]):
+            raise ValueError(f"out {k} has the same memory for several numbers")
+
+
 def differences_grad(x, out=None):
     """Gradient of differences. Takes x float64[100000]; returns df_dx float64[100000].
 
     Rosenbrock's function by slices.
     """
-    x = np.asarray(x, dtype=np.float64, order="C")
+    x = _array(x, np.float64)
     if x.shape != (100000,):
         raise ValueError(f"x has shape {x.shape}, (100000,) expected")
+    if out is not None:
+        _check_out((out,), ((100000,), np.float64))
     if out is None:
         df_dx = np.empty((100000,), dtype=np.float64)
     else:
         df_dx = out
-        if df_dx.shape != (100000,) or df_dx.dtype != np.float64:
-            raise ValueError(f"df_dx is {df_dx.dtype} {df_dx.shape}; float64 (100000,) expected")
         if any(not r.flags.carray or np.may_share_memory(r, a) for r in (df_dx,) for a in (x,)):
             out[...] = differences_grad(x)
             return out

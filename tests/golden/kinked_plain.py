@@ -5,6 +5,15 @@
 import math
 
 
+def _plain(x, kinds):
+    """x itself; arrays of other classes than NumPy's own, and numbers of other kinds, are refused."""
+    dtype = getattr(x, "dtype", None)
+    other = hasattr(x, "__len__") and type(x).__name__ not in ("ndarray", "memmap")
+    if dtype is not None and (other or getattr(dtype, "kind", "") not in kinds):
+        raise TypeError(f"{type(x).__name__} of {dtype} is given; a list or a NumPy array of another dtype is expected")
+    return x
+
+
 def _divide(a, b):
     """a/b by IEEE 754."""
     if b:
@@ -35,13 +44,14 @@ def kinked_grad(x, out=None):
 
     A branch, an absolute value and a logarithm.
     """
-    x = float(x)
+    x = float(_plain(x, "fiub"))
     try:
         r0, = kinked_grad_steps(x)
     except (ZeroDivisionError, OverflowError, ValueError):
         r0, = kinked_grad_ieee_steps(x)
     if out is None:
         return r0
+    _plain(out, "f")
     out[0] = r0
     return out
 

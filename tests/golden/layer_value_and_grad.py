@@ -9,32 +9,50 @@ import numpy as np
 _local = threading.local()
 
 
+def _array(x, kind):
+    """x as an array of a dtype; classes of arrays with other operations are refused, and complex numbers for real ones."""
+    if hasattr(x, "__array__") and not isinstance(x, np.generic) and type(x) not in (np.ndarray, np.memmap):
+        raise TypeError(f"{type(x).__name__} is given; a plain NumPy array, as of np.asarray(x), expected")
+    found = np.asarray(x)
+    if found.dtype.kind == "c" and np.dtype(kind).kind != "c":
+        raise TypeError(f"numbers of {found.dtype} are given, {kind.__name__} expected")
+    return np.require(found, kind, ["C", "A"])
+
+
+def _check_out(arrays, *expected):
+    """Raise ValueError where arrays for results are not writeable, of their shape and dtype, and apart."""
+    for k, (a, (shape, kind)) in enumerate(zip(arrays, expected, strict=True)):
+        if type(a) not in (np.ndarray, np.memmap) or a.shape != shape or a.dtype != kind or not a.flags.writeable:
+            raise ValueError(f"out {k} is no writeable NumPy array of {kind.__name__} {shape}")
+        if any(s == 0 and n > 1 for s, n in zip(a.strides, a.shape)) or any(np.shares_memory(a, b) for b in arrays[:k]):
+            raise ValueError(f"out {k} has the same memory for several numbers")
+
+
 def layer_value_and_grad(W, b, X, out=None):
     """Value and gradient of layer. Takes W float64[256, 512], b float64[256, 1], X float64[512,
     128]; returns f float64, df_dW float64[256, 512], df_db float64[256, 1].
 
     The sum of a layer's activations.
     """
-    W = np.asarray(W, dtype=np.float64, order="C")
+    W = _array(W, np.float64)
     if W.shape != (256, 512):
         raise ValueError(f"W has shape {W.shape}, (256, 512) expected")
-    b = np.asarray(b, dtype=np.float64, order="C")
+    b = _array(b, np.float64)
     if b.shape != (256, 1):
         raise ValueError(f"b has shape {b.shape}, (256, 1) expected")
-    X = np.asarray(X, dtype=np.float64, order="C")
+    X = _array(X, np.float64)
     if X.shape != (512, 128):
         raise ValueError(f"X has shape {X.shape}, (512, 128) expected")
+    if out is not None:
+        _check_out(
+            (out[0], out[1][0], out[1][1]), ((), np.float64), ((256, 512), np.float64),
+            ((256, 1), np.float64),
+        )
     if out is None:
         df_dW = np.empty((256, 512), dtype=np.float64)
         df_db = np.empty((256, 1), dtype=np.float64)
     else:
         f, (df_dW, df_db) = out
-        if f.shape != () or f.dtype != np.float64:
-            raise ValueError(f"f is {f.dtype} {f.shape}; float64 () expected")
-        if df_dW.shape != (256, 512) or df_dW.dtype != np.float64:
-            raise ValueError(f"df_dW is {df_dW.dtype} {df_dW.shape}; float64 (256, 512) expected")
-        if df_db.shape != (256, 1) or df_db.dtype != np.float64:
-            raise ValueError(f"df_db is {df_db.dtype} {df_db.shape}; float64 (256, 1) expected")
         if any(
             not r.flags.carray or np.may_share_memory(r, a)
             for r in (f, df_dW, df_db)

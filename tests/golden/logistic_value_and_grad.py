@@ -5,14 +5,35 @@
 import numpy as np
 
 
+def _array(x, kind):
+    """x as an array of a dtype; classes of arrays with other operations are refused, and complex numbers for real ones."""
+    if hasattr(x, "__array__") and not isinstance(x, np.generic) and type(x) not in (np.ndarray, np.memmap):
+        raise TypeError(f"{type(x).__name__} is given; a plain NumPy array, as of np.asarray(x), expected")
+    found = np.asarray(x)
+    if found.dtype.kind == "c" and np.dtype(kind).kind != "c":
+        raise TypeError(f"numbers of {found.dtype} are given, {kind.__name__} expected")
+    return np.require(found, kind, ["C", "A"])
+
+
+def _check_out(arrays, *expected):
+    """Raise ValueError where arrays for results are not writeable, of their shape and dtype, and apart."""
+    for k, (a, (shape, kind)) in enumerate(zip(arrays, expected, strict=True)):
+        if type(a) not in (np.ndarray, np.memmap) or a.shape != shape or a.dtype != kind or not a.flags.writeable:
+            raise ValueError(f"out {k} is no writeable NumPy array of {kind.__name__} {shape}")
+        if any(s == 0 and n > 1 for s, n in zip(a.strides, a.shape)) or any(np.shares_memory(a, b) for b in arrays[:k]):
+            raise ValueError(f"out {k} has the same memory for several numbers")
+
+
 def logistic_value_and_grad(x, out=None):
     """Value and gradient of logistic. Takes x float64; returns f float64, df_dx float64.
 
     1/(1 + exp(-x)).
     """
-    x = np.asarray(x, dtype=np.float64)
+    x = _array(x, np.float64)
     if x.shape != ():
         raise ValueError(f"x has shape {x.shape}, () expected")
+    if out is not None:
+        _check_out(out, ((), np.float64), ((), np.float64))
     x = np.float64(x)
     with np.errstate(all="ignore"):
         v0 = np.exp(-x)

@@ -4,14 +4,23 @@
 # 13 operations (19 before sharing).
 
 
+def _plain(x, kinds):
+    """x itself; arrays of other classes than NumPy's own, and numbers of other kinds, are refused."""
+    dtype = getattr(x, "dtype", None)
+    other = hasattr(x, "__len__") and type(x).__name__ not in ("ndarray", "memmap")
+    if dtype is not None and (other or getattr(dtype, "kind", "") not in kinds):
+        raise TypeError(f"{type(x).__name__} of {dtype} is given; a list or a NumPy array of another dtype is expected")
+    return x
+
+
 def polynomial_value_and_grad(x, y, out=None):
     """Value and gradient of polynomial. Takes x float64, y float64; returns f float64, df_dx
     float64, df_dy float64.
 
     A polynomial in two variables.
     """
-    x = float(x)
-    y = float(y)
+    x = float(_plain(x, "fiub"))
+    y = float(_plain(y, "fiub"))
     v0 = x*x
     v1 = 2.0*y
     v2 = x*(v0 - 4.0*y) + 0.5
@@ -19,6 +28,11 @@ def polynomial_value_and_grad(x, y, out=None):
     v4 = y*(3.0*v0 - v1)
     if out is None:
         return (v3, (v4, v2))
+    _plain(out[0], "f")
+    _plain(out[1][0], "f")
+    _plain(out[1][1], "f")
+    if len({id(out[0]), id(out[1][0]), id(out[1][1])}) < 3:
+        raise ValueError("out has one array for several results")
     out[0][0] = v3
     out[1][0][0] = v4
     out[1][1][0] = v2

@@ -5,14 +5,35 @@
 import numpy as np
 
 
+def _array(x, kind):
+    """x as an array of a dtype; classes of arrays with other operations are refused, and complex numbers for real ones."""
+    if hasattr(x, "__array__") and not isinstance(x, np.generic) and type(x) not in (np.ndarray, np.memmap):
+        raise TypeError(f"{type(x).__name__} is given; a plain NumPy array, as of np.asarray(x), expected")
+    found = np.asarray(x)
+    if found.dtype.kind == "c" and np.dtype(kind).kind != "c":
+        raise TypeError(f"numbers of {found.dtype} are given, {kind.__name__} expected")
+    return np.require(found, kind, ["C", "A"])
+
+
+def _check_out(arrays, *expected):
+    """Raise ValueError where arrays for results are not writeable, of their shape and dtype, and apart."""
+    for k, (a, (shape, kind)) in enumerate(zip(arrays, expected, strict=True)):
+        if type(a) not in (np.ndarray, np.memmap) or a.shape != shape or a.dtype != kind or not a.flags.writeable:
+            raise ValueError(f"out {k} is no writeable NumPy array of {kind.__name__} {shape}")
+        if any(s == 0 and n > 1 for s, n in zip(a.strides, a.shape)) or any(np.shares_memory(a, b) for b in arrays[:k]):
+            raise ValueError(f"out {k} has the same memory for several numbers")
+
+
 def residuals_jacobian(p, out=None):
     """Jacobian of residuals. Takes p float64[3]; returns df_dp float64[2, 3].
 
     Two residuals of three parameters.
     """
-    p = np.asarray(p, dtype=np.float64)
+    p = _array(p, np.float64)
     if p.shape != (3,):
         raise ValueError(f"p has shape {p.shape}, (3,) expected")
+    if out is not None:
+        _check_out((out,), ((2, 3), np.float64))
     p0, p1, p2 = p
     with np.errstate(all="ignore"):
         v0 = np.exp(p1)
@@ -22,7 +43,5 @@ def residuals_jacobian(p, out=None):
         v4 = -(p2/p0/p0)
     if out is None:
         return np.array([v0, v1, 0.0, v4, v2, v3], dtype=np.float64).reshape((2, 3))
-    if out.shape != (2, 3):
-        raise ValueError(f"out has shape {out.shape}, (2, 3) expected")
     out[...] = np.array([v0, v1, 0.0, v4, v2, v3]).reshape((2, 3))
     return out

@@ -6,6 +6,15 @@ import cmath
 import math
 
 
+def _plain(x, kinds):
+    """x itself; arrays of other classes than NumPy's own, and numbers of other kinds, are refused."""
+    dtype = getattr(x, "dtype", None)
+    other = hasattr(x, "__len__") and type(x).__name__ not in ("ndarray", "memmap")
+    if dtype is not None and (other or getattr(dtype, "kind", "") not in kinds):
+        raise TypeError(f"{type(x).__name__} of {dtype} is given; a list or a NumPy array of another dtype is expected")
+    return x
+
+
 def _ieee_complex(function, *args):
     """A function of complex numbers by IEEE 754: NaN where Python raises, infinite where exp overflows or log has its pole."""
     try:
@@ -25,13 +34,14 @@ def rotation_derivative(z, out=None):
 
     A holomorphic function of a complex number.
     """
-    z = complex(z)
+    z = complex(_plain(z, "fiubc"))
     try:
         r0, = rotation_derivative_steps(z)
     except (ZeroDivisionError, OverflowError, ValueError):
         r0, = rotation_derivative_ieee_steps(z)
     if out is None:
         return r0
+    _plain(out, "c")
     out[0] = r0
     return out
 

@@ -35,10 +35,10 @@ class Names:
         return name not in self.taken and not reserved
 
     def fresh(self, name: str) -> str:
-        """`name` as an identifier, with underscores appended while it is taken."""
+        """`name` as an identifier, with underscores appended while it is taken; an x ends what underscores make special."""
         name = identifier(name, self.plain)
         while not self.is_free(name):
-            name += "_"
+            name += "x" if name.startswith("__") or name == "_" else "_"
         self.taken.add(name)
         return name
 

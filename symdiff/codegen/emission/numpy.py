@@ -10,13 +10,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from symdiff.codegen.arrays.program import ArrayOutput
 from symdiff.codegen.emission.exceptions import Raised
 from symdiff.codegen.emission.expressions import ATOM, leaf_names, levels, statements
 from symdiff.codegen.emission.names import Names, argument_names, cell_names
 from symdiff.codegen.emission.numpy_batch import batch_lines
-from symdiff.codegen.emission.text import Result, dtype_text, flat_result, packed, unpacked, wrapped
+from symdiff.codegen.emission.text import Result, dtype_text, flat_result, is_flat, packed, unpacked, within, wrapped
 from symdiff.codegen.plan import Plan
-from symdiff.codegen.program import Input, Instr, Program, uses_of
+from symdiff.codegen.program import Input, Instr, Output, Program, uses_of
 from symdiff.codegen.source import MISS, PythonFile, Source
 from symdiff.literals import docstring, number_literal
 from symdiff.operation import scipy_special
@@ -24,7 +25,22 @@ from symdiff.ops import OPS
 
 INDENT = "    "
 PLACES = ("{0}", "{1}", "{2}", "{3}")
-OWN = ("np", "out", "MISS", "special", "threading", "_local")
+OWN = ("np", "out", "MISS", "special", "threading", "_local", "_array", "_check_out")
+_ARRAY = '''def _array(x, kind):
+    """x as an array of a dtype; classes of arrays with other operations are refused, and complex numbers for real ones."""
+    if hasattr(x, "__array__") and not isinstance(x, np.generic) and type(x) not in (np.ndarray, np.memmap):
+        raise TypeError(f"{type(x).__name__} is given; a plain NumPy array, as of np.asarray(x), expected")
+    found = np.asarray(x)
+    if found.dtype.kind == "c" and np.dtype(kind).kind != "c":
+        raise TypeError(f"numbers of {found.dtype} are given, {kind.__name__} expected")
+    return np.require(found, kind, ["C", "A"])'''
+_CHECK_OUT = '''def _check_out(arrays, *expected):
+    """Raise ValueError where arrays for results are not writeable, of their shape and dtype, and apart."""
+    for k, (a, (shape, kind)) in enumerate(zip(arrays, expected, strict=True)):
+        if type(a) not in (np.ndarray, np.memmap) or a.shape != shape or a.dtype != kind or not a.flags.writeable:
+            raise ValueError(f"out {k} is no writeable NumPy array of {kind.__name__} {shape}")
+        if any(s == 0 and n > 1 for s, n in zip(a.strides, a.shape)) or any(np.shares_memory(a, b) for b in arrays[:k]):
+            raise ValueError(f"out {k} has the same memory for several numbers")'''
 _WRAPPED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 
 
@@ -45,7 +61,7 @@ def emit(
     axes = plan.in_axes if plan.kind == "batch" else ()
     tests = checks(program.inputs, arguments, axes) if style == "export" else []
     if plan.kind == "batch":
-        lines, threads = batch_lines(plan, arguments, names, result, calls, before, raised)
+        lines, threads = batch_lines(plan, arguments, names, result, calls, before, raised, out_check if tests else None)
     else:
         lines, threads = _point_lines(plan, arguments, names, result, calls, style == "export", raised), False
     signature = wrapped(f"def {entry}(", [*arguments, "out=None"], "):", "")
@@ -60,7 +76,19 @@ def numpy_file(header: Sequence[str], threads: bool, special: bool, constants: l
     """A stand-alone file of one function, with its threads' own store where it has one."""
     packages = ("import numpy as np", *(["from scipy import special"] if special else []))
     head = [*(["_local = threading.local()"] if threads else []), *(["\n".join(constants)] if constants else [])]
-    return PythonFile(tuple(header), frozenset(["threading"] if threads else []), packages, tuple(head), (), (text,))
+    return PythonFile(
+        tuple(header), frozenset(["threading"] if threads else []), packages, tuple(head), (_ARRAY, _CHECK_OUT), (text,)
+    )
+
+
+def out_check(outputs: Sequence[Output | ArrayOutput], shapes: Sequence[str], result: Result) -> list[str]:
+    """The check of a given `out` in a stand-alone file."""
+    parts = [f"({shape}, np.{dtype_text(o.dtype)})" for o, shape in zip(outputs, shapes, strict=True)]
+    places = within(result, "out")
+    given = (
+        "out" if isinstance(result, tuple) and is_flat(result) else f"({', '.join(places)}{',' if len(places) == 1 else ''})"
+    )
+    return [f"{INDENT}if out is not None:", *wrapped("_check_out(", [given, *parts], ")", INDENT * 2)]
 
 
 def known_names(instrs: list[Instr], special: bool) -> list[tuple[str, object]]:
@@ -81,16 +109,13 @@ def called(instrs: list[Instr]) -> dict[int, str]:
     return found
 
 
-def checks(
-    inputs: tuple[Input, ...], arguments: list[str], axes: tuple[int | None, ...] = (), contiguous: bool = False
-) -> list[str]:
+def checks(inputs: tuple[Input, ...], arguments: list[str], axes: tuple[int | None, ...] = ()) -> list[str]:
     """Conversion and shape checks of an exported function's arguments."""
     lines = []
     for place, (leaf, argument) in enumerate(zip(inputs, arguments, strict=True)):
         axis = axes[place] if axes else None
         kind = dtype_text(leaf.dtype)
-        order = ', order="C"' if contiguous and leaf.shape else ""
-        lines.append(f"{INDENT}{argument} = np.asarray({argument}, dtype=np.{kind}{order})")
+        lines.append(f"{INDENT}{argument} = _array({argument}, np.{kind})")
         if axis is None:
             condition, shown = f"{argument}.shape != {leaf.shape!r}", f"{leaf.shape!r}"
         else:
@@ -152,7 +177,7 @@ def _point_lines(
 ) -> list[str]:  # fmt: skip
     program = plan.program
     cells = [cell_names(leaf, a, names) for leaf, a in zip(program.inputs, arguments, strict=True)]
-    lines: list[str] = []
+    lines = out_check(program.outputs, [repr(o.shape) for o in program.outputs], result) if checked else []
     for leaf, argument, own in zip(program.inputs, arguments, cells, strict=True):
         if leaf.shape == ():
             lines.append(f"{INDENT}{argument} = np.{dtype_text(leaf.dtype)}({argument})")
@@ -208,11 +233,6 @@ def _point_lines(
         lines.append(f"{INDENT * 2}return {packed(result, shown, bare=True)}")
         lines.append(INDENT + unpacked(result, own_names, "out"))
         target_names = own_names
-    for output, target in zip(program.outputs, target_names, strict=True):
-        if checked and output.shape:
-            lines.append(f"{INDENT}if {target}.shape != {output.shape!r}:")
-            message = f"{target} has shape {{{target}.shape}}, {output.shape!r} expected"
-            lines.append(f'{INDENT * 2}raise ValueError(f"{message}")')
     for output, target in zip(program.outputs, target_names, strict=True):
         listed = [values[c] for c in output.cells]
         if output.shape == ():

@@ -4,7 +4,7 @@ Assumes a batch Plan. Guarantees that nothing as large as the batch is allocated
 that overlaps no input a thread's second call allocates no array memory. Refuses nothing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from symdiff.codegen.emission.exceptions import POINT, Raised
 from symdiff.codegen.emission.expressions import in_reading_order
@@ -22,15 +22,16 @@ CELLS = 2**19  # numbers in all work arrays of a thread, so that long programs t
 
 def batch_lines(
     plan: Plan, arguments: list[str], names: Names, result: Result, calls: Mapping[int, str], before: Plan | None = None,
-    raised: Sequence[Raised] = (),
+    raised: Sequence[Raised] = (), out_check: Callable[..., list[str]] | None = None,
 ) -> tuple[list[str], bool]:  # fmt: skip
     """The statements after the argument checks, and whether threads keep work arrays; the program of the plan `before` has the
-    checks that raise, `calls` are the names of opaque functions."""
+    checks that raise, `calls` are the names of opaque functions, `out_check` gives the check of arrays for results."""
     checks = None
     if before is not None:
         checks = _Checks(before, arguments[: len(before.program.inputs)], Names(names.taken), raised)
     batch = _Batch(plan, arguments, names, result, calls)
-    lines = batch.lines(checks.loop() if checks is not None else [])
+    given = [] if out_check is None else out_check(plan.program.outputs, batch.shapes(), result)
+    lines = batch.lines([*given, *(checks.loop() if checks is not None else [])])
     return lines, bool(batch.buffers or (checks is not None and checks.buffers))
 
 
@@ -79,13 +80,20 @@ class _Batch:
             lines.append(f'{INDENT * 2}raise ValueError(f"{message}")')
         return lines
 
-    def allocation(self) -> list[str]:
-        shapes = []
+    def shapes(self) -> list[str]:
+        """The shapes of the results."""
+        found = []
         for output, axis in zip(self.program.outputs, self.plan.out_axes, strict=True):
             sizes = [str(k) for k in output.shape]
             listed = [self.n, *sizes] if axis == 0 else [*sizes, self.n]
-            shape = f"({', '.join(listed)})" if len(listed) > 1 else self.n
-            shapes.append(f"np.empty({shape}, dtype=np.{dtype_text(output.dtype)})")
+            found.append(f"({', '.join(listed)}{',' if len(listed) == 1 else ''})")
+        return found
+
+    def allocation(self) -> list[str]:
+        shapes = [
+            f"np.empty({shape if output.shape else self.n}, dtype=np.{dtype_text(output.dtype)})"
+            for output, shape in zip(self.program.outputs, self.shapes(), strict=True)
+        ]
         lines = [f"{INDENT}if out is None:", *packed_lines("out = ", self.result, shapes, INDENT * 2)]
         places = within(self.result, "out")
         given = "out" if self.several and is_flat(self.result) else f"({', '.join(places)}{',' if len(places) == 1 else ''})"

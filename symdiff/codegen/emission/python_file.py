@@ -52,7 +52,14 @@ _COMPLEX = '''def _ieee_complex(function, *args):
         if function in (cmath.log, cmath.log10) and args[0] == 0:
             return complex(-math.inf, 0.0)
     return complex(math.nan, math.nan)'''
-_SUPPORT = {"_divide": _DIVIDE, "_ieee": _CALL, "_ieee_complex": _COMPLEX}
+_PLAIN = '''def _plain(x, kinds):
+    """x itself; arrays of other classes than NumPy's own, and numbers of other kinds, are refused."""
+    dtype = getattr(x, "dtype", None)
+    other = hasattr(x, "__len__") and type(x).__name__ not in ("ndarray", "memmap")
+    if dtype is not None and (other or getattr(dtype, "kind", "") not in kinds):
+        raise TypeError(f"{type(x).__name__} of {dtype} is given; a list or a NumPy array of another dtype is expected")
+    return x'''
+_SUPPORT = {"_plain": _PLAIN, "_divide": _DIVIDE, "_ieee": _CALL, "_ieee_complex": _COMPLEX}
 _MENTIONED = re.compile(r"\b(_\w+)\(")
 _MODULE = re.compile(r"\b(c?math)\.")  # both in templates of ours
 _COMPLEX_RAISING = {
@@ -73,7 +80,7 @@ def emit_file(program: Program, name: str, header: Sequence[str], doc: str, resu
     unpacking = [
         INDENT + line for leaf, a, own in zip(program.inputs, arguments, cells, strict=True) for line in _unpacked(leaf, a, own)
     ]
-    used: set[str] = set()  # modules, and functions of our own
+    used = {"_plain"}  # modules, and functions of our own
     if program.checks:
         first, program = in_two(program)
         shown = {leaf.name: a for leaf, a in zip(first.inputs, arguments, strict=True) if len(leaf.shape) < 2}
@@ -125,10 +132,11 @@ def _modules(templates: Iterable[str]) -> frozenset[str]:
 def _unpacked(leaf: Input, argument: str, own: list[str]) -> list[str]:
     """An argument as Python's own numbers: NumPy's would warn where Python's raise."""
     number = "complex" if is_complex(leaf.dtype) else "float"
+    kinds = "fiubc" if is_complex(leaf.dtype) else "fiub"
     if leaf.shape == ():
-        return [f"{argument} = {number}({argument})"]
+        return [f'{argument} = {number}(_plain({argument}, "{kinds}"))']
     first, *others = leaf.shape
-    checks = [f"len({argument}) != {first}"]
+    checks = [f'len(_plain({argument}, "{kinds}")) != {first}']
     flattening = []
     if others:
         checks.append(f"any(len(row) != {others[0]} for row in {argument})")
@@ -206,7 +214,14 @@ def _results(program: Program, flat: dict[int, str], result: Result) -> list[str
         lines.append(f"{INDENT * 2}return {texts[0]}")
     else:
         lines += _wrapped_list("return ", program.outputs[0], flat, 0, INDENT * 2)
-    places = zip(program.outputs, within(result, "out"), starts, texts, strict=False)
+    targets = within(result, "out")
+    for output, target in zip(program.outputs, targets, strict=True):
+        kinds = "b" if output.dtype == "?" else "c" if is_complex(output.dtype) else "f"
+        lines.append(f'{INDENT}_plain({target}, "{kinds}")')
+    if len(targets) > 1:
+        lines += wrapped("if len({", [f"id({target})" for target in targets], f"}}) < {len(targets)}:", INDENT)
+        lines.append(f'{INDENT * 2}raise ValueError("out has one array for several results")')
+    places = zip(program.outputs, targets, starts, texts, strict=False)
     for output, target, start, text in places:
         if output.shape == ():
             lines.append(f"{INDENT}{target}[0] = {text}")

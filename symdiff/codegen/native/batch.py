@@ -177,7 +177,7 @@ def _cost(program: Program) -> float:
     """About how many nanoseconds a point takes."""
     functions = sum(OPS[i.op].c is not None for i in program.instrs)
     numbers = sum(math.prod(leaf.shape) for leaf in program.leaves)
-    return 0.05 * program.operations() + 3.0 * functions + 0.1 * numbers
+    return 0.05 * program.operations() + 3.0 * functions + 0.1 * max(numbers, 1)
 
 
 def _layout(array: np.ndarray, leaf: Input | Output, axis: int | None) -> str:

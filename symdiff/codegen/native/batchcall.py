@@ -12,22 +12,22 @@ from typing import Any
 import numpy as np
 
 from symdiff.codegen.native.engine import (
-    ALIGNED,
-    CONTIGUOUS,
     DATA,
     DESCR,
     FLAGS,
     NDIM,
+    RUNNING,
     SHAPE,
-    WRITEABLE,
     Code,
     array_function,
+    counted,
     python_function,
 )
 from symdiff.codegen.native.fastcall import Text
 from symdiff.codegen.program import Program
 from symdiff.errors import BackendError
 from symdiff.ops import dtype_of
+from symdiff.plain import READABLE, WRITTEN
 
 _TYPE, _SIZE, _ITEMS = 8, 16, 24  # offsets in objects: the type; a tuple's length and items
 _PYARRAY_EMPTY = 184  # slot of NumPy's C interface
@@ -51,6 +51,11 @@ class BatchCall:
         self.dtypes = [dtype_of(leaf.dtype) for leaf in self.leaves]
         self._code = Code(self.text(), 1)
         self.vectorcall = self._code.address("call")
+
+    @property
+    def running(self) -> bool:
+        """Whether a call is inside the code."""
+        return self._code.running
 
     def text(self) -> str:
         """The IR. Its blocks: arguments are checked; `given` checks the arrays for results, `fresh` makes them; `miss`."""
@@ -81,7 +86,7 @@ class BatchCall:
             self._checked(t, target, inputs + k, count)
         results = [t.field(target, DATA, "ptr") for target in targets]
         for k, result in enumerate(results):
-            for j, place in enumerate(places):
+            for j, place in enumerate([*places, *results[:k]]):
                 self._apart(t, result, sizes[inputs + k], place, sizes[j])
         t.lines += [f"  call void @run({_listed([*places, *results])}, i64 {count})", *_returned(out), "fresh:"]
         self._fresh(t, places, count)
@@ -92,7 +97,7 @@ class BatchCall:
         found = t.put(f"call ptr {_python('PyObject_Vectorcall')}(ptr {method}, ptr %args, i64 %nargs, ptr %names)")
         t.lines += [f"  call void {_python('Py_DecRef')}(ptr {method})", f"  ret ptr {found}"]
         head = "define ptr @call(ptr %self, ptr %args, i64 %flagged, ptr %names) {\nentry:"
-        return "\n".join([self._run(), head, *t.lines, "}"])
+        return "\n".join([RUNNING, self._run(), head, *counted(t.lines), "}"])
 
     def _argument(self, t: Text, place: int) -> str:
         return t.put(f"load ptr, ptr {t.put(f'getelementptr ptr, ptr %args, i64 {place}')}")
@@ -104,7 +109,7 @@ class BatchCall:
         t.require(t.put(f"icmp eq i64 {t.field(item, DESCR, 'i64')}, {id(self.dtypes[k])}"))
         rank = len(leaf.shape) + (axis is not None)
         t.require(t.put(f"icmp eq i32 {t.field(item, NDIM, 'i32')}, {rank}"))
-        wanted = CONTIGUOUS | ALIGNED | (WRITEABLE if k >= len(self.program.inputs) else 0)
+        wanted = WRITTEN if k >= len(self.program.inputs) else READABLE
         flags = t.put(f"and i32 {t.field(item, FLAGS, 'i32')}, {wanted}")
         t.require(t.put(f"icmp eq i32 {flags}, {wanted}"))
         shape = t.field(item, SHAPE, "ptr")

@@ -1,5 +1,8 @@
 """LLVM IR to machine code in this process, and the addresses of NumPy's and Python's own objects.
 
+Code is made for this processor, or for what the environment variable `SYMDIFF_CPU` names when code is first made: "native"; a
+level as "x86-64-v3"; either with some of LLVM's features, as "x86-64-v3,avx512f". The width of vectors follows.
+
 Assumes llvmlite 0.44 or later (the extra `native`). Guarantees that compiling is thread-safe and that code lives as long as
 the engine that made it. Refuses, with `MissingPackageError`, to work without llvmlite, and, with `BackendError`, where NumPy's
 array objects are laid out in another way than this module knows.
@@ -20,9 +23,15 @@ import numpy as np
 
 from symdiff.codegen.native import cache
 from symdiff.errors import BackendError, MissingPackageError
+from symdiff.plain import WRITTEN
 from symdiff.version import __version__
 
 Passes = Literal["none", "loops", "all"]
+_BASE = "64bit cmov cx8 fxsr mmx sse sse2".split()
+_SECOND = [*_BASE, *"crc32 cx16 popcnt sahf sse3 sse4.1 sse4.2 ssse3".split()]
+_THIRD = [*_SECOND, *"avx avx2 bmi bmi2 f16c fma lzcnt movbe xsave".split()]
+_FOURTH = [*_THIRD, *"avx512bw avx512cd avx512dq avx512f avx512vl".split()]
+_LEVELS = {"x86-64": _BASE, "x86-64-v2": _SECOND, "x86-64-v3": _THIRD, "x86-64-v4": _FOURTH}
 _lock = threading.RLock()  # held over every call of LLVM
 if hasattr(os, "register_at_fork"):  # a fork waits for what other threads compile: its child could never go on with that
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
@@ -33,7 +42,6 @@ nextafter fmod sqrt erf erfc fma feclearexcept
 LARGEST = 20_000  # instructions of one function; beyond, LLVM takes much more than linear time
 # Offsets in PyArrayObject, part of NumPy's binary interface.
 DATA, NDIM, SHAPE, DESCR, FLAGS = 16, 24, 32, 56, 64
-CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
 
 
 @functools.cache
@@ -87,8 +95,7 @@ def check_layout() -> None:
         and ctypes.c_int.from_address(where + NDIM).value == 2
         and list(shape) == [2, 3]
         and word(DESCR) == id(sample.dtype) == id(np.dtype("d"))
-        and flags & CONTIGUOUS
-        and flags & WRITEABLE
+        and flags & WRITTEN == WRITTEN
         and platform.machine().lower() in ("x86_64", "amd64", "aarch64", "arm64")
     )
     if not fits:
@@ -99,7 +106,37 @@ def check_layout() -> None:
 def _features() -> Any:
     """What the processor has, by LLVM's names."""
     with _lock:
-        return llvm().get_host_cpu_features()
+        host = llvm().get_host_cpu_features()
+    if not _asked():
+        return host
+    base, changes = _asked()[0], _asked()[1:]
+    chosen = {name for name, has in host.items() if has} if base == "native" else set(_LEVELS[base])
+    for change in changes:
+        (chosen.discard if change.startswith("-") else chosen.add)(change.lstrip("+-"))
+    missing = sorted(name for name in chosen if not host.get(name))
+    if missing:
+        raise BackendError(f"SYMDIFF_CPU={','.join(_asked())}: this processor has no {', '.join(missing)}")
+    return type(host)({name: name in chosen for name in host})
+
+
+def _asked() -> list[str]:
+    """What `SYMDIFF_CPU` asks for: a base, then features. Raises `BackendError` for a base that is not known."""
+    words = [word.strip().lower() for word in os.environ.get("SYMDIFF_CPU", "native").split(",") if word.strip()]
+    if words and words[0] not in ("native", *_LEVELS):
+        words.insert(0, "native")
+    unknown = [w for w in words[1:] if w.lstrip("+-") not in llvm().get_host_cpu_features()]
+    if unknown:
+        known = ", ".join(("native", *_LEVELS))
+        raise BackendError(
+            f"SYMDIFF_CPU: {', '.join(unknown)} is unknown; {known} and LLVM's names of features after it are possible"
+        )
+    return [] if words in ([], ["native"]) else words
+
+
+def _name() -> str:
+    """The processor that machine code is tuned for."""
+    base = (_asked() or ["native"])[0]
+    return str(llvm().get_host_cpu_name()) if base == "native" else base
 
 
 @functools.cache
@@ -138,13 +175,35 @@ class Code:
             self._engine = binding.create_mcjit_compiler(binding.parse_assembly("", context), machine)
             self._engine.add_object_file(binding.ObjectFileRef.from_data(compiled))
             self._engine.finalize_object()
+            self._running = self._engine.get_global_value_address("symdiff_running") if RUNNING in text else 0
         # Not by reference counts alone: the garbage collector would delete the context before the engine that uses it.
         weakref.finalize(self, _dispose, self._engine, context).atexit = False
+
+    @property
+    def running(self) -> bool:
+        """Whether a call, in this thread or another, is inside the function that is `counted`; it cannot be freed then."""
+        return bool(ctypes.c_int64.from_address(self._running).value)
 
     def address(self, name: str) -> int:
         """The address of a function."""
         with _lock:
             return int(self._engine.get_function_address(name))
+
+
+RUNNING = "@symdiff_running = global i64 0"  # the calls that are inside a function counted by `counted`
+
+
+def counted(lines: list[str], at: int = 0) -> list[str]:
+    """A function's IR that counts the calls inside it, under the interpreter's lock; its instructions begin `at` a line."""
+    found = [*lines[:at], *_moved("in", "add")]
+    for k, line in enumerate(lines[at:]):
+        found += [*(_moved(f"out{k}", "sub") if line.startswith("  ret ") else []), line]
+    return found
+
+
+def _moved(name: str, op: str) -> list[str]:
+    return [f"  %{name}.was = load i64, ptr @symdiff_running", f"  %{name}.is = {op} i64 %{name}.was, 1",
+            f"  store i64 %{name}.is, ptr @symdiff_running"]  # fmt: skip
 
 
 def _dispose(engine: Any, context: Any) -> None:
@@ -157,7 +216,7 @@ def _machine(effort: int) -> Any:
     """A target of its own for each engine, which deletes it; one shared by engines crashed."""
     binding = llvm()
     target = binding.Target.from_default_triple()
-    return target.create_target_machine(cpu=binding.get_host_cpu_name(), features=_features().flatten(), opt=effort, jit=True)
+    return target.create_target_machine(cpu=_name(), features=_features().flatten(), opt=effort, jit=True)
 
 
 def _compiled(text: str, machine: Any, effort: int, passes: Passes, context: Any) -> bytes:
@@ -186,7 +245,7 @@ def _stamp() -> str:
     import llvmlite
 
     binding = llvm()
-    processor = f"{binding.get_default_triple()} {binding.get_host_cpu_name()} {_features().flatten()}"
+    processor = f"{binding.get_default_triple()} {_name()} {_features().flatten()}"
     return f"{__version__} {llvmlite.__version__} {binding.llvm_version_info} {sys.version} {np.__version__} {processor}"
 
 

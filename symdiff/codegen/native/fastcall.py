@@ -18,23 +18,23 @@ import numpy as np
 from symdiff.codegen.arrays.fusing import Fused
 from symdiff.codegen.arrays.program import ArrayOutput
 from symdiff.codegen.native.engine import (
-    ALIGNED,
-    CONTIGUOUS,
     DATA,
     DESCR,
     FLAGS,
     NDIM,
+    RUNNING,
     SHAPE,
-    WRITEABLE,
     Code,
     Passes,
     add_symbol,
     array_function,
+    counted,
     python_function,
 )
 from symdiff.codegen.program import Input, Output, Program
 from symdiff.codegen.source import MISS
 from symdiff.ops import dtype_of
+from symdiff.plain import READABLE, WRITTEN
 
 _METH_FASTCALL_KEYWORDS = 0x0082
 _ARRAY_FUNCTIONS = {"array_empty": 184, "array_return": 76}  # slots of NumPy's C interface
@@ -57,6 +57,7 @@ FUNCTIONS = (
 _TYPE, _SIZE, _ITEMS, _VALUE = 8, 16, 24, 16  # offsets in objects: the type; a tuple's length and items; a number's value
 _LETTERS = {"?": "bool", "f": "f32", "d": "f64", "F": "c64", "D": "c128"}
 _NUMBERS = {"d": ("float", "float64"), "f": ("float32",), "D": ("complex", "complex128"), "F": ("complex64",)}
+PAIRED = 4  # results up to which each pair is compared in code of its own
 ARGUMENTS = 1000  # arrays and numbers that a call may have: each takes some stack
 
 
@@ -94,6 +95,11 @@ class Machine:
         self._code = Code(f"{kernel}\n{_entry(program, workspace, apart, result)}", effort, passes)
         self.vectorcall = self._code.address("call")  # also for objects with a `_long_way`
         self._definition = MethodDef(program.name.encode(), self.vectorcall, _METH_FASTCALL_KEYWORDS, None)
+
+    @property
+    def running(self) -> bool:
+        """Whether a call is inside the code."""
+        return self._code.running
 
     def builtin(self, otherwise: Any = None) -> Any:
         """The builtin `name(*inputs, out=None)`; with `otherwise`, also `name(*inputs, *outputs)`.
@@ -141,7 +147,7 @@ class Text:
 def _array(t: Text, item: str, leaf: Leaf, writeable: bool) -> str:
     """The data of an array of exactly this shape and dtype, contiguous and aligned."""
     t.require_equal((t.field(item, _TYPE, "i64"), _whole("ndarray")))
-    wanted = CONTIGUOUS | ALIGNED | (WRITEABLE if writeable else 0)
+    wanted = WRITTEN if writeable else READABLE
     flags = t.put(f"and i32 {t.field(item, FLAGS, 'i32')}, {wanted}")
     t.require_equal(
         (t.field(item, DESCR, "i64"), _whole(f"dtype_{_LETTERS[leaf.dtype]}")),
@@ -203,10 +209,14 @@ def _entry(program: Program | Fused, workspace: int, apart: bool, result: Nested
     filled = t.put(f"phi ptr [{object_name('none') if several else listed[0]}, %sorted], [{out}, %given]")
     items = [t.put(f"phi ptr [{a}, %sorted], [{b}, %given]") for a, b in zip(listed, given, strict=True)]
     places = [_array(t, i, o, True) for i, o in zip(items, outputs, strict=True)]
-    for place, output in zip(places, outputs, strict=True):
+    for k, (place, output) in enumerate(zip(places, outputs, strict=True)):
+        for other in zip(places[:k], outputs[:k], strict=True) if len(outputs) <= PAIRED else ():
+            _require_apart(t, (place, output), other)
         for pointer, leaf in zip(pointers, inputs, strict=True):
             if apart and leaf.shape:
                 _require_apart(t, (place, output), (pointer, leaf))
+    if len(outputs) > PAIRED:
+        _require_all_apart(t, places, outputs)
     checked = bool(checks_of(program))
     _compute(t, [*pointers, *places], workspace, "memory", "miss" if checked else "")
     t.run(f"call void @Py_IncRef(ptr {filled})", f"ret ptr {filled}", "fresh:")
@@ -228,7 +238,7 @@ def _entry(program: Program | Fused, workspace: int, apart: bool, result: Nested
     found = t.put(f"call ptr @PyObject_Vectorcall(ptr {method}, ptr %args, i64 %nargs, ptr %names)")
     t.run(f"call void @Py_DecRef(ptr {method})", f"ret ptr {found}")
     head = "define ptr @call(ptr %self, ptr %args, i64 %counted, ptr %names) nounwind {"
-    return "\n".join([*_declarations(outputs), head, *t.lines, "}"])
+    return "\n".join([*_declarations(outputs), *([_APART] if len(outputs) > PAIRED else []), head, *counted(t.lines), "}"])
 
 
 def checks_of(program: Program | Fused) -> tuple[int, ...]:
@@ -245,6 +255,59 @@ def _require_apart(t: Text, *arrays: tuple[str, Leaf]) -> None:
     ]
     tests = [t.put(f"icmp ule i64 {ends[k]}, {starts[1 - k]}") for k in (0, 1)]
     t.require(t.put(f"or i1 {tests[0]}, {tests[1]}"))
+
+
+def _require_all_apart(t: Text, places: list[str], outputs: Sequence[Leaf]) -> None:
+    """Go on where no two of many arrays share memory, by a loop over pairs of them."""
+    n = len(places)
+    table = t.put(f"alloca [{2 * n} x i64]")
+    for k, (place, leaf) in enumerate(zip(places, outputs, strict=True)):
+        start = t.put(f"ptrtoint ptr {place} to i64")
+        end = t.put(f"add i64 {start}, {dtype_of(leaf.dtype).itemsize * math.prod(leaf.shape)}")
+        for j, word in enumerate((start, end)):
+            t.run(f"store i64 {word}, ptr {t.put(f'getelementptr i64, ptr {table}, i64 {2 * k + j}')}")
+    t.require(t.put(f"call i1 @apart(ptr {table}, i64 {n})"))
+
+
+_APART = """
+define private i1 @apart(ptr %table, i64 %n) nounwind {
+entry:
+  br label %outer
+outer:
+  %k = phi i64 [1, %entry], [%k1, %after]
+  %k1 = add i64 %k, 1
+  %more = icmp slt i64 %k, %n
+  br i1 %more, label %first, label %apart
+first:
+  %at = getelementptr [2 x i64], ptr %table, i64 %k
+  %start = load i64, ptr %at
+  %endat = getelementptr i64, ptr %at, i64 1
+  %end = load i64, ptr %endat
+  br label %inner
+inner:
+  %j = phi i64 [0, %first], [%j1, %clear]
+  %j1 = add i64 %j, 1
+  %less = icmp slt i64 %j, %k
+  br i1 %less, label %pair, label %after
+pair:
+  %bt = getelementptr [2 x i64], ptr %table, i64 %j
+  %begin = load i64, ptr %bt
+  %stopat = getelementptr i64, ptr %bt, i64 1
+  %stop = load i64, ptr %stopat
+  %before = icmp ule i64 %end, %begin
+  %behind = icmp ule i64 %stop, %start
+  %ok = or i1 %before, %behind
+  br i1 %ok, label %clear, label %meet
+clear:
+  br label %inner
+after:
+  br label %outer
+meet:
+  ret i1 false
+apart:
+  ret i1 true
+}
+"""
 
 
 def _compute(t: Text, pointers: list[str], workspace: int, failed: str, declined: str = "") -> None:
@@ -326,7 +389,7 @@ def _declarations(outputs: Sequence[Leaf]) -> list[str]:
     """The shapes of new arrays, and the objects and functions of the process that the code refers to by name."""
     shapes = [", ".join(f"i64 {size}" for size in o.shape) or "i64 0" for o in outputs]
     constants = [f"@shape{k} = private constant [{text.count(',') + 1} x i64] [{text}]" for k, text in enumerate(shapes)]
-    return [*constants, *(f"@symdiff.{name} = external global i8" for name in _objects()), *FUNCTIONS]
+    return [RUNNING, *constants, *(f"@symdiff.{name} = external global i8" for name in _objects()), *FUNCTIONS]
 
 
 def object_name(name: str) -> str:

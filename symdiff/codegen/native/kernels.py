@@ -1,12 +1,13 @@
 """Kernels of whole arrays as machine code: builtins that take arrays as they are, for generated functions to call.
 
 Assumes that generated code hands over contiguous arrays of the dtypes and sizes that a kernel was made for, and NumPy's own
-numbers. Guarantees that other threads run while a large kernel does, and that code lives as long as its builtins. Refuses,
-with `TypeError`, numbers of another kind.
+numbers. Guarantees that other threads run while a large kernel does, and that code lives as long as a function has its
+builtins. Refuses, with `TypeError`, numbers of another kind.
 """
 
 import ctypes
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -22,7 +23,6 @@ from symdiff.ops import is_complex
 
 _REDUCING = {"sum": "sum", "amax": "max", "amin": "min"}  # heads and the sinks that compute them
 _METH_FASTCALL = 0x0080
-KEPT = 4096  # compiled kernels that are kept for other functions
 LARGE = 1 << 15  # operations from which on other threads run meanwhile
 PRODUCT = 1 << 12  # multiplications up to which a product of matrices takes less time in loops than in a call of NumPy
 FUNCTIONS_WORTH = 5000  # calls of elementary functions for which LLVM's passes take their time
@@ -34,7 +34,7 @@ class Kernels:
     their IR, to be compiled after the `passes` that pay. Tasks that do the same with other arrays have one function.
     """
 
-    _made: ClassVar[dict[Any, Callable[..., None]]] = {}  # builtins of all kernels compiled last, the oldest first
+    _made: ClassVar[Any] = weakref.WeakValueDictionary()  # the builtins that functions hold; a call holds its own
     _lock: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, program: Fused) -> None:
@@ -60,12 +60,8 @@ class Kernels:
             found = {key: self._made.get(key) for key in keys.values()}
             missing = {key: index for index, key in reversed(keys.items()) if found[key] is None}
             found |= self._compiled({key: missing[key] for key in reversed(missing)})
-            for key, builtin in found.items():
-                self._made.pop(key, None)
-                self._made[key] = builtin  # type: ignore[assignment]
-            while len(self._made) > KEPT:
-                self._made.pop(next(iter(self._made)))
-        return {index: found[key] for index, key in keys.items()}  # type: ignore[misc]
+            self._made.update(found)
+        return {index: found[key] for index, key in keys.items()}
 
     def _compiled(self, places: dict[Any, int]) -> dict[Any, Callable[..., None]]:
         """The builtins of the nests at some places."""

@@ -10,6 +10,7 @@ user's line, library functions that cannot take traced values, and random number
 import contextlib
 import functools
 import operator
+import os
 import types
 from collections.abc import Callable
 from typing import Any
@@ -40,6 +41,7 @@ from symdiff.symbolic.tracing.making import MAKING, fresh
 from symdiff.symbolic.tracing.mathematics import MATHEMATICS
 from symdiff.symbolic.tracing.operands import as_array, holds_traced
 from symdiff.symbolic.tracing.ordering import sort_list
+from symdiff.symbolic.tracing.reaching import File
 from symdiff.symbolic.tracing.substitution import substituted
 from symdiff.symbolic.tracing.tracer import Tracer, is_traced, user_line
 
@@ -55,6 +57,19 @@ _CALLING = frozenset(
 )  # functions that call their arguments
 _RANDOM = ("random", "numpy.random.mtrand", "numpy.random._generator")
 _SEEDED = ("default_rng", "RandomState", "Random")
+_CLOCKS = frozenset(
+    [("time", n + unit) for n in "time monotonic perf_counter process_time thread_time".split() for unit in ("", "_ns")]
+    + [("time", n) for n in "localtime gmtime ctime".split()]
+    + [("datetime", n) for n in ("now", "today", "utcnow")]
+    + [("posix", "urandom"), ("nt", "urandom"), ("uuid", "uuid1"), ("uuid", "uuid4")]
+)  # what another call finds another value of
+_READING = frozenset(
+    [("_io", "open"), ("io", "open"), *(("numpy", n) for n in ("load", "loadtxt", "genfromtxt", "fromfile", "memmap"))]
+    + [("pathlib", n) for n in "open read_text read_bytes exists is_file is_dir stat iterdir".split()]
+    + [(m, n) for m in ("posix", "nt") for n in ("stat", "listdir", "scandir")]
+    + [("genericpath", n) for n in "exists isfile isdir getsize getmtime".split()]
+)  # functions of a file
+_IMPORTING = (("importlib", "import_module"), ("builtins", "__import__"))
 _HARMLESS = ("builtins", "math", "cmath", "operator", "itertools", "_functools", "functools", "collections", "numpy", "abc")
 _Dispatcher = type(np.linspace)
 _HASHED = (types.FunctionType, types.BuiltinFunctionType, np.ufunc, _Dispatcher)  # kinds told apart by identity
@@ -178,7 +193,37 @@ def _bound(f: Any, attempt: Attempt) -> Any:
         return _of_array(f, owner, attempt)
     if type(owner).__module__ in _RANDOM:
         return _drawing(f, owner, attempt)
-    return f
+    return _clocked(f) if (getattr(owner, "__module__", None), f.__name__) in _CLOCKS else f
+
+
+def _clocked(f: Any) -> Any:
+    raise TraceError(
+        f"{user_line()}: {f.__name__} gives another value at every call, which would become a constant of the traced function; "
+        "read it outside and pass it as an argument"
+    )
+
+
+def _reading(f: Any, attempt: Attempt) -> Anything:
+    """A function that reads a file: the file is watched."""
+
+    def reading(*args: Any, **kwargs: Any) -> Any:
+        for value in (*args[:1], *kwargs.values()):
+            if isinstance(value, (str, bytes, os.PathLike)):
+                attempt.known[File(os.path.abspath(value))] = None
+        return f(*args, **kwargs)
+
+    return reading
+
+
+def _importing(f: Any, attempt: Attempt) -> Anything:
+    """A function that imports a module: this is watched."""
+
+    def importing(*args: Any, **kwargs: Any) -> Any:
+        result = f(*args, **kwargs)
+        attempt.known[result] = None
+        return result
+
+    return importing
 
 
 def _of_array(f: Any, owner: np.ndarray, attempt: Attempt) -> Anything:
@@ -204,6 +249,12 @@ def _library(f: Any, attempt: Attempt) -> Any:
         return _seeding(f, attempt)
     if module in _RANDOM or module == "numpy.random":
         return _drawing(f, None, attempt)
+    if (module, name) in _CLOCKS:
+        return _clocked(f)
+    if (module, name) in _READING:
+        return _reading(f, attempt)
+    if (module, name) in _IMPORTING:
+        return _importing(f, attempt)
     if root == "numpy" or type(f) is np.ufunc:
         if type(f) is _Dispatcher and f in COMPOSED:
             f = _of_lists(f)

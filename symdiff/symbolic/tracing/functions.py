@@ -15,6 +15,7 @@ import numpy as np
 from symdiff import structures
 from symdiff.errors import TraceError
 from symdiff.ops import OPS
+from symdiff.plain import check_plain
 from symdiff.symbolic.arrays.algebra import Arrays
 from symdiff.symbolic.building import array_atom
 from symdiff.symbolic.calls import formula_site
@@ -51,6 +52,7 @@ _ARITHMETIC = {getattr(np, name) for name in ("matmul", "vecdot", "matvec", "vec
 def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
     """`ufunc(*inputs)` recorded."""
     name = ufunc.__name__
+    check_plain(origin, *inputs, *(kwargs.get("out") or ()))
     if method == "at":
         return _applied_at(ufunc, inputs, origin)
     out = kwargs.pop("out", None)
@@ -184,6 +186,7 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
     """`function(*args, **kwargs)` recorded."""
     name = getattr(function, "__name__", str(function))
     leaves = structures.leaves((args, kwargs), none_is_leaf=True)
+    check_plain(origin, *leaves)
     selected = next((leaf for leaf in leaves if isinstance(leaf, Selected)), None)
     if selected is not None:  # where NumPy was not asked first
         return selected.__array_function__(function, (), args, kwargs)

@@ -1,8 +1,8 @@
 """Notices traces inside each other that would go on for ever: a function that asks for its own derivative.
 
-Assumes that a trace stays in its thread. Guarantees that a recursion which ends, on a setting that counts down or on a value, is
-left alone up to `LEVELS` traces of one function with the same settings inside each other, and `DEEPEST` of any: each level takes
-more than twice as long as the one before it. Refuses, with `TraceError` at the user's line, what goes deeper.
+Assumes that a trace stays in its thread. Guarantees that a recursion which ends, on a setting that counts down or on a value,
+is left alone up to `LEVELS` traces of one function with the same settings inside each other, and `DEEPEST` of any: each level
+takes more than twice as long as the one before it. Refuses, with `TraceError` at the user's line, what goes deeper.
 """
 
 import threading
@@ -62,6 +62,6 @@ def nested(f: Callable[..., Any], name: str, settings: Any) -> Iterator[None]:
 
 def _refusal(name: str) -> TraceError:
     return TraceError(
-        f"{user_line()}: {name} is traced while it is traced, again and again: it asks for its own derivative, and nothing ends "
-        "that; let an integer argument count down to a value that is written without the derivative"
+        f"{user_line()}: {name} is traced while it is traced, again and again: it asks for its own derivative, and nothing "
+        "ends that; let an integer argument count down to a value that is written without the derivative"
     )

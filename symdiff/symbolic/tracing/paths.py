@@ -29,7 +29,6 @@ from symdiff.symbolic.tracing.restoring import Outside
 LIMIT = 64  # paths of one function that are merged
 MERGED = 20_000  # bindings of all paths together that are merged where one path would do: half a second of tracing
 ASKED = 10_000  # conditions of one path, decided ones included, after which paths are not merged: a loop may be endless
-MODES = (None, "merge", "guard")
 
 
 class Unmergeable(BaseException):

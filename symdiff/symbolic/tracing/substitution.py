@@ -19,7 +19,7 @@ _LOAD = opcode.opmap["LOAD_GLOBAL"]
 def substituted(f: types.FunctionType, call: Callable[[Any], Any]) -> types.FunctionType:
     """The copy of a function; `call` says what to call in place of a function."""
     namespace = dict(f.__globals__)
-    names = [n for n in global_names(f.__code__) if n != f.__name__]
+    names = [n for n in global_names(f.__code__) if f.__globals__.get(n) is not f]
     own = vars(builtins)
     kept = _kept_names(f.__code__)
     for name in names:
@@ -31,8 +31,7 @@ def substituted(f: types.FunctionType, call: Callable[[Any], Any]) -> types.Func
     cells = tuple(_cell(cell, call) for cell in f.__closure__ or ())
     copy = types.FunctionType(f.__code__, namespace, f.__name__, f.__defaults__, cells or None)
     copy.__kwdefaults__ = f.__kwdefaults__
-    if f.__name__ in f.__globals__:
-        namespace[f.__name__] = copy
+    namespace.update({n: copy for n in f.__code__.co_names if f.__globals__.get(n) is f})
     return copy
 
 

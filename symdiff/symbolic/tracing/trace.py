@@ -15,17 +15,19 @@ from typing import Any
 import numpy as np
 
 from symdiff import structures
+from symdiff.choices import check, check_call, is_index
 from symdiff.errors import TraceError
 from symdiff.literals import identifier
+from symdiff.plain import check_plain
 from symdiff.symbolic.branches import branches_of
 from symdiff.symbolic.building import Builder, active_builders, array_atom, dtype_code
 from symdiff.symbolic.graph import ArrayConstant, Atom, Constant, Graph, GraphOutput, Var
 from symdiff.symbolic.hidden import KEY, Hidden
-from symdiff.symbolic.tracing.attempt import Attempt, Contents, Stuck, current_reading
+from symdiff.symbolic.tracing.attempt import Attempt, Contents, Stuck, current, current_reading
 from symdiff.symbolic.tracing.captures import Watch
 from symdiff.symbolic.tracing.following import followed_calls
 from symdiff.symbolic.tracing.nesting import nested
-from symdiff.symbolic.tracing.paths import MODES, Path, Run, followed
+from symdiff.symbolic.tracing.paths import Path, Run, followed
 from symdiff.symbolic.tracing.reading import Reading
 from symdiff.symbolic.tracing.restoring import Outside
 from symdiff.symbolic.tracing.storage import CELLS
@@ -44,7 +46,8 @@ class Spec:
     dtype: Any = "float64"
 
     def __post_init__(self) -> None:
-        shape = (self.shape,) if isinstance(self.shape, int) else tuple(int(n) for n in self.shape)
+        check("Spec", {"shape": self.shape, "dtype": self.dtype})
+        shape = tuple(map(int, (self.shape,) if is_index(self.shape) else self.shape))  # type: ignore[arg-type]
         object.__setattr__(self, "shape", shape)
 
 
@@ -57,6 +60,7 @@ def is_static(leaf: Any) -> bool:
 
 def leaf_type(leaf: Any, where: str) -> tuple[tuple[int, ...], str]:
     """Shape and dtype code of a traced argument leaf."""
+    check_plain(where, leaf)
     if isinstance(leaf, (Tracer, Spec, np.ndarray, np.generic)):
         return tuple(leaf.shape), dtype_code(np.dtype(leaf.dtype), where)
     if isinstance(leaf, complex):
@@ -169,13 +173,19 @@ def _trace_leaves(
     if watch is None or not outermost:
         found = tried(None if outermost else current_reading())
         if watch is not None:
+            watch.begin()
             watch.include(found.called)
+        outer = current()
+        for called in found.called if outer is not None else ():
+            outer.known.setdefault(called)  # type: ignore[union-attr]
         return found
+    watch.begin()
     while True:
         watch.compare([c for c in watch.large if not hide or c.now() is None])
         reading = Reading(watch) if watch.large else None
         result = _read(tried, reading)
         if result is not None:
+            watch.require_unmoved(definition_line(f))
             watch.include(result.called)
         elif reading is not None:
             watch.compare(reading.needed)
@@ -321,7 +331,8 @@ def trace(
     >>> print(trace(lambda x: x*x + 1.0, 3.0).expr)
     x*x + 1
     """
-    check_mode(paths)
+    check("trace", {"primitives": primitives, "rules": rules, "paths": paths})
+    check_call(signature_of(f), f"{function_name(f)} ({definition_line(f)})", args, kwargs)
     leaves, tree = structures.flatten((args, kwargs), none_is_leaf=True)
     traced = [i for i, leaf in enumerate(leaves) if not is_static(leaf)]
     from symdiff.symbolic.declaring import opaque_rules, rules_in_force
@@ -332,10 +343,14 @@ def trace(
     return trace_leaves(f, leaves, tree, traced, leaf_paths(f, args, kwargs), None, rules, paths, Watch(f)).graph
 
 
-def check_mode(paths: str | None) -> None:
-    """Raise `ValueError` for a value of the option `paths` that does not exist."""
-    if paths not in MODES:
-        raise ValueError(f"paths={paths!r}; 'merge', 'guard' and None (merge where possible) are possible")
+def signature_of(f: Callable[..., Any]) -> inspect.Signature | None:
+    """The signature of a function, None where Python does not know it, or where a transform adds arguments."""
+    if not getattr(f, "keeps_signature", True):
+        return None
+    try:
+        return inspect.signature(f)
+    except (TypeError, ValueError):
+        return None
 
 
 def leaf_paths(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from symdiff.errors import TraceError
+from symdiff.plain import check_plain
 from symdiff.symbolic.building import Builder, array_atom
 from symdiff.symbolic.graph import ArrayConstant, Atom, Constant, Var
 from symdiff.symbolic.tracing.attempt import current_reading, note_stuck
@@ -59,6 +60,7 @@ def atom_of(value: Any, builder: Builder, origin: str) -> Atom:
         return value.atom if value.builder is builder else _captured(value, builder, origin)
     if type(value) in (int, float, complex, bool):
         return Constant(value)
+    check_plain(origin, value)
     if isinstance(value, (np.ndarray, np.generic)):
         if value.dtype == object:
             return array_of_objects(value, builder, origin)

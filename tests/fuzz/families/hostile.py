@@ -22,23 +22,28 @@ from ..harness import RIGHT, Verdict, Wrong
 COMPILER = shutil.which("gcc") or shutil.which("cc")
 RAN: list[str] = []  # what a file must not reach
 builtins.CANARY = RAN  # type: ignore[attr-defined]
+HUGE = 10**5000
 EVIL = "CANARY.append(1)"
 NAMES = """
-    inp np cp out self match type _ case print f df_dx v0 v1 r0 w0 x0 math cmath special threading _local work work_d x_rows value value0
-    target slot0 partial numbers_d partial_d kernel0 _kernel _kernel0 _code _checked _work kept key point error start stop rows i u s vh
-    others inner own sign n m a b dataclasses MISS _divide _ieee _f_steps id sum len any zip float input list min max ValueError errno I
-    NULL EOF complex restrict register signed isnan isinf NAN INFINITY M_PI threadIdx exp sin pow fabs y0 gamma linux operator half T
-    double real conj np_maximum np_sign sum_of_lanes shared_d lane step __x__ __class__ __getattr__ _Big __double \u03b1 \ufb01 fi \u00aa
-    \u0430 e\u0301 x1 X1 f_grad f_value_and_grad f_grad_leaves f_jacobian CANARY
+    inp np cp out self match type _ case print f df_dx v0 v1 r0 w0 x0 math cmath special threading _local work work_d
+    x_rows value value0 target slot0 partial numbers_d partial_d kernel0 _kernel _kernel0 _code _checked _work kept key
+    point error start stop rows i u s vh others inner own sign n m a b dataclasses MISS _divide _ieee _f_steps id sum len
+    any zip float input list min max ValueError errno I NULL EOF complex restrict register signed isnan isinf NAN INFINITY
+    M_PI threadIdx exp sin pow fabs y0 gamma linux operator half T double real conj np_maximum np_sign sum_of_lanes
+    shared_d lane step __x__ __class__ __getattr__ _Big __double \u03b1 \ufb01 fi \u00aa \u0430 e\u0301 x1 X1 f_grad
+    f_value_and_grad f_grad_leaves f_jacobian CANARY
 """.split()
 TEXTS = (
-    f'"; {EVIL} #', f"'; {EVIL} #", f'"""\n{EVIL}\n"""', f"\n{EVIL}\n", f"*/ {EVIL}; /*", "\\", "\\\n", '"', '"""', "'''", "\\\"\"\"",
-    f"{{{EVIL}}}", f"{{{{{EVIL}}}}}", "{", "}", "{0}", "%s%d", "??/", "//\\", "\r", f"\r{EVIL}", "\x0b", "\x00", "\x1b[31m", "\u202e", "\u2028",
-    "\udc80", "\u00e9", "$x$ \\input{a}", "</script>", "a b", "1x", "", " ", "\t", "#", f"\f{EVIL}", "it's", 'say "hi"', f"<traced {EVIL}>",
+    f'"; {EVIL} #', f"'; {EVIL} #", f'"""\n{EVIL}\n"""', f"\n{EVIL}\n", f"*/ {EVIL}; /*", "\\", "\\\n", '"',
+    '"""', "'''", '\\"""',
+    f"{{{EVIL}}}", f"{{{{{EVIL}}}}}", "{", "}", "{0}", "%s%d", "??/", "//\\", "\r", f"\r{EVIL}", "\x0b", "\x00", "\x1b[31m",
+    "\u202e", "\u2028",
+    "\udc80", "\u00e9", "$x$ \\input{a}", "</script>", "a b", "1x", "", " ", "\t", "#", f"\f{EVIL}",
+    "it's", 'say "hi"', f"<traced {EVIL}>",
 )  # fmt: skip
 BUILTINS = set("""
-    any all zip range min max abs len int float complex bool map list tuple type isinstance getattr vars print sum round set ValueError
-    TypeError ZeroDivisionError OverflowError KeyError RuntimeError ArithmeticError
+    any all zip range min max abs len int float complex bool map list tuple type isinstance getattr vars print sum round
+    set ValueError TypeError ZeroDivisionError OverflowError KeyError RuntimeError ArithmeticError
 """.split())  # fmt: skip
 MODULES = {"np", "cp", "math", "cmath", "threading", "special", "dataclasses"}
 KINDS = ("grad", "value_and_grad", "jacobian", "hessian", "jvp", "vjp", "hvp", "vmap")
@@ -71,10 +76,12 @@ def trial(source: random.Random) -> Verdict:
     else:
         function = getattr(sd, kind)(f, argnums)
     if kind in ("jvp", "hvp"):
-        args = (*args, args[argnums] if isinstance(argnums, int) else tuple(args[n] for n in argnums))
+        tangents = [structures.mapped(lambda leaf: leaf if is_number(leaf) else None, arg) for arg in args]
+        args = (*args, tangents[argnums] if isinstance(argnums, int) else tuple(tangents[n] for n in argnums))
     if kind == "vjp":
         args = (*args, 1.0)
-    told = f"{told}\nsd.{kind}(f, {argnums}).source(*{args!a}, target={target!r})"
+    shown = "huge integers" if any(leaf == HUGE for leaf in structures.leaves(args) if type(leaf) is int) else ascii(args)
+    told = f"{told}\nsd.{kind}(f, {argnums}).source(*{shown}, target={target!r})"
     try:
         text = function.source(*args, target=target)
     except (sd.SymdiffError, TypeError) as error:
@@ -100,7 +107,7 @@ def trial(source: random.Random) -> Verdict:
 
 
 def is_number(value: Any) -> bool:
-    return isinstance(value, (float, np.ndarray))
+    return isinstance(value, float) or (isinstance(value, np.ndarray) and value.dtype == float)
 
 
 def program(source: random.Random) -> tuple[Any, tuple[Any, ...], str]:
@@ -115,18 +122,24 @@ def program(source: random.Random) -> tuple[Any, tuple[Any, ...], str]:
         terms += uses
     lines = [f"def f({', '.join(names)}):"]
     if source.random() < 0.3:
-        values = [t for t in terms]
+        values = terms
         shown = source.choice(['f"{MESSAGE}{' + names[0] + '}"', "MESSAGE", "MESSAGE, 3.5, THING", "THING"])
         lines += [f"    if {values[0]} > 1e3:", f"        raise {source.choice(['ValueError', 'KeyError'])}({shown})"]
-    body = source.choice([" * ".join, " + ".join])([source.choice(["{}", "NP.exp(0.1*{})", "{}**2", "NP.abs({})"]).format(t) for t in terms])
+    body = source.choice([" * ".join, " + ".join])(
+        [source.choice(["{}", "NP.exp(0.1*{})", "{}**2", "NP.abs({})"]).format(t) for t in terms]
+    )
     lines.append(f"    return {body}")
-    message, doc, name = source.choice(TEXTS), source.choice(TEXTS) * source.choice([1, 1, 2]), source.choice([*TEXTS, *NAMES, "f"])
+    message, doc, name = (
+        source.choice(TEXTS),
+        source.choice(TEXTS) * source.choice([1, 1, 2]),
+        source.choice([*TEXTS, *NAMES, "f"]),
+    )
     space = {"NP": np, "MESSAGE": message, "THING": Thing()}
     exec("\n".join(lines), space)
     f = space["f"]
     f.__doc__, f.__name__, f.__module__ = doc, name, source.choice([*TEXTS, "demo"])
     f.__qualname__ = source.choice([*TEXTS, "f"])
-    f.__code__ = f.__code__.replace(co_filename=source.choice(TEXTS) + ".py")
+    f.__code__ = f.__code__.replace(co_filename=source.choice(TEXTS).replace("\0", "") + ".py")
     return f, tuple(args), "\n".join([*lines, f"# {message!a} {doc!a} {name!a} {f.__module__!a} {f.__qualname__!a}"])
 
 
@@ -136,7 +149,9 @@ def argument(source: random.Random, name: str, cells: int) -> tuple[Any, list[st
     if kind == "number":
         return source.uniform(0.1, 1.0), [name]
     if kind == "array":
-        return np.linspace(0.1, 1.0, cells), [f"NP.sum({name}[1:] * {name}[:-1])", f"({name} @ {name})"][: source.choice([1, 2])]
+        return np.linspace(0.1, 1.0, cells), [f"NP.sum({name}[1:] * {name}[:-1])", f"({name} @ {name})"][
+            : source.choice([1, 2])
+        ]
     if kind == "list":
         return [0.5, {"a": 0.25}], [f"{name}[0]", f"{name}[1]['a']"]
     if kind == "record":
@@ -148,7 +163,9 @@ def argument(source: random.Random, name: str, cells: int) -> tuple[Any, list[st
 
 
 def setting(source: random.Random) -> Any:
-    return source.choice([*TEXTS, 3, True, None, np.int64(4), np.True_, b"'\n\"{", Odd("o"), Whole(7), 10**5000, np.sin, np.array([1, 2]), Thing])
+    return source.choice(
+        [*TEXTS, 3, True, None, np.int64(4), np.True_, b"'\n\"{", Odd("o"), Whole(7), HUGE, np.sin, np.array([1, 2]), Thing]
+    )
 
 
 def plain(key: Any) -> str:
@@ -160,7 +177,7 @@ def check_c(text: str, target: str) -> None:
     """The text is comments around words, numbers and signs; gcc reads a C file."""
     code = re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
     code = re.sub(r"//[^\n]*", " ", code)
-    assert code.isascii() and "*/" not in code and "append" not in code, "a comment ends early"
+    assert code.isascii() and "*/" not in code and "append(" not in code, "a comment ends early"
     assert re.fullmatch(r"[\w\s.,;:(){}\[\]<>=!&|*+/?%#'\"^~-]*", code)
     assert all(code.count(a) == code.count(b) for a, b in ("()", "{}", "[]"))
     if target == "c" and COMPILER:
@@ -183,7 +200,12 @@ def check_python(text: str, target: str) -> None:
             assert isinstance(node, ast.Assign), ast.dump(node)[:100]
             known |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     for function in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
-        own = {a.arg for node in ast.walk(function) if isinstance(node, ast.arguments) for a in (*node.args, *filter(None, [node.vararg]))}
+        own = {
+            a.arg
+            for node in ast.walk(function)
+            if isinstance(node, ast.arguments)
+            for a in (*node.args, *filter(None, [node.vararg]))
+        }
         own |= {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         read = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
         assert read <= own | known, f"{sorted(read - own - known)} is not defined"
@@ -197,7 +219,11 @@ def compare(text: str, function: Any, args: tuple[Any, ...]) -> None:
     """The file's function gives the live one's result in its structure, and fills an `out` of it."""
     space: dict[str, Any] = {"__name__": "made"}
     exec(compile(text, "made", "exec"), space)
-    entry = next(n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name not in ("_divide", "_ieee", "_ieee_complex"))
+    entry = next(
+        n
+        for n in ast.parse(text).body
+        if isinstance(n, ast.FunctionDef) and n.name not in ("_divide", "_ieee", "_ieee_complex")
+    )
     with np.errstate(all="ignore"):
         wanted = function(*args)
         found = space[entry.name](*args)

@@ -1,0 +1,294 @@
+"""Arrays of every layout, dtype and class through every door; machine code for the processor that is asked for."""
+
+import functools
+import gc
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import symdiff as sd
+from symdiff.codegen.native import engine
+from symdiff.functions import Plain as Function
+
+X = np.linspace(-1, 2, 90)
+
+
+def total(x):
+    return np.sum(np.sin(x) * x)
+
+
+def slope(x):
+    x = np.asarray(x, dtype=float)
+    return np.sin(x) + x * np.cos(x)
+
+
+def packed(a):
+    """The numbers one byte past where they should begin."""
+    found = np.zeros(a.nbytes + 8, "u1")[1 : 1 + a.nbytes].view(a.dtype).reshape(a.shape)
+    found[...] = a
+    return found
+
+
+def read_only(a):
+    a = a.copy()
+    a.flags.writeable = False
+    return a
+
+
+def noted(a):
+    return a.astype(np.dtype("f8", metadata={"unit": "m"}))
+
+
+LAYOUTS = {
+    "packed": packed,
+    "of records": lambda a: np.rec.fromarrays([a, a], dtype=[("a", "i1"), ("b", "f8")])["b"],
+    "big-endian": lambda a: a.astype(">f8"),
+    "packed big-endian": lambda a: packed(a.astype(">f8")),
+    "reversed": lambda a: a[::-1].copy()[::-1],
+    "strided": lambda a: np.repeat(a, 2, axis=0)[::2],
+    "read-only": read_only,
+    "one cell": lambda a: np.broadcast_to(a[:1], a.shape),
+    "Fortran's": np.asfortranarray,
+    "float32": lambda a: packed(a.astype("f4")),
+    "integers": lambda a: np.rint(3 * a).astype(">i2"),
+    "memmap": lambda a: a.copy().view(np.memmap),
+    "metadata": noted,
+}
+
+
+@functools.cache
+def made(kind):
+    """A derivative that several calls share."""
+    return sd.vmap(sd.grad(total)) if kind == "points" else sd.grad(lambda p: total(p["a"]))
+
+
+def in_dict(x):
+    return made("dict")({"a": x})["a"]
+
+
+def of_points(x):
+    return made("points")(x.reshape(9, 10)).ravel()
+
+
+DOORS = {
+    "grad": lambda: sd.grad(total),
+    "numpy": lambda: sd.grad(total, backend="numpy"),
+    "compiled": lambda: sd.grad(total).compile(X),
+    "in a dict": lambda: in_dict,
+    "kernels and NumPy": lambda: sd.grad(lambda x: total(np.sort(x))),
+    "points": lambda: sd.vmap(sd.derivative(lambda x: np.sin(x) * x)),
+    "whole points": lambda: of_points,
+    "derivative": lambda: sd.derivative(lambda x: np.sin(x) * x),
+    "captured": lambda: lambda x: sd.grad(lambda w: np.sum((np.sin(x) + x * np.cos(x)) * w))(np.ones(x.shape)),
+    "file": lambda: loaded(sd.grad(total), X),
+    "file of points": lambda: loaded(sd.vmap(sd.derivative(lambda x: np.sin(x) * x)), X),
+}
+
+
+def loaded(d, *args, target="numpy"):
+    scope = {}
+    exec(d.source(*args, target=target), scope)
+    return next(scope[name] for name in scope if name.endswith(("_grad", "_derivative", "_vmap", "f")))
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_every_layout_is_right_at_every_door(door):
+    d = DOORS[door]()
+    for name, made in LAYOUTS.items():
+        x = made(X)
+        for _ in range(2):
+            found = d(x)
+            np.testing.assert_allclose(found, slope(x), rtol=2e-4 if name == "float32" else 1e-12, atol=1e-6, err_msg=name)
+            assert type(found) is np.ndarray and found.flags.writeable
+
+
+def foreign(a):
+    class Quantity(np.ndarray):
+        to_value = np.asarray
+
+        def __array_finalize__(self, other):
+            self.unit = "m"
+
+    return [
+        (a.view(np.recarray), "asarray"),
+        (np.ma.masked_array(a, a > 0), r"filled\(\)"),
+        (a.reshape(1, -1).view(np.matrix), "asarray"),
+        (a.view(Quantity), "to_value"),
+        (Tensor(a), r"detach\(\)"),
+    ]
+
+
+class Tensor:
+    """Another library's array, which NumPy makes one of its own from."""
+
+    def __init__(self, a):
+        self.a = a
+        self.shape, self.dtype = a.shape, a.dtype
+
+    def __array__(self, dtype=None, copy=None):
+        return self.a
+
+    def detach(self):
+        return self
+
+
+class Plain(np.ndarray):
+    """A class that changes nothing."""
+
+
+@pytest.mark.parametrize("size", [3, 90])
+def test_arrays_of_other_classes_are_refused_with_the_way_out(size):
+    x = np.linspace(0.1, 1, size)
+    for array, way in foreign(x):
+        doors = [
+            lambda a: sd.grad(total)(a),
+            lambda a: sd.grad(lambda p: total(p["a"][0]))({"a": (a,)}),
+            lambda a: sd.grad(total).compile(x)(a),
+            lambda a: sd.vmap(sd.derivative(np.sin))(a),
+            lambda a: sd.derivative(np.sin)(a),
+            lambda a: sd.grad(lambda w: np.sum(w * a))(x),
+            lambda a: sd.grad(lambda w: np.sum(np.where(w > 0, w, a)))(x),
+            lambda a: loaded(sd.grad(total), x)(a),
+        ]
+        if isinstance(array, np.ndarray):
+            doors += [
+                lambda a: sd.grad(total)(x, out=a),
+                lambda a: sd.vmap(sd.derivative(np.sin))(x, out=a),
+                lambda a: loaded(sd.grad(total), x)(x, out=a),
+            ]
+        for k, door in enumerate(doors):
+            named = k < 7 or (k in (8, 9) and array.shape == x.shape)
+            match = way if named and not (k == 5 and isinstance(array, Tensor)) else ""
+            with pytest.raises((sd.SymdiffError, TypeError, ValueError), match=match or None):
+                door(array)
+    np.testing.assert_allclose(sd.grad(total)(x.view(Plain)), slope(x))
+
+
+def test_masked_numbers_in_python_files_are_refused():
+    d = loaded(sd.grad(total), X[:3], target="python")
+    assert d(X[:3].astype(">f8")) == d(X[:3].tolist()) == d(packed(X[:3]))
+    for wrong in (np.ma.masked_array(X[:3]), X[:3] + 1j):
+        with pytest.raises(TypeError, match="expected"):
+            d(wrong)
+    with pytest.raises(TypeError, match="expected"):
+        d(X[:3], out=np.zeros(3, int))
+
+
+@pytest.mark.parametrize("size", [3, 90])
+@pytest.mark.parametrize("count", [2, 6])
+def test_results_have_memory_of_their_own(size, count):
+    x, room = np.linspace(0.1, 1, size), np.zeros(2 * size)
+
+    def f(x, y):
+        return tuple(np.sin(x * k) * y for k in range(count))
+
+    plain = Function(f)
+    for d in (plain, sd.vmap(f), loaded(plain, x, x)):
+        expected = [np.array(a) for a in d(x, x + 1)]
+        for outs in ([np.zeros(size) for _ in expected], list(np.zeros((size, count)).T)):
+            for _ in range(2):
+                d(x, x + 1, out=tuple(outs))
+                np.testing.assert_allclose(outs, expected)
+        for last in (room[:size], room[1 : 1 + size]):
+            with pytest.raises((sd.ShapeError, ValueError), match=r"share memory|same memory"):
+                d(x, x + 1, out=(room[:size], *(np.zeros(size) for _ in expected[2:]), last))
+        assert not room.any()
+
+
+def test_static_arrays_of_another_shape_are_another_signature():
+    d = sd.grad(lambda x, k: np.sum(x * k.sum(axis=0)[0]), argnums=0)
+    k = np.arange(6)
+    np.testing.assert_allclose(d(np.ones(2), k.reshape(2, 3)), 3.0)
+    np.testing.assert_allclose(d(np.ones(2), k.reshape(3, 2)), 6.0)
+
+
+# -- the processor
+
+
+def run(code, processor):
+    environment = {**os.environ, "SYMDIFF_CPU": processor}
+    return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+
+
+LANES = "from symdiff.codegen.native import engine; print(engine.lanes(), engine.fused())"
+
+
+@pytest.mark.skipif(bool(engine.supported()), reason="needs llvmlite")
+def test_machine_code_is_made_for_the_processor_that_is_asked_for():
+    has = engine.llvm().get_host_cpu_features()
+    if not has.get("avx2"):
+        pytest.skip("not an x86 processor with AVX2")
+    assert run(LANES, "x86-64-v3").stdout.split() == ["4", "True"]
+    assert run(LANES, "x86-64-v2").stdout.split() == ["2", "False"]
+    assert run(LANES, "native,-avx512f").stdout.split()[0] == "4"
+    lacking = next(name for name, present in sorted(has.items()) if not present)
+    assert f"this processor has no {lacking}" in run(LANES, f"x86-64-v3,{lacking}").stderr
+    assert "unknown" in run(LANES, "wide").stderr
+
+
+# -- the memory of compiled code, and arrays that are replaced meanwhile
+
+
+def engines():
+    gc.collect()
+    return sum(isinstance(thing, engine.Code) for thing in gc.get_objects())
+
+
+@pytest.mark.skipif(bool(engine.supported()), reason="needs llvmlite")
+def test_code_is_freed_with_its_last_user():
+    before = engines()
+    d = sd.grad(lambda x: np.sum(np.sort(x) * np.sin(x)))
+    for n in range(100, 105):
+        d(np.ones(n))
+    assert engines() > before
+    del d
+    assert engines() <= before + 1  # the checks of captured values are one for all
+
+
+@pytest.mark.skipif(bool(engine.supported()), reason="needs llvmlite")
+def test_stale_code_is_freed():
+    scope = {"k": 1.0, "np": np}
+    exec("def f(x): return np.sum(np.sin(x)*k)", scope)
+    d = sd.grad(scope["f"])
+    d(X[:3])
+    before = engines()
+    for k in range(10):
+        scope["k"] = float(k)
+        for _ in range(2):
+            np.testing.assert_allclose(d(X[:3]), k * np.cos(X[:3]))
+    assert engines() <= before + 2
+
+
+def test_captured_arrays_of_changing_types_in_threads():
+    arrays = [np.linspace(0, 1, 90), np.linspace(0, 1, 90).astype("f4"), np.linspace(0, 1, 90)[::-1].astype(">f8")]
+    scope = {"c": arrays[0], "np": np}
+    exec("def f(x): return np.sum(x*x*c)", scope)
+    d, wrong, end = sd.grad(scope["f"]), [], time.monotonic() + 1.5
+    expected = [2 * X * a for a in arrays]
+
+    def replace():
+        while time.monotonic() < end:
+            for a in arrays:
+                scope["c"] = a
+
+    def call():
+        while time.monotonic() < end:
+            try:
+                found = d(X)
+            except Exception as error:
+                wrong.append(error)
+                return
+            if not any(np.allclose(found, e, 1e-5) for e in expected):
+                wrong.append(found)
+
+    threads = [threading.Thread(target=t) for t in (replace, call, call, call)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
