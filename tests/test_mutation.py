@@ -98,7 +98,7 @@ def after_a_reshape(x):
     v, u = y.reshape(-1, 1), w.reshape(2, -1)
     y[0] = 1
     w[:4] = x**2
-    return np.sum(v * u)
+    return np.sum(v**2) * np.sum(u)
 
 
 def constants_stay_numbers(x):

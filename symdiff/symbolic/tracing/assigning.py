@@ -17,7 +17,7 @@ from symdiff.symbolic.graph import ArrayConstant, Atom, Constant
 from symdiff.symbolic.tracing.indexing import is_basic, view_key
 from symdiff.symbolic.tracing.integers import Integer, is_whole, truncated
 from symdiff.symbolic.tracing.operands import as_array, as_atom
-from symdiff.symbolic.tracing.storage import CELLS, Storage, View, constant
+from symdiff.symbolic.tracing.storage import CELLS, Storage, View, arranged, constant
 from symdiff.symbolic.tracing.traced_keys import is_traced_key, write
 from symdiff.symbolic.tracing.tracer import Tracer, builder_of, user_line
 
@@ -91,11 +91,18 @@ def plain(value: Any) -> Any:
 
 
 def computed(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A function of arrays without traced cells, computed by NumPy; arrays come back as ones that can be assigned to."""
+    """A function of arrays without traced cells, computed by NumPy; arrays come back as ones that can be assigned to.
+
+    None where the result is a view of an argument.
+    """
     builder = builder_of(structures.leaves((args, kwargs), none_is_leaf=True))
     args, kwargs = structures.mapped(lambda v: plain(v) if isinstance(v, Tracer) else v, (args, kwargs))
     with np.errstate(all="ignore"):
         result = function(*args, **kwargs)
+    given = [v for v in structures.leaves((args, kwargs), none_is_leaf=True) if isinstance(v, np.ndarray)]
+    made = [v for v in structures.leaves(result, none_is_leaf=True) if isinstance(v, np.ndarray)]
+    if any(np.may_share_memory(a, b) for a in given for b in made):
+        return None
     return structures.mapped(lambda v: filled(builder, v) if isinstance(v, np.ndarray) else v, result)
 
 
@@ -107,26 +114,24 @@ def own(builder: Builder, held: Atom | np.ndarray, dtype: Any) -> Tracer:
     return Tracer.showing(builder, View.over(Storage(builder, held, np.dtype(dtype).char)), np.dtype(dtype))
 
 
-def copied(value: Tracer) -> Tracer:
-    """A traced array in memory of its own."""
+def copied(value: Tracer, place: np.ndarray) -> Tracer:
+    """A traced array in memory of its own, which lies like `place`."""
     cells = None if value.held is None else value.held.storage.shown(value.held.place)
-    storage = Storage(value.builder, value.atom if cells is None else cells, value.dtype.char)
-    return value.like(View.over(storage))
+    held = value.atom if cells is None else cells
+    return value.like(arranged(value.builder, held, value.dtype.char, place, user_line()))
 
 
 def filled(builder: Builder, plain: np.ndarray) -> Any:
     """An array that NumPy made, of numbers or traced numbers, as one to assign to; integers and Booleans stay as they are."""
-    if plain.ndim == 0:
-        return plain[()]
     if plain.dtype == object:
         return _of_objects(builder, plain)
     if plain.dtype.char not in "fdFD":
         return plain
-    if plain.size > CELLS:
-        return own(builder, constant(builder, plain, user_line()), plain.dtype)
-    cells = np.empty(plain.shape, dtype=object)
-    cells.reshape(-1)[:] = [Constant(v) for v in plain.ravel().tolist()]
-    return own(builder, cells, plain.dtype)
+    held: Any = constant(builder, plain, user_line()) if plain.size > CELLS else np.empty(plain.shape, dtype=object)
+    if plain.size <= CELLS:
+        held.reshape(-1)[:] = [Constant(v) for v in plain.ravel().tolist()]
+    view = arranged(builder, held, plain.dtype.char, plain, user_line())
+    return Tracer.showing(builder, view, plain.dtype)
 
 
 def array_of(values: list[Any]) -> Any:

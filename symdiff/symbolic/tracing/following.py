@@ -41,7 +41,7 @@ from symdiff.symbolic.tracing.libraries import is_library, short_name
 from symdiff.symbolic.tracing.loads import Loads
 from symdiff.symbolic.tracing.making import MAKING, fresh
 from symdiff.symbolic.tracing.mathematics import MATHEMATICS
-from symdiff.symbolic.tracing.operands import holds_traced
+from symdiff.symbolic.tracing.operands import as_array, holds_traced
 from symdiff.symbolic.tracing.ordering import sort_list
 from symdiff.symbolic.tracing.raising import handled
 from symdiff.symbolic.tracing.reaching import File
@@ -287,7 +287,10 @@ def _library(f: Any, attempt: Attempt) -> Any:
     if (module, name) in _IMPORTING:
         return _importing(f, attempt)
     if root == "numpy" or type(f) is np.ufunc:
-        f = _of_lists(f) if type(f) is _Dispatcher and (f in COMPOSED or f is np.sum) else f
+        if type(f) is _Dispatcher and (f in COMPOSED or f is np.sum):
+            f = _of_lists(f)
+        elif type(f) is np.ufunc or type(f) is _Dispatcher:
+            f = _OfCells(f)
         return _made(f) if attempt.thorough else f
     return f if root in _HARMLESS or root == "symdiff" else _guarded(f)
 
@@ -348,6 +351,37 @@ def _of_lists(f: Anything) -> Anything:
         return f(*args, **kwargs)
 
     return recorded
+
+
+class _OfCells:
+    """A function of NumPy's that may be given traced numbers in lists or arrays of objects: recorded as if they were arrays."""
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+        self._first = type(function) is _Dispatcher  # of which the first argument alone is an array
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._function, name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        f = self._function
+        held = [not isinstance(a, Tracer) and holds_traced(a) for a in (args[:1] if self._first else args)]
+        if any(held) and f not in _OF_PARTS:
+            args = (*(as_array(a) if h else a for a, h in zip(args, held, strict=False)), *args[len(held) :])
+        elif not any(map(holds_traced, args)):
+            return f(*args, **kwargs)
+        try:
+            return f(*args, **kwargs)
+        except (TypeError, AttributeError) as error:
+            if isinstance(error, SymdiffError):
+                raise
+            raise TraceError(_unfollowed(f, error)) from error
+
+
+_OF_PARTS = frozenset(
+    getattr(np, name, None)
+    for name in "concatenate concat stack vstack hstack dstack column_stack block select result_type".split()
+) | {np.linalg.multi_dot}  # functions whose first argument is a list of arrays
 
 
 def _made(f: Anything) -> Anything:

@@ -31,15 +31,15 @@ from symdiff.symbolic.tracing.indexing import indexed, is_basic, view_key
 from symdiff.symbolic.tracing.integers import Integer
 from symdiff.symbolic.tracing.kinds import ARRAY, NUMPY
 from symdiff.symbolic.tracing.moving import MOVING, diagonal
-from symdiff.symbolic.tracing.operands import as_atom
+from symdiff.symbolic.tracing.operands import as_array, as_atom, holds_traced
 from symdiff.symbolic.tracing.products import LINALG, PRODUCTS, trace
 from symdiff.symbolic.tracing.raising import awaits, check_floating
 from symdiff.symbolic.tracing.reducing import REDUCING
 from symdiff.symbolic.tracing.searching import SEARCHING
 from symdiff.symbolic.tracing.selecting import Selected
-from symdiff.symbolic.tracing.storage import Storage, View
+from symdiff.symbolic.tracing.storage import Storage, View, arranged
 from symdiff.symbolic.tracing.traced_keys import is_traced_key, parts_of, read
-from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, need_contents, record
+from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, is_turned, laid, need_contents, record
 from symdiff.symbolic.tracing.truths import is_truth
 
 _OP_OF_UFUNC: dict[Any, str] = {}
@@ -95,7 +95,7 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
     if ufunc.nout > 1:
         parts = [book.lookup(module, f"{name}[{k}]", len(inputs)) for k in range(ufunc.nout)]
         if all(part is not None for part in parts):
-            return tuple(call_rule(part, inputs, origin) for part in parts)
+            return tuple(laid(call_rule(part, inputs, origin), inputs) for part in parts)
     rule = book.lookup(module, name, len(inputs))
     if rule is None:
         reason = without_derivative().get((module, name), "no rule; sd.diffrule adds one")
@@ -104,10 +104,10 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
 
 
 def _checked(name: str, inputs: tuple[Any, ...], found: Any) -> Any:
-    """A result of NumPy's, where it raises no floating error."""
+    """A result of NumPy's in its order in memory, where NumPy raises no floating error."""
     if awaits():
         check_floating(name, inputs, found)
-    return found
+    return laid(found, inputs)
 
 
 _DEFAULTS = {"where": True, "dtype": None, "casting": "same_kind", "order": "K", "subok": True}
@@ -125,12 +125,13 @@ def _written(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: 
         )
     results = function(*args, **kwargs)
     outs = out if isinstance(out, tuple) else (out,)
+    shape = np.broadcast_shapes(*(o.shape for o in outs if o is not None))
     found = []
     for target, result in zip(outs, results if isinstance(results, tuple) else (results,), strict=False):
         if target is None:
             if where is not True:
                 raise TraceError(f"{origin}: np.{name}(where=...) leaves cells open; give out=, or use np.where")
-            found.append(result)
+            found.append(result if np.shape(result) == shape else np.broadcast_to(result, shape).copy())
             continue
         if target.shape != np.shape(result) and np.broadcast_shapes(np.shape(result), target.shape) != target.shape:
             raise TraceError(f"{origin}: np.{name}: out= has shape {target.shape}, the result {np.shape(result)}")
@@ -211,12 +212,55 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
         args, kwargs, target = out
         return _written(function, args, kwargs, target, origin)
     if function not in _ASKED and function not in _IN_PLACE and all(leaf is None or plain(leaf) is not None for leaf in leaves):
-        return computed(function, args, kwargs)
+        known = computed(function, args, kwargs)
+        if known is not None:
+            return known
     if getattr(function, "__module__", None) == "numpy.linalg":
         _once([leaf for leaf in leaves if isinstance(leaf, Tracer)])
+    if name.startswith("atleast_") and len(args) > 1:
+        return tuple(function(a) for a in args)
     if function in _ASKED and not (name == "einsum" and sum(isinstance(leaf, (Tracer, np.ndarray)) for leaf in leaves) > 1):
         return _viewed(function, args, kwargs, origin)
-    return _recorded(function, args, kwargs, origin)
+    found = _recorded(function, args, kwargs, origin)
+    if function in _IN_PLACE:
+        return found
+    given = [leaf for leaf in leaves if isinstance(leaf, Tracer)]
+    found = structures.mapped(functools.partial(_alone, given), found)
+    if any(map(is_turned, leaves)):
+        return structures.mapped(functools.partial(_turned, function, args, kwargs), found)
+    return found
+
+
+def _alone(given: list[Tracer], found: Any) -> Any:
+    """A result in memory of its own."""
+    if not isinstance(found, Tracer):
+        return found
+    storage = None if found.held is None else found.held.storage
+    shares = any(found is x or (x.held is not None and x.held.storage is storage) for x in given)
+    return found.copy() if shares else found
+
+
+def _turned(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
+    """An array made of others whose cells lie in another order in memory than their own: NumPy tells how its cells lie."""
+    if not isinstance(found, Tracer) or found.ndim < 2 or found.held is not None:
+        return found
+    shown = structures.mapped(
+        lambda v: np.zeros_like(v.shared().place) if isinstance(v, Tracer) and v.shape else v, (args, kwargs)
+    )
+    try:
+        with np.errstate(all="ignore"):
+            asked = function(*shown[0], **shown[1])
+    except Exception:  # of zeros, where the function takes other numbers
+        asked = None
+    if not isinstance(asked, np.ndarray) or asked.shape != found.shape:
+        return Tracer.showing(
+            found.builder, View.over(Storage(found.builder, found.atom, found.dtype.char, _UNKNOWN)), found.dtype
+        )
+    return found.like(arranged(found.builder, found.atom, found.dtype.char, asked, ""))
+
+
+_OF_NUMBERS = frozenset("sum prod max min amax amin mean any all".split())  # that NumPy takes with an axis of a number, too
+_UNKNOWN = "how the cells of this array lie in memory is not known; assign to a copy of it: y = y.copy()"
 
 
 def _recorded(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
@@ -224,11 +268,16 @@ def _recorded(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], orig
     name = getattr(function, "__name__", str(function))
     special = _SPECIAL.get(name)
     if special is not None and _of_numpy(function, name):
+        if name != "select" and args and isinstance(args[0], (list, tuple)) and holds_traced(args[0]):
+            args = (as_array(args[0]), *args[1:])
         return _bound(special, name, args, kwargs, origin)
     if function in COMPOSED:
         return called(COMPOSED[function], _full_name(function), args, kwargs, origin)
     implementation = _IMPLEMENTED.get(function)
     if implementation is not None:
+        if name in _OF_NUMBERS and args and np.shape(args[0]) == ():
+            args, kwargs = (*args[:1], None, *args[2:]) if args[1:] and args[1] in (0, -1) else args, dict(kwargs)
+            kwargs |= {"axis": None} if kwargs.get("axis", 1) in (0, -1) else {}
         found = on_arrays(implementation, args, kwargs, origin, name)
         if name in ("sum", "cumsum") and getattr(args[0], "dtype", None) == np.bool_:
             return Integer.of(found)
@@ -245,7 +294,13 @@ def _bound(special: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any
         inspect.signature(special).bind(origin, *args, **kwargs)
     except TypeError as error:
         raise TraceError(f"{origin}: np.{name} of a traced value: {error}; leave these arguments away") from None
-    return special(origin, *args, **kwargs)
+    try:
+        return special(origin, *args, **kwargs)
+    except (IndexError, TypeError, AttributeError) as error:
+        if ".py:" in str(error):
+            raise
+        kind = IndexError if isinstance(error, IndexError) else TraceError
+        raise kind(f"{origin}: np.{name}: {error}") from None
 
 
 def _out_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -255,7 +310,8 @@ def _out_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     place = _place_of_out(function)
     if place is None or len(args) <= place or args[place] is None:
         return None
-    return (*args[:place], None, *args[place + 1 :]), kwargs, args[place]
+    behind = args[place + 1 :]
+    return (*args[:place], None, *behind) if behind else args[:place], kwargs, args[place]
 
 
 @functools.lru_cache(maxsize=512)
@@ -424,17 +480,19 @@ def _shape_of(origin: str, x: Any) -> Any:
     return x.shape
 
 
-def _zeros_like(origin: str, x: Any, dtype: Any = None, **_: Any) -> Any:
-    return filled(x.builder, np.zeros(x.shape, dtype or x.dtype))
+def _zeros_like(origin: str, x: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None,
+                *, device: Any = None) -> Any:  # fmt: skip
+    kind = np.int64 if isinstance(x, Integer) else x.dtype
+    return filled(x.builder, np.zeros_like(x._place(), dtype or kind, order, subok, shape))  # type: ignore[call-overload]
 
 
-def _ones_like(origin: str, x: Any, dtype: Any = None, **_: Any) -> Any:
-    return filled(x.builder, np.ones(x.shape, dtype or x.dtype))
+def _ones_like(origin: str, x: Any, *args: Any, **kwargs: Any) -> Any:
+    return _full_like(origin, x, 1.0, *args, **kwargs)
 
 
-def _full_like(origin: str, x: Any, fill: Any, dtype: Any = None, **_: Any) -> Any:
-    made = filled(x.builder, np.zeros(x.shape, dtype or x.dtype))
-    made[...] = fill
+def _full_like(origin: str, x: Any, fill_value: Any, *args: Any, **kwargs: Any) -> Any:
+    made = _zeros_like(origin, x, *args, **kwargs)
+    made[...] = fill_value
     return made
 
 
@@ -512,7 +570,7 @@ _SPECIAL: dict[str, Callable[..., Any]] = {
     "iscomplexobj": lambda origin, x: x.dtype.kind == "c",
     "isrealobj": lambda origin, x: x.dtype.kind != "c",
     "result_type": lambda origin, *xs: np.result_type(*(x.dtype if isinstance(x, Tracer) else x for x in xs)),
-    "copy": lambda origin, x, **_: x.copy(),
+    "copy": lambda origin, x, order="K", subok=False: x.copy(order),
 }
 _SlogdetResult = type(np.linalg.slogdet(np.eye(1)))
 
@@ -532,7 +590,10 @@ def _implementations() -> dict[Any, Any]:
 
 
 _IMPLEMENTED = _implementations()
-_IN_PLACE = frozenset({np.copyto, np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask})
+_IN_PLACE = frozenset(
+    getattr(np, name)
+    for name in "copyto fill_diagonal place put put_along_axis putmask real imag nan_to_num polyint diff".split()
+)  # functions that change an array, or give it itself
 _ASKED = frozenset(
     f
     for module, names in (

@@ -13,13 +13,14 @@ import numpy as np
 from symdiff.errors import TraceError
 from symdiff.symbolic.building import active_builders
 from symdiff.symbolic.rulebook import default_rules
-from symdiff.symbolic.tracing.assigning import filled
+from symdiff.symbolic.tracing.assigning import copied, filled
 from symdiff.symbolic.tracing.composed.polynomials import fit
 from symdiff.symbolic.tracing.functions import call_rule, on_arrays
 from symdiff.symbolic.tracing.integers import Integer, is_whole
 from symdiff.symbolic.tracing.operands import as_atom, holds_traced
 from symdiff.symbolic.tracing.reducing import REDUCING
 from symdiff.symbolic.tracing.searching import take
+from symdiff.symbolic.tracing.storage import View, numbers
 from symdiff.symbolic.tracing.tracer import Tracer, builder_of, is_traced, user_line
 
 Standing = Callable[..., Any]
@@ -34,24 +35,66 @@ def fresh(result: Any, args: tuple[Any, ...]) -> Any:
     return filled(active_builders()[-1], result)
 
 
-def _array(native: Standing, copies: bool) -> Standing:
+def _array(native: Standing) -> Standing:
     def standing(values: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
         if not holds_traced(values):
             return native(values, dtype, *args, **kwargs)
         if isinstance(values, np.ndarray):
             return native(values, dtype, *args, **kwargs)
         if isinstance(values, Tracer):
-            result: Any = values.copy() if copies and kwargs.get("copy", True) else values
-        else:
-            cells = _cells(values)
-            result = _stacked(values) if cells is None else filled(builder_of(cells.flat), cells)
-            if dtype is None and cells is not None and all(map(is_whole, cells.flat)):
-                return Integer.of(result)
+            return _as_array(native, values, dtype, args, kwargs)
+        cells = _cells(values)
+        result = _stacked(values) if cells is None else filled(builder_of(cells.flat), cells)
+        if dtype is None and cells is not None and all(map(is_whole, cells.flat)):
+            return Integer.of(result)
         if dtype is not None and np.dtype(dtype) != result.dtype and np.dtype(dtype) != object:
             result = result.astype(dtype)
         while result.ndim < kwargs.get("ndmin", 0):
             result = result[None]
         return result
+
+    return standing
+
+
+def _as_array(native: Standing, x: Tracer, dtype: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A traced value as NumPy's maker gives it: itself, another view or a copy, as NumPy answers for its memory."""
+    place = x.shared().place if x.shape or x.held is not None else np.empty((), np.int8)
+    asked = native(place, None, *args, **kwargs)
+    x = x.astype(dtype) if dtype is not None and np.dtype(dtype) not in (x.dtype, object) else x
+    if asked.shape != x.shape:
+        x = x[(None,) * (asked.ndim - x.ndim)]
+    return x if np.may_share_memory(asked, place) or x.shape == () else copied(x, asked)
+
+
+def _require(a: Any, dtype: Any = None, requirements: Any = None, **kwargs: Any) -> Any:
+    if not isinstance(a, Tracer):
+        return np.require(a, dtype, requirements, **kwargs)
+    return _as_array(lambda x, dtype, *args: np.require(x, dtype, requirements, **kwargs), a, dtype, (), {})
+
+
+def _as_strided(x: Any, shape: Any = None, strides: Any = None, subok: bool = False, writeable: bool = True) -> Any:
+    if not isinstance(x, Tracer):
+        return np.lib.stride_tricks.as_strided(x, shape, strides, subok, writeable)
+    view, origin = x.shared(), user_line()
+    steps = None if strides is None else tuple(int(n) for n in strides)
+    if steps is not None and any(n % x.itemsize for n in steps):
+        raise TraceError(f"{origin}: as_strided: strides {steps} that are no multiples of {x.itemsize} bytes")
+    steps = None if steps is None else tuple(n // x.itemsize for n in steps)
+    found = np.lib.stride_tricks.as_strided(view.place, shape, steps, subok, writeable)
+    chosen = numbers(found, view.storage.memory)
+    if chosen.size and not (chosen.min() >= 0 and chosen.max() < view.storage.memory.size):
+        raise TraceError(f"{origin}: as_strided: the view reaches beyond the array")
+    return x.like(View(view.storage, found))
+
+
+def _unfit(name: str, instead: str) -> Standing:
+    """A function of NumPy's that knows plain arrays only."""
+    native = getattr(np, name)
+
+    def standing(*args: Any, **kwargs: Any) -> Any:
+        if any(map(holds_traced, (*args, *kwargs.values()))):
+            raise TraceError(f"{user_line()}: np.{name} of a traced value; {instead}")
+        return native(*args, **kwargs)
 
     return standing
 
@@ -91,7 +134,7 @@ def _fromiter(native: Standing) -> Standing:
         values = list(iter)
         if not any(map(holds_traced, values)):
             return native(values, dtype, count, **kwargs)
-        found = _array(np.array, True)(values if count < 0 else values[:count])
+        found = _array(np.array)(values if count < 0 else values[:count])
         return found if found.dtype == np.dtype(dtype) else found.astype(dtype)
 
     return standing
@@ -100,7 +143,9 @@ def _fromiter(native: Standing) -> Standing:
 def _piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kwargs: Any) -> Any:
     if not any(map(holds_traced, (x, condlist, funclist))):
         return np.piecewise(x, condlist, funclist, *args, **kwargs)
-    conditions = condlist if isinstance(condlist, (list, tuple)) else [condlist]
+    conditions = list(condlist) if isinstance(condlist, (list, tuple)) or np.ndim(condlist) > 1 else [condlist]
+    if any(np.shape(c) not in ((), np.shape(x)) for c in conditions):
+        raise TraceError(f"{user_line()}: np.piecewise with conditions of other shapes than the array's; use np.select")
     values = [f(x, *args, **kwargs) if callable(f) and not is_traced(f) else f for f in funclist]
     return np.select(list(conditions), values[: len(conditions)], values[-1] if len(values) > len(conditions) else 0.0)
 
@@ -146,9 +191,14 @@ def _decided(native: Standing) -> Standing:
 
 
 MAKING: dict[tuple[str, str], Standing] = {
-    ("numpy", "array"): _array(np.array, True),
-    **{("numpy", n): _array(getattr(np, n), False) for n in ("asarray", "asanyarray", "ascontiguousarray", "asfortranarray")},
-    ("numpy", "asarray_chkfinite"): _array(np.asarray_chkfinite, False),
+    ("numpy", "array"): _array(np.array),
+    ("numpy", "require"): _require,
+    **{("numpy", n): _unfit(n, "loop over its rows, over x.flat or np.ndindex(x.shape)") for n in ("nditer", "nested_iters")},
+    **{("numpy", n): _unfit(n, "write it with arrays: np.block, a @ b") for n in ("bmat", "asmatrix", "matrix")},
+    **{("numpy", n): _unfit(n, "a trace has no bytes; x itself does") for n in ("frombuffer", "from_dlpack", "fromstring")},
+    ("numpy.lib.stride_tricks", "as_strided"): _as_strided,
+    **{("numpy", n): _array(getattr(np, n)) for n in ("asarray", "asanyarray", "ascontiguousarray", "asfortranarray")},
+    ("numpy", "asarray_chkfinite"): _array(np.asarray_chkfinite),
     ("numpy", "piecewise"): _piecewise,
     ("numpy", "fromiter"): _fromiter(np.fromiter),
     **{(f"numpy.polynomial.{module}", f"{short}fit"): _fit(module, short) for module, short in _FITS.items()},

@@ -103,7 +103,9 @@ def compress(origin: str, condition: Any, a: Any, axis: int | None = None, out: 
 
 def extract(origin: str, condition: Any, arr: Any) -> Any:
     """The cells where the condition holds."""
-    return np.ravel(arr)[np.ravel(condition)] if isinstance(arr, Tracer) else read(np.ravel(arr), np.ravel(condition), origin)
+    if not isinstance(condition, Tracer):
+        return np.ravel(arr)[np.flatnonzero(condition)]
+    return read(np.ravel(arr), np.ravel(_truth(condition)), origin)
 
 
 def putmask(origin: str, a: Any, mask: Any, values: Any) -> None:
@@ -140,6 +142,7 @@ def take(origin: str, a: Any, indices: Any, axis: int | None = None, out: None =
     n = np.shape(a)[axis]
     (indices,) = parts_of(list(indices) if isinstance(indices, tuple) else indices)
     indices = indices if isinstance(indices, Tracer) else np.asarray(indices)
+    indices = indices.astype(int) if indices.dtype.kind == "b" else indices
     if mode != "raise":
         indices = indices % n if mode == "wrap" else np.clip(indices, 0, n - 1)
     return read(a, (slice(None),) * normalize_axis_index(axis, np.ndim(a)) + (indices,), origin)
@@ -162,6 +165,8 @@ def choose(origin: str, a: Any, choices: Any, out: None = None, mode: str = "rai
     """The choice that each place names."""
     choices = list(choices)
     a = a if isinstance(a, Tracer) else np.asarray(a)
+    if isinstance(a, Tracer) and not isinstance(a, Integer) and a.dtype.kind != "b":
+        raise TraceError(f"{origin}: np.choose by numbers that are no integers; write x.astype(int)")
     n = len(choices)
     if mode == "raise":
         if not np.all(np.logical_and(a >= 0, a < n)):

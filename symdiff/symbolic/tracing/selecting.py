@@ -21,6 +21,7 @@ from symdiff.symbolic.tracing.integers import Integer
 from symdiff.symbolic.tracing.kinds import ARRAY
 from symdiff.symbolic.tracing.tracer import Tracer, user_line
 
+_SHARED = "what a mask has picked is changed after columns were taken; copy it first: y[mask].copy()"
 _ELEMENTWISE = frozenset({"where", "clip", "round", "around", "real", "imag", "nan_to_num", "sinc", "angle"})
 _OPERATORS = "add sub mul truediv floordiv mod pow and or xor".split()
 
@@ -48,7 +49,7 @@ class Selected(Tracer):
         """`values[mask]`."""
         self = object.__new__(cls)
         self.builder = mask.builder
-        self.dtype = values.dtype
+        self._dtype = values.dtype
         self._held = None
         self._value = Parts(values, mask)
         return self
@@ -126,11 +127,16 @@ class Selected(Tracer):
     def __setitem__(self, key: Any, value: Any) -> None:
         self.settled()[key] = value
 
+    def shown(self) -> Any:
+        """The cells themselves; where columns of them were taken, nobody changes them."""
+        if not self.parts.columns:
+            return self.settled()
+        self.known.shared().storage.refusal = _SHARED
+        return self.known
+
     def _check_alone(self) -> None:
         if self.parts.columns and self.parts.values is not None:
-            raise TraceError(
-                f"{user_line()}: what a mask has picked is changed after columns were taken; copy it first: y[mask].copy()"
-            )
+            raise TraceError(f"{user_line()}: {_SHARED}")
 
     def _in_place(self, op: str, other: Any) -> Any:
         self._check_alone()
@@ -186,6 +192,8 @@ class Selected(Tracer):
         return self.known.__array__(dtype, copy)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if kwargs.get("out") is not None:
+            return super().__array_ufunc__(ufunc, method, *inputs, **kwargs)
         if method == "__call__" and not kwargs:
             product = _dot(*inputs) if ufunc is np.matmul else None
             if product is not None:
@@ -213,8 +221,8 @@ class Selected(Tracer):
 
     @staticmethod
     def _as_known(function: Any, args: Any, kwargs: Any = None) -> Any:
-        """A function of the cells themselves."""
-        args, kwargs = structures.mapped(lambda v: v.known if isinstance(v, Selected) else v, (args, kwargs or {}))
+        """A function of the cells themselves, which it may change."""
+        args, kwargs = structures.mapped(lambda v: v.shown() if isinstance(v, Selected) else v, (args, kwargs or {}))
         return function(*args, **kwargs)
 
 

@@ -43,7 +43,9 @@ class Storage:
 
     def whole(self, origin: str) -> Atom:
         """All cells as they are now."""
-        if self.symbol is None:
+        if self.symbol is None and self.memory.shape == ():
+            self.symbol = self.cells[()]  # type: ignore[index]
+        elif self.symbol is None:
             self.symbol = self.builder.bind("array", tuple(self.cells.flat), self.memory.shape, self.code, None, origin)  # type: ignore[union-attr]
         if self.pending:
             self.symbol, self.pending = _with_cells(self.builder, self.symbol, self.pending, self.code, origin), {}
@@ -233,10 +235,10 @@ class View:
 
     def _read(self, origin: str) -> Atom:
         storage = self.storage
-        if self.place is storage.memory:
-            return storage.whole(origin)  # type: ignore[no-any-return]
         if self.place.shape == ():
             return storage.cell(int(numbers(self.place, storage.memory)), origin)  # type: ignore[no-any-return]
+        if self.place is storage.memory:
+            return storage.whole(origin)  # type: ignore[no-any-return]
         cells = storage.shown(self.place)
         if cells is not None:
             return storage.builder.bind("array", tuple(cells.flat), cells.shape, storage.code, None, origin)  # type: ignore[no-any-return]
@@ -245,6 +247,18 @@ class View:
             return look(arrays, storage.whole(origin), self.place, storage.memory)
         of = self.source.atom(lambda: origin)
         return look(arrays, of, *self.local) if self.how is None else self.how(arrays, of)  # type: ignore[no-any-return]
+
+    def is_callers(self) -> bool:
+        """Whether the cells are the caller's own."""
+        storage = self.storage
+        while isinstance(storage, Lens):
+            storage = storage.of.storage
+        return bool(storage.refusal)
+
+    def known_as(self, value: Atom) -> "View":
+        """Itself; the value is what it shows now."""
+        self._seen, self._value = self.storage.stamp(), value
+        return self
 
     def sliced(self, key: Any) -> "View":
         """The view that a basic index gives of this one."""
@@ -279,6 +293,18 @@ def same_key(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
     return len(a) == len(b) and all(
         x is y or (isinstance(x, static) and isinstance(y, static) and x == y) for x, y in zip(a, b, strict=True)
     )
+
+
+def arranged(builder: Builder, held: Atom | np.ndarray, code: str, like: np.ndarray, origin: str) -> View:
+    """All cells of a new storage, whose axes lie in memory as those of another array."""
+    if like.flags.c_contiguous:
+        return View.over(Storage(builder, held, code))
+    axes = tuple(int(k) for k in np.argsort([-abs(step) for step in like.strides], kind="stable"))
+    back = tuple(int(k) for k in np.argsort(axes))
+    inner = held.transpose(axes).copy() if isinstance(held, np.ndarray) else Arrays(builder, origin).transpose(held, axes)
+    storage = Storage(builder, inner, code)
+    view = View(storage, storage.memory.transpose(back), View.over(storage), None, lambda a, x: a.transpose(x, back))
+    return view if isinstance(held, np.ndarray) else view.known_as(held)
 
 
 # -- places

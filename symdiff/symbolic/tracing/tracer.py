@@ -11,6 +11,7 @@ import math
 import operator
 import sys
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from symdiff.symbolic.tracing.kinds import ARRAY, NUMPY, PYTHON, Kind, answered,
 from symdiff.symbolic.tracing.libraries import is_compiled, short_name, short_names
 from symdiff.symbolic.tracing.operators import Operators
 from symdiff.symbolic.tracing.raising import awaits, check_operator
-from symdiff.symbolic.tracing.storage import Lens, Storage, View
+from symdiff.symbolic.tracing.storage import Lens, Storage, View, arranged
 
 
 def user_line() -> str:
@@ -95,6 +96,8 @@ def atom_of(value: Any, builder: Builder, origin: str) -> Atom:
         return array_of_objects(np.array(value, dtype=object), builder, origin)
     if isinstance(value, (float, int, complex)):
         return Constant(complex(value) if isinstance(value, complex) else value + 0)
+    if isinstance(value, Fraction):
+        return Constant(float(value))
     raise TraceError(f"{origin}: {type(value).__name__} cannot be combined with a traced value; numbers and NumPy arrays can")
 
 
@@ -149,7 +152,7 @@ _NUMBER = "write it with NumPy or math, copy such an array with np.array(y), or 
 class Tracer(Operators):
     """A traced scalar (shape ()) or array. Everything NumPy can do elementwise, and moving cells, is recorded."""
 
-    __slots__ = ("__weakref__", "_held", "_value", "builder", "dtype", "kind", "shape")
+    __slots__ = ("__weakref__", "_dtype", "_held", "_shape", "_value", "builder", "kind")
     __array_priority__ = 1000.0
 
     def __init__(self, builder: Builder, atom: Var, kind: Kind = NUMPY) -> None:
@@ -157,8 +160,8 @@ class Tracer(Operators):
         self._value: Any = atom
         self._held: View | None = None
         self.kind = kind
-        self.shape: tuple[int, ...] = atom.shape
-        self.dtype: Any = np.dtype(atom.dtype)
+        self._shape: tuple[int, ...] = atom.shape
+        self._dtype: Any = np.dtype(atom.dtype)
 
     @classmethod
     def showing(cls, builder: Builder, view: View, dtype: Any) -> Any:
@@ -168,8 +171,8 @@ class Tracer(Operators):
         self._value = None
         self._held = view
         self.kind = ARRAY
-        self.shape = view.place.shape
-        self.dtype = dtype
+        self._shape = view.place.shape
+        self._dtype = dtype
         return self
 
     @classmethod
@@ -237,7 +240,7 @@ class Tracer(Operators):
             from symdiff.symbolic.tracing.truths import signed
 
             return signed(op, self)
-        return Tracer(self.builder, record(self.builder, op, (self.atom,), user_line()), self.kind)
+        return laid(Tracer(self.builder, record(self.builder, op, (self.atom,), user_line()), self.kind), (self,))
 
     def _in_place(self, op: str, other: Any) -> Any:
         """`y += x`: an array changes, a number is named anew."""
@@ -260,15 +263,30 @@ class Tracer(Operators):
         note_stuck()
         raise self._refuse("a key of a dict or set, or hash(x),", "take a static key, such as an int")
 
+    def _constant(self) -> Any:
+        """A single cell that holds a number; None for others."""
+        cells = None if self._held is None or self.size != 1 else self._held.storage.shown(self._held.place)
+        cell = None if cells is None else cells.flat[0]
+        return cell.value if isinstance(cell, Constant) else None
+
     def __float__(self) -> float:
+        known = self._constant()
+        if known is not None:
+            return float(known)
         note_stuck()
         raise self._refuse(_UNFOLLOWED, _NUMBER)
 
     def __complex__(self) -> complex:
+        known = self._constant()
+        if known is not None:
+            return complex(known)
         note_stuck()
         raise self._refuse(_UNFOLLOWED, _NUMBER)
 
     def __int__(self) -> int:
+        known = self._constant()
+        if known is not None:
+            return int(known)
         from symdiff.symbolic.tracing.integers import as_int
 
         return as_int(self).__index__()  # type: ignore[no-any-return]
@@ -284,6 +302,9 @@ class Tracer(Operators):
         origin = user_line()
         if self.size != 1:
             raise TruthError(f"{origin}: a condition on an array of shape {self.shape}; use np.any, np.all or np.where")
+        known = self._constant()
+        if known is not None:
+            return bool(known)
         need_contents(self)
         path = self.builder.path
         if path is None:
@@ -330,7 +351,8 @@ class Tracer(Operators):
     def __setitem__(self, key: Any, value: Any) -> None:
         from symdiff.symbolic.tracing.assigning import assign
 
-        need_contents(self)
+        if self._held is not None and self._held.is_callers():
+            need_contents(self)
         assign(self, key, value)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
@@ -359,6 +381,52 @@ class Tracer(Operators):
         return self.like(atom)
 
     # -- arrays
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._shape
+
+    @shape.setter
+    def shape(self, value: Any) -> None:
+        found = np.reshape(self, value)  # type: ignore[call-overload]
+        if found.held is None or found.held.storage is not self.shared().storage:
+            raise TraceError(f"{user_line()}: this shape needs a copy; write y = y.reshape({value})")
+        self._held, self._shape = found.held, found.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self._dtype
+
+    @dtype.setter
+    def dtype(self, value: Any) -> None:
+        raise TraceError(f"{user_line()}: x.dtype = {value} reads the same bytes as other numbers; write x = x.astype({value})")
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize  # type: ignore[no-any-return]
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.itemsize
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return tuple(step * self.itemsize for step in self._place().strides)
+
+    @property
+    def flags(self) -> Any:
+        return self._place().flags
+
+    def _place(self) -> np.ndarray:
+        return self.shared().place if self.shape or self._held is not None else np.empty((), np.int8)
+
+    @property
+    def device(self) -> str:
+        return "cpu"
+
+    @property
+    def mT(self) -> Any:
+        return np.matrix_transpose(self)
 
     @property
     def ndim(self) -> int:
@@ -444,6 +512,8 @@ class Tracer(Operators):
 
     def astype(self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> Any:
         """The value with another dtype."""
+        if isinstance(dtype, (Tracer, np.ndarray)):
+            raise TypeError("Cannot construct a dtype from an array")
         if not copy and np.dtype(dtype) == self.dtype:
             return self
         if np.dtype(dtype).kind in "iu" and self.dtype.kind != "c":
@@ -456,14 +526,23 @@ class Tracer(Operators):
         if char not in "fdFD" or (self.dtype.kind == "c" and char in "fd"):
             raise TraceError(f"{user_line()}: astype({dtype}) of a traced value of {self.dtype}; take x.real first")
         cast = self.builder.cast(self.atom, char)
-        kind = NUMPY if self.kind.python else self.kind
-        return self.like(cast) if isinstance(cast, Constant) else Tracer(self.builder, cast, kind)  # type: ignore[arg-type]
+        if not self.shape:
+            kind = NUMPY if self.kind.python else self.kind
+            return self.like(cast) if isinstance(cast, Constant) else Tracer(self.builder, cast, kind)  # type: ignore[arg-type]
+        place = self._place().astype(np.int8, order=order)  # type: ignore[call-overload]
+        return Tracer.showing(self.builder, arranged(self.builder, cast, char, place, user_line()), np.dtype(char))
 
-    def copy(self) -> Any:
+    def copy(self, order: str = "C") -> Any:
         """The same values in an array of its own, which can be assigned to."""
         from symdiff.symbolic.tracing.assigning import copied
 
-        return copied(self) if self.shape else self
+        return copied(self, np.copy(self._place(), order=order)) if self.shape or self._held is not None else self  # type: ignore[call-overload]
+
+    def conj(self) -> Any:
+        """The conjugate; real numbers are themselves, no copy of them."""
+        return np.conj(self) if self.dtype.kind == "c" else self
+
+    conjugate = conj
 
     def __copy__(self) -> Any:
         return self.copy()
@@ -479,10 +558,25 @@ class Tracer(Operators):
         """Every cell gets the value."""
         self[...] = value
 
-    def item(self, *index: int) -> Any:
-        """One cell, as a number of Python's."""
-        cell = self.ravel()[index[0] if index else 0] if self.shape else self
+    def item(self, *index: Any) -> Any:
+        """One cell, by its number or by an index for each axis; of a single one without: a number of Python's."""
+        place = index[0] if len(index) == 1 and isinstance(index[0], tuple) else index
+        if not place and self.size != 1:
+            raise ValueError("can only convert an array of size 1 to a Python scalar")
+        cell: Any = self[tuple(place)] if len(place) > 1 else np.ravel(self)[place[0] if place else 0]  # type: ignore[call-overload]
         return cell.of_kind(PYTHON) if isinstance(cell, Tracer) else cell
+
+    def view(self, dtype: Any = None, type: Any = None) -> Any:
+        """The same cells in another object."""
+        if (dtype is not None and dtype is not np.ndarray and np.dtype(dtype) != self.dtype) or type not in (None, np.ndarray):
+            raise TraceError(
+                f"{user_line()}: x.view({dtype}) reads the same bytes as other numbers; take x.real, x.imag or x.astype"
+            )
+        return self[...] if self.shape or self._held is not None else self
+
+    def partition(self, kth: Any, axis: int = -1, **options: Any) -> None:
+        """The cells with the kth in its place, in place."""
+        self[...] = np.partition(self, kth, axis=axis)  # type: ignore[call-overload]
 
     def compress(self, condition: Any, axis: int | None = None) -> Any:
         """The cells, or lines along an axis, for which a constant condition holds."""
@@ -497,6 +591,9 @@ class Tracer(Operators):
         return [row.tolist() for row in self] if self.shape else self.item()
 
     def __getattr__(self, name: str) -> Any:
+        instead = _REFUSED.get(name)
+        if instead is not None:
+            raise self._refuse(f"x.{name}", instead)
         # NumPy calls x.exp() and its like on the cells of object arrays.
         if name.startswith("conj") and self.kind.python:
             return lambda: self._unary("conj") if self.dtype.kind == "c" else self
@@ -532,6 +629,14 @@ class Tracer(Operators):
         return f"<traced {self.atom.name} shape={self.shape} dtype={self.dtype}>"
 
 
+_REFUSED = {
+    **dict.fromkeys("tobytes tofile dump dumps data ctypes".split(), "do it outside, with what the function returns"),
+    **dict.fromkeys("byteswap getfield setfield newbyteorder".split(), "take x.real, x.imag or x.astype"),
+    "base": "np.shares_memory does, too; keep the array itself by a name of its own",
+    "setflags": "no array in a trace can be locked; take a copy instead",
+    "resize": "write x = np.resize(x, shape)",
+    "to_device": "the derivative runs where its arguments are",
+}
 _METHODS = frozenset(
     """
     sum prod mean dot ravel reshape transpose squeeze swapaxes conj conjugate cumsum cumprod trace diagonal
@@ -568,6 +673,9 @@ class Flat:
             raise IndexError(f"{user_line()}: {error}") from None
         if np.size(value) != 1:
             value = np.resize(np.ravel(value), chosen.shape)  # type: ignore[call-overload]
+        if x.shape == ():
+            x[...] = np.ravel(value)[0]  # type: ignore[call-overload]
+            return
         x[np.unravel_index(chosen, x.shape)] = value
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
@@ -578,7 +686,7 @@ class Flat:
         return self[:]
 
 
-NUMBERS = (Tracer, int, float, complex, np.ndarray, np.generic)
+NUMBERS = (Tracer, int, float, complex, np.ndarray, np.generic, Fraction)
 BITS = frozenset({"and", "or", "xor", "lshift", "rshift"})
 ARITHMETIC = frozenset({"add", "sub", "mul", "div", "floordiv", "mod", "pow"})
 SIGNS = frozenset({"neg", "pos", "abs", "not"})
@@ -608,7 +716,23 @@ def record_on(op: str, left: Any, right: Any, kind: Kind | None = None) -> Any:
     found = Tracer(builder, record(builder, op, operands, origin), kind)
     if awaits():
         check_operator(op, left, right, found)
-    return found
+    return laid(found, (left, right))
+
+
+def laid(value: Any, operands: tuple[Any, ...]) -> Any:
+    """What an elementwise function gives, in the order in memory that NumPy gives it for these operands."""
+    if len(value.shape) > 1 and any(is_turned(o) for o in operands):
+        places = [o.shared().place if isinstance(o, Tracer) and o.shape else np.empty(np.shape(o), np.int8)  # type: ignore[call-overload]
+                  if isinstance(o, (Tracer, list, tuple)) else o for o in operands]  # fmt: skip
+        found = np.nditer([*places, None], flags=["zerosize_ok"]).operands[-1]
+        value._held = arranged(value.builder, value.atom, value.dtype.char, found, user_line())
+    return value
+
+
+def is_turned(value: Any) -> bool:
+    """Whether the cells of an array do not lie in memory in their own order."""
+    place = value._held.place if isinstance(value, Tracer) and value._held is not None else value
+    return isinstance(place, np.ndarray) and place.ndim > 1 and not place.flags.c_contiguous
 
 
 def record(builder: Builder, op: str, operands: tuple[Atom, ...], origin: str) -> Var:

@@ -12,7 +12,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from symdiff.errors import TraceError
 from symdiff.symbolic.tracing.operands import as_array, atoms, given, holds_traced
-from symdiff.symbolic.tracing.tracer import user_line
+from symdiff.symbolic.tracing.tracer import Tracer, user_line
 
 # -- quantiles
 
@@ -205,6 +205,9 @@ def _nan_extreme(extreme: Any, nothing: float, a: Any, axis: Any, keepdims: bool
 
 def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     x = as_array(x)
+    if not copy and isinstance(x, Tracer):
+        x[...] = nan_to_num(x, True, nan, posinf, neginf)
+        return x
     if x.dtype.kind == "c":
         return nan_to_num(x.real, copy, nan, posinf, neginf) + 1j * nan_to_num(x.imag, copy, nan, posinf, neginf)
     largest = float(np.finfo(x.dtype).max)

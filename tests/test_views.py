@@ -1,0 +1,311 @@
+"""Views of arrays made in a traced function, `out=`, and what arrays can do: as NumPy has it, or refused by name and line."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import symdiff as sd
+
+X = np.array([0.3, -0.7, 1.2, 0.5])
+
+
+class Box:
+    def __init__(self, a):
+        self.a = a
+
+
+def picked_by_a_mask(x):
+    v = x[x > 0]
+    w = v
+    v *= 2
+    return np.sum(x) + np.sum(w)
+
+
+def picked_and_assigned(x):
+    y = x * 1.5
+    v = y[y > 0]
+    w = v
+    v *= 2
+    v[0] = 7
+    return np.sum(w) * np.sum(y)
+
+
+def parts(x):
+    z = x * (1 + 2j)
+    z.real[1] = 5
+    z.imag *= 2
+    z.imag = z.imag + 1
+    return np.sum(z * z).real
+
+
+def flat(x):
+    y = x * 2
+    y.flat[2] = x[0]
+    s = y.reshape(2, 2)
+    s.flat[1:3] = 3 * x[1]
+    return np.sum(y * y) * sum(y.flat)
+
+
+def zero_dimensional(x):
+    y = x * 2
+    v = y[1, ...]
+    v += 1
+    v *= x[0]
+    s = np.zeros(())
+    t = s
+    s += x[0]
+    s[...] *= x[1]
+    return np.sum(y * y) + t * 2 + float(np.zeros(()))
+
+
+def pieces(x):
+    y = x * 2
+    a, b = np.split(y, 2)
+    a *= b
+    return np.sum(y**3)
+
+
+def diagonals(x):
+    a = np.outer(x, x)
+    d = np.einsum("ii->i", a)
+    d += x
+    a.T[0] *= 2
+    return np.sum(a**2)
+
+
+def in_place_functions(x):
+    a = np.outer(x, x)
+    np.fill_diagonal(a, x[0])
+    np.add.at(a, (slice(1, 3), 0), x[:2])
+    np.put(a, [1, 2], x[:2])
+    np.copyto(a[2], x, where=x > 0)
+    return np.sum(a**3)
+
+
+def out(x):
+    y = np.zeros(4)
+    q, r = np.zeros(4), np.zeros(4)
+    np.sin(x, out=y)
+    np.multiply(y, x, out=y[::-1])
+    np.add(y, 1, out=y, where=x > 0)
+    np.modf(x, out=(q, r))
+    np.sum(np.outer(x, y), axis=0, out=r)
+    np.clip(x, 0, 1, q)
+    np.take(x, [1, 2], out=y[:2])
+    return np.sum(y * q + r)
+
+
+def in_place_operators(x):
+    y = +x
+    z = y
+    z %= 0.65
+    z @= np.outer(x, x)
+    return np.sum(y)
+
+
+def traced_rows(x):
+    a = np.outer(x, x)
+    k = int(np.argmax(x))
+    r = a[k]
+    r *= 2
+    a[k, 0] = 3
+    s = r[::-1]
+    s[0] = x[0]
+    return np.sum(a * a) * np.sum(r)
+
+
+def rows(x):
+    a = np.outer(x, x)
+    for row in a:
+        row -= row.mean()
+    for i, row in enumerate(a.T):
+        row[i] = 1
+    return np.sum(a**3)
+
+
+def copies_and_none(x):
+    y = np.asarray(x * 2)
+    z = np.asarray(y)
+    z += 1
+    w = np.ravel(y)
+    w *= x
+    u = y.flatten()
+    u *= 9
+    c = y.conj()
+    c *= 2
+    return y @ y
+
+
+def kept_elsewhere(x):
+    a = x.reshape(2, 2) * 1.5
+    boxes = {"b": [Box(a.T)]}
+    a[0] = 1
+    boxes["b"][0].a[1] *= x[:2]
+    return np.sum(a**2)
+
+
+def order_in_memory(x):
+    a = (x.reshape(2, 2) + 1).T
+    b = a * 2
+    b.reshape(-1)[0] = 5  # a copy: the product lies in memory as its operand
+    c = np.zeros_like(a)
+    c.ravel()[1:] = x[1:]
+    a.copy().reshape(-1)[0] = 7
+    return np.sum(a * b + c)
+
+
+def windows(x):
+    y = np.concatenate([x, x]) * 2
+    w = np.lib.stride_tricks.as_strided(y, (3, 4), (y.strides[0] * 2, y.strides[0]))
+    v = np.lib.stride_tricks.sliding_window_view(y, 3)
+    y[2] = x[0]
+    w[0, 1] = 5
+    return np.sum(w**2) * np.sum(v)
+
+
+def shape_set(x):
+    y = x * 2
+    z = y[:]
+    z.shape = (2, 2)
+    z[0] = x[2]
+    return np.sum(y * y)
+
+
+def numbers(x):
+    return np.sum(np.sin(np.r_[x, 1.0])) + Fraction(1, 3) * x[0] + np.sum(x[1], axis=0) + (x * 2).reshape(2, 2).item(1, 0)
+
+
+FUNCTIONS = [
+    picked_by_a_mask, picked_and_assigned, parts, flat, zero_dimensional, pieces, diagonals, in_place_functions, out,
+    in_place_operators, traced_rows, rows, copies_and_none, kept_elsewhere, order_in_memory, windows, shape_set, numbers,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
+def test_values_and_slopes(f):
+    value, gradient = sd.value_and_grad(f)(X.copy())
+    assert value == pytest.approx(f(X.copy()), rel=1e-12)
+    steps = 1e-6 * np.eye(4)
+    np.testing.assert_allclose(gradient, [(f(X + e) - f(X - e)) / 2e-6 for e in steps], rtol=1e-6, atol=1e-6)
+
+
+SQUARE = np.arange(1.0, 10.0).reshape(3, 3)
+ARGUMENTS = (
+    "(y)", "(y, y)", "(y, 0)", "(y, 1)", "(y, 3)", "(y, -1)", "(y, (9,))", "(y, (0, 1))", "(y, 0, 1)", "(y, (2, 3, 3))",
+    "('ij->ji', y)", "('ii->i', y)", "(y, y > 2)", "(y, [0, 1])", "(y, [0, 1], 1.0)", "(y, y > 2, 1.0)", "(y, 2.0)",
+    "(y, 1.0, out=y)", "(y, out=y)", "(y, y, out=y)", "(y, 1, 2, y)", "(y, 0, y[0])", "(y, copy=False)", "(y, None, y)",
+    "(y, axis=0, out=y)", "(y, axis=1, out=y[1])",
+)  # fmt: skip
+LEFT_OUT = frozenset("empty_like save savez savez_compressed savetxt test frexp spacing nextafter ptp vecdot".split())
+
+
+def touched(found, y):
+    """What the arrays hold after each was assigned to."""
+    arrays = [a for a in (found if isinstance(found, (tuple, list)) else (found,)) if np.ndim(a)]
+    total = 0.0
+    for a in arrays:
+        total = total + np.sum(np.arange(a.size) * np.ravel(a))
+        if a.dtype.kind in "fc":
+            a[...] = a * 0.5 + 1.0
+    return total + np.sum(np.arange(9.0).reshape(3, 3) * y)
+
+
+@pytest.mark.parametrize("arguments", ARGUMENTS)
+def test_every_function_gives_numpys_views_and_writes_numpys_out(arguments):
+    agreed = 0
+    for name in sorted(dir(np)):
+        function = getattr(np, name)
+        if name.startswith("_") or not callable(function) or isinstance(function, type) or name in LEFT_OUT:
+            continue
+        text = f"def f(x):\n    y = x * 2\n    return touched(np.{name}{arguments}, y)\n"
+        space = {"np": np, "touched": touched}
+        exec(compile(text, f"views_of_{name}.py", "exec"), space)
+        try:
+            with np.errstate(all="ignore"):
+                wanted = space["f"](SQUARE.copy())
+        except Exception:
+            continue  # not NumPy's arguments, or a view that cannot be written
+        try:
+            found = sd.trace(space["f"], SQUARE)(SQUARE)
+        except sd.SymdiffError as error:
+            assert ".py:" in str(error), name
+            continue
+        np.testing.assert_allclose(found, wanted, rtol=1e-9, err_msg=name)
+        agreed += 1
+    assert agreed >= 1
+
+
+@pytest.mark.parametrize("name", [n for n in dir(np.ndarray) if not n.startswith("_")])
+def test_every_attribute_of_an_array_works_or_is_refused_with_the_line(name):
+    def f(x):
+        y = x * 2
+        found = getattr(y, name)
+        for given in ((), (0,), ([0],), ((9,),), (0, 1), (y,)) if callable(found) else ():
+            try:
+                found = found(*given)
+                break
+            except TypeError:
+                continue
+        return touched(found if isinstance(found, (np.ndarray, type(y))) else 0.0, y)
+
+    try:
+        wanted = f(SQUARE)
+    except Exception:
+        wanted = None
+    try:
+        found = sd.trace(f, SQUARE)(SQUARE)
+    except sd.SymdiffError as error:
+        assert "test_views.py:" in str(error)
+    except (ValueError, IndexError):
+        assert wanted is None
+    else:
+        assert wanted is None or found == pytest.approx(wanted, rel=1e-9)
+
+
+def assigned_through_a_broadcast(x):
+    y = x * 2
+    np.broadcast_to(y, (2, 4))[0, 0] = 1
+    return y
+
+
+def columns_of_picked(x):
+    v = x.reshape(2, 2)[x[:2] > -5]
+    c = v[:, 0]
+    v *= 2
+    return np.sum(c)
+
+
+def another_kind(x):
+    i = np.argsort(x)
+    i += 0.5
+    return np.sum(i)
+
+
+def beyond(x):
+    y = x * 1
+    return np.sum(np.lib.stride_tricks.as_strided(y, (9,), y.strides))
+
+
+def other_bytes(x):
+    return np.sum((x * 1j).view(float))
+
+
+@pytest.mark.parametrize(
+    ("f", "message"),
+    [
+        (assigned_through_a_broadcast, "read-only"),
+        (columns_of_picked, "copy it first"),
+        (another_kind, "another kind"),
+        (beyond, "beyond the array"),
+        (other_bytes, "x.real, x.imag"),
+        (lambda x: np.nditer(x * 1)[0], "x.flat"),
+        (lambda x: np.sum(np.add(x, 1.0, where=x > 0)), "where"),
+        (lambda x: np.multiply(x, 2, out=x), "x = x.copy"),
+        (lambda x: x.T.reshape(-1)[1:].fill(0.0) or np.sum(x), "x = x.copy"),
+        (lambda x: np.sum(np.bmat([[x, x]])), "np.block"),
+    ],
+)
+def test_refusals(f, message):
+    with pytest.raises(sd.TraceError, match=rf"test_views.py:\d+: .*{message}"):
+        sd.trace(f, X)
