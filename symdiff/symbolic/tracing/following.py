@@ -442,20 +442,20 @@ def _of_scipy(f: Anything, public: tuple[str, str]) -> Anything:
 def _told(f: Anything, public: tuple[str, str]) -> Anything:
     """A function that cannot be followed: where it meets traced values, the error says what works in its place."""
 
-    def told(*args: Any, **kwargs: Any) -> Any:
+    def asked(*args: Any, **kwargs: Any) -> Any:
         builders = active_builders()
         before = [len(b.bindings) for b in builders]
-        refusal = TraceError(f"{user_line()}: {'.'.join(public)} needs numbers, not traced values; {INSTEAD[public]}")
+        told = f"{user_line()}: {'.'.join(public)} needs numbers, not traced values; {INSTEAD[public]}"
         if holds((args, kwargs)):
-            raise refusal
+            raise TraceError(told)
         try:
             return without_traced(f, public[1], args, kwargs)
         except Exception as error:
             if before != [len(b.bindings) for b in builders]:
-                raise refusal from error
+                raise TraceError(told) from error
             raise
 
-    return told
+    return asked
 
 
 def _unfollowed(name: str, why: str) -> str:
