@@ -222,7 +222,8 @@ def compare(text: str, function: Any, args: tuple[Any, ...]) -> None:
     entry = next(
         n
         for n in ast.parse(text).body
-        if isinstance(n, ast.FunctionDef) and n.name not in ("_array", "_check_out", "_plain", "_divide", "_ieee", "_ieee_complex")
+        if isinstance(n, ast.FunctionDef)
+        and n.name not in ("_array", "_check_out", "_plain", "_divide", "_ieee", "_ieee_complex")
     )
     with np.errstate(all="ignore"):
         wanted = function(*args)
