@@ -98,7 +98,7 @@ class Pushforward(Function):
         for leaf in leaves:
             if is_differentiable(leaf) and not is_integer(leaf) and (isinstance(leaf, (Tracer, Spec)) or np.any(leaf)):
                 raise ShapeError(
-                    f"{self.where}: {self.__name__}: the {self.extra_name} has {leaf!r} for an integer beside floating numbers, "
+                    f"{self.where}: {self.__name__}: the {self.extra_name} has {leaf!r} for an integer beside floating ones, "
                     "which is a setting and has no derivative; give None there, or a floating number in the argument"
                 )
 

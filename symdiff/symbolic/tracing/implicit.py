@@ -146,7 +146,7 @@ def operate(call: Call, name: str, *operands: Any) -> Any:
 
 
 def summed(call: Call, values: Any, /, start: Any = 0) -> Any:
-    """`sum(values, start)`; from Python 3.12 on, terms of its own kind of floating numbers in a row are added up compensated."""
+    """`sum(values, start)`; from Python 3.12 on, floating numbers of Python's own in a row are added up compensated."""
     total, row = start, []
     for value in iterated(call, values):
         if COMPENSATED and _is_float(value) and (row or _is_float(total)):
