@@ -373,7 +373,7 @@ class _OfCells:
         try:
             return f(*args, **kwargs)
         except (TypeError, AttributeError) as error:
-            if isinstance(error, SymdiffError):
+            if isinstance(error, SymdiffError) or str(error).startswith(user_line()):  # what the function itself raises
                 raise
             raise TraceError(_unfollowed(f, error)) from error
 
@@ -445,14 +445,14 @@ def _told(f: Anything, public: tuple[str, str]) -> Anything:
     def told(*args: Any, **kwargs: Any) -> Any:
         builders = active_builders()
         before = [len(b.bindings) for b in builders]
-        refusal = TraceError(f"{user_line()}: {'.'.join(public)} needs numbers, not traced values; {INSTEAD[public]}")
+        refused = f"{user_line()}: {'.'.join(public)} needs numbers, not traced values; {INSTEAD[public]}"
         if holds((args, kwargs)):
-            raise refusal
+            raise TraceError(refused)
         try:
             return without_traced(f, public[1], args, kwargs)
         except Exception as error:
             if before != [len(b.bindings) for b in builders]:
-                raise refusal from error
+                raise TraceError(refused) from error
             raise
 
     return told

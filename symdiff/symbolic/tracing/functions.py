@@ -462,7 +462,7 @@ def get_item(x: Tracer, key: Any, origin: str) -> Any:
             found = x.shared().sliced(view_key(key))
             if found.place.shape or any(part is Ellipsis for part in (key if isinstance(key, tuple) else (key,))):
                 return x.like(found)
-            return x.like(found.storage.cell(int(found.numbers()), origin))
+            return x.like(found.storage.cell(found.first(), origin))
         cells = None if x.held is None else x.held.storage.shown(x.held.place)
         if cells is not None:
             picked = cells[key]

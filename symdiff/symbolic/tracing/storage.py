@@ -208,7 +208,7 @@ class View:
     or cell by cell where there is none.
     """
 
-    __slots__ = ("_seen", "_value", "how", "local", "place", "source", "storage")
+    __slots__ = ("_first", "_seen", "_value", "how", "local", "place", "source", "storage")
 
     def __init__(
         self, storage: Any, place: np.ndarray, source: "View | None" = None, local: Any = None, how: Any = None
@@ -218,6 +218,7 @@ class View:
         self.source = source
         self.local = local  # a view of the other's memory, and this memory
         self.how = how
+        self._first: int | None = None
         self._seen: Any = None
         self._value: Any = None
 
@@ -236,7 +237,7 @@ class View:
     def _read(self, origin: str) -> Atom:
         storage = self.storage
         if self.place.shape == ():
-            return storage.cell(int(numbers(self.place, storage.memory)), origin)  # type: ignore[no-any-return]
+            return storage.cell(self.first(), origin)  # type: ignore[no-any-return]
         if self.place is storage.memory:
             return storage.whole(origin)  # type: ignore[no-any-return]
         cells = storage.shown(self.place)
@@ -267,6 +268,12 @@ class View:
             memory = np.empty(self.place.shape, np.int8)
             local = (memory, memory)
         return View(self.storage, self.place[key], source, (local[0][key], local[1]))
+
+    def first(self) -> int:
+        """The number of the first cell; from there the strides of `place` count."""
+        if self._first is None:
+            self._first = _address(self.place) - _address(self.storage.memory)
+        return self._first
 
     def numbers(self) -> np.ndarray:
         """The numbers of the cells in the storage."""
