@@ -302,14 +302,16 @@ def same_key(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
     )
 
 
-def arranged(builder: Builder, held: Atom | np.ndarray, code: str, like: np.ndarray, origin: str) -> View:
+def arranged(
+    builder: Builder, held: Atom | np.ndarray, code: str, like: np.ndarray, origin: str, refusal: str = ""
+) -> View:
     """All cells of a new storage, whose axes lie in memory as those of another array."""
     if like.flags.c_contiguous:
-        return View.over(Storage(builder, held, code))
+        return View.over(Storage(builder, held, code, refusal))
     axes = tuple(int(k) for k in np.argsort([-abs(step) for step in like.strides], kind="stable"))
     back = tuple(int(k) for k in np.argsort(axes))
     inner = held.transpose(axes).copy() if isinstance(held, np.ndarray) else Arrays(builder, origin).transpose(held, axes)
-    storage = Storage(builder, inner, code)
+    storage = Storage(builder, inner, code, refusal)
     view = View(storage, storage.memory.transpose(back), View.over(storage), None, lambda a, x: a.transpose(x, back))
     return view if isinstance(held, np.ndarray) else view.known_as(held)
 

@@ -176,11 +176,16 @@ class Tracer(Operators):
         return self
 
     @classmethod
-    def argument(cls, builder: Builder, symbol: Var, kind: Kind = ARRAY) -> "Tracer":
-        """A value of the caller's, which is not assigned to."""
+    def argument(cls, builder: Builder, symbol: Var, kind: Kind = ARRAY, axes: tuple[int, ...] = ()) -> "Tracer":
+        """A value of the caller's, which is not assigned to; `axes` as they lie in memory, if not in their own order."""
         self = cls(builder, symbol, kind)
         if symbol.shape:
-            self._held = View.over(Storage(builder, symbol, self.dtype.char, _CALLERS))
+            like = np.empty([symbol.shape[k] for k in axes], np.int8).transpose(np.argsort(axes)) if axes else None
+            self._held = (
+                View.over(Storage(builder, symbol, self.dtype.char, _CALLERS))
+                if like is None
+                else arranged(builder, symbol, self.dtype.char, like, user_line(), _CALLERS)
+            )
         return self
 
     def of_kind(self, kind: Kind) -> Any:
@@ -753,6 +758,15 @@ def is_turned(value: Any) -> bool:
     """Whether the cells of an array do not lie in memory in their own order."""
     place = value._held.place if isinstance(value, Tracer) and value._held is not None else value
     return isinstance(place, np.ndarray) and place.ndim > 1 and not place.flags.c_contiguous
+
+
+def order_of(value: Any) -> tuple[int, ...]:
+    """The axes of an array as they lie in memory, the outermost first; empty where that is their own order."""
+    place = value._held.place if isinstance(value, Tracer) and value._held is not None else value
+    if not isinstance(place, np.ndarray) or place.ndim < 2 or place.flags.c_contiguous:
+        return ()
+    like = np.empty_like(place, np.int8)  # for NumPy decides about axes of one cell, too
+    return () if like.flags.c_contiguous else tuple(int(k) for k in np.argsort([-step for step in like.strides], kind="stable"))
 
 
 def record(builder: Builder, op: str, operands: tuple[Atom, ...], origin: str) -> Var:
