@@ -89,3 +89,32 @@ def test_trapezoid_takes_widths(dx):
         [np.sum(np.trapezoid(1.0 * (np.arange(9).reshape(3, 3) == 3 * i + j), dx=dx)) for j in range(3)] for i in range(3)
     ]
     np.testing.assert_allclose(found, wanted)
+
+
+PLANE, LINE = np.arange(6.0).reshape(2, 3) ** 2, np.array([0.0, 1.0, 3.0])
+
+
+@pytest.mark.parametrize("f, x", [
+    (lambda y: np.trapezoid([0, 1], y), PLANE[:, :2]),
+    (lambda x: np.trapezoid(LINE, x), PLANE),
+    (lambda y: np.trapezoid(y, PLANE), LINE),
+    (lambda y: np.trapezoid(y, PLANE, axis=0), PLANE + 1),
+    (lambda x: np.trapezoid(PLANE, x, axis=0), LINE[1:]),
+    (lambda d: np.trapezoid(PLANE, dx=d), 0.5),
+    (lambda d: np.trapezoid(PLANE, dx=d), LINE[:2]),
+    (lambda x: np.trapezoid(PLANE > 3, x), LINE),
+    (lambda y: np.trapezoid(y, y > 1), LINE),
+    (lambda y: np.diff(y > 1) * y[1:], LINE),
+])  # fmt: skip
+def test_trapezoid_broadcasts_as_numpys_does(f, x):
+    found, _ = sd.jvp(f)(x, np.ones_like(x))
+    np.testing.assert_allclose(found, f(x), rtol=1e-14)
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: np.sin(x > 0) * x, lambda x: np.hypot(x > 0, x > 1) * x, lambda x: np.exp([x > 0, x > 1])[0] * x,
+])  # fmt: skip
+def test_truths_in_half_precision_are_refused(f):
+    with pytest.raises(sd.TraceError, match=r"test_singular.py:\d+: .*half precision; write x.astype\(float\)"):
+        sd.derivative(f)(2.0)
+    assert sd.derivative(lambda x: np.sin((x > 0).astype(float)) * x)(np.float64(2.0)) == np.sin(1.0)

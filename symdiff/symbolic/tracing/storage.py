@@ -302,9 +302,7 @@ def same_key(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
     )
 
 
-def arranged(
-    builder: Builder, held: Atom | np.ndarray, code: str, like: np.ndarray, origin: str, refusal: str = ""
-) -> View:
+def arranged(builder: Builder, held: Atom | np.ndarray, code: str, like: np.ndarray, origin: str, refusal: str = "") -> View:
     """All cells of a new storage, whose axes lie in memory as those of another array."""
     if like.flags.c_contiguous:
         return View.over(Storage(builder, held, code, refusal))

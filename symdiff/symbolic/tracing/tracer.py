@@ -717,12 +717,11 @@ def record_on(op: str, left: Any, right: Any, kind: Kind | None = None) -> Any:
     other = right if of is left else left
     if isinstance(of, Tracer) and (type(other) in _PLAIN or (isinstance(other, Tracer) and other.builder is of.builder)):
         builder = of.builder
-        known = of._value if of._held is None else of.atom
         if isinstance(other, Tracer):
-            operands: tuple[Atom, ...] = (known, other._value if other._held is None else other.atom)
+            operands: tuple[Atom, ...] = (of.atom, other.atom)
             kind = kind or joined(of.kind, other.kind)
         else:
-            operands = (known, Constant(other)) if of is left else (Constant(other), known)
+            operands = (of.atom, Constant(other)) if of is left else (Constant(other), of.atom)
             kind = kind or joined(of.kind, PYTHON)
     else:
         own = [kind_of(value) for value in (left, right) if not isinstance(value, (list, tuple))]
