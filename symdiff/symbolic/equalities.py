@@ -3,7 +3,8 @@
 Assumes bindings in order and the inputs by which is differentiated. Guarantees, for `if x == c: return a` and its relatives,
 that a stored value of the function does not stop its derivative: where both arms are finite and equal up to rounding, the
 function is the other arm all around, and the sweeps see that one. Where they differ, or the other arm passes through a pole
-on its way, as 0 = c/(c/t) does at t = 0, so that its chain rule is 0/0, the arm taken counts. Conditions that can hold all around a point, as `floor(x) == 1` and `max(x, 0) == 0`, stay what they are.
+on its way, as 0 = c/(c/t) does at t = 0, so that its chain rule is 0/0, the arm taken counts. Conditions that can hold all
+around a point, as `floor(x) == 1` and `max(x, 0) == 0`, stay what they are.
 """
 
 from collections.abc import Iterable
