@@ -91,20 +91,20 @@ def test_trapezoid_takes_widths(dx):
     np.testing.assert_allclose(found, wanted)
 
 
-PLANE, LINE = np.arange(6.0).reshape(2, 3) ** 2, np.array([0.0, 1.0, 3.0])
+GRID, NODES = np.arange(6.0).reshape(2, 3) ** 2, np.array([0.0, 1.0, 3.0])
 
 
 @pytest.mark.parametrize("f, x", [
-    (lambda y: np.trapezoid([0, 1], y), PLANE[:, :2]),
-    (lambda x: np.trapezoid(LINE, x), PLANE),
-    (lambda y: np.trapezoid(y, PLANE), LINE),
-    (lambda y: np.trapezoid(y, PLANE, axis=0), PLANE + 1),
-    (lambda x: np.trapezoid(PLANE, x, axis=0), LINE[1:]),
-    (lambda d: np.trapezoid(PLANE, dx=d), 0.5),
-    (lambda d: np.trapezoid(PLANE, dx=d), LINE[:2]),
-    (lambda x: np.trapezoid(PLANE > 3, x), LINE),
-    (lambda y: np.trapezoid(y, y > 1), LINE),
-    (lambda y: np.diff(y > 1) * y[1:], LINE),
+    (lambda y: np.trapezoid([0, 1], y), GRID[:, :2]),
+    (lambda x: np.trapezoid(NODES, x), GRID),
+    (lambda y: np.trapezoid(y, GRID), NODES),
+    (lambda y: np.trapezoid(y, GRID, axis=0), GRID + 1),
+    (lambda x: np.trapezoid(GRID, x, axis=0), NODES[1:]),
+    (lambda d: np.trapezoid(GRID, dx=d), 0.5),
+    (lambda d: np.trapezoid(GRID, dx=d), NODES[:2]),
+    (lambda x: np.trapezoid(GRID > 3, x), NODES),
+    (lambda y: np.trapezoid(y, y > 1), NODES),
+    (lambda y: np.diff(y > 1) * y[1:], NODES),
 ])  # fmt: skip
 def test_trapezoid_broadcasts_as_numpys_does(f, x):
     found, _ = sd.jvp(f)(x, np.ones_like(x))
