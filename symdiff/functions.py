@@ -44,7 +44,7 @@ from symdiff.symbolic.tracing.trace import (
     signature_of,
     trace_leaves,
 )
-from symdiff.symbolic.tracing.tracer import Tracer, user_line
+from symdiff.symbolic.tracing.tracer import Tracer, order_of, user_line
 
 REPLACED = 100  # calls that are begun anew because another thread replaces what the function captures
 GUARDS = 8  # short ways of one function that are kept beside the one in use, for calls that alternate
@@ -237,7 +237,7 @@ class Function:
     def _key(self, call: Call) -> Any:
         chosen = set(call.traced)
         parts = [
-            (leaf_type(leaf, self.where), self._kinds and argument_kind(leaf))
+            (leaf_type(leaf, self.where), order_of(leaf), self._kinds and argument_kind(leaf))
             if i in chosen
             else (type(leaf), *((leaf.shape, leaf.dtype.str, leaf.tobytes()) if isinstance(leaf, np.ndarray) else (leaf,)))
             for i, leaf in enumerate(call.leaves)
@@ -268,6 +268,8 @@ class Function:
     def _open(self, call: Call, compiled: Compiled) -> None:
         """Let later calls by position take the fast way to a specialisation."""
         flat = all(p.isidentifier() for p in call.paths) and len(self._extra_leaves(call)) == len(call.extra)
+        if any(order_of(call.leaves[i]) for i in call.traced):
+            return  # doors are for arrays in C order, and decline others
         if len(call.traced) < len(call.leaves) or compiled.door is None or (self.extra and not (flat and compiled.direct)):
             self._door = None
         elif self._kinds and not self._fits_doors(call, compiled):

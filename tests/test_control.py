@@ -289,3 +289,19 @@ def test_explanations_of_merged_and_guarded_paths():
 
     assert "it raises ValueError: negative" in sd.explain(strictly, 0.0).note
     assert "the branch of value" in str(sd.explain(lambda x: np.where(np.where(x > 0, x > 1, x < 1), x, 2 * x), 0.0))
+
+
+def chroma(J, C):
+    """Back from an appearance: grey divides by nothing on its own path, and by zero beside it."""
+    t = (C / math.sqrt(J)) ** (1 / 0.9)
+    if t == 0.0:
+        a = 0.0
+    else:
+        p = 3.0 / t
+        a = (J + 0.3) / (p + 0.5)
+    return J**1.5 + a * J
+
+
+@pytest.mark.parametrize("paths", ["merge", "guard"])
+def test_the_arm_taken_counts_where_the_one_beside_passes_a_pole(paths):
+    np.testing.assert_allclose(sd.grad(chroma, (0, 1), paths=paths)(4.0, 0.0), (3.0, 0.0))

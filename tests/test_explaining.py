@@ -40,7 +40,7 @@ CASES = {
     "a gap closed wrongly": (lambda x: np.where(x == 0, 5.0, x), (0.0,), False, ["boundary"], "its value jumps"),
     "a branch not taken": (lambda x: np.where(x > 0, np.sqrt(x) + abs(x + 1), -x), (-1.0,), True, [], "no kink"),
     "conditions joined": (
-        lambda x: np.where((x > 0) & ~(x >= 1), x, 0.0), (1.0,), False, ["boundary"], "ge(1, 1)",
+        lambda x: np.where((x > 0) & np.logical_not(x >= 1), x, 0.0), (1.0,), False, ["boundary"], "ge(1, 1)",
     ),
     "norm times norm": (lambda x: np.linalg.norm(x) * np.linalg.norm(x), (ZEROS,), True, ["kink", "kink"], "cancel"),
     "cosine of abs": (lambda x: np.cos(abs(x)), (0.0,), True, ["kink"], "cancel"),

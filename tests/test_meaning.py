@@ -222,7 +222,7 @@ CLOSED = """
     stats.kstest(x, "norm")
 """.strip().splitlines()
 PROGRAM = """
-import sys, warnings
+import gc, sys, warnings
 import numpy as np
 import symdiff as sd
 from scipy import integrate, interpolate, linalg, ndimage, optimize, sparse, spatial, stats
@@ -233,6 +233,7 @@ SPLINE = interpolate.CubicSpline(np.arange(5.0), np.arange(5.0) ** 2)
 TREE = spatial.cKDTree(np.eye(3))
 SPARSE = sparse.csr_matrix(np.eye(3))
 for f in FUNCTIONS:
+    gc.collect()
     before = sys.getrefcount(np.dtype(float))
     for _ in range(30):
         try:
@@ -240,6 +241,7 @@ for f in FUNCTIONS:
             sys.exit("a traced value is taken")
         except sd.SymdiffError:
             pass
+    gc.collect()
     assert sys.getrefcount(np.dtype(float)) > before - 30, "references are lost"
 """
 

@@ -89,3 +89,32 @@ def test_trapezoid_takes_widths(dx):
         [np.sum(np.trapezoid(1.0 * (np.arange(9).reshape(3, 3) == 3 * i + j), dx=dx)) for j in range(3)] for i in range(3)
     ]
     np.testing.assert_allclose(found, wanted)
+
+
+GRID, NODES = np.arange(6.0).reshape(2, 3) ** 2, np.array([0.0, 1.0, 3.0])
+
+
+@pytest.mark.parametrize("f, x", [
+    (lambda y: np.trapezoid([0, 1], y), GRID[:, :2]),
+    (lambda x: np.trapezoid(NODES, x), GRID),
+    (lambda y: np.trapezoid(y, GRID), NODES),
+    (lambda y: np.trapezoid(y, GRID, axis=0), GRID + 1),
+    (lambda x: np.trapezoid(GRID, x, axis=0), NODES[1:]),
+    (lambda d: np.trapezoid(GRID, dx=d), 0.5),
+    (lambda d: np.trapezoid(GRID, dx=d), NODES[:2]),
+    (lambda x: np.trapezoid(GRID > 3, x), NODES),
+    (lambda y: np.trapezoid(y, y > 1), NODES),
+    (lambda y: np.diff(y > 1) * y[1:], NODES),
+])  # fmt: skip
+def test_trapezoid_broadcasts_as_numpys_does(f, x):
+    found, _ = sd.jvp(f)(x, np.ones_like(x))
+    np.testing.assert_allclose(found, f(x), rtol=1e-14)
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: np.sin(x > 0) * x, lambda x: np.hypot(x > 0, x > 1) * x, lambda x: np.exp([x > 0, x > 1])[0] * x,
+])  # fmt: skip
+def test_truths_in_half_precision_are_refused(f):
+    with pytest.raises(sd.TraceError, match=r"test_singular.py:\d+: .*half precision; write x.astype\(float\)"):
+        sd.derivative(f)(2.0)
+    assert sd.derivative(lambda x: np.sin((x > 0).astype(float)) * x)(np.float64(2.0)) == np.sin(1.0)

@@ -309,3 +309,45 @@ def other_bytes(x):
 def test_refusals(f, message):
     with pytest.raises(sd.TraceError, match=rf"test_views.py:\d+: .*{message}"):
         sd.trace(f, X)
+
+
+# -- arguments whose axes lie in memory in another order
+
+
+def flat_written(x):
+    y = x * 2
+    y.reshape(-1)[1] = 100.0
+    return y
+
+
+def zeros_written(x):
+    y = np.zeros_like(x)
+    y.reshape(-1)[1] = 1.0
+    return y + x
+
+
+def kept_copy(x):
+    y = x.copy("K")
+    y.ravel()[1] = 100.0
+    return y * x
+
+
+def told(x):
+    return x * x.strides[0] + x.flags.c_contiguous
+
+
+@pytest.mark.parametrize("f", [flat_written, zeros_written, kept_copy, told, np.sin, lambda x: x[1, 0] * x[0, ::-1] @ x])
+@pytest.mark.parametrize("backend", ["auto", "numpy", "python"])
+def test_arguments_lie_in_memory_as_they_are_given(f, backend):
+    weights = np.arange(9.0).reshape(3, 3)
+    df = sd.value_and_grad(lambda x: np.sum(f(x) * weights), backend=backend, scalarize=True)
+    x = np.arange(1.0, 10.0).reshape(3, 3)
+    turned, step = np.asfortranarray(x), 1e-6 * np.eye(9).reshape(9, 3, 3)
+    for given in (x, turned, turned, x, x.T, x):
+        value, slope = df(given)
+        assert value == pytest.approx(np.sum(f(given) * weights))
+        moved = [given.copy("K") for _ in range(9)]
+        for y, change in zip(moved, step, strict=True):
+            y += change
+        found = [(np.sum(f(y) * weights) - np.sum(f(given) * weights)) / 1e-6 for y in moved]
+        np.testing.assert_allclose(slope.ravel(), found, rtol=1e-4, atol=1e-4)

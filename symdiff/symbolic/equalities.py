@@ -2,8 +2,9 @@
 
 Assumes bindings in order and the inputs by which is differentiated. Guarantees, for `if x == c: return a` and its relatives,
 that a stored value of the function does not stop its derivative: where both arms are finite and equal up to rounding, the
-function is the other arm all around, and the sweeps see that one. Where they differ, or the other arm is not finite, the arm
-taken counts. Conditions that can hold all around a point, as `floor(x) == 1` and `max(x, 0) == 0`, stay what they are.
+function is the other arm all around, and the sweeps see that one. Where they differ, or the other arm passes through a pole
+on its way, as 0 = c/(c/t) does at t = 0, so that its chain rule is 0/0, the arm taken counts. Conditions that can hold all
+around a point, as `floor(x) == 1` and `max(x, 0) == 0`, stay what they are.
 """
 
 from collections.abc import Iterable
@@ -19,6 +20,7 @@ _TOLERANCE = {"f": 1e-5, "F": 1e-5}  # of values that count as equal, relative
 _NEAR = 1e-9  # in double precision
 _MOVING = frozenset({"item", "getitem", "reshape", "transpose", "broadcast_to", "neg", "cast", "abs", "sqrt", "cbrt",
                      "log", "log1p", "sin", "cos", "tan", "asin", "acos", "sinh", "asinh"})  # fmt: skip
+_POLES = frozenset({"div", "pow", "log", "log2", "log10", "log1p", "atanh", "tan"})
 _STEPS = frozenset({"floor", "ceil", "trunc", "rint", "sign"})
 _BEYOND = {"isnan": True, "isinf": True, "isfinite": False}
 _ASKING = frozenset({*_BEYOND, "eq", "ne", "and", "or", "not", "all", "any", "item", "getitem", "reshape", "broadcast_to"})
@@ -104,24 +106,59 @@ class Thinness:
         return found[0] if still[1] else found[1] if still[0] else frozenset()
 
 
+class Poles:
+    """Which values are computed through quotients, logarithms and powers that may be infinite."""
+
+    def __init__(self, thinness: Thinness, builder: Builder) -> None:
+        self.thinness = thinness
+        self.builder = builder
+        self._missed: dict[Atom, Atom | None] = {}
+
+    def missed(self, atom: Atom) -> Atom | None:
+        """The condition that all of these, on the way to a value, are finite; None where there are none."""
+        ready = [atom]
+        while ready:
+            made = self.thinness.made.get(ready[-1])
+            if ready[-1] in self._missed or made is None or not self.thinness.activity.has(ready[-1]):
+                self._missed.setdefault(ready.pop(), None)
+                continue
+            waiting = [o for o in made.operands if o not in self._missed]
+            ready += waiting
+            if not waiting:
+                self._missed[ready.pop()] = self._through(made)
+        return self._missed[atom]
+
+    def _through(self, made: Binding) -> Atom | None:
+        b = self.builder
+        parts = dict.fromkeys(found for o in made.operands if (found := self._missed[o]) is not None)
+        if made.op in _POLES and self.thinness.activity.has(made.operands[-1 if made.op == "div" else 0]):
+            parts[b.emit("isfinite", (made.symbol,))] = None
+        whole: Atom | None = None
+        for part in parts:
+            if part.shape in ((), made.symbol.shape):  # those of other cells are left to the arm's own value
+                whole = part if whole is None else b.emit("and", (whole, part))
+        return whole
+
+
 def beside(bindings: list[Binding], builder: Builder, wrt: Iterable[Atom]) -> list[Binding]:
     """The bindings with the conditions of such selects false where both arms agree; new symbols are bound on the builder."""
     if not any(b.op == "select" and b.primal for b in bindings):
         return bindings
     thinness = Thinness(wrt)
     thinness.include(bindings)
+    poles = Poles(thinness, builder)
     found: list[Binding] = []
     start = len(builder.bindings)
     for binding in bindings:
         if binding.op == "select" and binding.primal and thinness.activity.has(binding.symbol):
             builder.origin = binding.origin
-            binding = _seen(binding, thinness, builder)
+            binding = _seen(binding, thinness, poles, builder)
         found += [*builder.bindings[start:], binding]
         start = len(builder.bindings)
     return found
 
 
-def _seen(binding: Binding, thinness: Thinness, b: Builder) -> Binding:
+def _seen(binding: Binding, thinness: Thinness, poles: Poles, b: Builder) -> Binding:
     """A select as the sweeps see it."""
     condition, first, second = binding.operands
     is_thin = thinness.of(condition)
@@ -133,6 +170,9 @@ def _seen(binding: Binding, thinness: Thinness, b: Builder) -> Binding:
     gap = b.emit("abs", (b.emit("sub", (first, second)),))
     least = b.emit("min", (b.emit("abs", (first,)), b.emit("abs", (second,))))
     near = b.emit("le", (gap, b.emit("mul", (Constant(_TOLERANCE.get(binding.dtype, _NEAR)), least))))
+    missed = poles.missed(second if is_thin else first)
+    if missed is not None and missed.shape in ((), near.shape):
+        near = b.emit("and", (near, missed))
     seen = b.emit("and", (condition, b.emit("not", (near,)))) if is_thin else b.emit("or", (condition, near))
     return Binding(binding.symbol, "select", (seen, first, second), None, binding.origin, binding.primal)
 

@@ -27,6 +27,7 @@ from symdiff.ops import OPS, dtype_of
 from symdiff.plain import READABLE, WRITTEN
 
 INDENT = "    "
+_DTYPES = {code: f"dtype_{'b' if code == '?' else code}" for code in "?fdFD"}
 _WORDS = (
     "work", "start", "stop", "rows", "value", "r", "a", "u", "s", "vh", "others", "sign", "i", "inner", "own", "turned",
     "diagonal",
@@ -49,7 +50,7 @@ def emit(
     if style == "export":
         constants = [f"{n} = {constant_text(c)}" for n, c in writer.constants]
         return numpy_file(header, writer.keeps, special, constants, text).source(writer.entry, "numpy")
-    known = [*known_names(writer.instrs, special), *((_dtype_name(code), dtype_of(code)) for code in "?fdFD")]
+    known = [*known_names(writer.instrs, special), *((name, dtype_of(code)) for code, name in _DTYPES.items())]
     compiled = [(writer.compiled[index], builtin) for index, builtin in (builtins or {}).items()]
     return Source(text + "\n", writer.entry, "numpy", (*known, ("_local", threading.local()), *writer.constants, *compiled))
 
@@ -79,7 +80,7 @@ class ArrayWriter:
         self.calls = called(self.instrs)
         self.keeps = False
         words = (*_WORDS, *(("point", "error") if raised else ()))
-        self.names = Names((*OWN, *map(_dtype_name, "?fdFD"), *self.own_names(), *self.calls.values(), *words))
+        self.names = Names((*OWN, *_DTYPES.values(), *self.own_names(), *self.calls.values(), *words))
         self.arguments = argument_names(self.program.inputs, self.names)
         # An argument that has the name of a variable of ours keeps it in the signature.
         self.shown = [i.name if i.name in words else a for i, a in zip(self.program.inputs, self.arguments, strict=True)]
@@ -207,7 +208,7 @@ class ArrayWriter:
 
     def unfit(self, name: str, leaf: Any, flags: int) -> str:
         """The condition that something is not an array that compiled code takes as it is, with these flags of NumPy's."""
-        types = f"type({name}) is not np.ndarray or {name}.dtype is not {_dtype_name(leaf.dtype)}"
+        types = f"type({name}) is not np.ndarray or {name}.dtype is not {_DTYPES[leaf.dtype]}"
         return f"{types} or {name}.shape != {leaf.shape!r} or {name}.flags.num & {flags} != {flags}"
 
     def given(self) -> list[str]:
@@ -415,8 +416,3 @@ class ArrayWriter:
                 text = f"np.{dtype_text(step.dtype)}({text})"
             texts.append(text)
         return [f"{self.compiled[index]}({', '.join(texts)})", *numbers]
-
-
-def _dtype_name(code: str) -> str:
-    """What a file calls the dtype of a code."""
-    return f"dtype_{'b' if code == '?' else code}"

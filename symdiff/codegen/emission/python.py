@@ -120,9 +120,10 @@ def _runtime(plan: Plan, name: str) -> Source:
     for leaf, argument in zip(program.inputs, arguments, strict=True):
         kind = dtype[leaf.dtype]
         if leaf.shape:
+            order = f" or not {argument}.flags.c_contiguous" if len(leaf.shape) > 1 else ""
             lines.append(
                 f"{INDENT}if {argument}.__class__ is not ndarray or {argument}.dtype is not {kind}_dtype "
-                f"or {argument}.shape != {leaf.shape!r}:\n{INDENT * 2}return MISS"
+                f"or {argument}.shape != {leaf.shape!r}{order}:\n{INDENT * 2}return MISS"
             )
         else:
             scalar = "float" if leaf.dtype == "d" else "complex"

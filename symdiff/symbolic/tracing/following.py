@@ -373,7 +373,7 @@ class _OfCells:
         try:
             return f(*args, **kwargs)
         except (TypeError, AttributeError) as error:
-            if isinstance(error, SymdiffError):
+            if isinstance(error, SymdiffError) or str(error).startswith(user_line()):  # what the function itself raises
                 raise
             raise TraceError(_unfollowed(f, error)) from error
 
@@ -442,20 +442,20 @@ def _of_scipy(f: Anything, public: tuple[str, str]) -> Anything:
 def _told(f: Anything, public: tuple[str, str]) -> Anything:
     """A function that cannot be followed: where it meets traced values, the error says what works in its place."""
 
-    def asked(*args: Any, **kwargs: Any) -> Any:
+    def told(*args: Any, **kwargs: Any) -> Any:
         builders = active_builders()
         before = [len(b.bindings) for b in builders]
-        told = f"{user_line()}: {'.'.join(public)} needs numbers, not traced values; {INSTEAD[public]}"
+        refused = f"{user_line()}: {'.'.join(public)} needs numbers, not traced values; {INSTEAD[public]}"
         if holds((args, kwargs)):
-            raise TraceError(told)
+            raise TraceError(refused)
         try:
             return without_traced(f, public[1], args, kwargs)
         except Exception as error:
             if before != [len(b.bindings) for b in builders]:
-                raise TraceError(told) from error
+                raise TraceError(refused) from error
             raise
 
-    return asked
+    return told
 
 
 def _unfollowed(name: str, why: str) -> str:

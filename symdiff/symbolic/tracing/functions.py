@@ -86,6 +86,8 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
     if name in _BITWISE or (op in _TRUTHFUL and all(map(is_truth, inputs))):
         bare = [v.of_kind(NUMPY) if isinstance(v, Tracer) and not v.shape else v for v in inputs]
         return getattr(operator, _BITWISE.get(name) or _TRUTHFUL[op])(*bare)
+    if all(map(is_truth, inputs)) and _is_rough(ufunc):
+        raise TraceError(f"{origin}: np.{name} of truths, which NumPy computes in half precision; write x.astype(float) first")
     if op is not None:
         builder = builder_of(inputs)
         operands = tuple(atom_of(value, builder, origin) for value in inputs)
@@ -108,6 +110,13 @@ def _checked(name: str, inputs: tuple[Any, ...], found: Any) -> Any:
     if awaits():
         check_floating(name, inputs, found)
     return laid(found, inputs)
+
+
+@functools.cache
+def _is_rough(ufunc: np.ufunc) -> bool:
+    """Whether a function of truths gives numbers of less than double precision."""
+    found = ufunc.resolve_dtypes((np.dtype(bool),) * ufunc.nin + (None,) * ufunc.nout)  # type: ignore[arg-type]
+    return any(dtype.char in "ef" for dtype in found)
 
 
 _DEFAULTS = {"where": True, "dtype": None, "casting": "same_kind", "order": "K", "subok": True}
@@ -462,7 +471,7 @@ def get_item(x: Tracer, key: Any, origin: str) -> Any:
             found = x.shared().sliced(view_key(key))
             if found.place.shape or any(part is Ellipsis for part in (key if isinstance(key, tuple) else (key,))):
                 return x.like(found)
-            return x.like(found.storage.cell(int(found.numbers()), origin))
+            return x.like(found.storage.cell(found.first(), origin))
         cells = None if x.held is None else x.held.storage.shown(x.held.place)
         if cells is not None:
             picked = cells[key]

@@ -5,6 +5,7 @@ the value's own kind, and is noted in the run where another kind of argument wou
 apart by the kinds of their arguments. Refuses nothing.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -43,6 +44,7 @@ def argument_kind(value: Any) -> Kind:
     return kind_of(value)._replace(given=True) if plain else kind_of(value)
 
 
+@functools.cache
 def joined(*kinds: Kind) -> Kind:
     """The kind of what an operator gives: Python's where all operands are."""
     fixed = any(not k.python and not k.given for k in kinds)

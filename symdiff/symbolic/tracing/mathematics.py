@@ -67,7 +67,8 @@ def real(value: Any, name: str) -> Any:
         )
     if value.dtype.kind == "c":
         raise TraceError(f"{user_line()}: {name} takes a real number; a complex one is given, for which there is cmath")
-    return value.item().astype(float).of_kind(PYTHON)
+    cell = value.item()
+    return cell.astype(float).of_kind(PYTHON) if traced(cell) else float(cell)
 
 
 def compound(value: Any, name: str) -> Any:
@@ -78,7 +79,8 @@ def compound(value: Any, name: str) -> Any:
         raise TypeError(
             f"{user_line()}: {name} takes a number; an array of shape {value.shape} is given, for which there is NumPy"
         )
-    return value.item().astype(complex).of_kind(PYTHON)
+    cell = value.item()
+    return cell.astype(complex).of_kind(PYTHON) if traced(cell) else complex(cell)
 
 
 def _through(module: Any, name: str, function: Standing, number: Standing) -> Standing:

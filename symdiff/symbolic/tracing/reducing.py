@@ -15,10 +15,8 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from symdiff.errors import TraceError
 from symdiff.ops import is_complex
 from symdiff.symbolic.arrays.algebra import Arrays, kept_shape
-from symdiff.symbolic.building import array_atom
 from symdiff.symbolic.graph import Atom, Constant
-from symdiff.symbolic.tracing.indexing import region_key
-from symdiff.symbolic.tracing.moving import moveaxis, ravel, size
+from symdiff.symbolic.tracing.moving import ravel, size
 
 Function = Callable[..., Atom]
 
@@ -187,25 +185,10 @@ def partition(a: Arrays, x: Atom, kth: Any, axis: int | None = -1, kind: Any = N
     return a.bind("take_along", x, a.bind("argpartition", x, kth=places, axis=axis), axis=axis)
 
 
-def trapezoid(a: Arrays, y: Atom, x: Atom | None = None, dx: float = 1.0, axis: int = -1) -> Atom:
-    axis = normalize_axis_index(axis, len(y.shape))
-    later = a.getitem(y, region_key(y.shape, axis, slice(1, None)))
-    earlier = a.getitem(y, region_key(y.shape, axis, slice(None, -1)))
-    pairs = a.emit("add", later, earlier)
-    if x is None and np.ndim(dx):
-        return a.emit("mul", sum(a, a.emit("mul", array_atom(np.asarray(dx, float)), pairs), axis), Constant(0.5))
-    if x is None:
-        return a.emit("mul", sum(a, pairs, axis), Constant(0.5 * dx))
-    line = x if len(x.shape) == 1 else moveaxis(a, x, axis, -1)
-    last = len(line.shape) - 1
-    widths = a.emit("sub", *(a.getitem(line, region_key(line.shape, last, s)) for s in (slice(1, None), slice(None, -1))))
-    return a.emit("mul", sum(a, a.emit("mul", widths, moveaxis(a, pairs, axis, -1)), -1), Constant(0.5))
-
-
 REDUCING: dict[str, Function] = {
     function.__name__: function
     for function in (
         sum, prod, amax, amin, any, all, ptp, logsumexp, log_softmax, softmax, cumsum, cumprod, mean, average, var, std, norm,
-        vector_norm, sort, partition, trapezoid,
+        vector_norm, sort, partition,
     )
 } | {"max": amax, "min": amin}  # fmt: skip

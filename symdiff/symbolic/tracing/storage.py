@@ -208,7 +208,7 @@ class View:
     or cell by cell where there is none.
     """
 
-    __slots__ = ("_seen", "_value", "how", "local", "place", "source", "storage")
+    __slots__ = ("_first", "_seen", "_value", "how", "local", "place", "source", "storage")
 
     def __init__(
         self, storage: Any, place: np.ndarray, source: "View | None" = None, local: Any = None, how: Any = None
@@ -218,6 +218,7 @@ class View:
         self.source = source
         self.local = local  # a view of the other's memory, and this memory
         self.how = how
+        self._first: int | None = None
         self._seen: Any = None
         self._value: Any = None
 
@@ -236,7 +237,7 @@ class View:
     def _read(self, origin: str) -> Atom:
         storage = self.storage
         if self.place.shape == ():
-            return storage.cell(int(numbers(self.place, storage.memory)), origin)  # type: ignore[no-any-return]
+            return storage.cell(self.first(), origin)  # type: ignore[no-any-return]
         if self.place is storage.memory:
             return storage.whole(origin)  # type: ignore[no-any-return]
         cells = storage.shown(self.place)
@@ -268,6 +269,12 @@ class View:
             local = (memory, memory)
         return View(self.storage, self.place[key], source, (local[0][key], local[1]))
 
+    def first(self) -> int:
+        """The number of the first cell; from there the strides of `place` count."""
+        if self._first is None:
+            self._first = _address(self.place) - _address(self.storage.memory)
+        return self._first
+
     def numbers(self) -> np.ndarray:
         """The numbers of the cells in the storage."""
         return numbers(self.place, self.storage.memory)
@@ -295,14 +302,14 @@ def same_key(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
     )
 
 
-def arranged(builder: Builder, held: Atom | np.ndarray, code: str, like: np.ndarray, origin: str) -> View:
+def arranged(builder: Builder, held: Atom | np.ndarray, code: str, like: np.ndarray, origin: str, refusal: str = "") -> View:
     """All cells of a new storage, whose axes lie in memory as those of another array."""
     if like.flags.c_contiguous:
-        return View.over(Storage(builder, held, code))
+        return View.over(Storage(builder, held, code, refusal))
     axes = tuple(int(k) for k in np.argsort([-abs(step) for step in like.strides], kind="stable"))
     back = tuple(int(k) for k in np.argsort(axes))
     inner = held.transpose(axes).copy() if isinstance(held, np.ndarray) else Arrays(builder, origin).transpose(held, axes)
-    storage = Storage(builder, inner, code)
+    storage = Storage(builder, inner, code, refusal)
     view = View(storage, storage.memory.transpose(back), View.over(storage), None, lambda a, x: a.transpose(x, back))
     return view if isinstance(held, np.ndarray) else view.known_as(held)
 

@@ -32,7 +32,7 @@ from symdiff.symbolic.tracing.paths import Path, Run, followed
 from symdiff.symbolic.tracing.reading import Reading
 from symdiff.symbolic.tracing.restoring import Outside
 from symdiff.symbolic.tracing.storage import CELLS
-from symdiff.symbolic.tracing.tracer import Tracer, atom_of
+from symdiff.symbolic.tracing.tracer import Tracer, atom_of, order_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +242,7 @@ def _traced(
         filled = list(leaves)
         for place, own, (shape, code) in zip(traced, names, types, strict=False):
             symbol = builder.input(own, shape, "d" if code == "?" else code, paths[place])
-            filled[place] = Tracer.argument(builder, symbol, argument_kind(leaves[place]))
+            filled[place] = Tracer.argument(builder, symbol, argument_kind(leaves[place]), order_of(leaves[place]))
         if reading is not None:
             reading.begin(builder, names[len(traced) :])
         args, kwargs = structures.unflatten(tree, filled)

@@ -80,7 +80,7 @@ def atom_of(value: Any, builder: Builder, origin: str) -> Atom:
     """A value as an operand: a symbol of this builder, a captured one of an enclosing trace, or a constant."""
     if isinstance(value, Tracer):
         return value.atom if value.builder is builder else _captured(value, builder, origin)
-    if type(value) in (int, float, complex, bool):
+    if type(value) in _PLAIN:
         return Constant(value)
     check_plain(origin, value)
     if isinstance(value, (np.ndarray, np.generic)):
@@ -176,11 +176,16 @@ class Tracer(Operators):
         return self
 
     @classmethod
-    def argument(cls, builder: Builder, symbol: Var, kind: Kind = ARRAY) -> "Tracer":
-        """A value of the caller's, which is not assigned to."""
+    def argument(cls, builder: Builder, symbol: Var, kind: Kind = ARRAY, axes: tuple[int, ...] = ()) -> "Tracer":
+        """A value of the caller's, which is not assigned to; `axes` as they lie in memory, if not in their own order."""
         self = cls(builder, symbol, kind)
         if symbol.shape:
-            self._held = View.over(Storage(builder, symbol, self.dtype.char, _CALLERS))
+            like = np.empty([symbol.shape[k] for k in axes], np.int8).transpose(np.argsort(axes)) if axes else None
+            self._held = (
+                View.over(Storage(builder, symbol, self.dtype.char, _CALLERS))
+                if like is None
+                else arranged(builder, symbol, self.dtype.char, like, user_line(), _CALLERS)
+            )
         return self
 
     def of_kind(self, kind: Kind) -> Any:
@@ -225,10 +230,23 @@ class Tracer(Operators):
     def _number(self, found: Any) -> Any:
         return self.dtype.type(found.value) if found.shape == () else found.value
 
+    def _cell(self, key: tuple[int, ...], origin: str) -> Atom:
+        """The cell at a place on each axis."""
+        number, steps = 0, None
+        if self._held is not None:
+            number, steps = self._held.first(), self._held.place.strides
+        for axis, (k, n) in enumerate(zip(key, self._shape, strict=True)):
+            if not -n <= k < n:
+                raise IndexError(f"{origin}: index {k} is out of bounds for axis {axis} with size {n}")
+            number = number * n + k % n if steps is None else number + k % n * steps[axis]
+        if self._held is not None:
+            return self._held.storage.cell(number, origin)  # type: ignore[no-any-return]
+        return self.builder.bind("item", (self._value,), (), self._dtype.char, number, origin)
+
     # -- operators
 
     def _binary(self, op: str, left: Any, right: Any) -> Any:
-        if op in BITS or (op in ARITHMETIC and (self.dtype.char == "?" or type(left) is bool or type(right) is bool)):
+        if op in BITS or (op in ARITHMETIC and (self._dtype.char == "?" or type(left) is bool or type(right) is bool)):
             from symdiff.symbolic.tracing.truths import on_truths
 
             if all(isinstance(v, NUMBERS) for v in (left, right)):
@@ -493,11 +511,9 @@ class Tracer(Operators):
 
     def __getitem__(self, key: Any) -> Any:
         origin = user_line()
-        if type(key) is int and len(self.shape) == 1 and self._held is None:
-            n = self.shape[0]
-            if not -n <= key < n:
-                raise IndexError(f"{origin}: index {key} is out of bounds for axis 0 with size {n}")
-            return self.like(self.builder.bind("item", (self._value,), (), self.dtype.char, key % n, origin))
+        parts = key if type(key) is tuple else (key,)
+        if len(parts) == len(self._shape) and parts and all(type(part) is int for part in parts):
+            return self.like(self._cell(parts, origin))
         from symdiff.symbolic.tracing.functions import get_item
 
         return get_item(self, key, origin)
@@ -564,7 +580,7 @@ class Tracer(Operators):
         if not place and self.size != 1:
             raise ValueError("can only convert an array of size 1 to a Python scalar")
         cell: Any = self[tuple(place)] if len(place) > 1 else np.ravel(self)[place[0] if place else 0]  # type: ignore[call-overload]
-        return cell.of_kind(PYTHON) if isinstance(cell, Tracer) else cell
+        return cell.of_kind(PYTHON) if isinstance(cell, Tracer) else cell.item() if isinstance(cell, np.generic) else cell
 
     def view(self, dtype: Any = None, type: Any = None) -> Any:
         """The same cells in another object."""
@@ -591,6 +607,8 @@ class Tracer(Operators):
         return [row.tolist() for row in self] if self.shape else self.item()
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # NumPy asks each value for several
+            raise AttributeError(f"a traced value has no attribute {name!r}")
         instead = _REFUSED.get(name)
         if instead is not None:
             raise self._refuse(f"x.{name}", instead)
@@ -602,10 +620,9 @@ class Tracer(Operators):
             return lambda *args, **kwargs: function(self, *args, **kwargs)
         if name == "is_integer" and self.asked(lambda value: hasattr(value, name)):
             return lambda: (self == Tracer._unary(self, "trunc")) & np.isfinite(self)  # type: ignore[call-overload]
-        if not name.startswith("__"):
-            need_contents(self)
-            if self.asked(lambda value: hasattr(value, name)):
-                raise self._refuse(f".{name} of a {self.named()}", "write it with NumPy or math")
+        need_contents(self)
+        if self.asked(lambda value: hasattr(value, name)):
+            raise self._refuse(f".{name} of a {self.named()}", "write it with NumPy or math")
         raise AttributeError(f"{user_line()}: {self.named()!r} object has no attribute {name!r}")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
@@ -687,6 +704,7 @@ class Flat:
 
 
 NUMBERS = (Tracer, int, float, complex, np.ndarray, np.generic, Fraction)
+_PLAIN = frozenset({int, float, complex, bool})
 BITS = frozenset({"and", "or", "xor", "lshift", "rshift"})
 ARITHMETIC = frozenset({"add", "sub", "mul", "div", "floordiv", "mod", "pow"})
 SIGNS = frozenset({"neg", "pos", "abs", "not"})
@@ -695,10 +713,16 @@ SIGNS = frozenset({"neg", "pos", "abs", "not"})
 def record_on(op: str, left: Any, right: Any, kind: Kind | None = None) -> Any:
     """An operator between two operands recorded; `NotImplemented` for operands that are no numbers."""
     origin = user_line()
-    if isinstance(left, Tracer) and isinstance(right, Tracer) and left.builder is right.builder:
-        builder = left.builder
-        operands: tuple[Atom, ...] = (left.atom, right.atom)
-        kind = kind or (left.kind if left.kind is right.kind and not left.kind.array else joined(left.kind, right.kind))
+    of = left if isinstance(left, Tracer) else right
+    other = right if of is left else left
+    if isinstance(of, Tracer) and (type(other) in _PLAIN or (isinstance(other, Tracer) and other.builder is of.builder)):
+        builder = of.builder
+        if isinstance(other, Tracer):
+            operands: tuple[Atom, ...] = (of.atom, other.atom)
+            kind = kind or joined(of.kind, other.kind)
+        else:
+            operands = (of.atom, Constant(other)) if of is left else (Constant(other), of.atom)
+            kind = kind or joined(of.kind, PYTHON)
     else:
         own = [kind_of(value) for value in (left, right) if not isinstance(value, (list, tuple))]
         kind = kind or joined(*own)
@@ -721,7 +745,7 @@ def record_on(op: str, left: Any, right: Any, kind: Kind | None = None) -> Any:
 
 def laid(value: Any, operands: tuple[Any, ...]) -> Any:
     """What an elementwise function gives, in the order in memory that NumPy gives it for these operands."""
-    if len(value.shape) > 1 and any(is_turned(o) for o in operands):
+    if len(value._shape) > 1 and any(is_turned(o) for o in operands):
         places = [o.shared().place if isinstance(o, Tracer) and o.shape else np.empty(np.shape(o), np.int8)  # type: ignore[call-overload]
                   if isinstance(o, (Tracer, list, tuple)) else o for o in operands]  # fmt: skip
         found = np.nditer([*places, None], flags=["zerosize_ok"]).operands[-1]
@@ -733,6 +757,15 @@ def is_turned(value: Any) -> bool:
     """Whether the cells of an array do not lie in memory in their own order."""
     place = value._held.place if isinstance(value, Tracer) and value._held is not None else value
     return isinstance(place, np.ndarray) and place.ndim > 1 and not place.flags.c_contiguous
+
+
+def order_of(value: Any) -> tuple[int, ...]:
+    """The axes of an array as they lie in memory, the outermost first; empty where that is their own order."""
+    place = value._held.place if isinstance(value, Tracer) and value._held is not None else value
+    if not isinstance(place, np.ndarray) or place.ndim < 2 or place.flags.c_contiguous:
+        return ()
+    like = np.empty_like(place, np.int8)  # for NumPy decides about axes of one cell, too
+    return () if like.flags.c_contiguous else tuple(int(k) for k in np.argsort([-step for step in like.strides], kind="stable"))
 
 
 def record(builder: Builder, op: str, operands: tuple[Atom, ...], origin: str) -> Var:

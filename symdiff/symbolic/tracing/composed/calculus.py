@@ -28,7 +28,8 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     if any(p is not None for p in parts):
         a = np.concatenate([p for p in (parts[0], a, parts[1]) if p is not None], axis=axis)
     for _ in range(n):
-        a = _part(a, axis, 1, None) - _part(a, axis, None, -1)
+        behind, before = _part(a, axis, 1, None), _part(a, axis, None, -1)
+        a = behind != before if a.dtype == np.bool_ else behind - before
     return a
 
 
@@ -94,6 +95,16 @@ def _end(f: Any, steps: Any, axis: int, last: int, edge_order: int) -> Any:
     a = -(2 * first + second) / (first * (first + second))
     b, c = (first + second) / (first * second), -first / (second * (first + second))
     return sign * (a * ends[0] + b * ends[1] + c * ends[2])
+
+
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    """By NumPy's own rules of broadcasting: an x with one axis lies along that of y, others have the axes that they have."""
+    y = as_array(y)
+    width = dx if x is None else np.diff(as_array(x), axis=axis if np.ndim(x) > 1 else -1)
+    along = normalize_axis_index(axis, y.ndim)
+    if x is not None and width.ndim == 1:
+        width = np.reshape(width, (-1,) + (1,) * (y.ndim - along - 1))
+    return np.sum(width * (_part(y, along, 1, None) + _part(y, along, None, -1)) / 2.0, axis=axis)
 
 
 # -- interpolation
@@ -195,4 +206,4 @@ def i0(x: Any) -> Any:
     return special.i0(x)
 
 
-CALCULUS = (diff, ediff1d, gradient, interp, unwrap, cumulative_sum, cumulative_prod, i0)
+CALCULUS = (diff, ediff1d, gradient, trapezoid, interp, unwrap, cumulative_sum, cumulative_prod, i0)
