@@ -401,3 +401,14 @@ def test_functions_declared_opaque_later():
         g(2.0)
     _constant_slope(square, 5.0)
     assert g(2.0) == 5.0
+
+
+@pytest.mark.parametrize("constant", ["(10-123456789)**sqrt(0.5)", "(0-8)**(1/3)", "sqrt(0-2)**2", "log(1-3)"])
+def test_constants_of_rules_that_are_no_real_numbers(constant):
+    def square(x):
+        return x * x
+
+    with pytest.raises(sd.RuleError, match="of real numbers that is complex"):
+        sd.diffrule("square(x)", x=f"x*{constant}")
+    sd.diffrule("square(x)", x="x*(0-8)**3")
+    assert sd.grad(square)(2.0) == -1024.0
