@@ -358,3 +358,32 @@ def test_functions_that_scipy_writes_in_python():
     p = special.softmax(x)
     np.testing.assert_allclose(sd.grad(lambda x: special.softmax(x)[0])(x), p[0] * ([1, 0, 0] - p), rtol=1e-14)
     np.testing.assert_allclose(sd.grad(lambda x: special.log_softmax(x)[0])(x), [1, 0, 0] - p, rtol=1e-14)
+
+
+def test_state_that_the_body_of_a_rule_reads_is_watched():
+    number, cells, large = [2.0], np.array([3.0]), np.linspace(1.0, 2.0, 100)
+    space = {"scale": 2.0}
+    exec("def scaled(x): return scale*x", space)
+
+    def by_iterator(out, x):
+        return next(numbers) * x
+
+    numbers = iter([1.0, 2.0, 3.0])
+    bodies = {
+        "number": (lambda out, x: number[0] * x, lambda: number.__setitem__(0, 5.0), 5.0),
+        "array": (lambda out, x: cells[0] * x, lambda: cells.__setitem__(0, 11.0), 11.0),
+        "large array": (lambda out, x: large[0] * x, lambda: large.__setitem__(0, 13.0), 13.0),
+        "function": (lambda out, x: space["scaled"](x), lambda: space.update(scale=10.0), 10.0),
+    }
+    for name, (body, change, right) in bodies.items():
+        squared = eval("lambda x: x*x")
+        sd.diffrule(squared)(body)
+        held = sd.grad(lambda x, f=squared: f(x))
+        pushed, outer = sd.jvp(squared), sd.vmap(lambda x, g=held: g(x))
+        first = [held(1.0), pushed(1.0, 1.0)[1], outer(np.ones(1))[0]]
+        change()
+        assert [held(1.0), pushed(1.0, 1.0)[1], outer(np.ones(1))[0]] == [right] * 3 != first, name
+    squared = eval("lambda x: x*x")
+    sd.diffrule(squared)(by_iterator)
+    with pytest.raises(sd.TraceError, match="moves on"):
+        sd.grad(squared)(1.0)

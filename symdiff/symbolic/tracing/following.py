@@ -44,7 +44,7 @@ from symdiff.symbolic.tracing.mathematics import MATHEMATICS
 from symdiff.symbolic.tracing.operands import as_array, holds_traced
 from symdiff.symbolic.tracing.ordering import sort_list
 from symdiff.symbolic.tracing.raising import handled
-from symdiff.symbolic.tracing.reaching import File
+from symdiff.symbolic.tracing.reaching import File, Found
 from symdiff.symbolic.tracing.substitution import substituted
 from symdiff.symbolic.tracing.texts import TEXTS, method
 from symdiff.symbolic.tracing.tracer import Tracer, is_traced, user_line
@@ -151,7 +151,9 @@ def _found(f: Any, attempt: Attempt) -> Any:
 
 
 def _ruled(f: Any, rule: Any, attempt: Attempt) -> Any:
-    """A function with a rule."""
+    """A function with a rule, whose bodies are code that the derivative runs."""
+    bodies = rule.body if isinstance(rule.body, dict) else {}
+    attempt.known[Found(tuple(body for key, found in bodies.items() if key != "opaque" for _, body in found))] = None
     if attempt.reading is not None and not is_library(getattr(getattr(f, "__code__", None), "co_filename", "<string>")):
         attempt.reading.need_all()  # it may read the arrays wherever it is run
     return _recorded(f, rule)

@@ -78,6 +78,13 @@ class File:
         self.path = path
 
 
+class Found:
+    """What a trace has come across beside the functions that it calls, such as the bodies of a rule."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
 class Reach:
     """What some functions can read. `moving` are iterators and random generators."""
 
@@ -151,6 +158,8 @@ class Reach:
             self._of_function(value, name)
         elif isinstance(value, File):
             self._watch.state("file", _stamp, value.path, _stamp(value.path))
+        elif isinstance(value, Found):
+            self._reach(value.value, name)
         elif isinstance(value, types.ModuleType):
             self._modules.append((value, set()))
             self._of_class(kind, name)
