@@ -15,12 +15,15 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 from symdiff.errors import TraceError
 from symdiff.symbolic.tracing.captures import global_names
 from symdiff.symbolic.tracing.tracer import user_line
 
 _LOAD = opcode.opmap["LOAD_GLOBAL"]
 _STORES = frozenset(opcode.opmap[name] for name in ("STORE_GLOBAL", "DELETE_GLOBAL"))
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, np.ufunc, type(np.linspace))
 _CALLED = "called "  # before the name of a global, where it is called only
 
 
@@ -38,7 +41,7 @@ def substituted(f: types.FunctionType, call: Callable[[Any], Any]) -> Callable[.
     for name in global_names(f.__code__):
         value = f.__globals__.get(name, own.get(name))
         place = name
-        if name in read and (isinstance(value, type) or (compares and isinstance(value, types.FunctionType))):
+        if name in read and callable(value) and (compares or type(value) not in _FUNCTIONS):
             if name not in called or name in stored:
                 continue
             place = _CALLED + name
