@@ -744,6 +744,41 @@ functions = [
         assert slope == pytest.approx((f(1.5 + 1e-6) - f(1.5 - 1e-6)) / 2e-6, rel=1e-8), place
 
 
+DRAWN = """
+x*secrets.randbelow(100)
+x*int(np.datetime64("now", "ms").astype(int))
+x*len(tempfile.mktemp())
+x*datetime.datetime.now().microsecond
+x*datetime.date.today().day
+x*random.SystemRandom().random()
+x*np.random.default_rng().random()
+x*np.random.RandomState().rand()
+x*random.Random().random()
+x*random.random()
+x*time.time()
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("text", DRAWN)
+def test_numbers_that_differ_at_every_call_are_refused_with_and_without_source(text, tmp_path, monkeypatch):
+    path = tmp_path / "drawing.py"
+    path.write_text(f"import datetime, random, secrets, tempfile, time\nimport numpy as np\ndef f(x): return {text}\n")
+    found, made = {}, {"__name__": "made"}
+    exec(compile(path.read_text(), path, "exec"), found)
+    exec(path.read_text(), made)
+    for f in (found["f"], made["f"]):
+        with pytest.raises(sd.TraceError, match=r"draws a random number|gives another value"):
+            sd.grad(f)(1.0)
+
+
+def test_seeded_generators_and_dates_without_source():
+    space = {"np": np, "random": __import__("random"), "datetime": __import__("datetime")}
+    for text in ("np.random.default_rng(3).random()", "random.Random(3).random()", "np.random.RandomState(3).rand()",
+                 "datetime.date(2020, 1, 5).day", "int(np.datetime64('2020-01-05').astype(int))",
+                 "isinstance(np.random.RandomState(1), np.random.RandomState)"):  # fmt: skip
+        assert sd.grad(eval(f"lambda x: x*{text}", space))(1.0) == float(eval(text, space))
+
+
 def test_a_file_that_changed_since_it_was_imported_is_noticed(tmp_path, monkeypatch):
     import importlib
     import linecache

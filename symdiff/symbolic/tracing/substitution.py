@@ -7,10 +7,12 @@ in another way than calling them stand as a `Late`, which only `is` tells from t
 """
 
 import builtins
+import datetime
 import dis
 import functools
 import itertools
 import opcode
+import random
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -23,7 +25,10 @@ from symdiff.symbolic.tracing.tracer import user_line
 
 _LOAD = opcode.opmap["LOAD_GLOBAL"]
 _STORES = frozenset(opcode.opmap[name] for name in ("STORE_GLOBAL", "DELETE_GLOBAL"))
-_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, np.ufunc, type(np.linspace))
+_BUILTIN = (types.BuiltinFunctionType, np.ufunc, type(np.linspace))
+_FUNCTIONS = (types.FunctionType, *_BUILTIN)
+_DATES = (datetime.datetime, datetime.date)
+_MAKING = (random.SystemRandom, random.Random, np.random.RandomState, np.datetime64)  # classes that may be refused
 _CALLED = "called "  # before the name of a global, where it is called only
 
 
@@ -33,12 +38,16 @@ def substituted(f: types.FunctionType, call: Callable[[Any], Any]) -> Callable[.
         raise TraceError(
             f"{user_line()}: {f.__name__} has no source, and asks `is True` or a class pattern; write it in a file"
         )
+    mentioned = global_names(f.__code__)
+    if any(any(f.__globals__.get(name) is d for d in (datetime, *_DATES)) for name in mentioned):
+        for name in {*mentioned}.intersection(dir(datetime.datetime)):
+            call(getattr(datetime.datetime, name))  # which refuses what reads the clock
     namespace = dict(f.__globals__)
     own = vars(builtins)
     called, read, stored = _uses(f.__code__)
     compares = _compares(f.__code__)
     renamed = set()
-    for name in global_names(f.__code__):
+    for name in mentioned:
         value = f.__globals__.get(name, own.get(name))
         place = name
         if name in read and callable(value) and (compares or type(value) not in _FUNCTIONS):
@@ -46,12 +55,12 @@ def substituted(f: types.FunctionType, call: Callable[[Any], Any]) -> Callable[.
                 continue
             place = _CALLED + name
             renamed.add(name)
-        if isinstance(value, types.FunctionType):
-            namespace[place] = Late(value, call)
-        elif isinstance(value, types.ModuleType):
+        if isinstance(value, types.ModuleType):
             namespace[place] = _Module(value, call)
-        elif callable(value):
+        elif isinstance(value, type) or type(value) in _BUILTIN:
             namespace[place] = call(value)
+        elif callable(value):
+            namespace[place] = Late(value, call)
     cells = tuple(_cell(cell, call, compares) for cell in f.__closure__ or ())
     copy = types.FunctionType(_renamed(f.__code__, renamed), namespace, f.__name__, f.__defaults__, cells or None)
     copy.__kwdefaults__ = f.__kwdefaults__
@@ -135,7 +144,10 @@ def _tells(code: types.CodeType) -> bool:
 
 
 class Late:
-    """A function that is looked up when it is called: functions may call each other. In all else it is the function."""
+    """A function that is looked up when it is called: functions may call each other. In all else it is the function.
+
+    Code such as `table[0](x)` reads objects as if it called them.
+    """
 
     __slots__ = ("_call", "_function")
 
@@ -155,6 +167,15 @@ class Late:
 
     def __delattr__(self, name: str) -> None:
         delattr(_itself(self), name)
+
+    def __instancecheck__(self, value: Any) -> bool:
+        return isinstance(value, _itself(self))
+
+    def __getitem__(self, key: Any) -> Any:
+        return _itself(self)[key]
+
+    def __bool__(self) -> bool:
+        return bool(_itself(self))
 
     def __get__(self, owner: Any, kind: Any = None) -> Any:
         return self if owner is None else types.MethodType(self, owner)
@@ -195,4 +216,6 @@ class _Module:
         found = getattr(self._module, name)
         if isinstance(found, types.ModuleType):
             return _Module(found, self._call)
-        return self._call(found) if callable(found) and not isinstance(found, type) else found
+        if isinstance(found, type):
+            return Late(found, self._call) if found in _MAKING else found
+        return self._call(found) if callable(found) else found
