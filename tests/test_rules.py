@@ -387,3 +387,36 @@ def test_state_that_the_body_of_a_rule_reads_is_watched():
     sd.diffrule(squared)(by_iterator)
     with pytest.raises(sd.TraceError, match="moves on"):
         sd.grad(squared)(1.0)
+
+
+@pytest.mark.parametrize("result", [None, np.array([1.0, 2.0]), "5", 3j, [1.0]], ids=repr)
+def test_a_primitive_returns_one_number(result):
+    opaque = sd.primitive(eval("lambda x: result", {"result": result}))
+    sd.diffrule(opaque)(lambda out, x: 1.0)
+    for call in (lambda: sd.value_and_grad(lambda x: opaque(x) + x)(0.7), lambda: sd.vmap(opaque)(np.ones(3))):
+        with pytest.raises(sd.TraceError, match="must return one number"):
+            call()
+
+
+@pytest.mark.parametrize("result", [2, 2.0, True, np.float32(2.0), np.int64(2), np.array(2.0), 10**30])
+def test_numbers_of_any_kind_are_results_of_primitives(result):
+    opaque = sd.primitive(eval("lambda x: result", {"result": result}))
+    sd.diffrule(opaque)(lambda out, x: 1.0)
+    assert sd.value_and_grad(lambda x: opaque(x) + x)(0.5) == (float(result) + 0.5, 2.0)
+
+
+def test_rules_that_no_call_could_have_are_refused_where_they_are_declared():
+    class Model:
+        def value(self, x):
+            return x * x
+
+    def scaled(x, *, k=3.0):
+        return x * k
+
+    with pytest.raises(sd.RuleError, match=r"by name only.*def scaled\(x, k\)"):
+        sd.diffrule(scaled, wrt="x")(lambda out, x, k: k)
+    with pytest.raises(sd.RuleError, match=r"diffrule\(a\.value\)"):
+        sd.diffrule(Model.value, wrt="x")(lambda out, self, x: 77.0)
+    model = Model()
+    sd.diffrule(model.value)(lambda out, x: 77.0)
+    assert sd.grad(lambda x: model.value(x))(1.0) == 77.0
