@@ -28,6 +28,8 @@ class Call:
         self.extra = args[count:]
         own = args[:count]
         check_call(function.signature, f"{function.name} ({function.where})", own, kwargs)
+        own, kwargs = _placed(function, own, kwargs)
+        count = len(own)
         self.leaves, self.tree = structures.flatten((own, kwargs), none_is_leaf=True)
         self.paths = leaf_paths(function.f, own, kwargs)
         groups: list[int] = []
@@ -41,6 +43,19 @@ class Call:
         check_plain(function.where, *(self.leaves[i] for i in self.traced))
         if not self.wrt and function.differentiates:
             raise TraceError(f"{function.where}: {function.name}: argument {function.argnums} holds no number or array")
+
+
+def _placed(function: Any, own: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments, those that are differentiated by position although they are given by name in their places."""
+    wanted = (function.argnums,) if isinstance(function.argnums, int) else function.argnums
+    if not kwargs or function.signature is None or not function.differentiates or max(wanted, default=-1) < len(own):
+        return own, kwargs
+    names = [p.name for p in function.signature.parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    for name in names[len(own) : max(wanted) + 1]:
+        if name not in kwargs:
+            break
+        own, kwargs = (*own, kwargs[name]), {k: v for k, v in kwargs.items() if k != name}
+    return own, kwargs
 
 
 def _chosen(places: list[int], leaves: list[Any]) -> list[int]:

@@ -275,6 +275,8 @@ class Compiled:
             raise TraceError(f"{name}: compiled code takes numbers; call the derivative itself in a traced function")
         check_plain(f"{name}: {expected.name}", leaf)
         value = np.asarray(leaf)
+        if type(leaf) is int and value.dtype.kind not in "biufc" and abs(leaf) < 2**1023:
+            value = np.asarray(float(leaf))
         if value.dtype.kind not in "biufc":
             raise ShapeError(f"{name}: {expected.name} has dtype {value.dtype}, {dtype} expected")
         if value.dtype.kind == "c" and not is_complex(expected.dtype):

@@ -389,7 +389,10 @@ class Function:
 
     def _derived(self, call: Call, primal: Graph) -> tuple[Graph, Any]:
         wrt = [call.traced.index(i) for i in call.wrt]
-        return self.derive(primal, wrt), self.tree(call, primal)
+        derived = self.derive(primal, wrt)
+        if not self.frozen:
+            self._watch.require_unmoved(self.where)  # by the bodies of rules
+        return derived, self.tree(call, primal)
 
     def _inline(self, call: Call, fed: list[Any]) -> tuple[Any] | None:
         """The result as traced values of the enclosing trace; None when no traced value takes part."""

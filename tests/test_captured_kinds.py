@@ -1215,6 +1215,28 @@ def spline():
 
 
 @kind
+def function_of_python_numbers():
+    ks = [2.0]
+    scaled = np.frompyfunc(lambda a: a * ks[0], 1, 1)
+    return (lambda x: scaled(3.0) * x * x), lambda: ks.__setitem__(0, 3.0)
+
+
+@kind
+def flat_iterator():
+    array = np.array([2.0, 3.0])
+    flat = array.flat
+    return (lambda x: flat[0] * x * x), lambda: array.__setitem__(0, 5.0)
+
+
+@kind
+def module_that_computes_names():
+    table = {"k": 2.0}
+    made = module()
+    made.__getattr__ = lambda name: table[name]
+    return (lambda x: made.k * x * x), lambda: table.update(k=3.0)
+
+
+@kind
 def item_getter():
     ks = [2.0]
     first = operator.itemgetter(0)

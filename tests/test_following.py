@@ -703,6 +703,82 @@ def power(x, n): return 1.0 if n == 0 else math.fabs(x) * power(x, n - 1)
     assert cloning.clone(f, following.CELLS, False) is None
 
 
+def test_functions_without_source_read_functions_as_they_are():
+    text = """
+import functools, inspect, math, types
+def h(x):
+    "ab"
+    return math.sqrt(x)
+def other(x): return 2.0*x
+h.k = 3.0
+L, D = [h], {h: 5.0, other: 7.0}
+def helper(x): return x*helper.k
+helper.k = 4.0
+def apply(g, x): return g(x)
+def chosen(g, x): return g(x) if g is other else 100.0*x
+def pick(x): return (h if x is L else other)(4.0)*x
+def inner(x):
+    def own(u): return h(u)*D[h]
+    return own(x) if h is L[0] else x
+functions = [
+    lambda x: x if h is L[0] else 100*x,
+    lambda x: h(x) if h is L[0] else 100*x,
+    lambda x: x*D.get(h, 100.0),
+    lambda x: x if h in L and h == L[0] and not h != L[0] else 100.0*x,
+    lambda x: x if isinstance(h, types.FunctionType) else 100*x,
+    lambda x: x if type(h) == types.FunctionType and callable(h) else 100*x,
+    lambda x: float(x) if isinstance(h, float) or isinstance(x, float) else 100*float(x),
+    lambda x: x*len(inspect.signature(h).parameters)*len(h.__doc__)*len(h.__name__)*h.__code__.co_argcount*h.k,
+    lambda x: x*len(repr(h))*h.__dict__["k"]*getattr(h, "k")*len(vars(h)),
+    lambda x: functools.wraps(h)(lambda u: u)(x)*2.0,
+    lambda x: functools.partial(h)(x)*sum(map(h, [x])),
+    lambda x: apply(h, x), lambda x: chosen(other, x), lambda x: chosen(h, x), helper, lambda x: helper(x), inner,
+    lambda x: pick(x),
+]
+"""
+    space = {"__name__": "made", "__builtins__": __builtins__}
+    exec(text, space)
+    for place, f in enumerate(space["functions"]):
+        value, slope = sd.value_and_grad(f)(1.5)
+        assert value == pytest.approx(f(1.5)), place
+        assert slope == pytest.approx((f(1.5 + 1e-6) - f(1.5 - 1e-6)) / 2e-6, rel=1e-8), place
+
+
+DRAWN = """
+x*secrets.randbelow(100)
+x*int(np.datetime64("now", "ms").astype(int))
+x*len(tempfile.mktemp())
+x*datetime.datetime.now().microsecond
+x*datetime.date.today().day
+x*random.SystemRandom().random()
+x*np.random.default_rng().random()
+x*np.random.RandomState().rand()
+x*random.Random().random()
+x*random.random()
+x*time.time()
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("text", DRAWN)
+def test_numbers_that_differ_at_every_call_are_refused_with_and_without_source(text, tmp_path, monkeypatch):
+    path = tmp_path / "drawing.py"
+    path.write_text(f"import datetime, random, secrets, tempfile, time\nimport numpy as np\ndef f(x): return {text}\n")
+    found, made = {}, {"__name__": "made"}
+    exec(compile(path.read_text(), path, "exec"), found)
+    exec(path.read_text(), made)
+    for f in (found["f"], made["f"]):
+        with pytest.raises(sd.TraceError, match=r"draws a random number|gives another value"):
+            sd.grad(f)(1.0)
+
+
+def test_seeded_generators_and_dates_without_source():
+    space = {"np": np, "random": __import__("random"), "datetime": __import__("datetime")}
+    for text in ("np.random.default_rng(3).random()", "random.Random(3).random()", "np.random.RandomState(3).rand()",
+                 "datetime.date(2020, 1, 5).day", "int(np.datetime64('2020-01-05').astype(int))",
+                 "isinstance(np.random.RandomState(1), np.random.RandomState)"):  # fmt: skip
+        assert sd.grad(eval(f"lambda x: x*{text}", space))(1.0) == float(eval(text, space))
+
+
 def test_a_file_that_changed_since_it_was_imported_is_noticed(tmp_path, monkeypatch):
     import importlib
     import linecache

@@ -267,3 +267,17 @@ def test_a_function_without_source_may_have_the_name_of_what_it_calls():
     space["around"].__name__ = "h"
     assert sd.grad(space["around"])(3.0) == 12.0
     assert sd.grad(space["made"]())(3.0) == 12.0
+
+
+def test_arguments_by_name_and_large_integers():
+    def f(x, y=2.0, *, k=1.0):
+        return x * x * y * k
+
+    assert sd.grad(f)(x=3.0) == 12.0
+    assert sd.grad(f)(x=3.0, y=5.0, k=2.0) == 60.0
+    assert sd.grad(f, argnums=1)(3.0, y=5.0) == 9.0
+    assert sd.grad(f, argnums=(0, 1))(y=5.0, x=3.0) == (30.0, 9.0)
+    assert sd.vmap(lambda v: sd.grad(f)(x=v))(np.array([3.0]))[0] == 12.0
+    assert sd.grad(f)(10**20) == 4e20
+    with pytest.raises(sd.ShapeError, match="called with 1 arguments"):
+        sd.grad(f, argnums=1)(3.0, k=2.0)

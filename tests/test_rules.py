@@ -360,6 +360,68 @@ def test_functions_that_scipy_writes_in_python():
     np.testing.assert_allclose(sd.grad(lambda x: special.log_softmax(x)[0])(x), [1, 0, 0] - p, rtol=1e-14)
 
 
+def test_state_that_the_body_of_a_rule_reads_is_watched():
+    number, cells, large = [2.0], np.array([3.0]), np.linspace(1.0, 2.0, 100)
+    space = {"scale": 2.0}
+    exec("def scaled(x): return scale*x", space)
+
+    def by_iterator(out, x):
+        return next(numbers) * x
+
+    numbers = iter([1.0, 2.0, 3.0])
+    bodies = {
+        "number": (lambda out, x: number[0] * x, lambda: number.__setitem__(0, 5.0), 5.0),
+        "array": (lambda out, x: cells[0] * x, lambda: cells.__setitem__(0, 11.0), 11.0),
+        "large array": (lambda out, x: large[0] * x, lambda: large.__setitem__(0, 13.0), 13.0),
+        "function": (lambda out, x: space["scaled"](x), lambda: space.update(scale=10.0), 10.0),
+    }
+    for name, (body, change, right) in bodies.items():
+        squared = eval("lambda x: x*x")
+        sd.diffrule(squared)(body)
+        held = sd.grad(lambda x, f=squared: f(x))
+        pushed, outer = sd.jvp(squared), sd.vmap(lambda x, g=held: g(x))
+        first = [held(1.0), pushed(1.0, 1.0)[1], outer(np.ones(1))[0]]
+        change()
+        assert [held(1.0), pushed(1.0, 1.0)[1], outer(np.ones(1))[0]] == [right] * 3 != first, name
+    squared = eval("lambda x: x*x")
+    sd.diffrule(squared)(by_iterator)
+    with pytest.raises(sd.TraceError, match="moves on"):
+        sd.grad(squared)(1.0)
+
+
+@pytest.mark.parametrize("result", [None, np.array([1.0, 2.0]), "5", 3j, [1.0]], ids=repr)
+def test_a_primitive_returns_one_number(result):
+    opaque = sd.primitive(eval("lambda x: result", {"result": result}))
+    sd.diffrule(opaque)(lambda out, x: 1.0)
+    for call in (lambda: sd.value_and_grad(lambda x: opaque(x) + x)(0.7), lambda: sd.vmap(opaque)(np.ones(3))):
+        with pytest.raises(sd.TraceError, match="must return one number"):
+            call()
+
+
+@pytest.mark.parametrize("result", [2, 2.0, True, np.float32(2.0), np.int64(2), np.array(2.0), 10**30])
+def test_numbers_of_any_kind_are_results_of_primitives(result):
+    opaque = sd.primitive(eval("lambda x: result", {"result": result}))
+    sd.diffrule(opaque)(lambda out, x: 1.0)
+    assert sd.value_and_grad(lambda x: opaque(x) + x)(0.5) == (float(result) + 0.5, 2.0)
+
+
+def test_rules_that_no_call_could_have_are_refused_where_they_are_declared():
+    class Model:
+        def value(self, x):
+            return x * x
+
+    def scaled(x, *, k=3.0):
+        return x * k
+
+    with pytest.raises(sd.RuleError, match=r"by name only.*def scaled\(x, k\)"):
+        sd.diffrule(scaled, wrt="x")(lambda out, x, k: k)
+    with pytest.raises(sd.RuleError, match=r"diffrule\(a\.value\)"):
+        sd.diffrule(Model.value, wrt="x")(lambda out, self, x: 77.0)
+    model = Model()
+    sd.diffrule(model.value)(lambda out, x: 77.0)
+    assert sd.grad(lambda x: model.value(x))(1.0) == 77.0
+
+
 @pytest.mark.parametrize(
     "derivative",
     [

@@ -7,9 +7,11 @@ has none until it is declared for it. Refuses, with `RuleError`, bodies whose pa
 naming the rule's own line.
 """
 
+import functools
 import inspect
 import sys
 import threading
+import types
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -113,12 +115,25 @@ def diffrule(target: Callable[..., Any] | str, *, wrt: str | None = None, pullba
 
 
 def _parameters(function: Any) -> tuple[str, ...]:
-    """The names of a function's arguments. Raises `RuleError` for what has none."""
+    """The names of a function's arguments. Raises `RuleError` for what has none, and where they are not numbers by position."""
     try:
-        return tuple(inspect.signature(function).parameters)
+        found = inspect.signature(function).parameters
     except (TypeError, ValueError):
         shown = getattr(function, "__name__", repr(function))
         raise RuleError(f"{user_line()}: {shown} has no arguments that Python knows; a rule is for a function") from None
+    name = function_name(function)
+    by_name = next((p.name for p in found.values() if p.kind is p.KEYWORD_ONLY), None)
+    if by_name is not None:
+        raise RuleError(
+            f"{user_line()}: {name} ({definition_line(function)}) takes {by_name} by name only; a rule is for "
+            f"arguments that may be given by position: write def {name}({', '.join(found)})"
+        )
+    if next(iter(found), "") == "self" and isinstance(function, types.FunctionType):
+        raise RuleError(
+            f"{user_line()}: {function.__qualname__} is a method, whose self is no number; declare the rule for the method of "
+            f"one object, sd.diffrule(a.{function.__name__}), or for a function of numbers that the method calls"
+        )
+    return tuple(found)
 
 
 def _kinds(body: Callable[..., Any], count: int, name: str) -> tuple[str, ...]:
@@ -181,9 +196,28 @@ def primitive(function: Callable[..., Any]) -> Callable[..., Any]:
     names = _parameters(function)
     earlier = rules_in_force().of(function)
     bodies = dict(earlier.body) if earlier is not None and isinstance(earlier.body, dict) else {}
-    bodies["opaque"] = function
+    bodies["opaque"] = _one_number(function)
     _declare(_rule(function, names, bodies, definition_line(function)))
     return function
+
+
+def _one_number(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A primitive, whose result is looked at."""
+
+    @functools.wraps(function)
+    def checked(*args: Any) -> Any:
+        found = function(*args)
+        if type(found) in (float, np.float64):
+            return found
+        array = np.asarray(found)
+        fits = array.shape == () and array.dtype.kind in ("biufc" if any(map(np.iscomplexobj, args)) else "biuf")
+        if not fits and not (type(found) is int and array.dtype.kind == "O"):
+            kind = f"an array of shape {array.shape}" if array.shape else type(found).__name__
+            told = f"{definition_line(function)}: {function_name(function)} is a primitive"
+            raise TraceError(f"{told} and must return one number for numbers; it returns {kind}")
+        return found
+
+    return checked
 
 
 def opaque_rules(functions: Any) -> Rulebook:
@@ -191,7 +225,7 @@ def opaque_rules(functions: Any) -> Rulebook:
     rules = []
     for function in functions:
         names = _parameters(function)
-        rules.append(_rule(function, names, {"opaque": function}, definition_line(function)))
+        rules.append(_rule(function, names, {"opaque": _one_number(function)}, definition_line(function)))
     return Rulebook(rules)
 
 
@@ -223,11 +257,11 @@ def record_call(function: Callable[..., Any], rule: Rule, args: tuple[Any, ...])
         cells = np.empty(len(grids[0]), dtype=object)
         cells[:] = [record_call(function, rule, point) for point in zip(*grids, strict=True)]
         return Tracer(builder, atom_of(cells.reshape(shape), builder, origin))  # type: ignore[arg-type]
-    opaque = isinstance(rule.body, dict) and "opaque" in rule.body
+    opaque = rule.body.get("opaque") if isinstance(rule.body, dict) else None
     codes = ["D" if isinstance(a, Constant) and isinstance(a.value, complex) else a.dtype or "d" for a in atoms]
     graph = None
     code = "D" if "D" in codes else "F" if "F" in codes and "d" not in codes else "d" if "d" in codes else "f"
-    if not opaque:
+    if opaque is None:
         leaves = [Tracer(builder, a) if not isinstance(a, Constant) else complex(a.value) if c in "FD" else float(a.value)
                   for a, c in zip(atoms, codes, strict=True)]  # fmt: skip
         _, tree = structures.flatten((tuple(leaves), {}))
@@ -236,7 +270,7 @@ def record_call(function: Callable[..., Any], rule: Rule, args: tuple[Any, ...])
         if len(graph.outputs) != 1 or graph.outputs[0].shape != ():
             raise TraceError(f"{origin}: {function.__name__} has a rule, so it must return one number for numbers")
         code = graph.outputs[0].dtype
-    site = CallSite(function, rule, graph)
+    site = CallSite(opaque or function, rule, graph)
     return Tracer(builder, builder.bind("call", tuple(atoms), (), code, site, origin))
 
 

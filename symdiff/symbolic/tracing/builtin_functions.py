@@ -15,6 +15,7 @@ from symdiff.symbolic.tracing.integers import Integer, as_int
 from symdiff.symbolic.tracing.mathematics import compound, pythons, real, traced
 from symdiff.symbolic.tracing.ordering import largest, least, sorted_list
 from symdiff.symbolic.tracing.selecting import Selected
+from symdiff.symbolic.tracing.substitution import Late
 from symdiff.symbolic.tracing.tracer import Tracer, may_catch, user_line
 from symdiff.symbolic.tracing.truths import same
 
@@ -99,7 +100,7 @@ def _isinstance(value: Any, classes: Any, /) -> bool:
 
 def _type(*args: Any, **kwargs: Any) -> Any:
     if len(args) != 1 or not isinstance(args[0], Tracer):
-        return type(*args, **kwargs)
+        return args[0].__class__ if len(args) == 1 and type(args[0]) is Late else type(*args, **kwargs)
     return args[0].asked(type)
 
 

@@ -3,7 +3,10 @@
 Assumes that what `reaching` finds is all that the function can read. Guarantees that each holder found there (a cell, a
 dictionary, an object, a class, a list, memory) is compared before each call with what it held when the function was traced:
 objects by identity, memory by content. Larger floating arrays (see `hidden`) count by type alone, until a trace says that it
-needs their contents. Refuses, with `TraceError`, functions that move on an iterator or a random generator they capture.
+needs their contents. Constant are what the interpreter keeps elsewhere: names, docstrings and annotations of functions and
+classes, subclasses and those registered with an `abc.ABC`, flags and field names of arrays, locks, `sys.modules` as read by
+`import_module`, patterns of `glob`. Refuses, with `TraceError`, functions that move on an iterator or a random generator that
+they capture.
 """
 
 import operator

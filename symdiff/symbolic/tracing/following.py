@@ -11,6 +11,7 @@ import contextlib
 import functools
 import operator
 import os
+import random
 import traceback
 import types
 from collections.abc import Callable
@@ -44,7 +45,7 @@ from symdiff.symbolic.tracing.mathematics import MATHEMATICS
 from symdiff.symbolic.tracing.operands import as_array, holds_traced
 from symdiff.symbolic.tracing.ordering import sort_list
 from symdiff.symbolic.tracing.raising import handled
-from symdiff.symbolic.tracing.reaching import File
+from symdiff.symbolic.tracing.reaching import File, Found
 from symdiff.symbolic.tracing.substitution import substituted
 from symdiff.symbolic.tracing.texts import TEXTS, method
 from symdiff.symbolic.tracing.tracer import Tracer, is_traced, user_line
@@ -65,11 +66,13 @@ _CALLING: dict[tuple[str, str], int | None] = {
 _ITERATING = frozenset("list tuple set dict zip enumerate map filter max min sorted any all".split())
 _RANDOM = ("random", "numpy.random.mtrand", "numpy.random._generator")
 _SEEDED = ("default_rng", "RandomState", "Random")
+_UNSEEDED = (random.SystemRandom, np.random.default_rng, np.random.RandomState, random.Random)
 _CLOCKS = frozenset(
     [("time", n + unit) for n in "time monotonic perf_counter process_time thread_time".split() for unit in ("", "_ns")]
     + [("time", n) for n in "localtime gmtime ctime".split()]
     + [("datetime", n) for n in ("now", "today", "utcnow")]
     + [("posix", "urandom"), ("nt", "urandom"), ("uuid", "uuid1"), ("uuid", "uuid4")]
+    + [("tempfile", n) for n in ("mktemp", "mkstemp", "mkdtemp")]
 )  # what another call finds another value of
 _READING = frozenset(
     [("_io", "open"), ("io", "open"), *(("numpy", n) for n in ("load", "loadtxt", "genfromtxt", "fromfile", "memmap"))]
@@ -151,7 +154,9 @@ def _found(f: Any, attempt: Attempt) -> Any:
 
 
 def _ruled(f: Any, rule: Any, attempt: Attempt) -> Any:
-    """A function with a rule."""
+    """A function with a rule, whose bodies are code that the derivative runs."""
+    bodies = rule.body if isinstance(rule.body, dict) else {}
+    attempt.known[Found(tuple(body for key, found in bodies.items() if key != "opaque" for _, body in found))] = None
     if attempt.reading is not None and not is_library(getattr(getattr(f, "__code__", None), "co_filename", "<string>")):
         attempt.reading.need_all()  # it may read the arrays wherever it is run
     return _recorded(f, rule)
@@ -160,11 +165,25 @@ def _ruled(f: Any, rule: Any, attempt: Attempt) -> Any:
 def _cloned(f: types.FunctionType, attempt: Attempt) -> Any:
     """A function of the user's."""
     if attempt.reading is None:
-        return clone(f, CELLS, attempt.thorough) or _announced(substituted(f, call))
+        return clone(f, CELLS, attempt.thorough) or _announced(substituted(f, _alone))
     found = clone(f, LOADED, attempt.thorough, Loads)
     if found is None:
         attempt.reading.need_all()
     return found
+
+
+def _alone(f: Any) -> Any:
+    """What code without source calls in place of f: what a random generator draws is not followed, so it needs a seed."""
+    found = call(f)
+    if not any(f is made for made in _UNSEEDED):
+        return found
+
+    def seeded(*args: Any, **kwargs: Any) -> Any:
+        if f is random.SystemRandom or all(v is None for v in (*args, *kwargs.values())):
+            raise TraceError(_drawn(f))
+        return found(*args, **kwargs)
+
+    return seeded
 
 
 def _announced(f: types.FunctionType) -> Any:
@@ -227,6 +246,20 @@ def _bound(f: Any, attempt: Attempt) -> Any:
     return _guarded(f) if is_closed(f) else f
 
 
+def _dated(cls: Any) -> Anything:
+    """NumPy's dates: not those of the clock."""
+
+    def dated(*args: Any, **kwargs: Any) -> Any:
+        if any(isinstance(a, (str, bytes)) and a in _NOW for a in args):
+            _clocked(cls)
+        return cls(*args, **kwargs)
+
+    return dated
+
+
+_NOW = ("now", "today", b"now", b"today")
+
+
 def _clocked(f: Any) -> Any:
     raise TraceError(
         f"{user_line()}: {f.__name__} gives another value at every call, which would become a constant of the traced function; "
@@ -278,7 +311,7 @@ def _library(f: Any, attempt: Attempt) -> Any:
     root = module.partition(".")[0]
     if name in _SEEDED or (name == "seed" and module == "numpy.random"):
         return _seeding(f, attempt)
-    if module in _RANDOM or module == "numpy.random":
+    if module in (*_RANDOM, "numpy.random", "secrets"):
         return _drawing(f, None, attempt)
     if (module, name) in _CLOCKS:
         return _clocked(f)
@@ -490,7 +523,11 @@ def _drawing(f: Any, owner: Any, attempt: Attempt) -> Any:
         return f
     if f.__name__ == "seed":
         return _seeding(f, attempt)
-    raise TraceError(
+    raise TraceError(_drawn(f))
+
+
+def _drawn(f: Any) -> str:
+    return (
         f"{user_line()}: {f.__name__} draws a random number inside a traced function, which would become a constant; "
         "draw it outside and pass it as an argument, or make the generator inside with a seed"
     )
@@ -533,6 +570,8 @@ def _identity(value: Any) -> Any:
 def _class(cls: Any, attempt: Attempt) -> Any:
     if cls.__name__ in _SEEDED and cls.__module__ in _RANDOM:
         return _seeding(cls, attempt)
+    if cls is np.datetime64:
+        return _dated(cls)
     found = constructor(cls, call)
     return _guarded(cls) if found is cls and is_closed(cls) else found
 

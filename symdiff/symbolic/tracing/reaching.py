@@ -80,6 +80,13 @@ class File:
         self.path = path
 
 
+class Found:
+    """What a trace has come across beside the functions that it calls, such as the bodies of a rule."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
 class Reach:
     """What some functions can read. `moving` are iterators and random generators."""
 
@@ -153,6 +160,8 @@ class Reach:
             self._of_function(value, name)
         elif isinstance(value, File):
             self._watch.state("file", _stamp, value.path, _stamp(value.path))
+        elif isinstance(value, Found):
+            self._reach(value.value, name)
         elif isinstance(value, types.ModuleType):
             self._modules.append((value, set()))
             self._of_class(kind, name)
@@ -286,6 +295,9 @@ class Reach:
             self._watch.state("text", _text, value, _text(value))
         elif isinstance(value, functools._lru_cache_wrapper):
             self._reach(value.__wrapped__, name)
+        elif isinstance(value, np.flatiter):
+            self._reach(value.base, name)
+            self.moving.append((name, _position, value, [value.index]))
         elif isinstance(value, _FIXED):
             for item in gc.get_referents(value):
                 self._reach(item, name, value)
@@ -423,7 +435,7 @@ def _root(kind: type) -> str:
 
 
 def _is_constant(module: types.ModuleType) -> bool:
-    file = getattr(module, "__file__", None)
+    file = vars(module).get("__file__")
     root = module.__name__.partition(".")[0]
     return is_library(file) if isinstance(file, str) else root in sys.builtin_module_names or root in sys.stdlib_module_names
 
@@ -442,6 +454,8 @@ _HEAP = 1 << 9  # in a type's flags: made at run time
 def _is_atom(value: Any) -> bool:
     """Whether a value holds nothing that can change."""
     kind = type(value)
+    if kind is np.ufunc:
+        return not value.__name__.endswith(" (vectorized)")  # what np.frompyfunc makes of a function
     return kind in _NUMBERS or value is ABSENT or (isinstance(value, _ATOMS) and not _is_users(kind))
 
 
@@ -549,6 +563,8 @@ def _position(value: Any) -> Iterator[Any]:
     if isinstance(value, types.GeneratorType):
         frame = value.gi_frame
         yield from () if frame is None else (frame.f_lasti, *frame.f_locals.values())
+    elif isinstance(value, np.flatiter):
+        yield value.index
     elif isinstance(value, _RANDOM):
         yield repr(_random_state(value))
     elif isinstance(value, io.IOBase):

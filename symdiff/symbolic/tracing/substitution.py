@@ -2,84 +2,204 @@
 
 Assumes functions made by `exec`, lambdas that cannot be found, and files changed since they were imported. Guarantees that
 nothing is patched: the copy has globals of its own, so what it assigns to globals stays in the copy. Refuses `is True` and
-patterns of classes; calls of methods, and of functions that it receives or makes, are not followed.
+patterns of classes; calls of methods, and of functions that it receives or makes, are not followed. Functions that it reads
+in another way than calling them stand as a `Late`, which only `is` tells from them; where the code asks that, as themselves.
 """
 
 import builtins
+import datetime
 import dis
+import functools
 import itertools
 import opcode
+import random
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
+
+import numpy as np
 
 from symdiff.errors import TraceError
 from symdiff.symbolic.tracing.captures import global_names
 from symdiff.symbolic.tracing.tracer import user_line
 
 _LOAD = opcode.opmap["LOAD_GLOBAL"]
+_STORES = frozenset(opcode.opmap[name] for name in ("STORE_GLOBAL", "DELETE_GLOBAL"))
+_BUILTIN = (types.BuiltinFunctionType, np.ufunc, type(np.linspace))
+_FUNCTIONS = (types.FunctionType, *_BUILTIN)
+_DATES = (datetime.datetime, datetime.date)
+_MAKING = (random.SystemRandom, random.Random, np.random.RandomState, np.datetime64)  # classes that may be refused
+_CALLED = "called "  # before the name of a global, where it is called only
 
 
-def substituted(f: types.FunctionType, call: Callable[[Any], Any]) -> types.FunctionType:
+def substituted(f: types.FunctionType, call: Callable[[Any], Any]) -> Callable[..., Any]:
     """The copy of a function; `call` says what to call in place of a function."""
     if _tells(f.__code__):
         raise TraceError(
             f"{user_line()}: {f.__name__} has no source, and asks `is True` or a class pattern; write it in a file"
         )
+    mentioned = global_names(f.__code__)
+    if any(any(f.__globals__.get(name) is d for d in (datetime, *_DATES)) for name in mentioned):
+        for name in {*mentioned}.intersection(dir(datetime.datetime)):
+            call(getattr(datetime.datetime, name))  # which refuses what reads the clock
     namespace = dict(f.__globals__)
-    names = [n for n in global_names(f.__code__) if f.__globals__.get(n) is not f]
     own = vars(builtins)
-    kept = _kept_names(f.__code__)
-    for name in names:
-        value = namespace.get(name, own.get(name))
-        if callable(value) and not (name in kept and isinstance(value, type)):
-            namespace[name] = _Late(value, call) if isinstance(value, types.FunctionType) else call(value)
-        elif isinstance(value, types.ModuleType):
-            namespace[name] = _Module(value, call)
-    cells = tuple(_cell(cell, call) for cell in f.__closure__ or ())
-    copy = types.FunctionType(f.__code__, namespace, f.__name__, f.__defaults__, cells or None)
+    called, read, stored = _uses(f.__code__)
+    compares = _compares(f.__code__)
+    renamed = set()
+    for name in mentioned:
+        value = f.__globals__.get(name, own.get(name))
+        place = name
+        if name in read and callable(value) and (compares or type(value) not in _FUNCTIONS):
+            if name not in called or name in stored:
+                continue
+            place = _CALLED + name
+            renamed.add(name)
+        if isinstance(value, types.ModuleType):
+            namespace[place] = _Module(value, call)
+        elif isinstance(value, type) or type(value) in _BUILTIN:
+            namespace[place] = call(value)
+        elif callable(value):
+            namespace[place] = Late(value, call)
+    cells = tuple(_cell(cell, call, compares) for cell in f.__closure__ or ())
+    copy = types.FunctionType(_renamed(f.__code__, renamed), namespace, f.__name__, f.__defaults__, cells or None)
     copy.__kwdefaults__ = f.__kwdefaults__
-    namespace.update({n: copy for n in f.__code__.co_names if f.__globals__.get(n) is f})
-    return copy
+    return _of_functions(copy) if compares else copy
 
 
-def _kept_names(code: types.CodeType) -> set[str]:
-    """The globals that are used in another way than being called, such as `float` in `isinstance(x, float)`."""
-    found = set()
-    more = 0
-    for op, arg in zip(code.co_code[::2], code.co_code[1::2], strict=True):
-        if op == _LOAD and not arg & 1:
-            found.add(code.co_names[(more | arg) >> 1])
-        more = (more | arg) << 8 if op == opcode.opmap["EXTENDED_ARG"] else 0
-    return found.union(*(_kept_names(c) for c in code.co_consts if isinstance(c, types.CodeType)))
+def _of_functions(copy: types.FunctionType) -> Callable[..., Any]:
+    """A copy that compares objects by identity: it receives functions themselves."""
+
+    @functools.wraps(copy)
+    def received(*args: Any, **kwargs: Any) -> Any:
+        return copy(*map(_itself, args), **{name: _itself(value) for name, value in kwargs.items()})
+
+    return received
+
+
+def _itself(value: Any) -> Any:
+    return object.__getattribute__(value, "_function") if type(value) is Late else value
+
+
+def _loads(code: types.CodeType) -> Iterator[tuple[int, int, int, bool]]:
+    """The place, operation and argument of each instruction, and whether another one before it extends the argument."""
+    more, extended = 0, False
+    for place, (op, arg) in enumerate(zip(code.co_code[::2], code.co_code[1::2], strict=True)):
+        yield place, op, more | arg, extended
+        extended = op == opcode.EXTENDED_ARG
+        more = (more | arg) << 8 if extended else 0
+
+
+def _nested(code: types.CodeType) -> list[types.CodeType]:
+    return [c for c in code.co_consts if isinstance(c, types.CodeType)]
+
+
+def _uses(code: types.CodeType) -> tuple[set[str], set[str], set[str]]:
+    """The globals that are called where they are read, those read in another way, as `float` in `isinstance(x, float)`, and
+    those that are assigned."""
+    called, read, stored = set(), set(), set()
+    for _, op, arg, _ in _loads(code):
+        if op == _LOAD:
+            (called if arg & 1 else read).add(code.co_names[arg >> 1])
+        elif op == opcode.opmap["LOAD_NAME"]:
+            read.add(code.co_names[arg])
+        elif op in _STORES:
+            stored.add(code.co_names[arg])
+    for inner in map(_uses, _nested(code)):
+        called, read, stored = called | inner[0], read | inner[1], stored | inner[2]
+    return called, read, stored
+
+
+def _renamed(code: types.CodeType, names: set[str]) -> types.CodeType:
+    """Code that reads these globals under another name where it calls them."""
+    constants = tuple(_renamed(c, names) if isinstance(c, types.CodeType) else c for c in code.co_consts)
+    text, known = bytearray(code.co_code), list(code.co_names)
+    for place, op, arg, extended in _loads(code):
+        if op != _LOAD or not arg & 1 or code.co_names[arg >> 1] not in names:
+            continue
+        name = _CALLED + code.co_names[arg >> 1]
+        if name not in known:
+            known.append(name)
+        new = known.index(name) << 1 | 1
+        if new > (0xFFFF if extended else 0xFF):
+            raise TraceError(f"{user_line()}: {code.co_name} has no source, and reads many names; write it in a file")
+        text[2 * place + 1] = new & 0xFF
+        if extended:
+            text[2 * place - 1] = new >> 8
+    return code.replace(co_code=bytes(text), co_names=tuple(known), co_consts=constants)
+
+
+def _compares(code: types.CodeType) -> bool:
+    """Whether a function compares objects, other than with None, by identity."""
+    steps = [(i.opname, i.argval) for i in dis.get_instructions(code)]
+    found = any(after == "IS_OP" and before != ("LOAD_CONST", None) for before, (after, _) in itertools.pairwise(steps))
+    return found or any(map(_compares, _nested(code)))
 
 
 def _tells(code: types.CodeType) -> bool:
     """Whether a function compares with True or False by `is`, or matches classes: what a traced value is must be looked up."""
     steps = [(i.opname, i.argval) for i in dis.get_instructions(code)]
     told = any(after == "IS_OP" and type(value) is bool for (_, value), (after, _) in itertools.pairwise(steps))
-    nested = (c for c in code.co_consts if isinstance(c, types.CodeType))
-    return told or any(name == "MATCH_CLASS" for name, _ in steps) or any(map(_tells, nested))
+    return told or any(name == "MATCH_CLASS" for name, _ in steps) or any(map(_tells, _nested(code)))
 
 
-class _Late:
-    """A function that is looked up when it is called: functions may call each other."""
+class Late:
+    """A function that is looked up when it is called: functions may call each other. In all else it is the function.
+
+    Code such as `table[0](x)` reads objects as if it called them.
+    """
+
+    __slots__ = ("_call", "_function")
 
     def __init__(self, function: Any, call: Callable[[Any], Any]) -> None:
-        self._function = function
-        self._call = call
+        object.__setattr__(self, "_function", function)
+        object.__setattr__(self, "_call", call)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._call(self._function)(*args, **kwargs)
+        call = object.__getattribute__(self, "_call")
+        return call(_itself(self))(*args, **kwargs)
+
+    def __getattribute__(self, name: str) -> Any:
+        return getattr(_itself(self), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(_itself(self), name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(_itself(self), name)
+
+    def __instancecheck__(self, value: Any) -> bool:
+        return isinstance(value, _itself(self))
+
+    def __getitem__(self, key: Any) -> Any:
+        return _itself(self)[key]
+
+    def __bool__(self) -> bool:
+        return bool(_itself(self))
+
+    def __get__(self, owner: Any, kind: Any = None) -> Any:
+        return self if owner is None else types.MethodType(self, owner)
+
+    def __eq__(self, other: object) -> bool:
+        return _itself(self) is _itself(other)
+
+    def __hash__(self) -> int:
+        return hash(_itself(self))
+
+    def __repr__(self) -> str:
+        return repr(_itself(self))
+
+    def __dir__(self) -> list[str]:
+        return dir(_itself(self))
 
 
-def _cell(cell: types.CellType, call: Callable[[Any], Any]) -> types.CellType:
+def _cell(cell: types.CellType, call: Callable[[Any], Any], compares: bool) -> types.CellType:
     try:
         value = cell.cell_contents
     except ValueError:
         return cell  # an empty cell
-    if isinstance(value, types.FunctionType):
-        return types.CellType(_Late(value, call))
+    if isinstance(value, types.FunctionType) and not compares:
+        return types.CellType(Late(value, call))
     if isinstance(value, types.ModuleType):
         return types.CellType(_Module(value, call))
     return cell
@@ -96,4 +216,6 @@ class _Module:
         found = getattr(self._module, name)
         if isinstance(found, types.ModuleType):
             return _Module(found, self._call)
-        return self._call(found) if callable(found) and not isinstance(found, type) else found
+        if isinstance(found, type):
+            return Late(found, self._call) if found in _MAKING else found
+        return self._call(found) if callable(found) else found

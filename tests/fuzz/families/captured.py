@@ -240,7 +240,8 @@ def program(source: random.Random) -> tuple[Any, str, list[Callable[[], None]]]:
             changes.append(held.change)
     text = f"def made({', '.join(roots)}):\n    def f(x):\n        return x * x + {' + '.join(terms)}\n    return f\n"
     file = f"/captured/program{next(_numbers)}.py"
-    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    if source.random() < 0.8:  # else the program has no source
+        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     exec(compile(text, file, "exec"), names)
     return names["made"](**roots), text, changes
 

@@ -1,7 +1,8 @@
 """Rules of functions that share names: functions that are defined again, lambdas, closures, methods, local ones; and rules as
 text, with constants that are towers of powers.
 
-A function with a rule has the slope that its rule says, and no other one has it. A constant is that of an evaluation in 60
+A function with a rule has the slope that its rule says, and no other one has it; where the rule's body reads it from outside,
+the slope that stands there at each call. A constant is that of an evaluation in 60
 digits, or refused.
 """
 
@@ -25,20 +26,24 @@ def trial(source: random.Random) -> Verdict:
 
 
 def _functions(source):
-    lines, wanted = ["made = []"], []
+    lines, wanted = ["made, state = [], []", "def read(n): return state[n][0]"], []
     for _ in range(source.randint(2, 6)):
         kind, name, power = source.choice(_KINDS), source.choice(["h", "g"]), source.randint(2, 5)
         lines += _made(kind, name, power)
-        rule = None
+        rule, changing = None, False
         if source.random() < 0.5:
             rule = source.choice([-7.0, 0.25, 11.0])
-            lines += _declared(source.choice(["body", "named", "pullback", "primitive", "text"]), name, rule)
-        wanted.append((power, rule))
+            forms = ["body", "named", "pullback", "primitive", "text"]
+            form, slope = source.choice(forms), _outside(source, len(wanted), rule)
+            lines += _declared(form, name, str(rule) if form == "text" else slope)
+            changing = form != "text" and slope != str(rule)
+        lines.append(f"state.append([{rule}])")
+        wanted.append((power, rule, changing))
     text = "\n".join(lines)
     space = {"__name__": "rules_of_a_program", "sd": sd, "np": np}
     exec(compile(text, "<rules>", "exec"), space)
     x = source.uniform(0.5, 2.0)
-    for f, (power, rule) in zip(space["made"], wanted, strict=True):
+    for f, held, (power, rule, changing) in zip(space["made"], space["state"], wanted, strict=True):
         right = power * x ** (power - 1) if rule is None else rule
         asked = {
             "itself": sd.grad(f), "called": sd.grad(lambda x, f=f: f(x)), "twice": sd.grad(lambda x, f=f: 2.0 * f(x)),
@@ -51,7 +56,16 @@ def _functions(source):
             return Verdict("refused", str(error))
         if not np.isclose(found, right * (2.0 if how == "twice" else 1.0), rtol=1e-12):
             raise Wrong(f"{text}\nslope of {f} ({how}) at {x}: {found}, {right} expected")
+        if changing:
+            held[0] = 5.5
+            if not np.isclose(float(asked[how](x)), 11.0 if how == "twice" else 5.5, rtol=1e-12):
+                raise Wrong(f"{text}\nslope of {f} ({how}) at {x}, 5.5 in the state: {float(asked[how](x))}")
     return RIGHT
+
+
+def _outside(source, place, rule):
+    """The rule's slope as text: a number, or what reads it from a list, itself or through a function."""
+    return source.choice([str(rule), str(rule), f"state[{place}][0]", f"read({place})"])
 
 
 _KINDS = ("def", "lambda", "local", "closure", "method", "wrapped")
