@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 _CALLS = frozenset(opcode.opmap[name] for name in ("CALL", "CALL_FUNCTION_EX", "CALL_KW") if name in opcode.opmap)
-_TELLING = "IS_OP MATCH_CLASS FORMAT_VALUE FORMAT_SIMPLE FORMAT_WITH_SPEC CONVERT_VALUE".split()
+_TELLING = "CONTAINS_OP IS_OP MATCH_CLASS FORMAT_VALUE FORMAT_SIMPLE FORMAT_WITH_SPEC CONVERT_VALUE".split()
 _ASKING = _CALLS | {opcode.opmap[name] for name in _TELLING if name in opcode.opmap}
 KIND_NAMES = (frozenset(dir(np.ndarray)) ^ frozenset(dir(float))) | {"__class__"}  # what arrays have, or Python's numbers
 _FUTURE = functools.reduce(lambda a, b: a | b, (getattr(__future__, n).compiler_flag for n in __future__.all_feature_names))

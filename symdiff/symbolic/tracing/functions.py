@@ -38,7 +38,7 @@ from symdiff.symbolic.tracing.searching import SEARCHING
 from symdiff.symbolic.tracing.selecting import Selected
 from symdiff.symbolic.tracing.storage import Storage, View, arranged
 from symdiff.symbolic.tracing.traced_keys import is_traced_key, parts_of, read
-from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, is_turned, laid, need_contents, record
+from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, is_turned, laid, narrowed, need_contents, record
 from symdiff.symbolic.tracing.truths import is_truth
 
 _OP_OF_UFUNC: dict[Any, str] = {}
@@ -94,7 +94,7 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
     if op is not None:
         builder = builder_of(inputs)
         operands = tuple(atom_of(value, builder, origin) for value in inputs)
-        return _checked(name, inputs, Tracer(builder, record(builder, op, operands, origin)))
+        return _checked(name, inputs, Tracer(builder, narrowed(builder, record(builder, op, operands, origin), *inputs)))
     book = default_rules()
     module = "scipy.special" if special else "numpy"
     if ufunc.nout > 1:
@@ -262,9 +262,10 @@ def _of_their_kinds(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     for k, value in enumerate(results):
         if isinstance(value, Tracer) and value.shape == ():
             key = function, str(tree), tuple(places), rest, k
-            kind = resulting(key, functools.partial(asked, k), tuple(leaves[p].form for p in places))
-            if kind is not None and kind != value.kind:
-                results[k] = value.of_kind(kind)
+            form = resulting(key, functools.partial(asked, k), tuple(leaves[p].form for p in places))
+            if form is not None and form.kind != value.kind:
+                value = value.of_kind(form.kind)
+            results[k] = Integer.of(value) if form is not None and form.whole else value
     return structures.unflatten(shape, results)
 
 

@@ -125,12 +125,11 @@ def _undecided() -> Form:
     raise TraceError("the type of a number depends on too many conditions; convert it by float(x) where it is made")
 
 
-def resulting(key: Any, question: Callable[..., Any], operands: tuple[Form, ...]) -> Kind | None:
-    """The kind of what Python or NumPy gives for operands of these forms; None where it raises. `key` names the question."""
+def resulting(key: Any, question: Callable[..., Any], operands: tuple[Form, ...]) -> Form | None:
+    """The form of what Python or NumPy gives for operands of these forms; None where it raises. `key` names the question."""
     several = [f.kind.several for f in operands if f.kind.several]
     if not several:
-        form = _resulting(key, question, operands)
-        return None if form is None else form.kind
+        return _resulting(key, question, operands)
     ways = itertools.product(*(f.kind.several.forms if f.kind.several else (f,) for f in operands))
     found = [_resulting(key, question, way) for way in ways]
     if None in found:
@@ -140,7 +139,9 @@ def resulting(key: Any, question: Callable[..., Any], operands: tuple[Form, ...]
         told = tuple(f.kind.several.which() if f.kind.several else f for f in operands)
         return _resulting(key, question, told)  # type: ignore[return-value]
 
-    return _several(frozenset(found), which, max(s.depth for s in several) + 1)  # type: ignore[arg-type]
+    forms: frozenset[Form] = frozenset(found)  # type: ignore[arg-type]
+    kind = _several(forms, which, max(s.depth for s in several) + 1)
+    return next(iter(forms))._replace(whole=all(form.whole for form in forms), kind=kind)
 
 
 _known: dict[Any, Form | None] = {}

@@ -210,10 +210,10 @@ def _of_sample(name: str, formula: Standing) -> Standing:
             sample = array_of(numbers) if traced(*values) else np.array(numbers, dtype=float)
             found = pythons(formula(sample, *args, **kwargs))
             forms = tuple(map(form_of, values))
-            kind = (
+            form = (
                 resulting((name, str((args, kwargs))), lambda *v: getattr(statistics, name)(v), forms) if not weights else None
             )
-            return found if kind is None or not traced(found) else found.of_kind(kind)
+            return found if form is None or not traced(found) else found.of_kind(form.kind)
         except TypeError as error:
             raise TraceError(f"{user_line()}: statistics.{name} of traced values: {error}") from None
 

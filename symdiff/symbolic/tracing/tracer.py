@@ -750,6 +750,7 @@ NUMBERS = (Tracer, int, float, complex, np.ndarray, np.generic, Fraction)
 _PLAIN = frozenset({int, float, complex, bool})
 _UNLIKE = (str, bytes, type(None))  # which no number is equal to
 _WIDE = {"f": "d", "F": "D"}
+_NARROW = {"d": "f", "D": "F"}
 BITS = frozenset({"and", "or", "xor", "lshift", "rshift"})
 ARITHMETIC = frozenset({"add", "sub", "mul", "div", "floordiv", "mod", "pow"})
 SIGNS = frozenset({"neg", "pos", "abs", "not"})
@@ -770,7 +771,7 @@ def kind_after(op: str, *operands: Any) -> Kind:
     forms = tuple(map(form_of, operands))
     question = None if any(form.shape for form in forms) else OPERATORS.get(op)
     found = None if question is None else resulting(op, question, forms)
-    return joined(*(form.kind for form in forms)) if found is None else found
+    return joined(*(form.kind for form in forms)) if found is None else found.kind
 
 
 def record_on(op: str, left: Any, right: Any, kind: Kind | None = None) -> Any:
@@ -799,10 +800,24 @@ def record_on(op: str, left: Any, right: Any, kind: Kind | None = None) -> Any:
                 return NotImplemented
         builder = builder_of((left, right))
         operands = (atom_of(left, builder, origin), atom_of(right, builder, origin))
-    found = Tracer(builder, record(builder, op, operands, origin), kind or kind_after(op, left, right))
+    result = record(builder, op, operands, origin)
+    found = Tracer(builder, narrowed(builder, result, left, right), kind or kind_after(op, left, right))
     if awaits():
         check_operator(op, left, right, found)
     return laid(found, (left, right))
+
+
+def narrowed(builder: Builder, result: Var, *operands: Any) -> Any:
+    """A number in single precision where numbers of Python's meet NumPy's of single precision."""
+    if result.shape or result.dtype not in _NARROW or len(operands) < 2 or any(type(v) in _PLAIN for v in operands):
+        return result
+    forms = tuple(map(form_of, operands))
+    if not any(form.code in "fF" for form in forms) or any(form.shape or form.kind.several for form in forms):
+        return result
+    for form in forms:
+        asked(form.kind)
+    typed = [form.code in "fF" for form in forms if not form.kind.python]
+    return builder.cast(result, _NARROW[result.dtype]) if all(typed) else result
 
 
 def laid(value: Any, operands: tuple[Any, ...]) -> Any:
