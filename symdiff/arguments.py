@@ -29,7 +29,6 @@ class Call:
         own = args[:count]
         check_call(function.signature, f"{function.name} ({function.where})", own, kwargs)
         self.leaves, self.tree = structures.flatten((own, kwargs), none_is_leaf=True)
-        check_plain(function.where, *self.leaves)
         self.paths = leaf_paths(function.f, own, kwargs)
         groups: list[int] = []
         for position, arg in enumerate(own):
@@ -39,6 +38,7 @@ class Call:
         self.wrt = [i for n in wanted for i in _chosen([i for i, g in enumerate(groups) if g == n], self.leaves)]
         chosen = set(self.wrt)
         self.traced = [i for i, leaf in enumerate(self.leaves) if i in chosen or not is_static(leaf)]
+        check_plain(function.where, *(self.leaves[i] for i in self.traced))
         if not self.wrt and function.differentiates:
             raise TraceError(f"{function.where}: {function.name}: argument {function.argnums} holds no number or array")
 

@@ -208,6 +208,9 @@ class Compiled:
 
     def attempt(self, leaves: list[Any], out: Any = None) -> Any:
         """The result at the traced leaves, checked and normalised first; `MISS` where a check of the program holds."""
+        if len(leaves) != visible(self.graph):
+            names = ", ".join(i.name for i in self.program.inputs[: visible(self.graph)])
+            raise ShapeError(f"{self.program.name}: {len(leaves)} numbers or arrays are given, one each expected for {names}")
         args = [self._argument(i, leaf) for i, leaf in enumerate(self.hidden.fill(leaves, len(self.program.inputs)))]
         targets = None if out is None else self._targets(out)
         flat = self._run(args, targets)

@@ -7,12 +7,17 @@ result, nested as in JAX. Refuses nothing of its own; `symbolic.transforming` do
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from symdiff import structures
-from symdiff.arguments import Call
+from symdiff.arguments import Call, is_differentiable, is_integer
+from symdiff.errors import ShapeError
 from symdiff.functions import Function, tree_of
 from symdiff.pipeline import program_of
 from symdiff.symbolic import transforming
 from symdiff.symbolic.graph import Graph
+from symdiff.symbolic.tracing.trace import Spec
+from symdiff.symbolic.tracing.tracer import Tracer
 
 
 class Gradient(Function):
@@ -73,6 +78,30 @@ class Pushforward(Function):
         """The structure of what stands after the arguments, 0 at each leaf."""
         return self._by_argument(call)
 
+    def _extra_leaves(self, call: Call) -> list[Any]:
+        """What stands after the arguments, for each differentiated leaf; settings among them have no tangent."""
+        args = structures.unflatten(call.tree, range(len(call.leaves)))[0]
+        places = structures.leaves(args[self.argnums] if isinstance(self.argnums, int) else [args[n] for n in self.argnums])
+        given = structures.leaves(call.extra, none_is_leaf=True)
+        moving = [leaf for leaf in given if is_differentiable(leaf)]
+        if len(given) == len(places):
+            chosen = set(call.wrt)
+            pairs = list(zip(places, given, strict=True))
+            moving = [leaf for place, leaf in pairs if place in chosen]
+            self._check_settings([leaf for place, leaf in pairs if place not in chosen])
+        if len(moving) != len(call.wrt) or not all(map(is_differentiable, moving)):
+            names = ", ".join(call.paths[i] for i in call.wrt)
+            raise ShapeError(f"{self.where}: {self.__name__}: the {self.extra_name} is one number or array each for {names}")
+        return moving
+
+    def _check_settings(self, leaves: list[Any]) -> None:
+        for leaf in leaves:
+            if is_differentiable(leaf) and not is_integer(leaf) and (isinstance(leaf, (Tracer, Spec)) or np.any(leaf)):
+                raise ShapeError(
+                    f"{self.where}: {self.__name__}: the {self.extra_name} has {leaf!r} for an integer beside floating ones, "
+                    "which is a setting and has no derivative; give None there, or a floating number in the argument"
+                )
+
     def derive(self, graph: Graph, wrt: list[int]) -> Graph:
         return transforming.pushforward(graph, wrt, self._rules())
 
@@ -84,6 +113,7 @@ class Pushforward(Function):
 class Pullback(Pushforward):
     suffix = "vjp"
     extra_name = "cotangent"
+    _extra_leaves = Function._extra_leaves
 
     def extra_structure(self, call: Call, primal: Graph) -> Any:
         return _result(primal)

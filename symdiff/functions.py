@@ -28,7 +28,7 @@ from symdiff.device import DeviceCompiled, Near, Placed, check_device, near, on_
 from symdiff.errors import ArgumentError, BackendError, OptionError, ShapeError, SymdiffError, TraceError, forgive
 from symdiff.pipeline import Options, program_of
 from symdiff.symbolic.building import Builder, active_builders
-from symdiff.symbolic.declaring import rules_in_force
+from symdiff.symbolic.declaring import depend, rules_in_force
 from symdiff.symbolic.graph import Graph
 from symdiff.symbolic.hidden import NONE, Captured, Hidden, Replaced
 from symdiff.symbolic.replaying import decide_again, innermost, replay
@@ -115,6 +115,7 @@ class Function:
         self._watch = self._watching()
         self._near: Near | None = None
         self._kinds = 0  # what the function has asked of the kinds of its arguments
+        depend(self)
 
     suffix = ""
 
@@ -155,6 +156,11 @@ class Function:
         """Drop what was traced, where a value that the function captures has changed."""
         if self._watch and self._watch.changed():
             self._forget()
+
+    def outdate(self) -> None:
+        """A rule is declared: the next call drops what was traced."""
+        self._watch.incomplete = True
+        direct(self, 0)
 
     def _forget(self) -> None:
         """Drop what was traced."""
@@ -291,6 +297,8 @@ class Function:
             direct(self, 0)
         elif not self._watch:
             direct(self, machine.vectorcall)
+            if self._watch.incomplete:  # a rule was declared meanwhile
+                direct(self, 0)
         else:
             self._guarded(machine, hidden)
 
@@ -310,6 +318,8 @@ class Function:
                 address = guarded(offset)
         self._guard = found
         direct(self, address, found.address if address and found is not None else 0)
+        if self._watch.incomplete:  # a rule was declared meanwhile
+            direct(self, 0)
 
     def _long_way(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         guard = self._guard
@@ -505,6 +515,7 @@ class Function:
         self._guard = None
         self._door = None
         self._near = None
+        depend(self)
 
 
 def told_apart(door: Any, leaves: list[Any]) -> Callable[..., Any]:

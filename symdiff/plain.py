@@ -21,9 +21,8 @@ WRITTEN = READABLE | WRITEABLE
 _ARRAYS = (np.ndarray, np.memmap)
 _NUMBERS = (float, int, complex, bool, str, bytes, type(None))
 _BASES = (np.ndarray, float, complex, int)
-_HARMLESS = frozenset(
-    "__new__ __init__ __repr__ __str__ __reduce__ __getnewargs__ __doc__ __module__ __dict__ __slots__".split()
-)
+_COMPARING = frozenset(f"__{name}__" for name in "eq ne lt le gt ge class getattribute".split())
+_HARMLESS = frozenset({*dir(object), "__getnewargs__", "__module__", "__dict__", "__slots__"} - _COMPARING)
 _PROTOCOLS = ("__array__", "__array_ufunc__", "__array_function__", "__array_interface__")
 _WAYS = {
     "filled": "x.filled()", "to_value": "x.to_value(unit)", "magnitude": "x.magnitude", "to_numpy": "x.to_numpy()",

@@ -374,15 +374,15 @@ def test_exported_files_over_blocks():
         names = {}
         exec(compile(f.source(*args), "made", "exec"), names)
         made = next(v for k, v in names.items() if k.endswith("_value_and_grad"))
-        wanted = structures.leaves(f(*args))
-        for found, expected in zip(made(*args), wanted, strict=True):
-            np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-14)
+        wanted, tree = structures.flatten(f(*args))
         own = [a.copy() for a in args]
-        out = (np.empty(()), *own)
-        for found, expected in zip(made(*own, out=out), wanted, strict=True):
-            np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-14)
-        with pytest.raises(ValueError, match="is float32"):
-            made(*args, out=(np.empty(()), *(a.astype(np.float32) for a in args)))
+        for out in (None, structures.unflatten(tree, [np.empty(()), *own])):
+            leaves, found = structures.flatten(made(*(args if out is None else own), out=out))
+            assert found == tree
+            for leaf, expected in zip(leaves, wanted, strict=True):
+                np.testing.assert_allclose(leaf, expected, rtol=1e-14, atol=1e-14)
+        with pytest.raises(ValueError, match="out 1 is no writeable NumPy array of float64"):
+            made(*args, out=structures.unflatten(tree, [np.empty(()), *(a.astype(np.float32) for a in args)]))
         with pytest.raises(ValueError, match="has shape"):
             made(*(a[:-1] for a in args))
 

@@ -358,3 +358,57 @@ def test_functions_that_scipy_writes_in_python():
     p = special.softmax(x)
     np.testing.assert_allclose(sd.grad(lambda x: special.softmax(x)[0])(x), p[0] * ([1, 0, 0] - p), rtol=1e-14)
     np.testing.assert_allclose(sd.grad(lambda x: special.log_softmax(x)[0])(x), [1, 0, 0] - p, rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "derivative",
+    [
+        lambda f: sd.grad(f),
+        lambda f: sd.grad(f, backend="numpy"),
+        lambda f: sd.grad(f, frozen=True),
+        lambda f: (lambda outer: lambda x: outer(x)[0])(sd.value_and_grad(lambda x: sd.grad(f)(x))),
+        lambda f: lambda x: sd.jvp(f)(x, 1.0)[1],
+        lambda f: (lambda points: lambda x: points(np.array([x]))[0])(sd.vmap(sd.grad(f))),
+    ],
+    ids=["auto", "numpy", "frozen", "nested", "inside", "points"],
+)
+def test_derivatives_follow_rules_that_are_declared_later(derivative):
+    def square(x):
+        return x * x
+
+    g = derivative(lambda x: square(x) + 0 * x)
+    for slope in (None, 10.0, 20.0):  # none declared, declared, declared anew
+        if slope is not None:
+            _constant_slope(square, slope)
+        expected = 4.0 if slope is None else slope
+        assert g(2.0) == g(2.0) == expected
+
+
+def _constant_slope(function, slope):
+    @sd.diffrule(function)
+    def _(out, x):
+        return slope
+
+
+def test_functions_declared_opaque_later():
+    def square(x):
+        return float(x) ** 2
+
+    g = sd.grad(lambda x: square(x))
+    assert g(2.0) == 4.0
+    sd.primitive(square)
+    with pytest.raises(sd.RuleError):
+        g(2.0)
+    _constant_slope(square, 5.0)
+    assert g(2.0) == 5.0
+
+
+@pytest.mark.parametrize("constant", ["(10-123456789)**sqrt(0.5)", "(0-8)**(1/3)", "sqrt(0-2)**2", "log(1-3)"])
+def test_constants_of_rules_that_are_no_real_numbers(constant):
+    def square(x):
+        return x * x
+
+    with pytest.raises(sd.RuleError, match="of real numbers that is complex"):
+        sd.diffrule("square(x)", x=f"x*{constant}")
+    sd.diffrule("square(x)", x="x*(0-8)**3")
+    assert sd.grad(square)(2.0) == -1024.0

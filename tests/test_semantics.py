@@ -229,3 +229,13 @@ def test_same_bytes_under_three_hash_seeds():
         )  # fmt: skip
         texts.add(run.stdout)
     assert len(texts) == 1 and len(texts.pop()) > 1000
+
+
+@pytest.mark.parametrize("number", [float, np.float64])
+def test_sums_are_those_of_the_running_python(number):
+    for f in (
+        lambda x: sum([1e16, x, -1e16]) * x, lambda x: sum((x, 1e16, -1e16), 1), lambda x: sum([1, 2, x]), lambda x: sum([x]),
+        lambda x: sum(x * k for k in range(3)), lambda x: sum([], x), lambda x: sum([1e16, np.float64(1.0) * x, -1e16]),
+    ):  # fmt: skip
+        x = number(3.0)
+        assert sd.value_and_grad(f)(x)[0] == f(x)

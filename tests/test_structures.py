@@ -1,5 +1,6 @@
 """Structures of arrays as arguments and results; gradients in their own structure; updates that are whole or not at all."""
 
+import collections
 import dataclasses
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 import symdiff as sd
+from symdiff import structures
 
 
 @dataclass(frozen=True)
@@ -192,3 +194,37 @@ def test_specialisations_are_bounded():
     for k in range(300):
         assert f(1.0, k) == 2.0 * k
     assert len(f._compiled) <= 256
+
+
+@dataclass(frozen=True)
+class Settled:
+    value: float
+    mode: int
+
+
+@pytest.mark.parametrize("kind", ["jvp", "hvp"])
+@pytest.mark.parametrize(
+    "make", [Settled, collections.namedtuple("Settled", "value mode"), lambda v, m: {"v": v, "m": m}],
+    ids=["dataclass", "named tuple", "dict"])  # fmt: skip
+def test_settings_have_no_tangent(kind, make):
+    def f(record):
+        value, mode = (record["v"], record["m"]) if isinstance(record, dict) else (record.value, record.mode)
+        return value**3 * mode
+
+    g = getattr(sd, kind)(f)
+    for mode in (4, 0, None, 0.0, "any"):
+        found = structures.leaves(g(make(0.75, 4), make(1.0, mode)))
+        assert found == ([0.75**3 * 4, 6.75] if kind == "jvp" else [18.0, 4]) or found == [4, 18.0]
+    with pytest.raises(sd.ShapeError, match="is a setting"):
+        g(make(0.75, 4), make(1.0, 0.5))
+    with pytest.raises(sd.ShapeError, match="one number or array each for"):
+        g(make(0.75, 4), make(None, 4))
+
+
+def test_tangents_and_cotangents_of_another_count():
+    for tangent in (1.0, (1.0,), (1.0, None), (1.0, 2.0, 3.0), np.ones(2)):
+        with pytest.raises(sd.ShapeError, match="one number or array each for a, b"):
+            sd.jvp(lambda a, b: a * b, (0, 1))(2.0, 3.0, tangent)
+    for cotangent in ((), (1.0, 2.0), None):
+        with pytest.raises(sd.ShapeError, match="expected for"):
+            sd.vjp(lambda a: a * a)(2.0, cotangent)

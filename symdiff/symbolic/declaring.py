@@ -1,14 +1,16 @@
 """Rules of the user's own: `@diffrule` in its three forms, `@primitive`, and which rules are in force.
 
 Assumes rule bodies that are plain functions of traced values. Guarantees that a declared rule is visible in every later
-trace, and one passed as `rules=` in that transform only; that it is the rule of one function object, a bound method's of this
-method of this object: what a second run of the same `def` or `lambda` makes has none until it is declared for it. Refuses,
-with `RuleError`, bodies whose parameters or results do not fit the function, naming the rule's own line.
+call, also of derivatives that are compiled already, and one passed as `rules=` in that transform only; that it is the rule
+of one function object, a bound method's of this method of this object: what a second run of the same `def` or `lambda` makes
+has none until it is declared for it. Refuses, with `RuleError`, bodies whose parameters or results do not fit the function,
+naming the rule's own line.
 """
 
 import inspect
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +19,7 @@ import numpy as np
 from symdiff import structures
 from symdiff.choices import check
 from symdiff.errors import ArgumentError, RuleError, TraceError
-from symdiff.symbolic.building import Builder
+from symdiff.symbolic.building import Builder, active_builders
 from symdiff.symbolic.calls import CallSite
 from symdiff.symbolic.graph import Constant
 from symdiff.symbolic.rule import Rule
@@ -28,6 +30,7 @@ from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, user_li
 
 _lock = threading.Lock()
 _declared: Rulebook | None = None
+_depending: weakref.WeakSet[Any] = weakref.WeakSet()  # derivatives, whose `outdate` is called when a rule is declared
 
 
 class Real:
@@ -52,6 +55,17 @@ def _declare(rule: Rule) -> None:
     global _declared
     with _lock:
         _declared = rules_in_force() + Rulebook([rule])
+        depending = list(_depending)
+    if active_builders() and "<locals>" in getattr(rule.function, "__qualname__", ""):
+        return  # of a function that the traced one makes anew in every run
+    for function in depending:
+        function.outdate()
+
+
+def depend(function: Any) -> None:
+    """Tell a derivative of rules that are declared from now on, for as long as it lives."""
+    with _lock:
+        _depending.add(function)
 
 
 def diffrule(target: Callable[..., Any] | str, *, wrt: str | None = None, pullback: bool = False, **partials: str) -> Any:

@@ -23,7 +23,7 @@ from symdiff.symbolic.shifting import shifted
 from symdiff.symbolic.sign_factors import watch_signs
 from symdiff.symbolic.smoothing import smoothed
 from symdiff.symbolic.steepness import Steepness
-from symdiff.symbolic.vanishing import Vanishing, at_zero, zero_times_infinity
+from symdiff.symbolic.vanishing import Vanishing, at_zero
 
 
 class Forward:
@@ -160,10 +160,10 @@ class Forward:
         if singular and not isinstance(dot, Constant):
             if self.partials.is_root_of_squares(binding):
                 return at_zero(b, binding.operands[0], term)
-            return zero_times_infinity(b, dot, p, term)
+            return self.vanishing.zero_times_infinity(dot, p, term)
         if self._meets_infinity(p, operand):
-            return zero_times_infinity(b, p, dot, term)
-        return zero_times_infinity(b, dot, p, term) if steep and operand in self.opened else term
+            return self.vanishing.zero_times_infinity(p, dot, term)
+        return self.vanishing.zero_times_infinity(dot, p, term) if steep and operand in self.opened else term
 
     def _meets_infinity(self, partial: Atom, operand: Atom) -> bool:
         """Whether a partial may vanish where the operand's tangent is infinite."""

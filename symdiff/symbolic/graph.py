@@ -8,7 +8,7 @@ nested sums and products, which destroys the sharing that a reverse sweep create
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -144,15 +144,20 @@ class Binding:
         return expression(self.op, self.operands, self.params)
 
     def __str__(self) -> str:
-        inside = [str(o) for o in self.operands]
+        return self.told({})
+
+    def told(self, names: Mapping[Atom, str]) -> str:
+        """The binding as text, with other `names` of symbols than their own."""
+        name = names.get(self.symbol, self.symbol.name)
+        inside = [names.get(o) or str(o) for o in self.operands]
         if self.op == "item":
             index = ", ".join(str(int(i)) for i in np.unravel_index(self.params, self.operands[0].shape))
-            return f"{self.symbol.name} = {inside[0]}[{index}]"
+            return f"{name} = {inside[0]}[{index}]"
         if self.op == "call":
-            return f"{self.symbol.name} = {self.params.__name__} {' '.join(inside)}"
+            return f"{name} = {self.params.__name__} {' '.join(inside)}"
         if self.params is not None and self.op != "array":
             inside += [f"{key}={value}" for key, value in self.params.items()]
-        return f"{self.symbol.name} = {self.op} {' '.join(inside)}"
+        return f"{name} = {self.op} {' '.join(inside)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,8 +245,9 @@ class Graph:
         return self.fingerprint()[:8]
 
     def fingerprint(self) -> str:
-        """The SHA-256 of the graph's text without origins, and of the cells of its arrays."""
-        found = hashlib.sha256("\n".join([self._headline(), *self._lines(origins=False)]).encode())
+        """The SHA-256 of the graph's text without origins, its symbols numbered in order, and of the cells of its arrays."""
+        names = {binding.symbol: f"v{k}" for k, binding in enumerate(self.bindings)}
+        found = hashlib.sha256("\n".join([self._headline(), *(f"  {b.told(names)}" for b in self.bindings)]).encode())
         for binding in self.bindings:
             parameters: dict[str, Any] = getattr(binding.params, "params", {})
             for value in (*parameters.values(), *(o.value for o in binding.operands if isinstance(o, ArrayConstant))):
@@ -257,17 +263,15 @@ class Graph:
         signature = ", ".join(f"{i.name}: {typed(i.symbol)}" for i in self.inputs)
         return f"{self.name}({signature}) -> {', '.join(o.name for o in self.outputs)}"
 
-    def _lines(self, origins: bool = True) -> Iterator[str]:
+    def _lines(self) -> Iterator[str]:
         results: dict[Atom, list[str]] = {}
         for output in self.outputs:
             results.setdefault(output.atom, []).append(output.name)
-        wide = max([8, *(len(typed(b.symbol)) for b in self.bindings)]) if origins else 8
+        wide = max([8, *(len(typed(b.symbol)) for b in self.bindings)])
         for binding in self.bindings:
             text = f"  {binding}"
-            if origins:
-                end = f"= {', '.join(results[binding.symbol])}" if binding.symbol in results else ""
-                text = f"{text:<36} {typed(binding.symbol):<{wide}} {binding.origin:<20} {end}".rstrip()
-            yield text
+            end = f"= {', '.join(results[binding.symbol])}" if binding.symbol in results else ""
+            yield f"{text:<36} {typed(binding.symbol):<{wide}} {binding.origin:<20} {end}".rstrip()
 
     def __str__(self) -> str:
         branches = self.notes.get("branches")

@@ -43,6 +43,21 @@ class Likeness:
             sign, atom = (-sign if operands[1 - place].value < 0 else sign), operands[place]
         return self.number(atom), sign
 
+    def multiple(self, atom: Atom) -> tuple[Atom, float]:
+        """What an atom is a multiple of, without constant factors, and their product."""
+        factor = 1.0
+        while (binding := self.made.get(atom)) is not None and binding.op in ("neg", "mul", "div"):
+            operands = binding.operands
+            if binding.op == "neg":
+                factor, atom = -factor, operands[0]
+                continue
+            place = 0 if _is_factor(operands[-1]) else 1
+            if not _is_factor(operands[1 - place]) or (binding.op == "div" and place):
+                break
+            scale = float(operands[1 - place].value)  # type: ignore[union-attr]
+            factor, atom = factor * scale if binding.op == "mul" else factor / scale, operands[place]
+        return atom, factor
+
     def number(self, atom: Atom) -> int:
         """The number of an atom's value."""
         stack = [atom]

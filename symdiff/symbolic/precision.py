@@ -47,10 +47,15 @@ def folded(op: str, operands: list[Any]) -> Any:
             raise Unfoldable(f"{op} has no value there: {error}") from None
         if _is_beyond(found):
             raise Unfoldable("a constant beyond 2**16384")
-        if not any(v.imag for v in values) and (found.imag or (op in ("sqrt", "log") and values[0] < 0)):
+        if not any(v.imag for v in values) and (found.imag or _leaves_reals(op, values)):
             raise Unfoldable(f"{op} of real numbers that is complex; 1j makes a complex one")
         exact = all(isinstance(o, int) for o in operands) and op in ("add", "sub", "mul", "neg")
         return int(found) if exact else found
+
+
+def _leaves_reals(op: str, values: list[Any]) -> bool:
+    """Whether a head of real numbers is complex there."""
+    return values[0].real < 0 and (op in ("sqrt", "log") or (op == "pow" and not mpmath.isint(values[1])))
 
 
 def _is_beyond(value: Any) -> bool:

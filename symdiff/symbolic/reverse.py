@@ -27,7 +27,7 @@ from symdiff.symbolic.shifting import shifted
 from symdiff.symbolic.sign_factors import watch_signs
 from symdiff.symbolic.smoothing import smoothed
 from symdiff.symbolic.steepness import Steepness
-from symdiff.symbolic.vanishing import Vanishing, at_zero, zero_times_infinity
+from symdiff.symbolic.vanishing import Vanishing, at_zero
 
 _MOVING = frozenset({"reshape", "transpose", "getitem", "diagonal", "concatenate", "item", "sum"})
 _SELECTING = frozenset({"getitem", "item", "take", "take_along", "gather", "diagonal"})  # the others have the cotangent zero
@@ -197,9 +197,9 @@ class Reverse:
         if care.guard is not None:
             value = at_zero(b, care.guard, value)
         elif care.tainted and not isinstance(partial, Constant):
-            value = zero_times_infinity(b, partial, cotangent.value, value)
+            value = self.vanishing.zero_times_infinity(partial, cotangent.value, value)
         if care.steep and not isinstance(cotangent.value, Constant):
-            value = zero_times_infinity(b, cotangent.value, partial, value)
+            value = self.vanishing.zero_times_infinity(cotangent.value, partial, value)
         return Masked(value, cotangent.mask)
 
     def _put(self, item: Masked | None, operand: Atom, where: dict[Atom, list[Masked]], flow: "Flow", care: "Care") -> None:

@@ -5,6 +5,8 @@ has a kink or a vertical slope and its square, or x*sqrt(x), has none, however t
 computed as it stands. Refuses nothing.
 """
 
+import math
+
 from symdiff.ops import is_complex
 from symdiff.symbolic.arrays.algebra import Arrays
 from symdiff.symbolic.bounds import Bounds
@@ -66,11 +68,12 @@ class _Smoothing:
         for binding in self.bindings:
             self.builder.origin = binding.origin
             seen = self._seen(binding)
-            found += [*self.builder.bindings[start:], seen]
+            for new in (*self.builder.bindings[start:], seen):
+                found.append(new)
+                self.made[new.symbol] = new
+                if _is_root(new) or _fraction(new) or (new.op in _SCALING and self.rooted.intersection(new.operands)):
+                    self.rooted.add(new.symbol)
             start = len(self.builder.bindings)
-            self.made[seen.symbol] = seen
-            if _is_root(seen) or _fraction(seen) or (seen.op in _SCALING and self.rooted.intersection(seen.operands)):
-                self.rooted.add(seen.symbol)
         return found
 
     def _seen(self, binding: Binding) -> Binding:
@@ -80,11 +83,11 @@ class _Smoothing:
         if op in ("max", "min"):
             found = self._of_opposites(op, *operands)
         elif op == "sqrt" or (op == "pow" and _is_root(binding)):
-            found = self._of_square(operands[0])
+            found = self._of_squares(operands[0])
         elif op == "abs":
             found = self._of_exponential(operands[0])
-        elif op == "hypot" and any(is_constant(o, 0) for o in operands):
-            found = self.builder.emit("abs", (operands[is_constant(operands[0], 0)],))
+        elif op == "hypot":
+            found = self._of_lengths(*operands)
         if op == "mul" and not is_complex(binding.dtype) and self.rooted.intersection(operands):
             factors = self._factors(binding)
             found = self._product(factors) or self._fractional(factors)
@@ -115,16 +118,48 @@ class _Smoothing:
                 return size if op == "max" else self.builder.emit("neg", (size,))
         return None
 
-    def _of_square(self, under: Atom) -> Atom | None:
-        """The root of a square."""
-        made = self.made.get(under)
-        if made is None or is_complex(made.dtype):
+    def _of_squares(self, under: Atom) -> Atom | None:
+        """The root of a sum of squares of multiples of one value."""
+        if under in self.made and is_complex(self.made[under].dtype):
             return None
-        x = made.operands[0] if made.operands else None
-        square = made.op == "pow" and isinstance(made.operands[1], Constant) and made.operands[1].value == 2
-        if square or (made.op == "mul" and self.likeness.same(*made.operands)):
-            return self.builder.emit("abs", (x,))  # type: ignore[arg-type]
-        return None
+        terms, found = [under], []
+        while terms:
+            made = self.made.get(terms[-1])
+            if made is not None and made.op == "add" and len(found) + len(terms) < _LONG:
+                terms[-1:] = reversed(made.operands)
+                continue
+            found += self._squares(terms.pop()) or [(under, math.nan)]
+        (base, _), *rest = found
+        return self._size(base, math.fsum(f for _, f in found)) if all(self._alike(base, x) for x, _ in rest) else None
+
+    def _squares(self, term: Atom) -> list[tuple[Atom, float]]:
+        """x and c of a term c*x*x, none for another one."""
+        product, factor = self.likeness.multiple(term)
+        made = self.made.get(product)
+        if made is not None and made.op == "pow" and is_constant(made.operands[1], 2):
+            base, each = self.likeness.multiple(made.operands[0])
+            return [(base, factor * each * each)]
+        if made is None or made.op != "mul":
+            return []
+        (base, first), (other, second) = map(self.likeness.multiple, made.operands)
+        return [(base, factor * first * second)] if self._alike(base, other) else []
+
+    def _alike(self, x: Atom, y: Atom) -> bool:
+        return x.shape == y.shape and self.likeness.same(x, y)
+
+    def _size(self, x: Atom, square: float) -> Atom | None:
+        """|x| times the root of a positive number."""
+        if not square > 0 or is_complex(x.dtype or "d"):
+            return None
+        size = self.builder.emit("abs", (x,))
+        return size if square == 1 else self.builder.mul(Constant(math.sqrt(square)), size)
+
+    def _of_lengths(self, x: Atom, y: Atom) -> Atom | None:
+        """hypot of multiples of one value."""
+        if is_constant(x, 0) or is_constant(y, 0):
+            return self.builder.emit("abs", (y if is_constant(x, 0) else x,))
+        (base, first), (other, second) = self.likeness.multiple(x), self.likeness.multiple(y)
+        return self._size(base, first * first + second * second) if self._alike(base, other) else None
 
     def _of_exponential(self, power: Atom) -> Atom | None:
         """|exp(w)| of a complex w is exp(Re w)."""

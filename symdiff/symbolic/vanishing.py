@@ -5,11 +5,14 @@ that its product with the infinite partial has the limit zero: it depends on no 
 Refuses nothing: of what it cannot tell the product stays what it is.
 """
 
-from symdiff.symbolic.building import Builder
+import functools
+
+from symdiff.symbolic.building import Builder, is_constant
 from symdiff.symbolic.graph import Atom, Binding, Constant
 from symdiff.symbolic.partials import Partials, is_structural
 
 _FAR = 64  # operations of a derivative that are looked at
+_PASSING = frozenset({"select", "add", "sub", "mul", "neg", "cast"})
 
 
 class Vanishing:
@@ -44,6 +47,35 @@ class Vanishing:
                 pending += made.operands
         return False
 
+    def zero_times_infinity(self, zero: Atom, infinite: Atom | None, product: Atom) -> Atom:
+        """A product, zero where one factor is zero and the other infinite: with no derivative of its own where the zero is a
+        value that another point would change, as one in x**2/x, and with derivative zero where it is that of no branch.
+        """
+        b = self.builder
+        if infinite is None or isinstance(infinite, Constant):
+            return product
+        met = b.emit("and", (b.emit("eq", (zero, Constant(0.0))), b.emit("isinf", (infinite,))))
+        idle = self._idle(zero, _FAR)
+        edge = b.emit("edge", (zero,))
+        return b.select(met, edge if idle is None else b.select(idle, Constant(0.0), edge), product)
+
+    def _idle(self, atom: Atom, depth: int) -> Atom | None:
+        """Where a value is zero because no branch that has a part in it is taken; None where that is nowhere."""
+        b = self.builder
+        made = None if isinstance(atom, Constant) or not depth else self._binding(atom)
+        if made is None or made.op not in _PASSING:
+            return None
+        if made.op == "select":
+            condition, true, false = made.operands
+            if is_constant(false, 0):
+                return b.emit("not", (condition,))
+            return condition if is_constant(true, 0) else None
+        parts = [self._idle(operand, depth // len(made.operands)) for operand in made.operands]
+        found = [part for part in parts if part is not None]
+        if not found or (made.op in ("add", "sub") and len(found) < len(parts)):
+            return None
+        return functools.reduce(lambda p, q: b.emit("and" if made.op in ("add", "sub") else "or", (p, q)), found)
+
     def _follow(self) -> None:
         for binding in self.bindings:
             for operand in binding.operands:
@@ -72,11 +104,3 @@ class Vanishing:
 def at_zero(b: Builder, under: Atom, value: Atom) -> Atom:
     """A value that is zero, with no derivative of its own, where what is under a root is zero."""
     return b.select(b.emit("eq", (under, Constant(0.0))), b.emit("edge", (under,)), value)
-
-
-def zero_times_infinity(b: Builder, zero: Atom, infinite: Atom | None, product: Atom) -> Atom:
-    """A product, zero with no derivative of its own where one factor is zero and the other infinite."""
-    if infinite is None or isinstance(infinite, Constant):
-        return product
-    overflow = b.emit("isinf", (infinite,))
-    return b.select(b.emit("and", (b.emit("eq", (zero, Constant(0.0))), overflow)), b.emit("edge", (zero,)), product)

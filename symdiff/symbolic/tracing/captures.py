@@ -175,8 +175,8 @@ class Watch:
 
     `large` are the arrays whose contents no trace has needed so far, `compared` the identities of those that are compared by
     content, `needed` the names of the large ones among these. It is `incomplete` where a trace found that a name is missing
-    which nothing watches. `version` is another one after more is watched. An `earlier` watch of the same function tells its
-    own.
+    which nothing watches, and where a rule was declared meanwhile. `version` is another one after more is watched. An
+    `earlier` watch of the same function tells its own.
     """
 
     __slots__ = ("_checks", "_f", "_reach", "compared", "incomplete", "large", "needed", "version")

@@ -36,7 +36,7 @@ from symdiff.symbolic.tracing.cupy_names import of_cupy, spelled
 from symdiff.symbolic.tracing.doors import holds, is_closed, opened, without_traced
 from symdiff.symbolic.tracing.exact_numbers import EXACT_NUMBERS, of_number
 from symdiff.symbolic.tracing.functions import call_function
-from symdiff.symbolic.tracing.implicit import SPECIAL, cells, iterated, operate, special, summed
+from symdiff.symbolic.tracing.implicit import COMPENSATED, SPECIAL, cells, iterated, operate, special, summed
 from symdiff.symbolic.tracing.instead import INSTEAD, public_name
 from symdiff.symbolic.tracing.libraries import is_library, short_name
 from symdiff.symbolic.tracing.loads import Loads
@@ -134,7 +134,7 @@ def _found(f: Any, attempt: Attempt) -> Any:
         return _slot(f)
     if key == ("dataclasses", "replace"):
         return functools.partial(replaced, call)
-    if attempt.thorough and key == ("builtins", "sum"):
+    if (attempt.thorough or COMPENSATED) and key == ("builtins", "sum"):
         return functools.partial(summed, call)
     if attempt.thorough and key[0] == "_operator" and key[1] in OPERATORS.values():
         return functools.partial(operate, call, key[1])
@@ -288,7 +288,7 @@ def _library(f: Any, attempt: Attempt) -> Any:
         return _drawing(f, None, attempt)
     if (module, name) in _CLOCKS:
         return _clocked(f)
-    if (module, name) in _READING:
+    if ("pathlib" if root == "pathlib" else module, name) in _READING:
         return _reading(f, attempt)
     if (module, name) in _IMPORTING:
         return _importing(f, attempt)

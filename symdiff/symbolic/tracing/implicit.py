@@ -6,6 +6,7 @@ then the right one. Refuses nothing; `__getattr__`, `__contains__` and the speci
 
 import functools
 import operator
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -15,19 +16,22 @@ import numpy as np
 from symdiff.symbolic.tracing.attempt import current
 from symdiff.symbolic.tracing.builtin_functions import BUILTINS, attribute_of
 from symdiff.symbolic.tracing.integers import Integer
+from symdiff.symbolic.tracing.kinds import asked
 from symdiff.symbolic.tracing.libraries import is_library
 from symdiff.symbolic.tracing.making import fresh
 from symdiff.symbolic.tracing.patterns import pattern
 from symdiff.symbolic.tracing.raising import handled, managed
+from symdiff.symbolic.tracing.summing import compensated_sum
 from symdiff.symbolic.tracing.texts import Text, formatted, joined, of_text
 from symdiff.symbolic.tracing.traced_keys import is_traced_key, item_of, read
-from symdiff.symbolic.tracing.tracer import Tracer, user_line
+from symdiff.symbolic.tracing.tracer import Tracer, is_traced, user_line
 from symdiff.symbolic.tracing.truths import same
 
 Call = Callable[[Any], Any]
 SPECIAL = frozenset("abs float complex round len iter next divmod".split())  # builtins that ask an object's own method
 PLAIN = frozenset({float, int, complex, bool, str, list, tuple, dict, Tracer, Integer, np.ndarray, types.ModuleType})
 _REFLECTED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
+COMPENSATED = sys.version_info >= (3, 12)  # the builtin `sum` of floating numbers
 _END = object()  # of an iterator of the user's
 _IN_PLACE = frozenset("iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor".split())
 
@@ -151,8 +155,29 @@ def operate(call: Call, name: str, *operands: Any) -> Any:
 
 
 def summed(call: Call, values: Any, /, start: Any = 0) -> Any:
-    """`sum(values, start)`."""
-    return functools.reduce(functools.partial(operate, call, "add"), iterated(call, values), start)
+    """`sum(values, start)`; from Python 3.12 on, floating numbers of Python's own in a row are added up compensated."""
+    total, row = start, []
+    for value in iterated(call, values):
+        if COMPENSATED and _is_float(value) and (row or _is_float(total)):
+            row.append(value)
+            continue
+        total, row = operate(call, "add", _in_a_row(total, row), value), []
+    return _in_a_row(total, row)
+
+
+def _in_a_row(total: Any, row: list[Any]) -> Any:
+    if len(row) < 2:  # the first sum of two is rounded once in any way
+        return total + row[0] if row else total
+    return compensated_sum([total, *row]) if any(map(is_traced, (total, *row))) else sum(row, total)
+
+
+def _is_float(value: Any) -> bool:
+    if not isinstance(value, Tracer):
+        return type(value) is float
+    if isinstance(value, Integer) or value.dtype != float or value.shape != ():
+        return False
+    asked(value.kind)
+    return bool(value.kind.python)
 
 
 def item(call: Call, owner: Any, key: Any) -> Any:

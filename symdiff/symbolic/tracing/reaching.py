@@ -15,6 +15,7 @@ import decimal
 import functools
 import gc
 import io
+import itertools
 import logging
 import mmap
 import opcode
@@ -25,6 +26,7 @@ import re
 import sys
 import threading
 import types
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -551,9 +553,12 @@ def _position(value: Any) -> Iterator[Any]:
         yield repr(_random_state(value))
     elif isinstance(value, io.IOBase):
         yield value.closed or (value.tell() if value.seekable() else 0)
+    elif isinstance(value, itertools.count):
+        yield repr(value)
     else:
         try:
-            reduced = value.__reduce__()
+            with warnings.catch_warnings(action="ignore"):  # Python 3.14 has none of itertools' any more
+                reduced = value.__reduce__()
         except Exception:  # it does not tell
             reduced = ()
         yield from _leaves(reduced)

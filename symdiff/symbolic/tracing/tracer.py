@@ -279,7 +279,7 @@ class Tracer(Operators):
 
     def _binary(self, op: str, left: Any, right: Any) -> Any:
         told = op in ARITHMETIC and (self._dtype.char == "?" or type(left) is bool or type(right) is bool)
-        if op in BITS or told or (self.kind.several and getattr(right, "dtype", None) == np.bool_):
+        if op in BITS or told or ((self.whole or self.kind.several) and getattr(right, "dtype", None) == np.bool_):
             from symdiff.symbolic.tracing.truths import on_truths
 
             if all(isinstance(v, NUMBERS) for v in (left, right)):
