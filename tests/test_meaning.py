@@ -1,11 +1,14 @@
 """What Python makes of values: truths, integers, types, identity, texts, patterns, and code that is reached through values."""
 
+import functools
 import linecache
 import math
 import numbers
 import operator
 import subprocess
 import sys
+import typing
+from collections import abc
 
 import numpy as np
 import pytest
@@ -58,14 +61,75 @@ RIGHT = """
     x * operator.is_(x > 0, True)
     x * (2 if float(x).is_integer() else 3)
     x * int.__add__(int(x), 2)
+    x * ~float(x).is_integer()
+    x * ~np.allclose(x, 1.5)
+    -np.array_equal(x, 1.5) * x
+    x * [10.0, 20.0][float(x).is_integer()]
+    x * isinstance(x * 2, abc.Iterable)
+    x * isinstance(x > 1, abc.Sized)
+    x * isinstance(x, typing.SupportsIndex)
+    x * 3 if isinstance(-x, float) else x
+    x * 3 if isinstance(+x, np.ndarray) else x
+    x * 3 if isinstance(abs(x), np.ndarray) else x
+    x * 3 if isinstance(x.imag, np.ndarray) else x
+    x * round(-x, 1)
+    x * isinstance((True, 2.0)[int(x < 1)], float)
+    x * len(type((2, 3.0)[int(x < 1)]).__name__)
+    x * len(type((x, 3)[int(x < 1)]).__name__)
+    x * len(type(max(1, x)).__name__)
+    x * len(type(min(1, x) * 2).__name__)
+    x * ~((True, 2)[int(x < 1)])
+    x * ((True, 2)[int(x < 1)] is True)
+    x * (max(True, x) + (x > -5))
+    x * ((max(np.float32(1.5), x * 2) > 0) is np.True_)
+    x * len(type(sorted([np.float32(1.5), x * 2, 1])[1]).__name__)
+    x * len(str(type(sum([np.float32(1.5), x * 2, 1]))))
+    x * len(type(min(x, abs(x), x + 1)).__name__)
+    x * len(str(type(np.asarray(x).item())))
+    x * len(str(type(np.asarray(x).tolist())))
+    x * len(type(np.array(x)).__name__)
+    x * len(type(np.where(x > 1, x, 2.0)).__name__)
+    x * len(type(np.reshape(x, ())).__name__)
+    x * math.trunc(x)
+    x * (np.False_ | (x > 1))
+    (np.float32(1.5) == 3) * (x > 1) * x
+    x * ~(x == "a")
+    x * ~(x != None)
+    x * (x.__eq__("a") is NotImplemented)
+    x * ({2: 1.0, 3: 5.0}[(2, 3)[int(x < 1)]])
+    BY_TYPE.of(x)
+    UNUSUAL() * x
 """.strip().splitlines()
+
+
+class ByType:
+    @functools.singledispatchmethod
+    def of(self, value):
+        return value * 2
+
+    @of.register
+    def _(self, value: float):
+        return value * 3
+
+    @of.register
+    def _(self, value: np.ndarray):
+        return value * 5
+
+
+class Unusual:
+    def __getattr__(self, name):
+        return [name]
+
+    def __call__(self):
+        return 2.0
 
 
 def function(body):
     name = f"<meaning of {body}>"
     text = f"def f(x):\n    {body}\n"
     linecache.cache[name] = (len(text), None, text.splitlines(True), name)
-    space = {"np": np, "math": math, "numbers": numbers, "operator": operator}
+    space = {"np": np, "math": math, "numbers": numbers, "operator": operator, "abc": abc, "typing": typing}
+    space |= {"BY_TYPE": ByType(), "UNUSUAL": Unusual()}
     exec(compile(text, name, "exec"), space)
     return space["f"]
 
@@ -121,7 +185,7 @@ def test_patterns_match_what_a_value_stands_for(text):
     "text",
     ["len(str(x > 0))", "float(f'{x}')", "('%s' % (x > 0) == 'True')", "len('{}'.format(x))",
      "{'True': 1.0}.get(f'{x > 0}', 2.0)", "'a'.startswith(str(x))", "len(x.__repr__())",
-     "len(' '.join(map(str, [x])))", "({1: 2.0}[1] if str(x) < 'b' else 1.0)"],
+     "len(' '.join(map(str, [x])))", "({1: 2.0}[1] if str(x) < 'b' else 1.0)", "(str(x) in '1.5 2.5')"],
 )  # fmt: skip
 def test_texts_of_traced_values_are_not_looked_into(text):
     with pytest.raises(sd.TraceError, match="text"):

@@ -93,7 +93,7 @@ def _joined(stop: bool, join: Standing) -> Standing:
 
 
 def _isinstance(value: Any, classes: Any, /) -> bool:
-    if not isinstance(value, Tracer) or isinstance(value, classes):
+    if not isinstance(value, Tracer):
         return isinstance(value, classes)
     return bool(value.asked(lambda example: isinstance(example, classes)))
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 _CALLS = frozenset(opcode.opmap[name] for name in ("CALL", "CALL_FUNCTION_EX", "CALL_KW") if name in opcode.opmap)
-_TELLING = "IS_OP MATCH_CLASS FORMAT_VALUE FORMAT_SIMPLE FORMAT_WITH_SPEC CONVERT_VALUE".split()
+_TELLING = "CONTAINS_OP IS_OP MATCH_CLASS FORMAT_VALUE FORMAT_SIMPLE FORMAT_WITH_SPEC CONVERT_VALUE".split()
 _ASKING = _CALLS | {opcode.opmap[name] for name in _TELLING if name in opcode.opmap}
 KIND_NAMES = (frozenset(dir(np.ndarray)) ^ frozenset(dir(float))) | {"__class__"}  # what arrays have, or Python's numbers
 _FUTURE = functools.reduce(lambda a, b: a | b, (getattr(__future__, n).compiler_flag for n in __future__.all_feature_names))
@@ -34,7 +34,7 @@ OPERATORS = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.FloorDiv: "floordiv", ast.Mod: "mod",
     ast.Pow: "pow", ast.MatMult: "matmul", ast.BitAnd: "and_", ast.BitOr: "or_", ast.BitXor: "xor", ast.Lt: "lt",
     ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne", ast.USub: "neg", ast.UAdd: "pos",
-    ast.Invert: "invert", ast.Is: "is_", ast.IsNot: "is_not",
+    ast.Invert: "invert", ast.Is: "is_", ast.IsNot: "is_not", ast.In: "in_", ast.NotIn: "not_in",
 }  # fmt: skip
 
 
@@ -370,7 +370,8 @@ class Rewriter(ast.NodeTransformer):
     def visit_Compare(self, node: ast.Compare) -> Any:
         self.generic_visit(node)
         name = OPERATORS.get(type(node.ops[0]))
-        told = isinstance(node.ops[0], (ast.Is, ast.IsNot)) and not _is_none(node.left) and not _is_none(node.comparators[0])
+        named = _is_none(node.left) or _is_none(node.comparators[0])
+        told = isinstance(node.ops[0], (ast.In, ast.NotIn)) or (isinstance(node.ops[0], (ast.Is, ast.IsNot)) and not named)
         if not (self.thorough or told) or len(node.ops) > 1 or name is None:
             return node
         return self.through(self.operator, node, ast.Constant(name), node.left, node.comparators[0])

@@ -9,6 +9,7 @@ user's line, library functions that cannot take traced values, and random number
 
 import contextlib
 import functools
+import inspect
 import operator
 import os
 import random
@@ -64,6 +65,7 @@ _CALLING: dict[tuple[str, str], int | None] = {
     ("_operator", "call"): 0,
 }  # functions that call an argument, and its place; None for a keyword only
 _ITERATING = frozenset("list tuple set dict zip enumerate map filter max min sorted any all".split())
+_DISPATCHING = frozenset(c for c in functools.singledispatchmethod.__get__.__code__.co_consts if isinstance(c, types.CodeType))
 _RANDOM = ("random", "numpy.random.mtrand", "numpy.random._generator")
 _SEEDED = ("default_rng", "RandomState", "Random")
 _UNSEEDED = (random.SystemRandom, np.random.default_rng, np.random.RandomState, random.Random)
@@ -112,7 +114,7 @@ def call(f: Any) -> Any:
 
 def _found(f: Any, attempt: Attempt) -> Any:
     kind = type(f)
-    key = (getattr(f, "__module__", None), getattr(f, "__name__", None))
+    key = tuple(v if type(v) is str else None for v in (getattr(f, "__module__", None), getattr(f, "__name__", None)))
     rule = None if attempt.rules is None else attempt.rules.of(f)
     if rule is not None:
         return _ruled(f, rule, attempt)
@@ -204,6 +206,10 @@ def _function(f: types.FunctionType, attempt: Attempt) -> Any:
     inner = getattr(f, "__wrapped__", None)
     if inner is not None and f.__code__.co_filename == contextlib.__file__:
         return contextlib.contextmanager(call(inner))
+    if f.__code__ in _DISPATCHING:
+        free = inspect.getclosurevars(f).nonlocals
+        dispatch, of = free["self"].dispatcher.dispatch, (free["obj"], free["cls"])
+        return lambda *args, **kwargs: call(dispatch(_kind(args[0])).__get__(*of))(*args, **kwargs)
     registry = getattr(f, "registry", None)
     if registry is not None and hasattr(f, "dispatch"):
         return lambda *args, **kwargs: call(f.dispatch(_kind(args[0])))(*args, **kwargs)  # type: ignore[attr-defined]

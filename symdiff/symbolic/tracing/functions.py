@@ -6,9 +6,8 @@ functions it does not know, `where=` and `dtype=`, naming the user's line.
 
 import functools
 import inspect
-import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ from symdiff.symbolic.tracing.composed.table import COMPOSED, called
 from symdiff.symbolic.tracing.composed.ufunc_methods import METHODS
 from symdiff.symbolic.tracing.indexing import indexed, is_basic, view_key
 from symdiff.symbolic.tracing.integers import Integer
-from symdiff.symbolic.tracing.kinds import ARRAY, NUMPY
+from symdiff.symbolic.tracing.kinds import ARRAY, NUMPY, resulting
 from symdiff.symbolic.tracing.moving import MOVING, diagonal
 from symdiff.symbolic.tracing.operands import as_array, as_atom, holds_traced
 from symdiff.symbolic.tracing.products import LINALG, PRODUCTS, trace
@@ -39,7 +38,7 @@ from symdiff.symbolic.tracing.searching import SEARCHING
 from symdiff.symbolic.tracing.selecting import Selected
 from symdiff.symbolic.tracing.storage import Storage, View, arranged
 from symdiff.symbolic.tracing.traced_keys import is_traced_key, parts_of, read
-from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, is_turned, laid, need_contents, record
+from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, is_turned, laid, narrowed, need_contents, record
 from symdiff.symbolic.tracing.truths import is_truth
 
 _OP_OF_UFUNC: dict[Any, str] = {}
@@ -47,7 +46,7 @@ for _op in OPS.values():
     _function = getattr(np, _op.numpy, None) if _op.numpy else None
     if isinstance(_function, np.ufunc) and _op.item is None:
         _OP_OF_UFUNC[_function] = _op.name
-_BITWISE = {"bitwise_and": "and_", "bitwise_or": "or_", "bitwise_xor": "xor", "invert": "invert", "left_shift": "lshift",
+_BITWISE = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "invert": "not", "left_shift": "lshift",
             "right_shift": "rshift"}  # fmt: skip
 _TRUTHFUL = {"add": "add", "sub": "sub", "mul": "mul", "neg": "neg"}  # what NumPy does otherwise to truths
 _REDUCTIONS: dict[Any, Callable[..., Any]] = {
@@ -83,15 +82,19 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
         return call_function(ufunc, inputs, {}, origin)
     special = getattr(np, name, None) is not ufunc and _is_scipy(ufunc)
     op = _OP_OF_UFUNC.get(ufunc)
+    if any(map(is_truth, inputs)):
+        inputs = tuple(v.settled() if isinstance(v, Tracer) else v for v in inputs)
     if name in _BITWISE or (op in _TRUTHFUL and all(map(is_truth, inputs))):
         bare = [v.of_kind(NUMPY) if isinstance(v, Tracer) and not v.shape else v for v in inputs]
-        return getattr(operator, _BITWISE.get(name) or _TRUTHFUL[op])(*bare)
+        of = next(v for v in bare if isinstance(v, Tracer))  # NumPy's own operators would come back here
+        sign = _BITWISE.get(name) or _TRUTHFUL[op]
+        return of._unary(sign) if len(bare) == 1 else of._binary(sign, *bare)
     if all(map(is_truth, inputs)) and _is_rough(ufunc):
         raise TraceError(f"{origin}: np.{name} of truths, which NumPy computes in half precision; write x.astype(float) first")
     if op is not None:
         builder = builder_of(inputs)
         operands = tuple(atom_of(value, builder, origin) for value in inputs)
-        return _checked(name, inputs, Tracer(builder, record(builder, op, operands, origin)))
+        return _checked(name, inputs, Tracer(builder, narrowed(builder, record(builder, op, operands, origin), *inputs)))
     book = default_rules()
     module = "scipy.special" if special else "numpy"
     if ufunc.nout > 1:
@@ -234,10 +237,43 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
     if function in _IN_PLACE:
         return found
     given = [leaf for leaf in leaves if isinstance(leaf, Tracer)]
-    found = structures.mapped(functools.partial(_alone, given), found)
+    found = _of_their_kinds(function, args, kwargs, structures.mapped(functools.partial(_alone, given), found))
     if any(map(is_turned, leaves)):
         return structures.mapped(functools.partial(_turned, function, args, kwargs), found)
     return found
+
+
+def _of_their_kinds(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
+    """Single results of the kinds that NumPy gives: one of Python's truths, its own scalars, arrays of shape ()."""
+    results, shape = structures.flatten(found, none_is_leaf=True)
+    if not any(isinstance(v, Tracer) and v.shape == () and type(v) is not Selected for v in results):
+        return found
+    leaves, tree = structures.flatten((args, kwargs), none_is_leaf=True)
+    places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, Tracer)]
+    rest = tuple(_told(v) for k, v in enumerate(leaves) if k not in places)
+
+    def asked(number: int, *samples: Any) -> Any:
+        filled = list(leaves)
+        for k, value in zip(places, samples, strict=True):
+            filled[k] = value
+        args, kwargs = structures.unflatten(tree, filled)
+        return structures.leaves(function(*args, **kwargs), none_is_leaf=True)[number]
+
+    for k, value in enumerate(results):
+        if isinstance(value, Tracer) and value.shape == ():
+            key = function, str(tree), tuple(places), rest, k
+            form = resulting(key, functools.partial(asked, k), tuple(leaves[p].form for p in places))
+            if form is not None and form.kind != value.kind:
+                value = value.of_kind(form.kind)
+            results[k] = Integer.of(value) if form is not None and form.whole else value
+    return structures.unflatten(shape, results)
+
+
+def _told(value: Any) -> Any:
+    """What of a plain argument the kind of a result may depend on."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.char, value.shape
+    return type(value), value if isinstance(value, Hashable) else repr(value)
 
 
 def _alone(given: list[Tracer], found: Any) -> Any:

@@ -22,7 +22,7 @@ from symdiff.symbolic.tracing.making import fresh
 from symdiff.symbolic.tracing.patterns import pattern
 from symdiff.symbolic.tracing.raising import handled, managed
 from symdiff.symbolic.tracing.summing import compensated_sum
-from symdiff.symbolic.tracing.texts import formatted, joined, of_text
+from symdiff.symbolic.tracing.texts import Text, formatted, joined, of_text
 from symdiff.symbolic.tracing.traced_keys import is_traced_key, item_of, read
 from symdiff.symbolic.tracing.tracer import Tracer, is_traced, user_line
 from symdiff.symbolic.tracing.truths import same
@@ -35,7 +35,16 @@ COMPENSATED = sys.version_info >= (3, 12)  # the builtin `sum` of floating numbe
 _END = object()  # of an iterator of the user's
 _IN_PLACE = frozenset("iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor".split())
 
+
+def _within(text: Any, values: Any) -> bool:
+    """`text in values`."""
+    if type(text) is Text and isinstance(values, str):
+        return text.__contains__(values)  # refused, as for all that depends on its letters
+    return text in values
+
+
 _ASKING = {
+    "in_": _within, "not_in": lambda a, b: not _within(a, b),
     "is_": same, "is_not": BUILTINS["_operator", "is_not"], "class": pattern, "formatted": formatted, "joined": joined,
 }  # fmt: skip
 

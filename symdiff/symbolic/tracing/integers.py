@@ -81,12 +81,12 @@ class Integer(Tracer):
         return float(self.__index__())
 
     def __floor__(self) -> Any:
-        return self
+        return self.of_kind(PYTHON)
 
     __ceil__ = __trunc__ = __floor__
 
     def __round__(self, digits: int | None = None) -> Any:
-        return self if digits is None else super().__round__(digits)
+        return self.of_kind(PYTHON) if digits is None else super().__round__(digits)
 
     @property
     def denominator(self) -> int:

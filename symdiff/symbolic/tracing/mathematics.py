@@ -19,7 +19,7 @@ from symdiff.symbolic.rulebook import default_rules
 from symdiff.symbolic.tracing.assigning import array_of
 from symdiff.symbolic.tracing.functions import call_rule
 from symdiff.symbolic.tracing.integers import Integer
-from symdiff.symbolic.tracing.kinds import PYTHON
+from symdiff.symbolic.tracing.kinds import PYTHON, form_of, resulting
 from symdiff.symbolic.tracing.raising import checked_mathematics
 from symdiff.symbolic.tracing.summing import compensated_sum
 from symdiff.symbolic.tracing.tracer import Tracer, user_line
@@ -91,6 +91,8 @@ def _through(module: Any, name: str, function: Standing, number: Standing) -> St
         if not traced(*args):
             return native(*args)
         numbers = tuple(number(a, called) for a in args)
+        if name == "trunc" and not args[0].asked(lambda value: hasattr(value, "__trunc__")):
+            raise TypeError(f"{user_line()}: type {args[0].named()} doesn't define __trunc__ method")
         return pythons(checked_mathematics(name, function, numbers) if module is math else function(*numbers))
 
     return standing
@@ -206,7 +208,12 @@ def _of_sample(name: str, formula: Standing) -> Standing:
         numbers = [real(v, f"statistics.{name}") for v in values]
         try:
             sample = array_of(numbers) if traced(*values) else np.array(numbers, dtype=float)
-            return pythons(formula(sample, *args, **kwargs))
+            found = pythons(formula(sample, *args, **kwargs))
+            forms = tuple(map(form_of, values))
+            form = (
+                resulting((name, str((args, kwargs))), lambda *v: getattr(statistics, name)(v), forms) if not weights else None
+            )
+            return found if form is None or not traced(found) else found.of_kind(form.kind)
         except TypeError as error:
             raise TraceError(f"{user_line()}: statistics.{name} of traced values: {error}") from None
 

@@ -7,6 +7,7 @@ places. Tied numbers share the slope: n of an extreme 1/n each, two that are put
 """
 
 import functools
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -17,11 +18,12 @@ from symdiff.symbolic.graph import Atom, Binding, Graph, GraphOutput
 from symdiff.symbolic.rule import Rule
 from symdiff.symbolic.tracing.assigning import array_of
 from symdiff.symbolic.tracing.integers import Integer, is_whole
-from symdiff.symbolic.tracing.kinds import joined, kind_of
+from symdiff.symbolic.tracing.kinds import form_of, one_of
 from symdiff.symbolic.tracing.mathematics import traced
 from symdiff.symbolic.tracing.reductions import called
 from symdiff.symbolic.tracing.storage import CELLS
 from symdiff.symbolic.tracing.tracer import Tracer
+from symdiff.symbolic.tracing.truths import is_truth
 
 EXCHANGED = 8  # numbers up to which `sorted` is a network of minima and maxima
 _NATIVE: dict[str, Callable[..., Any]] = {"max": max, "min": min}
@@ -29,9 +31,14 @@ _NATIVE: dict[str, Callable[..., Any]] = {"max": max, "min": min}
 
 def _numbers(values: Sequence[Any]) -> bool:
     """Whether all are numbers, and one is traced."""
-    return traced(*values) and all(
-        (isinstance(v, Tracer) and v.shape == () and v.dtype.kind != "c") or isinstance(v, (int, float, np.number))
-        for v in values
+    truths = sum(is_truth(v) and isinstance(v, (Tracer, np.bool_)) for v in values)
+    return (
+        traced(*values)
+        and truths in (0, len(values))
+        and all(
+            (isinstance(v, Tracer) and v.shape == () and v.dtype.kind != "c") or isinstance(v, (int, float, np.number))
+            for v in values
+        )
     )
 
 
@@ -44,7 +51,12 @@ def _extreme(name: str, *args: Any, key: Any = None, **default: Any) -> Any:
     values = list(values)
     if len(values) < 2 or not _numbers(values):
         return _NATIVE[name](values, **default)
-    found = _of_numbers(name, values).of_kind(joined(*map(kind_of, values)))
+    wins = operator.gt if name == "max" else operator.lt
+    kind = one_of(
+        [form_of(v) for v in values],
+        lambda: functools.reduce(lambda k, j: j if wins(values[j], values[k]) else k, range(len(values))),
+    )
+    found = _of_numbers(name, values).of_kind(kind)
     return Integer.of(found) if all(map(is_whole, values)) else found
 
 
@@ -116,8 +128,21 @@ def sorted_list(iterable: Iterable[Any], /, *, key: Any = None, reverse: bool = 
         return sorted(values, key=key, reverse=reverse)
     if reverse:
         values.reverse()  # so that equal numbers keep their order
-    found = _ordered(values)
+    forms, numbers = [form_of(v) for v in values], tuple(values)
+    found = [
+        v.of_kind(one_of(forms, functools.partial(_place, numbers, k))) if isinstance(v, Tracer) else v
+        for k, v in enumerate(_ordered(values))
+    ]
     return found[::-1] if reverse else found
+
+
+def _place(numbers: tuple[Any, ...], k: int) -> int:
+    """Which of some numbers is the kth in order; conditions tell."""
+
+    def compared(i: int, j: int) -> int:
+        return -1 if numbers[i] < numbers[j] else 1 if numbers[j] < numbers[i] else 0
+
+    return sorted(range(len(numbers)), key=functools.cmp_to_key(compared))[k]
 
 
 def sort_list(values: list[Any], *, key: Any = None, reverse: bool = False) -> None:

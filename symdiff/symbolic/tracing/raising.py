@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from symdiff.symbolic.tracing.attempt import current
-from symdiff.symbolic.tracing.kinds import asked
 from symdiff.symbolic.tracing.libraries import is_library
 
 _SWALLOWING = frozenset({"ExitStack", "_AssertRaisesContext", "RaisesContext", "RaisesExc"})  # of libraries
@@ -165,12 +164,15 @@ _DIVIDING = {"div": "float division by zero", "floordiv": "float floor division 
 
 def check_operator(op: str, left: Any, right: Any, found: Any) -> None:
     """Raise what an operator raises where the result that is found is IEEE's."""
-    if op in _DIVIDING or op == "pow":
-        asked(found.kind)
-    if found.kind.python and not found.shape:
+    told = op in _DIVIDING or op == "pow"
+    if not found.shape and (found.asked(_is_pythons) if told else found.kind.python):
         _check_arithmetic(op, left, right, found)
     else:
         check_floating(op, (left, right), found)
+
+
+def _is_pythons(value: Any) -> bool:
+    return not isinstance(value, (np.generic, np.ndarray))
 
 
 def _check_arithmetic(op: str, left: Any, right: Any, found: Any) -> None:

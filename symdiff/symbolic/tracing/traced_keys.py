@@ -13,6 +13,7 @@ from symdiff.errors import TraceError
 from symdiff.symbolic.arrays.algebra import Arrays
 from symdiff.symbolic.tracing.indexing import expanded_key, indexed, is_basic
 from symdiff.symbolic.tracing.integers import Integer, between_of, is_whole
+from symdiff.symbolic.tracing.kinds import form_of, one_of
 from symdiff.symbolic.tracing.selecting import Selected, is_same, pattern
 from symdiff.symbolic.tracing.storage import Lens, Storage, View, same_key
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, user_line
@@ -39,7 +40,9 @@ def item_of(cells: Any, key: Integer) -> Any:
     """`cells[key]` of a list or tuple: of numbers a traced one, of anything else the item at the key, which must be known."""
     if not cells or not all(isinstance(c, (int, float, complex, np.number)) or _is_number(c) for c in cells):
         return cells[key.decided()]
-    found = read(np.array(cells, dtype=object), key, user_line())
+    objects = np.empty(len(cells), dtype=object)
+    objects[:] = cells
+    found = read(objects, key, user_line()).of_kind(one_of([form_of(c) for c in cells], key.decided))
     return Integer.of(found) if all(map(is_whole, cells)) else found
 
 

@@ -21,7 +21,20 @@ from symdiff.plain import check_plain
 from symdiff.symbolic.building import Builder, array_atom
 from symdiff.symbolic.graph import ArrayConstant, Atom, Constant, Var
 from symdiff.symbolic.tracing.attempt import current, current_reading, note_shown, note_stuck
-from symdiff.symbolic.tracing.kinds import ARRAY, NUMPY, PYTHON, Kind, answered, asked, joined, kind_of
+from symdiff.symbolic.tracing.kinds import (
+    ARRAY,
+    NUMPY,
+    OPERATORS,
+    PYTHON,
+    Form,
+    Kind,
+    answered,
+    asked,
+    example,
+    form_of,
+    joined,
+    resulting,
+)
 from symdiff.symbolic.tracing.libraries import is_compiled, short_name, short_names
 from symdiff.symbolic.tracing.operators import Operators
 from symdiff.symbolic.tracing.raising import awaits, check_operator
@@ -189,8 +202,27 @@ class Tracer(Operators):
         return self
 
     def of_kind(self, kind: Kind) -> Any:
-        """The same number as one of Python's, or NumPy's."""
-        return (type(self) if self.whole else Tracer)(self.builder, self.atom, kind)
+        """The same number as one of Python's, which are of double precision, or NumPy's."""
+        wide = _WIDE.get(self.dtype.char) if kind.python and not kind.several else None
+        atom = self.atom if wide is None else self.builder.cast(self.atom, wide)
+        return (type(self) if self.whole else Tracer)(self.builder, atom, kind)
+
+    @property
+    def form(self) -> Form:
+        """What the value is for Python."""
+        return Form(self.dtype.char, self.whole, self.kind, self.shape)
+
+    def settled(self) -> Any:
+        """The value itself, or where its kind is one of several, as the one that conditions tell."""
+        if not self.kind.several:
+            return self
+        code, whole, kind, _ = self.kind.several.which()
+        from symdiff.symbolic.tracing.integers import Integer
+
+        found = Tracer(self.builder, self.atom, kind)
+        if code == "?":
+            return (found != 0).of_kind(kind)
+        return Integer.of(found) if whole else found if found.dtype.char == code else found.astype(code).of_kind(kind)
 
     def asked(self, question: Callable[[Any], Any]) -> Any:
         """What a question says of a value of this kind, dtype and shape."""
@@ -246,19 +278,21 @@ class Tracer(Operators):
     # -- operators
 
     def _binary(self, op: str, left: Any, right: Any) -> Any:
-        if op in BITS or (op in ARITHMETIC and (self._dtype.char == "?" or type(left) is bool or type(right) is bool)):
+        told = op in ARITHMETIC and (self._dtype.char == "?" or type(left) is bool or type(right) is bool)
+        if op in BITS or told or ((self.whole or self.kind.several) and getattr(right, "dtype", None) == np.bool_):
             from symdiff.symbolic.tracing.truths import on_truths
 
             if all(isinstance(v, NUMBERS) for v in (left, right)):
-                return on_truths(op, left, right, joined(kind_of(left), kind_of(right)))
+                left, right = (v.settled() if isinstance(v, Tracer) else v for v in (left, right))
+                return on_truths(op, left, right, kind_after(op, left, right))
         return record_on(op, left, right)
 
     def _unary(self, op: str) -> Any:
         if op in SIGNS and (self.dtype.char == "?" or op == "not"):
             from symdiff.symbolic.tracing.truths import signed
 
-            return signed(op, self)
-        return laid(Tracer(self.builder, record(self.builder, op, (self.atom,), user_line()), self.kind), (self,))
+            return signed(op, self.settled())
+        return laid(Tracer(self.builder, record(self.builder, op, (self.atom,), user_line()), kind_after(op, self)), (self,))
 
     def _in_place(self, op: str, other: Any) -> Any:
         """`y += x`: an array changes, a number is named anew."""
@@ -269,7 +303,9 @@ class Tracer(Operators):
         return self
 
     def __pos__(self) -> Any:
-        return self._unary("pos") if self.dtype.kind == "b" else self.copy()
+        if self.dtype.kind == "b":
+            return self._unary("pos")
+        return self.copy() if self.shape else self.of_kind(kind_after("pos", self))
 
     # -- what needs the value
 
@@ -278,6 +314,8 @@ class Tracer(Operators):
         return TraceError(f"{user_line()}: {what} needs the value of a traced argument; {instead}")
 
     def __hash__(self) -> int:
+        if self.kind.several:
+            return hash(self.settled())
         note_stuck()
         raise self._refuse("a key of a dict or set, or hash(x),", "take a static key, such as an int")
 
@@ -310,6 +348,8 @@ class Tracer(Operators):
         return as_int(self).__index__()  # type: ignore[no-any-return]
 
     def __index__(self) -> int:
+        if self.kind.several:
+            return operator.index(self.settled())
         if self.dtype.kind == "b" and self.shape == ():
             if self.asked(lambda value: isinstance(value, np.generic)):
                 raise TypeError(f"{user_line()}: {self.named()!r} object cannot be interpreted as an integer")
@@ -355,7 +395,7 @@ class Tracer(Operators):
         from symdiff.symbolic.tracing.builtin_functions import rounded
 
         found = rounded(self, digits)
-        return found.of_kind(self.kind) if self.shape == () else found
+        return found.of_kind(kind_after("round", self)) if self.shape == () else found
 
     def __format__(self, spec: str) -> str:
         if spec:
@@ -468,7 +508,10 @@ class Tracer(Operators):
 
     @property
     def imag(self) -> Any:
-        return self._part("imag") if self.dtype.kind == "c" else self * 0.0
+        if self.dtype.kind == "c":
+            return self._part("imag")
+        self.asked(lambda value: type(value.imag))
+        return np.imag(np.broadcast_to(0.0, self.shape) if self.shape else example("d", (), self.whole, self.settled().kind))
 
     @imag.setter
     def imag(self, value: Any) -> None:
@@ -619,7 +662,7 @@ class Tracer(Operators):
             function = getattr(np, name)
             return lambda *args, **kwargs: function(self, *args, **kwargs)
         if name == "is_integer" and self.asked(lambda value: hasattr(value, name)):
-            return lambda: (self == Tracer._unary(self, "trunc")) & np.isfinite(self)  # type: ignore[call-overload]
+            return lambda: ((self == Tracer._unary(self, "trunc")) & np.isfinite(self)).of_kind(PYTHON)  # type: ignore[call-overload]
         need_contents(self)
         if self.asked(lambda value: hasattr(value, name)):
             raise self._refuse(f".{name} of a {self.named()}", "write it with NumPy or math")
@@ -705,9 +748,30 @@ class Flat:
 
 NUMBERS = (Tracer, int, float, complex, np.ndarray, np.generic, Fraction)
 _PLAIN = frozenset({int, float, complex, bool})
+_UNLIKE = (str, bytes, type(None))  # which no number is equal to
+_WIDE = {"f": "d", "F": "D"}
+_NARROW = {"d": "f", "D": "F"}
 BITS = frozenset({"and", "or", "xor", "lshift", "rshift"})
 ARITHMETIC = frozenset({"add", "sub", "mul", "div", "floordiv", "mod", "pow"})
 SIGNS = frozenset({"neg", "pos", "abs", "not"})
+
+
+def _unanswered(_: Any) -> Any:
+    return NotImplemented
+
+
+def _said(op: str, own: Any, other: Any) -> tuple[Any, bool]:
+    """What `own == other` gives: a truth of NumPy's, or nothing, so that Python gives one of its own."""
+    found = OPERATORS[op](own, other)
+    return (_unanswered, False) if type(found) is bool else (np.bool_, bool(found))
+
+
+def kind_after(op: str, *operands: Any) -> Kind:
+    """The kind of what an operator, or an attribute, gives for these operands."""
+    forms = tuple(map(form_of, operands))
+    question = None if any(form.shape for form in forms) else OPERATORS.get(op)
+    found = None if question is None else resulting(op, question, forms)
+    return joined(*(form.kind for form in forms)) if found is None else found.kind
 
 
 def record_on(op: str, left: Any, right: Any, kind: Kind | None = None) -> Any:
@@ -719,28 +783,41 @@ def record_on(op: str, left: Any, right: Any, kind: Kind | None = None) -> Any:
         builder = of.builder
         if isinstance(other, Tracer):
             operands: tuple[Atom, ...] = (of.atom, other.atom)
-            kind = kind or joined(of.kind, other.kind)
         else:
             operands = (of.atom, Constant(other)) if of is left else (Constant(other), of.atom)
-            kind = kind or joined(of.kind, PYTHON)
     else:
-        own = [kind_of(value) for value in (left, right) if not isinstance(value, (list, tuple))]
-        kind = kind or joined(*own)
         for value in (left, right):
-            if isinstance(value, (list, tuple)):
-                asked(kind)
-                if not kind.python:
+            if isinstance(value, (list, tuple)) and isinstance(of, Tracer):
+                asked(of.kind)
+                if not of.kind.python:
                     continue
+            if type(value) in _UNLIKE and op in ("eq", "ne") and isinstance(of, Tracer) and of.shape == ():
+                said = of.asked(lambda own, value=value: _said(op, own, value))
+                return said[0](said[1])
             if not isinstance(value, NUMBERS):
                 if hasattr(value, "__cuda_array_interface__"):
                     raise TraceError(f"{origin}: a CuPy array beside a traced value; pass it as an argument")
                 return NotImplemented
         builder = builder_of((left, right))
         operands = (atom_of(left, builder, origin), atom_of(right, builder, origin))
-    found = Tracer(builder, record(builder, op, operands, origin), kind)
+    result = record(builder, op, operands, origin)
+    found = Tracer(builder, narrowed(builder, result, left, right), kind or kind_after(op, left, right))
     if awaits():
         check_operator(op, left, right, found)
     return laid(found, (left, right))
+
+
+def narrowed(builder: Builder, result: Var, *operands: Any) -> Any:
+    """A number in single precision where numbers of Python's meet NumPy's of single precision."""
+    if result.shape or result.dtype not in _NARROW or len(operands) < 2 or any(type(v) in _PLAIN for v in operands):
+        return result
+    forms = tuple(map(form_of, operands))
+    if not any(form.code in "fF" for form in forms) or any(form.shape or form.kind.several for form in forms):
+        return result
+    for form in forms:
+        asked(form.kind)
+    typed = [form.code in "fF" for form in forms if not form.kind.python]
+    return builder.cast(result, _NARROW[result.dtype]) if all(typed) else result
 
 
 def laid(value: Any, operands: tuple[Any, ...]) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 from symdiff.errors import TraceError
 from symdiff.symbolic.tracing.integers import Integer, as_int, is_whole
 from symdiff.symbolic.tracing.kinds import PYTHON, Kind, asked
-from symdiff.symbolic.tracing.tracer import BITS, Tracer, record, record_on, user_line
+from symdiff.symbolic.tracing.tracer import BITS, Tracer, kind_after, record, record_on, user_line
 
 _SIGNS = {"add": "+", "sub": "-", "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>"}
 _NAMES = {"and": "and_", "or": "or_"}
@@ -65,18 +65,19 @@ def signed(op: str, value: Tracer) -> Any:
     if not value.kind.python:
         if op in ("neg", "pos"):
             raise TypeError(f"{user_line()}: NumPy's truths have no sign; use np.logical_not, or x.astype(int)")
-        return value if op == "abs" else logical_not(value)
+        return value.of_kind(kind_after(op, value)) if op == "abs" else logical_not(value)
     whole = as_int(value).of_kind(PYTHON)
     return {"neg": operator.neg, "pos": operator.pos, "abs": operator.pos, "not": operator.invert}[op](whole)
 
 
 def logical_not(value: Tracer) -> Tracer:
     """The other truth."""
-    return Tracer(value.builder, record(value.builder, "not", (value.atom,), user_line()), value.kind)
+    return Tracer(value.builder, record(value.builder, "not", (value.atom,), user_line()), kind_after("not", value))
 
 
 def repeated(values: Any, times: Any) -> Any:
     """`values * times` of a list, tuple or text by a traced number of Python's or NumPy's."""
+    times = times.settled()
     asked(times.kind)
     if (is_truth(times) and not times.kind.python) or not (is_truth(times) or is_whole(times)):
         raise TypeError(f"{user_line()}: can't multiply sequence by non-int of type {times.named()!r}")
@@ -85,11 +86,13 @@ def repeated(values: Any, times: Any) -> Any:
 
 def same(a: Any, b: Any) -> Any:
     """`a is b`."""
+    if a is not b:
+        a, b = (v.settled() if isinstance(v, Tracer) else v for v in (a, b))
     if a is b or not (isinstance(a, Tracer) or isinstance(b, Tracer)):
         return a is b
     if not isinstance(a, Tracer):
         a, b = b, a
-    if is_whole(b) and isinstance(a, Integer) and a.shape == ():
+    if is_whole(b) and not is_truth(b) and isinstance(a, Integer) and a.shape == ():
         raise TraceError(f"{user_line()}: `is` between integers, which may be one object or two; compare them by ==")
     if not (is_truth(a) and is_truth(b)) or a.shape != () or a.kind.array:
         return False

@@ -6,7 +6,9 @@ import math
 import numbers
 import operator
 import random
+import typing
 import zlib
+from collections import abc
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ KINDS = (float, np.float64, np.array, np.float32, lambda value: np.array([value]
 TYPES = "float int bool complex np.floating np.float64 np.ndarray np.bool_ np.generic numbers.Real object (int, float)".split(
     " ", 10
 )
+ABSTRACT = "abc.Iterable abc.Sized abc.Hashable typing.SupportsIndex typing.SupportsComplex typing.SupportsFloat numbers.Integral".split()
 OF_TRUTHS = ("{} + {}", "{} * {}", "{} - {}", "{} & {}", "{} | {}", "{} ^ {}", "{} == {}", "sum([{}, {}])", "max({}, {})")
 SCALE = 3.0
 
@@ -27,7 +30,7 @@ def trial(source: random.Random) -> Verdict:
     text = program(source)
     name = f"<meaning {zlib.crc32(text.encode())}>"
     linecache.cache[name] = (len(text), None, text.splitlines(True), name)
-    space: dict[str, Any] = {"np": np, "math": math, "numbers": numbers, "operator": operator}
+    space: dict[str, Any] = {"np": np, "math": math, "numbers": numbers, "operator": operator, "abc": abc, "typing": typing}
     exec(compile(text, name, "exec"), space)
     f = space["f"]
     kind = source.choice(KINDS)
@@ -69,7 +72,7 @@ def outcome(f: Any, point: Any) -> Any:
 
 def program(source: random.Random) -> str:
     lines = ["def f(x):", f"    t = {truth(source, 2)}", f"    n = {whole(source, 2)}"]
-    kind = source.randrange(6)
+    kind = source.randrange(7)
     if kind == 0:
         lines += ["    match " + source.choice(["x", "t", "n", "(x, t)", "[n, t]"]) + ":", *cases(source), "    return x * 7.0"]
     elif kind == 1:
@@ -77,6 +80,13 @@ def program(source: random.Random) -> str:
                   "    except (AttributeError, TypeError):", "        return x * 5.0"]  # fmt: skip
     elif kind == 2:
         lines += [f"    if {asked(source)}:", "        return x * x", f"    return x * ({whole(source, 2)})"]
+    elif kind == 3:
+        lines += [
+            f"    v = {mixed(source, 2)}",
+            f"    if {kept(source)}:",
+            "        return x * x",
+            f"    return x * ({kept(source)}) + v * 1.5",
+        ]
     else:
         lines += [f"    return x * ({source.choice([whole, truth, number])(source, 3)}) + ({source.choice(['t', 'n', 'x'])})"]
     return "\n".join(lines) + "\n"
@@ -104,6 +114,35 @@ def asked(source: random.Random) -> str:
         f"{value} == None", f"{value} == [1]", f"getattr({value}, 'ndim', None) is None", f"str({value}) == 'True'",
         f"{value}.__class__ is float", f"operator.is_({value}, True)", f"len(f'{{{value}}}') > 3", f"type({value}) in (float, int)",
         f"'%s' % ({value},) == '1'", f"isinstance({value}, float | np.floating)",
+    ])  # fmt: skip
+
+
+def mixed(source: random.Random, depth: int) -> str:
+    """A number that may be of one of several kinds."""
+    if not depth:
+        return source.choice(
+            "x 1 True 2.5 -1 np.float32(1.5) x*2 -x abs(x) +x x.imag x.real int(x) np.asarray(x) np.array(x)".split()
+        )
+    a, b, c = (mixed(source, depth - 1) for _ in range(3))
+    return source.choice([
+        f"({a}, {b})[int({truth(source, 0)})]", f"max({a}, {b})", f"min({a}, {b}, {c})", f"sorted([{a}, {b}, {c}])[{source.randrange(3)}]",
+        f"sum([{a}, {b}, {c}])", f"(({a}) if {truth(source, 0)} else ({b}))", f"(({a}) and ({b}))", f"(({a}) * ({b}))", f"(-({a}))",
+        f"(({a}) + ({truth(source, 0)}))", f"np.asarray({a}).item()", f"np.asarray({a}).tolist()", f"np.where({truth(source, 0)}, {a}, {b})",
+        f"np.clip({a}, -1, 2)", f"np.sum({a})", f"math.trunc({a})", f"np.round({a}, 1)", f"round({a})", f"abs({a})", f"np.real({a})",
+        f"({a}).conjugate()", f"(np.bool_({source.randrange(2)}) {source.choice('|&^')} ({truth(source, 0)}))", f"math.prod([{a}, {b}])",
+    ])  # fmt: skip
+
+
+def kept(source: random.Random) -> str:
+    """A question about `v`."""
+    named = source.choice("shape hex dtype bit_length is_integer as_integer_ratio item __len__ __round__ __trunc__".split())
+    return source.choice([
+        f"isinstance(v, {source.choice(ABSTRACT)})", f"isinstance(v, {source.choice(TYPES)})", f"type(v) is {source.choice(TYPES[:6])}",
+        "len(type(v).__name__)", f"hasattr(v, {named!r})", "(v > 0) is np.True_", "(v > 0) is True", "~(v > 1)", "~v", "v & 1", "v is True",
+        "-(v > 0)", "v.is_integer()", "~float(v).is_integer()", "[1.0, 2.0, 3.0][v]", "len([1] * v)", "~np.allclose(v, 2.0)",
+        "-np.array_equal(v, x)", "v == 'a'", "~(v == 'a')", "(v > 0) + (v > -1)", "(v > 0) - (x > 0)", "isinstance(v > 0, bool)",
+        "type(v * 2).__name__ == 'int'", "type(v + np.float32(2)).__name__ == 'float32'", "type(-v) is type(v)", "v // 2", "v ** 2",
+        "round(v, 1)", "len(type(round(v)).__name__)", "np.isscalar(v)", "divmod(v, 2)[1]", "v.__class__ is int", "v in (1, 2.5)",
     ])  # fmt: skip
 
 
