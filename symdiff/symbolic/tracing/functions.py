@@ -32,8 +32,8 @@ from symdiff.symbolic.tracing.integers import Integer
 from symdiff.symbolic.tracing.kinds import ARRAY, NUMPY
 from symdiff.symbolic.tracing.moving import MOVING, diagonal
 from symdiff.symbolic.tracing.operands import as_array, as_atom, holds_traced
-from symdiff.symbolic.tracing.products import LINALG, PRODUCTS, trace
-from symdiff.symbolic.tracing.raising import awaits, check_floating
+from symdiff.symbolic.tracing.products import LINALG, PRODUCTS, hermitian, trace
+from symdiff.symbolic.tracing.raising import awaits, check_floating, is_awaited
 from symdiff.symbolic.tracing.reducing import REDUCING
 from symdiff.symbolic.tracing.searching import SEARCHING
 from symdiff.symbolic.tracing.selecting import Selected
@@ -233,6 +233,8 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
         return tuple(function(a) for a in args)
     if function in _ASKED and not (name == "einsum" and sum(isinstance(leaf, (Tracer, np.ndarray)) for leaf in leaves) > 1):
         return _viewed(function, args, kwargs, origin)
+    if args and function in _FACTORING and is_awaited(np.linalg.LinAlgError):
+        args = (_factored(function, args, kwargs, origin), *args[1:])
     found = _recorded(function, args, kwargs, origin)
     if function in _IN_PLACE:
         return found
@@ -243,6 +245,35 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
     if any(map(is_turned, leaves)):
         return structures.mapped(functools.partial(_turned, function, args, kwargs), found)
     return found
+
+
+_FACTORING = {
+    np.linalg.inv: "Singular matrix",
+    np.linalg.solve: "Singular matrix",
+    np.linalg.matrix_power: "Singular matrix",
+    np.linalg.cholesky: "Matrix is not positive definite",
+    np.linalg.eig: "Array must not contain infs or NaNs",
+    np.linalg.eigvals: "Array must not contain infs or NaNs",
+}  # functions that raise `LinAlgError` for some matrices
+
+
+def _factored(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
+    """The matrices, where none makes NumPy raise; those that would, on other paths, are the identity there."""
+    x = as_array(args[0])
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2] or (function is np.linalg.matrix_power and args[1] >= 0):
+        return x
+    if function is np.linalg.cholesky:
+        upper = kwargs.get("upper", False)
+        arrays = Arrays(x.builder, origin)
+        lower = hermitian(arrays, arrays.mirrored(x.atom) if upper else x.atom)
+        fails = Tracer(x.builder, arrays.bind("is_definite", lower)) == 0
+    elif function in (np.linalg.eig, np.linalg.eigvals):
+        fails = np.logical_not(np.all(np.isfinite(x), axis=(-2, -1)))
+    else:
+        fails = np.linalg.slogdet(x)[0] == 0  # a pivot is zero
+    if np.any(fails) if fails.shape else fails:
+        raise np.linalg.LinAlgError(_FACTORING[function])
+    return np.where(fails[..., None, None] if fails.shape else fails, np.eye(x.shape[-1], dtype=x.dtype), x)
 
 
 def _alone(given: list[Tracer], found: Any) -> Any:
