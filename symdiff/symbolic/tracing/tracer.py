@@ -25,7 +25,7 @@ from symdiff.symbolic.tracing.attempt import current, current_reading, note_show
 from symdiff.symbolic.tracing.kinds import ARRAY, NUMPY, PYTHON, Kind, answered, asked, joined, kind_of
 from symdiff.symbolic.tracing.libraries import is_compiled, is_numpys, short_name, short_names
 from symdiff.symbolic.tracing.operators import Operators
-from symdiff.symbolic.tracing.raising import awaits, check_operator
+from symdiff.symbolic.tracing.raising import awaits, check_operator, check_range
 from symdiff.symbolic.tracing.storage import Lens, Storage, View, arranged, laid_out, root_of
 
 
@@ -259,7 +259,10 @@ class Tracer(Operators):
             from symdiff.symbolic.tracing.truths import signed
 
             return signed(op, self)
-        return laid(Tracer(self.builder, record(self.builder, op, (self.atom,), user_line()), self.kind), (self,))
+        found = laid(Tracer(self.builder, record(self.builder, op, (self.atom,), user_line()), self.kind), (self,))
+        if op == "abs" and self.kind.python and self.dtype.kind == "c" and awaits():
+            check_range(found, (self,), "absolute value too large")
+        return found
 
     def _in_place(self, op: str, other: Any) -> Any:
         """`y += x`: an array changes, a number is named anew."""
