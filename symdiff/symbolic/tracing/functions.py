@@ -322,6 +322,7 @@ def _turned(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], found:
 
 
 _OF_NUMBERS = frozenset("sum prod max min amax amin mean any all".split())  # that NumPy takes with an axis of a number, too
+_OF_ONE = frozenset("cumsum cumprod ptp argsort argmax argmin".split())  # that take a number as an array of one cell
 _UNASKED = "whether NumPy has this array in memory of its own is not known; assign to a copy of it: y = y.copy()"
 _UNKNOWN = "how the cells of this array lie in memory is not known; assign to a copy of it: y = y.copy()"
 
@@ -329,6 +330,8 @@ _UNKNOWN = "how the cells of this array lie in memory is not known; assign to a 
 def _recorded(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
     """The result of a function by what stands for it."""
     name = getattr(function, "__name__", str(function))
+    if name in _OF_ONE and args and np.shape(args[0]) == () and not kwargs.get("keepdims"):
+        args = (np.ravel(args[0]), *args[1:])
     special = _SPECIAL.get(name)
     if special is not None and _of_numpy(function, name):
         if name != "select" and args and isinstance(args[0], (list, tuple)) and holds_traced(args[0]):

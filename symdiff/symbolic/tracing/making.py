@@ -17,6 +17,7 @@ from symdiff.symbolic.tracing.assigning import copied, filled
 from symdiff.symbolic.tracing.composed.polynomials import fit
 from symdiff.symbolic.tracing.functions import call_rule, on_arrays
 from symdiff.symbolic.tracing.integers import Integer, is_whole
+from symdiff.symbolic.tracing.kinds import ARRAY
 from symdiff.symbolic.tracing.operands import as_atom, holds_traced
 from symdiff.symbolic.tracing.reducing import REDUCING
 from symdiff.symbolic.tracing.searching import take
@@ -63,7 +64,9 @@ def _as_array(native: Standing, x: Tracer, dtype: Any, args: tuple[Any, ...], kw
     x = x.astype(dtype) if dtype is not None and np.dtype(dtype) not in (x.dtype, object) else x
     if asked.shape != x.shape:
         x = x[(None,) * (asked.ndim - x.ndim)]
-    return x if np.may_share_memory(asked, place) or x.shape == () else copied(x, asked)
+    if x.shape == ():
+        return x.of_kind(ARRAY) if x.held is None else x
+    return x if np.may_share_memory(asked, place) else copied(x, asked)
 
 
 def _require(a: Any, dtype: Any = None, requirements: Any = None, **kwargs: Any) -> Any:
