@@ -70,7 +70,7 @@ WRITES = (
     "{v}.flatten()[:2] = 9.0", "np.modf({v}, out=({v}, {v}.copy()))", "{v}.put([1], {c})", "{v}.itemset(0, {c})",
     "np.negative({v}, {v})", "np.divmod({v}, 0.7, out=({v}.copy(), {v}))", "{v}.T.reshape(-1)[0] = {c}",
     "{v}[int(np.argmax(x))] *= {c}", "np.round({v}, 1, out={v})", "np.mean({v}, axis=0, out={a})", "{v} = {v} * {c}",
-    "np.add.at({v}, [1, 2, 3], {v}[:3])", "np.subtract.at({v}, [0, 1], {a}[:2])", "{v}.shape = (-1,)", "{v}.round(1, out={v})",
+    "np.add.at({v}, [1, 2, 3], {v}[:3])", "{v}.shape = (-1,)", "{v}.round(1, out={v})",
     "np.modf({v}, out=({v}, {v}))", "np.place({v}, {v} > 0.1, {v})", "{v}.flat = {v}[-2:]", "{v}.imag += 1", "{v}.real *= 2",
     "{v} %= 0.7", "{v} //= 0.3", "np.put_along_axis({v}, np.argsort({v}, -1), {c}, -1)",
 )  # fmt: skip
