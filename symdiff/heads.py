@@ -204,6 +204,17 @@ def inverse_transposed(x: Any) -> Any:
             return cofactors(x) / np.linalg.det(x)[..., None, None]
 
 
+def is_definite(x: Any) -> Any:
+    """1 for each Hermitian matrix that has a Cholesky factor, 0 for others."""
+    found = np.ones(x.shape[:-2])
+    for k in np.ndindex(found.shape):
+        try:
+            np.linalg.cholesky(x[k])
+        except np.linalg.LinAlgError:
+            found[k] = 0.0
+    return found[()]
+
+
 def log_sum_exp(x: Any, axes: Any = None, keepdims: bool = False) -> Any:
     """log(sum(exp(x))) of plain numbers, the largest taken out."""
     x = np.asarray(x)
@@ -343,6 +354,7 @@ _ROWS = [
     Head("log_abs_det", lambda x: np.linalg.slogdet(x)[1], lambda s: s[:-2], "{np}.linalg.slogdet({0})[1]", result="real",
          cells=False, cost=_cubic),
     Head("cholesky", np.linalg.cholesky, _first, "{np}.linalg.cholesky({0})", cells=False, cost=_cubic),
+    Head("is_definite", is_definite, lambda s: s[:-2], result="count", cells=False, cost=_cubic),
     Head("eigenvalues", np.linalg.eigvalsh, lambda s: s[:-1], "{np}.linalg.eigvalsh({0})", cells=False, cost=_cubic),
     Head("eigenvectors", lambda x: np.linalg.eigh(x)[1], _first, "{np}.linalg.eigh({0})[1]", cells=False, cost=_cubic),
     Head("general_eigenvalues", lambda x: np.linalg.eigvals(x) + 0j, lambda s: s[:-1], "{np}.linalg.eigvals({0}) + 0j",

@@ -94,6 +94,8 @@ class Thinness:
         if op == "item" and operands[0] in self.wrt:
             return frozenset([(operands[0], made.params)])
         found = [self._inputs(o) for o in operands]
+        if op == "array":
+            return frozenset().union(*found) if all(found) else frozenset()
         if op in _MOVING or (op == "pow" and isinstance(operands[1], Constant) and operands[1].value != 0):
             return found[0]
         if op not in ("add", "sub", "mul", "div", "hypot"):

@@ -205,6 +205,18 @@ def _inverse_transposed(step: Step, texts: list[str], target: str, params: dict[
     ]
 
 
+def _is_definite(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
+    return [
+        f"{target} = {np}.ones({np}.shape({texts[0]})[:-2])",
+        f"for k in {np}.ndindex({target}.shape):",
+        "    try:",
+        f"        {np}.linalg.cholesky({texts[0]}[k])",
+        f"    except {np}.linalg.LinAlgError:",
+        f"        {target}[k] = 0.0",
+        f"{target} = {target}[()]",
+    ]
+
+
 def _expm(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
     """As `matrices.expm`."""
     b = [repr(c) for c in PADE]
@@ -233,6 +245,7 @@ _FILLING = {
     "cofactors": _cofactors,
     "cofactors_along": _cofactors_along,
     "inverse_transposed": _inverse_transposed,
+    "is_definite": _is_definite,
     "put": _put,
     "set": _set,
     "set_at": _set_at,

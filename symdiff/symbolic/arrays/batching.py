@@ -19,7 +19,7 @@ _AXIS = frozenset({"cumsum", "cumprod", "argsort", "argpartition", "fft", "bfft"
 _LAST = frozenset({"diagonal", "embed", "inv", "det", "cofactors", "inverse_transposed", "det_sign", "log_abs_det", "cholesky",
                    "eigenvalues", "eigenvectors", "general_eigenvalues", "general_eigenvectors", "singular_values",
                    "left_vectors", "right_vectors", "left_rest", "right_rest", "orthogonal", "triangular", "pinv",
-                   "expm"})  # fmt: skip
+                   "expm", "is_definite"})  # fmt: skip
 
 
 def batched(graph: Graph, axes: list[int | None], count: int, out_axis: int) -> Graph:

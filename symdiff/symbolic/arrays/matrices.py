@@ -82,8 +82,8 @@ def upper_back(a: Arrays, x: Atom) -> Atom:
 
 
 def divided(a: Arrays, x: Atom, y: Atom) -> Atom:
-    """x @ inv(y)."""
-    return a.swapped(a.bind("solve", a.swapped(y), a.swapped(x)))
+    """x @ inv(y), infinite or NaN where y is singular."""
+    return a.matmul(x, a.swapped(a.bind("inverse_transposed", y)))
 
 
 def along(a: Arrays, x: Atom, e: Atom) -> Atom:

@@ -129,7 +129,7 @@ def _found(f: Any, attempt: Attempt) -> Any:
     if key in _CALLING or key in _STANDING:
         found = _STANDING.get(key, f)
         found = _calling(found, _CALLING[key]) if key in _CALLING else found
-        found = _made(found) if attempt.thorough and key[0] == "numpy" else found
+        found = _Made(found) if attempt.thorough and key[0] == "numpy" else found
         return special(key[1], found, call) if asks else found
     if asks:
         return special(key[1], f, call)
@@ -222,6 +222,8 @@ def _kind(value: Any) -> Any:
 
 def _method(f: types.MethodType, attempt: Attempt) -> Any:
     inner = f.__func__
+    if inner is Tracer.__array__:
+        return functools.partial(_STANDING["numpy", "asarray"], f.__self__)
     rule = None if attempt.rules is None else attempt.rules.of(f)
     if rule is not None:
         return _ruled(f, rule, attempt)
@@ -330,7 +332,7 @@ def _library(f: Any, attempt: Attempt) -> Any:
             f = _of_lists(f)
         elif type(f) is np.ufunc or type(f) is _Dispatcher:
             f = _OfCells(f)
-        return _made(f) if attempt.thorough else f
+        return _Made(f) if attempt.thorough else f
     return f if root in _HARMLESS or root == "symdiff" else _guarded(f)
 
 
@@ -423,9 +425,17 @@ _OF_PARTS = frozenset(
 ) | {np.linalg.multi_dot}  # functions whose first argument is a list of arrays
 
 
-def _made(f: Anything) -> Anything:
+class _Made:
     """A function of NumPy's in a thorough run: its new arrays can take traced values."""
-    return lambda *args, **kwargs: fresh(f(*args, **kwargs), args)
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._function, name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return fresh(self._function(*args, **kwargs), args)
 
 
 def _recorded(f: Anything, rule: Any) -> Anything:

@@ -31,12 +31,12 @@ from symdiff.symbolic.tracing.integers import Integer
 from symdiff.symbolic.tracing.kinds import ARRAY, NUMPY, resulting
 from symdiff.symbolic.tracing.moving import MOVING, diagonal
 from symdiff.symbolic.tracing.operands import as_array, as_atom, holds_traced
-from symdiff.symbolic.tracing.products import LINALG, PRODUCTS, trace
-from symdiff.symbolic.tracing.raising import awaits, check_floating
+from symdiff.symbolic.tracing.products import LINALG, PRODUCTS, hermitian, trace
+from symdiff.symbolic.tracing.raising import awaits, check_floating, is_awaited
 from symdiff.symbolic.tracing.reducing import REDUCING
 from symdiff.symbolic.tracing.searching import SEARCHING
 from symdiff.symbolic.tracing.selecting import Selected
-from symdiff.symbolic.tracing.storage import Storage, View, arranged
+from symdiff.symbolic.tracing.storage import Lens, Storage, View, arranged
 from symdiff.symbolic.tracing.traced_keys import is_traced_key, parts_of, read
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, is_turned, laid, narrowed, need_contents, record
 from symdiff.symbolic.tracing.truths import is_truth
@@ -138,6 +138,8 @@ def _written(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: 
     results = function(*args, **kwargs)
     outs = out if isinstance(out, tuple) else (out,)
     shape = np.broadcast_shapes(*(o.shape for o in outs if o is not None))
+    if len(outs) > 1 and outs[0] is not None and outs[1] is not None and outs[0].shared().overlaps(outs[1].shared()):
+        raise TraceError(f"{origin}: np.{name}: the arrays of out= share memory; give each one of its own")
     found = []
     for target, result in zip(outs, results if isinstance(results, tuple) else (results,), strict=False):
         if target is None:
@@ -162,6 +164,7 @@ def _folds(ufunc: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 def _applied_at(ufunc: Any, inputs: tuple[Any, ...], origin: str) -> None:
     """`ufunc.at(y, index, values)`: cell by cell, so that an index may occur twice."""
     target, index, *values = inputs
+    values = [v.copy() if isinstance(v, Tracer) else v for v in values]  # for they may be cells of the target
     if not isinstance(target, Tracer):
         note_stuck()
         raise TraceError(f"{origin}: np.{ufunc.__name__}.at writes a traced value into an array made elsewhere; copy it first")
@@ -233,11 +236,15 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
         return tuple(function(a) for a in args)
     if function in _ASKED and not (name == "einsum" and sum(isinstance(leaf, (Tracer, np.ndarray)) for leaf in leaves) > 1):
         return _viewed(function, args, kwargs, origin)
+    if args and function in _FACTORING and is_awaited(np.linalg.LinAlgError):
+        args = (_factored(function, args, kwargs, origin), *args[1:])
     found = _recorded(function, args, kwargs, origin)
     if function in _IN_PLACE:
         return found
     given = [leaf for leaf in leaves if isinstance(leaf, Tracer)]
     found = _of_their_kinds(function, args, kwargs, structures.mapped(functools.partial(_alone, given), found))
+    if function not in _FRESH and not any(map(callable, leaves)):
+        found = _perhaps_viewed(function, args, kwargs, found)
     if any(map(is_turned, leaves)):
         return structures.mapped(functools.partial(_turned, function, args, kwargs), found)
     return found
@@ -276,6 +283,35 @@ def _told(value: Any) -> Any:
     return type(value), value if isinstance(value, Hashable) else repr(value)
 
 
+_FACTORING = {
+    np.linalg.inv: "Singular matrix",
+    np.linalg.solve: "Singular matrix",
+    np.linalg.matrix_power: "Singular matrix",
+    np.linalg.cholesky: "Matrix is not positive definite",
+    np.linalg.eig: "Array must not contain infs or NaNs",
+    np.linalg.eigvals: "Array must not contain infs or NaNs",
+}  # functions that raise `LinAlgError` for some matrices
+
+
+def _factored(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
+    """The matrices, where none makes NumPy raise; those that would, on other paths, are the identity there."""
+    x = as_array(args[0])
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2] or (function is np.linalg.matrix_power and args[1] >= 0):
+        return x
+    if function is np.linalg.cholesky:
+        upper = kwargs.get("upper", False)
+        arrays = Arrays(x.builder, origin)
+        lower = hermitian(arrays, arrays.mirrored(x.atom) if upper else x.atom)
+        fails = Tracer(x.builder, arrays.bind("is_definite", lower)) == 0
+    elif function in (np.linalg.eig, np.linalg.eigvals):
+        fails = np.logical_not(np.all(np.isfinite(x), axis=(-2, -1)))
+    else:
+        fails = np.linalg.slogdet(x)[0] == 0  # a pivot is zero
+    if np.any(fails) if fails.shape else fails:
+        raise np.linalg.LinAlgError(_FACTORING[function])
+    return np.where(fails[..., None, None] if fails.shape else fails, np.eye(x.shape[-1], dtype=x.dtype), x)
+
+
 def _alone(given: list[Tracer], found: Any) -> Any:
     """A result in memory of its own."""
     if not isinstance(found, Tracer):
@@ -285,32 +321,53 @@ def _alone(given: list[Tracer], found: Any) -> Any:
     return found.copy() if shares else found
 
 
+def _perhaps_viewed(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
+    """A result that NumPy has in memory of its own, but for some arguments: `np.polyder(p, 0)` is p itself."""
+    if not any(isinstance(f, Tracer) and f.shape for f in structures.leaves(found, none_is_leaf=True)):
+        return found
+    try:
+        asked, arrays = _asked(function, args, kwargs)
+    except Exception:  # of zeros, where the function takes other numbers
+        return structures.mapped(lambda f: _locked(f, _UNASKED) if isinstance(f, Tracer) and f.shape else f, found)
+    shares = [isinstance(m, np.ndarray) and any(_shares(m, x) for x in arrays) for m in structures.leaves(asked)]
+    if not any(shares):
+        return found
+    if isinstance(asked, np.ndarray):
+        return _as_asked(found, asked, arrays)
+    return type(found)(_as_asked(f, p, arrays) for f, p in zip(found, asked, strict=True))
+
+
+def _locked(found: Tracer, why: str) -> Tracer:
+    """An array that is not assigned to."""
+    return Tracer.showing(found.builder, View.over(Storage(found.builder, found.atom, found.dtype.char, why)), found.dtype)  # type: ignore[no-any-return]
+
+
 def _turned(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
     """An array made of others whose cells lie in another order in memory than their own: NumPy tells how its cells lie."""
     if not isinstance(found, Tracer) or found.ndim < 2 or found.held is not None:
         return found
-    shown = structures.mapped(
-        lambda v: np.zeros_like(v.shared().place) if isinstance(v, Tracer) and v.shape else v, (args, kwargs)
-    )
+    shown = structures.mapped(lambda v: np.zeros_like(v._place()) if isinstance(v, Tracer) and v.shape else v, (args, kwargs))
     try:
         with np.errstate(all="ignore"):
             asked = function(*shown[0], **shown[1])
     except Exception:  # of zeros, where the function takes other numbers
         asked = None
     if not isinstance(asked, np.ndarray) or asked.shape != found.shape:
-        return Tracer.showing(
-            found.builder, View.over(Storage(found.builder, found.atom, found.dtype.char, _UNKNOWN)), found.dtype
-        )
+        return _locked(found, _UNKNOWN)
     return found.like(arranged(found.builder, found.atom, found.dtype.char, asked, ""))
 
 
 _OF_NUMBERS = frozenset("sum prod max min amax amin mean any all".split())  # that NumPy takes with an axis of a number, too
+_OF_ONE = frozenset("cumsum cumprod ptp argsort argmax argmin".split())  # that take a number as an array of one cell
+_UNASKED = "whether NumPy has this array in memory of its own is not known; assign to a copy of it: y = y.copy()"
 _UNKNOWN = "how the cells of this array lie in memory is not known; assign to a copy of it: y = y.copy()"
 
 
 def _recorded(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
     """The result of a function by what stands for it."""
     name = getattr(function, "__name__", str(function))
+    if name in _OF_ONE and args and np.shape(args[0]) == () and not kwargs.get("keepdims"):
+        args = (np.ravel(args[0]), *args[1:])
     special = _SPECIAL.get(name)
     if special is not None and _of_numpy(function, name):
         if name != "select" and args and isinstance(args[0], (list, tuple)) and holds_traced(args[0]):
@@ -373,28 +430,53 @@ def _place_of_out(function: Any) -> int | None:
 def _viewed(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
     """A function that NumPy may give a view for: it is asked with the memory of the arrays."""
     name = getattr(function, "__name__", str(function))
-    arrays: list[Tracer] = []
-
-    def place(value: Any) -> Any:
-        if not isinstance(value, Tracer):
-            return value
-        arrays.append(value if value.shape or value.held is not None else value.like(value.atom))
-        return arrays[-1].shared().place
-
-    shown = structures.mapped(place, (args, kwargs))
     implementation = _IMPLEMENTED.get(function)
     found = _recorded(function, args, kwargs, origin) if implementation is None else None
     try:
-        asked = function(*shown[0], **shown[1])
+        asked, arrays = _asked(function, args, kwargs)
     except (ValueError, TypeError, IndexError) as error:
         raise TraceError(f"{origin}: np.{name}: {error}") from None
     if isinstance(asked, np.ndarray):
         if implementation is not None and len(arrays) == 1 and _shares(asked, arrays[0]):
             return arrays[0].like(_moved(function, args, kwargs, arrays[0], asked))
         return _as_asked(_recorded(function, args, kwargs, origin) if found is None else found, asked, arrays)
+    if isinstance(asked, np.generic):  # np.einsum("ii", x)
+        return found
+    own = [x.shared().place for x in arrays]
     for part in asked if function is np.broadcast_arrays else ():
-        part.flags.writeable = False  # as it will be in NumPy; today it warns
+        if not any(part is place for place in own):
+            part.flags.writeable = False  # as it will be in NumPy; today it warns
     return type(found)(_as_asked(f, p, arrays) for f, p in zip(found, asked, strict=True))
+
+
+def _asked(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, list[Tracer]]:
+    """What NumPy gives for the memory of traced arrays, and these."""
+    arrays: list[Tracer] = []
+
+    def kept(value: Any) -> Any:
+        if isinstance(value, Tracer):
+            arrays.append(value if value.shape or value.held is not None else value.like(value.atom))
+            return arrays[-1]
+        return value
+
+    def answer(memory: Callable[[View], np.ndarray]) -> Any:
+        def shown(value: Any) -> Any:
+            if not isinstance(value, Tracer):
+                return value
+            found = memory(value.shared())
+            return found.view(bool) if value.dtype.kind == "b" else found
+
+        given = structures.mapped(shown, held)
+        with np.errstate(all="ignore"):
+            return function(*given[0], **given[1])
+
+    held = structures.mapped(kept, (args, kwargs))
+    asked = answer(View.layout)
+    gaps = [x.shared().storage.layout for x in arrays if isinstance(x.shared().storage, Lens)]
+    made = [m for m in structures.leaves(asked, none_is_leaf=True) if isinstance(m, np.ndarray)] if gaps else []
+    if any(np.may_share_memory(m, gap) for m in made for gap in gaps):
+        asked = answer(lambda view: view.place)  # whose cells have numbers
+    return asked, arrays
 
 
 def _moved(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], x: Tracer, place: np.ndarray) -> View:
@@ -637,7 +719,9 @@ def _implementations() -> dict[Any, Any]:
 _IMPLEMENTED = _implementations()
 _IN_PLACE = frozenset(
     getattr(np, name)
-    for name in "copyto fill_diagonal place put put_along_axis putmask real imag nan_to_num polyint diff".split()
+    for name in """copyto fill_diagonal place put put_along_axis putmask real imag nan_to_num polyint polyder diff astype
+                apply_over_axes""".split()
+    if hasattr(np, name)
 )  # functions that change an array, or give it itself
 _ASKED = frozenset(
     f
@@ -654,3 +738,8 @@ _ASKED = frozenset(
     for f in (getattr(module, name, None) for name in names.split())
     if f is not None
 )  # functions whose result may be a view
+_MAKING = "select apply_along_axis ediff1d linspace logspace geomspace polyfit polyval roots interp".split()
+_FRESH = (
+    frozenset(getattr(np, name, None) for name in (*REDUCING, *SEARCHING, *PRODUCTS, *_MAKING))
+    | frozenset(f for module in (np.linalg, np.fft) for f in vars(module).values() if callable(f))
+) - {np.linalg.matrix_power}  # functions whose result is always in memory of its own

@@ -188,7 +188,9 @@ def item(call: Call, owner: Any, key: Any) -> Any:
     if kind in (list, tuple) and isinstance(key, Integer):
         return item_of(owner, key)
     method = _method(owner, "__getitem__")
-    return owner[key] if method is None else call(method)(owner, key)
+    if method is not None:
+        return call(method)(owner, key)
+    return owner[key] if kind is np.ndarray else fresh(owner[key], ())  # np.r_ makes new arrays
 
 
 def iterated(call: Call, values: Any) -> Any:

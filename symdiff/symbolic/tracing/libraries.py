@@ -38,6 +38,11 @@ def is_library(path: str) -> bool:
     return short_name(path) == "" and path != "<string>"
 
 
+def is_numpys(path: str) -> bool:
+    """Whether a file is one of NumPy's."""
+    return path.startswith(_NUMPY)
+
+
 @functools.lru_cache(maxsize=1024)
 def is_compiled(path: str) -> bool:
     """Whether a file belongs to a library whose compiled code is not made for traced values."""

@@ -59,13 +59,13 @@ def _array(native: Standing) -> Standing:
 
 def _as_array(native: Standing, x: Tracer, dtype: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A traced value as NumPy's maker gives it: itself, another view or a copy, as NumPy answers for its memory."""
-    place = x.shared().place if x.shape or x.held is not None else np.empty((), np.int8)
+    place = x._place()
     asked = native(place, None, *args, **kwargs)
     x = x.astype(dtype) if dtype is not None and np.dtype(dtype) not in (x.dtype, object) else x
     if asked.shape != x.shape:
         x = x[(None,) * (asked.ndim - x.ndim)]
     if x.shape == ():
-        return x if x.held is not None else x.of_kind(ARRAY)
+        return x.of_kind(ARRAY) if x.held is None else x
     return x if np.may_share_memory(asked, place) else copied(x, asked)
 
 
@@ -73,6 +73,10 @@ def _require(a: Any, dtype: Any = None, requirements: Any = None, **kwargs: Any)
     if not isinstance(a, Tracer):
         return np.require(a, dtype, requirements, **kwargs)
     return _as_array(lambda x, dtype, *args: np.require(x, dtype, requirements, **kwargs), a, dtype, (), {})
+
+
+def _getdata(a: Any, subok: bool = True) -> Any:
+    return a if isinstance(a, Tracer) else np.ma.getdata(a, subok)
 
 
 def _as_strided(x: Any, shape: Any = None, strides: Any = None, subok: bool = False, writeable: bool = True) -> Any:
@@ -196,6 +200,7 @@ def _decided(native: Standing) -> Standing:
 MAKING: dict[tuple[str, str], Standing] = {
     ("numpy", "array"): _array(np.array),
     ("numpy", "require"): _require,
+    ("numpy.ma.core", "getdata"): _getdata,
     **{("numpy", n): _unfit(n, "loop over its rows, over x.flat or np.ndindex(x.shape)") for n in ("nditer", "nested_iters")},
     **{("numpy", n): _unfit(n, "write it with arrays: np.block, a @ b") for n in ("bmat", "asmatrix", "matrix")},
     **{("numpy", n): _unfit(n, "a trace has no bytes; x itself does") for n in ("frombuffer", "from_dlpack", "fromstring")},

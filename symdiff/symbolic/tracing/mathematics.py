@@ -20,7 +20,7 @@ from symdiff.symbolic.tracing.assigning import array_of
 from symdiff.symbolic.tracing.functions import call_rule
 from symdiff.symbolic.tracing.integers import Integer
 from symdiff.symbolic.tracing.kinds import PYTHON, form_of, resulting
-from symdiff.symbolic.tracing.raising import checked_mathematics
+from symdiff.symbolic.tracing.raising import check_range, checked_complex, checked_mathematics, raise_where
 from symdiff.symbolic.tracing.summing import compensated_sum
 from symdiff.symbolic.tracing.tracer import Tracer, user_line
 
@@ -93,7 +93,7 @@ def _through(module: Any, name: str, function: Standing, number: Standing) -> St
         numbers = tuple(number(a, called) for a in args)
         if name == "trunc" and not args[0].asked(lambda value: hasattr(value, "__trunc__")):
             raise TypeError(f"{user_line()}: type {args[0].named()} doesn't define __trunc__ method")
-        return pythons(checked_mathematics(name, function, numbers) if module is math else function(*numbers))
+        return pythons((checked_mathematics if module is math else checked_complex)(name, function, numbers))
 
     return standing
 
@@ -147,7 +147,11 @@ def _dist(p: Any, q: Any) -> Any:
 
 def _fsum(seq: Any) -> Any:
     values = list(seq)
-    return compensated_sum([real(v, "math.fsum") for v in values]) if traced(*values) else math.fsum(values)
+    if not traced(*values):
+        return math.fsum(values)
+    found = compensated_sum([real(v, "math.fsum") for v in values])
+    check_range(found, values, "intermediate overflow in fsum")
+    return found
 
 
 def _prod(seq: Any, *, start: Any = 1) -> Any:
@@ -206,6 +210,11 @@ def _of_sample(name: str, formula: Standing) -> Standing:
         if not traced(*values, *weights):
             return getattr(statistics, name)(values, *args, **kwargs)
         numbers = [real(v, f"statistics.{name}") for v in values]
+        if not args and not kwargs:
+            getattr(statistics, name)([1.0] * len(values))  # which raises for too few
+        if name in _SAMPLES:
+            unfit, text = _SAMPLES[name]
+            raise_where(lambda: functools.reduce(np.logical_or, map(unfit, numbers)), statistics.StatisticsError, text)
         try:
             sample = array_of(numbers) if traced(*values) else np.array(numbers, dtype=float)
             found = pythons(formula(sample, *args, **kwargs))
@@ -229,6 +238,24 @@ def _spread(x: Any, centre: Any, count: int) -> Any:
     return np.sum(away * away) / count
 
 
+@functools.cache
+def _takes_zeros() -> bool:
+    """Whether Python has a geometric mean of zeros, as from 3.13 on."""
+    import statistics
+
+    try:
+        return statistics.geometric_mean([0.0]) == 0.0
+    except statistics.StatisticsError:
+        return False
+
+
+_SAMPLES: dict[str, tuple[Standing, str]] = {
+    "geometric_mean": (
+        lambda x: x < 0 if _takes_zeros() else x <= 0,
+        "geometric mean requires a non-empty dataset containing positive numbers",
+    ),
+    "harmonic_mean": (lambda x: x < 0, "harmonic mean does not support negative values"),
+}  # numbers for which there is none
 _STATISTICS: dict[str, Standing] = {
     "mean": np.mean,
     "fmean": _fmean,

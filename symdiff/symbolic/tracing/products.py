@@ -301,6 +301,9 @@ def matrix_power(a: Arrays, x: Atom, n: int) -> Atom:
 
 
 def multi_dot(a: Arrays, parts: Any) -> Atom:
+    ranks = [len(part.shape) for part in parts]
+    if any(rank != 2 for rank in ranks[1:-1]) or not {ranks[0], ranks[-1]} <= {1, 2}:
+        raise ValueError(f"matrices are needed, and vectors only at the ends, not shapes {[part.shape for part in parts]}")
     found = parts[0]
     for part in parts[1:]:
         found = matmul(a, found, part)

@@ -133,7 +133,26 @@ _DOMAINS: dict[str, Callable[..., Any]] = {
     "lgamma": lambda x: _both(np.isfinite(x), _is_pole(x)),
     "pow": _no_power,
 }
+
+
+def _is_endless(turning: str, other: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Whether one part of a complex number is infinite, and the other such that the result has no direction."""
+    rest = "real" if turning == "imag" else "imag"
+    return lambda z: _both(np.isinf(getattr(z, turning)), other(getattr(z, rest)))
+
+
+_COMPLEX_DOMAINS: dict[str, Callable[..., Any]] = {
+    "log": lambda z, base=1.0: _either(z == 0, base == 0),
+    "log10": lambda z: z == 0,
+    "atanh": lambda z: _either(z == 1, z == -1),
+    "exp": _is_endless("imag", lambda part: part > -np.inf),
+    **dict.fromkeys(("sinh", "cosh"), _is_endless("imag", lambda part: part == part)),
+    **dict.fromkeys(("sin", "cos"), _is_endless("real", lambda part: part == part)),
+    "tanh": _is_endless("imag", np.isfinite),
+    "tan": _is_endless("real", np.isfinite),
+}
 _GROWING = frozenset("exp exp2 expm1 cosh sinh pow gamma lgamma ldexp".split())
+_COMPLEX_GROWING = frozenset("exp sin cos sinh cosh".split())
 _WHOLE = frozenset({"floor", "ceil", "trunc"})
 
 
@@ -149,6 +168,23 @@ def checked_mathematics(name: str, function: Callable[..., Any], args: tuple[Any
     if name in _GROWING:
         raise_where(lambda: _both(np.isinf(found), *map(np.isfinite, args)), OverflowError, "math range error")
     return found
+
+
+def checked_complex(name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """What a function of `cmath` gives, likewise."""
+    if name in _COMPLEX_DOMAINS:
+        raise_where(lambda: _COMPLEX_DOMAINS[name](*args), ValueError, "math domain error")
+    found = function(*args)
+    if name in _COMPLEX_GROWING:
+        check_range(found, args, "math range error")
+    if name == "polar":
+        check_range(found[0], args, "math range error")
+    return found
+
+
+def check_range(found: Any, operands: Any, text: str) -> None:
+    """Raise what Python raises where a result of finite numbers is not finite."""
+    raise_where(lambda: _both(np.logical_not(np.isfinite(found)), *map(np.isfinite, operands)), OverflowError, text)
 
 
 def check_whole(x: Any) -> None:

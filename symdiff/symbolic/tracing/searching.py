@@ -122,6 +122,8 @@ def place(origin: str, arr: Any, mask: Any, vals: Any) -> None:
         cells = np.array(vals, dtype=object) if isinstance(vals, (list, tuple)) else vals
         arr[...] = np.where(mask, np.ravel(cells)[0] if np.ndim(cells) else cells, arr)
         return
+    if isinstance(vals, Tracer) and arr.shared().overlaps(vals.shared()):
+        raise TraceError(f"{origin}: np.place reads values from the array while it changes it; give a copy: vals.copy()")
     known = pattern(_truth(mask)) if isinstance(mask, Tracer) else np.asarray(mask, bool)
     arr[known] = np.resize(vals, int(known.sum()))
 

@@ -22,7 +22,9 @@ from symdiff.symbolic.tracing.kinds import ARRAY
 from symdiff.symbolic.tracing.tracer import Tracer, user_line
 
 _SHARED = "what a mask has picked is changed after columns were taken; copy it first: y[mask].copy()"
-_ELEMENTWISE = frozenset({"where", "clip", "round", "around", "real", "imag", "nan_to_num", "sinc", "angle"})
+_ELEMENTWISE = {
+    "where": 3, "clip": 3, "round": 2, "around": 2, "real": 1, "imag": 1, "nan_to_num": 1, "sinc": 1, "angle": 2,
+}  # functions, and how many arguments there are before those that name an array to write to  # fmt: skip
 _OPERATORS = "add sub mul truediv floordiv mod pow and or xor".split()
 
 
@@ -91,6 +93,10 @@ class Selected(Tracer):
     @property
     def shape(self) -> Any:  # type: ignore[override]
         return self.known.shape
+
+    @shape.setter
+    def shape(self, value: Any) -> None:
+        self.settled().shape = value
 
     @property
     def size(self) -> Any:
@@ -207,7 +213,7 @@ class Selected(Tracer):
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         name = function.__name__
-        if name in _ELEMENTWISE:
+        if len(args) <= _ELEMENTWISE.get(name, -1) and not kwargs.keys() & {"out", "copy"}:
             full = self.full(args)
             if full is not None:
                 return Selected.of(function(*full, **kwargs), self.parts.mask)

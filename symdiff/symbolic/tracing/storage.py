@@ -19,13 +19,17 @@ from symdiff.symbolic.building import Builder, array_atom
 from symdiff.symbolic.graph import ArrayConstant, Atom, Constant, Var
 from symdiff.symbolic.tracing.indexing import normal_slice, take
 
+_IMAGED = (
+    "an array that code not followed here has made of this one still stands, and would not see the change; "
+    "give that code a copy: y.copy()"
+)
 CELLS = 64  # arrays up to this size are kept as cells once single ones are assigned to
 
 
 class Storage:
     """The cells of an array: a symbol, up to `CELLS` of them also one by one, and those assigned to since by number."""
 
-    __slots__ = ("builder", "cells", "code", "memory", "pending", "refusal", "symbol", "version")
+    __slots__ = ("builder", "cells", "code", "images", "memory", "pending", "refusal", "symbol", "version")
 
     def __init__(self, builder: Builder, held: Atom | np.ndarray, code: str, refusal: str = "") -> None:
         self.builder = builder
@@ -33,8 +37,9 @@ class Storage:
         self.symbol = None if isinstance(held, np.ndarray) else held
         self.cells = held if isinstance(held, np.ndarray) else None
         self.pending: dict[int, Atom] = {}
-        self.memory = np.empty(held.shape, np.int8)
+        self.memory = np.zeros(held.shape, np.int8)
         self.refusal = refusal
+        self.images: list[Any] = []  # arrays of objects, made for code that is not followed, which do not see changes
         self.version: Any = object()
 
     def stamp(self) -> Any:
@@ -70,8 +75,7 @@ class Storage:
 
     def write(self, place: np.ndarray, value: Atom | np.ndarray, origin: str) -> None:
         """Cells get the value, an atom or an array of atoms that broadcasts to their shape."""
-        if self.refusal:
-            raise TraceError(f"{origin}: {self.refusal}")
+        self._check_open(origin)
         if not place.flags.writeable:
             raise TraceError(f"{origin}: NumPy has this view as read-only, it is assigned to; take a copy first: y = y.copy()")
         shape = _without_leading_ones(value.shape, place.ndim)
@@ -90,6 +94,12 @@ class Storage:
         else:
             self._write_region(place, value, origin)
         self.version = object()
+
+    def _check_open(self, origin: str) -> None:
+        if self.refusal:
+            raise TraceError(f"{origin}: {self.refusal}")
+        if any(image() is not None for image in self.images):
+            raise TraceError(f"{origin}: {_IMAGED}")
 
     def _write_cells(self, chosen: np.ndarray, value: Atom | np.ndarray, origin: str) -> None:
         cells = cells_of(self.builder, self.whole(origin), origin) if self.cells is None else self.cells.copy()
@@ -131,8 +141,7 @@ class Storage:
 
     def write_at(self, chosen: np.ndarray, value: Atom | np.ndarray, origin: str) -> None:
         """Cells with these numbers get the value; of equal numbers the last counts."""
-        if self.refusal:
-            raise TraceError(f"{origin}: {self.refusal}")
+        self._check_open(origin)
         shape = _without_leading_ones(value.shape, chosen.ndim)
         if not _fits(shape, chosen.shape):
             raise TraceError(f"{origin}: an array of shape {value.shape} for {chosen.shape} cells does not broadcast")
@@ -150,19 +159,24 @@ class Storage:
 
 
 class Lens:
-    """The storage of a view that no cells of another storage make up: it is read and written by two functions."""
+    """The storage of a view that no cells of another storage make up: it is read and written by two functions.
 
-    __slots__ = ("_read", "_write", "builder", "code", "key", "memory", "of")
+    `layout` is memory in which the cells lie as those of NumPy's view do, with gaps.
+    """
+
+    __slots__ = ("_read", "_write", "builder", "code", "key", "layout", "memory", "of")
 
     def __init__(
-        self, of: "View", key: Any, shape: Shape, code: str, read: Callable[[], Atom], write: Callable[[Atom], None]
-    ) -> None:
+        self, of: "View", key: Any, shape: Shape, code: str, read: Callable[[], Atom], write: Callable[[Atom], None],
+        layout: np.ndarray | None = None,
+    ) -> None:  # fmt: skip
         self.builder: Builder = of.storage.builder
         self.of = of
         self.key = key
         self.code = code
-        self.memory = np.empty(shape, np.int8)
+        self.memory = np.zeros(shape, np.int8)
         self.memory.flags.writeable = bool(of.place.flags.writeable)
+        self.layout = self.memory if layout is None else layout
         self._read = read
         self._write = write
 
@@ -249,12 +263,32 @@ class View:
         of = self.source.atom(lambda: origin)
         return look(arrays, of, *self.local) if self.how is None else self.how(arrays, of)  # type: ignore[no-any-return]
 
+    def layout(self) -> np.ndarray:
+        """Memory in which the cells lie as NumPy has them: `place`, but for parts of other arrays, which have gaps."""
+        if not isinstance(self.storage, Lens) or not self.place.size:
+            return self.place
+        whole = self.storage.layout
+        chosen = self.numbers()
+        places = numbers(whole, whole).ravel()[chosen]
+        first = whole[tuple(slice(int(k), int(k) + 1) for k in np.unravel_index(chosen.flat[0], whole.shape))]
+        steps = [int(np.take(places, 1, axis).flat[0] - places.flat[0]) if n > 1 else 1 for axis, n in enumerate(places.shape)]
+        found = np.lib.stride_tricks.as_strided(first, places.shape, steps)
+        if not self.place.flags.writeable:
+            found.flags.writeable = False
+        return found
+
+    def overlaps(self, other: "View") -> bool:
+        """Whether cells of two views may be the same."""
+        x, y = self.storage, other.storage
+        if x is y:
+            return np.shares_memory(self.place, other.place)
+        if isinstance(x, Lens) and isinstance(y, Lens) and x.of.is_at(y.of) and {x.key, y.key} == {("real",), ("imag",)}:
+            return False
+        return root_of(x) is root_of(y)
+
     def is_callers(self) -> bool:
         """Whether the cells are the caller's own."""
-        storage = self.storage
-        while isinstance(storage, Lens):
-            storage = storage.of.storage
-        return bool(storage.refusal)
+        return bool(root_of(self.storage).refusal)
 
     def known_as(self, value: Atom) -> "View":
         """Itself; the value is what it shows now."""
@@ -292,6 +326,21 @@ class View:
     def write(self, value: Atom | np.ndarray, origin: str) -> None:
         """The cells get the value, an atom or an array of atoms."""
         self.storage.write(self.place, value, origin)
+
+
+def laid_out(shape: Shape, strides: Any) -> np.ndarray:
+    """New memory in which cells lie with these strides."""
+    reach = [(n - 1) * step for n, step in zip(shape, strides, strict=True)] if 0 not in shape else []
+    before = -sum(r for r in reach if r < 0)
+    size = before + sum(r for r in reach if r > 0) + 1
+    return np.ndarray(shape, np.int8, np.zeros(size, np.int8), before, strides)
+
+
+def root_of(storage: Any) -> Storage:
+    """The storage that a view's cells are in, at last."""
+    while isinstance(storage, Lens):
+        storage = storage.of.storage
+    return storage  # type: ignore[no-any-return]
 
 
 def same_key(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:

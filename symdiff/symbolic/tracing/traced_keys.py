@@ -15,7 +15,7 @@ from symdiff.symbolic.tracing.indexing import expanded_key, indexed, is_basic
 from symdiff.symbolic.tracing.integers import Integer, between_of, is_whole
 from symdiff.symbolic.tracing.kinds import form_of, one_of
 from symdiff.symbolic.tracing.selecting import Selected, is_same, pattern
-from symdiff.symbolic.tracing.storage import Lens, Storage, View, same_key
+from symdiff.symbolic.tracing.storage import Lens, Storage, View, laid_out, same_key
 from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, user_line
 
 
@@ -123,7 +123,8 @@ def _row(x: Tracer, parts: list[Any], atoms: tuple[Any, ...], found: Tracer) -> 
             value = np.reshape(value, _without_new_axes(tuple(parts), found.shape))
         write(x, tuple(p for p in parts if p is not None), value, user_line())
 
-    return Lens(x.shared(), tuple(parts), found.shape, found.dtype.char, load, save)
+    of = x._place()[tuple(0 if isinstance(p, Tracer) else p for p in parts)]
+    return Lens(x.shared(), tuple(parts), found.shape, found.dtype.char, load, save, laid_out(of.shape, of.strides))
 
 
 def _selected(x: Any, mask: Tracer, origin: str) -> Any:

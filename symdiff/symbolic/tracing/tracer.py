@@ -10,6 +10,7 @@ import functools
 import math
 import operator
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
@@ -35,10 +36,10 @@ from symdiff.symbolic.tracing.kinds import (
     joined,
     resulting,
 )
-from symdiff.symbolic.tracing.libraries import is_compiled, short_name, short_names
+from symdiff.symbolic.tracing.libraries import is_compiled, is_numpys, short_name, short_names
 from symdiff.symbolic.tracing.operators import Operators
-from symdiff.symbolic.tracing.raising import awaits, check_operator
-from symdiff.symbolic.tracing.storage import Lens, Storage, View, arranged
+from symdiff.symbolic.tracing.raising import awaits, check_operator, check_range
+from symdiff.symbolic.tracing.storage import Lens, Storage, View, arranged, laid_out, root_of
 
 
 def user_line() -> str:
@@ -292,7 +293,10 @@ class Tracer(Operators):
             from symdiff.symbolic.tracing.truths import signed
 
             return signed(op, self.settled())
-        return laid(Tracer(self.builder, record(self.builder, op, (self.atom,), user_line()), kind_after(op, self)), (self,))
+        found = laid(Tracer(self.builder, record(self.builder, op, (self.atom,), user_line()), kind_after(op, self)), (self,))
+        if op == "abs" and self.kind.python and self.dtype.kind == "c" and awaits():
+            check_range(found, (self,), "absolute value too large")
+        return found
 
     def _in_place(self, op: str, other: Any) -> Any:
         """`y += x`: an array changes, a number is named anew."""
@@ -424,11 +428,15 @@ class Tracer(Operators):
             raise self._refuse("conversion to a NumPy array of numbers", "leave the dtype out, or use np.stack")
         if self.size > _CELLS:
             need_contents(self)
-        cells = np.empty(self.size, dtype=object)
+        flat = np.empty(self.size, dtype=object)
         for i, cell in enumerate(self._line() if self.shape else [self]):
-            cells[i] = cell
-        cells = cells.reshape(self.shape)
-        cells.flags.writeable = copy is True  # np.asarray would share memory: what is written there would be lost
+            flat[i] = cell
+        cells = flat.reshape(self.shape)
+        if copy is not True and self.shape:  # np.asarray would share memory: what is written there would be lost
+            cells.flags.writeable = False
+            root_of(self.shared().storage).images.append(weakref.ref(flat))
+            if attempt is not None and not attempt.opened and is_numpys(sys._getframe(1).f_code.co_filename):
+                note_stuck()
         return cells
 
     def _line(self) -> Any:
@@ -476,7 +484,7 @@ class Tracer(Operators):
         return self._place().flags
 
     def _place(self) -> np.ndarray:
-        return self.shared().place if self.shape or self._held is not None else np.empty((), np.int8)
+        return self.shared().layout() if self.shape or self._held is not None else np.zeros((), np.int8)
 
     @property
     def device(self) -> str:
@@ -531,7 +539,9 @@ class Tracer(Operators):
             part = found.like(atom)
             self[...] = part + 1j * self.imag if name == "real" else self.real + 1j * part
 
-        lens = Lens(self.shared(), (name,), self.shape, found.dtype.char, lambda: self._unary(name).atom, save)
+        of = self._place()
+        layout = laid_out(of.shape, [2 * step for step in of.strides])
+        lens = Lens(self.shared(), (name,), self.shape, found.dtype.char, lambda: self._unary(name).atom, save, layout)
         return found.like(View.over(lens))
 
     @property
@@ -732,6 +742,8 @@ class Flat:
         except IndexError as error:
             raise IndexError(f"{user_line()}: {error}") from None
         if np.size(value) != 1:
+            if isinstance(value, Tracer) and x.shared().overlaps(value.shared()) and not x.shared().is_at(value.shared()):
+                raise TraceError(f"{user_line()}: values are read from the array while it changes; give a copy: y.copy()")
             value = np.resize(np.ravel(value), chosen.shape)  # type: ignore[call-overload]
         if x.shape == ():
             x[...] = np.ravel(value)[0]  # type: ignore[call-overload]
@@ -823,7 +835,7 @@ def narrowed(builder: Builder, result: Var, *operands: Any) -> Any:
 def laid(value: Any, operands: tuple[Any, ...]) -> Any:
     """What an elementwise function gives, in the order in memory that NumPy gives it for these operands."""
     if len(value._shape) > 1 and any(is_turned(o) for o in operands):
-        places = [o.shared().place if isinstance(o, Tracer) and o.shape else np.empty(np.shape(o), np.int8)  # type: ignore[call-overload]
+        places = [o._place() if isinstance(o, Tracer) and o.shape else np.empty(np.shape(o), np.int8)  # type: ignore[call-overload]
                   if isinstance(o, (Tracer, list, tuple)) else o for o in operands]  # fmt: skip
         found = np.nditer([*places, None], flags=["zerosize_ok"]).operands[-1]
         value._held = arranged(value.builder, value.atom, value.dtype.char, found, user_line())
@@ -832,13 +844,13 @@ def laid(value: Any, operands: tuple[Any, ...]) -> Any:
 
 def is_turned(value: Any) -> bool:
     """Whether the cells of an array do not lie in memory in their own order."""
-    place = value._held.place if isinstance(value, Tracer) and value._held is not None else value
+    place = value._held.layout() if isinstance(value, Tracer) and value._held is not None else value
     return isinstance(place, np.ndarray) and place.ndim > 1 and not place.flags.c_contiguous
 
 
 def order_of(value: Any) -> tuple[int, ...]:
     """The axes of an array as they lie in memory, the outermost first; empty where that is their own order."""
-    place = value._held.place if isinstance(value, Tracer) and value._held is not None else value
+    place = value._held.layout() if isinstance(value, Tracer) and value._held is not None else value
     if not isinstance(place, np.ndarray) or place.ndim < 2 or place.flags.c_contiguous:
         return ()
     like = np.empty_like(place, np.int8)  # for NumPy decides about axes of one cell, too

@@ -1,10 +1,12 @@
 """Programs with try, with, finally and remembered values around operations that raise, against plain runs and differences."""
 
 import builtins
+import cmath
 import contextlib
 import linecache
 import math
 import random
+import statistics
 from typing import Any
 
 import numpy as np
@@ -17,10 +19,13 @@ RISKY = ("math.log({})", "math.sqrt({})", "math.exp(300*{})", "1/{}", "math.asin
          "2.0 // {}", "[1.0, 2.0, 4.0][int({})]", "math.log({}, 2.0)", "math.atanh({})",
          "{}/({} - 1.0)", "math.log1p({})", "10.0**(200*{})",
          "math.fmod({}, {} - 1.0)", "{{1: 2.0}}[int({})]*x", "math.acosh({})",
-         "float(np.log({}))", "int(1.5*{})*x")  # fmt: skip
+         "float(np.log({}))", "int(1.5*{})*x", "cmath.log({}).real", "cmath.atanh({}).real", "cmath.exp(400*{}).real",
+         "statistics.geometric_mean([{}, 1.0])", "statistics.harmonic_mean([{}, 1.0])", "statistics.variance([{}])",
+         "np.linalg.cholesky(np.array([[2.0, {}], [{}, x]]))[1, 1]")  # fmt: skip
 REFUSED = ("float(f'{{{}:.3f}}')*x", "{{x: 2.0}}[{}]*x", "hash({})*x", "decimal({})*x", "round({}, 2).hex() and x")
 KINDS = ("ValueError", "ZeroDivisionError", "OverflowError", "ArithmeticError", "(ValueError, ArithmeticError)", "Exception",
-         "", "IndexError", "LookupError", "(KeyError, ValueError, OverflowError)")  # fmt: skip
+         "", "IndexError", "LookupError", "(KeyError, ValueError, OverflowError)",
+         "np.linalg.LinAlgError", "statistics.StatisticsError")  # fmt: skip
 POINTS = (-2.0, -1.0, -0.5, 0.0, 0.0, 0.5, 1.0, 1.0, 1.5, 2.0, 3.0, 40.0)
 
 
@@ -134,7 +139,15 @@ def remembering(key: float) -> Any:
 def defined(text: str, key: float) -> Any:
     name = f"<control {hash(text)} {key}>"
     linecache.cache[name] = (len(text), None, text.splitlines(True), name)
-    free = {"math": math, "np": np, "contextlib": contextlib, "quiet": quiet, "remembered": remembering(key)}
+    free = {
+        "math": math,
+        "np": np,
+        "cmath": cmath,
+        "statistics": statistics,
+        "contextlib": contextlib,
+        "quiet": quiet,
+        "remembered": remembering(key),
+    }
     exec(compile(text, name, "exec"), free | {"decimal": __import__("decimal").Decimal})
     namespace = free | {"decimal": __import__("decimal").Decimal, "__builtins__": builtins}
     exec(compile(text, name, "exec"), namespace)

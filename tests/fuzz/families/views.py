@@ -34,7 +34,7 @@ FRESH = (
     "{a} * {c}", "np.sin({a})", "{a}.copy()", "np.array({a})", "np.copy({a})", "+{a}", "{a} + 1j * {c} * {a}",
     "np.reshape(x, {shape}) * {c}", "np.resize(x, {shape})", "np.outer(x[:3], x[:4])", "np.stack([{a}, {a}])",
     "np.concatenate([{a}, {a}])", "np.cos({a}).copy()", "np.full_like({a}, 0.7)", "np.roll({a}, 1)", "{a}.astype({a}.dtype)",
-    "np.where({a} > 0.1, {a}, 0.2)", "np.tile({a}, 2)",
+    "np.where({a} > 0.1, {a}, 0.2)", "np.tile({a}, 2)", "np.r_[{a}, {a}]", "np.c_[{a}, {a}]",
 )  # fmt: skip
 VIEWS = (
     "{a}[1:]", "{a}[:-1]", "{a}[::2]", "{a}[::-1]", "{a}[0]", "{a}[-1]", "{a}[..., 0]", "{a}[0, ...]", "{a}[...]",
@@ -50,6 +50,9 @@ VIEWS = (
     "np.array({a}, copy=False)", "cut({a})", "Box({a}).a", "[{a}, {a}][0]", "{a}[{a}.shape[0] // 2 :]",
     "np.compress([True, False], {a}, axis=0)", "{a}[()]", "{a}.conj()", "np.broadcast_arrays({a}, {a})[0]",
     "np.nan_to_num({a}, copy=False)", "np.require({a})", "{a}[int(np.argmax(x))]",
+    "np.astype({a}, {a}.dtype, copy=False)", "np.ma.getdata({a})", "{a}.__array__()", "np.polyder({a}, 0)",
+    "np.linalg.matrix_power({a}, 1)", "np.broadcast_arrays({a}, {a}[:1])[0]", "{a}.real[::2]", "{a}.T.imag",
+    "np.apply_over_axes(np.sum, {a}, ())", "np.atleast_1d({a}, {a})[1]", "np.ma.asarray({a}).data", "np.diff({a}, 0)",
 )  # fmt: skip
 WRITES = (
     "{v}[...] = {e}", "{v}[:] = {e}", "{v}[0] = {e}", "{v}[-1] = {e}", "{v}[1:] = {e}", "{v}[::-1] = {e}",
@@ -67,6 +70,8 @@ WRITES = (
     "{v}.flatten()[:2] = 9.0", "np.modf({v}, out=({v}, {v}.copy()))", "{v}.put([1], {c})", "{v}.itemset(0, {c})",
     "np.negative({v}, {v})", "np.divmod({v}, 0.7, out=({v}.copy(), {v}))", "{v}.T.reshape(-1)[0] = {c}",
     "{v}[int(np.argmax(x))] *= {c}", "np.round({v}, 1, out={v})", "np.mean({v}, axis=0, out={a})", "{v} = {v} * {c}",
+    "np.add.at({v}, [1, 2, 3], {v}[:3])", "{v}.shape = (-1,)", "{v}.round(1, out={v})",
+    "np.modf({v}, out=({v}, {v}))", "np.place({v}, {v} > 0.1, {v})", "{v}.flat = {v}[-2:]", "{v}.imag += 1", "{v}.real *= 2",
     "{v} %= 0.7", "{v} //= 0.3", "np.put_along_axis({v}, np.argsort({v}, -1), {c}, -1)",
 )  # fmt: skip
 SCALARS = ("0.5", "1.5", "x[0]", "x[1] * x[2]", "-0.25", "np.sin(x[3])")

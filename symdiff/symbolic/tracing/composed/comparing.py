@@ -64,7 +64,7 @@ def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: 
 
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
-    return as_array(x).astype(dtype)
+    return as_array(x).astype(dtype, copy=copy)
 
 
 def tril_indices_from(arr: Any, k: int = 0) -> Any:

@@ -122,6 +122,7 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Any:
 
 def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
     x = _real(_matrices(a), "pinv")
+    x = _hermitian(x, "L") if hermitian else x
     given_ = rcond if rcond is not None else rtol
     return _head("pinv", x, rcond=1e-15 if given_ is None else float(given_))
 
@@ -209,8 +210,16 @@ def cond(x: Any, p: Any = None) -> Any:
         raise ValueError("no condition number of matrices without cells")
     if p in (None, 2, -2):
         s = svdvals(x)
-        return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
-    return norm(x, p, (-2, -1)) * norm(np.linalg.inv(x), p, (-2, -1))
+        found = s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
+    else:
+        x = _square(x)
+        singular = np.linalg.slogdet(x)[0] == 0
+        wide = singular[..., None, None] if singular.shape else singular
+        inverse = np.linalg.inv(np.where(wide, np.eye(x.shape[-1], dtype=x.dtype), x))
+        found = np.where(singular, np.nan, norm(x, p, (-2, -1)) * norm(inverse, p, (-2, -1)))
+    known = np.all(x == x, axis=(-2, -1))
+    endless = np.exp(1e3 + np.sum(np.abs(x), axis=(-2, -1)))  # infinite, without a finite slope
+    return np.where(np.logical_and(np.isnan(found), known), endless, found)
 
 
 def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:

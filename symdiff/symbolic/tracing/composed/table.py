@@ -34,7 +34,8 @@ def called(implementation: Any, name: str, args: tuple[Any, ...], kwargs: dict[s
         return implementation(*args, **kwargs)
     except (ValueError, IndexError, TypeError) as error:
         text = str(error)
-        raise (error if text.startswith(origin) else TraceError(f"{origin}: {name}: {text}")) from None
+        own = isinstance(error, np.linalg.LinAlgError) or text.startswith(origin)
+        raise (error if own else TraceError(f"{origin}: {name}: {text}")) from None
 
 
 def _is_default(value: Any) -> bool:

@@ -1,0 +1,260 @@
+"""What NumPy gives a view for, reads while it writes, or raises for some matrices: as NumPy has it, or refused."""
+
+import cmath
+import math
+import statistics
+
+import numpy as np
+import pytest
+
+import symdiff as sd
+
+X = np.array([1.6, 0.7, 1.9, 1.2])
+
+
+def written(line):
+    """A function that runs a line on an array `v`, and then changes what it gave, or what it was given."""
+    space = {"np": np}
+    for name, change in (("given", "v"), ("made", "w")):
+        text = f"def {name}(x):\n    v = x * 1.0\n    w = {line}\n    {change} *= 2\n    return np.sum(v) + 3 * np.sum(w)\n"
+        exec(compile(text, f"{name}.py", "exec"), space)
+    return space["given"], space["made"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "np.astype(v, float, copy=False)", "np.astype(v, float)", "np.ma.getdata(v)", "np.ma.getdata(v, subok=False)",
+        "np.polyder(v, 0)", "np.polyder(v)", "np.linalg.matrix_power(v.reshape(2, 2), 1)",
+        "np.linalg.matrix_power(v.reshape(2, 2), 2)", "np.apply_over_axes(np.sum, v, ())", "np.nan_to_num(v, copy=False)",
+        "np.nan_to_num(v)", "np.diff(v, 0)", "np.broadcast_arrays(v, v)[0]", "np.tile(v, 1)", "np.roll(v, 0)", "np.r_[v, v]",
+        "np.ravel((v + 1j * v).real)", "(v + 1j * v).real[1:]", "np.ascontiguousarray((v + 1j * v).imag)",
+    ],
+)  # fmt: skip
+def test_views_where_numpy_has_them(line):
+    for f in written(line):
+        value, slope = sd.jvp(f)(X, np.ones(4))
+        np.testing.assert_allclose(value, f(X.copy()), rtol=1e-12)
+        np.testing.assert_allclose(slope, (f(X + 0.5) - f(X - 0.5)), rtol=1e-9)
+
+
+def parts_in_memory(x):
+    c = x + 1j * x
+    r = c.real
+    w, t, s = np.ravel(r), c.reshape(2, 2).T.imag.reshape(-1), r.reshape(2, 2)
+    r[0] = 9.0
+    return np.sum(w) + 2 * np.sum(t) + 3 * np.sum(s * s)
+
+
+def at_with_overlap(x):
+    v = x * 1.0
+    np.add.at(v, [1, 2, 3], v[:3])
+    return v
+
+
+def picked(x):
+    v = x[x > 1.0]
+    w = np.nan_to_num(v, copy=False)
+    w *= 2
+    v.shape = (-1, 1)
+    np.round(v, 1, out=v)
+    return np.sum(v * w) * x[1]
+
+
+def joined_parts(x):
+    v = np.r_[x, x]
+    c = v + 1j * v
+    q = c.imag
+    q += 1
+    c.real *= 2
+    return (c * c).real
+
+
+def joined_and_rounded(x):
+    v = np.c_[x, x]
+    v.fill(1.11)
+    w = v.reshape(1, -1)
+    w.round(1, out=w)
+    return v + x[0]
+
+
+def converted_by_itself(x):
+    v = x * 1.0
+    w = v.__array__()
+    v *= 2
+    w += 1
+    return v * w
+
+
+def broadcast_to_itself(x):
+    v = x * 1.0
+    w = np.broadcast_arrays(v, v)[0]
+    v[0] = 2.0
+    return w * v
+
+
+def along_numbers(x):
+    return np.cumsum(x[0], axis=0) + np.ptp(x.sum(), axis=-1) + x[np.argsort(x[..., 0], axis=0)] + np.argmax(x[1], axis=0)
+
+
+def traces(x):
+    m = x.reshape(2, 2)
+    return np.einsum("ii", m) + np.einsum("ii->", m) + np.einsum(m, [0, 0]) + np.einsum("", x[0]) + np.einsum("...ii", m)
+
+
+def triangular_inverse(x):
+    return np.linalg.pinv(x.reshape(2, 2), hermitian=True)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [parts_in_memory, at_with_overlap, picked, joined_parts, joined_and_rounded, converted_by_itself,
+     broadcast_to_itself, along_numbers, traces,
+     triangular_inverse],
+)  # fmt: skip
+def test_values_and_slopes(f):
+    value, slope = sd.jvp(f)(X, np.ones(4))
+    np.testing.assert_allclose(value, f(X.copy()), rtol=1e-12)
+    wanted = (np.asarray(f(X + 1e-6)) - np.asarray(f(X - 1e-6))) / 2e-6
+    np.testing.assert_allclose(slope, wanted, rtol=1e-6, atol=1e-7)
+
+
+def two_in_one(x):
+    v = x * 2
+    np.modf(v, out=(v, v.view()))
+    return v
+
+
+def placed_while_read(x):
+    v = x * 1.0
+    np.place(v, v > 1, v)
+    return v
+
+
+def flat_while_read(x):
+    v = np.concatenate([x, x])
+    v.flat = v[-2:]
+    return v
+
+
+def masked_image(x):
+    v = x * 1.0
+    w = np.ma.masked_array(v, [0, 1, 0, 0])
+    v *= 2
+    return w.filled(0.0)
+
+
+def stacked_chain(x):
+    return np.linalg.multi_dot([x.reshape(1, 2, 2), x.reshape(1, 2, 2)])
+
+
+@pytest.mark.parametrize("f", [two_in_one, placed_while_read, flat_while_read, masked_image, stacked_chain])
+def test_what_depends_on_numpys_order_is_refused(f):
+    with pytest.raises(sd.TraceError, match=r"test_numpys_own_ways\.py:\d+"):
+        sd.jvp(f)(X, np.ones(4))
+
+
+def inverted(a):
+    try:
+        return np.sum(np.linalg.inv(a))
+    except np.linalg.LinAlgError:
+        return 4 * a[0, 0]
+
+
+def solved(a):
+    try:
+        return np.sum(np.linalg.solve(a, a[0]) * np.array([1.0, 3.0]))
+    except ValueError:
+        return a[0, 1] * a[0, 0]
+
+
+def shifted(a):
+    for k in range(3):
+        try:
+            return np.sum(np.linalg.cholesky(a + 2 * k * np.eye(2)))
+        except np.linalg.LinAlgError:
+            continue
+    return a[1, 1]
+
+
+def powered(a):
+    try:
+        return np.sum(np.linalg.matrix_power(a, -2))
+    except Exception:
+        return 4 * a[0, 1]
+
+
+def stacked(a):
+    try:
+        return np.sum(np.linalg.inv(np.stack([a, a + 1.0])))
+    except np.linalg.LinAlgError:
+        return 3 * a[0, 1]
+
+
+MATRICES = [np.array(m) for m in ([[2.0, 1], [1, 3]], [[1.0, 1], [1, 1]], [[1.0, 2], [2, 1]], [[-9.0, 2], [2, 4]])]
+
+
+@pytest.mark.parametrize("options", [{}, {"paths": "merge"}, {"paths": "guard"}, {"exact": True}], ids=str)
+@pytest.mark.parametrize("f", [inverted, solved, shifted, powered, stacked])
+def test_linear_algebra_raises_what_the_function_catches(f, options):
+    for matrices in (MATRICES, MATRICES[::-1]):
+        g = sd.value_and_grad(f, **options)
+        for m in matrices:
+            np.testing.assert_allclose(g(m)[0], f(m), rtol=1e-9)
+    np.testing.assert_allclose(sd.vmap(f)(np.stack(MATRICES)), [f(m) for m in MATRICES], rtol=1e-9)
+    assert sd.grad(inverted)(MATRICES[1]).tolist() == [[4.0, 0.0], [0.0, 0.0]]
+
+
+def test_values_of_singular_matrices():
+    for m in (np.zeros((2, 2)), np.array([[1.0, 2], [1, 2]])):
+        for f in (lambda m: np.linalg.cond(m, 1), lambda m: np.sum(np.abs(np.linalg.qr(m)[1]) * [[1.0, 2], [3, 4]])):
+            value, slope = sd.value_and_grad(f)(m)
+            assert value == f(m)
+            assert not np.isfinite(slope).all()
+    assert sd.jvp(np.linalg.cond)(np.zeros((2, 2)), np.ones((2, 2)))[0] == np.inf
+
+
+@pytest.mark.parametrize("paths", [None, "guard"])
+@pytest.mark.parametrize(
+    "risky, points",
+    [
+        (lambda x: statistics.geometric_mean([x, 1.0]), (0.0, -1.0, 2.0)),
+        (lambda x: statistics.variance([x]), (1.0,)),
+        (lambda x: statistics.harmonic_mean([x - 1, 1.0]), (0.0, 3.0)),
+        (lambda x: cmath.log(x).real, (0.0, 2.0)),
+        (lambda x: cmath.log10(x).real, (0.0, 2.0)),
+        (lambda x: cmath.atanh(x).real, (1.0, 0.5, -1.0)),
+        (lambda x: cmath.exp(x).real, (1000.0, 1.0)),
+        (lambda x: cmath.cosh(x).real, (-1000.0, 1.0)),
+        (lambda x: abs(complex(x, x)), (1.7e308, 1.0)),
+        (lambda x: math.fsum([x + 1e308, 1e308, 1e308]), (1.0,)),
+    ],
+)
+def test_handlers_get_what_other_modules_raise(risky, points, paths):
+    def f(x):
+        try:
+            return risky(x)
+        except Exception as error:
+            return 4 * x + 5 + len(type(error).__name__) * x
+
+    for order in (points, points[::-1]):
+        g = sd.value_and_grad(f, paths=paths)
+        for x in order:
+            np.testing.assert_allclose(g(x)[0], f(x), rtol=1e-12)
+
+
+def test_an_equality_of_arrays_of_cells_chooses_the_value_only():
+    def f(x):
+        if np.array_equal([x], [1.0]):
+            return x
+        return x * x
+
+    assert [sd.grad(f, paths=paths)(1.0) for paths in (None, "merge", "guard")] == [2.0, 2.0, 2.0]
+
+
+def test_an_array_of_a_number_is_an_array():
+    def f(x):
+        y = np.asarray(x)
+        return x * (2 if isinstance(y, np.ndarray) else 3)
+
+    assert sd.grad(f)(2.5) == 2.0
