@@ -75,9 +75,7 @@ class Derivative(Function):
             return np.reshape(np.stack(cells), points.shape)
         device = isinstance(points, Placed)
         if isinstance(points, (list, tuple)) and _is_ragged(points):
-            raise ShapeError(
-                f"{self.where}: derivative takes a number or an array of points; jacobian takes structures"
-            )
+            raise ShapeError(f"{self.where}: derivative takes a number or an array of points; jacobian takes structures")
         if (
             not (device or isinstance(points, (np.ndarray, list, tuple)))
             or (points.shape if device else np.shape(points)) == ()
