@@ -42,7 +42,7 @@ TEXTS = (
     "it's", 'say "hi"', f"<traced {EVIL}>",
 )  # fmt: skip
 BUILTINS = set("""
-    any all zip range min max abs id len int float complex bool map list tuple type isinstance getattr hasattr enumerate
+    any all zip hex repr range min max abs id len int float complex bool map list tuple type isinstance getattr hasattr enumerate
     vars print sum round set ValueError TypeError ZeroDivisionError OverflowError KeyError RuntimeError ArithmeticError
 """.split())  # fmt: skip
 MODULES = {"np", "cp", "math", "cmath", "threading", "special", "dataclasses"}
