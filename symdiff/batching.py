@@ -34,6 +34,14 @@ from symdiff.symbolic.tracing.trace import Spec, is_static
 from symdiff.symbolic.tracing.tracer import Tracer, user_line
 
 
+def _is_ragged(points: Any) -> bool:
+    """Whether nested lists are no array of numbers."""
+    try:
+        return np.asarray(points).dtype == object
+    except ValueError:
+        return True
+
+
 class Derivative(Function):
     """The n-th derivative of a scalar function; over an array of points, elementwise."""
 
@@ -66,6 +74,8 @@ class Derivative(Function):
             cells = [self(*args[:position], p, *args[position + 1 :], **kwargs) for p in points.ravel()]
             return np.reshape(np.stack(cells), points.shape)
         device = isinstance(points, Placed)
+        if isinstance(points, (list, tuple)) and _is_ragged(points):
+            raise ShapeError(f"{self.where}: derivative takes a number or an array of points; jacobian takes structures")
         if (
             not (device or isinstance(points, (np.ndarray, list, tuple)))
             or (points.shape if device else np.shape(points)) == ()

@@ -20,7 +20,17 @@ from symdiff.codegen.program import Program
 from symdiff.codegen.source import MISS
 from symdiff.errors import ArgumentError, BackendError, InvariantError, ShapeError, TraceError
 from symdiff.ops import dtype_of, is_complex
-from symdiff.pipeline import Options, array_kernel_of, batch_kernel_of, gufunc_of, kernel_of, machine_of, plan_of, program_of
+from symdiff.pipeline import (
+    Options,
+    array_kernel_of,
+    batch_kernel_of,
+    check_backend,
+    gufunc_of,
+    kernel_of,
+    machine_of,
+    plan_of,
+    program_of,
+)
 from symdiff.plain import check_plain, check_targets, in_form, takes_results
 from symdiff.symbolic.graph import Graph
 from symdiff.symbolic.hidden import hidden_of, visible
@@ -34,6 +44,7 @@ class Compiled:
     """One specialisation: call it with the traced leaves in order. `tree` is the result's optree structure."""
 
     def __init__(self, graph: Graph, tree: Any, options: Options, backend: str = "auto") -> None:
+        check_backend(backend)
         self.graph = graph
         self.hidden = hidden_of(graph)
         self.tree = tree
@@ -47,7 +58,8 @@ class Compiled:
         self._leaf = tree is None or optree.treespec_is_leaf(tree)
         count = len(self.program.outputs)
         self._flat = count > 1 and not self._leaf and tree == structures.structure((0,) * count)
-        self._nested = None if self._leaf or self._flat else _nested(structures.unflatten(tree, range(count)))
+        nested = None if self._leaf or self._flat else _nested(structures.unflatten(tree, range(count)))
+        self._nested = nested if structures.leaves(nested) == list(range(count)) else None  # or it holds settings, too
         self._numpy: Any = None
         self.machine: Any = None
         self._exact_types = tuple(np.dtype(i.dtype) for i in self.program.inputs)
@@ -331,6 +343,7 @@ class Batched:
         backend: str = "auto",
         threads: int | None = None,
     ) -> None:
+        check_backend(backend)
         self.program = program
         self.in_axes = in_axes
         self.out_axes = out_axes

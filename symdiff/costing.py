@@ -95,7 +95,7 @@ def cost_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cos
     inner = getattr(function, "inner", function)
     if inner is not function:
         args = function.point_arguments(args)[0]
-    args = inner.own_arguments(args)
+    args = inner.own_arguments(args, kwargs)
     plain = Plain(inner.f, rules=inner.rules, scalarize=inner.scalarize, paths=inner.paths)
     value = plain.graph(*args, **kwargs)
     if isinstance(inner, ValueAndGradient):

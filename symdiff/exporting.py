@@ -10,6 +10,7 @@ import shlex
 import stat
 import textwrap
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +28,24 @@ from symdiff.literals import is_literal, literal
 from symdiff.ops import OPS, dtype_of
 from symdiff.pipeline import DEFAULT, checks_of, plan_of, program_of, source_of
 from symdiff.raising import raised_in
-from symdiff.structuring import SHOWN, SUFFIX, Leaf, is_plain, positions, with_structures
+from symdiff.structuring import (
+    SHOWN,
+    SUFFIX,
+    Argument,
+    Default,
+    Leaf,
+    default_text,
+    is_plain,
+    is_structure,
+    positions,
+    with_structures,
+)  # fmt: skip
 from symdiff.symbolic.arrays.batching import batched as over_points
 from symdiff.symbolic.branches import branches_of
 from symdiff.symbolic.graph import Graph
 from symdiff.symbolic.hidden import Hidden, hidden_of
 from symdiff.symbolic.scalarizing import is_scalar, settled
-from symdiff.symbolic.tracing.trace import argument_names
+from symdiff.symbolic.tracing.trace import argument_names, path_name
 from symdiff.symbolic.tracing.tracer import user_line
 from symdiff.version import __version__
 
@@ -72,16 +84,16 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
         shown, _, axes = function.point_arguments(args)
     else:
         shown, axes = args, []
-    call = Call(inner, inner.own_arguments(shown), kwargs)
+    call = Call(inner, inner.own_arguments(shown, kwargs), kwargs)
     primal = inner._traced(call, None, "merge").graph
     graph, tree = inner._derived(call, primal)
     hidden = hidden_of(graph)
-    arguments, result = _structures(inner, call, graph, tree)
-    more = {inner.extra_name: _marked(structures.structure(inner.extra_structure(call, primal)))} if inner.extra else {}
-    given = [*arguments.values(), *more.values()]
-    plain = target in ("c", "cuda") or (all(isinstance(a, Leaf) for a in given) and is_plain(result))
+    arguments = _arguments(inner, call, graph, primal)
+    result = _marked(tree, [output.name for output in graph.outputs])
+    bare = all(isinstance(a.value, Leaf) and (a.value, a.named) == (Leaf(a.name, k), False) for k, a in enumerate(arguments))
+    plain = target in ("c", "cuda") or (bare and is_plain(result))
     name = inner.__name__ if plain else inner.__name__ + SUFFIX
-    shape = positions(result) if plain and is_plain(result) else None
+    shape = positions(result) if is_plain(result) else None
     batch, axes = isinstance(function, Vectorised), hidden.pad(axes)
     branches = branches_of(primal)
     raised = () if branches is None or not branches.raised else raised_in(branches, target, inner.where)
@@ -132,30 +144,54 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     if plain:
         return source
     doc = f"{_what(inner)} of {inner.name}, in its own structures; `{name}` takes and returns their leaves."
-    return with_structures(source, inner.__name__, arguments, more, result, _described(inner, doc), inner.where)
+    made = None if is_plain(result) else result
+    if made is None and not any(is_structure(a.value) for a in arguments):
+        doc = f"{_what(inner)} of {inner.name}, with its own arguments; `{name}` takes numbers and arrays only."
+    doc += f" Made with {settings}." if (settings := _defaults(inner, call)) else ""
+    return with_structures(source, inner.__name__, arguments, made, _described(inner, doc), inner.where)
 
 
-def _structures(function: Any, call: Call, graph: Graph, tree: Any) -> tuple[dict[str, Any], Any]:
-    """The arguments of a transform by name, and its result, as structures with a `Leaf` at each input and output."""
+def _arguments(function: Any, call: Call, graph: Graph, primal: Graph) -> list[Argument]:
+    """The arguments of a transform: those of its function, with a `Leaf` at each input, what it adds, and captured arrays.
+
+    Before an argument that has to be given, others have no default: those that the file was made without are given by name.
+    """
+    hidden, names = hidden_of(graph), [leaf.name for leaf in graph.inputs]
+    count = len(call.traced)
+    captured = {id(a.array): Leaf(names[count + k], count + k) for k, a in enumerate(hidden.arrays)}
+    own = _own_arguments(function, call, captured)
+    if function.extra:
+        more = structures.structure(function.extra_structure(call, primal))
+        start = count + len(hidden.arrays)
+        added = _marked(more, names[start:], start)
+        own = [replace(a, named=True) if isinstance(a.value, Default) else replace(a, default="") for a in own]
+        own.append(Argument(added.name if isinstance(added, Leaf) else function.extra_name, added, checked=False))
+    by_name = any(a.default for a in own)
+    return own + [Argument(leaf.name, leaf, named=by_name) for leaf in captured.values()]
+
+
+def _own_arguments(function: Any, call: Call, captured: dict[int, Leaf]) -> list[Argument]:
+    """The arguments of a function in its own order; defaults that are captured arrays are taken from these."""
     places = {i: position for position, i in enumerate(call.traced)}
-    marked = [Leaf(call.paths[i], places[i]) if i in places else leaf for i, leaf in enumerate(call.leaves)]
+    marked = [Leaf(path_name(call.paths[i]), places[i]) if i in places else leaf for i, leaf in enumerate(call.leaves)]
     args, kwargs = structures.unflatten(call.tree, marked)
-    names = argument_names(function.f, len(args))
-    arguments = dict(zip(names, args, strict=False)) | kwargs
-    arguments = {n: a for n, a in arguments.items() if any(isinstance(leaf, Leaf) for leaf in structures.leaves(a))}
-    place, arrays = hidden_of(graph).place, hidden_of(graph).arrays
-    for position, leaf in enumerate(graph.inputs[place : place + len(arrays)], place):
-        name = leaf.name
-        while name in arguments:
-            name += "_"
-        arguments[name] = Leaf(leaf.name, position)
-    return arguments, _marked(tree, [output.name for output in graph.outputs])
+    given = dict(zip(argument_names(function.f, len(args)), args, strict=False)) | kwargs
+    found = []
+    for p in [] if function.signature is None else function.signature.parameters.values():
+        default = "" if p.default is p.empty else default_text(p.default)
+        named = p.kind is p.KEYWORD_ONLY
+        if p.name in given:
+            found.append(Argument(p.name, given.pop(p.name), default, named))
+        elif id(p.default) in captured:
+            found.append(Argument(p.name, captured.pop(id(p.default)), "", named))
+        elif default:
+            found.append(Argument(p.name, Default(p.default), default, named))
+    return found + [Argument(n, value, "", n in kwargs) for n, value in given.items()]
 
 
-def _marked(tree: Any, names: Sequence[str] = ()) -> Any:
-    """A structure with a `Leaf` at each place."""
-    count = 1 if tree is None else tree.num_leaves
-    leaves = [Leaf(name, k) for k, name in enumerate(names or [""] * count)]
+def _marked(tree: Any, names: Sequence[str], start: int = 0) -> Any:
+    """A structure with a `Leaf` at each place, of these names and from a position on."""
+    leaves = [Leaf(name, k) for k, name in enumerate(names, start)]
     return leaves[0] if tree is None else structures.unflatten(tree, leaves)
 
 

@@ -440,12 +440,12 @@ class Function:
 
     # -- looking inside
 
-    def own_arguments(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    def own_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """The function's own arguments: a tangent, cotangent or vector after them is left away."""
         args = placed(args)
         if self.extra and self.signature is not None:
             try:
-                self.signature.bind(*args[: -self.extra])
+                self.signature.bind(*args[: -self.extra], **kwargs)
             except TypeError:
                 return args
             return args[: -self.extra]
@@ -454,7 +454,7 @@ class Function:
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
         """The Graph of this function at example arguments (numbers, arrays, `Spec`s)."""
         self.refresh()
-        call = Call(self, self.own_arguments(args), placed(kwargs), 0)
+        call = Call(self, self.own_arguments(args, kwargs), placed(kwargs), 0)
         return self._built(call)[0]
 
     def compile(self, *args: Any, backend: str = "auto", **kwargs: Any) -> Compiled | DeviceCompiled:
@@ -464,7 +464,7 @@ class Function:
         """
         check(f"{self.__name__}.compile", {"backend": backend})
         self.refresh()
-        call = Call(self, self.own_arguments(args), placed(kwargs), 0)
+        call = Call(self, self.own_arguments(args, kwargs), placed(kwargs), 0)
         if backend == "cupy":
             return DeviceCompiled(*self._built(call, "merge", hide=False), self.options)
         return compiled_of(*self._built(call), self.options, backend)

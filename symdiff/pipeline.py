@@ -160,6 +160,12 @@ def kernel_of(plan: Plan | ArrayPlan, target: str, name: str, **layout: Any) -> 
         return load(source_of(plan, target, name=name, style="runtime", **layout))
 
 
+def check_backend(backend: str) -> None:
+    """Raise `BackendError` where a backend that makes machine code is asked for another processor's, or for none's."""
+    if backend in ("auto", "native"):
+        engine.check_processor()
+
+
 def machine_of(program: Program, result: Any = None) -> Machine:
     """The Program as machine code, from which Python builtins are made; `result` gives the outputs' places in nested tuples.
 

@@ -1,12 +1,15 @@
-"""Adds to a generated file the function that takes and returns the user's structures: dicts, tuples, objects with fields.
+"""Adds to a generated file the function that takes the user's own arguments: settings, and structures as dicts and objects.
 
 Assumes a file in Python whose function takes and returns the leaves. Guarantees that a structure of other lengths or with
-other settings raises `ValueError`, and that the file imports none of the user's classes. Refuses, with `ExportError`,
-results that cannot be made from the arguments, and keys that cannot be written.
+other settings raises `ValueError`, and that the file imports none of the user's classes. Of arrays of integers beyond `SHOWN`
+cells digests are compared, of functions their names, of other objects their classes. Refuses, with `ExportError`, results that
+cannot be made from the arguments, and keys that cannot be written.
 """
 
 import dataclasses
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,11 +19,21 @@ from symdiff.codegen.emission.names import Names
 from symdiff.codegen.emission.text import Result, wrapped
 from symdiff.codegen.source import Source
 from symdiff.errors import ExportError
-from symdiff.literals import WIDTH, Shown, docstring, formatted, is_attribute, literal, named
+from symdiff.literals import WIDTH, Shown, docstring, formatted, is_attribute, is_literal, literal, named
 
 SUFFIX = "_leaves"
 SHOWN = 64  # cells up to which a file, and the command in its header, hold the values of an array of integers
 INDENT = "    "
+OWN = ("dataclasses", "hashlib", "_made_for", "_digest")
+_MADE_FOR = '''def _made_for(name, given, made):
+    """Raise ValueError where an argument is not the one that this file was made for."""
+    plain = given.tolist() if hasattr(given, "tolist") else given
+    if not isinstance(plain, type(made)) or isinstance(plain, bool) != isinstance(made, bool) or plain != made:
+        given, made = (hex(v) if isinstance(v, int) and abs(v) >> 999 else repr(v) for v in (given, made))
+        raise ValueError(f"{name} is {given}, {made} expected: this file was made for that; generate another one")'''
+_DIGEST = '''def _digest(given):
+    """A digest of the numbers of an array."""
+    return hashlib.sha256(repr(given.tolist() if hasattr(given, "tolist") else given).encode()).hexdigest()[:16]'''
 
 
 @dataclass(frozen=True)
@@ -29,6 +42,54 @@ class Leaf:
 
     name: str
     position: int
+
+
+@dataclass(frozen=True)
+class Default:
+    """An argument that the file was made without: it has its default, and no other value."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of a file's function: a structure with a `Leaf` at each place that is traced, or a setting of the file.
+
+    `default` is its text in the signature, "" for none; `named` ones are given by name only; settings in a tangent are
+    not `checked`.
+    """
+
+    name: str
+    value: Any
+    default: str = ""
+    named: bool = False
+    checked: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.default}" if self.default else self.name
+
+
+def default_text(value: Any) -> str:
+    """A default in a signature; of what cannot be written there an ellipsis, which stands for the argument left out."""
+    return literal(value) if is_written(value) else "..."
+
+
+def is_written(value: Any) -> bool:
+    """Whether a file can hold a value, and tell it from others: NaN is unlike itself."""
+    return is_literal(value) and value == value
+
+
+def arranged(arguments: Iterable[Argument]) -> list[Argument]:
+    """Arguments as a signature takes them: those given by name last, and no default before one that has to be given."""
+    placed = [a for a in arguments if not a.named]
+    last = max((k for k, a in enumerate(placed) if not a.default), default=-1)
+    placed = [replace(a, default="") if k < last else a for k, a in enumerate(placed)]
+    return placed + [a for a in arguments if a.named]
+
+
+def is_structure(value: Any) -> bool:
+    """Whether an argument holds others."""
+    return not isinstance(value, (Leaf, Default)) and structures.leaves(value, none_is_leaf=True) != [value]
 
 
 def is_plain(value: Any) -> bool:
@@ -45,22 +106,23 @@ def positions(value: Any) -> Result:
     return [positions(v) for v in value] if type(value) is list else tuple(positions(v) for v in value)
 
 
-def with_structures(
-    source: Source, name: str, arguments: dict[str, Any], more: dict[str, Any], result: Any, doc: str, where: str
-) -> Source:
-    """The source of a function of leaves, `source.entry`, with the function `name` of structures before it.
+def with_structures(source: Source, name: str, arguments: Sequence[Argument], result: Any, doc: str, where: str) -> Source:
+    """The source of a function of leaves, `source.entry`, with the function `name` of the user's arguments before it.
 
-    `arguments` are structures by name, with a `Leaf` at each place that is traced, `more` the tangents or cotangents after
-    them; `result` has a `Leaf` for each output.
+    `result` has a `Leaf` for each output; None for what the function of leaves returns as it is.
     """
-    assert source.file is not None
-    names = Names(("dataclasses", source.entry))
-    arguments, more = ({names.fresh(n): value for n, value in values.items()} for values in (arguments, more))
-    writer = _Writer(arguments, where)
-    call = [place for values in (arguments, more) for place, _ in _leaves(values, where)]
+    names = Names((*OWN, source.entry))
+    arguments = [replace(a, name=names.fresh(a.name)) for a in arranged(arguments)]
+    values = {a.name: a.value for a in arguments}
+    writer = _Writer({a.name: a.value for a in arguments if a.checked}, where)
+    call = [place for place, _ in _leaves(values, where)]
     entry = names.fresh(name)
-    lines = wrapped(f"def {entry}(", [*arguments, *more, "out=None"], "):", "")
+    placed, by_name = [str(a) for a in arguments if not a.named], [str(a) for a in arguments if a.named]
+    lines = wrapped(f"def {entry}(", [*placed, *(["*", *by_name] if by_name else []), "out=None"], "):", "")
     lines += [*docstring(doc), *writer.checks]
+    if result is None:
+        lines += wrapped(f"return {source.entry}(", [*call, "out=out"], ")", INDENT)
+        return _added(source, writer, entry, lines)
     results = _leaves({"out": result}, where)
     into, targets = [place for place, _ in results], [names.fresh(leaf.name) for _, leaf in results]
     writer.targets = targets
@@ -74,8 +136,16 @@ def with_structures(
     bare = f"{INDENT}return {_flat(made)[1:-1]}"
     short = made[0] == "(" and len(made[1]) > 1 and len(bare) <= WIDTH
     lines += [bare] if short else _laid("return ", made, "", INDENT)
-    standard = frozenset(["dataclasses"] if writer.replaces else [])
-    return source.file.with_entry("\n".join(lines), standard).source(entry, source.target)
+    return _added(source, writer, entry, lines)
+
+
+def _added(source: Source, writer: "_Writer", entry: str, lines: list[str]) -> Source:
+    """The file with the function of these lines, and what it calls."""
+    assert source.file is not None
+    text = "\n".join(lines)
+    standard = frozenset(module for module, used in (("dataclasses", writer.replaces), ("hashlib", writer.digests)) if used)
+    support = [*([_MADE_FOR] if writer.settles else []), *([_DIGEST] if writer.digests else [])]
+    return source.file.with_entry(text, standard, support).source(entry, source.target)
 
 
 def _children(value: Any, where: str) -> list[tuple[str, Any]] | None:
@@ -130,7 +200,7 @@ class _Writer:
         self.where = where
         self.targets: list[str] = []
         self.checks: list[str] = []
-        self.replaces = False
+        self.replaces = self.settles = self.digests = False
         self._objects: list[tuple[str, Any]] = []
         self._settings: list[tuple[str, Any]] = []
         for name, value in arguments.items():
@@ -138,6 +208,9 @@ class _Writer:
 
     def _take(self, place: str, value: Any) -> None:
         if isinstance(value, Leaf):
+            return
+        if isinstance(value, Default):
+            self._settle(place, place, literal(value.value) if is_written(value.value) else "...")
             return
         children = _children(value, self.where)
         if children is None:
@@ -152,22 +225,27 @@ class _Writer:
             self._take(place + text, child)
 
     def _check_setting(self, place: str, value: Any) -> None:
-        """What is part of the file must be what it was made with; functions are told apart by their names."""
+        """What is part of the file must be what it was made with."""
         self._settings.append((place, value))
-        if value is None or isinstance(value, bool):
-            unequal, wanted = f"{place} is not {literal(value)}", repr(value)
-        elif isinstance(value, (str, bytes, int, np.integer, np.bool_)):
-            unequal = f"{place} != {literal(value)}"
-            wanted = str.__repr__(value) if isinstance(value, str) else literal(value)
-        elif isinstance(value, np.ndarray) and value.ndim in (1, 2) and value.size <= SHOWN:
-            rows = place if value.ndim == 1 else f"map(list, {place})"
-            unequal, wanted = f"list({rows}) != {value.tolist()!r}", repr(value.tolist())
-        elif callable(value) and (known := named(value)) is not None:
-            found = ", ".join(f'getattr({place}, "{word}", None)' for word in ("__module__", "__name__"))
-            unequal, wanted = f"({found}) != {literal(known)}", ".".join(known)
+        if is_literal(value):
+            self._settle(place, place, literal(value))
+        elif isinstance(value, np.ndarray) and value.size <= SHOWN:
+            self._settle(place, place, repr(value.tolist()))
+        elif isinstance(value, np.ndarray):
+            self.digests = True
+            digest = hashlib.sha256(repr(value.tolist()).encode()).hexdigest()[:16]
+            self._settle(f"the digest of {place}", f"_digest({place})", literal(digest))
         else:
-            return
-        self._check(unequal, f"{place} is ", Shown(place, "!r"), f", {wanted} expected")
+            known, of = named(value), place
+            if known is None:
+                known, of = (type(value).__module__, type(value).__qualname__), f"type({place})"
+            words = ("__module__", "__name__" if of == place else "__qualname__")
+            found = ", ".join(f'getattr({of}, "{word}", None)' for word in words)
+            self._settle(of, f"({found})", literal(known))
+
+    def _settle(self, shown: str, given: str, made: str) -> None:
+        self.settles = True
+        self.checks += wrapped("_made_for(", [literal(shown), given, made], ")", INDENT)
 
     def _check(self, condition: str, *message: str | Shown) -> None:
         self.checks += [f"    if {condition}:", f"        raise ValueError({formatted(*message)})"]

@@ -161,3 +161,13 @@ def test_refusals_and_the_command_line(tmp_path):
     assert main(["check", str(made)]) == 0
     module.write_text("def f(x):\n    return x[0]**2*x[1] + x[1]\n")
     assert main(["check", str(made)]) == 1
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs a C compiler")
+def test_complex_arguments_that_nothing_reads(tmp_path):
+    path = tmp_path / "unread.c"
+    sd.grad(lambda x, z: x**2).export(path, 1.3, 1 + 2j, target="c")
+    for file in (path, path.with_suffix(".h")):
+        command = ["gcc", "-std=c99", "-fsyntax-only", "-Wall", "-Werror", "-x", "c", str(file)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr

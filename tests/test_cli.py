@@ -1,5 +1,6 @@
 """The command line: what it writes, its exit codes, and errors without tracebacks."""
 
+import os
 import subprocess
 import sys
 
@@ -240,3 +241,34 @@ def test_readers_that_stop_reading(demo):
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         process.stdout.close()
         assert process.stderr.read() == b""
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+@pytest.mark.parametrize("command", [["check", "pipe.py"], ["rules", "list", "pipe.rules"], ["rules", "import", "pipe.jl"]])
+def test_files_that_are_none_are_refused(command, demo):
+    os.mkfifo(demo / command[-1])
+    process = [sys.executable, "-m", "symdiff", *command]
+    done = subprocess.run(process, cwd=demo, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"symdiff: {command[-1]}: ") and "is no regular file" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("x=", "--arg 'x=' cannot be read"),
+        ("x=99999999999999", "at most 100000000 cells"),
+        ("x=-3", "cannot be read"),
+        ("q=3", "has no argument 'q'; it has x, scale\n"),
+        ("x1=3", "has no argument 'x1'; it has x, scale\n"),
+    ],
+)
+def test_arguments_that_a_function_cannot_have(spec, message, demo, capsys):
+    assert main(["show", "demo_module:f", "--arg", spec]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_check_says_that_it_imports_modules(capsys):
+    with pytest.raises(SystemExit):
+        main(["check", "--help"])
+    assert "imported" in capsys.readouterr().out

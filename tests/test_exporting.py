@@ -393,12 +393,94 @@ def test_arguments_left_at_their_defaults_are_told(tmp_path):
 
     path = tmp_path / "made_defaults.py"
     sd.grad(damped).export(path, 1.0)
-    assert list(inspect.signature(loaded(path)).parameters) == ["x", "out"]
+    assert str(inspect.signature(loaded(path))) == "(x, rate=2.0, *, shift=0.5, out=None)"
     assert "Made with rate=2.0, shift=0.5." in " ".join(inspect.getdoc(loaded(path)).split())
     assert loaded(path)(1.0) == sd.grad(damped)(1.0)
     sd.grad(damped).export(path, 1.0, 3.0)
-    assert list(inspect.signature(loaded(path)).parameters) == ["x", "rate", "out"]
+    assert str(inspect.signature(loaded(path))) == "(x, rate=2.0, *, shift=0.5, out=None)"
     assert loaded(path)(1.0, 3.0) == sd.grad(damped)(1.0, 3.0)
+
+
+CAPTURED = np.arange(90.0)
+
+
+def weighted(x, w=None, kind="plain"):
+    return np.sum(x * x) if w is None else np.sum(w * x * x)
+
+
+def powered(x, n, *, sign=1, shift):
+    return sign * x**n + shift
+
+
+def captured(x):
+    return np.sum(x * x * CAPTURED)
+
+
+def captured_with_setting(x, n=2):
+    return np.sum(x**n * CAPTURED)
+
+
+def captured_default(x, w=CAPTURED):
+    return np.sum(x * w)
+
+
+def picked(x, places):
+    return np.sum(x[places] ** 2)
+
+
+X = np.array([1.0, 2.0, 3.0])
+LONG = np.arange(90.0) / 7
+OWN_ARGUMENTS = {
+    "left out": (sd.grad(weighted), (X,), {}, "(x, w=None, kind='plain', out=None)"),
+    "given": (sd.grad(weighted), (X, None, "other"), {}, "(x, w=None, kind='plain', out=None)"),
+    "traced": (sd.grad(weighted), (X, X), {}, "(x, w=None, kind='plain', out=None)"),
+    "by name": (sd.grad(powered), (2.0, 3), {"shift": 0.5}, "(x, n, *, sign=1, shift, out=None)"),
+    "by name and a setting": (sd.grad(powered), (2.0, 3), {"sign": -1, "shift": 0.5}, "(x, n, *, sign=1, shift, out=None)"),
+    "tangent": (sd.jvp(weighted), (X, X + 1), {}, "(x, x_dot, *, w=None, kind='plain', out=None)"),
+    "tangent after settings": (sd.hvp(weighted), (X, None, "plain", X), {}, "(x, w, kind, x_dot, out=None)"),
+    "cotangent": (sd.vjp(powered), (2.0, 3, 0.7), {"shift": 0.5}, "(x, n, f_bar, *, sign=1, shift, out=None)"),
+    "captured": (sd.jvp(captured), (LONG, LONG + 1), {}, "(x, x_dot, CAPTURED, out=None)"),
+    "captured and a default": (sd.grad(captured_with_setting), (LONG,), {}, "(x, n=2, *, CAPTURED, out=None)"),
+    "a captured default": (sd.grad(captured_default), (LONG,), {}, "(x, w, out=None)"),
+    "places": (sd.grad(picked), (X, np.array([2, 0])), {}, "(x, places, out=None)"),
+    "many places": (sd.grad(picked), (LONG, np.arange(0, 80)), {}, "(x, places, out=None)"),
+}
+
+
+@pytest.mark.parametrize("target", ["numpy", "python"])
+@pytest.mark.parametrize("name", OWN_ARGUMENTS)
+def test_files_have_the_arguments_of_the_function(name, target, tmp_path):
+    function, args, kwargs, signature = OWN_ARGUMENTS[name]
+    path = tmp_path / "made_own_arguments.py"
+    function.export(path, *args, target=target, **kwargs)
+    file = loaded(path)
+    assert str(inspect.signature(file)) == signature
+    own = {"CAPTURED": CAPTURED} if name.startswith("captured") else {"w": CAPTURED} if "captured" in name else {}
+    for one, other in zip(np.atleast_1d(file(*args, **kwargs, **own)), np.atleast_1d(function(*args, **kwargs)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+@pytest.mark.parametrize("target", ["numpy", "python"])
+@pytest.mark.parametrize(
+    ("name", "args", "kwargs"),
+    [
+        ("left out", (X, X), {}), ("left out", (X, None, "other"), {}), ("left out", (X, 1), {}), ("left out", (X, True), {}),
+        ("given", (X,), {}), ("given", (X, None, 3), {}), ("given", (X, X, "other"), {}),
+        ("by name", (2.0, 2), {"shift": 0.5}), ("by name", (2.0, True), {"shift": 0.5}),
+        ("by name", (2.0, 3), {"sign": -1, "shift": 0.5}), ("tangent after settings", (X, X, "plain", X), {}),
+        ("tangent", (X, X), {"w": X}), ("captured and a default", (LONG, CAPTURED), {"CAPTURED": CAPTURED}),
+        ("places", (X, np.array([0, 2])), {}), ("many places", (LONG, np.arange(1, 81)), {}),
+    ],
+)  # fmt: skip
+def test_other_settings_than_the_files_are_refused(name, args, kwargs, target, tmp_path):
+    function, examples, named, _ = OWN_ARGUMENTS[name]
+    path = tmp_path / "made_other_settings.py"
+    function.export(path, *examples, target=target, **named)
+    before = [np.copy(a) if isinstance(a, np.ndarray) else a for a in args]
+    with pytest.raises(ValueError, match="expected: this file was made for that; generate another one"):
+        loaded(path)(*args, **kwargs)
+    for one, other in zip(args, before, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_argument_names_that_generated_code_uses_itself(tmp_path):

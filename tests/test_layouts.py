@@ -292,3 +292,10 @@ def test_captured_arrays_of_changing_types_in_threads():
     for t in threads:
         t.join()
     assert not wrong
+
+
+@pytest.mark.skipif(bool(engine.supported()), reason="needs llvmlite")
+@pytest.mark.parametrize("derivative", ["sd.grad(lambda x: x * x)(2.0)", "sd.vmap(sd.grad(lambda x: x * x))(np.ones(2))"])
+def test_processors_that_are_unknown_are_told(derivative):
+    done = run(f"import numpy as np, symdiff as sd; {derivative}", "zen99")
+    assert done.stderr.splitlines()[-1].startswith("symdiff.errors.BackendError: SYMDIFF_CPU: zen99 is unknown")

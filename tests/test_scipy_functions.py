@@ -130,3 +130,26 @@ def test_solvers_of_scipy_run_as_they_stand_on_plain_numbers():
     assert sd.derivative(f)(3.0) == pytest.approx(2.0)
     with pytest.raises(ValueError, match="different signs"):
         sd.derivative(lambda x: x * scipy.optimize.brentq(lambda t: t**2 + 1, 0, 1))(3.0)
+
+
+@pytest.mark.parametrize("lower", [False, True])
+def test_cho_factor_keeps_the_other_triangle(lower):
+    a = 2 * np.eye(4) + 0.2
+    a[0, 3] = a[3, 0] = 0.1
+    one, other = sd.value_and_grad(lambda x: np.sum(scipy.linalg.cho_factor(x, lower)[0] ** 2))(a)
+    assert one == pytest.approx(np.sum(scipy.linalg.cho_factor(a, lower)[0] ** 2), rel=1e-14)
+    np.testing.assert_allclose((other.T if lower else other)[3, :3], 2 * a[3, :3])
+
+
+@pytest.mark.parametrize("name", ["bdtr", "bdtrc", "bdtri", "nbdtr", "nbdtrc", "nbdtri"])
+@pytest.mark.filterwarnings("ignore:floating point number truncated:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:non-integer arg n is deprecated:DeprecationWarning")
+def test_counts_of_binomial_distributions_are_truncated(name):
+    function = getattr(scipy.special, name)
+    for k in (-1.0, -0.5, 0, 0.4, 2, 2.7, 5):
+        for n in (-1.5, 0, 0.4, 2.0, 3.5, 5, 7.9):
+            value, slope = sd.value_and_grad(lambda x, k=k, n=n: function(k, n, x))(0.37)
+            np.testing.assert_allclose(value, function(k, n, 0.37), rtol=1e-10, err_msg=f"{k}, {n}")
+            if np.isfinite(value):
+                wanted = (function(k, n, 0.37 + 1e-6) - function(k, n, 0.37 - 1e-6)) / 2e-6
+                np.testing.assert_allclose(slope, wanted, rtol=1e-6, atol=1e-8, err_msg=f"{k}, {n}")

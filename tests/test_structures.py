@@ -228,3 +228,17 @@ def test_tangents_and_cotangents_of_another_count():
     for cotangent in ((), (1.0, 2.0), None):
         with pytest.raises(sd.ShapeError, match="expected for"):
             sd.vjp(lambda a: a * a)(2.0, cotangent)
+
+
+def test_integers_before_floats_come_back():
+    def product(d):
+        return d[0] * d[1]
+
+    assert sd.grad(product)((3, 4.0)) == (3, 3.0)
+    assert sd.value_and_grad(product)((3, 4.0)) == (12.0, (3, 3.0))
+    assert sd.grad(lambda d: d[0] * d[1][0] * d[1][1])((0, (1, 4.0))) == (0, (1, 0.0))
+
+
+def test_ragged_points_are_refused():
+    with pytest.raises(sd.ShapeError, match=r"test_structures.py:\d+: derivative takes a number or an array"):
+        sd.derivative(lambda p: p[0] ** 2 * p[1][0])([1.3, (2.0,)])

@@ -4,6 +4,7 @@ Assumes text that defines a function named `entry`. Guarantees a digest of the t
 """
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from symdiff.literals import hashed
@@ -43,9 +44,11 @@ class PythonFile:
         functions = "".join(f"\n\n{text}\n" for text in [*self.support, *self.functions])
         return Source(hashed(self.header) + imports + blocks + functions, entry, target, file=self)
 
-    def with_entry(self, text: str, standard: frozenset[str]) -> "PythonFile":
-        """The file with another entry before its own, which imports modules of the standard library."""
-        return replace(self, standard=self.standard | standard, functions=(text, *self.functions))
+    def with_entry(self, text: str, standard: frozenset[str], support: Sequence[str]) -> "PythonFile":
+        """The file with another entry before its own, which imports modules of the standard library and calls `support`."""
+        return replace(
+            self, standard=self.standard | standard, support=(*support, *self.support), functions=(text, *self.functions)
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,10 @@ def _julia_book(path: Path) -> Rulebook:
 
 def _julia_rules(path: Path) -> tuple[list[tuple[JuliaRow, Rule]], list[str]]:
     """The rows of a file with their rules, and what could not be read."""
-    rows, unread = read_julia(path)
+    try:
+        rows, unread = read_julia(path)
+    except OSError as error:
+        raise RuleError(f"{path}: {error.strerror}") from None
     rules = []
     problems = [f"{path.name}:{problem.line}: {problem.reason}" for problem in unread]
     for row in rows:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from symdiff.errors import RuleError
+from symdiff.outside import opened
 from symdiff.symbolic.julia_expressions import Parser
 from symdiff.symbolic.julia_meanings import as_number, number
 from symdiff.symbolic.julia_tokens import JuliaError, Token, tokens
@@ -70,7 +71,7 @@ def is_julia(path: Path) -> bool:
 
 def read_julia(path: Path) -> tuple[list[JuliaRow], list[Problem]]:
     """The rules of a file, and what could not be read. Raises `RuleError` for a file that is too large or no text."""
-    with path.open("rb") as file:
+    with opened(path) as file:
         raw = file.read(MAX_BYTES + 1)
     if len(raw) > MAX_BYTES:
         raise RuleError(f"{path.name}: more than {MAX_BYTES} bytes; rule files are smaller")

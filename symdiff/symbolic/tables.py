@@ -7,12 +7,15 @@ with `RuleError`, naming file, line and reason.
 
 import ast
 import cmath
+import io
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from symdiff.errors import RuleError
 from symdiff.ops import OPS
+from symdiff.outside import opened
 from symdiff.symbolic.precision import NAMED, Unfoldable, folded
 
 MAX_LINE = 2000
@@ -207,10 +210,10 @@ class _Lowering:
 
 def read_lines(path: Path) -> list[tuple[str, list[str]]]:
     """The table's rows as ("file:line", cells), comments and empty lines left out."""
-    if path.stat().st_size > MAX_BYTES:
-        raise RuleError(f"{path.name}: more than {MAX_BYTES} bytes; rule files are smaller")
     rows = []
-    with path.open(encoding="utf-8") as file:
+    with opened(path) as raw, io.TextIOWrapper(raw, encoding="utf-8") as file:
+        if os.fstat(raw.fileno()).st_size > MAX_BYTES:
+            raise RuleError(f"{path.name}: more than {MAX_BYTES} bytes; rule files are smaller")
         number = 0
         while line := file.readline(MAX_LINE + 2):
             number += 1

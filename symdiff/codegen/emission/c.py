@@ -75,18 +75,20 @@ def emit(
 def _declared(header: Sequence[str], doc: str, program: Program, signature: list[str], guard: str) -> str:
     """The header file of the function."""
     signature = [*signature[:-1], f"{signature[-1]};"]
-    codes = {i.dtype for i in program.inputs} | {o.dtype for o in program.outputs}
-    includes = [f"#include <{h}>" for h, used in (("complex.h", codes & {"D", "F"}), ("stdbool.h", codes & {"?"})) if used]
+    includes = _included({leaf.dtype for leaf in program.leaves})
     parts = [comment(header, doc), f"#ifndef {guard}", f"#define {guard}", "", *includes, *([""] if includes else [])]
     return "\n".join([*parts, *signature, "", f"#endif /* {guard} */"]) + "\n"
 
 
 def _includes(program: Program) -> str:
-    codes = {i.dtype for i in program.instrs} | {o.dtype for o in program.outputs}
-    found = ["complex.h"] if codes & {"D", "F"} else []
-    found += ["math.h"]
-    found += ["stdbool.h"] if "?" in codes else []
-    return "\n".join(f"#include <{h}>" for h in found) + "\n"
+    codes = {i.dtype for i in program.instrs} | {leaf.dtype for leaf in program.leaves}
+    return "\n".join(_included(codes, "math.h")) + "\n"
+
+
+def _included(codes: set[str], *others: str) -> list[str]:
+    """The headers for numbers of these dtypes, and others."""
+    found = {*others, *(["complex.h"] if codes & {"D", "F"} else []), *(["stdbool.h"] if "?" in codes else [])}
+    return [f"#include <{name}>" for name in sorted(found)]
 
 
 def _helpers(program: Program) -> str:

@@ -13,8 +13,8 @@ from symdiff.codegen.program import Input
 from symdiff.literals import identifier
 
 _CALLED = """
-    abs all any bool complex dict dir enumerate float getattr hasattr id int isinstance len list map max min object range
-    round set str sum super tuple type vars zip
+    abs all any bool complex dict dir enumerate float getattr hasattr hex id int isinstance len list map max min object range
+    repr round set str sum super tuple type vars zip
 """.split()
 _ERRORS = [name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, BaseException)]
 # What Python's files cannot name otherwise; `_` counts rounds, and modules give `__names__` a meaning.

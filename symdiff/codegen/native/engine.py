@@ -119,6 +119,12 @@ def _features() -> Any:
     return type(host)({name: name in chosen for name in host})
 
 
+def check_processor() -> None:
+    """Raise `BackendError` where `SYMDIFF_CPU` asks for what is not known, or not there."""
+    if os.environ.get("SYMDIFF_CPU") and not supported():
+        _features()
+
+
 def _asked() -> list[str]:
     """What `SYMDIFF_CPU` asks for: a base, then features. Raises `BackendError` for a base that is not known."""
     words = [word.strip().lower() for word in os.environ.get("SYMDIFF_CPU", "native").split(",") if word.strip()]

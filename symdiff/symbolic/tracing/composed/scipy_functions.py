@@ -47,7 +47,9 @@ def cholesky(a: Any, lower: bool = False) -> Any:
 
 
 def cho_factor(a: Any, lower: bool = False) -> Any:
-    return cholesky(a, lower), lower
+    factor, a = cholesky(a, lower), as_array(a)
+    other = np.triu(a, 1) if lower else np.tril(a, -1)  # LAPACK leaves it as it is
+    return factor + other, lower
 
 
 def cho_solve(c_and_lower: Any, b: Any) -> Any:
