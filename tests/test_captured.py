@@ -706,13 +706,13 @@ def test_files_take_captured_arrays_as_arguments(make, tmp_path):
     exec(text, namespace)
     entry = next(v for k, v in namespace.items() if k.startswith("f_") or k.startswith("_lambda"))
     wanted = make(f)(W, *more)
-    found = entry(W, X, *more)
+    found = entry(W, *more, X)
     for a, b in zip(
         np.atleast_1d(found) if make is sd.grad else found, np.atleast_1d(wanted) if make is sd.grad else wanted, strict=True
     ):
         np.testing.assert_allclose(a, b)
     with pytest.raises(ValueError, match="X has shape"):
-        entry(W, X[:3], *more)
+        entry(W, *more, X[:3])
 
 
 def test_files_of_small_arrays_hold_their_numbers():

@@ -281,7 +281,7 @@ def test_kernels_over_points_that_lie_together_move_16_bytes_at_a_time(tmp_path)
     for name, function, arg, loads, stores in (
         ("cubic_grad_pieces", sd.vmap(sd.grad(problems.cubic), in_axes=-1), x, 8, 8),
         ("logistic_value_and_grad_pieces", sd.vmap(sd.value_and_grad(problems.logistic)), x[0], 1, 2),
-        ("chebyshev_grad_pieces", sd.vmap(sd.grad(problems.chebyshev)), x[0].astype(complex), 1, 1),
+        ("chebyshev_grad_leaves_pieces", sd.vmap(sd.grad(problems.chebyshev)), x[0].astype(complex), 1, 1),
         ("cubic_grad_rows", sd.vmap(sd.grad(problems.cubic)), x.T.copy(), 4, 4),
     ):
         source = tmp_path / "made.cu"

@@ -119,8 +119,8 @@ def test_tracebacks_show_the_line():
     sd.diffrule(fragile)(lambda out, x: x)
     with pytest.raises(RuntimeError, match="broken inside") as info:
         sd.value_and_grad(lambda x: fragile(x) * 2.0)(1.0)
-    frame = traceback.extract_tb(info.value.__traceback__)[-2]
-    assert frame.filename.startswith("<symdiff ") and "call_fragile(x)" in frame.line
+    lines = [f.line for f in traceback.extract_tb(info.value.__traceback__) if f.filename.startswith("<symdiff ")]
+    assert any("call_fragile(x)" in line for line in lines)
 
 
 def test_costs_print_as_a_table():
