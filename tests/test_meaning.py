@@ -30,6 +30,8 @@ RIGHT = """
     np.sum([x > 0, x > -1]) * x
     np.add(x > 0, x > -1) * x
     np.negative(x > 0) * x
+    x if 5 != (x >= 0) else 100 * x
+    x if (x > 0) == 2 else 3 * x
     x * len([1] * (x > 0))
     x * len("ab" * int(abs(x)))
     x * ((x > 0) | 2)

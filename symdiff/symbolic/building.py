@@ -19,6 +19,7 @@ from symdiff.symbolic.graph import ArrayConstant, Atom, Binding, Constant, Graph
 _WEAK = {bool: True, int: 1, float: 1.0, complex: 1j}
 _FLOATING = "fdFD?"
 _FACTORS = frozenset({"mul", "div", "neg"})  # operations that derivatives of whole arrays remember
+_COMPARING = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 _SCALING = frozenset({"mul", "div", "neg", "conj", "real", "cast"})
 _BLOCK = 2**16 - 1  # bindings after which memory is looked at
 _BYTES = 3_000  # that a binding takes, with all that is made of it: 6000 rounds of a loop, 84 000 bindings, 200 MB
@@ -138,6 +139,8 @@ class Builder:
                 operands = (operands[0], *(self._as_number(o, code, origin) for o in operands[1:]))
         elif row.result == "bool":
             code = "?"
+            if op in _COMPARING and result_code(operands) != "?":  # a truth beside a number is 0 or 1
+                operands = tuple(self._as_number(o, "d", origin) for o in operands)
         elif op == "cast":
             code = payload
         else:
