@@ -460,7 +460,7 @@ class Vectorised(Function):
         tree = self.inner.tree(Call(self.inner, shown, {}), self.inner._traced(Call(self.inner, shown, {}), None).graph)
         return flat[0] if tree is None else structures.unflatten(tree, flat)
 
-    def graph(self, *args: Any, **kwargs: Any) -> Graph:
+    def graph(self, /, *args: Any, **kwargs: Any) -> Graph:
         """The Graph of one point."""
         return self.inner.graph(*self.point_arguments(args)[0], **kwargs)
 

@@ -154,7 +154,8 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
 def _arguments(function: Any, call: Call, graph: Graph, primal: Graph) -> list[Argument]:
     """The arguments of a transform: those of its function, with a `Leaf` at each input, what it adds, and captured arrays.
 
-    Before an argument that has to be given, others have no default: those that the file was made without are given by name.
+    Before an argument that has to be given, others have no default: the first that the file was made without, and those after
+    it, are given by name.
     """
     hidden, names = hidden_of(graph), [leaf.name for leaf in graph.inputs]
     count = len(call.traced)
@@ -164,7 +165,8 @@ def _arguments(function: Any, call: Call, graph: Graph, primal: Graph) -> list[A
         more = structures.structure(function.extra_structure(call, primal))
         start = count + len(hidden.arrays)
         added = _marked(more, names[start:], start)
-        own = [replace(a, named=True) if isinstance(a.value, Default) else replace(a, default="") for a in own]
+        left = next((k for k, a in enumerate(own) if isinstance(a.value, Default)), len(own))
+        own = [replace(a, default="") for a in own[:left]] + [replace(a, named=True) for a in own[left:]]
         own.append(Argument(added.name if isinstance(added, Leaf) else function.extra_name, added, checked=False))
     by_name = any(a.default for a in own)
     return own + [Argument(leaf.name, leaf, named=by_name) for leaf in captured.values()]

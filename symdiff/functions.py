@@ -136,7 +136,7 @@ class Function:
 
     # -- calling
 
-    def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         if out is not None and self.owns_out:
             raise ArgumentError(
                 f"{user_line()}: {self.name} ({self.where}) has an argument `out` of its own, so that out= may mean that one "
@@ -321,7 +321,7 @@ class Function:
         if self._watch.incomplete:  # a rule was declared meanwhile
             direct(self, 0)
 
-    def _long_way(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+    def _long_way(self, /, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         guard = self._guard
         versions = [] if guard is None else guard.versions()
         self.refresh()  # other specialisations may capture what the fast one does not
@@ -451,13 +451,13 @@ class Function:
             return args[: -self.extra]
         return args
 
-    def graph(self, *args: Any, **kwargs: Any) -> Graph:
+    def graph(self, /, *args: Any, **kwargs: Any) -> Graph:
         """The Graph of this function at example arguments (numbers, arrays, `Spec`s)."""
         self.refresh()
         call = Call(self, self.own_arguments(args, kwargs), placed(kwargs), 0)
         return self._built(call)[0]
 
-    def compile(self, *args: Any, backend: str = "auto", **kwargs: Any) -> Compiled | DeviceCompiled:
+    def compile(self, /, *args: Any, backend: str = "auto", **kwargs: Any) -> Compiled | DeviceCompiled:
         """A compiled specialisation at example arguments, for a backend.
 
         Captured numbers, and arrays whose contents the trace needed, stay in it as they are now; this function itself follows.
@@ -469,11 +469,11 @@ class Function:
             return DeviceCompiled(*self._built(call, "merge", hide=False), self.options)
         return compiled_of(*self._built(call), self.options, backend)
 
-    def program(self, *args: Any, **kwargs: Any) -> Any:
+    def program(self, /, *args: Any, **kwargs: Any) -> Any:
         """The Program (numbered, shared instructions) at example arguments."""
         return program_of(self.graph(*args, **kwargs), self.options, self.__name__)
 
-    def source(self, *args: Any, target: str = "numpy", **kwargs: Any) -> str:
+    def source(self, /, *args: Any, target: str = "numpy", **kwargs: Any) -> str:
         """The text of a stand-alone file for a target, "numpy", "python", "c", "cupy" or "cuda"."""
         from symdiff.exporting import exported
 
@@ -487,7 +487,7 @@ class Function:
         check(f"{self.__name__}.export", {"target": target})
         write_source(path, exported(self, args, kwargs, target))
 
-    def cost(self, *args: Any, **kwargs: Any) -> Any:
+    def cost(self, /, *args: Any, **kwargs: Any) -> Any:
         """Operations of the function, of this derivative and of both together; see `sd.cost`."""
         from symdiff.costing import cost_of
 

@@ -10,7 +10,7 @@ def _array(x, kind):
     if hasattr(x, "__array__") and not isinstance(x, np.generic) and type(x) not in (np.ndarray, np.memmap):
         raise TypeError(f"{type(x).__name__} is given; a plain NumPy array, as of np.asarray(x), expected")
     found = np.asarray(x)
-    if found.dtype.kind == "c" and np.dtype(kind).kind != "c":
+    if found.dtype.kind not in ("biufc" if np.dtype(kind).kind == "c" else "biuf"):
         raise TypeError(f"numbers of {found.dtype} are given, {kind.__name__} expected")
     return np.require(found, kind, ["C", "A"])
 

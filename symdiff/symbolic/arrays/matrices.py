@@ -33,6 +33,14 @@ def gaps(a: Arrays, w: Atom) -> Atom:
     return _reciprocal(a, a.emit("sub", _columns(a, w), a.reshape(w, (*w.shape, 1))))
 
 
+def apart(a: Arrays, w: Atom) -> Atom:
+    """1 for a value that no other equals, else NaN."""
+    n = w.shape[-1]
+    equal = a.emit("eq", _columns(a, w), a.reshape(w, (*w.shape, 1)))
+    others = a.emit("select", equal, array_atom(np.where(np.eye(n, dtype=bool), 0.0, np.nan)), Constant(0.0))
+    return a.emit("add", Constant(1.0), a.sum(others, (len(w.shape) - 1,)))
+
+
 def _square_gaps(a: Arrays, s: Atom) -> Atom:
     """1/(s_j**2 - s_i**2), 0 on the diagonal."""
     rows = a.reshape(s, (*s.shape, 1))
@@ -104,4 +112,4 @@ WORDS: dict[str, Callable[..., Any]] = {
     "conj": lambda a, x: a.builder.conj(x),
     "inverse_of": lambda a, x: a.bind("pinv", x, rcond=1e-15),
     "least": lambda a, x: a.bind("pinv", x, rcond=float(np.finfo(float).eps) * max(x.shape)),
-} | {f.__name__: f for f in (gaps, turned, turned_back, upper, upper_back, divided, along)}
+} | {f.__name__: f for f in (gaps, apart, turned, turned_back, upper, upper_back, divided, along)}

@@ -112,9 +112,13 @@ def expm(A: Any) -> Any:
 
 
 def null_space(A: Any, rcond: Any = None) -> Any:
-    """The rank is taken to be full."""
+    """Of matrices of full rank, which is a condition."""
     x = as_array(A)
-    return np.swapaxes(np.linalg.svd(x)[2][..., min(x.shape[-2:]) :, :], -1, -2)
+    _, s, vh = np.linalg.svd(x)
+    least = np.finfo(x.dtype).eps * max(x.shape[-2:]) if rcond is None else rcond
+    if s.size and np.any(s[..., -1] <= least * s[..., 0]):
+        raise TraceError(f"{user_line()}: null_space of a matrix without full rank, whose shape depends on its values")
+    return np.swapaxes(vh[..., min(x.shape[-2:]) :, :], -1, -2)
 
 
 def polar(a: Any, side: str = "right") -> Any:
