@@ -351,3 +351,15 @@ def test_arguments_lie_in_memory_as_they_are_given(f, backend):
             y += change
         found = [(np.sum(f(y) * weights) - np.sum(f(given) * weights)) / 1e-6 for y in moved]
         np.testing.assert_allclose(slope.ravel(), found, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("make", [lambda a, b: np.r_[a, b], lambda a, b: np.c_[a, b], lambda a, b: np.full(2, a)])
+def test_arrays_made_of_single_cells_hold_what_these_were(make):
+    def f(x):
+        y = x.copy()
+        made = make(y[0, ...], y[1, ...])
+        y[:2] = 9.0
+        return made
+
+    x = np.array([1.5, 0.5, 2.0])
+    np.testing.assert_array_equal(sd.jvp(f)(x, np.ones(3))[0], f(x))

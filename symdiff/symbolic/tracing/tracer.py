@@ -429,7 +429,7 @@ class Tracer(Operators):
         if self.size > _CELLS:
             need_contents(self)
         flat = np.empty(self.size, dtype=object)
-        for i, cell in enumerate(self._line() if self.shape else [self]):
+        for i, cell in enumerate(self._line() if self.shape else [self if self._held is None else self.of_kind(self.kind)]):
             flat[i] = cell
         cells = flat.reshape(self.shape)
         if copy is not True and self.shape:  # np.asarray would share memory: what is written there would be lost
