@@ -173,13 +173,3 @@ def along(arrays: Arrays, x: Atom, indices: Any, axis: int) -> Atom:
 def region_key(shape: Shape, axis: int, part: slice) -> tuple[Slice, ...]:
     """The index of a slice along one axis."""
     return tuple(normal_slice(part if a == axis else slice(None), n) for a, n in enumerate(shape))
-
-
-def flat_indices(key: Any, shape: Shape, origin: str) -> np.ndarray:
-    """The flat index of every cell that an index names, in the shape of the indexed array."""
-    parts = key if isinstance(key, tuple) else (key,)
-    plain = tuple(np.asarray(p) if isinstance(p, list) else p for p in parts)
-    try:
-        return np.asarray(np.arange(int(np.prod(shape, dtype=int))).reshape(shape)[plain])
-    except IndexError as error:
-        raise IndexError(f"{origin}: {error}") from None

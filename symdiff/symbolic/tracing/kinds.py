@@ -174,9 +174,9 @@ def _asked_for(question: Callable[..., Any], operands: tuple[Form, ...]) -> Form
 
 
 def sample(form: Form) -> Any:
-    """Ones of a form."""
+    """Ones of a form; those of an array are one number in memory."""
     if form.shape:
-        return np.ones(form.shape, int if form.whole else form.code)
+        return np.broadcast_to(np.ones((), int if form.whole else form.code), form.shape)
     found = example(form.code, (), form.whole, form.kind)
     return np.ones_like(found) if form.kind.array else type(found)(1)
 
