@@ -42,7 +42,9 @@ CALLS = {
     "optimize.nnls": ("np.eye(2), {v}",),
     "integrate.quad": ("lambda t: {x} * t, 0, 1", "math.sin, 0, {x}"),
     "integrate.odeint": ("lambda y, t: -{x} * y, 1.0, GRID", "lambda y, t: -y, {x}, GRID"),
-    "linalg.blas.ddot": ("{v}, {v}",), "linalg.lapack.dgesv": ("np.eye(2), {v}", "{m}, [1.0, 2.0]"), "linalg.expm": ("{m}",),
+    "linalg.blas.ddot": ("{v}, {v}",), "linalg.blas.dnrm2": ("{v}",), "linalg.blas.dgemv": ("{x}, {m}, [1.0, 2.0]", "1.0, {m}, {v}"),
+    "linalg.lapack.dgesv": ("np.eye(2), {v}", "{m}, [1.0, 2.0]"), "linalg.lapack.dpotrf": ("{m}",), "linalg.expm": ("{m}",),
+    "linalg.lapack.dgtsv": ("[0.1], {v}, [0.1], [1.0, 2.0]", "[0.1], [2.0, 2.0], [{x}], {v}"),
     "linalg.solve_toeplitz": ("[2.0, 1.0], {v}",), "linalg.schur": ("{m}",), "linalg.solve_banded": ("(0, 0), [[2.0, 1.0]], {v}",),
     "ndimage.map_coordinates": ("GRID, [{v}]", "{g}, [[0.5]]"), "ndimage.gaussian_filter": ("{g}, 1.0", "GRID, {x}"),
     "signal.lfilter": ("[1.0], [1.0, 0.5], {v}", "{v}, [1.0], GRID"), "signal.sosfilt": ("[[1.0, 0, 0, 1, 0, 0]], {v}",),
@@ -78,14 +80,12 @@ def trial(source: random.Random) -> Verdict:
     f, text = program(source)
     at = round(source.uniform(0.2, 0.8), 3)
     transform = source.choice([sd.grad, sd.value_and_grad, sd.derivative])
-    gc.collect()  # what earlier programs have left
+    found = outcome(transform, f, at)
+    gc.collect()  # what earlier programs and this one have left
     before = [sys.getrefcount(o) for o in SHARED]
-    found: Any = None
     for _ in range(TIMES):
-        try:
-            found = transform(f)(at)
-        except (sd.SymdiffError, ArithmeticError, TypeError, ValueError, AttributeError) as error:
-            found = error
+        outcome(transform, f, at)
+    gc.collect()
     lost = [b - sys.getrefcount(o) for o, b in zip(SHARED, before, strict=True)]
     if max(lost) >= TIMES:
         raise Wrong(f"{text}\nreferences are lost: {dict(zip(map(str, SHARED), lost, strict=True))}")
@@ -103,6 +103,14 @@ def trial(source: random.Random) -> Verdict:
     if not math.isclose(found, slope, rel_tol=1e-4, abs_tol=1e-4):
         raise Wrong(f"{text}\nat {at}: {found}, {slope} by differences")
     return RIGHT
+
+
+def outcome(transform: Any, f: Any, at: float) -> Any:
+    """The derivative, or the exception in its place."""
+    try:
+        return transform(f)(at)
+    except (sd.SymdiffError, ArithmeticError, TypeError, ValueError, AttributeError) as error:
+        return error
 
 
 def program(source: random.Random) -> tuple[Any, str]:
