@@ -34,6 +34,10 @@ WAYS = (
     "types.MethodType(lambda s, v: {f}(v), 1)(x)", "dispatched(x)", "tried({f}, x)", "{f}.__call__(x)", "sum({f}(v) for v in (x, x))",
     "eval('{f}(v)', {{'v': x, '{f}': {f}, 'math': math}})", "sorted([{f}(x), 9.0])[0]", "(w := {f})(x)", "made(x)",
 )  # fmt: skip
+ASKING = (
+    "(2.0 if isinstance(v, float) else 3.0) * v", "(v * v if type(v) is float else v)", "(v * v if (v < 9) is True else v)",
+    "(v if hasattr(v, 'dtype') else v * 5.0)",
+)  # fmt: skip
 TOOLS = """
 def entered(o):
     with o as value:
@@ -88,9 +92,12 @@ def trial(source: random.Random) -> Verdict:
 
 def program(source: random.Random) -> str:
     formula = source.choice(["math.sin(v) * v", "math.exp(v) + v", "math.atan(v) / v", "math.sqrt(v) * 3.0"])
+    reached, ways = source.random() < 0.5, WAYS
+    if reached and source.random() < 0.5:
+        formula, ways = source.choice(ASKING), [w for w in WAYS if "eval" not in w]
     text = f"def calc(v):\n    return {formula}\n" + TOOLS.format(f="calc", formula=formula)
-    if source.random() < 0.5:
-        return text + f"def f(x):\n    return {source.choice(WAYS).format(f='calc')} * x\n"
+    if reached:
+        return text + f"def f(x):\n    return {source.choice(ways).format(f='calc')} * x\n"
     return text + of_class(source)
 
 
