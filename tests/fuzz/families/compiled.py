@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - lines of programs
 """Traced numbers given to compiled functions of SciPy, in every place, container and way of calling: refused, or right.
 
 What such code does with objects that it does not know is not ours: it must not meet them. The process lives on, and the objects
@@ -81,12 +82,13 @@ def trial(source: random.Random) -> Verdict:
     at = round(source.uniform(0.2, 0.8), 3)
     transform = source.choice([sd.grad, sd.value_and_grad, sd.derivative])
     found = outcome(transform, f, at)
-    gc.collect()  # what earlier programs and this one have left
+    gc.freeze()  # what was there before is not collected meanwhile
     before = [sys.getrefcount(o) for o in SHARED]
     for _ in range(TIMES):
         outcome(transform, f, at)
     gc.collect()
     lost = [b - sys.getrefcount(o) for o, b in zip(SHARED, before, strict=True)]
+    gc.unfreeze()
     if max(lost) >= TIMES:
         raise Wrong(f"{text}\nreferences are lost: {dict(zip(map(str, SHARED), lost, strict=True))}")
     try:
