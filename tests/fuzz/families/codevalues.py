@@ -74,7 +74,7 @@ made = made_in["made"]
 def trial(source: random.Random) -> Verdict:
     text = program(source)
     name = f"<codevalues {zlib.crc32(text.encode())}>"
-    if source.random() < 0.8:  # else the program has no source
+    if source.random() < 0.8 or any(asked in text for asked in ASKING):  # else the program has no source
         linecache.cache[name] = (len(text), None, text.splitlines(True), name)
     space: dict[str, Any] = {m.__name__: m for m in (contextlib, functools, itertools, math, operator, types)}
     exec(compile(text, name, "exec"), space)
@@ -94,7 +94,7 @@ def program(source: random.Random) -> str:
     formula = source.choice(["math.sin(v) * v", "math.exp(v) + v", "math.atan(v) / v", "math.sqrt(v) * 3.0"])
     reached, ways = source.random() < 0.5, WAYS
     if reached and source.random() < 0.5:
-        formula, ways = source.choice(ASKING), [w for w in WAYS if "eval" not in w]
+        formula, ways = source.choice(ASKING), [w for w in WAYS if "eval" not in w and "__call__" not in w]
     text = f"def calc(v):\n    return {formula}\n" + TOOLS.format(f="calc", formula=formula)
     if reached:
         return text + f"def f(x):\n    return {source.choice(ways).format(f='calc')} * x\n"
