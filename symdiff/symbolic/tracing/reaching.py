@@ -7,6 +7,7 @@ classes of libraries are constants (see `libraries`), what their instances, clos
 """
 
 import array
+import builtins
 import collections
 import contextvars
 import ctypes
@@ -35,6 +36,7 @@ import numpy as np
 
 from symdiff.symbolic.hidden import Captured, arrays_of, is_large
 from symdiff.symbolic.tracing.libraries import is_library
+from symdiff.symbolic.tracing.questions import asks
 
 ABSENT: Any = object()
 Keep = Callable[[Any], Any]
@@ -71,6 +73,7 @@ _UNREAD = frozenset(
 _CONSTRUCTORS = frozenset("__init__ __new__ __post_init__ __init_subclass__ __set_name__".split())
 _COMPUTED = frozenset("getattr hasattr vars dir __dict__ attrgetter methodcaller".split())  # read names made at run time
 _NAMESPACES = frozenset("globals eval exec __globals__".split())
+_ENTERING = frozenset("eval exec __call__".split())  # names of what enters code
 
 
 class File:
@@ -88,7 +91,9 @@ class Found:
 
 
 class Reach:
-    """What some functions can read. `moving` are iterators and random generators."""
+    """What some functions can read. `moving` are iterators and random generators, `asking` says that some code of the user's
+    asks what a value is, `entered` that Python may enter code of his by itself.
+    """
 
     def __init__(self) -> None:
         self._watch: Any = None  # during a walk
@@ -101,6 +106,7 @@ class Reach:
         self._mentioned: set[str] = set()
         self._unmentioned: dict[str, list[tuple[Any, str]]] = {}
         self._modules: list[tuple[types.ModuleType, set[str]]] = []
+        self.asking = self.entered = False
         self.moving: list[tuple[str, Callable[[Any], Iterable[Any]], Any, list[Any]]] = []
 
     def walk(self, watch: Any, found: Iterable[Any]) -> None:
@@ -189,7 +195,7 @@ class Reach:
 
     def _of_settings(self, value: Any) -> None:
         """Settings that a function of a library reads."""
-        if not isinstance(value, (types.FunctionType, types.BuiltinFunctionType, type)) or _is_users(type(value)):
+        if not isinstance(value, (types.FunctionType, types.BuiltinFunctionType, type)) or is_users(type(value)):
             return
         read, seen = _SETTINGS.get(value), _SEEN_BY.get(value)
         if read is not None:
@@ -268,7 +274,7 @@ class Reach:
             read = functools.partial(_slot, value)
             kept = [self._kept(read(s), f"{name}.{s.__name__}", read, s, value) for s in slots]
             self._watch.state("slots", functools.partial(map, read), slots, kept)
-        if _is_users(kind):
+        if is_users(kind):
             self._of_class(kind, name)
         self._of_memory(value, name)
 
@@ -326,9 +332,10 @@ class Reach:
     def _of_class(self, kind: type, name: str) -> None:
         """The bodies of a class of the user's and of those it inherits from."""
         for cls in kind.__mro__:
-            if not _is_users(cls) or (id(cls), "body") in self._seen:
+            if not is_users(cls) or (id(cls), "body") in self._seen:
                 continue
             self._seen[id(cls), "body"] = cls  # type: ignore[index]
+            self.entered = True
             self._seen[id(cls)] = cls
             get, kept = vars(cls).get, []
             for key, item in list(vars(cls).items()):
@@ -343,7 +350,7 @@ class Reach:
                 else:
                     kept.append(self._kept(item, f"{name}.{key}", get, key))
             self._watch.body(cls, gc.get_referents(vars(cls))[0], kept)
-            if _is_users(type(cls)):
+            if is_users(type(cls)):
                 self._of_class(type(cls), name)
 
     def _await(self, key: str, value: Any, name: str) -> None:
@@ -363,6 +370,7 @@ class Reach:
         if users:
             self._watch.state("function", _function, f, list(_function(f)))
             self._of_code(f.__code__, f.__globals__)
+            self.asking = self.asking or asks(f.__code__)
             if f.__defaults__:
                 self._of_tuple(f.__defaults__, "defaults")
             if f.__kwdefaults__:
@@ -374,6 +382,7 @@ class Reach:
     def _of_code(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
         loaded, mentioned, imported = _names(code)
         self._mention(mentioned)
+        self.entered = self.entered or not _ENTERING.isdisjoint(mentioned) or _builds_class(code)
         if not _NAMESPACES.isdisjoint(mentioned):
             self._of_namespace(namespace, "globals")
         self._of_names(namespace, loaded, "")
@@ -440,12 +449,12 @@ def _is_constant(module: types.ModuleType) -> bool:
     return is_library(file) if isinstance(file, str) else root in sys.builtin_module_names or root in sys.stdlib_module_names
 
 
-def _is_users(cls: type) -> bool:
+def is_users(cls: type) -> bool:
     """Whether the user wrote a class, in Python."""
     if not cls.__flags__ & _HEAP or cls in (type, object):
         return False
     module = sys.modules.get(cls.__module__) if isinstance(cls.__module__, str) else None
-    return module is None or not _is_constant(module)
+    return module is None or module is builtins or not _is_constant(module)  # what `exec` makes says that it is a builtin
 
 
 _HEAP = 1 << 9  # in a type's flags: made at run time
@@ -456,7 +465,7 @@ def _is_atom(value: Any) -> bool:
     kind = type(value)
     if kind is np.ufunc:
         return not value.__name__.endswith(" (vectorized)")  # what np.frompyfunc makes of a function
-    return kind in _NUMBERS or value is ABSENT or (isinstance(value, _ATOMS) and not _is_users(kind))
+    return kind in _NUMBERS or value is ABSENT or (isinstance(value, _ATOMS) and not is_users(kind))
 
 
 _NUMBERS = frozenset({bool, int, float, complex, str, bytes, type(None)})
@@ -596,6 +605,14 @@ def _leaves(value: Any) -> Iterator[Any]:
             yield from _position(part)
         else:
             yield part
+
+
+@functools.lru_cache(maxsize=4096)
+def _builds_class(code: types.CodeType) -> bool:
+    """Whether a function, or one nested in it, makes a class."""
+    return opcode.opmap["LOAD_BUILD_CLASS"] in code.co_code[::2] or any(
+        isinstance(c, types.CodeType) and _builds_class(c) for c in code.co_consts
+    )
 
 
 @functools.lru_cache(maxsize=4096)

@@ -1,0 +1,82 @@
+"""Notices code of the user's that runs without being followed, and asks what a traced value is, see `questions`.
+
+Assumes that Python enters such code by itself, for an operator, a property, an item or a loop, or a library's function does.
+Guarantees that a run in which this happens is repeated as a thorough one. Refuses what a thorough run does not follow either,
+with `TraceError` at the line that asks.
+"""
+
+import contextlib
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+from symdiff.errors import TraceError
+from symdiff.symbolic.tracing.attempt import current
+from symdiff.symbolic.tracing.doors import holds
+from symdiff.symbolic.tracing.libraries import is_library, short_name
+from symdiff.symbolic.tracing.questions import Question, questions
+from symdiff.symbolic.tracing.substitution import FOLLOWED
+
+_known: dict[int, tuple[types.CodeType, tuple[Question, ...]]] = {}
+_MOST = 20_000  # functions that are known
+
+
+@contextlib.contextmanager
+def noticed(wanted: bool) -> Iterator[None]:
+    """A block in which this thread looks at each function that starts; a profiler is told, too."""
+    outer = sys.getprofile()
+    if not wanted or getattr(outer, "notices", False):
+        yield
+        return
+
+    def look(frame: types.FrameType, event: str, arg: Any) -> None:
+        if event == "call":
+            code = frame.f_code
+            known = _known.get(id(code))
+            found = _remembered(code) if known is None else known[1]
+            if found:
+                _look(frame, found)
+        if callable(outer):
+            outer(frame, event, arg)
+
+    look.notices = True  # type: ignore[attr-defined]
+    sys.setprofile(look)
+    try:
+        yield
+    finally:
+        sys.setprofile(outer if callable(outer) else None)
+        if hasattr(outer, "enable"):
+            outer.enable()  # a profiler written in C
+
+
+def _remembered(code: types.CodeType) -> tuple[Question, ...]:
+    """What a function of the user's asks that is no clone."""
+    if len(_known) >= _MOST:
+        _known.clear()
+    followed = is_library(code.co_filename) or any(name.startswith(".") for name in code.co_freevars)
+    found = () if followed else questions(code)
+    _known[id(code)] = code, found
+    return found
+
+
+def _look(frame: types.FrameType, found: tuple[Question, ...]) -> None:
+    attempt = current()
+    if attempt is None or FOLLOWED in frame.f_globals or (attempt.stuck and not attempt.thorough):
+        return
+    values = frame.f_locals
+    told = next((q for q in found if holds(values if q.subject is None else values.get(q.subject), _depth(q))), None)
+    if told is None:
+        return
+    attempt.stuck = True
+    if attempt.thorough:
+        code = frame.f_code
+        place = short_name(code.co_filename) or code.co_filename
+        TraceError(
+            f"{place}:{told.line}: {code.co_name} is entered by Python itself, where calls are not followed, and asks "
+            f"`{told.what}` of a traced value; ask isinstance(), or call a function instead"
+        )  # noted: the trace ends with it, see `errors`
+
+
+def _depth(question: Question) -> int:
+    return 5 if question.subject is None else 0
