@@ -6,20 +6,23 @@ with `TraceError` at the line that asks.
 """
 
 import contextlib
+import gc
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from symdiff.errors import TraceError
 from symdiff.symbolic.tracing.attempt import current
-from symdiff.symbolic.tracing.doors import holds
 from symdiff.symbolic.tracing.libraries import is_library, short_name
 from symdiff.symbolic.tracing.questions import Question, questions
+from symdiff.symbolic.tracing.reaching import is_users
 from symdiff.symbolic.tracing.substitution import FOLLOWED
+from symdiff.symbolic.tracing.tracer import is_traced
 
 _known: dict[int, tuple[types.CodeType, tuple[Question, ...]]] = {}
 _MOST = 20_000  # functions that are known
+_FURTHEST = 10_000  # objects that are looked at
 
 
 @contextlib.contextmanager
@@ -34,7 +37,7 @@ def noticed(wanted: bool) -> Iterator[None]:
         if event == "call":
             code = frame.f_code
             known = _known.get(id(code))
-            found = _remembered(code) if known is None else known[1]
+            found = _remembered(frame) if known is None else known[1]
             if found:
                 _look(frame, found)
         if callable(outer):
@@ -50,12 +53,13 @@ def noticed(wanted: bool) -> Iterator[None]:
             outer.enable()  # a profiler written in C
 
 
-def _remembered(code: types.CodeType) -> tuple[Question, ...]:
+def _remembered(frame: types.FrameType) -> tuple[Question, ...]:
     """What a function of the user's asks that is no clone."""
     if len(_known) >= _MOST:
         _known.clear()
+    code = frame.f_code
     followed = is_library(code.co_filename) or any(name.startswith(".") for name in code.co_freevars)
-    found = () if followed else questions(code)
+    found = () if followed else questions(code, frame.f_globals)
     _known[id(code)] = code, found
     return found
 
@@ -64,8 +68,7 @@ def _look(frame: types.FrameType, found: tuple[Question, ...]) -> None:
     attempt = current()
     if attempt is None or FOLLOWED in frame.f_globals or (attempt.stuck and not attempt.thorough):
         return
-    values = frame.f_locals
-    told = next((q for q in found if holds(values if q.subject is None else values.get(q.subject), _depth(q))), None)
+    told = next((q for q in found if _meets(frame, q)), None)
     if told is None:
         return
     attempt.stuck = True
@@ -78,5 +81,30 @@ def _look(frame: types.FrameType, found: tuple[Question, ...]) -> None:
         )  # noted: the trace ends with it, see `errors`
 
 
-def _depth(question: Question) -> int:
-    return 5 if question.subject is None else 0
+def _meets(frame: types.FrameType, question: Question) -> bool:
+    """Whether a question may be about a traced value: about a parameter that is one, or one within the function's reach."""
+    values = frame.f_locals
+    if question.subject is not None:
+        return is_traced(values.get(question.subject))
+    space = frame.f_globals
+    waiting = [*values.values(), *(space[name] for name in frame.f_code.co_names if name in space)]
+    seen: dict[int, Any] = {}
+    while waiting and len(seen) < _FURTHEST:
+        value = waiting.pop()
+        if is_traced(value):
+            return True
+        if id(value) not in seen:
+            seen[id(value)] = value
+            waiting += _within(value)
+    return bool(waiting)
+
+
+def _within(value: Any) -> Iterable[Any]:
+    """What an object holds; modules, and what belongs to libraries, hold no traced values."""
+    if isinstance(value, type):
+        return vars(value).values() if is_users(value) else ()
+    if isinstance(value, types.FunctionType):
+        return (*(value.__closure__ or ()), *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+    if isinstance(value, types.ModuleType) or str(type(value).__module__).startswith("symdiff."):
+        return ()
+    return gc.get_referents(value)

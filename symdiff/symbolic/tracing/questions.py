@@ -2,17 +2,19 @@
 
 Assumes that `isinstance` and class patterns are no such question: a traced value has the class of the number it stands for.
 Guarantees that `type(x)`, attributes asked for by name, `is` between truths, and handlers of what arithmetic and attributes
-raise are found, by the names that Python gives them.
+raise are found, by the names of builtins and by global names that stand for them.
 """
 
+import builtins
 import dis
 import functools
 import types
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from symdiff.symbolic.tracing.cloning import KIND_NAMES
 
 _ASKING = frozenset("type hasattr getattr dir id isscalar suppress attrgetter is_ is_not".split())
+_BUILTIN = frozenset(id(vars(builtins)[name]) for name in ("type", "hasattr", "getattr", "dir", "id"))
 _NAMED = ("getattr", "hasattr", "attrgetter")  # which ask for an attribute by its name
 _EXPECTED = frozenset("KeyError IndexError LookupError StopIteration ImportError ModuleNotFoundError OSError".split())
 _READS = ("LOAD_FAST", "LOAD_DEREF", "LOAD_FAST_BORROW", "LOAD_FAST_CHECK")
@@ -42,7 +44,7 @@ def _questions(code: types.CodeType, filename: str) -> tuple[Question, ...]:
         if step.argval in _ASKING and step.opname.startswith("LOAD_") and step.opname != "LOAD_CONST":
             if step.argval not in _NAMED or step.argval == "hasattr" or not KIND_NAMES.isdisjoint(words):
                 found.append(Question(line, str(step.argval), subject))
-        elif step.opname == "IS_OP" and not _is_named(before) and not _is_named(steps[max(k - 2, 0)]):
+        elif step.opname == "IS_OP" and not (_is_named(before) or (_is_name(before) and _is_named(steps[max(k - 2, 0)]))):
             found.append(Question(line, "is", None))
         elif step.opname == "CHECK_EXC_MATCH" and before.argval not in _EXPECTED:
             found.append(Question(line, f"except {before.argval}", None))
@@ -54,6 +56,10 @@ def _ends(step: dis.Instruction) -> bool:
     return step.opname.startswith("CALL") or (step.opname == "LOAD_CONST" and type(step.argval) is str)
 
 
+def _is_name(step: dis.Instruction) -> bool:
+    return step.opname in (*_READS, "LOAD_GLOBAL")
+
+
 def _is_named(step: dis.Instruction) -> bool:
     """Whether a side of `is` is no truth: None, an object that a global name stands for, or the object of a method."""
     if step.opname == "LOAD_CONST":
@@ -61,13 +67,16 @@ def _is_named(step: dis.Instruction) -> bool:
     return step.opname == "LOAD_GLOBAL" or (step.opname in _READS and step.argval == "self")
 
 
-def questions(code: types.CodeType) -> tuple[Question, ...]:
+def questions(code: types.CodeType, namespace: dict[str, Any]) -> tuple[Question, ...]:
     """What a function asks, without those nested in it; those that `dataclass` writes ask for no kinds."""
     if code.co_qualname.startswith("__create_fn__"):
         return ()
-    return _questions(code, code.co_filename)  # equal code may stand in two files
+    found = _questions(code, code.co_filename)  # equal code may stand in two files
+    names = [name for name in code.co_names if id(namespace.get(name)) in _BUILTIN]
+    return (*found, *(Question(code.co_firstlineno, name, None) for name in names))
 
 
-def asks(code: types.CodeType) -> bool:
+def asks(code: types.CodeType, namespace: dict[str, Any]) -> bool:
     """Whether a function, or one nested in it, asks what a value is."""
-    return bool(questions(code)) or any(asks(c) for c in code.co_consts if isinstance(c, types.CodeType))
+    nested = (c for c in code.co_consts if isinstance(c, types.CodeType))
+    return bool(questions(code, namespace)) or any(asks(c, namespace) for c in nested)

@@ -370,7 +370,7 @@ class Reach:
         if users:
             self._watch.state("function", _function, f, list(_function(f)))
             self._of_code(f.__code__, f.__globals__)
-            self.asking = self.asking or asks(f.__code__)
+            self.asking = self.asking or asks(f.__code__, f.__globals__)
             if f.__defaults__:
                 self._of_tuple(f.__defaults__, "defaults")
             if f.__kwdefaults__:

@@ -161,7 +161,9 @@ def array_of_objects(cells: np.ndarray, builder: Builder, origin: str) -> Var | 
 
 _UNFOLLOWED = "code that is not followed (compiled, eval, or an assignment into an array made elsewhere)"
 _CALLERS = "the caller's own array is assigned to; take a copy first: x = x.copy()"
-_ASKING_FOR_OTHERS = frozenset({abc.__file__, functools.__file__, typing.__file__})  # libraries that ask what a caller asks
+_ASKING_FOR_OTHERS = frozenset(
+    f.__code__.co_filename for f in (abc.ABCMeta.__instancecheck__, functools.singledispatch, typing.runtime_checkable)
+)  # of libraries that ask what their caller asks
 _CELLS = 1_000  # cells of a captured array that become traced numbers each; beyond, it is a constant there
 _NUMBER = "write it with NumPy or math, copy such an array with np.array(y), or keep the function opaque with sd.primitive"
 
