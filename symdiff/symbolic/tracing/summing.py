@@ -8,6 +8,8 @@ import functools
 import math
 from typing import Any
 
+import numpy as np
+
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.calls import CallSite
 from symdiff.symbolic.graph import Atom, Constant, Graph, GraphOutput
@@ -22,8 +24,16 @@ def compensated_sum(cells: list[Any]) -> Any:
     origin = user_line()
     builder = builder_of(cells)
     operands = tuple(atom_of(c, builder, origin) for c in cells)
-    site = CallSite(lambda *values: math.fsum(values), _fsum_rule(len(cells)), _fsum_body(len(cells)))
+    site = CallSite(_fsum, _fsum_rule(len(cells)), _fsum_body(len(cells)))
     return Tracer(builder, builder.bind("call", operands, (), "d", site, origin))
+
+
+def _fsum(*values: float) -> float:
+    """IEEE's sum where `math.fsum` raises."""
+    try:
+        return math.fsum(values)
+    except (OverflowError, ValueError):
+        return float(np.sum(values))
 
 
 @functools.lru_cache(maxsize=256)
