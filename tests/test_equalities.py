@@ -95,9 +95,7 @@ def cached_where(x, key, value):
 
 
 def cached_not(x, key, value):
-    if not x != key:
-        return value
-    return x * x
+    return x * x if x != key else value
 
 
 def cached_sine(x, key, value):

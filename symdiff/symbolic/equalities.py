@@ -26,9 +26,9 @@ _MOVING = frozenset({"item", "getitem", "reshape", "transpose", "broadcast_to", 
                      "log", "log1p", "sin", "cos", "tan", "asin", "acos", "sinh", "asinh"})  # fmt: skip
 _POLES = frozenset({"div", "pow", "log", "log2", "log10", "log1p", "atanh", "tan"})
 _STEPS = frozenset({"floor", "ceil", "trunc", "rint", "sign"})
-_ANALYTIC = frozenset({"const", "item", "array", "getitem", "reshape", "transpose", "broadcast_to", "concatenate", "embed", "cells",
-                       "diagonal", "take", "add", "sub", "mul", "div", "neg", "sum", "sum_of", "prod", "matmul", "cumsum", "det",
-                       "sqrt", "log", "sin", "cos", "sinh", "asinh", "conj", "real", "imag"})  # fmt: skip
+_ANALYTIC = frozenset({"const", "item", "array", "getitem", "reshape", "transpose", "broadcast_to", "concatenate", "embed",
+                       "cells", "diagonal", "take", "add", "sub", "mul", "div", "neg", "sum", "sum_of", "prod", "matmul",
+                       "cumsum", "det", "sqrt", "log", "sin", "cos", "sinh", "asinh", "conj", "real", "imag"})  # fmt: skip
 _BEYOND = {"isnan": True, "isinf": True, "isfinite": False}
 _ASKING = frozenset({*_BEYOND, "eq", "ne", "and", "or", "not", "all", "any", "item", "getitem", "reshape", "broadcast_to"})
 

@@ -14,7 +14,6 @@ from symdiff.symbolic.arrays.algebra import Arrays
 from symdiff.symbolic.building import array_atom
 from symdiff.symbolic.graph import Atom, Constant
 
-
 _WITHIN = {"f": 1e-4}  # of what counts as rounding, relative
 
 

@@ -29,8 +29,8 @@ class Operators:
         return self._binary("add", self, other)
 
     def __radd__(self, other: Any) -> Any:
-        if type(other) is int and other == 0 and self.dtype.kind != "b":
-            return +self  # the start of Python's sum()
+        if type(other) is int and other == 0 and self.dtype.kind not in "bc":
+            return +self  # the start of Python's sum(); 0 + z is not z where -0.0 is a part of it
         return self._binary("add", other, self)
 
     def __sub__(self, other: Any) -> Any:

@@ -207,7 +207,7 @@ class _Concrete:
         return self._at(atom)
 
     def _applied(self, binding: Binding) -> Any:
-        """The value of a binding; what a function of the user's raises meets no handler here, where it would be no condition."""
+        """The value of a binding; what a function of the user's raises here is no condition, and meets no handler."""
         try:
             return applied(binding, [self._at(o) for o in binding.operands])
         except Exception as error:
