@@ -851,7 +851,21 @@ def is_turned(value: Any) -> bool:
 def order_of(value: Any) -> tuple[int, ...]:
     """The axes of an array as they lie in memory, the outermost first; empty where that is their own order."""
     place = value._held.layout() if isinstance(value, Tracer) and value._held is not None else value
-    if not isinstance(place, np.ndarray) or place.ndim < 2 or place.flags.c_contiguous:
+    if not isinstance(place, np.ndarray):
+        return getattr(place, "order", ())  # of one that stands for an array
+    return _order(place)
+
+
+def order_of_points(value: Any, axis: int) -> tuple[int, ...]:
+    """The same of the arrays that a value has along its first axis, 0, or its last one, -1."""
+    place = value._held.layout() if isinstance(value, Tracer) and value._held is not None else value
+    if not isinstance(place, np.ndarray) or place.ndim < 3 or place.flags.c_contiguous or not place.size:
+        return ()
+    return _order(place[0] if axis == 0 else place[..., 0])
+
+
+def _order(place: np.ndarray) -> tuple[int, ...]:
+    if place.ndim < 2 or place.flags.c_contiguous:
         return ()
     like = np.empty_like(place, np.int8)  # for NumPy decides about axes of one cell, too
     return () if like.flags.c_contiguous else tuple(int(k) for k in np.argsort([-step for step in like.strides], kind="stable"))
