@@ -139,3 +139,12 @@ def test_truths_in_half_precision_are_refused(f):
     with pytest.raises(sd.TraceError, match=r"test_singular.py:\d+: .*half precision; write x.astype\(float\)"):
         sd.derivative(f)(2.0)
     assert sd.derivative(lambda x: np.sin((x > 0).astype(float)) * x)(np.float64(2.0)) == np.sin(1.0)
+
+
+@pytest.mark.parametrize("f, x, first", [
+    (special.j1, 0.0, 0.5), (special.i1, 0.0, 0.5), (special.exprel, 0.0, 0.5), (special.spence, 1.0, -1.0),
+    (lambda x: special.sici(x)[0], 0.0, 1.0), (lambda x: special.shichi(x)[0], 0.0, 1.0),
+])  # fmt: skip
+def test_slopes_that_stand_at_a_point_alone_have_no_further_derivatives(f, x, first):
+    assert sd.grad(f)(x) == first
+    assert all(math.isnan(sd.derivative(f, order=order)(x)) for order in (2, 3))
