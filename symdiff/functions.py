@@ -43,7 +43,7 @@ from symdiff.symbolic.hidden import NONE, Captured, Hidden, Replaced
 from symdiff.symbolic.replaying import decide_again, innermost, replay
 from symdiff.symbolic.scalarizing import settled
 from symdiff.symbolic.tracing.attempt import need_all_contents
-from symdiff.symbolic.tracing.captures import Watch
+from symdiff.symbolic.tracing.captures import Moved, Watch
 from symdiff.symbolic.tracing.following import error_line
 from symdiff.symbolic.tracing.kinds import ARRAY, SCALARS, argument_kind
 from symdiff.symbolic.tracing.libraries import is_library
@@ -351,7 +351,8 @@ class Function:
             try:
                 return self._call(args, kwargs, out)
             except TraceError as error:
-                if not (isinstance(error, Replaced) or (self._watch and self._watch.changed())):
+                anew = isinstance(error, Replaced) or (self._watch and self._watch.changed())
+                if not anew or isinstance(error, Moved):
                     raise
                 forgive(error)
             self.refresh()  # another thread has put an array of another type into a captured one's place
