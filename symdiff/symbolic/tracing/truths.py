@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from symdiff.errors import TraceError
-from symdiff.symbolic.tracing.integers import Integer, as_int, is_whole
+from symdiff.symbolic.tracing.integers import Integer, as_int, check_power, is_whole
 from symdiff.symbolic.tracing.kinds import PYTHON, Kind, asked
 from symdiff.symbolic.tracing.tracer import BITS, Tracer, kind_after, record, record_on, user_line
 
@@ -52,6 +52,8 @@ def on_truths(op: str, left: Any, right: Any, kind: Kind) -> Any:
                 raise TraceError(f"{user_line()}: {op} of truths, which NumPy takes as int8; write x.astype(int) first")
     one, other = number(left), number(right)
     if is_whole(one) and is_whole(other):
+        if op == "pow":
+            check_power(kind, other)
         result = one._binary(op, one, other) if isinstance(one, Tracer) else other._binary(op, one, other)
         return result.of_kind(kind)
     return record_on(op, left, right, kind)
