@@ -68,7 +68,8 @@ _SETTINGS: dict[Any, Callable[[], Any]] = {
     logging.getLogger: lambda: [(*entry, _level(of)) for *entry, of in _loggers()],
     **dict.fromkeys((np.array_str, np.array_repr, np.array2string, np.printoptions), np.get_printoptions),
     **dict.fromkeys(
-        (locale.setlocale, locale.atof, locale.format_string, locale.currency, locale.str), lambda: locale.setlocale(locale.LC_ALL)
+        (locale.setlocale, locale.atof, locale.format_string, locale.currency, locale.str),
+        functools.partial(locale.setlocale, locale.LC_ALL),
     ),
 }  # functions and classes of libraries, and what says how the setting stands that they read
 _UNREAD = frozenset(

@@ -36,24 +36,10 @@ from symdiff.symbolic.tracing.kinds import (
     joined,
     resulting,
 )
-from symdiff.symbolic.tracing.libraries import is_compiled, is_numpys, short_name, short_names
+from symdiff.symbolic.tracing.libraries import is_compiled, is_numpys, short_name, user_line
 from symdiff.symbolic.tracing.operators import Operators
 from symdiff.symbolic.tracing.raising import awaits, check_operator, check_range
 from symdiff.symbolic.tracing.storage import Lens, Storage, View, arranged, laid_out, root_of
-
-
-def user_line() -> str:
-    """The "file.py:line" of the innermost frame outside symdiff and other libraries."""
-    frame = sys._getframe(2)
-    while frame is not None:
-        path = frame.f_code.co_filename
-        short = short_names.get(path)
-        if short is None:
-            short = short_name(path)
-        if short:
-            return f"{short}:{frame.f_lineno}"
-        frame = frame.f_back  # type: ignore[assignment]
-    return "?"
 
 
 def may_catch() -> bool:
@@ -434,7 +420,7 @@ class Tracer(Operators):
         for i, cell in enumerate(self._line() if self.shape else [self if self._held is None else self.of_kind(self.kind)]):
             flat[i] = cell
         cells = flat.reshape(self.shape)
-        if copy is not True and (self.shape or self._held is not None):  # np.asarray would share memory: what is written there would be lost
+        if copy is not True and (self.shape or self._held is not None):  # it would share memory: what is written would be lost
             cells.flags.writeable = False
             root_of(self.shared().storage).images.append(weakref.ref(flat))
             if attempt is not None and not attempt.opened and is_numpys(sys._getframe(1).f_code.co_filename):

@@ -69,7 +69,11 @@ def outcome(f: Any, point: Any) -> Any:
     except sd.SymdiffError:
         raise
     except Exception as error:
-        return next(k for k in (TypeError, AttributeError, KeyError, IndexError, ValueError, ArithmeticError, Exception) if isinstance(error, k))
+        return next(
+            k
+            for k in (TypeError, AttributeError, KeyError, IndexError, ValueError, ArithmeticError, Exception)
+            if isinstance(error, k)
+        )
 
 
 def program(source: random.Random) -> str:
