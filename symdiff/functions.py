@@ -25,7 +25,16 @@ from symdiff.codegen.native.vectorcall import direct, plain_class, table_offset,
 from symdiff.codegen.source import MISS
 from symdiff.compiled import Compiled
 from symdiff.device import DeviceCompiled, Near, Placed, check_device, near, on_device, placed
-from symdiff.errors import ArgumentError, BackendError, OptionError, ShapeError, SymdiffError, TraceError, forgive
+from symdiff.errors import (
+    ArgumentError,
+    BackendError,
+    InvariantError,
+    OptionError,
+    ShapeError,
+    SymdiffError,
+    TraceError,
+    forgive,
+)
 from symdiff.pipeline import Options, program_of
 from symdiff.symbolic.building import Builder, active_builders
 from symdiff.symbolic.declaring import depend, rules_in_force
@@ -34,7 +43,8 @@ from symdiff.symbolic.hidden import NONE, Captured, Hidden, Replaced
 from symdiff.symbolic.replaying import decide_again, innermost, replay
 from symdiff.symbolic.scalarizing import settled
 from symdiff.symbolic.tracing.attempt import need_all_contents
-from symdiff.symbolic.tracing.captures import Watch
+from symdiff.symbolic.tracing.captures import Moved, Watch
+from symdiff.symbolic.tracing.following import error_line
 from symdiff.symbolic.tracing.kinds import ARRAY, SCALARS, argument_kind
 from symdiff.symbolic.tracing.libraries import is_library
 from symdiff.symbolic.tracing.trace import (
@@ -49,6 +59,7 @@ from symdiff.symbolic.tracing.tracer import Tracer, order_of, user_line
 REPLACED = 100  # calls that are begun anew because another thread replaces what the function captures
 GUARDS = 8  # short ways of one function that are kept beside the one in use, for calls that alternate
 KEPT = 256  # specialisations of one function that are kept, the newest
+_OURS = "{}: {}: {}: traced values do not take this here, where f itself does; write it with plain NumPy, on a copy: y.copy()"
 _MISSED = (ZeroDivisionError, OverflowError, ValueError, TypeError, BufferError, TraceError)
 
 
@@ -340,7 +351,8 @@ class Function:
             try:
                 return self._call(args, kwargs, out)
             except TraceError as error:
-                if not (isinstance(error, Replaced) or (self._watch and self._watch.changed())):
+                anew = isinstance(error, Replaced) or (self._watch and self._watch.changed())
+                if not anew or isinstance(error, Moved):
                     raise
                 forgive(error)
             self.refresh()  # another thread has put an array of another type into a captured one's place
@@ -378,11 +390,11 @@ class Function:
         """The function's graph for a call; where the function raises, its own exception."""
         try:
             traced = self._traced(call, None, mode, hide)
-        except SymdiffError:
+        except (SymdiffError, InvariantError):
             raise
-        except Exception:
+        except Exception as error:
             self.run(call, [])
-            raise
+            raise TraceError(_OURS.format(error_line(error), type(error).__name__, error)) from error
         if traced.captured:
             need_all_contents()
         return traced.graph  # type: ignore[no-any-return]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 from sympy.codegen import cfunctions
+from sympy.functions.elementary.piecewise import ExprCondPair
 from sympy.logic.boolalg import Boolean, BooleanFunction
 from sympy.printing.latex import LatexPrinter
 
@@ -60,7 +61,7 @@ _FUNCTIONS: dict[str, Any] = {
     "conj": sp.conjugate, "real": sp.re, "imag": sp.im, "max": sp.Max, "min": sp.Min, "mod": sp.Mod,
     "lt": sp.StrictLessThan, "le": sp.LessThan, "gt": sp.StrictGreaterThan, "ge": sp.GreaterThan,
     "eq": sp.Eq, "ne": sp.Ne, "and": sp.And, "or": sp.Or, "xor": sp.Xor, "not": sp.Not,
-    "select": lambda c, a, b: sp.Piecewise((a, c), (b, True), evaluate=False),
+    "select": lambda c, a, b: _chosen(c, a, b),
 }  # fmt: skip
 _LOGICAL = frozenset({"and", "or", "xor", "not"})
 _OWN: dict[str, Any] = {}
@@ -119,7 +120,15 @@ def _condition(expr: Any) -> Any:
 
 def _number(expr: Any) -> Any:
     """A condition as a number: 1 where it holds, else 0."""
-    return sp.Piecewise((1, expr), (0, True), evaluate=False) if _is_condition(expr) else expr
+    return _chosen(expr, sp.S.One, sp.S.Zero) if _is_condition(expr) else expr
+
+
+def _chosen(condition: Any, a: Any, b: Any) -> Any:
+    """A Piecewise as it stands: SymPy's own constructors simplify conditions, evaluate=False or not, for minutes."""
+    if condition in (sp.true, sp.false):
+        return a if condition == sp.true else b
+    pairs = (sp.Tuple.__new__(ExprCondPair, *pair) for pair in ((a, condition), (b, sp.true)))
+    return sp.Basic.__new__(sp.Piecewise, *pairs)
 
 
 def _parts_of(head: Any, args: list[Any]) -> list[Any]:

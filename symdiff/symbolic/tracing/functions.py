@@ -437,7 +437,7 @@ def _viewed(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin
     except (ValueError, TypeError, IndexError) as error:
         raise TraceError(f"{origin}: np.{name}: {error}") from None
     if isinstance(asked, np.ndarray):
-        if implementation is not None and len(arrays) == 1 and _shares(asked, arrays[0]):
+        if implementation is not None and len(arrays) == 1 and _shares(asked, arrays[0]) and not _is_of(asked, arrays[0]):
             return arrays[0].like(_moved(function, args, kwargs, arrays[0], asked))
         return _as_asked(_recorded(function, args, kwargs, origin) if found is None else found, asked, arrays)
     if isinstance(asked, np.generic):  # np.einsum("ii", x)
@@ -496,6 +496,8 @@ def _moved(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], x: Trac
 def _as_asked(found: Any, place: np.ndarray, arrays: list[Tracer]) -> Any:
     """A result as a view where NumPy gives one, in memory of its own where it does not."""
     of = next((x for x in arrays if _shares(place, x)), None)
+    if of is not None and _is_of(place, of):
+        return of
     held = found.held if isinstance(found, Tracer) else None
     if of is None:
         return found.copy() if held is not None and any(held.storage is x.shared().storage for x in arrays) else found
@@ -509,6 +511,11 @@ def _as_asked(found: Any, place: np.ndarray, arrays: list[Tracer]) -> Any:
 
 def _shares(place: np.ndarray, x: Tracer) -> bool:
     return np.may_share_memory(place, x.shared().storage.memory)
+
+
+def _is_of(place: np.ndarray, x: Tracer) -> bool:
+    """Whether NumPy gives the array itself, no view of it: a shape given to one is the other's, too."""
+    return place is x.shared().layout()
 
 
 def _full_name(function: Any) -> str:

@@ -15,10 +15,10 @@ from symdiff.errors import TraceError
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import Atom, Var
 from symdiff.symbolic.tracing.attempt import current, note_stuck
-from symdiff.symbolic.tracing.kinds import PYTHON
+from symdiff.symbolic.tracing.kinds import PYTHON, Kind, asked
 from symdiff.symbolic.tracing.paths import LIMIT
 from symdiff.symbolic.tracing.ranges import Between, between
-from symdiff.symbolic.tracing.tracer import Tracer, user_line
+from symdiff.symbolic.tracing.tracer import Tracer, kind_after, user_line
 
 _CLOSED = frozenset({"add", "sub", "mul", "floordiv", "mod", "neg", "abs", "max", "min"})
 _UFUNCS = frozenset({"add", "subtract", "multiply", "floor_divide", "remainder", "negative", "absolute", "maximum", "minimum"})
@@ -52,8 +52,12 @@ class Integer(Tracer):
 
     def _binary(self, op: str, left: Any, right: Any) -> Any:
         found = super()._binary(op, left, right)
+        if not (is_whole(left) and is_whole(right)):
+            return found
         power = op == "pow" and isinstance(right, (int, np.integer)) and right >= 0
-        return Integer.of(found) if (op in _CLOSED or power) and is_whole(left) and is_whole(right) else found
+        if op == "pow" and not power:
+            check_power(kind_after(op, left, right), right)
+        return Integer.of(found) if op in _CLOSED or power else found
 
     def _unary(self, op: str) -> Any:
         found = super()._unary(op)
@@ -142,6 +146,13 @@ class Integer(Tracer):
         if known.may_be_nan and self != low:
             raise ValueError("cannot convert float NaN to integer")
         return low
+
+
+def check_power(kind: Kind, exponent: Any) -> None:
+    """Raise what NumPy raises for a negative power of integers, of which Python makes a floating number."""
+    asked(kind)
+    if not kind.python and np.any(np.less(exponent, 0)):
+        raise ValueError(f"{user_line()}: Integers to negative integer powers are not allowed.")
 
 
 def is_whole(value: Any) -> bool:

@@ -81,6 +81,10 @@ class Selected(Tracer):
         """The cells as a symbol."""
         return self.known.atom
 
+    def like(self, found: Any) -> Any:
+        """A symbol, or the cells of a view, as an array that is no selection."""
+        return self.known.like(found)
+
     @property
     def held(self) -> Any:
         """The cells that others may show, too; None as long as nobody does."""

@@ -36,24 +36,10 @@ from symdiff.symbolic.tracing.kinds import (
     joined,
     resulting,
 )
-from symdiff.symbolic.tracing.libraries import is_compiled, is_numpys, short_name, short_names
+from symdiff.symbolic.tracing.libraries import is_compiled, is_numpys, short_name, user_line
 from symdiff.symbolic.tracing.operators import Operators
 from symdiff.symbolic.tracing.raising import awaits, check_operator, check_range
 from symdiff.symbolic.tracing.storage import Lens, Storage, View, arranged, laid_out, root_of
-
-
-def user_line() -> str:
-    """The "file.py:line" of the innermost frame outside symdiff and other libraries."""
-    frame = sys._getframe(2)
-    while frame is not None:
-        path = frame.f_code.co_filename
-        short = short_names.get(path)
-        if short is None:
-            short = short_name(path)
-        if short:
-            return f"{short}:{frame.f_lineno}"
-        frame = frame.f_back  # type: ignore[assignment]
-    return "?"
 
 
 def may_catch() -> bool:
@@ -142,12 +128,14 @@ def need_contents(value: "Tracer") -> None:
         reading.need(value)
 
 
-def array_of_objects(cells: np.ndarray, builder: Builder, origin: str) -> Var | ArrayConstant:
+def array_of_objects(cells: np.ndarray, builder: Builder, origin: str) -> Atom:
     """An array of numbers and traced scalars (nested lists of them, equal-length arrays included) as one symbol."""
     flat = cells.ravel().tolist()
     if any(isinstance(c, (np.ndarray, Tracer)) and c.shape != () for c in flat):
         raise TraceError(f"{origin}: an array of arrays of different shapes; use np.stack or np.concatenate")
     atoms = [atom_of(c, builder, origin) for c in flat]
+    if cells.shape == ():
+        return atoms[0]
     if any(isinstance(a, Var) for a in atoms):
         codes = [a.dtype if a.dtype is not None else np.asarray(a.value).dtype.char for a in atoms]
         joined = np.result_type(*(np.dtype(c) for c in codes))
@@ -432,7 +420,7 @@ class Tracer(Operators):
         for i, cell in enumerate(self._line() if self.shape else [self if self._held is None else self.of_kind(self.kind)]):
             flat[i] = cell
         cells = flat.reshape(self.shape)
-        if copy is not True and self.shape:  # np.asarray would share memory: what is written there would be lost
+        if copy is not True and (self.shape or self._held is not None):  # it would share memory: what is written would be lost
             cells.flags.writeable = False
             root_of(self.shared().storage).images.append(weakref.ref(flat))
             if attempt is not None and not attempt.opened and is_numpys(sys._getframe(1).f_code.co_filename):
@@ -508,7 +496,7 @@ class Tracer(Operators):
 
     @property
     def real(self) -> Any:
-        return self._part("real") if self.dtype.kind == "c" else self if self._held is None else self[...]
+        return self._part("real") if self.dtype.kind == "c" else self
 
     @real.setter
     def real(self, value: Any) -> None:

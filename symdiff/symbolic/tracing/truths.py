@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from symdiff.errors import TraceError
-from symdiff.symbolic.tracing.integers import Integer, as_int, is_whole
+from symdiff.symbolic.tracing.integers import Integer, as_int, check_power, is_whole
 from symdiff.symbolic.tracing.kinds import PYTHON, Kind, asked
 from symdiff.symbolic.tracing.tracer import BITS, Tracer, kind_after, record, record_on, user_line
 
@@ -40,7 +40,7 @@ def on_truths(op: str, left: Any, right: Any, kind: Kind) -> Any:
     if op in BITS:
         if not all(is_truth(v) or is_whole(v) for v in (left, right)):
             raise _unsupported(_SIGNS[op], left, right)
-        return _bits(op, number(left), number(right))
+        return _bits(op, number(left), number(right), kind)
     if both:
         asked(kind)
         if not kind.python:
@@ -52,6 +52,8 @@ def on_truths(op: str, left: Any, right: Any, kind: Kind) -> Any:
                 raise TraceError(f"{user_line()}: {op} of truths, which NumPy takes as int8; write x.astype(int) first")
     one, other = number(left), number(right)
     if is_whole(one) and is_whole(other):
+        if op == "pow":
+            check_power(kind, other)
         result = one._binary(op, one, other) if isinstance(one, Tracer) else other._binary(op, one, other)
         return result.of_kind(kind)
     return record_on(op, left, right, kind)
@@ -102,19 +104,20 @@ def same(a: Any, b: Any) -> Any:
     return False if a.kind.python != kind.python else logical_not(record_on("xor", a, b, PYTHON))
 
 
-def _bits(op: str, one: Any, other: Any) -> Any:
+def _bits(op: str, one: Any, other: Any, kind: Kind) -> Any:
     if np.shape(one) or np.shape(other):
         raise TraceError(f"{user_line()}: `{_SIGNS[op]}` on an array of traced integers; only single ones have bits")
     if op == "and" and type(one) is int:
         one, other = other, one
     if type(other) is int and other >= 0:
         if op == "lshift":
-            return one * 2**other
+            return (one * 2**other).of_kind(kind)
         if op == "rshift":
-            return one // 2**other
+            return (one // 2**other).of_kind(kind)
         if op == "and" and other & (other + 1) == 0:
-            return one % (other + 1)
-    plain = [v.decided() if isinstance(v, Integer) else v for v in (one, other)]
+            return (one % (other + 1)).of_kind(kind)
+    asked(kind)
+    plain = [(int if kind.python else np.int64)(v.decided() if isinstance(v, Integer) else v) for v in (one, other)]
     return getattr(operator, _NAMES.get(op, op))(*plain)
 
 
