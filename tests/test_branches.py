@@ -174,7 +174,7 @@ def test_every_form_has_the_derivative_of_the_path_taken(f, mode):
 def test_values_are_bit_for_bit_with_exact():
     for f in FORMS:
         exact = Plain(f, exact=True, backend="numpy")
-        np.testing.assert_array_equal([exact(x) for x in points(f)], [plainly(f, x) for x in points(f)], f.__name__)
+        np.testing.assert_array_equal([exact(np.float64(x)) for x in points(f)], [plainly(f, x) for x in points(f)], f.__name__)
 
 
 # -- merging

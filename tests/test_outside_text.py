@@ -116,7 +116,8 @@ def test_names_of_functions_files_and_docstrings(text, target, ran):
     ast.parse(source)
     if target != "cupy":
         file = made(sd.grad(f), 3.0, target=target)
-        assert file(3.0) == 6.0 and " ".join(text.split()) in " ".join(file.__doc__.split())
+        spelled = text.encode("utf-8", "backslashreplace").decode()  # no docstring of Python 3.13 has half a pair
+        assert file(3.0) == 6.0 and " ".join(spelled.split()) in " ".join(file.__doc__.split())
 
 
 @pytest.mark.parametrize("target", ["numpy", "python"])

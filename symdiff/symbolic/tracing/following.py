@@ -66,6 +66,7 @@ _CALLING: dict[tuple[str, str], int | None] = {
 }  # functions that call an argument, and its place; None for a keyword only
 _ITERATING = frozenset("list tuple set dict zip enumerate map filter max min sorted any all".split())
 _DISPATCHING = frozenset(c for c in functools.singledispatchmethod.__get__.__code__.co_consts if isinstance(c, types.CodeType))
+_DISPATCHED = getattr(functools, "_singledispatchmethod_get", None)  # in place of that function, from Python 3.14 on
 _RANDOM = ("random", "numpy.random.mtrand", "numpy.random._generator")
 _SEEDED = ("default_rng", "RandomState", "Random")
 _UNSEEDED = (random.SystemRandom, np.random.default_rng, np.random.RandomState, random.Random)
@@ -146,6 +147,8 @@ def _found(f: Any, attempt: Attempt) -> Any:
         return _of_scipy(f, public)
     if public in INSTEAD:
         return _told(f, public)
+    if kind is _DISPATCHED:
+        return _dispatched(f, f._obj, f._cls)
     if kind is types.FunctionType:
         return _function(f, attempt)
     if isinstance(f, type):
@@ -207,13 +210,17 @@ def _function(f: types.FunctionType, attempt: Attempt) -> Any:
     if inner is not None and f.__code__.co_filename == contextlib.__file__:
         return contextlib.contextmanager(call(inner))
     if f.__code__ in _DISPATCHING:
-        free = inspect.getclosurevars(f).nonlocals
-        dispatch, of = free["self"].dispatcher.dispatch, (free["obj"], free["cls"])
-        return lambda *args, **kwargs: call(dispatch(_kind(args[0])).__get__(*of))(*args, **kwargs)
+        return _dispatched(f, **inspect.getclosurevars(f).nonlocals)
     registry = getattr(f, "registry", None)
     if registry is not None and hasattr(f, "dispatch"):
         return lambda *args, **kwargs: call(f.dispatch(_kind(args[0])))(*args, **kwargs)  # type: ignore[attr-defined]
     return _library(f, attempt)
+
+
+def _dispatched(f: Any, obj: Any, cls: Any, **_: Any) -> Any:
+    """A method of `functools.singledispatchmethod`, bound to an object."""
+    dispatch = f.register.__self__.dispatcher.dispatch
+    return lambda *args, **kwargs: call(dispatch(_kind(args[0])).__get__(obj, cls))(*args, **kwargs)
 
 
 def _kind(value: Any) -> Any:

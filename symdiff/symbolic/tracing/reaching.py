@@ -651,6 +651,8 @@ def _names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str], tuple[
             loaded.add(code.co_names[full])
         elif op == _CONSTANT:
             constants.append(code.co_consts[full])
+        elif op == _INTEGER:
+            constants.append(full)
         elif op == _IMPORT:
             level = constants[-2] if len(constants) > 1 and isinstance(constants[-2], int) else 0
             imported.append((level, code.co_names[full]))
@@ -664,3 +666,4 @@ def _names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str], tuple[
 
 
 _GLOBAL, _NAME, _CONSTANT, _IMPORT = (opcode.opmap[n] for n in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_CONST", "IMPORT_NAME"))
+_INTEGER = opcode.opmap.get("LOAD_SMALL_INT")  # from Python 3.14 on
