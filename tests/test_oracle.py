@@ -22,14 +22,14 @@ def record():
 def changed(record, part, change):
     """The record with the first observation of a part changed."""
     lines = [json.loads(line) for line in record]
-    found = next(entry for _, seen in lines for entry in seen if entry[1] == part)
+    found = next(entry for _, seen in lines for entry in seen or [] if entry[1] == part)
     found[2] = change(found[2])
     return [json.dumps(line) for line in lines]
 
 
 def test_two_runs_of_the_tree_see_the_same(record):
     again = oracle.recorded(sys.executable, True, CHUNK, None).splitlines()
-    assert len(record) == 3 and comparing.differences(comparing.read(record), comparing.read(again)) == []
+    assert len(record) == 6 and comparing.differences(comparing.read(record), comparing.read(again)) == []
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_two_runs_of_the_tree_see_the_same(record):
 def test_a_difference_is_found_and_may_be_listed(record, part, change):
     before, now = comparing.read(record), comparing.read(changed(record, part, change))
     ((found, case, what),) = comparing.differences(before, now)
-    assert found == part and case in before and " -> " in what or part == "files"
+    assert found == part and case in before and what
     listed = comparing.Listed(f"# head\nfuzz/* | {part} | wanted\nnone* | values | never met\n")
     assert listed.covers(part, case) and not listed.covers(part, "golden/a.py")
     assert listed.unused() == ["none* | values | never met"]

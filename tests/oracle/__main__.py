@@ -21,7 +21,7 @@ from . import comparing
 
 ROOT = Path(__file__).parents[2]
 CHUNK = 50  # programs of one process
-MINUTES = 20  # that a process may take
+MINUTES = 60  # that a process may take
 COLLECTIONS = ("golden", "scientific", "problems")
 APART = {"architecture", "benchmarks", "cupy", "fuzz", "golden", "gpu", "notebooks", "oracle", "readme", "scientific", "style"}
 SETTINGS = {"PYTHONHASHSEED": "0", "SYMDIFF_CACHE": "off", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -94,7 +94,7 @@ def both(reference, chunks, jobs):
     """What each side saw; the reference's is kept in a folder of its environment."""
     kept = reference.parents[1] / "oracle"
     kept.mkdir(exist_ok=True)
-    told = run(reference, False, "")
+    told, _ = run(reference, False, "")
     side = told.encode() + digest(Path(told.split()[0]))
     keys = {chunk: kept / hashlib.sha1(side + chunk.encode() + sources(chunk)).hexdigest() for chunk in chunks}
     records = ({}, {})
@@ -110,45 +110,30 @@ def recorded(python, is_tree, chunk, path):
     """What one side sees of a chunk, from a file where it is kept."""
     if path is not None and path.exists():
         return path.read_text(encoding="utf-8")
-    lines = run(python, is_tree, chunk).splitlines()
-    text = "\n".join(kept for kept, after in zip(lines, [*lines[1:], ""], strict=True) if not is_begun(kept, after))
-    if path is not None:
+    text, has_ended = run(python, is_tree, chunk)
+    if path is not None and has_ended:
         path.write_text(text, encoding="utf-8")
     return text
 
 
-def is_begun(line, after):
-    """Whether a line only says that a case has begun that ends in the next."""
-    return line.endswith(", null]") and after.startswith(line.removesuffix("null]"))
-
-
 def run(python, is_tree, chunk):
-    """What the worker prints."""
+    """What the worker prints, and whether it came to its end."""
     command = [str(python), "-P", "-c", BOOT, str(ROOT), str(int(is_tree)), chunk]
-    folder = tempfile.gettempdir()
+    options = {"cwd": tempfile.gettempdir(), "env": {**os.environ, **SETTINGS}, "timeout": 60 * MINUTES}
     try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            env={**os.environ, **SETTINGS},
-            capture_output=True,
-            text=True,
-            timeout=60 * MINUTES,
-            check=False,
-        )
+        done = subprocess.run(command, capture_output=True, text=True, check=False, **options)
     except subprocess.TimeoutExpired as error:
-        return (error.stdout or b"").decode()
+        return (error.stdout or b"").decode().rpartition("\n")[0], False
     if done.returncode and not done.stdout:
         raise SystemExit(f"{chunk or python}: {done.stderr[-2000:]}")
-    return done.stdout
+    return done.stdout, not done.returncode
 
 
 def digest(*folders):
     """A digest of all files that a case may depend on."""
-    files = sorted(
-        p for f in folders for p in ([f] if f.is_file() else f.rglob("*")) if p.suffix in (".py", ".rules", ".table")
-    )
-    return hashlib.sha1(b"".join(p.read_bytes() for p in files)).digest()
+    files = [path for folder in folders for path in ([folder] if folder.is_file() else sorted(folder.rglob("*")))]
+    texts = [path.read_bytes() for path in files if path.suffix in (".py", ".rules", ".table")]
+    return hashlib.sha1(b"".join(texts)).digest()
 
 
 def sources(chunk):

@@ -12,7 +12,7 @@ PARTS = ("values", "operations", "exceptions", "files", "allocations")
 
 
 def read(lines):
-    """Cases with their observations, {case: {name: (part, what was seen)}}; a case without an end is one that died."""
+    """Cases with their observations, {case: {name: (part, what was seen)}}; a case that only begins has died."""
     found = {}
     for line in lines:
         case, seen = json.loads(line)
@@ -20,8 +20,9 @@ def read(lines):
         counts = {}
         found[case] = {}
         for name, part, what in entries:
-            counts[name, part] = nth = counts.get((name, part), 0) + 1
-            found[case][f"{name} {part if part in ('operations', 'allocations') else ''}#{nth}"] = part, what
+            name = f"{name} {part}" if part in ("operations", "allocations") else name
+            counts[name] = counts.get(name, 0) + 1
+            found[case][f"{name} #{counts[name]}"] = part, what
     return found
 
 

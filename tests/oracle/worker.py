@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).parents[2]
-SECONDS = 60  # that a case may take, and as much again for what its calls also give
+SECONDS = 240  # that a case may take, and as much again for what its calls also give; a machine may be busy
 
 
 def main(chunk, out):
@@ -82,6 +82,7 @@ def fuzz(recorder, case, family, first, count):
     """Programs of a family of the fuzzer."""
     from fuzz import harness
 
+    harness.SECONDS = SECONDS
     harness.family(family)
     around(recorder)
     for seed in range(int(first), int(first) + int(count)):
