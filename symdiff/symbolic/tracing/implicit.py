@@ -17,14 +17,14 @@ from symdiff.symbolic.tracing.attempt import current
 from symdiff.symbolic.tracing.builtin_functions import BUILTINS, attribute_of
 from symdiff.symbolic.tracing.integers import Integer
 from symdiff.symbolic.tracing.kinds import asked
-from symdiff.symbolic.tracing.libraries import is_library
+from symdiff.symbolic.tracing.libraries import is_library, user_line
 from symdiff.symbolic.tracing.making import fresh
 from symdiff.symbolic.tracing.patterns import pattern
 from symdiff.symbolic.tracing.raising import handled, managed
 from symdiff.symbolic.tracing.summing import compensated_sum
 from symdiff.symbolic.tracing.texts import Text, formatted, joined, of_text
 from symdiff.symbolic.tracing.traced_keys import is_traced_key, item_of, read
-from symdiff.symbolic.tracing.tracer import Tracer, is_traced, user_line
+from symdiff.symbolic.tracing.tracer import Tracer, is_traced
 from symdiff.symbolic.tracing.truths import same
 
 Call = Callable[[Any], Any]

@@ -1,4 +1,4 @@
-"""Which files belong to the user, and which to Python, NumPy and other libraries.
+"""Which files belong to the user, and which to Python, NumPy and other libraries; the user's line that runs now.
 
 Assumes file names of code objects. Guarantees one answer for what is followed and for the line that an error names: the
 standard library, symdiff and the packages of `LIBRARIES` are not the user's; every other file is, in site-packages too,
@@ -7,6 +7,7 @@ since a user's own package may be installed there. Refuses nothing.
 
 import functools
 import os
+import sys
 import sysconfig
 
 import numpy as np
@@ -41,6 +42,20 @@ def is_library(path: str) -> bool:
 def is_numpys(path: str) -> bool:
     """Whether a file is one of NumPy's."""
     return path.startswith(_NUMPY)
+
+
+def user_line() -> str:
+    """The "file.py:line" of the innermost frame outside symdiff and other libraries."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        path = frame.f_code.co_filename
+        short = short_names.get(path)
+        if short is None:
+            short = short_name(path)
+        if short:
+            return f"{short}:{frame.f_lineno}"
+        frame = frame.f_back  # type: ignore[assignment]
+    return "?"
 
 
 @functools.lru_cache(maxsize=1024)

@@ -12,7 +12,8 @@ from symdiff.symbolic.building import Builder
 from symdiff.symbolic.calls import CallSite
 from symdiff.symbolic.graph import Atom, Constant, Graph, GraphOutput
 from symdiff.symbolic.rule import Rule
-from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, user_line
+from symdiff.symbolic.tracing.libraries import user_line
+from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of
 
 
 def compensated_sum(cells: list[Any]) -> Any:
