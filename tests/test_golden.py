@@ -8,9 +8,9 @@ from pathlib import Path
 import golden_functions as g
 import numpy as np
 import pytest
+from inside import main
 
 import symdiff as sd
-from symdiff.cli import main
 
 FOLDER = Path(__file__).parent / "golden"
 FILES = {
