@@ -30,9 +30,10 @@ from symdiff.symbolic.replaying import innermost, replay
 from symdiff.symbolic.scalarizing import UNROLLED, is_scalar, settled
 from symdiff.symbolic.tracing.attempt import need_all_contents
 from symdiff.symbolic.tracing.captures import Watch
+from symdiff.symbolic.tracing.libraries import user_line
 from symdiff.symbolic.tracing.paths import Unmergeable
 from symdiff.symbolic.tracing.trace import Spec, is_static
-from symdiff.symbolic.tracing.tracer import Tracer, order_of, order_of_points, user_line
+from symdiff.symbolic.tracing.tracer import Tracer, order_of, order_of_points
 
 
 def _is_ragged(points: Any) -> bool:

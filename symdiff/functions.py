@@ -36,8 +36,9 @@ from symdiff.errors import (
     forgive,
 )
 from symdiff.pipeline import Options, program_of
+from symdiff.seams import Seam
 from symdiff.symbolic.building import Builder, active_builders
-from symdiff.symbolic.declaring import depend, rules_in_force
+from symdiff.symbolic.declared import depend, rules_in_force
 from symdiff.symbolic.graph import Graph
 from symdiff.symbolic.hidden import NONE, Captured, Hidden, Replaced
 from symdiff.symbolic.replaying import decide_again, innermost, replay
@@ -46,7 +47,7 @@ from symdiff.symbolic.tracing.attempt import need_all_contents
 from symdiff.symbolic.tracing.captures import Moved, Watch
 from symdiff.symbolic.tracing.following import error_line
 from symdiff.symbolic.tracing.kinds import ARRAY, SCALARS, argument_kind
-from symdiff.symbolic.tracing.libraries import is_library
+from symdiff.symbolic.tracing.libraries import is_library, user_line
 from symdiff.symbolic.tracing.trace import (
     definition_line,
     function_name,
@@ -54,8 +55,12 @@ from symdiff.symbolic.tracing.trace import (
     signature_of,
     trace_leaves,
 )
-from symdiff.symbolic.tracing.tracer import Tracer, order_of, user_line
+from symdiff.symbolic.tracing.tracer import Tracer, order_of
 
+costed = Seam("the cost of a derivative")
+shown = Seam("the LaTeX of a derivative")
+exported_source = Seam("the file of a derivative")
+stored = Seam("a file on the disk")
 REPLACED = 100  # calls that are begun anew because another thread replaces what the function captures
 GUARDS = 8  # short ways of one function that are kept beside the one in use, for calls that alternate
 KEPT = 256  # specialisations of one function that are kept, the newest
@@ -487,31 +492,23 @@ class Function:
 
     def source(self, /, *args: Any, target: str = "numpy", **kwargs: Any) -> str:
         """The text of a stand-alone file for a target, "numpy", "python", "c", "cupy" or "cuda"."""
-        from symdiff.exporting import exported
-
         check(f"{self.__name__}.source", {"target": target})
-        return exported(self, args, kwargs, target).text
+        return exported_source(self, args, kwargs, target).text
 
     def export(self, path: Any, *args: Any, target: str = "numpy", **kwargs: Any) -> None:
         """Write a stand-alone file for a target; written whole or not at all. With target "c", a header stands beside it."""
-        from symdiff.exporting import exported, write_source
-
         check(f"{self.__name__}.export", {"target": target})
-        write_source(path, exported(self, args, kwargs, target))
+        stored(path, exported_source(self, args, kwargs, target))
 
     def cost(self, /, *args: Any, **kwargs: Any) -> Any:
         """Operations of the function, of this derivative and of both together; see `sd.cost`."""
-        from symdiff.costing import cost_of
-
-        return cost_of(self, args, kwargs)
+        return costed(self, args, kwargs)
 
     def __repr__(self) -> str:
         return f"<{self.__name__} of {self.where}>"
 
     def _repr_latex_(self) -> str | None:
-        from symdiff.display import function_latex
-
-        return function_latex(self)
+        return shown(self)
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()

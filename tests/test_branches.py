@@ -12,17 +12,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import Builder, Function, Implications, Numbered, Plain, Tracer, Values, branching, paths, program_of
 from stepped_numbers import STEP, Stepped
 from threads import together
 
 import symdiff as sd
-from symdiff.functions import Function, Plain
-from symdiff.pipeline import program_of
-from symdiff.symbolic.building import Builder
-from symdiff.symbolic.implications import Implications
-from symdiff.symbolic.interning import Numbered, Values
-from symdiff.symbolic.tracing import paths
-from symdiff.symbolic.tracing.tracer import Tracer
 
 BACKENDS = ("python", "numpy", *(["native"] if importlib.util.find_spec("llvmlite") else []))
 
@@ -515,7 +509,7 @@ def test_a_loop_with_a_tolerance_is_never_stale(backend):
 
 
 def test_kept_paths_are_bounded(monkeypatch):
-    monkeypatch.setattr("symdiff.branching.KEPT_PATHS", 3)
+    monkeypatch.setattr(branching, "KEPT_PATHS", 3)
     df = sd.grad(lambda x: next(x * k for k in range(1, 20) if x < k), paths="guard")
     assert [df(k + 0.5) for k in (*range(10), 0, 9, 5)] == [*range(1, 11), 1, 10, 6]
     assert len(next(iter(df._compiled.values())).kept) == 3

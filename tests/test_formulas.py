@@ -6,11 +6,10 @@ import time
 import numpy as np
 import pytest
 import sympy as sp
+from inside import OPS, build, latex
 from scipy import special
 
 import symdiff as sd
-from symdiff.ops import OPS
-from symdiff.symbolic.expressions import build, latex
 
 X, Y, Z, W = sp.symbols("x y z w")
 

@@ -11,10 +11,10 @@ import time
 
 import numpy as np
 import pytest
+from inside import Plain as Function
+from inside import engine
 
 import symdiff as sd
-from symdiff.codegen.native import engine
-from symdiff.functions import Plain as Function
 
 X = np.linspace(-1, 2, 90)
 
@@ -216,7 +216,7 @@ def run(code, processor):
     return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
 
 
-LANES = "from symdiff.codegen.native import engine; print(engine.lanes(), engine.fused())"
+LANES = f"import {engine.__name__} as engine; print(engine.lanes(), engine.fused())"
 
 
 @pytest.mark.skipif(bool(engine.supported()), reason="needs llvmlite")

@@ -14,12 +14,9 @@ import cupy_standin
 import numpy as np
 import pytest
 import sympy as sp
+from inside import Plain, Shown, docstring, formatted, identifier, literal, main, printable, starred, structures
 
 import symdiff as sd
-from symdiff import structures
-from symdiff.cli import main
-from symdiff.functions import Plain
-from symdiff.literals import Shown, docstring, formatted, identifier, literal, printable, starred
 
 EVIL = "builtins.ran.append(1)"
 HOSTILE = [

@@ -18,7 +18,8 @@ from sympy.printing.latex import LatexPrinter
 from symdiff.errors import TraceError
 from symdiff.ops import OPS
 from symdiff.symbolic.building import Builder
-from symdiff.symbolic.graph import Atom, Constant, Graph, GraphOutput
+from symdiff.symbolic.graph import Atom, Constant, Graph, GraphOutput, from_sympy, sympy_expression, sympy_expressions
+from symdiff.symbolic.scalarizing import scalarize
 
 LIMIT = 20_000
 
@@ -149,6 +150,7 @@ def negated(expr: Any) -> Any:
     return sp.Mul(-1, expr, evaluate=False)
 
 
+@sympy_expression.written
 def expression(op: str, operands: tuple[Atom, ...], params: Any) -> Any:
     """The right-hand side of one binding over its symbols."""
     args: list[Any] = [number(o.value) if isinstance(o, Constant) else o for o in operands]
@@ -157,10 +159,9 @@ def expression(op: str, operands: tuple[Atom, ...], params: Any) -> Any:
     return build(op if op != "call" else params.__name__, args)
 
 
+@sympy_expressions.written
 def inlined(graph: Graph) -> Any:
     """The outputs of a graph as SymPy expressions over plain symbols; cells of array x are x0, x1, ..."""
-    from symdiff.symbolic.scalarizing import scalarize
-
     graph = scalarize(graph)
     exprs: dict[Atom, Any] = {}
     sizes: dict[Atom, int] = {}
@@ -199,6 +200,7 @@ def cell_name(name: str, shape: tuple[int, ...], cell: int) -> str:
     return name + "_".join(str(int(i)) for i in np.unravel_index(cell, shape))
 
 
+@from_sympy.written
 def graph_from_sympy(inputs: Any, outputs: Any, name: str) -> Graph:
     """Lower SymPy expressions to bindings in post-order, equal subexpressions once."""
     several = isinstance(outputs, (list, tuple))

@@ -22,6 +22,7 @@ import numpy as np
 
 from symdiff import structures
 from symdiff.errors import SymdiffError, TraceError, forgive
+from symdiff.seams import Seam
 from symdiff.symbolic.building import active_builders
 from symdiff.symbolic.tracing import reading
 from symdiff.symbolic.tracing.assigning import plain
@@ -39,7 +40,7 @@ from symdiff.symbolic.tracing.exact_numbers import EXACT_NUMBERS, of_number
 from symdiff.symbolic.tracing.functions import call_function
 from symdiff.symbolic.tracing.implicit import COMPENSATED, SPECIAL, cells, iterated, operate, special, summed
 from symdiff.symbolic.tracing.instead import INSTEAD, public_name
-from symdiff.symbolic.tracing.libraries import is_library, short_name
+from symdiff.symbolic.tracing.libraries import is_library, short_name, user_line
 from symdiff.symbolic.tracing.loads import Loads
 from symdiff.symbolic.tracing.making import MAKING, fresh
 from symdiff.symbolic.tracing.mathematics import MATHEMATICS
@@ -49,7 +50,7 @@ from symdiff.symbolic.tracing.raising import handled
 from symdiff.symbolic.tracing.reaching import File, Found
 from symdiff.symbolic.tracing.substitution import substituted
 from symdiff.symbolic.tracing.texts import TEXTS, method
-from symdiff.symbolic.tracing.tracer import Tracer, is_traced, user_line
+from symdiff.symbolic.tracing.tracer import Tracer, is_traced
 
 Anything = Callable[..., Any]
 _STANDING = BUILTINS | MATHEMATICS | MAKING | EXACT_NUMBERS | TEXTS
@@ -426,6 +427,7 @@ class _OfCells:
             raise TraceError(_unfollowed(f, error)) from error
 
 
+recorded_call = Seam("a call of a function with a rule")
 _OF_PARTS = frozenset(
     getattr(np, name, None)
     for name in "concatenate concat stack vstack hstack dstack column_stack block select result_type".split()
@@ -449,9 +451,7 @@ def _recorded(f: Anything, rule: Any) -> Anything:
     def recorded(*args: Any, **kwargs: Any) -> Any:
         if not any(map(is_traced, (*args, *kwargs.values()))):
             return f(*args, **kwargs)
-        from symdiff.symbolic.declaring import in_order, record_call
-
-        return record_call(f, rule, in_order(f, rule, args, kwargs))
+        return recorded_call(f, rule, args, kwargs)
 
     return recorded
 

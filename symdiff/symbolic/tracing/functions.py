@@ -38,7 +38,19 @@ from symdiff.symbolic.tracing.searching import SEARCHING
 from symdiff.symbolic.tracing.selecting import Selected
 from symdiff.symbolic.tracing.storage import Lens, Storage, View, arranged
 from symdiff.symbolic.tracing.traced_keys import is_traced_key, parts_of, read
-from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, is_turned, laid, narrowed, need_contents, record
+from symdiff.symbolic.tracing.tracer import (
+    Tracer,
+    atom_of,
+    builder_of,
+    function_called,
+    is_turned,
+    item_of,
+    laid,
+    narrowed,
+    need_contents,
+    record,
+    ufunc_called,
+)
 from symdiff.symbolic.tracing.truths import is_truth
 
 _OP_OF_UFUNC: dict[Any, str] = {}
@@ -55,6 +67,7 @@ _REDUCTIONS: dict[Any, Callable[..., Any]] = {
 _ARITHMETIC = {getattr(np, name) for name in ("matmul", "vecdot", "matvec", "vecmat") if hasattr(np, name)}
 
 
+@ufunc_called.written
 def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
     """`ufunc(*inputs)` recorded."""
     name = ufunc.__name__
@@ -214,6 +227,7 @@ def call_rule(rule: Any, args: tuple[Any, ...], origin: str) -> Any:
     return Tracer(builder, builder.bind("call", operands, shape, code, site, origin))
 
 
+@function_called.written
 def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
     """`function(*args, **kwargs)` recorded."""
     name = getattr(function, "__name__", str(function))
@@ -586,6 +600,7 @@ def _given(atom: Any, builder: Any) -> Any:
     return Tracer(builder, atom) if isinstance(atom, Var) else atom.value
 
 
+@item_of.written
 def get_item(x: Tracer, key: Any, origin: str) -> Any:
     """`x[key]` recorded."""
     if is_traced_key(key):

@@ -16,22 +16,22 @@ from symdiff.symbolic.tracing.attempt import current
 from symdiff.symbolic.tracing.builtin_functions import BUILTINS, attribute_of
 from symdiff.symbolic.tracing.integers import Integer
 from symdiff.symbolic.tracing.kinds import asked
-from symdiff.symbolic.tracing.libraries import is_library
+from symdiff.symbolic.tracing.libraries import is_library, user_line
 from symdiff.symbolic.tracing.making import fresh
 from symdiff.symbolic.tracing.patterns import pattern
 from symdiff.symbolic.tracing.raising import handled, managed
 from symdiff.symbolic.tracing.summing import compensated_sum
 from symdiff.symbolic.tracing.texts import Text, formatted, joined, of_text
 from symdiff.symbolic.tracing.traced_keys import is_traced_key, item_of, read
-from symdiff.symbolic.tracing.tracer import Tracer, is_traced, user_line
+from symdiff.symbolic.tracing.tracer import Tracer, is_traced
 from symdiff.symbolic.tracing.truths import same
 
 Call = Callable[[Any], Any]
 SPECIAL = frozenset("abs float complex round len iter next divmod".split())  # builtins that ask an object's own method
 PLAIN = frozenset({float, int, complex, bool, str, list, tuple, dict, Tracer, Integer, np.ndarray, types.ModuleType})
 _REFLECTED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
-# What the running Python's `sum` does: whether it keeps what rounding loses of a term, by the total's type and the term's, which
-# totals it keeps so, and from which total it goes on to which.
+# What the running Python's `sum` does: whether it keeps what rounding loses of a term, by the total's type and the term's,
+# which totals it keeps so, and from which total it goes on to which.
 _OWN = (int, float, complex, np.float64)
 _TERMS = [(float, float), (float, int), *((complex, kind) for kind in (complex, float, np.float64, int))]
 _LOST = {(total, term): sum([total(1e16), term(1), term(1)]) != 1e16 for total, term in _TERMS}
@@ -160,7 +160,7 @@ def operate(call: Call, name: str, *operands: Any) -> Any:
 
 
 def summed(call: Call, values: Any, /, start: Any = 0) -> Any:
-    """`sum(values, start)` in the running Python's steps: where it keeps what rounding loses of its own numbers, so is it here."""
+    """`sum(values, start)` in the running Python's steps: what it keeps of its own numbers is kept here."""
     total: Any = start
     row: list[tuple[Any, bool]] = []
     kept = _number(start) if COMPENSATED and type(start) is not bool else None

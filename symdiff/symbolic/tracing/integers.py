@@ -16,9 +16,10 @@ from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import Atom, Var
 from symdiff.symbolic.tracing.attempt import current, note_stuck
 from symdiff.symbolic.tracing.kinds import PYTHON, Kind, asked
+from symdiff.symbolic.tracing.libraries import user_line
 from symdiff.symbolic.tracing.paths import LIMIT
 from symdiff.symbolic.tracing.ranges import Between, between
-from symdiff.symbolic.tracing.tracer import Tracer, kind_after, user_line
+from symdiff.symbolic.tracing.tracer import Tracer, integer_of, kind_after, truncation, whole_number
 
 _CLOSED = frozenset({"add", "sub", "mul", "floordiv", "mod", "neg", "abs", "max", "min"})
 _UFUNCS = frozenset({"add", "subtract", "multiply", "floor_divide", "remainder", "negative", "absolute", "maximum", "minimum"})
@@ -162,6 +163,7 @@ def is_whole(value: Any) -> bool:
     return isinstance(value, (Integer, int, np.integer))
 
 
+@truncation.written
 def truncated(x: Tracer) -> Any:
     """`x.astype(int)`: what an integer cannot hold, NaN and infinities too, becomes the least one."""
     if isinstance(x, Integer):
@@ -175,6 +177,7 @@ def truncated(x: Tracer) -> Any:
     return Integer.of(whole)
 
 
+@integer_of.written
 def as_int(x: Tracer) -> Any:
     """`int(x)`; NaN and infinities raise as they do in Python."""
     if isinstance(x, Integer):
@@ -192,6 +195,9 @@ def as_int(x: Tracer) -> Any:
 def between_of(x: Tracer) -> Between:
     """What is known of a traced value's range."""
     return Between() if x.builder.path is None else between(x.builder.path, x.atom)
+
+
+whole_number.written(Integer.of)
 
 
 def integer(builder: Builder, atom: Atom) -> Any:

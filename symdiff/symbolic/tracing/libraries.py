@@ -1,4 +1,4 @@
-"""Which files belong to the user, and which to Python, NumPy and other libraries.
+"""Which files belong to the user, and which to Python, NumPy and other libraries; the user's line that runs now.
 
 Assumes file names of code objects. Guarantees one answer for what is followed and for the line that an error names: the
 standard library, symdiff and the packages of `LIBRARIES` are not the user's; every other file is, in site-packages too,

@@ -8,6 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from symdiff.seams import Seam
+
+repetition = Seam("a list, tuple or text so many times")
+
 _SEQUENCES = (list, tuple, str, bytes, bytearray)
 
 
@@ -47,9 +51,7 @@ class Operators:
 
     def _repeated(self, values: Any) -> Any:
         """A list, tuple or text so many times; an array takes a list as an array."""
-        from symdiff.symbolic.tracing.truths import repeated
-
-        return self._binary("mul", values, self) if self.kind.array or self.shape else repeated(values, self)
+        return self._binary("mul", values, self) if self.kind.array or self.shape else repetition(values, self)
 
     def __truediv__(self, other: Any) -> Any:
         return self._binary("div", self, other)

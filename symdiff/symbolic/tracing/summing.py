@@ -1,7 +1,7 @@
 """`math.fsum` and the builtin `sum` of traced numbers: compensated sums with rules of their own.
 
-Assumes numbers, some of them traced; real ones for `fsum`. Guarantees a sum that loses a few units in the last place at most, however its terms
-cancel, and partials of exactly 1. Refuses nothing.
+Assumes numbers, some of them traced; real ones for `fsum`. Guarantees a sum that loses a few units in the last place at most,
+however its terms cancel, and partials of exactly 1.
 """
 
 import functools
@@ -15,13 +15,14 @@ from symdiff.symbolic.calls import CallSite
 from symdiff.symbolic.graph import Atom, Constant, Graph, GraphOutput
 from symdiff.symbolic.rule import Rule
 from symdiff.symbolic.tracing.kinds import PYTHON
-from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, user_line
+from symdiff.symbolic.tracing.libraries import user_line
+from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of
 
 
 def compensated_sum(cells: list[Any], lost: tuple[bool, ...] = ()) -> Any:
     """The sum of traced and plain numbers, as nearly exact as `math.fsum`; its partials are 1.
 
-    With `lost`, as the builtin `sum` of the first cell and the others: it keeps what rounding loses of those where that is true.
+    With `lost`, as the builtin `sum` of the first cell and the others: it keeps what rounding loses of those of them.
     """
     if len(cells) == 1:
         return cells[0]

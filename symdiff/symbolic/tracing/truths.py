@@ -13,7 +13,9 @@ import numpy as np
 from symdiff.errors import TraceError
 from symdiff.symbolic.tracing.integers import Integer, as_int, check_power, is_whole
 from symdiff.symbolic.tracing.kinds import PYTHON, Kind, asked
-from symdiff.symbolic.tracing.tracer import BITS, Tracer, kind_after, record, record_on, user_line
+from symdiff.symbolic.tracing.libraries import user_line
+from symdiff.symbolic.tracing.operators import repetition
+from symdiff.symbolic.tracing.tracer import BITS, Tracer, computed_truths, kind_after, record, record_on, signed_truth
 
 _SIGNS = {"add": "+", "sub": "-", "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>"}
 _NAMES = {"and": "and_", "or": "or_"}
@@ -32,6 +34,7 @@ def number(value: Any) -> Any:
     return as_int(value) if isinstance(value, Tracer) else value * 1
 
 
+@computed_truths.written
 def on_truths(op: str, left: Any, right: Any, kind: Kind) -> Any:
     """An operator on bits, or arithmetic with a truth."""
     both = is_truth(left) and is_truth(right)
@@ -59,6 +62,7 @@ def on_truths(op: str, left: Any, right: Any, kind: Kind) -> Any:
     return record_on(op, left, right, kind)
 
 
+@signed_truth.written
 def signed(op: str, value: Tracer) -> Any:
     """`-`, `+`, `abs` and `~` of a truth or an integer."""
     if not is_truth(value):
@@ -77,6 +81,7 @@ def logical_not(value: Tracer) -> Tracer:
     return Tracer(value.builder, record(value.builder, "not", (value.atom,), user_line()), kind_after("not", value))
 
 
+@repetition.written
 def repeated(values: Any, times: Any) -> Any:
     """`values * times` of a list, tuple or text by a traced number of Python's or NumPy's."""
     times = times.settled()
