@@ -7,6 +7,8 @@ import pytest
 
 import symdiff as sd
 
+pytestmark = pytest.mark.filterwarnings("ignore:Setting the shape:DeprecationWarning")  # NumPy 2.5
+
 X = np.array([0.3, -0.7, 1.2, 0.5])
 
 

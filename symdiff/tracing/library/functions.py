@@ -760,7 +760,7 @@ _ASKED = frozenset(
     for f in (getattr(module, name, None) for name in names.split())
     if f is not None
 )  # functions whose result may be a view
-_MAKING = "select apply_along_axis ediff1d linspace logspace geomspace polyfit polyval roots interp".split()
+_MAKING = "select apply_along_axis ediff1d linspace logspace geomspace polyfit polyval roots interp round around".split()
 _FRESH = (
     frozenset(getattr(np, name, None) for name in (*REDUCING, *SEARCHING, *PRODUCTS, *_MAKING))
     | frozenset(f for module in (np.linalg, np.fft) for f in vars(module).values() if callable(f))

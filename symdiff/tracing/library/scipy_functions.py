@@ -47,9 +47,12 @@ def cholesky(a: Any, lower: bool = False) -> Any:
 
 
 def cho_factor(a: Any, lower: bool = False) -> Any:
+    import scipy.linalg
+
     factor, a = cholesky(a, lower), as_array(a)
-    other = np.triu(a, 1) if lower else np.tril(a, -1)  # LAPACK leaves it as it is
-    return factor + other, lower
+    if scipy.linalg.cho_factor(np.array([[2.0, 1.0], [1.0, 2.0]]))[0][1, 0] == 0.0:  # SciPy 1.18; before, LAPACK leaves it as it is
+        return factor, lower
+    return factor + (np.triu(a, 1) if lower else np.tril(a, -1)), lower
 
 
 def cho_solve(c_and_lower: Any, b: Any) -> Any:
