@@ -17,13 +17,14 @@ from symdiff.errors import (
     SymdiffError,
     TraceError,
 )
+from symdiff.seams import wire
 from symdiff.structures import by_path, register, update
 from symdiff.symbolic.declaring import Array, Complex, Real, diffrule, primitive
 from symdiff.symbolic.graph import Graph
 from symdiff.symbolic.rule import Rule
 from symdiff.symbolic.rulebook import Rulebook
-from symdiff.symbolic.tracing.trace import Spec, trace
-from symdiff.transforms import derivative, grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp, vmap, wirtinger
+from symdiff.symbolic.tracing.trace import Spec
+from symdiff.transforms import derivative, grad, hessian, hvp, jacobian, jvp, trace, value_and_grad, vjp, vmap, wirtinger
 from symdiff.version import __version__
 
 if TYPE_CHECKING:
@@ -88,6 +89,18 @@ _LATER = {
     "export": "exporting",
     "load_rules": "symbolic.importing",
 }
+wire({
+    "a binding as a SymPy expression": "symbolic.expressions",
+    "the outputs of a graph as SymPy expressions": "symbolic.expressions",
+    "a graph of SymPy expressions": "symbolic.expressions",
+    "the value of a graph, binding by binding": "symbolic.evaluating",
+    "a call of a function with a rule": "symbolic.tracing.recording",
+    "the LaTeX of a graph": "display",
+    "the LaTeX of a derivative": "display",
+    "the cost of a derivative": "costing",
+    "the file of a derivative": "exporting",
+    "a file on the disk": "exporting",
+})  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

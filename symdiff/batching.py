@@ -5,6 +5,7 @@ over blocks of points. Refuses axes other than the first and the last, and argum
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -29,9 +30,10 @@ from symdiff.symbolic.replaying import innermost, replay
 from symdiff.symbolic.scalarizing import UNROLLED, is_scalar, settled
 from symdiff.symbolic.tracing.attempt import need_all_contents
 from symdiff.symbolic.tracing.captures import Watch
+from symdiff.symbolic.tracing.libraries import user_line
 from symdiff.symbolic.tracing.paths import Unmergeable
 from symdiff.symbolic.tracing.trace import Spec, is_static
-from symdiff.symbolic.tracing.tracer import Tracer, user_line
+from symdiff.symbolic.tracing.tracer import Tracer, order_of, order_of_points
 
 
 def _is_ragged(points: Any) -> bool:
@@ -229,6 +231,13 @@ def _checked(kernel: Any, graph: Graph, axes: Sequence[int | None], run: Callabl
     return RaisingBatch(kernel, branches, found, own, run)
 
 
+@dataclass(frozen=True, slots=True)
+class PointSpec(Spec):
+    """Stands for an argument at one point; `order` has its axes as they lie in memory, if not in their own order."""
+
+    order: tuple[int, ...] = ()
+
+
 class Vectorised(Function):
     """A function or derivative over many points at once."""
 
@@ -278,7 +287,8 @@ class Vectorised(Function):
                         raise ShapeError(f"{self.where}: a batched argument needs a points axis; got a single number")
                     dtype = np.dtype(value.dtype)
                     shape = value.shape[1:] if axis == 0 else value.shape[:-1]
-                    points.append(Spec(shape, np.dtype(float) if dtype.kind in "iub" else dtype))
+                    order = order_of_points(value, axis)
+                    points.append(PointSpec(shape, np.dtype(float) if dtype.kind in "iub" else dtype, order))
                     leaves.append(value)
                     leaf_axes.append(axis)
                 else:
@@ -354,7 +364,7 @@ class Vectorised(Function):
             leaves = leaves + [v for v in structures.leaves(kwargs, none_is_leaf=True) if not is_static(v)]
         if isinstance(kernel, Grouped):
             return _given(out, self._grouped(kernel, leaves, args, kwargs), self.where)
-        if not kwargs and len(leaves) == len(args) and all(type(a) is np.ndarray and a.dtype.char in "fdFD" for a in args):
+        if not kwargs and len(leaves) == len(args) and all(map(_is_plain, args, self._axes(len(args)))):
             recent = tuple((x, _point(a, x), a.dtype.char) for a, x in zip(args, self._axes(len(args)), strict=True)), kernel
             with self._lock:
                 if watch is self._watch:
@@ -367,7 +377,7 @@ class Vectorised(Function):
         """Whether the arguments are of the types that the last kernel was made for."""
         wanted = self._recent[0]
         return len(args) == len(wanted) and all(
-            type(a) is np.ndarray and a.dtype.char == code and a.ndim > 0 and _point(a, axis) == shape
+            type(a) is np.ndarray and a.dtype.char == code and a.ndim > 0 and _point(a, axis) == shape and not _order(a, axis)
             for a, (axis, shape, code) in zip(args, wanted, strict=True)
         )
 
@@ -470,6 +480,18 @@ def _picked(array: Any, axis: int, k: int) -> Any:
     if not isinstance(array, Tracer) and np.asarray(array).dtype.kind in "iub":
         array = np.asarray(array, dtype=float)
     return array[k] if axis == 0 else array[..., k]
+
+
+def _is_plain(arg: Any, axis: int | None) -> bool:
+    """Whether an argument is an array whose type tells all of it: floating-point numbers, each point's in C order."""
+    return type(arg) is np.ndarray and arg.dtype.char in "fdFD" and not _order(arg, axis)
+
+
+def _order(array: np.ndarray, axis: int | None) -> tuple[int, ...]:
+    """The axes of one point as they lie in memory; empty where that is their own order."""
+    if array.flags.c_contiguous or array.ndim < 2:
+        return ()
+    return order_of(array) if axis is None else order_of_points(array, axis)
 
 
 def _point(array: np.ndarray, axis: int | None) -> tuple[int, ...]:

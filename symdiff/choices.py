@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symdiff.errors import ArgumentError, BackendError, ExportError, OptionError, ShapeError, SymdiffError
-from symdiff.symbolic.rulebook import Rulebook
-from symdiff.symbolic.tracing.tracer import user_line
+from symdiff.symbolic.tracing.libraries import user_line
 
 BACKENDS = ("auto", "python", "numpy", "native", "cupy")
 TARGETS = ("python", "numpy", "c", "cupy", "cuda")
@@ -71,8 +70,6 @@ def _is_number(value: Any) -> bool:
 _TRUTH = Choice("True and False are possible", lambda value: isinstance(value, (bool, np.bool_)))
 CHOICES = {
     "argnums": Choice("the position of an argument, an integer, or a tuple of them is possible", _all(is_index)),
-    "rules": Choice("a Rulebook, as sd.load_rules gives it, and None are possible",
-                    lambda value: value is None or isinstance(value, Rulebook)),
     "exact": _TRUTH,
     "fastmath": _TRUTH,
     "frozen": _TRUTH,

@@ -10,7 +10,11 @@ from typing import Any
 
 from symdiff.codegen.arrays.fusing import Fused
 from symdiff.codegen.program import Program
+from symdiff.derivatives import Gradient, Jacobian, ValueAndGradient
+from symdiff.functions import Function, Plain, costed
 from symdiff.pipeline import plan_of, program_of
+from symdiff.symbolic.branches import branches_of
+from symdiff.symbolic.joining import side_by_side
 
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "neg": "neg"}
 
@@ -78,20 +82,13 @@ def cost(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Cost:
     both        3 (3 *)
     ratio       1.5
     """
-    from symdiff.derivatives import Jacobian
-    from symdiff.functions import Function
-
     function = f if isinstance(f, Function) else Jacobian(f, 0)
     return cost_of(function, args, kwargs)
 
 
+@costed.written
 def cost_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cost:
     """The cost of a transform at example arguments."""
-    from symdiff.derivatives import Gradient, ValueAndGradient
-    from symdiff.functions import Plain
-    from symdiff.symbolic.branches import branches_of
-    from symdiff.symbolic.joining import side_by_side
-
     inner = getattr(function, "inner", function)
     if inner is not function:
         args = function.point_arguments(args)[0]

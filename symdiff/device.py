@@ -17,8 +17,9 @@ from symdiff.ops import is_complex
 from symdiff.pipeline import Options, kernel_of, plan_of, program_of
 from symdiff.symbolic.branches import branches_of
 from symdiff.symbolic.graph import Graph
+from symdiff.symbolic.tracing.libraries import user_line
 from symdiff.symbolic.tracing.trace import Spec
-from symdiff.symbolic.tracing.tracer import Tracer, user_line
+from symdiff.symbolic.tracing.tracer import Tracer
 
 _PLAIN = (int, float, complex, str, bytes, type(None), np.ndarray, np.generic, Tracer, Spec)
 _HOST = frozenset({np.ndarray, float, int, complex, np.float64, np.float32, np.complex128, np.complex64})

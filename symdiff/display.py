@@ -11,6 +11,7 @@ import numpy as np
 import sympy as sp
 from sympy.printing.latex import greek_letters_set
 
+from symdiff import functions
 from symdiff.codegen.arrays.fusing import Fused
 from symdiff.codegen.arrays.program import ArrayProgram
 from symdiff.codegen.emission.expressions import in_reading_order
@@ -19,6 +20,7 @@ from symdiff.heads import slices_text
 from symdiff.literals import printable
 from symdiff.ops import OPS
 from symdiff.pipeline import DEFAULT, Options, program_of
+from symdiff.symbolic import graph as graphs
 from symdiff.symbolic.expressions import build, cell_name, latex, number
 from symdiff.symbolic.graph import Graph
 
@@ -116,6 +118,7 @@ def shown_steps(graph: Graph, options: Options) -> tuple[list[tuple[sp.Symbol, A
     return whole_steps(program.program) if isinstance(program, Fused) else steps(program, inline=True)
 
 
+@graphs.shown.written
 def graph_latex(graph: Graph, options: Options = DEFAULT) -> str:
     """The formula of a Graph as display LaTeX: one aligned equation a line."""
     named, outputs = shown_steps(graph, options)
@@ -172,6 +175,7 @@ def _latex_name(name: str) -> str:
     return rf"\left({text}\right)_{{{index.rstrip(']').replace(' ', '')}}}" if bracket else text
 
 
+@functions.shown.written
 def function_latex(function: Any) -> str | None:
     """The formula of the specialisation that was called last, None before the first call."""
     compiled = list(function._compiled.values())

@@ -18,12 +18,14 @@ import numpy as np
 
 from symdiff import structures
 from symdiff.arguments import Call, is_differentiable, is_integer
+from symdiff.batching import Vectorised, WholeBatched
 from symdiff.codegen.arrays.fusing import Fused, Kernel
 from symdiff.codegen.arrays.plan import ArrayPlan
 from symdiff.codegen.program import Instr, Program
 from symdiff.codegen.source import Source
 from symdiff.device import placed
 from symdiff.errors import ArgumentError, ExportError
+from symdiff.functions import exported_source, stored
 from symdiff.literals import is_literal, literal
 from symdiff.ops import OPS, dtype_of
 from symdiff.pipeline import DEFAULT, checks_of, plan_of, program_of, source_of
@@ -42,11 +44,12 @@ from symdiff.structuring import (
 )  # fmt: skip
 from symdiff.symbolic.arrays.batching import batched as over_points
 from symdiff.symbolic.branches import branches_of
+from symdiff.symbolic.declared import rules_in_force
 from symdiff.symbolic.graph import Graph
 from symdiff.symbolic.hidden import Hidden, hidden_of
 from symdiff.symbolic.scalarizing import is_scalar, settled
+from symdiff.symbolic.tracing.libraries import user_line
 from symdiff.symbolic.tracing.trace import argument_names, path_name
-from symdiff.symbolic.tracing.tracer import user_line
 from symdiff.version import __version__
 
 _NEEDS = {
@@ -70,11 +73,9 @@ def _instrs(program: Program | Fused) -> list[Instr]:
     return [i for task in program.tasks if isinstance(task, Kernel) for i in task.program.instrs]
 
 
+@exported_source.written
 def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], target: str, command: str = "") -> Source:
     """The Source of a transform at example arguments."""
-    from symdiff.batching import Vectorised, WholeBatched
-    from symdiff.symbolic.declaring import rules_in_force
-
     args, kwargs = placed((args, kwargs))
     inner = function.inner if isinstance(function, Vectorised) else function
     inner.refresh()
@@ -223,8 +224,6 @@ def _dtype(code: str) -> str:
 
 def _command(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], target: str, call: Any) -> str:
     """The command that makes the file again: the command line's where it can say it, else Python's."""
-    from symdiff.batching import Vectorised
-
     inner = function.inner if isinstance(function, Vectorised) else function
     f = inner.f
     place = f"{getattr(f, '__module__', '__main__')}:{getattr(f, '__qualname__', '<')}"
@@ -347,6 +346,7 @@ def _described(function: Any, first: str) -> str:
     return first if not own else f"{first}\n\n{textwrap.dedent(own)}"
 
 
+@stored.written
 def write_source(path: Any, source: Source) -> None:
     """Write generated text, and its C header beside it."""
     if source.companion:

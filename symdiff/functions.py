@@ -25,18 +25,29 @@ from symdiff.codegen.native.vectorcall import direct, plain_class, table_offset,
 from symdiff.codegen.source import MISS
 from symdiff.compiled import Compiled
 from symdiff.device import DeviceCompiled, Near, Placed, check_device, near, on_device, placed
-from symdiff.errors import ArgumentError, BackendError, OptionError, ShapeError, SymdiffError, TraceError, forgive
+from symdiff.errors import (
+    ArgumentError,
+    BackendError,
+    InvariantError,
+    OptionError,
+    ShapeError,
+    SymdiffError,
+    TraceError,
+    forgive,
+)
 from symdiff.pipeline import Options, program_of
+from symdiff.seams import Seam
 from symdiff.symbolic.building import Builder, active_builders
-from symdiff.symbolic.declaring import depend, rules_in_force
+from symdiff.symbolic.declared import depend, rules_in_force
 from symdiff.symbolic.graph import Graph
 from symdiff.symbolic.hidden import NONE, Captured, Hidden, Replaced
 from symdiff.symbolic.replaying import decide_again, innermost, replay
 from symdiff.symbolic.scalarizing import settled
 from symdiff.symbolic.tracing.attempt import need_all_contents
-from symdiff.symbolic.tracing.captures import Watch
+from symdiff.symbolic.tracing.captures import Moved, Watch
+from symdiff.symbolic.tracing.following import error_line
 from symdiff.symbolic.tracing.kinds import ARRAY, SCALARS, argument_kind
-from symdiff.symbolic.tracing.libraries import is_library
+from symdiff.symbolic.tracing.libraries import is_library, user_line
 from symdiff.symbolic.tracing.trace import (
     definition_line,
     function_name,
@@ -44,11 +55,16 @@ from symdiff.symbolic.tracing.trace import (
     signature_of,
     trace_leaves,
 )
-from symdiff.symbolic.tracing.tracer import Tracer, order_of, user_line
+from symdiff.symbolic.tracing.tracer import Tracer, order_of
 
+costed = Seam("the cost of a derivative")
+shown = Seam("the LaTeX of a derivative")
+exported_source = Seam("the file of a derivative")
+stored = Seam("a file on the disk")
 REPLACED = 100  # calls that are begun anew because another thread replaces what the function captures
 GUARDS = 8  # short ways of one function that are kept beside the one in use, for calls that alternate
 KEPT = 256  # specialisations of one function that are kept, the newest
+_OURS = "{}: {}: {}: traced values do not take this here, where f itself does; write it with plain NumPy, on a copy: y.copy()"
 _MISSED = (ZeroDivisionError, OverflowError, ValueError, TypeError, BufferError, TraceError)
 
 
@@ -340,7 +356,8 @@ class Function:
             try:
                 return self._call(args, kwargs, out)
             except TraceError as error:
-                if not (isinstance(error, Replaced) or (self._watch and self._watch.changed())):
+                anew = isinstance(error, Replaced) or (self._watch and self._watch.changed())
+                if not anew or isinstance(error, Moved):
                     raise
                 forgive(error)
             self.refresh()  # another thread has put an array of another type into a captured one's place
@@ -378,11 +395,11 @@ class Function:
         """The function's graph for a call; where the function raises, its own exception."""
         try:
             traced = self._traced(call, None, mode, hide)
-        except SymdiffError:
+        except (SymdiffError, InvariantError):
             raise
-        except Exception:
+        except Exception as error:
             self.run(call, [])
-            raise
+            raise TraceError(_OURS.format(error_line(error), type(error).__name__, error)) from error
         if traced.captured:
             need_all_contents()
         return traced.graph  # type: ignore[no-any-return]
@@ -475,31 +492,23 @@ class Function:
 
     def source(self, /, *args: Any, target: str = "numpy", **kwargs: Any) -> str:
         """The text of a stand-alone file for a target, "numpy", "python", "c", "cupy" or "cuda"."""
-        from symdiff.exporting import exported
-
         check(f"{self.__name__}.source", {"target": target})
-        return exported(self, args, kwargs, target).text
+        return exported_source(self, args, kwargs, target).text
 
     def export(self, path: Any, *args: Any, target: str = "numpy", **kwargs: Any) -> None:
         """Write a stand-alone file for a target; written whole or not at all. With target "c", a header stands beside it."""
-        from symdiff.exporting import exported, write_source
-
         check(f"{self.__name__}.export", {"target": target})
-        write_source(path, exported(self, args, kwargs, target))
+        stored(path, exported_source(self, args, kwargs, target))
 
     def cost(self, /, *args: Any, **kwargs: Any) -> Any:
         """Operations of the function, of this derivative and of both together; see `sd.cost`."""
-        from symdiff.costing import cost_of
-
-        return cost_of(self, args, kwargs)
+        return costed(self, args, kwargs)
 
     def __repr__(self) -> str:
         return f"<{self.__name__} of {self.where}>"
 
     def _repr_latex_(self) -> str | None:
-        from symdiff.display import function_latex
-
-        return function_latex(self)
+        return shown(self)
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()

@@ -134,10 +134,13 @@ def starred(lines: Iterable[str]) -> str:
 
 
 def docstring(doc: str) -> list[str]:
-    """A docstring, indented as the first statement of a function; it evaluates to the text's own characters."""
+    """A docstring, indented as the first statement of a function; it evaluates to the text's own characters.
+
+    Halves of surrogate pairs, which Python takes in no docstring from 3.13 on, are spelled.
+    """
     if not doc:
         return []
-    escaped = doc.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    escaped = doc.encode("utf-8", "backslashreplace").decode().replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     first, *rest = printable_lines(escaped)
     if not rest:
         first = f'{first[:-1]}\\"' if first.endswith('"') else first

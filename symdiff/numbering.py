@@ -9,6 +9,7 @@ import math
 import operator
 from collections.abc import Callable
 
+from symdiff.codegen.cuts import CUTS
 from symdiff.codegen.program import Input, Instr, Output, Program, constant_key, live_only
 from symdiff.errors import InvariantError
 from symdiff.ops import OPS, real_counterpart
@@ -27,7 +28,7 @@ _FOLDED: dict[str, Callable[..., float]] = {
 def number(graph: Graph, *, fold: bool = True, name: str | None = None) -> Program:
     """The Program of a scalar Graph. `fold` folds constants (not done with `exact=True`)."""
     inputs = tuple(Input(leaf.name, leaf.symbol.shape, leaf.symbol.dtype) for leaf in graph.inputs)
-    table = _Table(fold)
+    table = _Table(fold, any(binding.op in CUTS for binding in graph.bindings))
     values: dict[Atom, int] = {}
     arrays: dict[Atom, tuple[Atom, ...]] = {}
     place = {leaf.symbol: i for i, leaf in enumerate(graph.inputs)}
@@ -88,8 +89,9 @@ def _operand_code(operands: tuple[Atom, ...], code: str, result: str) -> str:
 class _Table:
     """Instructions so far, found again by operation and operands."""
 
-    def __init__(self, fold: bool) -> None:
+    def __init__(self, fold: bool, cuts: bool) -> None:
         self.fold = fold
+        self.cuts = cuts  # a function has branch cuts, beside which z + 0 and z*1 are not z where -0.0 is a part of it
         self.instrs: list[Instr] = []
         self.origins: list[str] = []
         self._seen: dict[tuple[object, ...], int] = {}
@@ -138,7 +140,7 @@ class _Table:
                 folded = self._folded(op, operands)
                 if folded is not None:
                     return self.constant(folded, code)
-            same = self._neutral(op, operands)
+            same = None if primal and code in "FD" and self.cuts else self._neutral(op, operands)
             if same is not None:
                 return same
         if op == "select" and instrs[operands[0]].op == "not":

@@ -146,7 +146,8 @@ def source_of(plan: Plan | ArrayPlan, target: str, **layout: Any) -> Source:
                 "to which scalarize=True (--scalarize) unrolls them"
             )
         return _emit(f"{target}_arrays", plan, **layout)
-    return _emit(target, plan, **layout)
+    is_file = target == "python" and layout.get("style") == "export"
+    return _emit("python_file" if is_file else target, plan, **layout)
 
 
 def _emit(emitter: str, plan: Plan | ArrayPlan, **layout: Any) -> Source:

@@ -20,8 +20,9 @@ from symdiff.heads import log_sum_exp
 from symdiff.symbolic.rule import Rule
 from symdiff.symbolic.rulebook import default_rules
 from symdiff.symbolic.tracing.functions import call_rule, on_arrays
+from symdiff.symbolic.tracing.libraries import user_line
 from symdiff.symbolic.tracing.reducing import REDUCING
-from symdiff.symbolic.tracing.tracer import is_traced, user_line
+from symdiff.symbolic.tracing.tracer import is_traced
 
 _MODULE = "symdiff.special"
 

@@ -8,7 +8,9 @@ Refuses wrong arguments with errors that name the function's file and line.
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from symdiff import structures
 from symdiff.batching import Derivative, Vectorised
+from symdiff.choices import check, check_call
 from symdiff.derivatives import (
     Gradient,
     Hessian,
@@ -20,6 +22,11 @@ from symdiff.derivatives import (
     Wirtinger,
 )
 from symdiff.functions import Function
+from symdiff.symbolic.declared import rules_in_force
+from symdiff.symbolic.declaring import opaque_rules
+from symdiff.symbolic.graph import Graph
+from symdiff.symbolic.tracing.captures import Watch
+from symdiff.symbolic.tracing.trace import definition_line, function_name, is_static, leaf_paths, signature_of, trace_leaves
 
 
 def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: Any) -> Function:
@@ -142,3 +149,25 @@ def vmap(
            [4., 3.]])
     """
     return Vectorised(f, in_axes=in_axes, out_axes=out_axes, threads=threads, **options)
+
+
+def trace(
+    f: Callable[..., Any], *args: Any, primitives: Any = (), rules: Any = None, paths: str | None = None, **kwargs: Any
+) -> Graph:
+    """The Graph of f at example arguments (numbers, arrays, or `Spec`s; integers stay static).
+
+    `primitives` are functions that stay opaque. `paths` says what becomes of `if`, `while` and the like on traced values:
+    "merge" all paths into one graph, "guard" the one taken at the arguments, None merges where it can. Raises `TraceError`
+    at the user's line for what cannot be traced.
+
+    >>> print(trace(lambda x: x*x + 1.0, 3.0).expr)
+    x*x + 1
+    """
+    check("trace", {"primitives": primitives, "rules": rules, "paths": paths})
+    check_call(signature_of(f), f"{function_name(f)} ({definition_line(f)})", args, kwargs)
+    leaves, tree = structures.flatten((args, kwargs), none_is_leaf=True)
+    traced = [i for i, leaf in enumerate(leaves) if not is_static(leaf)]
+    rules = rules_in_force(rules)
+    if primitives:
+        rules = rules + opaque_rules(primitives)
+    return trace_leaves(f, leaves, tree, traced, leaf_paths(f, args, kwargs), None, rules, paths, Watch(f)).graph

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import golden_cases
 import pytest
+from inside import main
 
 import symdiff as sd
-from symdiff.cli import main
 
 FOLDER = Path(__file__).parent / "golden"
 FILES = golden_cases.files(sd)

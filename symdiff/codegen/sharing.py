@@ -7,6 +7,7 @@ nothing; above `MAX_TRIED` instructions only the one that wins most often is tri
 
 from collections.abc import Callable
 
+from symdiff.codegen.cuts import before_cuts, promoted
 from symdiff.codegen.factoring import Factoring, Fresh, Terms, take_out_constants
 from symdiff.codegen.lowering import Lowering
 from symdiff.codegen.monomials import Atom, Polynomial, Sum, collected, polynomial
@@ -22,6 +23,7 @@ def share(program: Program, *, fastmath: bool = False, checks: int = 0) -> Progr
 
     The first `checks` outputs are computed as they stand, but for powers, and before the others.
     """
+    program = promoted(program)
     plain = expand_powers(program)
     plain.operations_before = program.operations()
     if checks:
@@ -54,7 +56,7 @@ class _NewSums(Fresh):
 
 def _rewritten(program: Program, fastmath: bool, factor: bool, reciprocals: bool, checks: int) -> Program:
     fixed = cone_of(program, tuple(o.cells[0] for o in program.outputs[:checks]))
-    poly = polynomial(program, fastmath, fixed)
+    poly = polynomial(program, fastmath, fixed | before_cuts(program))
     sums = {
         i: list(a.sum.terms) if a.sum.primal else collected(a.sum.terms) for i, a in enumerate(poly.atoms) if a.sum is not None
     }

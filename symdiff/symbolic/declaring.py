@@ -10,29 +10,20 @@ naming the rule's own line.
 import functools
 import inspect
 import sys
-import threading
 import types
-import weakref
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from symdiff import structures
 from symdiff.choices import check
-from symdiff.errors import ArgumentError, RuleError, TraceError
-from symdiff.symbolic.building import Builder, active_builders
-from symdiff.symbolic.calls import CallSite
-from symdiff.symbolic.graph import Constant
+from symdiff.errors import RuleError, TraceError
+from symdiff.symbolic.declared import declare, rules_in_force
 from symdiff.symbolic.rule import Rule
-from symdiff.symbolic.rulebook import Rulebook, default_rules
+from symdiff.symbolic.rulebook import Rulebook
 from symdiff.symbolic.tables import parse_formula
-from symdiff.symbolic.tracing.trace import definition_line, function_name, trace_leaves
-from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, user_line
-
-_lock = threading.Lock()
-_declared: Rulebook | None = None
-_depending: weakref.WeakSet[Any] = weakref.WeakSet()  # derivatives, whose `outdate` is called when a rule is declared
+from symdiff.symbolic.tracing.libraries import user_line
+from symdiff.symbolic.tracing.trace import definition_line, function_name
 
 
 class Real:
@@ -45,29 +36,6 @@ class Complex:
 
 class Array:
     """Annotation of a rule's argument: a whole array rather than a number."""
-
-
-def rules_in_force(passed: Rulebook | None = None) -> Rulebook:
-    """The package's tables, then what `diffrule` and `primitive` declared, then a rulebook passed to the transform."""
-    book = default_rules() if _declared is None else _declared
-    return book if passed is None else book + passed
-
-
-def _declare(rule: Rule) -> None:
-    global _declared
-    with _lock:
-        _declared = rules_in_force() + Rulebook([rule])
-        depending = list(_depending)
-    if active_builders() and "<locals>" in getattr(rule.function, "__qualname__", ""):
-        return  # of a function that the traced one makes anew in every run
-    for function in depending:
-        function.outdate()
-
-
-def depend(function: Any) -> None:
-    """Tell a derivative of rules that are declared from now on, for as long as it lives."""
-    with _lock:
-        _depending.add(function)
 
 
 def diffrule(target: Callable[..., Any] | str, *, wrt: str | None = None, pullback: bool = False, **partials: str) -> Any:
@@ -95,7 +63,7 @@ def diffrule(target: Callable[..., Any] | str, *, wrt: str | None = None, pullba
     if wrt is not None and wrt not in names:
         raise RuleError(f"{user_line()}: {called} has no argument {wrt!r}; it has {', '.join(names)}")
 
-    def declare(body: Callable[..., Any]) -> Callable[..., Any]:
+    def declared(body: Callable[..., Any]) -> Callable[..., Any]:
         expected = len(names) + (2 if pullback else 1)
         found = len(inspect.signature(body).parameters)
         if found != expected:
@@ -108,10 +76,10 @@ def diffrule(target: Callable[..., Any] | str, *, wrt: str | None = None, pullba
         key = "pullback" if pullback else wrt or "all"
         others = [entry for entry in bodies.get(key, ()) if entry[0] != kinds]
         bodies[key] = ((kinds, body), *others)
-        _declare(_rule(target, names, bodies, definition_line(body)))
+        declare(_rule(target, names, bodies, definition_line(body)))
         return body
 
-    return declare
+    return declared
 
 
 def _parameters(function: Any) -> tuple[str, ...]:
@@ -176,7 +144,7 @@ def _declare_text(head: str, partials: dict[str, str]) -> None:
     if function is not None:
         _check_fits(function, name, names, origin)
     module = getattr(function, "__module__", None) or caller.f_globals.get("__name__", "__main__")
-    _declare(Rule(module=module, name=name, parameters=names, partials=templates, function=function, source=origin))
+    declare(Rule(module=module, name=name, parameters=names, partials=templates, function=function, source=origin))
 
 
 def _check_fits(function: Any, name: str, names: tuple[str, ...], origin: str) -> None:
@@ -197,7 +165,7 @@ def primitive(function: Callable[..., Any]) -> Callable[..., Any]:
     earlier = rules_in_force().of(function)
     bodies = dict(earlier.body) if earlier is not None and isinstance(earlier.body, dict) else {}
     bodies["opaque"] = _one_number(function)
-    _declare(_rule(function, names, bodies, definition_line(function)))
+    declare(_rule(function, names, bodies, definition_line(function)))
     return function
 
 
@@ -227,54 +195,3 @@ def opaque_rules(functions: Any) -> Rulebook:
         names = _parameters(function)
         rules.append(_rule(function, names, {"opaque": _one_number(function)}, definition_line(function)))
     return Rulebook(rules)
-
-
-def in_order(function: Callable[..., Any], rule: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """The arguments of a call, one for each that the rule has: those given by name in their places, and defaults."""
-    if not kwargs and len(args) == len(rule.parameters):
-        return args
-    try:
-        bound = inspect.signature(function).bind(*args, **kwargs)
-    except TypeError as error:
-        raise ArgumentError(f"{user_line()}: {rule.name}: {error}") from None
-    bound.apply_defaults()
-    found = tuple(bound.arguments.values())
-    if len(found) != len(rule.parameters):
-        raise RuleError(
-            f"{user_line()}: {rule.name} of {len(found)} arguments; its rule ({rule.source}) has {', '.join(rule.parameters)}"
-        )
-    return found
-
-
-def record_call(function: Callable[..., Any], rule: Rule, args: tuple[Any, ...]) -> Any:
-    """A call of a function with a rule, as one binding; over arrays, elementwise."""
-    origin = user_line()
-    builder = builder_of([c for a in args for c in (a.ravel().tolist() if isinstance(a, np.ndarray) else [a])])
-    atoms = [atom_of(a, builder, origin) for a in args]
-    shape = np.broadcast_shapes(*(a.shape for a in atoms))
-    if shape:
-        grids = [np.broadcast_to(_grid(a, builder), shape).ravel() for a in args]
-        cells = np.empty(len(grids[0]), dtype=object)
-        cells[:] = [record_call(function, rule, point) for point in zip(*grids, strict=True)]
-        return Tracer(builder, atom_of(cells.reshape(shape), builder, origin))  # type: ignore[arg-type]
-    opaque = rule.body.get("opaque") if isinstance(rule.body, dict) else None
-    codes = ["D" if isinstance(a, Constant) and isinstance(a.value, complex) else a.dtype or "d" for a in atoms]
-    graph = None
-    code = "D" if "D" in codes else "F" if "F" in codes and "d" not in codes else "d" if "d" in codes else "f"
-    if opaque is None:
-        leaves = [Tracer(builder, a) if not isinstance(a, Constant) else complex(a.value) if c in "FD" else float(a.value)
-                  for a, c in zip(atoms, codes, strict=True)]  # fmt: skip
-        _, tree = structures.flatten((tuple(leaves), {}))
-        places = list(range(len(leaves)))
-        graph = trace_leaves(function, leaves, tree, places, [f"x{i}" for i in places], builder, mode="merge").graph
-        if len(graph.outputs) != 1 or graph.outputs[0].shape != ():
-            raise TraceError(f"{origin}: {function.__name__} has a rule, so it must return one number for numbers")
-        code = graph.outputs[0].dtype
-    site = CallSite(opaque or function, rule, graph)
-    return Tracer(builder, builder.bind("call", tuple(atoms), (), code, site, origin))
-
-
-def _grid(value: Any, builder: Builder) -> np.ndarray:
-    if isinstance(value, Tracer):
-        return np.array(value, dtype=object)
-    return np.asarray(value, dtype=object)

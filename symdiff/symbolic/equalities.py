@@ -4,7 +4,8 @@ Assumes bindings in order and the inputs by which is differentiated. Guarantees,
 that a stored value of the function does not stop its derivative: where both arms are finite and equal up to rounding, the
 function is the other arm all around, and the sweeps see that one. Where they differ, or the other arm passes through a pole
 on its way, as 0 = c/(c/t) does at t = 0, so that its chain rule is 0/0, the arm taken counts. Conditions that can hold all
-around a point, as `floor(x) == 1` and `max(x, 0) == 0`, stay what they are.
+around a point, as `floor(x) == 1` and `max(x, 0) == 0`, stay what they are. An equation between polynomials and the like,
+such as that the determinant of a matrix is zero, is tried at a point taken at random: what fails there fails almost everywhere.
 """
 
 from collections.abc import Iterable
@@ -12,16 +13,22 @@ from typing import Any
 
 import numpy as np
 
+from symdiff.heads import Static
 from symdiff.symbolic.activity import Activity
 from symdiff.symbolic.building import Builder
+from symdiff.symbolic.evaluating import applied
 from symdiff.symbolic.graph import Atom, Binding, Constant
 
 _TOLERANCE = {"f": 1e-5, "F": 1e-5}  # of values that count as equal, relative
 _NEAR = 1e-9  # in double precision
+_APART = 1e-4  # of values that count as different at a point taken at random, relative
 _MOVING = frozenset({"item", "getitem", "reshape", "transpose", "broadcast_to", "neg", "cast", "abs", "sqrt", "cbrt",
                      "log", "log1p", "sin", "cos", "tan", "asin", "acos", "sinh", "asinh"})  # fmt: skip
 _POLES = frozenset({"div", "pow", "log", "log2", "log10", "log1p", "atanh", "tan"})
 _STEPS = frozenset({"floor", "ceil", "trunc", "rint", "sign"})
+_ANALYTIC = frozenset({"const", "item", "array", "getitem", "reshape", "transpose", "broadcast_to", "concatenate", "embed",
+                       "cells", "diagonal", "take", "add", "sub", "mul", "div", "neg", "sum", "sum_of", "prod", "matmul",
+                       "cumsum", "det", "sqrt", "log", "sin", "cos", "sinh", "asinh", "conj", "real", "imag"})  # fmt: skip
 _BEYOND = {"isnan": True, "isinf": True, "isfinite": False}
 _ASKING = frozenset({*_BEYOND, "eq", "ne", "and", "or", "not", "all", "any", "item", "getitem", "reshape", "broadcast_to"})
 
@@ -34,6 +41,7 @@ class Thinness:
         self.wrt = set(wrt)
         self.made: dict[Atom, Binding] = {}
         self._free: dict[Atom, frozenset[Any]] = {}
+        self._trials: dict[Atom, Any] = {}
 
     def include(self, bindings: Iterable[Binding]) -> None:
         """Bindings that come after those known."""
@@ -68,10 +76,66 @@ class Thinness:
 
     def _parts(self, a: Atom, b: Atom) -> bool:
         """Whether an equation holds on a set without inside."""
+        made = self.made.get(a)
+        if made is not None and made.op in ("sign", "det_sign") and isinstance(b, Constant) and b.value == 0:
+            return self._parts(made.operands[0], b) if made.op == "sign" else self._is_regular(made.operands[0])
+        a = self._multiplied(a, b)
         first, second = self._inputs(a), self._inputs(b)
-        if first and second:
-            return first != second
-        return bool(first or second) and self._is_level(b if first else a)
+        if first and second and first != second:
+            return True
+        if bool(first) != bool(second) and self._is_level(b if first else a):
+            return True
+        return self._is_broken(a, b)
+
+    def _multiplied(self, a: Atom, b: Atom) -> Atom:
+        """The value that is the same wherever this one, a multiple or an exponential of it, is a finite constant but 0."""
+        made = self.made.get(a)
+        while made is not None and isinstance(b, Constant) and np.all(np.isfinite(b.value)) and np.all(b.value):
+            moving = [o for o in made.operands if self.activity.has(o)]
+            if made.op not in ("mul", "div", "exp", "exp2") or len(moving) != 1 or moving[0].shape != a.shape:
+                break
+            a = moving[0]
+            made = self.made.get(a) if made.op in ("mul", "div") else None
+        return a
+
+    def _is_broken(self, a: Atom, b: Atom) -> bool:
+        """Whether two values that are analytic in the inputs differ at a point taken at random."""
+        tried = self._tried(a), self._tried(b)
+        if tried[0] is None or tried[1] is None or not (self.activity.has(a) or self.activity.has(b)):
+            return False
+        with np.errstate(all="ignore"):
+            return bool(np.all(np.abs(tried[0] - tried[1]) > _APART * (np.abs(tried[0]) + np.abs(tried[1]))))
+
+    def _is_regular(self, matrix: Atom) -> bool:
+        """Whether a matrix whose cells are analytic in the inputs has an inverse at a point taken at random."""
+        tried = self._tried(matrix)
+        if tried is None or not self.activity.has(matrix) or not np.all(np.isfinite(tried)):
+            return False
+        return bool(np.all(np.linalg.cond(tried) < 1 / _APART))
+
+    def _tried(self, atom: Atom) -> Any:
+        """A value at inputs taken at random; None where it is not analytic in those by which is differentiated alone."""
+        ready = [atom]
+        while ready:
+            last = ready[-1]
+            made = self.made.get(last)
+            if last in self._trials:
+                pass
+            elif isinstance(last, Constant):
+                self._trials[last] = last.value
+            elif last in self.wrt:
+                self._trials[last] = _random(last, len(self._trials))
+            elif made is None or not (made.op in _ANALYTIC or _is_whole_power(made)):
+                self._trials[last] = None
+            waiting = [] if last in self._trials or made is None else [o for o in made.operands if o not in self._trials]
+            ready += waiting
+            if not waiting:
+                ready.pop()
+                if last not in self._trials and made is not None:
+                    values = [self._trials[o] for o in made.operands]
+                    with np.errstate(all="ignore"):
+                        self._trials[last] = None if any(v is None for v in values) else applied(made, values)
+        return self._trials[atom]
 
     def _is_level(self, atom: Atom) -> bool:
         """Whether a value stays, or moves in steps, where the inputs move."""
@@ -108,16 +172,29 @@ class Thinness:
         return found[0] if still[1] else found[1] if still[0] else frozenset()
 
 
+def _is_whole_power(made: Binding) -> bool:
+    exponent = made.operands[-1]
+    return made.op == "pow" and isinstance(exponent, Constant) and np.ndim(exponent.value) == 0 and exponent.value % 1 == 0
+
+
+def _random(atom: Atom, seed: int) -> Any:
+    source = np.random.default_rng(seed)
+    found = source.uniform(0.5, 2.0, atom.shape)
+    dtype = np.dtype(atom.dtype)
+    return np.asarray(found + 1j * source.uniform(0.5, 2.0, atom.shape) if dtype.kind == "c" else found, dtype)[()]
+
+
 class Poles:
-    """Which values are computed through quotients, logarithms and powers that may be infinite."""
+    """Which values are computed through steps at equalities, and quotients, logarithms and powers that may be infinite."""
 
     def __init__(self, thinness: Thinness, builder: Builder) -> None:
         self.thinness = thinness
         self.builder = builder
+        self.seen: dict[Atom, tuple[Atom, bool]] = {}  # the conditions of selects at equalities, and whether these are thin
         self._missed: dict[Atom, Atom | None] = {}
 
     def missed(self, atom: Atom) -> Atom | None:
-        """The condition that all of these, on the way to a value, are finite; None where there are none."""
+        """The condition that all of these, on the way to a value, are smooth and finite; None where there are none."""
         ready = [atom]
         while ready:
             made = self.thinness.made.get(ready[-1])
@@ -135,6 +212,11 @@ class Poles:
         parts = dict.fromkeys(found for o in made.operands if (found := self._missed[o]) is not None)
         if made.op in _POLES and self.thinness.activity.has(made.operands[-1 if made.op == "div" else 0]):
             parts[b.emit("isfinite", (made.symbol,))] = None
+        if made.symbol in self.seen:
+            condition, is_thin = self.seen[made.symbol]
+            smooth = b.emit("not", (condition,)) if is_thin else condition
+            axes = tuple(range(len(smooth.shape)))
+            parts[b.bind("all", (smooth,), (), "?", Static("all", {"axes": axes})) if axes else smooth] = None
         whole: Atom | None = None
         for part in parts:
             if part.shape in ((), made.symbol.shape):  # those of other cells are left to the arm's own value
@@ -167,15 +249,16 @@ def _seen(binding: Binding, thinness: Thinness, poles: Poles, b: Builder) -> Bin
     if is_thin is None:
         return binding
     there = [thinness.there(condition, arm) for arm in (first, second)]
-    if all(isinstance(arm, Constant) for arm in there) and not agree(*(arm.value for arm in there)):  # type: ignore[union-attr]
-        return binding
-    gap = b.emit("abs", (b.emit("sub", (first, second)),))
-    least = b.emit("min", (b.emit("abs", (first,)), b.emit("abs", (second,))))
-    near = b.emit("le", (gap, b.emit("mul", (Constant(_TOLERANCE.get(binding.dtype, _NEAR)), least))))
-    missed = poles.missed(second if is_thin else first)
-    if missed is not None and missed.shape in ((), near.shape):
-        near = b.emit("and", (near, missed))
-    seen = b.emit("and", (condition, b.emit("not", (near,)))) if is_thin else b.emit("or", (condition, near))
+    seen = condition
+    if not all(isinstance(arm, Constant) for arm in there) or agree(*(arm.value for arm in there)):  # type: ignore[union-attr]
+        gap = b.emit("abs", (b.emit("sub", (first, second)),))
+        least = b.emit("min", (b.emit("abs", (first,)), b.emit("abs", (second,))))
+        near = b.emit("le", (gap, b.emit("mul", (Constant(_TOLERANCE.get(binding.dtype, _NEAR)), least))))
+        missed = poles.missed(second if is_thin else first)
+        if missed is not None and missed.shape in ((), near.shape):
+            near = b.emit("and", (near, missed))
+        seen = b.emit("and", (condition, b.emit("not", (near,)))) if is_thin else b.emit("or", (condition, near))
+    poles.seen[binding.symbol] = seen, is_thin
     return Binding(binding.symbol, "select", (seen, first, second), None, binding.origin, binding.primal)
 
 

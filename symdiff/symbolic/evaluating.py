@@ -12,10 +12,11 @@ from symdiff import structures
 from symdiff.errors import ShapeError
 from symdiff.ops import OPS
 from symdiff.symbolic.branches import branches_of
-from symdiff.symbolic.graph import Atom, Binding, Graph, Var
+from symdiff.symbolic.graph import Atom, Binding, Graph, Var, evaluated
 from symdiff.symbolic.hidden import hidden_of, visible
 
 
+@evaluated.written
 def evaluate(graph: Graph, args: tuple[Any, ...]) -> Any:
     """The graph's result at `args`, one for each input but captured arrays, in the function's own result structure."""
     values = values_of(graph, args)

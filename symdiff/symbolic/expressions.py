@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 import sympy as sp
 from sympy.codegen import cfunctions
+from sympy.functions.elementary.piecewise import ExprCondPair
 from sympy.logic.boolalg import Boolean, BooleanFunction
 from sympy.printing.latex import LatexPrinter
 
 from symdiff.errors import TraceError
 from symdiff.ops import OPS
 from symdiff.symbolic.building import Builder
-from symdiff.symbolic.graph import Atom, Constant, Graph, GraphOutput
+from symdiff.symbolic.graph import Atom, Constant, Graph, GraphOutput, from_sympy, sympy_expression, sympy_expressions
+from symdiff.symbolic.scalarizing import scalarize
 
 LIMIT = 20_000
 
@@ -60,7 +62,7 @@ _FUNCTIONS: dict[str, Any] = {
     "conj": sp.conjugate, "real": sp.re, "imag": sp.im, "max": sp.Max, "min": sp.Min, "mod": sp.Mod,
     "lt": sp.StrictLessThan, "le": sp.LessThan, "gt": sp.StrictGreaterThan, "ge": sp.GreaterThan,
     "eq": sp.Eq, "ne": sp.Ne, "and": sp.And, "or": sp.Or, "xor": sp.Xor, "not": sp.Not,
-    "select": lambda c, a, b: sp.Piecewise((a, c), (b, True), evaluate=False),
+    "select": lambda c, a, b: _chosen(c, a, b),
 }  # fmt: skip
 _LOGICAL = frozenset({"and", "or", "xor", "not"})
 _OWN: dict[str, Any] = {}
@@ -119,7 +121,15 @@ def _condition(expr: Any) -> Any:
 
 def _number(expr: Any) -> Any:
     """A condition as a number: 1 where it holds, else 0."""
-    return sp.Piecewise((1, expr), (0, True), evaluate=False) if _is_condition(expr) else expr
+    return _chosen(expr, sp.S.One, sp.S.Zero) if _is_condition(expr) else expr
+
+
+def _chosen(condition: Any, a: Any, b: Any) -> Any:
+    """A Piecewise as it stands: SymPy's own constructors simplify conditions, evaluate=False or not, for minutes."""
+    if condition in (sp.true, sp.false):
+        return a if condition == sp.true else b
+    pairs = (sp.Tuple.__new__(ExprCondPair, *pair) for pair in ((a, condition), (b, sp.true)))
+    return sp.Basic.__new__(sp.Piecewise, *pairs)
 
 
 def _parts_of(head: Any, args: list[Any]) -> list[Any]:
@@ -140,6 +150,7 @@ def negated(expr: Any) -> Any:
     return sp.Mul(-1, expr, evaluate=False)
 
 
+@sympy_expression.written
 def expression(op: str, operands: tuple[Atom, ...], params: Any) -> Any:
     """The right-hand side of one binding over its symbols."""
     args: list[Any] = [number(o.value) if isinstance(o, Constant) else o for o in operands]
@@ -148,10 +159,9 @@ def expression(op: str, operands: tuple[Atom, ...], params: Any) -> Any:
     return build(op if op != "call" else params.__name__, args)
 
 
+@sympy_expressions.written
 def inlined(graph: Graph) -> Any:
     """The outputs of a graph as SymPy expressions over plain symbols; cells of array x are x0, x1, ..."""
-    from symdiff.symbolic.scalarizing import scalarize
-
     graph = scalarize(graph)
     exprs: dict[Atom, Any] = {}
     sizes: dict[Atom, int] = {}
@@ -190,6 +200,7 @@ def cell_name(name: str, shape: tuple[int, ...], cell: int) -> str:
     return name + "_".join(str(int(i)) for i in np.unravel_index(cell, shape))
 
 
+@from_sympy.written
 def graph_from_sympy(inputs: Any, outputs: Any, name: str) -> Graph:
     """Lower SymPy expressions to bindings in post-order, equal subexpressions once."""
     several = isinstance(outputs, (list, tuple))

@@ -19,8 +19,15 @@ from sympy.core.expr import AtomicExpr, Expr
 from symdiff.errors import InvariantError
 from symdiff.literals import printable
 from symdiff.ops import OPS
+from symdiff.seams import Seam
 
 Number = bool | int | float | complex
+
+sympy_expression = Seam("a binding as a SymPy expression")
+sympy_expressions = Seam("the outputs of a graph as SymPy expressions")
+from_sympy = Seam("a graph of SymPy expressions")
+evaluated = Seam("the value of a graph, binding by binding")
+shown = Seam("the LaTeX of a graph")
 
 
 class Var(sp.Symbol):
@@ -139,9 +146,7 @@ class Binding:
     @property
     def expr(self) -> sp.Expr:
         """The right-hand side as an unevaluated SymPy expression over symbols."""
-        from symdiff.symbolic.expressions import expression
-
-        return expression(self.op, self.operands, self.params)
+        return sympy_expression(self.op, self.operands, self.params)
 
     def __str__(self) -> str:
         return self.told({})
@@ -215,9 +220,7 @@ class Graph:
         >>> float(Graph.from_sympy([x, y], x*sp.exp(y))(2.0, 0.0))
         2.0
         """
-        from symdiff.symbolic.expressions import graph_from_sympy
-
-        return graph_from_sympy(inputs, outputs, name)
+        return from_sympy(inputs, outputs, name)
 
     @property
     def expr(self) -> Any:
@@ -225,9 +228,7 @@ class Graph:
 
         Raises `TraceError` where the inlined expression would have more than 20,000 nodes.
         """
-        from symdiff.symbolic.expressions import inlined
-
-        return inlined(self)
+        return sympy_expressions(self)
 
     def cse(self) -> tuple[list[tuple[sp.Symbol, sp.Expr]], list[sp.Expr]]:
         """SymPy's common subexpressions of `expr`: (replacements, reduced expressions)."""
@@ -236,9 +237,7 @@ class Graph:
 
     def __call__(self, *args: Any) -> Any:
         """Evaluate binding by binding with NumPy; slow and simple, the second opinion for generated code."""
-        from symdiff.symbolic.evaluating import evaluate
-
-        return evaluate(self, args)
+        return evaluated(self, args)
 
     def digest(self) -> str:
         """The first eight hex digits of `fingerprint`."""
@@ -281,9 +280,7 @@ class Graph:
         return "\n".join(map(printable, lines + constants))
 
     def _repr_latex_(self) -> str:
-        from symdiff.display import graph_latex
-
-        return graph_latex(self)
+        return shown(self)
 
 
 def typed(symbol: Var) -> str:

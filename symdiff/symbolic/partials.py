@@ -53,8 +53,11 @@ class Partials:
         return None if found is None or is_constant(found, 0) else found
 
     def _build(self, binding: Binding, place: int, conjugate: bool) -> Atom | None:
-        if binding.op in ("cast", "edge"):
-            return None if conjugate else Constant(1 if binding.op == "cast" else math.nan)
+        if binding.op == "cast":
+            return None if conjugate else Constant(1)
+        if binding.op == "edge":  # whose further derivatives are NaN, too
+            again = self.builder.emit("edge", (binding.operands[0],))
+            return None if conjugate else self.builder.emit("add", (Constant(math.nan), again))
         rule = self.rule(binding)
         if conjugate and not rule.conj_partials:
             return None

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from symdiff.choices import CHOICES, Choice
 from symdiff.errors import RuleError
 from symdiff.symbolic.rule import Formulas, Row, Rule, identity
 from symdiff.symbolic.tables import Functions, read_lines
@@ -120,6 +121,11 @@ def table_folder() -> Path:
     """Where the package's tables are: `symdiff/rules` in an installed wheel, `rules` beside the package in a checkout."""
     package = Path(__file__).parents[1]
     return package / "rules" if (package / "rules").is_dir() else package.parent / "rules"
+
+
+CHOICES["rules"] = Choice(
+    "a Rulebook, as sd.load_rules gives it, and None are possible", lambda value: value is None or isinstance(value, Rulebook)
+)
 
 
 @functools.cache

@@ -226,7 +226,10 @@ def _run(binding: Binding, builder: Builder, cells: Cells, scalars: dict[Atom, A
     if not head.cells:
         raise TraceError(f"{binding.origin}: {static.head} works on whole arrays only; leave scalarize=True away")
     function = _CELLS.get(static.head, head.function)
+    before = len(builder.bindings)
     result = function(*arrays, **static.params)
+    for made in builder.bindings[before:]:
+        made.origin = binding.origin  # not the line that has the graph unrolled
     found = np.asarray(result, dtype=object)
     atoms = [_typed(atom_of(c, builder, binding.origin), symbol.dtype, builder) for c in found.ravel()]
     if symbol.shape == ():

@@ -6,6 +6,7 @@ Refuses special functions that `llvm_functions` lacks and opaque primitives with
 """
 
 import functools
+import math
 from collections.abc import Callable
 from itertools import chain
 
@@ -260,7 +261,19 @@ def _complex_function(lines: Lines, op: str, code: str, operands: list[Value]) -
             pairs = zip(results, found, strict=True)
             found = [lines.put(f"insertelement {kind} {r}, double {f}, i32 {lane}") for r, f in pairs]
         results = found
+    if op == "pow":
+        results = _at_zeros(lines, flat, results)
     return tuple(converted(lines, (part,), "d", code)[0] for part in results)
+
+
+def _at_zeros(lines: Lines, flat: list[str], found: list[str]) -> list[str]:
+    """NumPy's powers of zero, and with exponent zero, where libm takes a logarithm."""
+    zero, one, nan = (lines.literal(v, "d") for v in (0.0, 1.0, math.nan))
+    x, y, u, v = (lines.compare("oeq", "d", part, zero) for part in flat)
+    empty = lines.select(lines.compare("ogt", "d", flat[2], zero), "d", zero, nan)
+    found = [lines.select(lines.op("and", "?", x, y), "d", empty, part) for part in found]
+    unit = lines.op("and", "?", u, v)
+    return [lines.select(unit, "d", at, part) for at, part in zip((one, zero), found, strict=True)]
 
 
 def _added(lines: Lines, name: str, code: str, a: Value, b: Value) -> Value:

@@ -8,15 +8,13 @@ for complex numbers with `BackendError`; errors of Python's `math` (1/0, log(0))
 import cmath
 import math
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from symdiff.codegen.emission.exceptions import Raised
 from symdiff.codegen.emission.expressions import ATOM, leaf_names, levels, statements
 from symdiff.codegen.emission.names import Names, argument_names, cell_names
-from symdiff.codegen.emission.text import Result, flat_result
 from symdiff.codegen.plan import Plan
 from symdiff.codegen.program import Output, Program
 from symdiff.codegen.source import MISS, Source
@@ -88,28 +86,17 @@ def body(
     return statements(program, leaves, lambda i: spelling(program, i), names, ends=ends)
 
 
-def emit(
-    plan: Plan, *, name: str, style: str = "runtime", header: Sequence[str] = (), doc: str = "",
-    result: Result | None = None, raised: Sequence[Raised] = (),
-) -> Source:  # fmt: skip
-    """The Plan as a Python function: style "runtime" for calls with arrays, "export" for a stand-alone file.
-
-    `raised` are the exceptions of the program's checks in a file.
-    """
-    program = plan.program
+def check_double(program: Program) -> None:
+    """Raise `BackendError` for a Program that computes in another precision than Python's."""
     codes = {i.dtype for i in program.instrs} | {o.dtype for o in program.outputs}
     if codes & {"f", "F"}:
         raise BackendError("the python backend computes in double precision; float32 and complex64 run with NumPy")
-    if style == "runtime":
-        return _runtime(plan, name)
-    from symdiff.codegen.emission.python_file import emit_file
-
-    result = flat_result(len(program.outputs)) if result is None else result
-    return emit_file(plan.program, name, header, doc, result, raised)
 
 
-def _runtime(plan: Plan, name: str) -> Source:
+def emit(plan: Plan, *, name: str, style: str = "runtime") -> Source:
+    """The Plan as a Python function for calls with arrays; `python_file` has the style of stand-alone files."""
     program = plan.program
+    check_double(program)
     packed = {f"pack_{n}d": struct.Struct(f"{n}d").pack_into for n in sorted({_doubles(o) for o in program.outputs} - {0})}
     names = Names([*_KNOWN, *packed])
     arguments = argument_names(program.inputs, names)

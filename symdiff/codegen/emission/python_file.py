@@ -11,7 +11,8 @@ from symdiff.codegen.emission import python
 from symdiff.codegen.emission.exceptions import Raised
 from symdiff.codegen.emission.expressions import ATOM, leaf_names, statements
 from symdiff.codegen.emission.names import Names, argument_names, cell_names
-from symdiff.codegen.emission.text import Result, packed, within, wrapped
+from symdiff.codegen.emission.text import Result, flat_result, packed, within, wrapped
+from symdiff.codegen.plan import Plan
 from symdiff.codegen.program import Input, Output, Program, in_two, uses_of
 from symdiff.codegen.source import PythonFile, Source
 from symdiff.literals import docstring, formatted
@@ -71,8 +72,14 @@ _RAISING = {
 }  # fmt: skip
 
 
-def emit_file(program: Program, name: str, header: Sequence[str], doc: str, result: Result, raised: Sequence[Raised]) -> Source:
+def emit(
+    plan: Plan, *, name: str, style: str = "export", header: Sequence[str] = (), doc: str = "",
+    result: Result | None = None, raised: Sequence[Raised] = (),
+) -> Source:  # fmt: skip
     """The stand-alone file; `raised` are the exceptions of the program's checks."""
+    program = plan.program
+    python.check_double(program)
+    result = flat_result(len(program.outputs)) if result is None else result
     names = Names(_SUPPORT)
     arguments = argument_names(program.inputs, names)
     entry, quick, slow = names.fresh(name), names.fresh(f"{name}_steps"), names.fresh(f"{name}_ieee_steps")

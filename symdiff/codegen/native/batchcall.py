@@ -29,7 +29,7 @@ from symdiff.errors import BackendError
 from symdiff.ops import dtype_of
 from symdiff.plain import READABLE, WRITTEN
 
-_TYPE, _SIZE, _ITEMS = 8, 16, 24  # offsets in objects: the type; a tuple's length and items
+_TYPE, _SIZE, _ITEMS = 8, 16, tuple.__basicsize__  # offsets in objects: the type; a tuple's length and items
 _PYARRAY_EMPTY = 184  # slot of NumPy's C interface
 _SWITCHED = 10_000  # nanoseconds of work from which on other threads may run
 

@@ -54,7 +54,8 @@ FUNCTIONS = (
     "declare ptr @array_empty(i32, ptr, ptr, i32)",
     "declare ptr @array_return(ptr)",
 )
-_TYPE, _SIZE, _ITEMS, _VALUE = 8, 16, 24, 16  # offsets in objects: the type; a tuple's length and items; a number's value
+# Offsets in objects: the type; a tuple's length and items; a number's value.
+_TYPE, _SIZE, _ITEMS, _VALUE = 8, 16, tuple.__basicsize__, 16
 _LETTERS = {"?": "bool", "f": "f32", "d": "f64", "F": "c64", "D": "c128"}
 _NUMBERS = {"d": ("float", "float64"), "f": ("float32",), "D": ("complex", "complex128"), "F": ("complex64",)}
 PAIRED = 4  # results up to which each pair is compared in code of its own

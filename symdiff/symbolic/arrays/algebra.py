@@ -11,6 +11,7 @@ from itertools import permutations
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from symdiff.errors import TraceError
 from symdiff.heads import HEADS, Shape, Slice, Static
@@ -141,6 +142,11 @@ class Arrays:
             )
             return self.broadcast_to(found, HEADS["getitem"].shape(x.shape, key=key))
         return self.bind("getitem", x, key=key)
+
+    def flip(self, x: Atom, axis: Any = None) -> Atom:
+        """The cells of x in the opposite order, along all axes or some."""
+        axes = tuple(range(len(x.shape))) if axis is None else normalize_axis_tuple(axis, len(x.shape))
+        return self.getitem(x, tuple((n - 1, None, -1) if i in axes and n else (0, n, 1) for i, n in enumerate(x.shape)))
 
     def put(self, x: Atom, key: tuple[Slice, ...], shape: Shape) -> Atom:
         """Zeros with x in a region."""

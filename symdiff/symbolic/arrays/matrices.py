@@ -1,8 +1,8 @@
 """What the rules of matrix decompositions say: words of `rules/structural.table` over atoms.
 
 Assumes matrices in the last two axes. Guarantees NaN where two eigenvalues or singular values are equal and the derivative
-takes the vectors apart: these have none there, and of what depends on the space that they span the limit is not known.
-Refuses nothing.
+takes the vectors apart: these have none there, and of what depends on the space that they span the limit is not known. So
+too where a matrix without full rank has an inverse in the sense of least squares, which jumps beside it.
 """
 
 from collections.abc import Callable
@@ -13,6 +13,8 @@ import numpy as np
 from symdiff.symbolic.arrays.algebra import Arrays
 from symdiff.symbolic.building import array_atom
 from symdiff.symbolic.graph import Atom, Constant
+
+_WITHIN = {"f": 1e-4}  # of what counts as rounding, relative
 
 
 def _columns(a: Arrays, s: Atom) -> Atom:
@@ -39,6 +41,24 @@ def apart(a: Arrays, w: Atom) -> Atom:
     equal = a.emit("eq", _columns(a, w), a.reshape(w, (*w.shape, 1)))
     others = a.emit("select", equal, array_atom(np.where(np.eye(n, dtype=bool), 0.0, np.nan)), Constant(0.0))
     return a.emit("add", Constant(1.0), a.sum(others, (len(w.shape) - 1,)))
+
+
+def ranked(a: Arrays, x: Atom, inverse: Atom, dx: Atom | None = None) -> Atom:
+    """1 for a matrix of full rank, the trace of x @ inverse, and for one that keeps its rank along dx; else NaN."""
+    rank = a.sum(a.emit("mul", x, a.swapped(inverse)), (len(x.shape) - 2, len(x.shape) - 1))
+    unknown = a.emit("lt", a.reshape(rank, (*rank.shape, 1, 1)), Constant(min(x.shape[-2:]) - 0.5))
+    if dx is not None:
+        away = a.emit("sub", dx, a.matmul(a.matmul(x, inverse), dx))
+        away = a.emit("sub", away, a.matmul(a.matmul(away, inverse), x))
+        within = a.emit("le", _size(a, away), a.emit("mul", Constant(_WITHIN.get(x.dtype or "d", 1e-9)), _size(a, dx)))
+        unknown = a.emit("and", unknown, a.emit("not", within))
+    return a.emit("select", unknown, Constant(np.nan), Constant(1.0))
+
+
+def _size(a: Arrays, x: Atom) -> Atom:
+    """The sum of absolute values of a matrix, of shape (..., 1, 1)."""
+    total = a.sum(a.emit("abs", x), (len(x.shape) - 2, len(x.shape) - 1))
+    return a.reshape(total, (*total.shape, 1, 1))
 
 
 def _square_gaps(a: Arrays, s: Atom) -> Atom:
@@ -112,4 +132,4 @@ WORDS: dict[str, Callable[..., Any]] = {
     "conj": lambda a, x: a.builder.conj(x),
     "inverse_of": lambda a, x: a.bind("pinv", x, rcond=1e-15),
     "least": lambda a, x: a.bind("pinv", x, rcond=float(np.finfo(float).eps) * max(x.shape)),
-} | {f.__name__: f for f in (gaps, apart, turned, turned_back, upper, upper_back, divided, along)}
+} | {f.__name__: f for f in (gaps, apart, ranked, turned, turned_back, upper, upper_back, divided, along)}

@@ -23,7 +23,6 @@ from symdiff.symbolic.arrays.matrices import WORDS
 from symdiff.symbolic.building import array_atom
 from symdiff.symbolic.graph import Atom, Binding, Constant
 from symdiff.symbolic.rulebook import table_folder
-from symdiff.symbolic.tracing import moving, reducing
 
 _HEAD = re.compile(r"(?P<name>\w+)\((?P<operands>[\w, ]+)(;(?P<params>[\w, ]+))?\)")
 
@@ -234,7 +233,7 @@ def _embed_in(a: Arrays, x: Atom, of: Atom) -> Atom:
 def _slid(a: Arrays, ds: Atom, other: Atom, of: Atom) -> Atom:
     """The cotangent of one operand of a convolution."""
     n, m = of.shape[0], other.shape[0]
-    found = a.bind("convolve", ds, moving.flip(a, other))
+    found = a.bind("convolve", ds, a.flip(other))
     return a.getitem(found, ((m - 1, m - 1 + n, 1),))
 
 
@@ -281,8 +280,8 @@ _VOCABULARY: dict[str, Callable[..., Any]] = {
     "erase_at": _erased_at,
     "spread_at": _spread_at,
     "take_at": _taken_at,
-    "flip": lambda a, x, axis: moving.flip(a, x, axis),
-    "cumsum": lambda a, x, axis: reducing.cumsum(a, x, axis),
+    "flip": lambda a, x, axis: a.flip(x, axis),
+    "cumsum": lambda a, x, axis: a.bind("cumsum", x, axis=axis),
     "take_along": lambda a, x, i, axis: a.bind("take_along", x, i, axis=axis),
     "put_along": lambda a, x, i, axis: a.bind("put_along", x, i, axis=axis),
     "gather": lambda a, x, i: a.bind("gather", x, i),

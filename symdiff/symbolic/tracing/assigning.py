@@ -16,12 +16,14 @@ from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import ArrayConstant, Atom, Constant
 from symdiff.symbolic.tracing.indexing import is_basic, view_key
 from symdiff.symbolic.tracing.integers import Integer, is_whole, truncated
+from symdiff.symbolic.tracing.libraries import user_line
 from symdiff.symbolic.tracing.operands import as_array, as_atom
 from symdiff.symbolic.tracing.storage import CELLS, Storage, View, arranged, constant
 from symdiff.symbolic.tracing.traced_keys import is_traced_key, write
-from symdiff.symbolic.tracing.tracer import Tracer, builder_of, user_line
+from symdiff.symbolic.tracing.tracer import Tracer, assigned, builder_of, copy_of
 
 
+@assigned.written
 def assign(target: Tracer, key: Any, value: Any) -> None:
     """`target[key] = value` on a traced array."""
     origin = user_line()
@@ -114,6 +116,7 @@ def own(builder: Builder, held: Atom | np.ndarray, dtype: Any) -> Tracer:
     return Tracer.showing(builder, View.over(Storage(builder, held, np.dtype(dtype).char)), np.dtype(dtype))
 
 
+@copy_of.written
 def copied(value: Tracer, place: np.ndarray) -> Tracer:
     """A traced array in memory of its own, which lies like `place`."""
     cells = None if value.held is None else value.held.storage.shown(value.held.place)

@@ -12,11 +12,12 @@ import numpy as np
 
 from symdiff.errors import TraceError
 from symdiff.symbolic.tracing.integers import Integer, as_int
+from symdiff.symbolic.tracing.late import Late
+from symdiff.symbolic.tracing.libraries import user_line
 from symdiff.symbolic.tracing.mathematics import compound, pythons, real, traced
 from symdiff.symbolic.tracing.ordering import largest, least, sorted_list
 from symdiff.symbolic.tracing.selecting import Selected
-from symdiff.symbolic.tracing.substitution import Late
-from symdiff.symbolic.tracing.tracer import Tracer, may_catch, user_line
+from symdiff.symbolic.tracing.tracer import Tracer, may_catch, rounded_value
 from symdiff.symbolic.tracing.truths import same
 
 Standing = Callable[..., Any]
@@ -56,6 +57,7 @@ def _len(value: Any, /) -> Any:
     return value.count() if isinstance(value, Selected) else len(value)
 
 
+@rounded_value.written
 def rounded(x: Any, digits: int) -> Any:
     """x rounded to decimal digits, halves by the number's own last bits as Python does: T. J. Dekker's exact product."""
     if not 0 < digits <= 22:

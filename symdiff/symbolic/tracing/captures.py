@@ -173,6 +173,10 @@ def _alike(now: list[Any], values: list[Any]) -> bool:
 _walking = threading.RLock()
 
 
+class Moved(TraceError):
+    """A trace has moved on what it found outside itself, so that another one would find it elsewhere."""
+
+
 class Watch:
     """What a function can read, as it was when it was first traced.
 
@@ -250,7 +254,7 @@ class Watch:
         """Raise `TraceError` where a trace has moved on an iterator, a file or a random generator that was there before."""
         for name, read, holder, values in () if self._reach is None else self._reach.moving:
             if not _alike(list(read(holder)), values):
-                raise TraceError(
+                raise Moved(
                     f"{where}: the function moves on {name}, a {type(holder).__name__} that it finds outside itself, so that "
                     "every call has another value; draw what it needs outside and pass it as an argument, or capture a list"
                 )

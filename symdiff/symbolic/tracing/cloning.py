@@ -9,11 +9,13 @@ import __future__
 
 import ast
 import copy
+import dis
 import functools
 import linecache
 import opcode
 import sys
 import types
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,7 +26,7 @@ _TELLING = "CONTAINS_OP IS_OP MATCH_CLASS FORMAT_VALUE FORMAT_SIMPLE FORMAT_WITH
 _ASKING = _CALLS | {opcode.opmap[name] for name in _TELLING if name in opcode.opmap}
 KIND_NAMES = (frozenset(dir(np.ndarray)) ^ frozenset(dir(float))) | {"__class__"}  # what arrays have, or Python's numbers
 _FUTURE = functools.reduce(lambda a, b: a | b, (getattr(__future__, n).compiler_flag for n in __future__.all_feature_names))
-_NESTED = 0x10
+_PLACE = sum(flag for flag, name in dis.COMPILER_FLAG_NAMES.items() if name in ("NESTED", "METHOD"))  # where a function stands
 _SILENT = frozenset(opcode.opmap[n] for n in ("CACHE", "PUSH_NULL", "PRECALL", "NOP") if n in opcode.opmap)
 _JUMPS = frozenset(opcode.hasjrel + opcode.hasjabs)
 _PAIRED = frozenset(opcode.opmap[n] for n in ("LOAD_GLOBAL", "LOAD_ATTR")[: 2 if sys.version_info >= (3, 12) else 1])
@@ -82,16 +84,17 @@ def _rewritten(
     code: types.CodeType, filename: str, names: tuple[str, ...], thorough: bool, rewriter: Any
 ) -> types.CodeType | None:
     """The code of a clone; the file name is part of the key, since equal code may stand in two files."""
-    for node in _candidates(code, linecache.getlines(filename)):
-        _mangle(node, _class_of(code.co_qualname))
-        _bare(node)
-        try:
-            plain = _compiled(node, code, ())
-            if _same(plain, code):
-                found = _compiled(rewriter(names, thorough).visit(node), code, names)
-                return found.replace(co_qualname=code.co_qualname, co_firstlineno=code.co_firstlineno)
-        except (SyntaxError, ValueError, RecursionError):
-            continue
+    with warnings.catch_warnings(action="ignore"):  # what Python warns of in a file it said when it compiled that
+        for node in _candidates(code, linecache.getlines(filename)):
+            _mangle(node, _class_of(code.co_qualname))
+            _bare(node)
+            try:
+                plain = _compiled(node, code, ())
+                if _same(plain, code):
+                    found = _compiled(rewriter(names, thorough).visit(node), code, names)
+                    return found.replace(co_qualname=code.co_qualname, co_firstlineno=code.co_firstlineno)
+            except (SyntaxError, ValueError, RecursionError):
+                continue
     return None
 
 
@@ -229,7 +232,7 @@ def _same(a: types.CodeType, b: types.CodeType) -> bool:
         for name in ("co_names", "co_varnames", "co_freevars", "co_cellvars", "co_argcount", "co_kwonlyargcount")
     ):
         return False
-    if (a.co_flags | _NESTED) != (b.co_flags | _NESTED) or len(a.co_consts) != len(b.co_consts):
+    if (a.co_flags | _PLACE) != (b.co_flags | _PLACE) or len(a.co_consts) != len(b.co_consts):
         return False
     if a.co_code != b.co_code and _steps(a) != _steps(b):
         return False

@@ -17,8 +17,9 @@ from symdiff import structures
 from symdiff.errors import TraceError
 from symdiff.symbolic.rulebook import default_rules, without_derivative
 from symdiff.symbolic.tracing.functions import call_rule, on_arrays
+from symdiff.symbolic.tracing.libraries import user_line
 from symdiff.symbolic.tracing.reducing import REDUCING
-from symdiff.symbolic.tracing.tracer import is_traced, user_line
+from symdiff.symbolic.tracing.tracer import is_traced
 
 _SPECIAL = "cupyx.scipy.special"
 _SAME = frozenset({"asarray", "ascontiguousarray", "asfortranarray", "asanyarray", "array"})  # what is traced is an array

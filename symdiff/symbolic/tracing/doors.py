@@ -14,8 +14,8 @@ from typing import Any
 
 from symdiff.errors import TraceError
 from symdiff.symbolic.tracing.attempt import current
-from symdiff.symbolic.tracing.libraries import COMPILED
-from symdiff.symbolic.tracing.tracer import is_traced, user_line
+from symdiff.symbolic.tracing.libraries import COMPILED, user_line
+from symdiff.symbolic.tracing.tracer import is_traced
 
 _CALLBACKS = (types.FunctionType, types.MethodType, functools.partial)
 _DEEP = 4  # levels of containers and objects that are looked into

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from symdiff.errors import TraceError
+from symdiff.symbolic.tracing.libraries import user_line
 from symdiff.symbolic.tracing.operands import holds_traced
-from symdiff.symbolic.tracing.tracer import user_line
 
 Standing = Callable[..., Any]
 _MARK = "<traced "

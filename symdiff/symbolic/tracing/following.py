@@ -22,6 +22,7 @@ import numpy as np
 
 from symdiff import structures
 from symdiff.errors import SymdiffError, TraceError, forgive
+from symdiff.seams import Seam
 from symdiff.symbolic.building import active_builders
 from symdiff.symbolic.tracing import reading
 from symdiff.symbolic.tracing.assigning import plain
@@ -39,7 +40,7 @@ from symdiff.symbolic.tracing.exact_numbers import EXACT_NUMBERS, of_number
 from symdiff.symbolic.tracing.functions import call_function
 from symdiff.symbolic.tracing.implicit import COMPENSATED, SPECIAL, cells, iterated, operate, special, summed
 from symdiff.symbolic.tracing.instead import INSTEAD, public_name
-from symdiff.symbolic.tracing.libraries import is_library, short_name
+from symdiff.symbolic.tracing.libraries import is_library, short_name, user_line
 from symdiff.symbolic.tracing.loads import Loads
 from symdiff.symbolic.tracing.making import MAKING, fresh
 from symdiff.symbolic.tracing.mathematics import MATHEMATICS
@@ -49,7 +50,7 @@ from symdiff.symbolic.tracing.raising import handled
 from symdiff.symbolic.tracing.reaching import File, Found
 from symdiff.symbolic.tracing.substitution import substituted
 from symdiff.symbolic.tracing.texts import TEXTS, method
-from symdiff.symbolic.tracing.tracer import Tracer, is_traced, user_line
+from symdiff.symbolic.tracing.tracer import Tracer, is_traced
 
 Anything = Callable[..., Any]
 _STANDING = BUILTINS | MATHEMATICS | MAKING | EXACT_NUMBERS | TEXTS
@@ -66,6 +67,7 @@ _CALLING: dict[tuple[str, str], int | None] = {
 }  # functions that call an argument, and its place; None for a keyword only
 _ITERATING = frozenset("list tuple set dict zip enumerate map filter max min sorted any all".split())
 _DISPATCHING = frozenset(c for c in functools.singledispatchmethod.__get__.__code__.co_consts if isinstance(c, types.CodeType))
+_DISPATCHED = getattr(functools, "_singledispatchmethod_get", None)  # in place of that function, from Python 3.14 on
 _RANDOM = ("random", "numpy.random.mtrand", "numpy.random._generator")
 _SEEDED = ("default_rng", "RandomState", "Random")
 _UNSEEDED = (random.SystemRandom, np.random.default_rng, np.random.RandomState, random.Random)
@@ -146,6 +148,8 @@ def _found(f: Any, attempt: Attempt) -> Any:
         return _of_scipy(f, public)
     if public in INSTEAD:
         return _told(f, public)
+    if kind is _DISPATCHED:
+        return _dispatched(f, f._obj, f._cls)
     if kind is types.FunctionType:
         return _function(f, attempt)
     if isinstance(f, type):
@@ -207,13 +211,17 @@ def _function(f: types.FunctionType, attempt: Attempt) -> Any:
     if inner is not None and f.__code__.co_filename == contextlib.__file__:
         return contextlib.contextmanager(call(inner))
     if f.__code__ in _DISPATCHING:
-        free = inspect.getclosurevars(f).nonlocals
-        dispatch, of = free["self"].dispatcher.dispatch, (free["obj"], free["cls"])
-        return lambda *args, **kwargs: call(dispatch(_kind(args[0])).__get__(*of))(*args, **kwargs)
+        return _dispatched(f, **inspect.getclosurevars(f).nonlocals)
     registry = getattr(f, "registry", None)
     if registry is not None and hasattr(f, "dispatch"):
         return lambda *args, **kwargs: call(f.dispatch(_kind(args[0])))(*args, **kwargs)  # type: ignore[attr-defined]
     return _library(f, attempt)
+
+
+def _dispatched(f: Any, obj: Any, cls: Any, **_: Any) -> Any:
+    """A method of `functools.singledispatchmethod`, bound to an object."""
+    dispatch = f.register.__self__.dispatcher.dispatch
+    return lambda *args, **kwargs: call(dispatch(_kind(args[0])).__get__(obj, cls))(*args, **kwargs)
 
 
 def _kind(value: Any) -> Any:
@@ -419,6 +427,7 @@ class _OfCells:
             raise TraceError(_unfollowed(f, error)) from error
 
 
+recorded_call = Seam("a call of a function with a rule")
 _OF_PARTS = frozenset(
     getattr(np, name, None)
     for name in "concatenate concat stack vstack hstack dstack column_stack block select result_type".split()
@@ -442,9 +451,7 @@ def _recorded(f: Anything, rule: Any) -> Anything:
     def recorded(*args: Any, **kwargs: Any) -> Any:
         if not any(map(is_traced, (*args, *kwargs.values()))):
             return f(*args, **kwargs)
-        from symdiff.symbolic.declaring import in_order, record_call
-
-        return record_call(f, rule, in_order(f, rule, args, kwargs))
+        return recorded_call(f, rule, args, kwargs)
 
     return recorded
 

@@ -38,7 +38,19 @@ from symdiff.symbolic.tracing.searching import SEARCHING
 from symdiff.symbolic.tracing.selecting import Selected
 from symdiff.symbolic.tracing.storage import Lens, Storage, View, arranged
 from symdiff.symbolic.tracing.traced_keys import is_traced_key, parts_of, read
-from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, is_turned, laid, narrowed, need_contents, record
+from symdiff.symbolic.tracing.tracer import (
+    Tracer,
+    atom_of,
+    builder_of,
+    function_called,
+    is_turned,
+    item_of,
+    laid,
+    narrowed,
+    need_contents,
+    record,
+    ufunc_called,
+)
 from symdiff.symbolic.tracing.truths import is_truth
 
 _OP_OF_UFUNC: dict[Any, str] = {}
@@ -55,6 +67,7 @@ _REDUCTIONS: dict[Any, Callable[..., Any]] = {
 _ARITHMETIC = {getattr(np, name) for name in ("matmul", "vecdot", "matvec", "vecmat") if hasattr(np, name)}
 
 
+@ufunc_called.written
 def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
     """`ufunc(*inputs)` recorded."""
     name = ufunc.__name__
@@ -214,6 +227,7 @@ def call_rule(rule: Any, args: tuple[Any, ...], origin: str) -> Any:
     return Tracer(builder, builder.bind("call", operands, shape, code, site, origin))
 
 
+@function_called.written
 def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
     """`function(*args, **kwargs)` recorded."""
     name = getattr(function, "__name__", str(function))
@@ -437,7 +451,7 @@ def _viewed(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin
     except (ValueError, TypeError, IndexError) as error:
         raise TraceError(f"{origin}: np.{name}: {error}") from None
     if isinstance(asked, np.ndarray):
-        if implementation is not None and len(arrays) == 1 and _shares(asked, arrays[0]):
+        if implementation is not None and len(arrays) == 1 and _shares(asked, arrays[0]) and not _is_of(asked, arrays[0]):
             return arrays[0].like(_moved(function, args, kwargs, arrays[0], asked))
         return _as_asked(_recorded(function, args, kwargs, origin) if found is None else found, asked, arrays)
     if isinstance(asked, np.generic):  # np.einsum("ii", x)
@@ -496,6 +510,8 @@ def _moved(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], x: Trac
 def _as_asked(found: Any, place: np.ndarray, arrays: list[Tracer]) -> Any:
     """A result as a view where NumPy gives one, in memory of its own where it does not."""
     of = next((x for x in arrays if _shares(place, x)), None)
+    if of is not None and _is_of(place, of):
+        return of
     held = found.held if isinstance(found, Tracer) else None
     if of is None:
         return found.copy() if held is not None and any(held.storage is x.shared().storage for x in arrays) else found
@@ -509,6 +525,11 @@ def _as_asked(found: Any, place: np.ndarray, arrays: list[Tracer]) -> Any:
 
 def _shares(place: np.ndarray, x: Tracer) -> bool:
     return np.may_share_memory(place, x.shared().storage.memory)
+
+
+def _is_of(place: np.ndarray, x: Tracer) -> bool:
+    """Whether NumPy gives the array itself, no view of it: a shape given to one is the other's, too."""
+    return place is x.shared().layout()
 
 
 def _full_name(function: Any) -> str:
@@ -579,6 +600,7 @@ def _given(atom: Any, builder: Any) -> Any:
     return Tracer(builder, atom) if isinstance(atom, Var) else atom.value
 
 
+@item_of.written
 def get_item(x: Tracer, key: Any, origin: str) -> Any:
     """`x[key]` recorded."""
     if is_traced_key(key):

@@ -6,7 +6,6 @@ then the right one. Refuses nothing; `__getattr__`, `__contains__` and the speci
 
 import functools
 import operator
-import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -17,21 +16,27 @@ from symdiff.symbolic.tracing.attempt import current
 from symdiff.symbolic.tracing.builtin_functions import BUILTINS, attribute_of
 from symdiff.symbolic.tracing.integers import Integer
 from symdiff.symbolic.tracing.kinds import asked
-from symdiff.symbolic.tracing.libraries import is_library
+from symdiff.symbolic.tracing.libraries import is_library, user_line
 from symdiff.symbolic.tracing.making import fresh
 from symdiff.symbolic.tracing.patterns import pattern
 from symdiff.symbolic.tracing.raising import handled, managed
 from symdiff.symbolic.tracing.summing import compensated_sum
 from symdiff.symbolic.tracing.texts import Text, formatted, joined, of_text
 from symdiff.symbolic.tracing.traced_keys import is_traced_key, item_of, read
-from symdiff.symbolic.tracing.tracer import Tracer, is_traced, user_line
+from symdiff.symbolic.tracing.tracer import Tracer, is_traced
 from symdiff.symbolic.tracing.truths import same
 
 Call = Callable[[Any], Any]
 SPECIAL = frozenset("abs float complex round len iter next divmod".split())  # builtins that ask an object's own method
 PLAIN = frozenset({float, int, complex, bool, str, list, tuple, dict, Tracer, Integer, np.ndarray, types.ModuleType})
 _REFLECTED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
-COMPENSATED = sys.version_info >= (3, 12)  # the builtin `sum` of floating numbers
+# What the running Python's `sum` does: whether it keeps what rounding loses of a term, by the total's type and the term's,
+# which totals it keeps so, and from which total it goes on to which.
+_OWN = (int, float, complex, np.float64)
+_TERMS = [(float, float), (float, int), *((complex, kind) for kind in (complex, float, np.float64, int))]
+_LOST = {(total, term): sum([total(1e16), term(1), term(1)]) != 1e16 for total, term in _TERMS}
+COMPENSATED = frozenset(total for (total, term), lost in _LOST.items() if lost and total is term)
+_STEPS = {(int, int), (int, float), (int, complex), (float, complex)}
 _END = object()  # of an iterator of the user's
 _IN_PLACE = frozenset("iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor".split())
 
@@ -155,29 +160,42 @@ def operate(call: Call, name: str, *operands: Any) -> Any:
 
 
 def summed(call: Call, values: Any, /, start: Any = 0) -> Any:
-    """`sum(values, start)`; from Python 3.12 on, floating numbers of Python's own in a row are added up compensated."""
-    total, row = start, []
+    """`sum(values, start)` in the running Python's steps: what it keeps of its own numbers is kept here."""
+    total: Any = start
+    row: list[tuple[Any, bool]] = []
+    kept = _number(start) if COMPENSATED and type(start) is not bool else None
     for value in iterated(call, values):
-        if COMPENSATED and _is_float(value) and (row or _is_float(total)):
-            row.append(value)
+        term = (kept, _number(value)) if kept in COMPENSATED else None
+        if term in _LOST:
+            row.append((value, _LOST[term]))
             continue
         total, row = operate(call, "add", _in_a_row(total, row), value), []
+        if kept is not None:
+            step = (kept, _number(total))
+            kept = step[1] if step in _STEPS else None
     return _in_a_row(total, row)
 
 
-def _in_a_row(total: Any, row: list[Any]) -> Any:
-    if len(row) < 2:  # the first sum of two is rounded once in any way
-        return total + row[0] if row else total
-    return compensated_sum([total, *row]) if any(map(is_traced, (total, *row))) else sum(row, total)
+def _in_a_row(total: Any, row: list[tuple[Any, bool]]) -> Any:
+    values, lost = [v for v, _ in row], [k for _, k in row]
+    if not any(map(is_traced, (total, *values))):
+        return sum(values, total) if row else total
+    if len(row) < 2 or not any(lost):  # the first sum of two is rounded once in any way
+        return functools.reduce(operator.add, values, total)
+    return compensated_sum([total, *values], tuple(lost))
 
 
-def _is_float(value: Any) -> bool:
+def _number(value: Any) -> type | None:
+    """Which of Python's numbers a value is, or NumPy's that Python takes for one of its own; None for anything else."""
     if not isinstance(value, Tracer):
-        return type(value) is float
-    if isinstance(value, Integer) or value.dtype != float or value.shape != ():
-        return False
-    asked(value.kind)
-    return bool(value.kind.python)
+        return int if type(value) is bool else type(value) if type(value) in _OWN else None
+    form = value.form
+    if form.shape or form.kind.array:
+        return None
+    asked(form.kind)
+    if not form.kind.python:
+        return np.float64 if form.code == "d" and not form.whole else None
+    return int if form.whole or form.code == "?" else {"d": float, "D": complex}.get(form.code)
 
 
 def item(call: Call, owner: Any, key: Any) -> Any:

@@ -15,10 +15,11 @@ from symdiff.errors import TraceError
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import Atom, Var
 from symdiff.symbolic.tracing.attempt import current, note_stuck
-from symdiff.symbolic.tracing.kinds import PYTHON
+from symdiff.symbolic.tracing.kinds import PYTHON, Kind, asked
+from symdiff.symbolic.tracing.libraries import user_line
 from symdiff.symbolic.tracing.paths import LIMIT
 from symdiff.symbolic.tracing.ranges import Between, between
-from symdiff.symbolic.tracing.tracer import Tracer, user_line
+from symdiff.symbolic.tracing.tracer import Tracer, integer_of, kind_after, truncation, whole_number
 
 _CLOSED = frozenset({"add", "sub", "mul", "floordiv", "mod", "neg", "abs", "max", "min"})
 _UFUNCS = frozenset({"add", "subtract", "multiply", "floor_divide", "remainder", "negative", "absolute", "maximum", "minimum"})
@@ -52,8 +53,12 @@ class Integer(Tracer):
 
     def _binary(self, op: str, left: Any, right: Any) -> Any:
         found = super()._binary(op, left, right)
+        if not (is_whole(left) and is_whole(right)):
+            return found
         power = op == "pow" and isinstance(right, (int, np.integer)) and right >= 0
-        return Integer.of(found) if (op in _CLOSED or power) and is_whole(left) and is_whole(right) else found
+        if op == "pow" and not power:
+            check_power(kind_after(op, left, right), right)
+        return Integer.of(found) if op in _CLOSED or power else found
 
     def _unary(self, op: str) -> Any:
         found = super()._unary(op)
@@ -144,6 +149,13 @@ class Integer(Tracer):
         return low
 
 
+def check_power(kind: Kind, exponent: Any) -> None:
+    """Raise what NumPy raises for a negative power of integers, of which Python makes a floating number."""
+    asked(kind)
+    if not kind.python and np.any(np.less(exponent, 0)):
+        raise ValueError(f"{user_line()}: Integers to negative integer powers are not allowed.")
+
+
 def is_whole(value: Any) -> bool:
     """Whether a value, or every cell of it, is an integer, traced or not."""
     if isinstance(value, np.ndarray):
@@ -151,6 +163,7 @@ def is_whole(value: Any) -> bool:
     return isinstance(value, (Integer, int, np.integer))
 
 
+@truncation.written
 def truncated(x: Tracer) -> Any:
     """`x.astype(int)`: what an integer cannot hold, NaN and infinities too, becomes the least one."""
     if isinstance(x, Integer):
@@ -164,6 +177,7 @@ def truncated(x: Tracer) -> Any:
     return Integer.of(whole)
 
 
+@integer_of.written
 def as_int(x: Tracer) -> Any:
     """`int(x)`; NaN and infinities raise as they do in Python."""
     if isinstance(x, Integer):
@@ -181,6 +195,9 @@ def as_int(x: Tracer) -> Any:
 def between_of(x: Tracer) -> Between:
     """What is known of a traced value's range."""
     return Between() if x.builder.path is None else between(x.builder.path, x.atom)
+
+
+whole_number.written(Integer.of)
 
 
 def integer(builder: Builder, atom: Atom) -> Any:

@@ -18,6 +18,7 @@ import numpy as np
 
 from symdiff.errors import TraceError
 from symdiff.symbolic.tracing.attempt import note_kinds
+from symdiff.symbolic.tracing.libraries import user_line
 
 SCALARS, ARRAYS = 1, 2  # what a run has asked: whether a number is Python's or NumPy's, whether it is an array of shape ()
 
@@ -122,7 +123,7 @@ def _several(forms: frozenset[Form], which: Callable[[], Form], depth: int) -> K
 
 
 def _undecided() -> Form:
-    raise TraceError("the type of a number depends on too many conditions; convert it by float(x) where it is made")
+    raise TraceError(f"{user_line()}: a number's type depends on too many conditions; convert it by float(x) where it is made")
 
 
 def resulting(key: Any, question: Callable[..., Any], operands: tuple[Form, ...]) -> Form | None:

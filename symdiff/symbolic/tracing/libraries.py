@@ -1,4 +1,4 @@
-"""Which files belong to the user, and which to Python, NumPy and other libraries.
+"""Which files belong to the user, and which to Python, NumPy and other libraries; the user's line that runs now.
 
 Assumes file names of code objects. Guarantees one answer for what is followed and for the line that an error names: the
 standard library, symdiff and the packages of `LIBRARIES` are not the user's; every other file is, in site-packages too,
@@ -7,6 +7,7 @@ since a user's own package may be installed there. Refuses nothing.
 
 import functools
 import os
+import sys
 import sysconfig
 
 import numpy as np
@@ -31,6 +32,20 @@ def short_name(path: str) -> str:
     if found is None:
         found = short_names[path] = "" if _is_library(path) else os.path.basename(path)
     return found
+
+
+def user_line() -> str:
+    """The "file.py:line" of the innermost frame outside symdiff and other libraries."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        path = frame.f_code.co_filename
+        short = short_names.get(path)
+        if short is None:
+            short = short_name(path)
+        if short:
+            return f"{short}:{frame.f_lineno}"
+        frame = frame.f_back  # type: ignore[assignment]
+    return "?"
 
 
 def is_library(path: str) -> bool:

@@ -18,11 +18,12 @@ from symdiff.symbolic.tracing.composed.polynomials import fit
 from symdiff.symbolic.tracing.functions import call_rule, on_arrays
 from symdiff.symbolic.tracing.integers import Integer, is_whole
 from symdiff.symbolic.tracing.kinds import ARRAY
+from symdiff.symbolic.tracing.libraries import user_line
 from symdiff.symbolic.tracing.operands import as_atom, holds_traced
 from symdiff.symbolic.tracing.reducing import REDUCING
 from symdiff.symbolic.tracing.searching import take
 from symdiff.symbolic.tracing.storage import View, numbers
-from symdiff.symbolic.tracing.tracer import Tracer, builder_of, is_traced, user_line
+from symdiff.symbolic.tracing.tracer import Tracer, builder_of, is_traced
 
 Standing = Callable[..., Any]
 

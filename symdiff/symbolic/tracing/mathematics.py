@@ -20,9 +20,10 @@ from symdiff.symbolic.tracing.assigning import array_of
 from symdiff.symbolic.tracing.functions import call_rule
 from symdiff.symbolic.tracing.integers import Integer
 from symdiff.symbolic.tracing.kinds import PYTHON, form_of, resulting
+from symdiff.symbolic.tracing.libraries import user_line
 from symdiff.symbolic.tracing.raising import check_range, checked_complex, checked_mathematics, raise_where
 from symdiff.symbolic.tracing.summing import compensated_sum
-from symdiff.symbolic.tracing.tracer import Tracer, user_line
+from symdiff.symbolic.tracing.tracer import Tracer
 
 Standing = Callable[..., Any]
 _SAME = """

@@ -100,16 +100,10 @@ def broadcast_to(a: Arrays, x: Atom, shape: Any, subok: bool = False) -> Atom:
     return a.broadcast_to(x, tuple(int(n) for n in wanted))
 
 
-def flip(a: Arrays, x: Atom, axis: Any = None) -> Atom:
-    axes = tuple(range(len(x.shape))) if axis is None else normalize_axis_tuple(axis, len(x.shape))
-    key = tuple((n - 1, None, -1) if i in axes and n else (0, n, 1) for i, n in enumerate(x.shape))
-    return a.getitem(x, key)
-
-
 def rot90(a: Arrays, x: Atom, k: int = 1, axes: Any = (0, 1)) -> Atom:
     first, second = normalize_axis_tuple(axes, len(x.shape))
     for _ in range(k % 4):
-        x = flip(a, swapaxes(a, x, first, second), first)
+        x = a.flip(swapaxes(a, x, first, second), first)
     return x
 
 
@@ -282,13 +276,13 @@ def pad(a: Arrays, x: Atom, pad_width: Any, mode: str = "constant", *, constant_
 MOVING: dict[str, Function] = {
     function.__name__: function
     for function in (
-        reshape, ravel, transpose, matrix_transpose, swapaxes, moveaxis, rollaxis, squeeze, expand_dims, broadcast_to, flip,
-        rot90, roll, tile, repeat, concatenate, stack, vstack, hstack, dstack, column_stack, append, delete, insert,
-        diagonal, diag, diagflat, triu, tril,
+        reshape, ravel, transpose, matrix_transpose, swapaxes, moveaxis, rollaxis, squeeze, expand_dims, broadcast_to,
+        Arrays.flip, rot90, roll, tile, repeat, concatenate, stack, vstack, hstack, dstack, column_stack, append, delete,
+        insert, diagonal, diag, diagflat, triu, tril,
     )
 } | {
     "permute_dims": transpose, "concat": concatenate,
-    "fliplr": lambda a, x: flip(a, x, 1), "flipud": lambda a, x: flip(a, x, 0),
+    "fliplr": lambda a, x: a.flip(x, 1), "flipud": lambda a, x: a.flip(x, 0),
     "atleast_1d": lambda a, x: atleast(a, x, 1), "atleast_2d": lambda a, x: atleast(a, x, 2),
     "atleast_3d": lambda a, x: atleast(a, x, 3),
 }  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any
 
 from symdiff.errors import TraceError
 from symdiff.symbolic.rule import identity
-from symdiff.symbolic.tracing.tracer import user_line
+from symdiff.symbolic.tracing.libraries import user_line
 
 LEVELS = 16
 DEEPEST = 64

@@ -11,8 +11,9 @@ import numpy as np
 from symdiff.symbolic.arrays.algebra import Arrays
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.graph import Atom, Var
+from symdiff.symbolic.tracing.libraries import user_line
 from symdiff.symbolic.tracing.moving import stack
-from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, is_traced, user_line
+from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, is_traced
 
 
 def as_atom(value: Any, builder: Builder, origin: str) -> Atom:

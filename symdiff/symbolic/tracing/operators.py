@@ -8,6 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from symdiff.seams import Seam
+
+repetition = Seam("a list, tuple or text so many times")
+
 _SEQUENCES = (list, tuple, str, bytes, bytearray)
 
 
@@ -29,8 +33,8 @@ class Operators:
         return self._binary("add", self, other)
 
     def __radd__(self, other: Any) -> Any:
-        if type(other) is int and other == 0 and self.dtype.kind != "b":
-            return +self  # the start of Python's sum()
+        if type(other) is int and other == 0 and self.dtype.kind not in "bc":
+            return +self  # the start of Python's sum(); 0 + z is not z where -0.0 is a part of it
         return self._binary("add", other, self)
 
     def __sub__(self, other: Any) -> Any:
@@ -47,9 +51,7 @@ class Operators:
 
     def _repeated(self, values: Any) -> Any:
         """A list, tuple or text so many times; an array takes a list as an array."""
-        from symdiff.symbolic.tracing.truths import repeated
-
-        return self._binary("mul", values, self) if self.kind.array or self.shape else repeated(values, self)
+        return self._binary("mul", values, self) if self.kind.array or self.shape else repetition(values, self)
 
     def __truediv__(self, other: Any) -> Any:
         return self._binary("div", self, other)

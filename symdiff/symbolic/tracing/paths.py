@@ -19,12 +19,13 @@ from symdiff.symbolic.branches import KEY, Branches, kept_exception
 from symdiff.symbolic.building import Builder
 from symdiff.symbolic.equalities import Thinness, agree
 from symdiff.symbolic.evaluating import applied
-from symdiff.symbolic.graph import Atom, Graph, GraphOutput, Var
+from symdiff.symbolic.graph import Atom, Binding, Graph, GraphOutput, Var
 from symdiff.symbolic.implications import Implications, Range
 from symdiff.symbolic.interning import Numbered, Values
 from symdiff.symbolic.merging import Fork, Leaf, Tree, joined, leaves, raising
 from symdiff.symbolic.tracing.libraries import short_name
 from symdiff.symbolic.tracing.nesting import Endless
+from symdiff.symbolic.tracing.raising import is_awaited
 from symdiff.symbolic.tracing.restoring import Outside
 
 LIMIT = 64  # paths of one function that are merged
@@ -201,9 +202,20 @@ class _Concrete:
     def of(self, atom: Atom) -> Any:
         with np.errstate(all="ignore"):
             for binding in self.builder.bindings[self._done :]:
-                self.values[binding.symbol] = applied(binding, [self._at(o) for o in binding.operands])
+                self.values[binding.symbol] = self._applied(binding)
         self._done = len(self.builder.bindings)
         return self._at(atom)
+
+    def _applied(self, binding: Binding) -> Any:
+        """The value of a binding; what a function of the user's raises here is no condition, and meets no handler."""
+        try:
+            return applied(binding, [self._at(o) for o in binding.operands])
+        except Exception as error:
+            if not is_awaited(type(error)):
+                raise
+            path = self.builder.path
+            text = f"{binding.origin}: {type(error).__name__} of a function that is not traced decides how the function goes on"
+            raise path.unmergeable(text) from None
 
     def _at(self, atom: Atom) -> Any:
         if not isinstance(atom, Var):
@@ -286,7 +298,10 @@ def _alone(run: Callable[[Path], Run], outer: Path | None) -> tuple[Run, dict[st
 def _guarded(run: Callable[[Path], Run], given: list[Any], outside: Outside) -> tuple[Run, dict[str, Any]]:
     """The path taken at the given values, and its conditions; where it meets an equality, the path beside it, too."""
     path = Path(Values(), given=given)
-    found = run(path)
+    try:
+        found = run(path)
+    except Unmergeable as problem:
+        raise PathsError(str(problem)) from None
     if not path.decisions:
         return found, {}
     runs, results, ways = [(path, found)], [path.number(o.atom) for o in found.outputs], [_facts(path)]

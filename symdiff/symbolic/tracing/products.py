@@ -15,7 +15,7 @@ from symdiff.symbolic.arrays.algebra import Arrays
 from symdiff.symbolic.graph import Atom, Constant
 from symdiff.symbolic.tracing import reducing
 from symdiff.symbolic.tracing.indexing import region_key
-from symdiff.symbolic.tracing.moving import diagonal, flip, moveaxis, ravel, size, tril
+from symdiff.symbolic.tracing.moving import diagonal, moveaxis, ravel, size, tril
 
 Function = Callable[..., Any]
 
@@ -136,7 +136,7 @@ def convolve(a: Arrays, x: Atom, y: Atom, mode: str = "full") -> Atom:
 
 
 def correlate(a: Arrays, x: Atom, y: Atom, mode: str = "valid") -> Atom:
-    other = flip(a, a.emit("conj", y) if is_complex(y.dtype or "d") else y)
+    other = a.flip(a.emit("conj", y) if is_complex(y.dtype or "d") else y)
     found = convolve(a, x, other, "full")
     longer, shorter = max(size(x), size(y)), min(size(x), size(y))
     if mode == "full":

@@ -16,6 +16,7 @@ import functools
 import gc
 import io
 import itertools
+import locale
 import logging
 import mmap
 import opcode
@@ -55,19 +56,27 @@ _RANDOM = (random.Random, np.random.Generator, np.random.RandomState, np.random.
 _LISTED = (set, collections.deque)
 _PLAIN = frozenset({dict, list, tuple, set, frozenset, collections.deque, bytearray, np.ndarray, collections.OrderedDict})
 _SEEN_BY = {os.getenv: lambda: os.environ}  # what functions of libraries read that the user may change
-_SETTINGS = {
-    decimal.getcontext: lambda _: [repr(decimal.getcontext())],
-    decimal.Decimal: lambda _: [repr(decimal.getcontext())],
-    np.geterr: lambda _: [repr(np.geterr())],
-    np.errstate: lambda _: [repr(np.geterr())],
-    os.getcwd: lambda _: [os.getcwd()],
-    threading.current_thread: lambda _: [threading.current_thread()],
-    threading.get_ident: lambda _: [threading.get_ident()],
-}
+_TELLING = (
+    decimal.getcontext, np.geterr, np.getbufsize, np.get_printoptions, os.getcwd, threading.current_thread, threading.get_ident,
+    sys.getrecursionlimit, sys.getswitchinterval, gc.get_threshold, gc.isenabled, locale.getlocale, locale.localeconv,
+)  # fmt: skip  # functions of libraries that say how a setting stands
+_SETTINGS: dict[Any, Callable[[], Any]] = {
+    **{f: f for f in _TELLING},
+    decimal.Decimal: decimal.getcontext,
+    np.errstate: np.geterr,
+    warnings.warn: lambda: warnings.filters,
+    logging.getLogger: lambda: [(*entry, _level(of)) for *entry, of in _loggers()],
+    **dict.fromkeys((np.array_str, np.array_repr, np.array2string, np.printoptions), np.get_printoptions),
+    **dict.fromkeys(
+        (locale.setlocale, locale.atof, locale.format_string, locale.currency, locale.str),
+        functools.partial(locale.setlocale, locale.LC_ALL),
+    ),
+}  # functions and classes of libraries, and what says how the setting stands that they read
 _UNREAD = frozenset(
     """__dict__ __weakref__ __doc__ __module__ __annotations__ __dataclass_fields__ __dataclass_params__ __slots__
     __abstractmethods__ _abc_impl __orig_bases__ __parameters__ __match_args__ __qualname__""".split()
 )  # of classes
+_STATES = ("state", "__getstate__")  # by which the state of a random generator is read
 _CONSTRUCTORS = frozenset("__init__ __new__ __post_init__ __init_subclass__ __set_name__".split())
 _COMPUTED = frozenset("getattr hasattr vars dir __dict__ attrgetter methodcaller".split())  # read names made at run time
 _NAMESPACES = frozenset("globals eval exec __globals__".split())
@@ -87,6 +96,13 @@ class Found:
         self.value = value
 
 
+class Standing:
+    """Where an iterator or a random generator stands."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
 class Reach:
     """What some functions can read. `moving` are iterators and random generators."""
 
@@ -98,7 +114,7 @@ class Reach:
         self._bearing: list[int] = []
         self._arrays: dict[int, Captured] = {}
         self._spaces: dict[int, dict[str, Any]] = {}
-        self._mentioned: set[str] = set()
+        self._mentioned = {""}
         self._unmentioned: dict[str, list[tuple[Any, str]]] = {}
         self._modules: list[tuple[types.ModuleType, set[str]]] = []
         self.moving: list[tuple[str, Callable[[Any], Iterable[Any]], Any, list[Any]]] = []
@@ -162,6 +178,8 @@ class Reach:
             self._watch.state("file", _stamp, value.path, _stamp(value.path))
         elif isinstance(value, Found):
             self._reach(value.value, name)
+        elif isinstance(value, Standing):
+            self._watch.state("position", _position, value.value, list(_position(value.value)))
         elif isinstance(value, types.ModuleType):
             self._modules.append((value, set()))
             self._of_class(kind, name)
@@ -193,7 +211,7 @@ class Reach:
             return
         read, seen = _SETTINGS.get(value), _SEEN_BY.get(value)
         if read is not None:
-            self._watch.state("setting", read, None, read(None))
+            self._watch.state("setting", _told, read, _told(read))
         if seen is not None:
             self._reach(seen(), "os.environ")
 
@@ -268,8 +286,7 @@ class Reach:
             read = functools.partial(_slot, value)
             kept = [self._kept(read(s), f"{name}.{s.__name__}", read, s, value) for s in slots]
             self._watch.state("slots", functools.partial(map, read), slots, kept)
-        if _is_users(kind):
-            self._of_class(kind, name)
+        self._of_class(kind, name)
         self._of_memory(value, name)
 
     def _of_attributes(self, attributes: dict[str, Any], name: str) -> None:
@@ -313,6 +330,8 @@ class Reach:
         if _known(type(value)) and not isinstance(value, (*_RANDOM, io.IOBase)):
             return  # a class of the user's: its attributes say where it is
         self.moving.append((name, _position, value, list(_position(value))))
+        for word in _STATES if isinstance(value, _RANDOM) else ("",):
+            self._await(word, Standing(value), name)
         if not isinstance(value, (types.GeneratorType, *_RANDOM)):
             for item in gc.get_referents(value):
                 self._reach(item, name, value)
@@ -324,11 +343,16 @@ class Reach:
     # -- classes
 
     def _of_class(self, kind: type, name: str) -> None:
-        """The bodies of a class of the user's and of those it inherits from."""
+        """The bodies of a class of the user's and of those it inherits from; of one of a library's the arrays in them."""
         for cls in kind.__mro__:
-            if not _is_users(cls) or (id(cls), "body") in self._seen:
+            if (id(cls), "body") in self._seen:
                 continue
             self._seen[id(cls), "body"] = cls  # type: ignore[index]
+            if not _is_users(cls):
+                for key, item in vars(cls).items() if cls.__flags__ & _HEAP else ():
+                    if isinstance(item, np.ndarray):
+                        self._kept(item, f"{name}.{key}", vars(cls).get, key)
+                continue
             self._seen[id(cls)] = cls
             get, kept = vars(cls).get, []
             for key, item in list(vars(cls).items()):
@@ -427,6 +451,8 @@ class Reach:
             if type(value) in _PLAIN or isinstance(value, (os._Environ, contextvars.ContextVar, types.ModuleType, *_BUFFERS)):
                 self._kept(value, prefix + name, space.get, name)
             elif value is not None:
+                if isinstance(value, type):
+                    self._of_class(value, prefix + name)
                 self._of_settings(value)
 
 
@@ -550,6 +576,15 @@ def _factory(value: Any) -> list[Any]:
     return [value.default_factory]
 
 
+def _told(read: Callable[[], Any]) -> list[Any]:
+    return [repr(read())]
+
+
+def _loggers() -> list[tuple[str, logging.Logger]]:
+    found = list(logging.Logger.manager.loggerDict.items())
+    return [("", logging.root), *((name, value) for name, value in found if isinstance(value, logging.Logger))]
+
+
 def _level(value: logging.Logger) -> list[Any]:
     return [value.getEffectiveLevel(), value.disabled, value.manager.disable]
 
@@ -616,6 +651,8 @@ def _names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str], tuple[
             loaded.add(code.co_names[full])
         elif op == _CONSTANT:
             constants.append(code.co_consts[full])
+        elif op == _INTEGER:
+            constants.append(full)
         elif op == _IMPORT:
             level = constants[-2] if len(constants) > 1 and isinstance(constants[-2], int) else 0
             imported.append((level, code.co_names[full]))
@@ -629,3 +666,4 @@ def _names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str], tuple[
 
 
 _GLOBAL, _NAME, _CONSTANT, _IMPORT = (opcode.opmap[n] for n in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_CONST", "IMPORT_NAME"))
+_INTEGER = opcode.opmap.get("LOAD_SMALL_INT")  # from Python 3.14 on

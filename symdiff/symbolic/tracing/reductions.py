@@ -17,7 +17,8 @@ from symdiff.symbolic.building import Builder, result_code
 from symdiff.symbolic.calls import CallSite, Counts
 from symdiff.symbolic.graph import Atom, Constant, Graph, GraphOutput
 from symdiff.symbolic.rule import Rule
-from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, user_line
+from symdiff.symbolic.tracing.libraries import user_line
+from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of
 
 PLAIN: dict[str, Callable[..., Any]] = {"amax": np.max, "amin": np.min, "logsumexp": log_sum_exp}
 

@@ -19,7 +19,8 @@ from symdiff.errors import TraceError
 from symdiff.symbolic.arrays.algebra import Arrays
 from symdiff.symbolic.tracing.integers import Integer
 from symdiff.symbolic.tracing.kinds import ARRAY
-from symdiff.symbolic.tracing.tracer import Tracer, user_line
+from symdiff.symbolic.tracing.libraries import user_line
+from symdiff.symbolic.tracing.tracer import Tracer
 
 _SHARED = "what a mask has picked is changed after columns were taken; copy it first: y[mask].copy()"
 _ELEMENTWISE = {
@@ -80,6 +81,10 @@ class Selected(Tracer):
     def atom(self) -> Any:
         """The cells as a symbol."""
         return self.known.atom
+
+    def like(self, found: Any) -> Any:
+        """A symbol, or the cells of a view, as an array that is no selection."""
+        return self.known.like(found)
 
     @property
     def held(self) -> Any:

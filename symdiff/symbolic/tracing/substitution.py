@@ -21,7 +21,8 @@ import numpy as np
 
 from symdiff.errors import TraceError
 from symdiff.symbolic.tracing.captures import global_names
-from symdiff.symbolic.tracing.tracer import user_line
+from symdiff.symbolic.tracing.late import Late, itself
+from symdiff.symbolic.tracing.libraries import user_line
 
 _LOAD = opcode.opmap["LOAD_GLOBAL"]
 _STORES = frozenset(opcode.opmap[name] for name in ("STORE_GLOBAL", "DELETE_GLOBAL"))
@@ -72,13 +73,9 @@ def _of_functions(copy: types.FunctionType) -> Callable[..., Any]:
 
     @functools.wraps(copy)
     def received(*args: Any, **kwargs: Any) -> Any:
-        return copy(*map(_itself, args), **{name: _itself(value) for name, value in kwargs.items()})
+        return copy(*map(itself, args), **{name: itself(value) for name, value in kwargs.items()})
 
     return received
-
-
-def _itself(value: Any) -> Any:
-    return object.__getattribute__(value, "_function") if type(value) is Late else value
 
 
 def _loads(code: types.CodeType) -> Iterator[tuple[int, int, int, bool]]:
@@ -141,56 +138,6 @@ def _tells(code: types.CodeType) -> bool:
     steps = [(i.opname, i.argval) for i in dis.get_instructions(code)]
     told = any(after == "IS_OP" and type(value) is bool for (_, value), (after, _) in itertools.pairwise(steps))
     return told or any(name == "MATCH_CLASS" for name, _ in steps) or any(map(_tells, _nested(code)))
-
-
-class Late:
-    """A function that is looked up when it is called: functions may call each other. In all else it is the function.
-
-    Code such as `table[0](x)` reads objects as if it called them.
-    """
-
-    __slots__ = ("_call", "_function")
-
-    def __init__(self, function: Any, call: Callable[[Any], Any]) -> None:
-        object.__setattr__(self, "_function", function)
-        object.__setattr__(self, "_call", call)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        call = object.__getattribute__(self, "_call")
-        return call(_itself(self))(*args, **kwargs)
-
-    def __getattribute__(self, name: str) -> Any:
-        return getattr(_itself(self), name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        setattr(_itself(self), name, value)
-
-    def __delattr__(self, name: str) -> None:
-        delattr(_itself(self), name)
-
-    def __instancecheck__(self, value: Any) -> bool:
-        return isinstance(value, _itself(self))
-
-    def __getitem__(self, key: Any) -> Any:
-        return _itself(self)[key]
-
-    def __bool__(self) -> bool:
-        return bool(_itself(self))
-
-    def __get__(self, owner: Any, kind: Any = None) -> Any:
-        return self if owner is None else types.MethodType(self, owner)
-
-    def __eq__(self, other: object) -> bool:
-        return _itself(self) is _itself(other)
-
-    def __hash__(self) -> int:
-        return hash(_itself(self))
-
-    def __repr__(self) -> str:
-        return repr(_itself(self))
-
-    def __dir__(self) -> list[str]:
-        return dir(_itself(self))
 
 
 def _cell(cell: types.CellType, call: Callable[[Any], Any], compares: bool) -> types.CellType:

@@ -11,7 +11,7 @@ from typing import Any
 
 from symdiff.errors import TraceError
 from symdiff.symbolic.tracing.attempt import current
-from symdiff.symbolic.tracing.tracer import user_line
+from symdiff.symbolic.tracing.libraries import user_line
 
 _MADE = frozenset({"format", "format_map", "join"})  # texts of others
 _FREE = frozenset(vars(object)) - {"__eq__", "__ne__", "__hash__", "__lt__", "__le__", "__gt__", "__ge__"} | {

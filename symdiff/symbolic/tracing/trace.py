@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from symdiff import structures
-from symdiff.choices import check, check_call, is_index
+from symdiff.choices import check, is_index
 from symdiff.errors import SymdiffError, TraceError, note, noted
 from symdiff.literals import identifier
 from symdiff.plain import check_plain
@@ -326,30 +326,6 @@ def outputs_of(result: Any, builder: Builder, name: str, where: str) -> tuple[tu
             atom = Constant(float(atom.value))
         outputs.append(GraphOutput("f" if len(leaves) == 1 else f"f{i}", atom))
     return tuple(outputs), tree
-
-
-def trace(
-    f: Callable[..., Any], *args: Any, primitives: Any = (), rules: Any = None, paths: str | None = None, **kwargs: Any
-) -> Graph:
-    """The Graph of f at example arguments (numbers, arrays, or `Spec`s; integers stay static).
-
-    `primitives` are functions that stay opaque. `paths` says what becomes of `if`, `while` and the like on traced values:
-    "merge" all paths into one graph, "guard" the one taken at the arguments, None merges where it can. Raises `TraceError`
-    at the user's line for what cannot be traced.
-
-    >>> print(trace(lambda x: x*x + 1.0, 3.0).expr)
-    x*x + 1
-    """
-    check("trace", {"primitives": primitives, "rules": rules, "paths": paths})
-    check_call(signature_of(f), f"{function_name(f)} ({definition_line(f)})", args, kwargs)
-    leaves, tree = structures.flatten((args, kwargs), none_is_leaf=True)
-    traced = [i for i, leaf in enumerate(leaves) if not is_static(leaf)]
-    from symdiff.symbolic.declaring import opaque_rules, rules_in_force
-
-    rules = rules_in_force(rules)
-    if primitives:
-        rules = rules + opaque_rules(primitives)
-    return trace_leaves(f, leaves, tree, traced, leaf_paths(f, args, kwargs), None, rules, paths, Watch(f)).graph
 
 
 def signature_of(f: Callable[..., Any]) -> inspect.Signature | None:

@@ -14,9 +14,10 @@ from symdiff.symbolic.arrays.algebra import Arrays
 from symdiff.symbolic.tracing.indexing import expanded_key, indexed, is_basic
 from symdiff.symbolic.tracing.integers import Integer, between_of, is_whole
 from symdiff.symbolic.tracing.kinds import form_of, one_of
+from symdiff.symbolic.tracing.libraries import user_line
 from symdiff.symbolic.tracing.selecting import Selected, is_same, pattern
 from symdiff.symbolic.tracing.storage import Lens, Storage, View, laid_out, same_key
-from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of, user_line
+from symdiff.symbolic.tracing.tracer import Tracer, atom_of, builder_of
 
 
 def parts_of(key: Any) -> list[Any]:

@@ -19,6 +19,8 @@ import numpy as np
 
 from symdiff.errors import TraceError, TruthError
 from symdiff.plain import check_plain
+from symdiff.seams import Seam
+from symdiff.symbolic.arrays.algebra import Arrays
 from symdiff.symbolic.building import Builder, array_atom
 from symdiff.symbolic.graph import ArrayConstant, Atom, Constant, Var
 from symdiff.symbolic.tracing.attempt import current, current_reading, note_shown, note_stuck
@@ -36,24 +38,22 @@ from symdiff.symbolic.tracing.kinds import (
     joined,
     resulting,
 )
-from symdiff.symbolic.tracing.libraries import is_compiled, is_numpys, short_name, short_names
+from symdiff.symbolic.tracing.libraries import is_compiled, is_numpys, short_name, user_line
 from symdiff.symbolic.tracing.operators import Operators
 from symdiff.symbolic.tracing.raising import awaits, check_operator, check_range
 from symdiff.symbolic.tracing.storage import Lens, Storage, View, arranged, laid_out, root_of
 
-
-def user_line() -> str:
-    """The "file.py:line" of the innermost frame outside symdiff and other libraries."""
-    frame = sys._getframe(2)
-    while frame is not None:
-        path = frame.f_code.co_filename
-        short = short_names.get(path)
-        if short is None:
-            short = short_name(path)
-        if short:
-            return f"{short}:{frame.f_lineno}"
-        frame = frame.f_back  # type: ignore[assignment]
-    return "?"
+whole_number = Seam("a traced number as an integer")
+integer_of = Seam("the integer that a traced number stands for")
+truncation = Seam("a traced number without its fraction")
+computed_truths = Seam("an operator on truths")
+signed_truth = Seam("a sign before a truth")
+rounded_value = Seam("a traced number rounded to digits")
+assigned = Seam("an assignment to cells")
+copy_of = Seam("a copy of an array")
+item_of = Seam("an item of an array")
+ufunc_called = Seam("a ufunc of traced values")
+function_called = Seam("a function of traced values")
 
 
 def may_catch() -> bool:
@@ -142,12 +142,14 @@ def need_contents(value: "Tracer") -> None:
         reading.need(value)
 
 
-def array_of_objects(cells: np.ndarray, builder: Builder, origin: str) -> Var | ArrayConstant:
+def array_of_objects(cells: np.ndarray, builder: Builder, origin: str) -> Atom:
     """An array of numbers and traced scalars (nested lists of them, equal-length arrays included) as one symbol."""
     flat = cells.ravel().tolist()
     if any(isinstance(c, (np.ndarray, Tracer)) and c.shape != () for c in flat):
         raise TraceError(f"{origin}: an array of arrays of different shapes; use np.stack or np.concatenate")
     atoms = [atom_of(c, builder, origin) for c in flat]
+    if cells.shape == ():
+        return atoms[0]
     if any(isinstance(a, Var) for a in atoms):
         codes = [a.dtype if a.dtype is not None else np.asarray(a.value).dtype.char for a in atoms]
         joined = np.result_type(*(np.dtype(c) for c in codes))
@@ -218,12 +220,10 @@ class Tracer(Operators):
         if not self.kind.several:
             return self
         code, whole, kind, _ = self.kind.several.which()
-        from symdiff.symbolic.tracing.integers import Integer
-
         found = Tracer(self.builder, self.atom, kind)
         if code == "?":
             return (found != 0).of_kind(kind)
-        return Integer.of(found) if whole else found if found.dtype.char == code else found.astype(code).of_kind(kind)
+        return whole_number(found) if whole else found if found.dtype.char == code else found.astype(code).of_kind(kind)
 
     def asked(self, question: Callable[[Any], Any]) -> Any:
         """What a question says of a value of this kind, dtype and shape."""
@@ -280,19 +280,15 @@ class Tracer(Operators):
 
     def _binary(self, op: str, left: Any, right: Any) -> Any:
         told = op in ARITHMETIC and (self._dtype.char == "?" or type(left) is bool or type(right) is bool)
-        if op in BITS or told or ((self.whole or self.kind.several) and getattr(right, "dtype", None) == np.bool_):
-            from symdiff.symbolic.tracing.truths import on_truths
-
-            if all(isinstance(v, NUMBERS) for v in (left, right)):
-                left, right = (v.settled() if isinstance(v, Tracer) else v for v in (left, right))
-                return on_truths(op, left, right, kind_after(op, left, right))
+        told = op in BITS or told or ((self.whole or self.kind.several) and getattr(right, "dtype", None) == np.bool_)
+        if told and all(isinstance(v, NUMBERS) for v in (left, right)):
+            left, right = (v.settled() if isinstance(v, Tracer) else v for v in (left, right))
+            return computed_truths(op, left, right, kind_after(op, left, right))
         return record_on(op, left, right)
 
     def _unary(self, op: str) -> Any:
         if op in SIGNS and (self.dtype.char == "?" or op == "not"):
-            from symdiff.symbolic.tracing.truths import signed
-
-            return signed(op, self.settled())
+            return signed_truth(op, self.settled())
         found = laid(Tracer(self.builder, record(self.builder, op, (self.atom,), user_line()), kind_after(op, self)), (self,))
         if op == "abs" and self.kind.python and self.dtype.kind == "c" and awaits():
             check_range(found, (self,), "absolute value too large")
@@ -347,9 +343,7 @@ class Tracer(Operators):
         known = self._constant()
         if known is not None:
             return int(known)
-        from symdiff.symbolic.tracing.integers import as_int
-
-        return as_int(self).__index__()  # type: ignore[no-any-return]
+        return integer_of(self).__index__()  # type: ignore[no-any-return]
 
     def __index__(self) -> int:
         if self.kind.several:
@@ -387,18 +381,14 @@ class Tracer(Operators):
         return self._whole("trunc")
 
     def _whole(self, op: str) -> Any:
-        from symdiff.symbolic.tracing.integers import Integer
-
-        return Integer.of(Tracer._unary(self, op).of_kind(PYTHON))
+        return whole_number(Tracer._unary(self, op).of_kind(PYTHON))
 
     def __round__(self, digits: int | None = None) -> Any:
         if self.asked(lambda value: not hasattr(value, "__round__")):
             raise TypeError(f"{user_line()}: type {self.named()} doesn't define __round__ method")
         if digits is None:
             return self._whole("rint")
-        from symdiff.symbolic.tracing.builtin_functions import rounded
-
-        found = rounded(self, digits)
+        found = rounded_value(self, digits)
         return found.of_kind(kind_after("round", self)) if self.shape == () else found
 
     def __format__(self, spec: str) -> str:
@@ -411,11 +401,9 @@ class Tracer(Operators):
         raise self._refuse("a function of CuPy's", "write np.sin, np.sum, ...: the derivative runs on CuPy arrays all the same")
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        from symdiff.symbolic.tracing.assigning import assign
-
         if self._held is not None and self._held.is_callers():
             need_contents(self)
-        assign(self, key, value)
+        assigned(self, key, value)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         attempt = current()
@@ -432,7 +420,7 @@ class Tracer(Operators):
         for i, cell in enumerate(self._line() if self.shape else [self if self._held is None else self.of_kind(self.kind)]):
             flat[i] = cell
         cells = flat.reshape(self.shape)
-        if copy is not True and self.shape:  # np.asarray would share memory: what is written there would be lost
+        if copy is not True and (self.shape or self._held is not None):  # it would share memory: what is written would be lost
             cells.flags.writeable = False
             root_of(self.shared().storage).images.append(weakref.ref(flat))
             if attempt is not None and not attempt.opened and is_numpys(sys._getframe(1).f_code.co_filename):
@@ -441,8 +429,6 @@ class Tracer(Operators):
 
     def _line(self) -> Any:
         """The cells in one axis; no view that the user has made."""
-        from symdiff.symbolic.arrays.algebra import Arrays
-
         atom = Arrays(self.builder, user_line()).reshape(self.atom, (self.size,))
         return self.like(atom)
 
@@ -508,7 +494,7 @@ class Tracer(Operators):
 
     @property
     def real(self) -> Any:
-        return self._part("real") if self.dtype.kind == "c" else self if self._held is None else self[...]
+        return self._part("real") if self.dtype.kind == "c" else self
 
     @real.setter
     def real(self, value: Any) -> None:
@@ -567,9 +553,7 @@ class Tracer(Operators):
         parts = key if type(key) is tuple else (key,)
         if len(parts) == len(self._shape) and parts and all(type(part) is int for part in parts):
             return self.like(self._cell(parts, origin))
-        from symdiff.symbolic.tracing.functions import get_item
-
-        return get_item(self, key, origin)
+        return item_of(self, key, origin)
 
     def reshape(self, *shape: Any, **order: Any) -> Any:
         """The cells in another shape: `x.reshape(3, 1)` or `x.reshape((3, 1))`."""
@@ -586,9 +570,7 @@ class Tracer(Operators):
         if not copy and np.dtype(dtype) == self.dtype:
             return self
         if np.dtype(dtype).kind in "iu" and self.dtype.kind != "c":
-            from symdiff.symbolic.tracing.integers import truncated
-
-            return truncated(self)
+            return truncation(self)
         if np.dtype(dtype).kind == "b":
             return self if self.dtype.kind == "b" else self != 0
         char = np.dtype(dtype).char
@@ -603,9 +585,7 @@ class Tracer(Operators):
 
     def copy(self, order: str = "C") -> Any:
         """The same values in an array of its own, which can be assigned to."""
-        from symdiff.symbolic.tracing.assigning import copied
-
-        return copied(self, np.copy(self._place(), order=order)) if self.shape or self._held is not None else self  # type: ignore[call-overload]
+        return copy_of(self, np.copy(self._place(), order=order)) if self.shape or self._held is not None else self  # type: ignore[call-overload]
 
     def conj(self) -> Any:
         """The conjugate; real numbers are themselves, no copy of them."""
@@ -679,14 +659,10 @@ class Tracer(Operators):
         raise AttributeError(f"{user_line()}: {self.named()!r} object has no attribute {name!r}")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        from symdiff.symbolic.tracing.functions import call_ufunc
-
-        return call_ufunc(ufunc, method, inputs, kwargs, user_line())
+        return ufunc_called(ufunc, method, inputs, kwargs, user_line())
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        from symdiff.symbolic.tracing.functions import call_function
-
-        return call_function(function, args, kwargs, user_line())
+        return function_called(function, args, kwargs, user_line())
 
     def __repr__(self) -> str:
         need_contents(self)
@@ -851,7 +827,21 @@ def is_turned(value: Any) -> bool:
 def order_of(value: Any) -> tuple[int, ...]:
     """The axes of an array as they lie in memory, the outermost first; empty where that is their own order."""
     place = value._held.layout() if isinstance(value, Tracer) and value._held is not None else value
-    if not isinstance(place, np.ndarray) or place.ndim < 2 or place.flags.c_contiguous:
+    if not isinstance(place, np.ndarray):
+        return getattr(place, "order", ())  # of one that stands for an array
+    return _order(place)
+
+
+def order_of_points(value: Any, axis: int) -> tuple[int, ...]:
+    """The same of the arrays that a value has along its first axis, 0, or its last one, -1."""
+    place = value._held.layout() if isinstance(value, Tracer) and value._held is not None else value
+    if not isinstance(place, np.ndarray) or place.ndim < 3 or place.flags.c_contiguous or not place.size:
+        return ()
+    return _order(place[0] if axis == 0 else place[..., 0])
+
+
+def _order(place: np.ndarray) -> tuple[int, ...]:
+    if place.ndim < 2 or place.flags.c_contiguous:
         return ()
     like = np.empty_like(place, np.int8)  # for NumPy decides about axes of one cell, too
     return () if like.flags.c_contiguous else tuple(int(k) for k in np.argsort([-step for step in like.strides], kind="stable"))

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from symdiff.errors import TraceError
-from symdiff.symbolic.tracing.integers import Integer, as_int, is_whole
+from symdiff.symbolic.tracing.integers import Integer, as_int, check_power, is_whole
 from symdiff.symbolic.tracing.kinds import PYTHON, Kind, asked
-from symdiff.symbolic.tracing.tracer import BITS, Tracer, kind_after, record, record_on, user_line
+from symdiff.symbolic.tracing.libraries import user_line
+from symdiff.symbolic.tracing.operators import repetition
+from symdiff.symbolic.tracing.tracer import BITS, Tracer, computed_truths, kind_after, record, record_on, signed_truth
 
 _SIGNS = {"add": "+", "sub": "-", "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>"}
 _NAMES = {"and": "and_", "or": "or_"}
@@ -32,6 +34,7 @@ def number(value: Any) -> Any:
     return as_int(value) if isinstance(value, Tracer) else value * 1
 
 
+@computed_truths.written
 def on_truths(op: str, left: Any, right: Any, kind: Kind) -> Any:
     """An operator on bits, or arithmetic with a truth."""
     both = is_truth(left) and is_truth(right)
@@ -40,7 +43,7 @@ def on_truths(op: str, left: Any, right: Any, kind: Kind) -> Any:
     if op in BITS:
         if not all(is_truth(v) or is_whole(v) for v in (left, right)):
             raise _unsupported(_SIGNS[op], left, right)
-        return _bits(op, number(left), number(right))
+        return _bits(op, number(left), number(right), kind)
     if both:
         asked(kind)
         if not kind.python:
@@ -52,11 +55,14 @@ def on_truths(op: str, left: Any, right: Any, kind: Kind) -> Any:
                 raise TraceError(f"{user_line()}: {op} of truths, which NumPy takes as int8; write x.astype(int) first")
     one, other = number(left), number(right)
     if is_whole(one) and is_whole(other):
+        if op == "pow":
+            check_power(kind, other)
         result = one._binary(op, one, other) if isinstance(one, Tracer) else other._binary(op, one, other)
         return result.of_kind(kind)
     return record_on(op, left, right, kind)
 
 
+@signed_truth.written
 def signed(op: str, value: Tracer) -> Any:
     """`-`, `+`, `abs` and `~` of a truth or an integer."""
     if not is_truth(value):
@@ -75,6 +81,7 @@ def logical_not(value: Tracer) -> Tracer:
     return Tracer(value.builder, record(value.builder, "not", (value.atom,), user_line()), kind_after("not", value))
 
 
+@repetition.written
 def repeated(values: Any, times: Any) -> Any:
     """`values * times` of a list, tuple or text by a traced number of Python's or NumPy's."""
     times = times.settled()
@@ -102,19 +109,20 @@ def same(a: Any, b: Any) -> Any:
     return False if a.kind.python != kind.python else logical_not(record_on("xor", a, b, PYTHON))
 
 
-def _bits(op: str, one: Any, other: Any) -> Any:
+def _bits(op: str, one: Any, other: Any, kind: Kind) -> Any:
     if np.shape(one) or np.shape(other):
         raise TraceError(f"{user_line()}: `{_SIGNS[op]}` on an array of traced integers; only single ones have bits")
     if op == "and" and type(one) is int:
         one, other = other, one
     if type(other) is int and other >= 0:
         if op == "lshift":
-            return one * 2**other
+            return (one * 2**other).of_kind(kind)
         if op == "rshift":
-            return one // 2**other
+            return (one // 2**other).of_kind(kind)
         if op == "and" and other & (other + 1) == 0:
-            return one % (other + 1)
-    plain = [v.decided() if isinstance(v, Integer) else v for v in (one, other)]
+            return (one % (other + 1)).of_kind(kind)
+    asked(kind)
+    plain = [(int if kind.python else np.int64)(v.decided() if isinstance(v, Integer) else v) for v in (one, other)]
     return getattr(operator, _NAMES.get(op, op))(*plain)
 
 

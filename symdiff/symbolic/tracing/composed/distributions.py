@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from symdiff.errors import TraceError
+from symdiff.symbolic.tracing.libraries import user_line
 from symdiff.symbolic.tracing.operands import as_array, holds_traced
-from symdiff.symbolic.tracing.tracer import user_line
 
 _LOG_ROOT = 0.5 * math.log(2 * math.pi)
 

@@ -12,8 +12,8 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from symdiff.errors import TraceError
 from symdiff.symbolic.tracing import products
+from symdiff.symbolic.tracing.libraries import user_line
 from symdiff.symbolic.tracing.operands import as_array, atoms, given
-from symdiff.symbolic.tracing.tracer import user_line
 
 
 def _matrices(x: Any) -> Any:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from symdiff.errors import TraceError
+from symdiff.symbolic.tracing.libraries import user_line
 from symdiff.symbolic.tracing.operands import as_array
-from symdiff.symbolic.tracing.tracer import user_line
 
 
 def polyval(p: Any, x: Any) -> Any:

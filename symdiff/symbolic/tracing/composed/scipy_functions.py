@@ -14,8 +14,8 @@ from symdiff.errors import TraceError
 from symdiff.heads import Shape
 from symdiff.symbolic.tracing.composed import fourier, linear_algebra
 from symdiff.symbolic.tracing.composed.linear import of_lines
+from symdiff.symbolic.tracing.libraries import user_line
 from symdiff.symbolic.tracing.operands import as_array, atoms, given, holds_traced
-from symdiff.symbolic.tracing.tracer import user_line
 
 # -- scipy.linalg
 

@@ -14,8 +14,9 @@ from numpy.lib.array_utils import normalize_axis_index
 from symdiff.errors import TraceError
 from symdiff.symbolic.tracing import moving
 from symdiff.symbolic.tracing.composed.linear import along
+from symdiff.symbolic.tracing.libraries import user_line
 from symdiff.symbolic.tracing.operands import as_array, atoms, given, holds_traced
-from symdiff.symbolic.tracing.tracer import Tracer, user_line
+from symdiff.symbolic.tracing.tracer import Tracer
 
 
 def _static(value: Any, what: str) -> np.ndarray:

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from symdiff.errors import TraceError
+from symdiff.symbolic.tracing.libraries import user_line
 from symdiff.symbolic.tracing.operands import as_array, holds_traced
-from symdiff.symbolic.tracing.tracer import user_line
 
 _RUNNING = {np.add: np.cumsum, np.multiply: np.cumprod}
 _EXACT = frozenset({np.maximum, np.minimum, np.fmax, np.fmin, np.logical_and, np.logical_or})  # in any order of the operands
