@@ -13,7 +13,7 @@ import subprocess
 from typing import Any
 
 import numpy as np
-from inside import structures
+import optree
 
 import symdiff as sd
 
@@ -72,15 +72,22 @@ def trial(source: random.Random) -> Verdict:
     argnums: Any = source.choice([0, count - 1, tuple(range(count)), (0,)])
     if kind == "vmap":
         function: Any = sd.vmap(getattr(sd, source.choice(["grad", "value_and_grad"]))(f, argnums))
-        args = tuple(structures.mapped(lambda a: np.array([a, 2 * np.asarray(a)]) if is_number(a) else a, a) for a in args)
+        args = tuple(
+            optree.tree_map(lambda a: np.array([a, 2 * np.asarray(a)]) if is_number(a) else a, a, namespace="symdiff")
+            for a in args
+        )
     else:
         function = getattr(sd, kind)(f, argnums)
     if kind in ("jvp", "hvp"):
-        tangents = [structures.mapped(lambda leaf: leaf if is_number(leaf) else None, arg) for arg in args]
+        tangents = [optree.tree_map(lambda leaf: leaf if is_number(leaf) else None, arg, namespace="symdiff") for arg in args]
         args = (*args, tangents[argnums] if isinstance(argnums, int) else tuple(tangents[n] for n in argnums))
     if kind == "vjp":
         args = (*args, 1.0)
-    shown = "huge integers" if any(leaf == HUGE for leaf in structures.leaves(args) if type(leaf) is int) else ascii(args)
+    shown = (
+        "huge integers"
+        if any(leaf == HUGE for leaf in optree.tree_leaves(args, namespace="symdiff") if type(leaf) is int)
+        else ascii(args)
+    )
     told = f"{told}\nsd.{kind}(f, {argnums}).source(*{shown}, target={target!r})"
     try:
         text = function.source(*args, target=target)
@@ -232,7 +239,7 @@ def compare(text: str, function: Any, args: tuple[Any, ...]) -> None:
 
 
 def same(found: Any, wanted: Any) -> None:
-    leaves, tree = structures.flatten(wanted, none_is_leaf=True)
+    leaves, tree = optree.tree_flatten(wanted, none_is_leaf=True, namespace="symdiff")
     for one, other in zip(tree.flatten_up_to(found), leaves, strict=True):
         if is_number(other) or isinstance(other, np.floating):
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-300)
