@@ -404,9 +404,10 @@ class Reach:
             self._of_attributes(f.__dict__, name)
 
     def _of_code(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
-        loaded, mentioned, imported = _names(code)
+        loaded, mentioned, imported, read = _names(code)
         self._mention(mentioned)
-        self.entered = self.entered or not _ENTERING.isdisjoint(mentioned) or _builds_class(code)
+        given = any(isinstance(namespace.get(name), types.FunctionType) for name in read)  # which others may call
+        self.entered = self.entered or given or not _ENTERING.isdisjoint(mentioned) or _builds_class(code)
         if not _NAMESPACES.isdisjoint(mentioned):
             self._of_namespace(namespace, "globals")
         self._of_names(namespace, loaded, "")
@@ -651,9 +652,12 @@ def _builds_class(code: types.CodeType) -> bool:
 
 
 @functools.lru_cache(maxsize=4096)
-def _names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str], tuple[tuple[int, str], ...]]:
-    """The globals that code reads, all names and words that it mentions, and the modules that it imports, with their levels."""
+def _names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str], tuple[tuple[int, str], ...], frozenset[str]]:
+    """The globals that code reads, all names and words that it mentions, the modules that it imports, with their levels, and
+    the globals that it does more with than call them.
+    """
     loaded: set[str] = set()
+    read: set[str] = set()
     mentioned = {*code.co_names, *(c for c in code.co_consts if type(c) is str and c.isidentifier())}
     imported: list[tuple[int, str]] = []
     constants: list[Any] = []
@@ -664,6 +668,8 @@ def _names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str], tuple[
             more = full << 8
         elif op == _GLOBAL:
             loaded.add(code.co_names[full >> 1])
+            if not full & 1:
+                read.add(code.co_names[full >> 1])
         elif op == _NAME:
             loaded.add(code.co_names[full])
         elif op == _CONSTANT:
@@ -679,7 +685,8 @@ def _names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str], tuple[
             loaded |= inner[0]
             mentioned |= inner[1]
             imported += inner[2]
-    return frozenset(loaded), frozenset(mentioned), tuple(imported)
+            read |= inner[3]
+    return frozenset(loaded), frozenset(mentioned), tuple(imported), frozenset(read)
 
 
 _GLOBAL, _NAME, _CONSTANT, _IMPORT = (opcode.opmap[n] for n in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_CONST", "IMPORT_NAME"))
