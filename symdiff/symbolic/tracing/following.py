@@ -25,7 +25,7 @@ from symdiff.errors import SymdiffError, TraceError, forgive
 from symdiff.symbolic.building import active_builders
 from symdiff.symbolic.tracing import reading
 from symdiff.symbolic.tracing.assigning import plain
-from symdiff.symbolic.tracing.attempt import Attempt, Stuck, current
+from symdiff.symbolic.tracing.attempt import Attempt, Stuck, current, need_all_contents
 from symdiff.symbolic.tracing.builtin_functions import BUILTINS
 from symdiff.symbolic.tracing.cloning import OPERATORS, clone
 from symdiff.symbolic.tracing.composed.distributions import of_distribution
@@ -39,14 +39,14 @@ from symdiff.symbolic.tracing.exact_numbers import EXACT_NUMBERS, of_number
 from symdiff.symbolic.tracing.functions import call_function
 from symdiff.symbolic.tracing.implicit import COMPENSATED, SPECIAL, cells, iterated, operate, special, summed
 from symdiff.symbolic.tracing.instead import INSTEAD, public_name
-from symdiff.symbolic.tracing.libraries import is_library, short_name
+from symdiff.symbolic.tracing.libraries import is_library, module_of, short_name
 from symdiff.symbolic.tracing.loads import Loads
 from symdiff.symbolic.tracing.making import MAKING, fresh
 from symdiff.symbolic.tracing.mathematics import MATHEMATICS
 from symdiff.symbolic.tracing.operands import as_array, holds_traced
 from symdiff.symbolic.tracing.ordering import sort_list
 from symdiff.symbolic.tracing.raising import handled
-from symdiff.symbolic.tracing.reaching import File, Found
+from symdiff.symbolic.tracing.reaching import Asked, Cache, File, Found, Used, is_opaque
 from symdiff.symbolic.tracing.substitution import substituted
 from symdiff.symbolic.tracing.texts import TEXTS, method
 from symdiff.symbolic.tracing.tracer import Tracer, is_traced, user_line
@@ -78,10 +78,17 @@ _CLOCKS = frozenset(
 )  # what another call finds another value of
 _READING = frozenset(
     [("_io", "open"), ("io", "open"), *(("numpy", n) for n in ("load", "loadtxt", "genfromtxt", "fromfile", "memmap"))]
-    + [("pathlib", n) for n in "open read_text read_bytes exists is_file is_dir stat iterdir".split()]
-    + [(m, n) for m in ("posix", "nt") for n in ("stat", "listdir", "scandir")]
-    + [("genericpath", n) for n in "exists isfile isdir getsize getmtime".split()]
+    + [("pathlib", n) for n in "open read_text read_bytes stat".split()]
+    + [(m, "stat") for m in ("posix", "nt")]
 )  # functions of a file
+_OF_SYSTEM = ("get", "is", "cpu_count", "access", "listdir", "scandir", "walk", "current_", "active_", "expand", "which", "has")
+_LOOKING: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys("posixpath ntpath genericpath gc locale _locale glob platform time".split(), ("",)),
+    **dict.fromkeys("os posix nt sys threading _thread decimal _decimal signal resource shutil logging".split(), _OF_SYSTEM),
+    "pathlib": (*_OF_SYSTEM, "cwd", "home", "exists", "resolve", "absolute", "glob", "rglob", "iterdir", "samefile", "owner"),
+    "numpy": ("get", "array2string", "array_repr", "array_str"),
+}  # modules, and how those of their functions begin that read the state of the process
+_HOLDING = ("acquire", "release", "__enter__", "__exit__")  # of locks
 _IMPORTING = (("importlib", "import_module"), ("builtins", "__import__"))
 _HARMLESS = ("builtins", "math", "cmath", "operator", "itertools", "_functools", "functools", "collections", "numpy", "abc")
 _Dispatcher = type(np.linspace)
@@ -229,7 +236,7 @@ def _method(f: types.MethodType, attempt: Attempt) -> Any:
         return _ruled(f, rule, attempt)
     found = attempt.known.get(inner) if type(inner) is types.FunctionType else None
     if found is None:
-        module = type(f.__self__).__module__
+        module = module_of(type(f.__self__))
         if module in _RANDOM:
             return _drawing(f, f.__self__, attempt)
         if module.startswith("scipy.stats."):
@@ -247,11 +254,40 @@ def _bound(f: Any, attempt: Attempt) -> Any:
         return method(owner, f)
     if isinstance(owner, np.ndarray):
         return _of_array(f, owner, attempt)
-    if type(owner).__module__ in _RANDOM:
+    if module_of(type(owner)) in _RANDOM:
         return _drawing(f, owner, attempt)
     if (getattr(owner, "__module__", None), f.__name__) in _CLOCKS:
         return _clocked(f)
+    if is_opaque(owner):
+        return _used(f, owner, attempt)
     return _guarded(f) if is_closed(f) else f
+
+
+def _used(f: Any, owner: Any, attempt: Attempt) -> Anything:
+    """A method of an object that the trace may not be able to compare."""
+
+    def used(*args: Any, **kwargs: Any) -> Any:
+        if args or kwargs or f.__name__ not in _HOLDING:
+            attempt.known[Used(owner, f.__name__, user_line())] = None
+        return f(*args, **kwargs)
+
+    return used
+
+
+def _asking(f: Any, attempt: Attempt) -> Anything:
+    """A library's function that reads the state of the process: it is asked again before each call."""
+
+    def asking(*args: Any, **kwargs: Any) -> Any:
+        result = f(*args, **kwargs)
+        if (result is not None or f.__name__.startswith("get")) and not holds((args, kwargs)):
+            asked = Asked(f, args, kwargs, result)
+            if asked.is_settled:
+                attempt.known[asked] = None
+            elif isinstance(result, (int, float, str, bytes)):
+                _clocked(f)
+        return result
+
+    return asking
 
 
 def _dated(cls: Any) -> Anything:
@@ -281,7 +317,7 @@ def _reading(f: Any, attempt: Attempt) -> Anything:
     def reading(*args: Any, **kwargs: Any) -> Any:
         for value in (*args[:1], *kwargs.values()):
             if isinstance(value, (str, bytes, os.PathLike)):
-                attempt.known[File(os.path.abspath(value))] = None
+                attempt.known[File(value)] = None
         return f(*args, **kwargs)
 
     return reading
@@ -327,6 +363,8 @@ def _library(f: Any, attempt: Attempt) -> Any:
         return _reading(f, attempt)
     if (module, name) in _IMPORTING:
         return _importing(f, attempt)
+    if name.startswith(_LOOKING.get(root, ())) and not name.startswith("set"):
+        return _asking(f, attempt)
     if root == "numpy" or type(f) is np.ufunc:
         if type(f) is _Dispatcher and (f in COMPOSED or f is np.sum):
             f = _of_lists(f)
@@ -559,9 +597,20 @@ def _is_shared(owner: Any) -> bool:
 
 
 def _remembered(f: Any, attempt: Attempt) -> Anything:
-    """A function behind `lru_cache`: results are kept for this run only, traced arguments told apart by identity."""
+    """A function behind `lru_cache`: what it keeps counts, results of this run are kept for this run only.
+
+    Traced arguments are told apart by identity.
+    """
 
     def remembered(*args: Any, **kwargs: Any) -> Any:
+        before = f.cache_info()
+        if not holds((args, kwargs)):
+            attempt.known[Cache(f)] = None
+            if before.currsize:
+                need_all_contents()
+                result = f(*args, **kwargs)
+                if f.cache_info().misses == before.misses:
+                    return result
         key = (f, *(_identity(a) for a in args), *((k, _identity(v)) for k, v in sorted(kwargs.items())))
         if key not in attempt.memo:
             attempt.memo[key] = (call(f.__wrapped__)(*args, **kwargs), args, kwargs)  # the arguments keep their identity
@@ -584,7 +633,7 @@ def _identity(value: Any) -> Any:
 
 
 def _class(cls: Any, attempt: Attempt) -> Any:
-    if cls.__name__ in _SEEDED and cls.__module__ in _RANDOM:
+    if cls.__name__ in _SEEDED and module_of(cls) in _RANDOM:
         return _seeding(cls, attempt)
     if cls is np.datetime64:
         return _dated(cls)

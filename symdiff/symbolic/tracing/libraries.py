@@ -8,6 +8,7 @@ since a user's own package may be installed there. Refuses nothing.
 import functools
 import os
 import sysconfig
+from typing import Any
 
 import numpy as np
 
@@ -36,6 +37,12 @@ def short_name(path: str) -> str:
 def is_library(path: str) -> bool:
     """Whether a file belongs to a library."""
     return short_name(path) == "" and path != "<string>"
+
+
+def module_of(thing: Any) -> str:
+    """The module that a class or a function names as its own; empty where it names none."""
+    name = getattr(thing, "__module__", None)
+    return name if isinstance(name, str) else ""
 
 
 def is_numpys(path: str) -> bool:

@@ -164,7 +164,7 @@ def _trace_leaves(
     watch: Watch | None,
     hide: bool,
 ) -> Traced:
-    outside = Outside(f)
+    outside = Outside(f, definition_line(f))
     outermost = parent is None and not active_builders()
 
     def tried(reading: Reading | None) -> Traced:
