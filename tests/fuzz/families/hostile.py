@@ -13,9 +13,9 @@ import subprocess
 from typing import Any
 
 import numpy as np
+from inside import structures
 
 import symdiff as sd
-from symdiff import structures
 
 from ..harness import RIGHT, Verdict, Wrong
 
