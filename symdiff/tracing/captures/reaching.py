@@ -57,7 +57,6 @@ _FIXED = (
 )  # fmt: skip  # what these hold cannot be replaced
 _BUFFERS = (bytearray, array.array, memoryview, mmap.mmap, ctypes.Array, ctypes.Structure, ctypes.Union, ctypes._SimpleCData)
 _RANDOM = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator, np.random.SeedSequence)
-_STATES = frozenset("bit_generator getstate get_state __getstate__ __reduce__ seed_seq n_children_spawned dumps".split())
 _TELLING = (
     *_ATOMS, *(k for k in _FIXED if k is not functools._lru_cache_wrapper), *_BUFFERS, random.Random, io.IOBase, dict, list,
     set, collections.deque, collections.abc.Iterator, contextvars.ContextVar, decimal.Context, weakref.ref, types.ModuleType,
@@ -80,8 +79,6 @@ _STATES = ("state", "__getstate__", "n_children_spawned", "dumps")  # by which t
 _CONSTRUCTORS = frozenset("__init__ __new__ __post_init__ __init_subclass__ __set_name__".split())
 _COMPUTED = frozenset("getattr hasattr vars dir __dict__ attrgetter methodcaller".split())  # read names made at run time
 _NAMESPACES = frozenset("globals eval exec __globals__".split())
-
-
 _BUILTINS = frozenset(vars(builtins))
 
 
@@ -686,14 +683,11 @@ def _text(value: Any) -> list[Any]:
     return [value.getvalue(), value.tell()] if not value.closed else []
 
 
-_Scan = type(os.scandir())
-
-
 def _parts(value: Any) -> Iterator[Any]:
     """What a value shows of itself, as numbers and texts."""
     if isinstance(value, dict):
         value = tuple(value.items())
-    if isinstance(value, (list, tuple, set, frozenset, types.GeneratorType)) or type(value) is _Scan:
+    if isinstance(value, (list, tuple, set, frozenset, types.GeneratorType)):
         value = list(value)
         yield len(value)
         for item in value:

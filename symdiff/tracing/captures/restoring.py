@@ -73,8 +73,8 @@ class Outside:
             return isinstance(value, _LEAVES)
         except Exception as error:
             raise TraceError(
-                f"{self._where}: an object of class {type(value).__name__} that the function finds outside itself does not tell its "
-                f"__class__ ({type(error).__name__}: {error}); let its __getattribute__ hand names that it does not know to object's"
+                f"{self._where}: an object of class {type(value).__name__}, which the function finds outside itself, does not "
+                f"tell its __class__ ({type(error).__name__}: {error}); let its __getattribute__ give it"
             ) from error
 
     def _reach_function(self, f: types.FunctionType, depth: int) -> None:

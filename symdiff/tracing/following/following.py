@@ -81,9 +81,9 @@ _CLOCKS = frozenset(
 _READING = frozenset(
     [("_io", "open"), ("io", "open"), *(("numpy", n) for n in ("load", "loadtxt", "genfromtxt", "fromfile", "memmap"))]
     + [("pathlib", n) for n in "open read_text read_bytes stat".split()]
-    + [(m, "stat") for m in ("posix", "nt")]
+    + [(m, n) for m in ("posix", "nt") for n in ("stat", "scandir")]
 )  # functions of a file
-_OF_SYSTEM = ("get", "is", "cpu_count", "access", "listdir", "scandir", "walk", "current_", "active_", "expand", "which", "has")
+_OF_SYSTEM = ("get", "is", "cpu_count", "access", "listdir", "walk", "current_", "active_", "expand", "which", "has")
 _LOOKING: dict[str, tuple[str, ...]] = {
     **dict.fromkeys("posixpath ntpath genericpath gc locale _locale glob platform time".split(), ("",)),
     **dict.fromkeys("os posix nt sys threading _thread decimal _decimal signal resource shutil logging".split(), _OF_SYSTEM),
