@@ -22,7 +22,7 @@ class Names:
     """1.0"""
 
 
-class Register(metaclass=abc.ABCMeta):
+class Register(metaclass=abc.ABCMeta):  # noqa: B024
     pass
 
 

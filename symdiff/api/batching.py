@@ -369,8 +369,6 @@ class Vectorised(Function):
             with self._lock:
                 if watch is self._watch:
                     self._recent = recent
-        if len(leaves) < len(kernel.in_axes):  # an integer that the derivative is taken by
-            raise ShapeError(f"{self.where}: a batched argument needs a points axis; got a single number")
         result = kernel.call(leaves, out)
         self._approach(near(kernel, args, kwargs, leaves), watch)
         return result

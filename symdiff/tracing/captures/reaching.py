@@ -267,11 +267,11 @@ class Reach:
     def _of_metadata(self) -> None:
         """Names, texts and annotations of functions and classes, and flags of arrays, as far as code mentions such."""
         for name in _METADATA & self._mentioned:
-            read = functools.partial(_metadata, name)
-            for value in list(self._seen.values()):
-                if _has_metadata(value, name) and (id(value), name) not in self._seen:
-                    self._seen[id(value), name] = value  # type: ignore[index]
-                    self._watch.state("metadata", read, value, read(value))
+            found = [v for v in list(self._seen.values()) if _has_metadata(v, name) and (id(v), name) not in self._seen]
+            self._seen |= {(id(value), name): value for value in found}  # type: ignore[misc]
+            if found:
+                read = functools.partial(_metadata, name)
+                self._watch.state("metadata", read, found, list(read(found)))
 
     def _of_settings(self, value: Any) -> None:
         """Settings that a function of a library reads."""
@@ -396,7 +396,7 @@ class Reach:
                 self._reach(item, name, value)
         elif isinstance(value, _RANDOM) or hasattr(type(value), "__next__") or isinstance(value, types.GeneratorType):
             self._of_moving(value, name)
-        elif not _known(type(value)) and gc.is_tracked(value):
+        elif not _known(type(value)) and any(held is not type(value) for held in gc.get_referents(value)):
             self._state("referents", gc.get_referents, value, name)
         elif isinstance(value, decimal.Context):
             self._watch.state("context", lambda c: [repr(c)], value, [repr(value)])
@@ -659,8 +659,9 @@ def _has_metadata(value: Any, name: str) -> bool:
     return type(value) is types.FunctionType or (isinstance(value, type) and _is_users(value))
 
 
-def _metadata(name: str, value: Any) -> list[Any]:
-    return list(_parts(getattr(value, name, None)))
+def _metadata(name: str, holders: list[Any]) -> Iterable[Any]:
+    found = [getattr(holder, name, None) for holder in holders]
+    return found if name.endswith(("name__", "doc__", "module__")) else _parts(found)
 
 
 def _fields(value: np.ndarray) -> list[Any]:
