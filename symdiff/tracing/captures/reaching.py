@@ -61,7 +61,7 @@ _TELLING = (
     *_ATOMS, *(k for k in _FIXED if k is not functools._lru_cache_wrapper), *_BUFFERS, random.Random, io.IOBase, dict, list,
     set, collections.deque, collections.abc.Iterator, contextvars.ContextVar, decimal.Context, weakref.ref, types.ModuleType,
     types.FunctionType, types.CellType, types.BuiltinFunctionType, type, BaseException, struct.Struct, datetime.date,
-    datetime.time, datetime.timedelta, datetime.tzinfo, threading.local,
+    datetime.time, datetime.timedelta, datetime.tzinfo, threading.local, re.Match,
 )  # fmt: skip  # whose whole state is compared, or cannot change
 _LISTED = (set, collections.deque)
 _PLAIN = frozenset({dict, list, tuple, set, frozenset, collections.deque, bytearray, np.ndarray, collections.OrderedDict})
@@ -105,8 +105,11 @@ class Asked:
         self.result = result
 
     def parts(self) -> list[Any]:
-        """What it gives now, as numbers and texts."""
-        return list(_parts(self.call()))
+        """What it gives now, as numbers and texts; an exception where it raises now."""
+        try:
+            return list(_parts(self.call()))
+        except Exception as error:  # the next trace raises it where the user's code does
+            return [repr(error)]
 
     @property
     def is_settled(self) -> bool:
