@@ -50,7 +50,9 @@ def cho_factor(a: Any, lower: bool = False) -> Any:
     import scipy.linalg
 
     factor, a = cholesky(a, lower), as_array(a)
-    if scipy.linalg.cho_factor(np.array([[2.0, 1.0], [1.0, 2.0]]))[0][1, 0] == 0.0:  # SciPy 1.18; before, LAPACK leaves it as it is
+    if (
+        scipy.linalg.cho_factor(np.array([[2.0, 1.0], [1.0, 2.0]]))[0][1, 0] == 0.0
+    ):  # SciPy 1.18; before, LAPACK leaves it as it is
         return factor, lower
     return factor + (np.triu(a, 1) if lower else np.tril(a, -1)), lower
 
