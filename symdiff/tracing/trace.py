@@ -8,7 +8,7 @@ static unless they are differentiated. Refuses, with `TraceError`, results that 
 import inspect
 import os
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +20,10 @@ from symdiff.ir.building import Builder, active_builders, array_atom, dtype_code
 from symdiff.ir.graph import ArrayConstant, Atom, Constant, Graph, GraphOutput, Var
 from symdiff.ir.hidden import KEY, Hidden
 from symdiff.tracing.branches.paths import Path, Run, followed
+from symdiff.tracing.captures.reaching import is_users
 from symdiff.tracing.captures.restoring import Outside
 from symdiff.tracing.captures.watching import Watch
+from symdiff.tracing.following.entering import noticed
 from symdiff.tracing.following.following import followed_calls
 from symdiff.tracing.following.reading import Reading
 from symdiff.tracing.state.attempt import Attempt, Contents, Stuck, current, current_reading
@@ -186,17 +188,38 @@ def _trace_leaves(
             outer.known.setdefault(called)  # type: ignore[union-attr]
         return found
     watch.begin()
+    asked = any(map(_asks, {*map(type, leaves), *_nodes(tree)}))
     while True:
+        wary = asked or watch.asks
         watch.compare([c for c in watch.large if not hide or c.now() is None])
         reading = Reading(watch) if watch.large else None
-        result = _read(tried, reading)
+        with noticed(wary):
+            result = _read(tried, reading)
         if result is not None:
             watch.require_unmoved(definition_line(f))
             watch.include(result.called)
+            if watch.asks and not wary:
+                continue
         elif reading is not None:
             watch.compare(reading.needed)
         if result is not None and set(watch.large) <= set(() if reading is None else reading.captured):
             return result
+
+
+def _asks(cls: type) -> bool:
+    """Whether code of a class of the user's, whose objects are arguments, asks what a value is."""
+    watch = Watch(cls)
+    if is_users(cls):
+        watch.begin()
+    return watch.asks
+
+
+def _nodes(tree: Any) -> Iterator[type]:
+    """The classes of the containers in a structure."""
+    if tree.type is not None:
+        yield tree.type
+        for child in tree.children():
+            yield from _nodes(child)
 
 
 def _read(tried: Callable[[Reading | None], Traced], reading: Reading | None) -> Traced | None:

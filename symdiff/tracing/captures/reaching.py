@@ -39,6 +39,7 @@ import numpy as np
 
 from symdiff.errors import TraceError
 from symdiff.ir.hidden import Captured, arrays_of, is_large
+from symdiff.tracing.captures.questions import asks
 from symdiff.vocabulary.libraries import is_library, module_of
 
 ABSENT: Any = object()
@@ -80,6 +81,7 @@ _CONSTRUCTORS = frozenset("__init__ __new__ __post_init__ __init_subclass__ __se
 _COMPUTED = frozenset("getattr hasattr vars dir __dict__ attrgetter methodcaller".split())  # read names made at run time
 _NAMESPACES = frozenset("globals eval exec __globals__".split())
 _BUILTINS = frozenset(vars(builtins))
+_ENTERING = frozenset("eval exec __call__".split())  # names of what enters code
 
 
 class File:
@@ -94,7 +96,7 @@ def is_opaque(value: Any) -> bool:
     kind = type(value)
     root = _root(kind)
     written = root in sys.builtin_module_names or root in sys.stdlib_module_names
-    return written and not _is_users(kind) and not _known(kind) and not issubclass(kind, _TELLING)
+    return written and not is_users(kind) and not _known(kind) and not issubclass(kind, _TELLING)
 
 
 class Asked:
@@ -151,7 +153,9 @@ class Standing:
 
 
 class Reach:
-    """What some functions can read. `moving` are iterators and random generators."""
+    """What some functions can read. `moving` are iterators and random generators, `asking` says that some code of the user's
+    asks what a value is, `entered` that Python may enter code of his by itself.
+    """
 
     def __init__(self) -> None:
         self._watch: Any = None  # during a walk
@@ -164,6 +168,7 @@ class Reach:
         self._mentioned = {""}
         self._unmentioned: dict[str, list[tuple[Any, str]]] = {}
         self._modules: list[tuple[types.ModuleType, set[str]]] = []
+        self.asking = self.entered = False
         self.moving: list[tuple[str, Callable[[Any], Iterable[Any]], Any, list[Any]]] = []
 
     def walk(self, watch: Any, found: Iterable[Any]) -> None:
@@ -278,7 +283,7 @@ class Reach:
 
     def _of_settings(self, value: Any) -> None:
         """Settings that a function of a library reads."""
-        if not isinstance(value, (types.FunctionType, types.BuiltinFunctionType, type)) or _is_users(type(value)):
+        if not isinstance(value, (types.FunctionType, types.BuiltinFunctionType, type)) or is_users(type(value)):
             return
         ask = _SETTINGS.get(value)  # type: ignore[call-overload]
         if ask is not None:
@@ -428,11 +433,12 @@ class Reach:
             if (id(cls), "body") in self._seen:
                 continue
             self._seen[id(cls), "body"] = cls  # type: ignore[index]
-            if not _is_users(cls):
+            if not is_users(cls):
                 for key, item in vars(cls).items() if cls.__flags__ & _HEAP else ():
                     if isinstance(item, np.ndarray):
                         self._kept(item, f"{name}.{key}", vars(cls).get, key)
                 continue
+            self.entered = True
             self._seen[id(cls)] = cls
             get, kept = vars(cls).get, []
             for key, item in list(vars(cls).items()):
@@ -447,7 +453,7 @@ class Reach:
                 else:
                     kept.append(self._kept(item, f"{name}.{key}", get, key))
             self._watch.body(cls, gc.get_referents(vars(cls))[0], kept)
-            if _is_users(type(cls)):
+            if is_users(type(cls)):
                 self._of_class(type(cls), name)
 
     def _await(self, key: str, value: Any, name: str) -> None:
@@ -467,6 +473,7 @@ class Reach:
         if users:
             self._watch.state("function", _function, f, list(_function(f)))
             self._of_code(f.__code__, f.__globals__)
+            self.asking = self.asking or asks(f.__code__, f.__globals__)
             if f.__defaults__:
                 self._of_tuple(f.__defaults__, "defaults")
             if f.__kwdefaults__:
@@ -478,6 +485,7 @@ class Reach:
     def _of_code(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
         loaded, mentioned, imported = _names(code)
         self._mention(mentioned)
+        self.entered = self.entered or not _ENTERING.isdisjoint(mentioned) or _builds_class(code)
         if not _NAMESPACES.isdisjoint(mentioned):
             self._of_namespace(namespace, "globals")
         self._of_names(namespace, loaded, "")
@@ -550,7 +558,7 @@ def _is_constant(module: types.ModuleType) -> bool:
     return is_library(file) if isinstance(file, str) else root in sys.builtin_module_names or root in sys.stdlib_module_names
 
 
-def _is_users(cls: type) -> bool:
+def is_users(cls: type) -> bool:
     """Whether the user wrote a class, in Python."""
     if not cls.__flags__ & _HEAP or cls in (type, object):
         return False
@@ -566,7 +574,7 @@ def _is_atom(value: Any) -> bool:
     kind = type(value)
     if kind is np.ufunc:
         return not value.__name__.endswith(" (vectorized)")  # what np.frompyfunc makes of a function
-    return kind in _NUMBERS or value is ABSENT or (isinstance(value, _ATOMS) and not _is_users(kind))
+    return kind in _NUMBERS or value is ABSENT or (isinstance(value, _ATOMS) and not is_users(kind))
 
 
 _NUMBERS = frozenset({bool, int, float, complex, str, bytes, type(None)})
@@ -659,7 +667,7 @@ def _stamp(path: Any) -> list[Any]:
 def _has_metadata(value: Any, name: str) -> bool:
     if name == "flags":
         return type(value) is np.ndarray
-    return type(value) is types.FunctionType or (isinstance(value, type) and _is_users(value))
+    return type(value) is types.FunctionType or (isinstance(value, type) and is_users(value))
 
 
 def _metadata(name: str, holders: list[Any]) -> Iterable[Any]:
@@ -745,6 +753,14 @@ def _leaves(value: Any) -> Iterator[Any]:
             yield from _position(part)
         else:
             yield part
+
+
+@functools.lru_cache(maxsize=4096)
+def _builds_class(code: types.CodeType) -> bool:
+    """Whether a function, or one nested in it, makes a class."""
+    return opcode.opmap["LOAD_BUILD_CLASS"] in code.co_code[::2] or any(
+        isinstance(c, types.CodeType) and _builds_class(c) for c in code.co_consts
+    )
 
 
 @functools.lru_cache(maxsize=4096)

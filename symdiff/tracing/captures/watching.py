@@ -219,6 +219,11 @@ class Watch:
         """The identities of what the larger arrays were found in."""
         return set() if self._reach is None else self._reach.holders()
 
+    @property
+    def asks(self) -> bool:
+        """Whether Python may enter code of the user's by itself that asks what a value is."""
+        return self._reach is not None and self._reach.asking and self._reach.entered
+
     def changed(self) -> bool:
         """Whether something is another object now, or memory that is compared by content holds something else.
 

@@ -19,12 +19,11 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
+from symdiff.tracing.captures.questions import KIND_NAMES
 
 _CALLS = frozenset(opcode.opmap[name] for name in ("CALL", "CALL_FUNCTION_EX", "CALL_KW") if name in opcode.opmap)
 _TELLING = "CONTAINS_OP IS_OP MATCH_CLASS FORMAT_VALUE FORMAT_SIMPLE FORMAT_WITH_SPEC CONVERT_VALUE".split()
 _ASKING = _CALLS | {opcode.opmap[name] for name in _TELLING if name in opcode.opmap}
-KIND_NAMES = (frozenset(dir(np.ndarray)) ^ frozenset(dir(float))) | {"__class__"}  # what arrays have, or Python's numbers
 _FUTURE = functools.reduce(lambda a, b: a | b, (getattr(__future__, n).compiler_flag for n in __future__.all_feature_names))
 _PLACE = sum(flag for flag, name in dis.COMPILER_FLAG_NAMES.items() if name in ("NESTED", "METHOD"))  # where a function stands
 _SILENT = frozenset(opcode.opmap[n] for n in ("CACHE", "PUSH_NULL", "PRECALL", "NOP") if n in opcode.opmap)

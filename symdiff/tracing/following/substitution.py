@@ -30,6 +30,7 @@ _BUILTIN = (types.BuiltinFunctionType, np.ufunc, type(np.linspace))
 _FUNCTIONS = (types.FunctionType, *_BUILTIN)
 _DATES = (datetime.datetime, datetime.date)
 _MAKING = (random.SystemRandom, random.Random, np.random.RandomState, np.datetime64)  # classes that may be refused
+FOLLOWED = "called ."  # among the globals of a copy
 _CALLED = "called "  # before the name of a global, where it is called only
 
 
@@ -43,7 +44,7 @@ def substituted(f: types.FunctionType, call: Callable[[Any], Any]) -> Callable[.
     if any(any(f.__globals__.get(name) is d for d in (datetime, *_DATES)) for name in mentioned):
         for name in {*mentioned}.intersection(dir(datetime.datetime)):
             call(getattr(datetime.datetime, name))  # which refuses what reads the clock
-    namespace = dict(f.__globals__)
+    namespace = dict(f.__globals__) | {FOLLOWED: True}
     own = vars(builtins)
     called, read, stored = _uses(f.__code__)
     compares = _compares(f.__code__)

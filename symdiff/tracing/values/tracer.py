@@ -5,11 +5,13 @@ binding with NumPy's shape and dtype and the user's file:line. Refuses, with `Tr
 a key, a formatted text, compiled code.
 """
 
+import abc
 import dis
 import functools
 import math
 import operator
 import sys
+import typing
 import weakref
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -39,7 +41,7 @@ from symdiff.tracing.values.kinds import (
 )
 from symdiff.tracing.values.operators import Operators
 from symdiff.tracing.values.storage import Lens, Storage, View, arranged, laid_out, root_of
-from symdiff.vocabulary.libraries import is_compiled, is_numpys, short_name, user_line
+from symdiff.vocabulary.libraries import is_compiled, is_library, is_numpys, short_name, user_line
 from symdiff.vocabulary.plain import check_plain
 from symdiff.vocabulary.seams import Seam
 
@@ -161,6 +163,9 @@ def array_of_objects(cells: np.ndarray, builder: Builder, origin: str) -> Atom:
 
 _UNFOLLOWED = "code that is not followed (compiled, eval, or an assignment into an array made elsewhere)"
 _CALLERS = "the caller's own array is assigned to; take a copy first: x = x.copy()"
+_ASKING_FOR_OTHERS = frozenset(
+    f.__code__.co_filename for f in (abc.ABCMeta.__instancecheck__, functools.singledispatch, typing.runtime_checkable)
+)  # of libraries that ask what their caller asks
 _CELLS = 1_000  # cells of a captured array that become traced numbers each; beyond, it is a constant there
 _NUMBER = "write it with NumPy or math, copy such an array with np.array(y), or keep the function opaque with sd.primitive"
 
@@ -234,6 +239,15 @@ class Tracer(Operators):
     def named(self) -> str:
         """The name of the type that the value has for Python."""
         return str(self.asked(lambda value: type(value).__name__))
+
+    def _class(self) -> type:
+        """`x.__class__`, which `isinstance` asks: in the user's code, followed or not, the class of the number or the array."""
+        frame = sys._getframe(1)
+        while frame.f_code.co_filename in _ASKING_FOR_OTHERS:
+            frame = frame.f_back  # type: ignore[assignment]
+        return type(self) if is_library(frame.f_code.co_filename) else self.asked(type)
+
+    __class__ = property(_class)  # type: ignore[assignment]
 
     # -- the cells
 

@@ -91,13 +91,10 @@ def trial(source: random.Random) -> Verdict:
 
 
 def program(source: random.Random) -> str:
-    formula = source.choice(["math.sin(v) * v", "math.exp(v) + v", "math.atan(v) / v", "math.sqrt(v) * 3.0"])
-    reached, ways = source.random() < 0.5, WAYS
-    if reached and source.random() < 0.5:
-        formula, ways = source.choice(ASKING), [w for w in WAYS if "eval" not in w and "__call__" not in w]
+    formula = source.choice(["math.sin(v) * v", "math.exp(v) + v", "math.atan(v) / v", "math.sqrt(v) * 3.0", *ASKING])
     text = f"def calc(v):\n    return {formula}\n" + TOOLS.format(f="calc", formula=formula)
-    if reached:
-        return text + f"def f(x):\n    return {source.choice(ways).format(f='calc')} * x\n"
+    if source.random() < 0.5:
+        return text + f"def f(x):\n    return {source.choice(WAYS).format(f='calc')} * x\n"
     return text + of_class(source)
 
 
