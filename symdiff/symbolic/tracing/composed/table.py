@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from symdiff.errors import TraceError
+from symdiff.symbolic.tracing.answers import check_read
 from symdiff.symbolic.tracing.composed.calculus import CALCULUS
 from symdiff.symbolic.tracing.composed.comparing import COMPARING
 from symdiff.symbolic.tracing.composed.fourier import FOURIER
@@ -25,9 +26,10 @@ def called(implementation: Any, name: str, args: tuple[Any, ...], kwargs: dict[s
     """The implementation of the function `name`, its own errors told at the user's line."""
     kwargs = {k: v for k, v in kwargs.items() if not (k in ("out", "dtype", "where", "initial") and _is_default(v))}
     try:
-        inspect.signature(implementation).bind(*args, **kwargs)
+        bound = inspect.signature(implementation).bind(*args, **kwargs)
     except TypeError as error:
         raise TraceError(f"{origin}: {name} of a traced value: {error}; leave these arguments away") from None
+    check_read(implementation, bound, name, origin)
     if implementation in _CALLING_BACK:
         return implementation(*args, **kwargs)
     try:
