@@ -585,6 +585,8 @@ def get_item(x: Tracer, key: Any, origin: str) -> Any:
     if is_traced_key(key):
         return read(x, key, origin)
     x = x if x.shape or x.held is not None else x.like(x.atom)
+    if isinstance(key, (bool, np.bool_)):
+        return np.repeat(np.expand_dims(x, 0), int(key), axis=0)  # x[True] is a copy of x[None]
     try:
         if is_basic(key):
             found = x.shared().sliced(view_key(key))
