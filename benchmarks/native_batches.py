@@ -15,7 +15,7 @@ import numpy as np
 import symdiff as sd
 from benchmarks import problems, timing
 from benchmarks.cubic import factored
-from symdiff.codegen.native import engine, memory
+from symdiff.runtime import engine, memory
 
 _LINE = 64
 

@@ -4,6 +4,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from symdiff import special
+from symdiff.api.declaring import Array, Complex, Real, diffrule, primitive
+from symdiff.api.transforms import derivative, grad, hessian, hvp, jacobian, jvp, trace, value_and_grad, vjp, vmap, wirtinger
 from symdiff.errors import (
     ArgumentError,
     BackendError,
@@ -17,22 +19,21 @@ from symdiff.errors import (
     SymdiffError,
     TraceError,
 )
-from symdiff.structures import by_path, register, update
-from symdiff.symbolic.declaring import Array, Complex, Real, diffrule, primitive
-from symdiff.symbolic.graph import Graph
-from symdiff.symbolic.rule import Rule
-from symdiff.symbolic.rulebook import Rulebook
-from symdiff.symbolic.tracing.trace import Spec, trace
-from symdiff.transforms import derivative, grad, hessian, hvp, jacobian, jvp, value_and_grad, vjp, vmap, wirtinger
-from symdiff.version import __version__
+from symdiff.ir.graph import Graph
+from symdiff.rulebooks.book import Rulebook
+from symdiff.rulebooks.rule import Rule
+from symdiff.tracing.trace import Spec
+from symdiff.vocabulary.seams import wire
+from symdiff.vocabulary.structures import by_path, register, update
+from symdiff.vocabulary.version import __version__
 
 if TYPE_CHECKING:
-    from symdiff.checking import check_grads
-    from symdiff.costing import cost
-    from symdiff.explaining import explain
-    from symdiff.exporting import export
-    from symdiff.symbolic.importing import load_rules
-    from symdiff.symbolic.rule_checking import check_rules
+    from symdiff.exporting.files import export
+    from symdiff.inspection.checking import check_grads
+    from symdiff.inspection.costing import cost
+    from symdiff.inspection.explaining import explain
+    from symdiff.rulebooks.checking import check_rules
+    from symdiff.rulebooks.importing import load_rules
 
 __all__ = [
     "ArgumentError",
@@ -81,13 +82,25 @@ __all__ = [
 
 # Imported when they are asked for: a fifth of the time that importing the rest takes.
 _LATER = {
-    "check_grads": "checking",
-    "check_rules": "symbolic.rule_checking",
-    "cost": "costing",
-    "explain": "explaining",
-    "export": "exporting",
-    "load_rules": "symbolic.importing",
+    "check_grads": "inspection.checking",
+    "check_rules": "rulebooks.checking",
+    "cost": "inspection.costing",
+    "explain": "inspection.explaining",
+    "export": "exporting.files",
+    "load_rules": "rulebooks.importing",
 }
+wire({
+    "a binding as a SymPy expression": "inspection.expressions",
+    "the outputs of a graph as SymPy expressions": "inspection.expressions",
+    "a graph of SymPy expressions": "inspection.expressions",
+    "the value of a graph, binding by binding": "ir.evaluating",
+    "a call of a function with a rule": "tracing.recording",
+    "the LaTeX of a graph": "inspection.display",
+    "the LaTeX of a derivative": "inspection.display",
+    "the cost of a derivative": "inspection.costing",
+    "the file of a derivative": "exporting.files",
+    "a file on the disk": "exporting.files",
+})  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -2,6 +2,6 @@
 
 import sys
 
-from symdiff.cli import main
+from symdiff.exporting.cli import main
 
 sys.exit(main())

@@ -13,30 +13,31 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from symdiff.array_numbering import number_arrays
-from symdiff.choices import TARGETS
-from symdiff.codegen.arrays.fusing import Fused, fuse
-from symdiff.codegen.arrays.nesting import Nest
-from symdiff.codegen.arrays.plan import ArrayPlan, check_array_plan
-from symdiff.codegen.arrays.planning import plan_arrays
-from symdiff.codegen.arrays.program import check_array_program
-from symdiff.codegen.emission import llvm, llvm_parts
-from symdiff.codegen.loading import load
-from symdiff.codegen.native import engine
-from symdiff.codegen.native.fastcall import ARGUMENTS, Machine, is_native
-from symdiff.codegen.plan import Plan, check_plan
-from symdiff.codegen.program import Program, check_program, content_of, live_only, with_checks
-from symdiff.codegen.scheduling import schedule, schedule_checks, schedule_kernel
-from symdiff.codegen.sharing import share
+from symdiff.codegen.llvm import parts as llvm_parts
+from symdiff.codegen.llvm import scalar as llvm
 from symdiff.codegen.source import Source
 from symdiff.errors import BackendError
-from symdiff.numbering import number
-from symdiff.symbolic.arrays.expanding import computable, relaxed
-from symdiff.symbolic.arrays.spectra import halved
-from symdiff.symbolic.graph import Graph, check_graph
-from symdiff.symbolic.invariants import check_bindings
-from symdiff.symbolic.joining import side_by_side
-from symdiff.symbolic.scalarizing import expand_calls, is_scalar, scalarize, settled
+from symdiff.ir.graph import Graph, check_graph
+from symdiff.ir.invariants import check_bindings
+from symdiff.ir.joining import side_by_side
+from symdiff.lowering.arrays.fusing import Fused, fuse
+from symdiff.lowering.arrays.nesting import Nest
+from symdiff.lowering.arrays.numbering import number_arrays
+from symdiff.lowering.arrays.plan import ArrayPlan, check_array_plan
+from symdiff.lowering.arrays.planning import plan_arrays
+from symdiff.lowering.arrays.program import check_array_program
+from symdiff.lowering.expanding import computable, relaxed
+from symdiff.lowering.numbering import number
+from symdiff.lowering.plan import Plan, check_plan
+from symdiff.lowering.program import Program, check_program, content_of, live_only, with_checks
+from symdiff.lowering.scheduling import schedule, schedule_checks, schedule_kernel
+from symdiff.lowering.sharing.sharing import share
+from symdiff.lowering.spectra import halved
+from symdiff.runtime import engine
+from symdiff.runtime.fastcall import ARGUMENTS, Machine, is_native
+from symdiff.runtime.loading import load
+from symdiff.tracing.unrolling.scalarizing import expand_calls, is_scalar, scalarize, settled
+from symdiff.vocabulary.choices import TARGETS
 
 # Machine code by statements: up to SMALL, LLVM's passes over its own language cost more time (half of all) than they gain; up
 # to WHOLE it is one function; up to QUICK it is optimised, which makes it a fifth faster and compiling four times slower.
@@ -146,11 +147,15 @@ def source_of(plan: Plan | ArrayPlan, target: str, **layout: Any) -> Source:
                 "to which scalarize=True (--scalarize) unrolls them"
             )
         return _emit(f"{target}_arrays", plan, **layout)
-    return _emit(target, plan, **layout)
+    is_file = target == "python" and layout.get("style") == "export"
+    return _emit("python_file" if is_file else target, plan, **layout)
+
+
+_EMITTERS = {"cuda": "cuda.header", "cupy": "cuda.cupy", "cupy_arrays": "cuda.cupy_arrays"}  # those not in a file of this name
 
 
 def _emit(emitter: str, plan: Plan | ArrayPlan, **layout: Any) -> Source:
-    module = importlib.import_module(f"symdiff.codegen.emission.{emitter}")
+    module = importlib.import_module(f"symdiff.codegen.{_EMITTERS.get(emitter, emitter)}")
     return module.emit(plan, **layout)  # type: ignore[no-any-return]
 
 
@@ -193,8 +198,8 @@ def array_kernel_of(fused: Fused, result: Any = None) -> Machine | Callable[...,
 
     Raises `BackendError` where machine code cannot be used at all.
     """
-    from symdiff.codegen.emission.llvm_programs import whole_function
-    from symdiff.codegen.native.kernels import LARGE, Kernels
+    from symdiff.codegen.llvm.programs import whole_function
+    from symdiff.runtime.kernels import LARGE, Kernels
 
     problem = engine.supported()
     if problem:
@@ -213,7 +218,7 @@ def array_kernel_of(fused: Fused, result: Any = None) -> Machine | Callable[...,
 
 def gufunc_of(program: Program) -> Any:
     """The Program as a NumPy generalised ufunc. Raises `BackendError` where there is none for it."""
-    from symdiff.codegen.native.gufunc import gufunc
+    from symdiff.runtime.gufunc import gufunc
 
     problem = engine.supported()
     if problem:
@@ -227,7 +232,7 @@ def batch_kernel_of(
     threads: int | None = None,
 ) -> Any:  # fmt: skip
     """The function of a Program over points: machine code where there is some, else NumPy over blocks in one thread."""
-    from symdiff.codegen.native.batch import NativeBatch
+    from symdiff.runtime.batch import NativeBatch
 
     if backend == "native" or (backend == "auto" and not options.exact and not engine.supported()):
         try:

@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.heads import log_sum_exp
-from symdiff.symbolic.rule import Rule
-from symdiff.symbolic.rulebook import default_rules
-from symdiff.symbolic.tracing.functions import call_rule, on_arrays
-from symdiff.symbolic.tracing.reducing import REDUCING
-from symdiff.symbolic.tracing.tracer import is_traced, user_line
+from symdiff.ir.arrays.reducing import REDUCING
+from symdiff.rulebooks.book import default_rules
+from symdiff.rulebooks.rule import Rule
+from symdiff.tracing.library.functions import call_rule, on_arrays
+from symdiff.tracing.values.tracer import is_traced
+from symdiff.vocabulary.heads import log_sum_exp
+from symdiff.vocabulary.libraries import user_line
 
 _MODULE = "symdiff.special"
 

@@ -12,11 +12,10 @@ import sys
 import warnings
 
 import numpy as np
+from inside import Plain, values_of
 from stepped_numbers import STEP, Notes, Stepped, names
 
 import symdiff as sd
-from symdiff.functions import Plain
-from symdiff.symbolic.evaluating import values_of
 
 POINTS = [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, -3.0, np.nan, np.inf, -np.inf]
 GUARDED = 3  # points at which a program is compared whose paths are traced one by one

@@ -47,3 +47,48 @@ def layer(W, b, X):
 def differences(x):
     """Rosenbrock's function by slices."""
     return np.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+
+def root(x, bounds):
+    """Raises outside its bounds; the paths inside are merged."""
+    if x < bounds[0]:
+        raise ValueError(f"{x} is below {bounds[0]}")
+    if x > bounds[1]:
+        raise OverflowError("too large")
+    return np.sqrt(x) if x > 1.0 else 0.5 * (1.0 + x)
+
+
+def tax(income, rate):
+    """Three paths, merged by selects."""
+    if income < 10.0:
+        return 0.1 * income
+    if income < 50.0:
+        return 1.0 + rate * (income - 10.0)
+    return 1.0 + 40.0 * rate + 2 * rate * (income - 50.0)
+
+
+def newton(a):
+    """A loop of three rounds."""
+    x = 1.0
+    for _ in range(3):
+        x = 0.5 * (x + a / x)
+    return x
+
+
+def smoothed(x, alpha):
+    """A loop that fills an array."""
+    y = np.zeros(4)
+    y[0] = x[0]
+    for i in range(1, 4):
+        y[i] = alpha * x[i] + (1 - alpha) * y[i - 1]
+    return np.sum(y * y)
+
+
+def spring(state, law):
+    """An energy of a dictionary and a dataclass."""
+    return 0.5 * law.stiffness * (state["x"] - law.rest) ** 2 + 0.5 * state["v"][0] ** 2
+
+
+def impedance(w, z):
+    """A complex load at a real frequency."""
+    return np.exp(1j * w) * z / (1 + 1j * w * z)

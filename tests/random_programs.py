@@ -1,9 +1,7 @@
 """Random Programs of point values, and how far rounding may carry each of their values."""
 
 import numpy as np
-
-from symdiff.codegen.program import Input, Instr, Output, Program, live_only
-from symdiff.ops import OPS, dtype_of
+from inside import OPS, Input, Instr, Output, Program, dtype_of, live_only
 
 REAL = "add sub mul div neg exp log sin cos tanh sqrt abs max min atan2 hypot lt select expm1 log1p pow cast".split()
 COMPLEX = "add sub mul div neg exp log sin cos sinh cosh tan tanh sqrt conj abs real imag asin acos atan asinh pow eq".split()

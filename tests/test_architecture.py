@@ -1,52 +1,91 @@
-"""The lines between the rooms: who may import whom."""
+"""The rooms: who may import whom, as ARCHITECTURE.md says."""
 
 import ast
+import graphlib
+import re
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1] / "symdiff"
+import pytest
+
+TOP = Path(__file__).parents[1]
+ROOT = TOP / "symdiff"
+FILES = sorted(ROOT.rglob("*.py"))
+ROOMS = re.findall(r"^\| `([\w/.]+)` \|", (TOP / "ARCHITECTURE.md").read_text(encoding="utf-8"), re.MULTILINE)
 OPTIONAL = {"llvmlite", "cupy", "scipy", "IPython", "matplotlib"}
+MODULES = {".".join(path.relative_to(TOP).with_suffix("").parts).removesuffix(".__init__"): path for path in FILES}
 
 
 def imports(path, top_level_only=False):
+    """The modules that a file imports, in functions too."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     nodes = tree.body if top_level_only else ast.walk(tree)
     for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield inner if inner in MODULES else node.module
 
 
-def modules(folder):
-    return sorted((ROOT / folder).rglob("*.py"))
+def ours(path):
+    """The files of the package that a file imports."""
+    return {MODULES[name] for name in imports(path) if name in MODULES}
 
 
-def test_codegen_imports_neither_sympy_nor_the_other_wing():
-    for path in modules("codegen"):
+def room_of(path):
+    place = path.relative_to(ROOT)
+    return place.parent.as_posix() if place.parent.parts else place.name
+
+
+def entry(path):
+    """Whether a file stands above all rooms."""
+    return path in (ROOT / "__init__.py", ROOT / "__main__.py")
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if not entry(p)], ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_rooms_import_those_below_them_only(path):
+    own = ROOMS.index(room_of(path))
+    for other in ours(path):
+        assert ROOMS.index(room_of(other)) >= own, f"{path.relative_to(ROOT)} imports {other.relative_to(ROOT)}"
+
+
+def test_no_imports_go_in_a_circle():
+    graphlib.TopologicalSorter({path: ours(path) - {path} for path in FILES}).prepare()
+
+
+def test_every_room_is_there_and_there_are_not_too_many():
+    found = {room_of(path) for path in FILES if not entry(path)}
+    assert found == set(ROOMS) and len(ROOMS) == len(set(ROOMS))
+    for folder in {ROOT, *(path.parent for path in FILES)}:
+        assert sum(1 for p in folder.iterdir() if (p / "__init__.py").exists()) <= 12
+    assert sum(1 for path in ROOT.glob("*.py") if not entry(path)) <= 3
+
+
+@pytest.mark.parametrize("room", ["codegen", "runtime", "lowering/sharing"])
+def test_printers_and_machine_code_know_neither_sympy_nor_traced_values(room):
+    for path in sorted((ROOT / room).rglob("*.py")):
         for name in imports(path):
-            assert not name.startswith(("sympy", "symdiff.symbolic")), f"{path.name} imports {name}"
-
-
-def test_symbolic_does_not_import_codegen():
-    for path in modules("symbolic"):
-        for name in imports(path):
-            assert not name.startswith("symdiff.codegen"), f"{path.name} imports {name}"
-
-
-def test_codegen_stages_import_only_nouns():
-    nouns = {"symdiff.codegen.program", "symdiff.codegen.plan", "symdiff.codegen.source"}
-    for stage in ("scheduling", "loading"):
-        found = {n for n in imports(ROOT / "codegen" / f"{stage}.py") if n.startswith("symdiff.codegen")}
-        assert found <= nouns, f"{stage} imports {found - nouns}"
+            above = ("sympy", "symdiff.ir", "symdiff.tracing", "symdiff.differentiation", "symdiff.rulebooks")
+            assert not name.startswith(above), f"{path.relative_to(ROOT)} imports {name}"
 
 
 def test_optional_packages_are_imported_inside_functions():
-    for path in modules("."):
+    for path in FILES:
         found = {name.split(".")[0] for name in imports(path, top_level_only=True)} & OPTIONAL
         assert not found, f"{path.name} imports {found} at the top"
 
 
 def test_every_module_says_what_it_does():
-    for path in modules("."):
+    for path in FILES:
         text = path.read_text(encoding="utf-8")
         assert not text.strip() or ast.get_docstring(ast.parse(text)), f"{path.name} has no docstring"
+
+
+def test_tests_look_inside_through_one_file():
+    public = {"symdiff", "symdiff.errors", "symdiff.special"}
+    for path in sorted((TOP / "tests").rglob("*.py")):
+        if path.name == "inside.py" or "golden" in path.parts:
+            continue
+        found = {name for name in imports(path) if name.split(".")[0] == "symdiff"} - public
+        assert not found, f"{path.name} imports {found}; tests/inside.py is where inner names come from"

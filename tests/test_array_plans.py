@@ -5,13 +5,10 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from inside import Input, Instr, Output, Plain, Program, content_of, pipeline, plan_of, structures
 from threads import together
 
 import symdiff as sd
-from symdiff import pipeline, structures
-from symdiff.codegen.program import Input, Instr, Output, Program, content_of
-from symdiff.functions import Plain
-from symdiff.pipeline import plan_of
 
 RNG = np.random.default_rng(1)
 

@@ -6,10 +6,9 @@ import subprocess
 
 import numpy as np
 import pytest
+from inside import Plain, main
 
 import symdiff as sd
-from symdiff.cli import main
-from symdiff.functions import Plain
 
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler (cc, gcc or clang) here")

@@ -13,11 +13,11 @@ from collections import namedtuple
 
 import numpy as np
 import pytest
+from inside import SMALL, hidden_of
+from inside import trace as tracing
 
 import symdiff as sd
 from symdiff.errors import TraceError
-from symdiff.symbolic.hidden import SMALL, hidden_of
-from symdiff.symbolic.tracing import trace as tracing
 
 N, K = 40, 3
 Pair = namedtuple("Pair", "matrix target")

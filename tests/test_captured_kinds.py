@@ -21,6 +21,7 @@ import sys
 import threading
 import time
 import types
+import warnings
 import weakref
 
 import numpy as np
@@ -1083,6 +1084,78 @@ def array_file(tmp="/tmp"):
     return (lambda x: float(np.load(path)[0]) * x * x), lambda: np.save(path, np.array([3.0, 1.0]))
 
 
+# -- what objects of libraries hold in their classes, where iterators stand, and settings
+
+
+def polynomial(cls, name):
+    p = cls([1.0, 2.0, 3.0])
+    return (lambda x: p(x)), lambda: operator.setitem(getattr(p, name), 0, -3.0)
+
+
+@kind
+def polynomial_window():
+    return polynomial(np.polynomial.Polynomial, "window")
+
+
+@kind
+def legendre_domain():
+    return polynomial(np.polynomial.Legendre, "domain")
+
+
+@kind
+def polynomial_window_of_its_class():
+    def f(x):
+        return np.polynomial.Chebyshev([1.0, 2.0, 3.0], [0.0, 2.0])(x)
+
+    return f, lambda: operator.setitem(np.polynomial.Chebyshev.window, 1, 5.0)
+
+
+@kind
+def random_generator_state():
+    draws = np.random.default_rng(3)
+    return (lambda x: x * x * (draws.bit_generator.state["state"]["state"] % 1000)), draws.random
+
+
+@kind
+def count_shown():
+    counter = itertools.count(3)
+    return (lambda x: x * x * len(repr(counter))), lambda: [next(counter) for _ in range(9)]
+
+
+@kind
+def print_options():
+    return (lambda x: x * x * np.get_printoptions()["precision"]), lambda: np.set_printoptions(precision=5)
+
+
+@kind
+def buffer_size():
+    return (lambda x: x * x * np.getbufsize()), lambda: np.setbufsize(4096)
+
+
+@kind
+def recursion_limit():
+    return (lambda x: x * x * sys.getrecursionlimit()), lambda: sys.setrecursionlimit(sys.getrecursionlimit() + 7)
+
+
+@kind
+def warning_filters():
+    def f(x):
+        try:
+            warnings.warn("low", UserWarning, stacklevel=1)
+        except UserWarning:
+            return x * x
+        return x * x * 2
+
+    warnings.simplefilter("ignore")
+    return f, lambda: warnings.simplefilter("error")
+
+
+@kind
+def level_of_a_named_logger():
+    logger = logging.getLogger("symdiff_kinds")
+    return (lambda x: x * x * logging.getLogger("symdiff_kinds").level), lambda: logger.setLevel(50)
+
+
 # -- what every call has anew
 
 
@@ -1253,8 +1326,15 @@ def outcome(g):
 @pytest.fixture(autouse=True)
 def settings():
     """What the kinds change of Python's and NumPy's own is put back."""
-    precision, errors = decimal.getcontext().prec, np.geterr()
-    yield
+    precision, errors, limit, buffer = decimal.getcontext().prec, np.geterr(), sys.getrecursionlimit(), np.getbufsize()
+    classes = (np.polynomial.Polynomial, np.polynomial.Legendre, np.polynomial.Chebyshev)
+    kept = [(held, held.copy()) for cls in classes for held in (cls.window, cls.domain)]
+    with warnings.catch_warnings(), np.printoptions():
+        yield
+    for held, before in kept:
+        held[:] = before
+    sys.setrecursionlimit(limit)
+    np.setbufsize(buffer)
     decimal.getcontext().prec = precision
     np.seterr(**errors)
     os.environ.pop("SYMDIFF_K", None)

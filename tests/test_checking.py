@@ -5,9 +5,9 @@ import math
 
 import numpy as np
 import pytest
+from inside import load_rules
 
 import symdiff as sd
-from symdiff.symbolic.importing import load_rules
 
 
 @dataclasses.dataclass

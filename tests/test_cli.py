@@ -5,8 +5,7 @@ import subprocess
 import sys
 
 import pytest
-
-from symdiff.cli import KINDS, main
+from inside import KINDS, main
 
 SOURCE = '''
 import numpy as np

@@ -18,11 +18,9 @@ import pytest
 import test_array_plans
 import test_array_programs
 import test_gpu
+from inside import Plain, main, structures
 
 import symdiff as sd
-from symdiff import structures
-from symdiff.cli import main
-from symdiff.functions import Plain
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks import gpu

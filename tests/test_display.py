@@ -5,10 +5,9 @@ import traceback
 
 import numpy as np
 import pytest
+from inside import graph_latex, graph_text, kernel_of, plan_of, source_of
 
 import symdiff as sd
-from symdiff.display import graph_latex, graph_text
-from symdiff.pipeline import kernel_of, plan_of, source_of
 
 
 def bump(x, y):
@@ -155,3 +154,17 @@ def test_latex_names():
     both = sd.hessian(lambda x, w_dot: x**2 * w_dot**3, argnums=(0, 1))
     both(2.0, 3.0)
     assert "d2f\\_dw\\_dot\\_dx" in both._repr_latex_()  # dot is no name of an argument
+
+
+def summed(v):
+    w = v * v
+    return np.sum(w)
+
+
+def test_what_an_unrolled_sum_becomes_bears_the_line_of_the_sum():
+    def f(x):
+        return summed(x * 2)
+
+    bindings = sd.value_and_grad(f, scalarize=True).graph(np.ones(3)).bindings
+    line = summed.__code__.co_firstlineno + 2
+    assert {b.origin for b in bindings if b.op == "add" and b.primal} == {f"test_display.py:{line}"}

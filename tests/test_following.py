@@ -20,10 +20,10 @@ from math import sin as sine
 import followed_code
 import numpy as np
 import pytest
+from inside import cloning, following
 from threads import together
 
 import symdiff as sd
-from symdiff.symbolic.tracing import cloning, following
 
 X = np.array([0.7, 1.3, 0.4])
 

@@ -5,36 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import golden_functions as g
-import numpy as np
+import golden_cases
 import pytest
+from inside import main
 
 import symdiff as sd
-from symdiff.cli import main
 
 FOLDER = Path(__file__).parent / "golden"
-FILES = {
-    "polynomial_grad.py": (sd.grad(g.polynomial, (0, 1)), (1.0, 1.0), "numpy"),
-    "polynomial_plain.py": (sd.value_and_grad(g.polynomial, (0, 1)), (1.0, 1.0), "python"),
-    "linear_form_hessian.py": (sd.hessian(g.linear_form), (np.ones(3),), "numpy"),
-    "bump_points.py": (sd.vmap(sd.value_and_grad(g.bump, (0, 1))), (np.ones(4), np.ones(4)), "numpy"),
-    "rotation_derivative.py": (sd.derivative(g.rotation, order=2), (1j,), "python"),
-    "residuals_jacobian.py": (sd.jacobian(g.residuals), (np.ones(3),), "numpy"),
-    "kinked_plain.py": (sd.grad(g.kinked), (1.0,), "python"),
-    "logistic_value_and_grad.py": (sd.value_and_grad(g.logistic), (1.0,), "numpy"),
-    "layer_value_and_grad.py": (
-        sd.value_and_grad(g.layer, (0, 1)),
-        (np.ones((256, 512)), np.ones((256, 1)), np.ones((512, 128))),
-        "numpy",
-    ),
-    "bump_points_cupy.py": (sd.vmap(sd.value_and_grad(g.bump, (0, 1))), (np.ones(4), np.ones(4)), "cupy"),
-    "layer_value_and_grad_cupy.py": (
-        sd.value_and_grad(g.layer, (0, 1)),
-        (np.ones((256, 512)), np.ones((256, 1)), np.ones((512, 128))),
-        "cupy",
-    ),
-    "differences_grad.py": (sd.grad(g.differences), (np.ones(100_000),), "numpy"),
-}
+FILES = golden_cases.files(sd)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -48,21 +26,27 @@ def test_generated_file(name, update_golden):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_the_command_in_the_header_makes_the_same_file(name, tmp_path, monkeypatch):
+def test_the_command_in_the_header_makes_the_same_file(name, tmp_path, monkeypatch, update_golden):
     monkeypatch.syspath_prepend(FOLDER.parent)
     text = (FOLDER / name).read_text(encoding="utf-8")
-    command = text.splitlines()[1].removeprefix("#   ")
+    command = text.partition("regenerate with\n")[2].splitlines()[0].lstrip(" #*")
     path = tmp_path / name
     if command.startswith("symdiff export "):
         assert main([*shlex.split(command)[1:], "-o", str(path)]) == 0
         assert main(["check", str(FOLDER / name)]) == 0
     else:
-        exec(command, {"symdiff": sd, "path": path, **vars(g)})
+        exec(command, {"symdiff": sd, "path": path, **vars(golden_cases), **vars(golden_cases.g)})
     assert path.read_text(encoding="utf-8") == text
+    if path.suffix == ".c":
+        header, kept = path.with_suffix(".h"), FOLDER / f"{path.stem}.h"
+        if update_golden:
+            kept.write_bytes(header.read_bytes())
+        assert header.read_bytes() == kept.read_bytes()
 
 
 def test_no_stale_golden_files():
-    assert {p.name for p in FOLDER.glob("*.py")} == set(FILES)
+    headers = {f"{name}.h" for name, _, suffix in (n.rpartition(".") for n in FILES) if suffix == "c"}
+    assert {p.name for p in FOLDER.glob("*.*")} == set(FILES) | headers
 
 
 @pytest.mark.parametrize("seed", ["0", "1", "2"])

@@ -8,11 +8,11 @@ import sys
 
 import numpy as np
 import pytest
+from inside import Plain
+from inside import gufunc as door
 from threads import together
 
 import symdiff as sd
-from symdiff.codegen.native import gufunc as door
-from symdiff.functions import Plain
 
 pytest.importorskip("llvmlite", reason="machine code needs llvmlite: pip install 'symdiff[native]'")
 

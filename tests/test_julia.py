@@ -5,11 +5,9 @@ import math
 from pathlib import Path
 
 import pytest
+from inside import MAX_BYTES, formulas_by_name, identifier, lower_formula, read_julia
 
 from symdiff.errors import RuleError
-from symdiff.symbolic.importing import formulas_by_name
-from symdiff.symbolic.julia import MAX_BYTES, identifier, read_julia
-from symdiff.symbolic.tables import lower_formula
 
 TABLES = Path(__file__).parent / "tables"
 CONSTRUCTS = TABLES / "julia_constructs.jl"

@@ -8,14 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import ARGUMENTS, MISS, Machine, llvm, llvm_parts
 from threads import together
 
 import symdiff as sd
 from benchmarks import whole
 from benchmarks.problems import heart_complex, rosenbrock
-from symdiff.codegen.emission import llvm, llvm_parts
-from symdiff.codegen.native.fastcall import ARGUMENTS, Machine
-from symdiff.codegen.source import MISS
 
 pytest.importorskip("llvmlite", reason="machine code needs llvmlite: pip install 'symdiff[native]'")
 
@@ -53,7 +51,7 @@ def test_the_same_bits_for_all_dtypes(size, effort):
     assert bits(in_parts(program, size, effort)(args[0], 0.5 - 2j, args[2])) == bits(
         in_one(program)(args[0], 0.5 - 2j, args[2])
     )
-    from symdiff.functions import Plain
+    from inside import Plain
 
     plain = Plain(lambda x, z, s: mixed(x, z, s[0])).program(*args)
     found = in_parts(plain, size, effort)(args[0], 0.5 - 2j, args[2])
@@ -103,7 +101,7 @@ def test_values_find_free_memory():
             x = x * 0.5 + k
         return x
 
-    from symdiff.functions import Plain
+    from inside import Plain
 
     assert llvm_parts.in_parts(Plain(chain).program(0.5), "kernel")[1] <= 4 * 64
     text, workspace = llvm_parts.in_parts(sd.grad(rosenbrock).program(x), "kernel")

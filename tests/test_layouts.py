@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import itertools
 import os
 import subprocess
 import sys
@@ -10,10 +11,10 @@ import time
 
 import numpy as np
 import pytest
+from inside import Plain as Function
+from inside import engine
 
 import symdiff as sd
-from symdiff.codegen.native import engine
-from symdiff.functions import Plain as Function
 
 X = np.linspace(-1, 2, 90)
 
@@ -215,7 +216,7 @@ def run(code, processor):
     return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
 
 
-LANES = "from symdiff.codegen.native import engine; print(engine.lanes(), engine.fused())"
+LANES = f"import {engine.__name__} as engine; print(engine.lanes(), engine.fused())"
 
 
 @pytest.mark.skipif(bool(engine.supported()), reason="needs llvmlite")
@@ -299,3 +300,42 @@ def test_captured_arrays_of_changing_types_in_threads():
 def test_processors_that_are_unknown_are_told(derivative):
     done = run(f"import numpy as np, symdiff as sd; {derivative}", "zen99")
     assert done.stderr.splitlines()[-1].startswith("symdiff.errors.BackendError: SYMDIFF_CPU: zen99 is unknown")
+
+
+def written_flat(x):
+    y = x + 1.0
+    y.reshape(-1)[1] = 3.0
+    return np.sum(y * np.arange(6.0).reshape(2, 3))
+
+
+def written_like(x):
+    y = np.zeros_like(x)
+    y.ravel()[1] = 3.0
+    return np.sum(y * np.arange(6.0).reshape(2, 3)) + np.sum(x)
+
+
+def written_transposed(x):
+    y = x.T.ravel()
+    y[0] = 7.0
+    return np.sum(x * np.arange(6.0).reshape(2, 3)) + np.sum(y)
+
+
+@pytest.mark.parametrize("f", [written_flat, written_like, written_transposed])
+def test_points_lie_in_memory_as_they_do(f):
+    points = np.arange(24.0).reshape(4, 2, 3)
+    for over in (sd.vmap(f), sd.vmap(sd.value_and_grad(f)), sd.vmap(lambda x, f=f: sd.vmap(f)(x[None])[0])):
+        for axes in itertools.permutations(range(3)):
+            given = points.transpose(axes).copy().transpose(np.argsort(axes))
+            try:
+                found = over(given)
+            except sd.TraceError as error:
+                assert f is written_transposed and "the caller's own array is assigned to" in str(error)
+                continue
+            np.testing.assert_array_equal(found[0] if isinstance(found, tuple) else found, [f(p) for p in given.copy("K")])
+
+
+def test_arrays_beside_points_lie_in_memory_as_they_do():
+    over = sd.vmap(lambda x, a: x * written_flat(a), in_axes=(0, None))
+    a = np.arange(6.0).reshape(2, 3)
+    for given in (a, np.asfortranarray(a), a):
+        np.testing.assert_array_equal(over(np.ones(2), given), [written_flat(given)] * 2)

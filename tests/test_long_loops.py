@@ -2,17 +2,15 @@
 
 import gc
 import importlib.util
+import sys
 import threading
 import weakref
 
 import numpy as np
 import pytest
+from inside import Function, Plain, branching, fused_of, paths
 
 import symdiff as sd
-from symdiff import branching
-from symdiff.functions import Function, Plain
-from symdiff.pipeline import fused_of
-from symdiff.symbolic.tracing import paths
 
 NATIVE = importlib.util.find_spec("llvmlite") is not None
 needs_llvmlite = pytest.mark.skipif(not NATIVE, reason="llvmlite is not installed")
@@ -102,7 +100,7 @@ def test_second_derivatives():
 
 @needs_llvmlite
 def test_equal_kernels_are_one_function():
-    from symdiff.codegen.native.kernels import Kernels
+    from inside import Kernels
 
     def kernels(rounds):
         def f(x):
@@ -119,7 +117,7 @@ def test_equal_kernels_are_one_function():
 
 @needs_llvmlite
 def test_kernels_of_one_path_serve_the_next(monkeypatch):
-    from symdiff.codegen.native import kernels
+    from inside import kernels
 
     compiled = []
     original = kernels.Kernels._compiled
@@ -140,7 +138,7 @@ def test_kernels_of_one_path_serve_the_next(monkeypatch):
 
 def test_free_arrays_are_used_again():
     plan = Plain(simulated).compile(CASES[simulated])
-    from symdiff.pipeline import plan_of
+    from inside import plan_of
 
     assert len(plan_of(plan.program).slots) < 8
 
@@ -265,7 +263,7 @@ def test_a_limit_that_rounding_moves_is_not_compiled_again(monkeypatch):
     """Where the compiled condition sees the arguments on the other side, the path is traced, found again and taken."""
     compiled = []
     original = branching.compiled_of
-    monkeypatch.setattr("symdiff.functions.compiled_of", lambda *a: compiled.append(1) or original(*a))
+    monkeypatch.setattr(sys.modules[Function.__module__], "compiled_of", lambda *a: compiled.append(1) or original(*a))
     df = sd.value_and_grad(rounds, paths="guard")
     x = np.array([0.5, 3.0])
     assert df(x)[0] == 9.0

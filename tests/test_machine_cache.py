@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from inside import cache, engine
 from threads import together
 
 import symdiff as sd
-from symdiff.codegen.native import cache, engine
 
 pytest.importorskip("llvmlite", reason="machine code needs llvmlite: pip install 'symdiff[native]'")
 posix = pytest.mark.skipif(os.name != "posix", reason="owners and modes of files are POSIX")
@@ -216,13 +216,13 @@ def test_processes_fill_the_same_folder(folder):
     assert [p.wait(timeout=120) for p in processes] == [0, 0, 0]
     found = list(folder.iterdir())
     assert len(found) >= 7 and all(cache.load(path.stem) is not None for path in found)
-    refuse = "from symdiff.codegen.native import engine\nengine._compiled = None\n"
+    refuse = f"import {engine.__name__} as engine\nengine._compiled = None\n"
     assert run(refuse + PROGRAM, SYMDIFF_CACHE=str(folder)).wait(timeout=120) == 0
 
 
 @posix
 def test_importing_makes_no_folder(tmp_path):
-    assert run("import symdiff, symdiff.codegen.native.engine as e; e.llvm()", XDG_CACHE_HOME=str(tmp_path)).wait() == 0
+    assert run(f"import symdiff, {engine.__name__} as e; e.llvm()", XDG_CACHE_HOME=str(tmp_path)).wait() == 0
     assert list(tmp_path.iterdir()) == []
 
 

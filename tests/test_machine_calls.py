@@ -4,14 +4,13 @@ import re
 
 import numpy as np
 import pytest
+from inside import Plain, llvm, llvm_parts
 
 import symdiff as sd
-from symdiff.codegen.emission import llvm, llvm_parts
-from symdiff.functions import Plain
 
 pytest.importorskip("llvmlite", reason="machine code needs llvmlite: pip install 'symdiff[native]'")
 
-from symdiff.codegen.native.engine import fused
+from inside import fused
 
 needs_fused = pytest.mark.skipif(not fused(), reason="without fused multiply-add the functions are libm's")
 

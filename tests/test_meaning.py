@@ -40,6 +40,9 @@ RIGHT = """
     x * (int(x) & 3)
     x * (int(x) ^ 5)
     x * ~int(x)
+    x if isinstance((x > 0) ^ int(x), np.generic) else x*x
+    x * len(type((x > 0) | 3).__name__)
+    x * len(type((x > 0) & math.ceil(x)).__name__)
     x * (x & 1)
     x * [2.0, 3.0][x > 0]
     x * {True: 2.0, False: 3.0}[bool(x > 0)]
@@ -325,3 +328,17 @@ def test_scipys_functions_that_are_written_with_numpys_are_open():
     optimize = pytest.importorskip("scipy.optimize")
     x = np.array([0.3, 1.2, 0.7])
     np.testing.assert_allclose(sd.grad(lambda x: optimize.rosen(x))(x), optimize.rosen_der(x))
+
+
+@pytest.mark.parametrize("body", ["x * ((x > -9) ** math.floor(x))", "x * ((x > -9) ** int(-abs(x) - 1))"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_numpys_integers_have_no_negative_powers(body, kind):
+    f = eval(f"lambda x: {body}", {"math": math})
+    for x in (KINDS[kind](-1.5), KINDS[kind](2.5)):
+        try:
+            expected = f(x)
+        except ValueError:
+            with pytest.raises(ValueError, match="negative integer powers"):
+                sd.value_and_grad(f)(x)
+        else:
+            assert sd.value_and_grad(f)(x)[0] == expected

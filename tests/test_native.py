@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import Plain
 from threads import together
 
 import symdiff as sd
 from benchmarks.memory import drop_cycle
-from symdiff.functions import Plain
 
 pytest.importorskip("llvmlite", reason="machine code needs llvmlite: pip install 'symdiff[native]'")
 

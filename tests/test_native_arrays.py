@@ -8,17 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import Plain, structures
 from threads import together
 
 import symdiff as sd
-from symdiff import structures
-from symdiff.functions import Plain
 
 pytest.importorskip("llvmlite", reason="machine code needs llvmlite")
 
-from symdiff.codegen.native.engine import lanes
-from symdiff.codegen.native.kernels import Kernels
-from symdiff.pipeline import program_of
+from inside import Kernels, lanes, program_of
 
 RNG = np.random.default_rng(5)
 TOLERANCE = {"d": 1e-12, "D": 1e-12, "f": 2e-5, "F": 2e-5}

@@ -7,11 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from inside import USUAL, batch, largest, pool
 from threads import together
 
 import symdiff as sd
-from symdiff.codegen.native import batch, pool
-from symdiff.codegen.native.memory import USUAL, largest
 
 pytest.importorskip("llvmlite", reason="machine code needs llvmlite: pip install 'symdiff[native]'")
 

@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
+from inside import Kernel, plan_of, program_of
 
 import symdiff as sd
-from symdiff.codegen.arrays.fusing import Kernel
-from symdiff.pipeline import plan_of, program_of
 
 RNG = np.random.default_rng(3)
 

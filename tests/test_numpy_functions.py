@@ -5,11 +5,9 @@ import fractions
 
 import numpy as np
 import pytest
+from inside import HEADS, Plain, structures
 
 import symdiff as sd
-from symdiff import structures
-from symdiff.functions import Plain
-from symdiff.heads import HEADS
 
 rng = np.random.default_rng(0)
 v, w, b = rng.standard_normal(6), rng.standard_normal(6), rng.standard_normal(4)

@@ -9,6 +9,7 @@ import pytest
 
 import symdiff as sd
 
+pytestmark = pytest.mark.filterwarnings("ignore:Setting the shape:DeprecationWarning")  # NumPy 2.5
 X = np.array([1.6, 0.7, 1.9, 1.2])
 
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from inside import engine
 
 import symdiff as sd
-from symdiff.codegen.native import engine
 
 binding = pytest.importorskip("llvmlite.binding", reason="machine code needs llvmlite: pip install 'symdiff[native]'")
 FUNCTIONS = {

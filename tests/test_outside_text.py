@@ -14,12 +14,9 @@ import cupy_standin
 import numpy as np
 import pytest
 import sympy as sp
+from inside import Plain, Shown, docstring, formatted, identifier, literal, main, printable, starred, structures
 
 import symdiff as sd
-from symdiff import structures
-from symdiff.cli import main
-from symdiff.functions import Plain
-from symdiff.literals import Shown, docstring, formatted, identifier, literal, printable, starred
 
 EVIL = "builtins.ran.append(1)"
 HOSTILE = [
@@ -116,7 +113,8 @@ def test_names_of_functions_files_and_docstrings(text, target, ran):
     ast.parse(source)
     if target != "cupy":
         file = made(sd.grad(f), 3.0, target=target)
-        assert file(3.0) == 6.0 and " ".join(text.split()) in " ".join(file.__doc__.split())
+        spelled = text.encode("utf-8", "backslashreplace").decode()  # no docstring of Python 3.13 has half a pair
+        assert file(3.0) == 6.0 and " ".join(spelled.split()) in " ".join(file.__doc__.split())
 
 
 @pytest.mark.parametrize("target", ["numpy", "python"])

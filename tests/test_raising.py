@@ -4,12 +4,9 @@ import importlib.util
 
 import numpy as np
 import pytest
+from inside import Plain, branches_of, program_of, scalarize
 
 import symdiff as sd
-from symdiff.functions import Plain
-from symdiff.pipeline import program_of
-from symdiff.symbolic.branches import branches_of
-from symdiff.symbolic.scalarizing import scalarize
 
 NATIVE = importlib.util.find_spec("llvmlite") is not None
 BACKENDS = ("python", "numpy", *(["native"] if NATIVE else []))

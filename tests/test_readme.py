@@ -4,8 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-
-from symdiff.cli import main
+from inside import main
 
 README = Path(__file__).parents[1] / "README.md"
 TEXT = README.read_text(encoding="utf-8")

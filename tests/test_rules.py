@@ -6,13 +6,21 @@ import time
 import mpmath
 import numpy as np
 import pytest
+from inside import (
+    REASONS,
+    Rulebook,
+    check_rule,
+    condition,
+    default_rules,
+    exactly,
+    parse_formula,
+    primal_of,
+    without_derivative,
+)
 from mpmath import mp
 from threads import together
 
 import symdiff as sd
-from symdiff.symbolic.rule_checking import check_rule, condition, exactly, primal_of
-from symdiff.symbolic.rulebook import REASONS, Rulebook, default_rules, without_derivative
-from symdiff.symbolic.tables import parse_formula
 
 RULES = list(default_rules().values())
 SHOWN = [r for r in RULES if not r.name.startswith("_")]

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from fractions import Fraction
 
 import hypothesis.strategies as st
 import numpy as np
@@ -150,6 +151,43 @@ def test_compensated_sum_survives():
     for _ in range(200):
         values = rng.standard_normal(20) * 10.0 ** rng.integers(-8, 8, 20)
         assert compiled(values)[0] == kahan(values)
+
+
+SUMS = [
+    lambda x, y: sum([x, y, 0.1, 0.2, x * 0.3]),
+    lambda x, y: sum([1e16, x, x, y, -1e16]),
+    lambda x, y: sum([x, 1, y, True, 0.1, 10**17, y], 0.7),
+    lambda x, y: sum([0.1, 0.2, 0.3, x], y),
+    lambda x, y: sum([np.float64(0.1), x, y, 0.2]),
+    lambda x, y: sum([Fraction(1, 10), x, 0.2, 0.3, y]),
+    lambda x, y: sum([x, y, x * y], True),
+    lambda x, y: sum([x, 1e308, 1e308, -1e308, y]),
+    lambda x, y: sum([-0.0, x * 0.0, y * -0.0], -0.0),
+    lambda x, y: sum([x * 1e16, 0.1 + 0.2j, y, 0.3, 2, x * (0.1 + 0.3j), 0.7]),
+    lambda x, y: sum([x * 1e16j, np.float64(0.3), 3, y * (0.1 - 1e15j), 0.1, np.complex128(0.3j), 0.2, x]),
+]
+
+
+@pytest.mark.parametrize("kind", [float, np.float64])
+@pytest.mark.parametrize("place", range(len(SUMS)))
+def test_sum_is_the_running_pythons_to_the_bit(place, kind):
+    f = SUMS[place]
+    rng = np.random.default_rng(place)
+    traced = sd.trace(f, kind(0.3), kind(0.7))
+    for x, y in rng.uniform(-1, 1, (40, 2)) * 10.0 ** rng.integers(-3, 3, (40, 2)):
+        with np.errstate(over="ignore"):
+            plain = f(kind(x), kind(y))
+        assert np.array(traced(x, y), complex).tobytes() == np.array(plain, complex).tobytes()
+
+
+@pytest.mark.parametrize("backend", ["numpy", "native"])
+def test_sums_have_the_slopes_of_their_terms(backend):
+    for f, slopes in zip(SUMS, [(1.3, 1.0), (2.0, 1.0), (1.0, 2.0), (1.0, 1.0)], strict=False):
+        value, found = sd.value_and_grad(f, argnums=(0, 1), exact=True, backend=backend)(0.3, 0.7)
+        assert value == f(0.3, 0.7)
+        np.testing.assert_allclose(found, slopes, rtol=1e-15)
+    df = sd.grad(lambda x: sum([x * (0.1 + 0.2j), 1e3j, x * x * 1j, 0.25, x]).imag, backend=backend)
+    np.testing.assert_allclose(df(0.3), 0.8, rtol=1e-14)
 
 
 def test_constants_are_never_differentiated():

@@ -4,12 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from inside import Options, number, program_of, scalarize, share
 
 import symdiff as sd
-from symdiff.codegen.sharing import share
-from symdiff.numbering import number
-from symdiff.pipeline import Options, program_of
-from symdiff.symbolic.scalarizing import scalarize
 
 
 def operations(f, *args):

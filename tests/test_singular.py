@@ -73,10 +73,31 @@ def test_least_squares_follow_the_rank(shape):
     assert np.sum(da * direction) + db @ e == pytest.approx(weights @ near, rel=1e-5)
 
 
-def test_deficient_least_squares_along_matrices_of_one_rank():
-    s, b = np.array([[1.0, 2.0], [2.0, 4.0], [3.0, 6.0]]), np.array([1.0, 2.0, 4.0])
-    found = sd.derivative(lambda t: np.sum(np.linalg.lstsq(t * s, b, rcond=None)[0]))(2.0)
-    assert found == pytest.approx(-np.sum(np.linalg.pinv(s) @ b) / 4)
+DEFICIENT = np.array([[1.0, 2.0], [2.0, 4.0], [3.0, 6.0]])
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        np.linalg.pinv,
+        lambda x: np.linalg.pinv(x[:2], hermitian=True),
+        lambda x: np.linalg.lstsq(x, np.arange(3.0), rcond=None)[0],
+        lambda x: np.linalg.lstsq(x.T, np.ones(2), rcond=None)[0],
+    ],
+    ids=["pinv", "hermitian", "lstsq", "wide lstsq"],
+)
+def test_inverses_without_full_rank_follow_matrices_of_one_rank_alone(f):
+    assert np.all(np.isnan(sd.grad(lambda x: np.sum(f(x)))(DEFICIENT)[:2, 0]))
+    assert np.all(np.isnan(sd.jvp(f)(DEFICIENT, np.eye(3, 2))[1]))
+    assert np.all(np.isnan(sd.grad(lambda x: np.sum(f(x)))(np.zeros((3, 2)))[:2, 0]))
+    np.testing.assert_allclose(sd.jvp(f)(2 * DEFICIENT, DEFICIENT)[1], -f(DEFICIENT) / 4)
+    points = sd.vmap(sd.grad(lambda x: np.sum(f(x))))(np.stack([DEFICIENT, np.eye(3, 2)]))
+    assert np.all(np.isnan(points[0, :2, 0])) and np.all(np.isfinite(points[1]))
+
+
+def test_least_squares_move_with_the_right_hand_side_at_any_rank():
+    found = sd.grad(lambda b: np.sum(np.linalg.lstsq(DEFICIENT, b, rcond=None)[0]))(np.ones(3))
+    np.testing.assert_allclose(found, np.sum(np.linalg.pinv(DEFICIENT), axis=0))
 
 
 @pytest.mark.parametrize(
@@ -118,3 +139,12 @@ def test_truths_in_half_precision_are_refused(f):
     with pytest.raises(sd.TraceError, match=r"test_singular.py:\d+: .*half precision; write x.astype\(float\)"):
         sd.derivative(f)(2.0)
     assert sd.derivative(lambda x: np.sin((x > 0).astype(float)) * x)(np.float64(2.0)) == np.sin(1.0)
+
+
+@pytest.mark.parametrize("f, x, first", [
+    (special.j1, 0.0, 0.5), (special.i1, 0.0, 0.5), (special.exprel, 0.0, 0.5), (special.spence, 1.0, -1.0),
+    (lambda x: special.sici(x)[0], 0.0, 1.0), (lambda x: special.shichi(x)[0], 0.0, 1.0),
+])  # fmt: skip
+def test_slopes_that_stand_at_a_point_alone_have_no_further_derivatives(f, x, first):
+    assert sd.grad(f)(x) == first
+    assert all(math.isnan(sd.derivative(f, order=order)(x)) for order in (2, 3))

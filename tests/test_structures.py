@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from inside import structures
 
 import symdiff as sd
-from symdiff import structures
 
 
 @dataclass(frozen=True)

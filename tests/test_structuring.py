@@ -7,10 +7,9 @@ import typing
 
 import numpy as np
 import pytest
+from inside import Plain, structures
 
 import symdiff as sd
-from symdiff import structures
-from symdiff.functions import Plain
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,10 +13,7 @@ import symdiff as sd
 
 pytest.importorskip("llvmlite", reason="machine code needs llvmlite: pip install 'symdiff[native]'")
 
-from symdiff.codegen.emission.llvm_batch import BatchModule
-from symdiff.codegen.emission.llvm_functions import FUNCTIONS, functions
-from symdiff.codegen.emission.llvm_lines import LIBM, PAIRS, VECTORS
-from symdiff.codegen.native.engine import fused, lanes
+from inside import FUNCTIONS, LIBM, PAIRS, VECTORS, BatchModule, functions, fused, lanes
 
 pytestmark = [
     pytest.mark.skipif(not fused(), reason="without fused multiply-add the functions are libm's"),

@@ -8,11 +8,10 @@ import weakref
 
 import numpy as np
 import pytest
+from inside import direct, plain_class, structures, with_vectorcall
 from threads import together
 
 import symdiff as sd
-from symdiff import structures
-from symdiff.codegen.native.vectorcall import direct, plain_class, with_vectorcall
 
 
 def cubic(x):

@@ -7,6 +7,8 @@ import pytest
 
 import symdiff as sd
 
+pytestmark = pytest.mark.filterwarnings("ignore:Setting the shape:DeprecationWarning")  # NumPy 2.5
+
 X = np.array([0.3, -0.7, 1.2, 0.5])
 
 
@@ -363,3 +365,57 @@ def test_arrays_made_of_single_cells_hold_what_these_were(make):
 
     x = np.array([1.5, 0.5, 2.0])
     np.testing.assert_array_equal(sd.jvp(f)(x, np.ones(3))[0], f(x))
+
+
+def itself_reshaped(x):
+    y = np.outer(x, x)
+    z = np.broadcast_arrays(y, y[:1])[0]
+    z.shape = (-1,)
+    y[0] = 2.0
+    return np.sum(z * z) + y.size * x[0] + y.ndim
+
+
+def raised_in_rank(x):
+    y = x * 1.5
+    z = np.atleast_1d(y).real
+    z.shape = (2, 2)
+    return y @ y
+
+
+def picked_from_what_is_picked(x):
+    y = x * 1.5
+    z = y[y > 0.2]
+    z[z > 0.8] *= 1.5
+    return np.sum(z)
+
+
+@pytest.mark.parametrize("f", [itself_reshaped, raised_in_rank, picked_from_what_is_picked])
+def test_functions_that_give_an_array_itself_give_no_view_of_it(f):
+    np.testing.assert_allclose(sd.jvp(f)(X, np.ones(4))[0], f(X))
+
+
+WITHOUT_SOURCE = """
+def written(x):
+    y = x * 1.5
+    y.__array__()[0] = 9.0
+    return np.sum(y)
+
+def masked(x):
+    y = x * 1.5
+    np.ma.asarray(y).data[0] = 9.0
+    return np.sum(y)
+
+def single(x):
+    y = x * 1.5
+    z = np.ma.asarray(y[0, ...]).data
+    y *= 2.0
+    return np.sum(z)
+"""
+
+
+@pytest.mark.parametrize("name", ["written", "masked", "single"])
+def test_arrays_that_code_without_source_makes_are_not_written_through(name):
+    space = {"np": np}
+    exec(compile(WITHOUT_SOURCE, "nowhere.py", "exec"), space)
+    with pytest.raises(sd.TraceError, match=r"nowhere\.py:\d+: .*y\.copy\(\)"):
+        sd.grad(space[name])(X)

@@ -12,7 +12,7 @@ import symdiff as sd
 from benchmarks.calls import Call
 from benchmarks.cases import BOTH, JACOBIAN, Case
 from benchmarks.contenders.contender import OURS, Contender, always
-from symdiff.functions import Plain
+from symdiff.api.functions import Plain
 
 
 def _transformed(case: Case, backend: str) -> Any:

@@ -1,13 +1,13 @@
 """Source: generated text with its entry point, and the sentinel by which generated functions decline a call.
 
-Assumes text that defines a function named `entry`. Guarantees a digest of the text. Refuses nothing.
+Assumes text that defines a function named `entry`. Guarantees a digest of the text.
 """
 
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from symdiff.literals import hashed
+from symdiff.vocabulary.literals import hashed
 
 
 class Miss:

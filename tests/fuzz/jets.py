@@ -58,23 +58,29 @@ class Jet:
 
     __radd__, __rmul__ = __add__, __mul__
 
+    def told(self) -> float:
+        """The value, for comparisons, which what is not regular cannot decide."""
+        if math.isnan(self.value):
+            raise ArithmeticError
+        return self.value
+
     def __lt__(self, other):
-        return self.value < jet(other).value
+        return self.told() < jet(other).told()
 
     def __le__(self, other):
-        return self.value <= jet(other).value
+        return self.told() <= jet(other).told()
 
     def __gt__(self, other):
-        return self.value > jet(other).value
+        return self.told() > jet(other).told()
 
     def __ge__(self, other):
-        return self.value >= jet(other).value
+        return self.told() >= jet(other).told()
 
     def __eq__(self, other):
-        return self.value == jet(other).value
+        return self.told() == jet(other).told()
 
     def __ne__(self, other):
-        return self.value != jet(other).value
+        return self.told() != jet(other).told()
 
     __hash__ = None
 

@@ -1,5 +1,6 @@
 """Piecewise code whose arms are singular where they are not taken, against the derivatives of the arms that are, by jets."""
 
+import itertools
 import linecache
 import math
 import random
@@ -11,6 +12,7 @@ import symdiff as sd
 from ..harness import RIGHT, Verdict, Wrong
 from ..jets import Jet, functions
 
+_programs = itertools.count()
 POINTS = (-2.0, -1.0, -0.5, 0.0, 0.0, 0.04045, 0.5, 1.0, 2.0)
 POWERS = ("2.4", "(1/2.4)", "0.5", "-0.5", "1.5", "(1/3)", "-2", "0.42", "3")
 
@@ -54,7 +56,7 @@ class Writer:
         source = self.source
         self.count += 1
         t, u = f"t{self.count}", self.smooth()
-        kind = source.choice(["if", "if", "where", "chroma", "total", "nested", "reuse"])
+        kind = source.choice(["if", "if", "where", "chroma", "total", "grey", "nested", "reuse"])
         at = source.choice(["0", "0", "0.04045", "0.5"])
         if kind == "where":
             self.put(indent, f"{t} = where({u} > {at}, {self.singular(u)}, {self.smooth()})")
@@ -71,6 +73,8 @@ class Writer:
             self.put(indent + 1, f"{t} = {self.name()}/s{t}")
             self.put(indent, "else:")
             self.put(indent + 1, f"{t} = {self.smooth()}")
+        elif kind == "grey":
+            self.grey(indent, t, u)
         else:
             self.put(indent, f"u{t} = {u}")
             self.put(indent, f"if u{t} > {at}:")
@@ -84,6 +88,19 @@ class Writer:
             self.put(indent + 1, f"{t} = {self.smooth()}")
         self.names.append(t)
 
+    def grey(self, indent: int, t: str, u: str) -> None:
+        """A value of its own where something is zero, which the other arm has too, beyond a pole: as u/(1 + 3/u) at 0."""
+        c = f"c{t}"
+        self.put(indent, f"{c} = {self.source.choice(['{0}', '({0})**2', '(({0})**2)**0.42', 'sqrt(({0})**2)']).format(u)}")
+        forms = ["{w}/(3.0/{c} + 0.5)", "{w}*exp(-1/{c})", "{w}/(1/{c})**2", "{c}/(1 + {w}/{c})", "{w}/(1 + ({w}/{c})**2)"]
+        beside = self.source.choice(forms).format(w=self.smooth(), c=c)
+        arms = [f"{t} = {self.source.choice(['0.0', '0', f'{self.smooth()}*0'])}", f"{t} = {beside}"]
+        is_zero = self.source.random() < 0.6
+        self.put(indent, f"if {c} {'==' if is_zero else '!='} 0:")
+        self.put(indent + 1, arms[not is_zero])
+        self.put(indent, "else:")
+        self.put(indent + 1, arms[is_zero])
+
 
 def trial(source: random.Random) -> Verdict:
     text = Writer(source).text()
@@ -95,7 +112,10 @@ def trial(source: random.Random) -> Verdict:
         at = np.array([source.choice(POINTS) for _ in range(3)])
         direction = np.array([source.uniform(-1, 1) for _ in range(3)])
         with np.errstate(all="ignore"):
-            wanted = oracle([Jet(float(a), float(d)) for a, d in zip(at, direction, strict=True)])
+            try:
+                wanted = oracle([Jet(float(a), float(d)) for a, d in zip(at, direction, strict=True)])
+            except ArithmeticError:
+                continue
             wanted = wanted if isinstance(wanted, Jet) else Jet(float(wanted))
             if not wanted.is_regular or wanted.kinked or wanted.size > 1e8:
                 continue
@@ -128,7 +148,7 @@ def plain(module: object) -> dict:
 
 def defined(text: str, names: dict) -> object:
     """The function of a text."""
-    name = f"<arms {hash(text)} {id(names)}>"
+    name = f"<arms {next(_programs)}>"
     linecache.cache[name] = (len(text), None, text.splitlines(True), name)
     namespace = dict(names)
     exec(compile(text, name, "exec"), namespace)

@@ -34,6 +34,10 @@ WAYS = (
     "types.MethodType(lambda s, v: {f}(v), 1)(x)", "dispatched(x)", "tried({f}, x)", "{f}.__call__(x)", "sum({f}(v) for v in (x, x))",
     "eval('{f}(v)', {{'v': x, '{f}': {f}, 'math': math}})", "sorted([{f}(x), 9.0])[0]", "(w := {f})(x)", "made(x)",
 )  # fmt: skip
+ASKING = (
+    "(2.0 if isinstance(v, float) else 3.0) * v", "(v * v if type(v) is float else v)", "(v * v if (v < 9) is True else v)",
+    "(v if hasattr(v, 'dtype') else v * 5.0)",
+)  # fmt: skip
 TOOLS = """
 def entered(o):
     with o as value:
@@ -70,7 +74,7 @@ made = made_in["made"]
 def trial(source: random.Random) -> Verdict:
     text = program(source)
     name = f"<codevalues {zlib.crc32(text.encode())}>"
-    if source.random() < 0.8:  # else the program has no source
+    if source.random() < 0.8 or any(asked in text for asked in ASKING):  # else the program has no source
         linecache.cache[name] = (len(text), None, text.splitlines(True), name)
     space: dict[str, Any] = {m.__name__: m for m in (contextlib, functools, itertools, math, operator, types)}
     exec(compile(text, name, "exec"), space)
@@ -88,9 +92,12 @@ def trial(source: random.Random) -> Verdict:
 
 def program(source: random.Random) -> str:
     formula = source.choice(["math.sin(v) * v", "math.exp(v) + v", "math.atan(v) / v", "math.sqrt(v) * 3.0"])
+    reached, ways = source.random() < 0.5, WAYS
+    if reached and source.random() < 0.5:
+        formula, ways = source.choice(ASKING), [w for w in WAYS if "eval" not in w and "__call__" not in w]
     text = f"def calc(v):\n    return {formula}\n" + TOOLS.format(f="calc", formula=formula)
-    if source.random() < 0.5:
-        return text + f"def f(x):\n    return {source.choice(WAYS).format(f='calc')} * x\n"
+    if reached:
+        return text + f"def f(x):\n    return {source.choice(ways).format(f='calc')} * x\n"
     return text + of_class(source)
 
 

@@ -13,9 +13,9 @@ import subprocess
 from typing import Any
 
 import numpy as np
+import optree
 
 import symdiff as sd
-from symdiff import structures
 
 from ..harness import RIGHT, Verdict, Wrong
 
@@ -72,15 +72,15 @@ def trial(source: random.Random) -> Verdict:
     argnums: Any = source.choice([0, count - 1, tuple(range(count)), (0,)])
     if kind == "vmap":
         function: Any = sd.vmap(getattr(sd, source.choice(["grad", "value_and_grad"]))(f, argnums))
-        args = tuple(structures.mapped(lambda a: np.array([a, 2 * np.asarray(a)]) if is_number(a) else a, a) for a in args)
+        args = tuple(mapped(lambda a: np.array([a, 2 * np.asarray(a)]) if is_number(a) else a, a) for a in args)
     else:
         function = getattr(sd, kind)(f, argnums)
     if kind in ("jvp", "hvp"):
-        tangents = [structures.mapped(lambda leaf: leaf if is_number(leaf) else None, arg) for arg in args]
+        tangents = [mapped(lambda leaf: leaf if is_number(leaf) else None, arg) for arg in args]
         args = (*args, tangents[argnums] if isinstance(argnums, int) else tuple(tangents[n] for n in argnums))
     if kind == "vjp":
         args = (*args, 1.0)
-    shown = "huge integers" if any(leaf == HUGE for leaf in structures.leaves(args) if type(leaf) is int) else ascii(args)
+    shown = "huge integers" if any(leaf == HUGE for leaf in leaves_of(args)[0] if type(leaf) is int) else ascii(args)
     told = f"{told}\nsd.{kind}(f, {argnums}).source(*{shown}, target={target!r})"
     try:
         text = function.source(*args, target=target)
@@ -232,9 +232,21 @@ def compare(text: str, function: Any, args: tuple[Any, ...]) -> None:
 
 
 def same(found: Any, wanted: Any) -> None:
-    leaves, tree = structures.flatten(wanted, none_is_leaf=True)
+    leaves, tree = leaves_of(wanted, none_is_leaf=True)
     for one, other in zip(tree.flatten_up_to(found), leaves, strict=True):
         if is_number(other) or isinstance(other, np.floating):
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-300)
         else:
             assert one is other or (np.all(one == other) and not isinstance(one, np.ndarray)) or np.array_equal(one, other)
+
+
+def mapped(function, value):
+    """A structure with `function` of each leaf."""
+    leaves, tree = leaves_of(value)
+    return optree.tree_unflatten(tree, map(function, leaves))
+
+
+def leaves_of(value, **options):
+    """The leaves of what symdiff takes for a structure, and the structure."""
+    sd.by_path(value)  # where symdiff learns its classes
+    return optree.tree_flatten(value, namespace="symdiff", **options)

@@ -1,0 +1,81 @@
+"""The arguments of one call: flattened, and which leaves are traced and which differentiated.
+
+Assumes a `Function`'s own arguments, then those that its transform adds. Guarantees leaves in the order of the structure.
+Refuses, with errors that name the function's file and line, arguments that do not fit it or hold no number.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from symdiff.errors import ShapeError, TraceError
+from symdiff.tracing.trace import Spec, is_static, leaf_paths
+from symdiff.tracing.values.tracer import Tracer
+from symdiff.vocabulary import structures
+from symdiff.vocabulary.choices import check_call
+from symdiff.vocabulary.plain import check_plain
+
+
+class Call:
+    """Arguments of one call, flattened: leaves, structure, which leaves are traced and which differentiated."""
+
+    __slots__ = ("extra", "leaves", "paths", "traced", "tree", "wrt")
+
+    def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], extra: int = 0) -> None:
+        count = len(args) - extra
+        if count < 0:
+            raise ShapeError(f"{function.where}: {function.name} needs its arguments and then {extra} more")
+        self.extra = args[count:]
+        own = args[:count]
+        check_call(function.signature, f"{function.name} ({function.where})", own, kwargs)
+        own, kwargs = _placed(function, own, kwargs)
+        count = len(own)
+        self.leaves, self.tree = structures.flatten((own, kwargs), none_is_leaf=True)
+        self.paths = leaf_paths(function.f, own, kwargs)
+        groups: list[int] = []
+        for position, arg in enumerate(own):
+            groups += [position] * structures.structure(arg, none_is_leaf=True).num_leaves
+        groups += [-1] * (len(self.leaves) - len(groups))
+        wanted = function.positions(count)
+        self.wrt = [i for n in wanted for i in _chosen([i for i, g in enumerate(groups) if g == n], self.leaves)]
+        chosen = set(self.wrt)
+        self.traced = [i for i, leaf in enumerate(self.leaves) if i in chosen or not is_static(leaf)]
+        check_plain(function.where, *(self.leaves[i] for i in self.traced))
+        if not self.wrt and function.differentiates:
+            raise TraceError(f"{function.where}: {function.name}: argument {function.argnums} holds no number or array")
+
+
+def _placed(function: Any, own: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments, those that are differentiated by position although they are given by name in their places."""
+    wanted = (function.argnums,) if isinstance(function.argnums, int) else function.argnums
+    if not kwargs or function.signature is None or not function.differentiates or max(wanted, default=-1) < len(own):
+        return own, kwargs
+    names = [p.name for p in function.signature.parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    for name in names[len(own) : max(wanted) + 1]:
+        if name not in kwargs:
+            break
+        own, kwargs = (*own, kwargs[name]), {k: v for k, v in kwargs.items() if k != name}
+    return own, kwargs
+
+
+def _chosen(places: list[int], leaves: list[Any]) -> list[int]:
+    """The leaves of an argument that are differentiated: integers beside floating ones are settings, and stay as they are."""
+    found = [i for i in places if is_differentiable(leaves[i])]
+    floating = [i for i in found if not is_integer(leaves[i])]
+    return floating or found
+
+
+def is_integer(leaf: Any) -> bool:
+    """Whether a leaf is an integer or an array of integers."""
+    if isinstance(leaf, (np.ndarray, np.generic)):
+        return leaf.dtype.kind in "iu"
+    return isinstance(leaf, int)
+
+
+def is_differentiable(leaf: Any) -> bool:
+    """Whether a leaf is a number or an array of numbers."""
+    if isinstance(leaf, (bool, str, bytes, np.bool_, type(None))):
+        return False
+    if isinstance(leaf, (np.ndarray, np.generic)):
+        return leaf.dtype.kind in "iufcO"
+    return isinstance(leaf, (int, float, complex, Tracer, Spec))

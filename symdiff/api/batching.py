@@ -1,0 +1,499 @@
+"""Many points at once: elementwise derivatives, and `vmap`.
+
+Assumes functions of one point. Guarantees results with the points axis where it was asked for, computed by one kernel
+over blocks of points. Refuses axes other than the first and the last, and arguments with different numbers of points.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from symdiff.api.arguments import Call
+from symdiff.api.branching import RaisingBatch
+from symdiff.api.compiled import Batched, Compiled
+from symdiff.api.device import DeviceBatched, DeviceCompiled, Placed, check_paths, near
+from symdiff.api.functions import Function, Plain
+from symdiff.api.grouping import Grouped, Path, path_over_points
+from symdiff.differentiation import transforming
+from symdiff.differentiation.vectorizing import batched as over_points
+from symdiff.errors import OptionError, PathsError, ShapeError, forgive
+from symdiff.ir.branches import branches_of
+from symdiff.ir.graph import Graph, GraphOutput
+from symdiff.ir.hidden import hidden_of
+from symdiff.pipeline import Options, program_of
+from symdiff.tracing.branches.paths import Unmergeable
+from symdiff.tracing.captures.watching import Watch
+from symdiff.tracing.replaying import innermost, replay
+from symdiff.tracing.state.attempt import need_all_contents
+from symdiff.tracing.trace import Spec, is_static
+from symdiff.tracing.unrolling.scalarizing import UNROLLED, is_scalar, settled
+from symdiff.tracing.values.tracer import Tracer, order_of, order_of_points
+from symdiff.vocabulary import structures
+from symdiff.vocabulary.libraries import user_line
+from symdiff.vocabulary.plain import check_plain, check_targets
+
+
+def _is_ragged(points: Any) -> bool:
+    """Whether nested lists are no array of numbers."""
+    try:
+        return np.asarray(points).dtype == object
+    except ValueError:
+        return True
+
+
+class Derivative(Function):
+    """The n-th derivative of a scalar function; over an array of points, elementwise."""
+
+    suffix = "derivative"
+    choices = ("order",)
+
+    def __init__(self, f: Callable[..., Any], argnums: int = 0, **options: Any) -> None:
+        super().__init__(f, argnums, **options)
+        if not isinstance(self.argnums, int):
+            raise OptionError(
+                f"{user_line()}: derivative: argnums={argnums!r}: the position of one argument, an integer, is needed"
+            )
+        self.order = int(options.get("order", 1))
+
+    def derive(self, graph: Graph, wrt: list[int]) -> Graph:
+        for _ in range(self.order):
+            graph = transforming.jacobian(graph, wrt, self._rules(), "reverse", lambda g: 0)
+        graph.name = f"{self.name}_derivative"
+        output = graph.outputs[0]
+        graph.outputs = (GraphOutput(f"d{self.order if self.order > 1 else ''}f", output.atom),)
+        return graph
+
+    def tree(self, call: Call, graph: Graph) -> Any:
+        return None
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
+        position = self.argnums % len(args) if isinstance(self.argnums, int) and args else 0
+        points = args[position] if args else None
+        if isinstance(points, Tracer) and points.shape:
+            cells = [self(*args[:position], p, *args[position + 1 :], **kwargs) for p in points.ravel()]
+            return np.reshape(np.stack(cells), points.shape)
+        device = isinstance(points, Placed)
+        if isinstance(points, (list, tuple)) and _is_ragged(points):
+            raise ShapeError(f"{self.where}: derivative takes a number or an array of points; jacobian takes structures")
+        if (
+            not (device or isinstance(points, (np.ndarray, list, tuple)))
+            or (points.shape if device else np.shape(points)) == ()
+        ):
+            return super()._call(args, kwargs, out)
+        need_all_contents()
+        check_plain(self.where, points)
+        values = points.array if device else np.asarray(points)
+        if values.dtype.kind in "iub":
+            values = values.astype(float)
+        scalar = Spec((), values.dtype)
+        call = Call(self, (*args[:position], scalar, *args[position + 1 :]), kwargs)
+        place = call.traced.index(call.wrt[0])
+        key = ("elementwise", self._key(call), device)
+        batched = self._compiled.get(key)
+        if batched is None:
+            try:
+                graph = self._built(call, hide=not device)[0]
+            except PathsError as error:
+                if device or self.paths == "merge":
+                    raise
+                forgive(error)
+                own = tuple(0 if i == position else None for i in range(len(args)))
+                batched = self._compiled[key] = Vectorised(self, in_axes=own, out_axes=0)
+        if isinstance(batched, Vectorised):
+            found = batched(*args[:position], values.ravel(), *args[position + 1 :], **kwargs)
+            return _given(out, np.reshape(found, values.shape), self.where)
+        if batched is None:
+            if device:
+                check_paths(graph)
+            axes = tuple(0 if i == place else None for i in range(len(graph.inputs)))
+            if is_scalar(graph):
+                made = DeviceBatched if device else Batched
+                batched = made(program_of(graph, self.options), axes, (0,), None, self.options, self.backend)  # type: ignore[arg-type]
+            else:
+                compiled = DeviceCompiled if device else Compiled
+                batched = WholeBatched(graph, None, list(axes), 0, self.options, compiled)
+            batched = self._compiled[key] = checked(batched, graph, axes, partial(self.run, call))
+        fed = self._fed(call)
+        fed[place] = Placed(values.reshape(-1)) if device else np.ravel(values)
+        flat_out = None
+        if out is not None:
+            if not isinstance(out, type(values)) or out.shape != values.shape:
+                raise ShapeError(f"{self.where}: out must be an array of shape {values.shape}")
+            if not device:
+                check_targets(self.where, [out], [("the derivative", values.shape, out.dtype)])
+            flat_out = out.reshape(-1) if out.flags.c_contiguous else None
+        result = batched.call(fed, flat_out)
+        if out is None:
+            return result.reshape(values.shape)
+        if flat_out is None:
+            if out.dtype != result.dtype:
+                raise ShapeError(f"{self.where}: out has dtype {out.dtype}, {result.dtype} expected")
+            out[...] = result.reshape(values.shape)
+        return out
+
+
+def _given(out: Any, result: Any, where: str) -> Any:
+    """Results in the arrays of `out`, where it is given: all or none are written."""
+    if out is None:
+        return result
+    targets, tree = structures.flatten(out)
+    values, expected = structures.flatten(result)
+    if tree != expected:
+        raise ShapeError(f"{where}: out has structure {tree}, {expected} expected")
+    check_targets(where, targets, [(f"result {k}", np.shape(v), np.asarray(v).dtype) for k, v in enumerate(values)])
+    for target, value in zip(targets, values, strict=True):
+        target[...] = value
+    return out
+
+
+class _Whole(Exception):
+    """A path of whole arrays, which are not computed for several points together."""
+
+
+class WholeBatched:
+    """A graph of whole arrays over many points, compiled for each number of points."""
+
+    def __init__(
+        self, graph: Graph, tree: Any, axes: list[int | None], out_axis: int, options: Options, compiled: Any = Compiled
+    ) -> None:
+        self.graph = graph
+        self.tree = tree
+        self.axes = axes
+        self.out_axis = out_axis
+        self.options = options
+        self._made = compiled
+        self._compiled: dict[int, Any] = {}
+
+    def points(self, leaves: list[Any]) -> int:
+        """The number of points. Raises `ShapeError` where the arguments differ in it."""
+        counts = {
+            int(np.shape(leaf)[axis]): leaf_in.name
+            for leaf, axis, leaf_in in zip(leaves, self.axes, self.graph.inputs, strict=True)
+            if axis is not None
+        }
+        if len(counts) != 1:
+            listed = ", ".join(f"{n} in {name}" for n, name in counts.items()) or "none"
+            raise ShapeError(f"{self.graph.name}: the arguments have different numbers of points: {listed}")
+        return next(iter(counts))
+
+    def over(self, count: int) -> Graph:
+        """The graph over a number of points."""
+        return over_points(self.graph, self.axes, count, self.out_axis)
+
+    def call(self, leaves: list[Any], out: Any = None) -> Any:
+        """Results with a points axis, from leaves with one."""
+        count = self.points(leaves)
+        compiled = self._compiled.get(count)
+        if compiled is None:
+            compiled = self._compiled[count] = self._made(self.over(count), self.tree, self.options)
+        return compiled.call(leaves, out)
+
+
+class WithCaptured:
+    """A kernel over points that is given captured arrays, too, as they are at each call."""
+
+    def __init__(self, kernel: Any, graph: Graph) -> None:
+        self.kernel = kernel
+        self._hidden = hidden_of(graph)
+        self._count = len(graph.inputs)
+
+    def call(self, leaves: list[Any], out: Any = None) -> Any:
+        """Results with a points axis, from leaves with one."""
+        return self.kernel.call(self._hidden.fill(leaves, self._count), out)
+
+
+def checked(kernel: Any, graph: Graph, axes: Sequence[int | None], run: Callable[[list[Any]], None]) -> Any:
+    """A kernel over points that reads what its graph captures, with the checks that the branches of the graph need.
+
+    `run` is the function at one point.
+    """
+    found = _checked(kernel, graph, axes, run)
+    return WithCaptured(found, graph) if hidden_of(graph).arrays else found
+
+
+def _checked(kernel: Any, graph: Graph, axes: Sequence[int | None], run: Callable[[list[Any]], None]) -> Any:
+    branches = branches_of(graph)
+    if branches is None or branches.conditions is None:
+        return kernel
+    conditions, exact = settled(branches.conditions), Options(exact=True)
+    own = list(axes[: len(conditions.inputs)])
+    outs = (0,) * len(conditions.outputs)
+    tree = structures.structure(outs)
+    if all(axis is None for axis in own):
+        found: Any = Compiled(conditions, tree, exact, "numpy")
+    elif is_scalar(conditions):
+        found = Batched(program_of(conditions, exact), tuple(own), outs, tree, exact, "numpy")  # type: ignore[arg-type]
+    else:
+        found = WholeBatched(conditions, tree, own, 0, exact)
+    return RaisingBatch(kernel, branches, found, own, run)
+
+
+@dataclass(frozen=True, slots=True)
+class PointSpec(Spec):
+    """Stands for an argument at one point; `order` has its axes as they lie in memory, if not in their own order."""
+
+    order: tuple[int, ...] = ()
+
+
+class Vectorised(Function):
+    """A function or derivative over many points at once."""
+
+    differentiates = False
+    keeps_signature = False
+    suffix = "vmap"
+    choices = ("in_axes", "out_axes", "threads")
+
+    def __init__(self, f: Callable[..., Any], **options: Any) -> None:
+        super().__init__(f, 0, **options)
+        own = {name: value for name, value in options.items() if name not in self.choices}
+        theirs = [name for name in own if name not in ("backend", "paths")]
+        if isinstance(f, Function) and theirs:
+            raise OptionError(f"{user_line()}: vmap: {', '.join(theirs)} belongs to {f.suffix or 'the function'} inside it")
+        self.inner = f if isinstance(f, Function) else Plain(f, **own)
+        self._watch = self.inner._watch
+        self.in_axes = options.get("in_axes", 0)
+        self.threads = options.get("threads")
+        self._recent: Any = None
+        axes = self.in_axes if isinstance(self.in_axes, (tuple, list)) else (self.in_axes,)
+        out_axes = options.get("out_axes")
+        self.out_axes = next(a for a in axes if a is not None) if out_axes is None else out_axes
+
+    def positions(self, count: int) -> tuple[int, ...]:
+        return ()
+
+    def _axes(self, count: int) -> list[int | None]:
+        if not isinstance(self.in_axes, (tuple, list)):
+            return [self.in_axes] * count
+        if len(self.in_axes) != count:
+            raise ShapeError(f"{self.where}: in_axes has {len(self.in_axes)} entries for {count} arguments")
+        return list(self.in_axes)
+
+    def point_arguments(self, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[Any], list[int | None]]:
+        """The arguments with each batched leaf replaced by the `Spec` of one point, the leaves and their axes."""
+        axes = self._axes(len(args))
+        shown, leaves, leaf_axes = [], [], []
+        for arg, axis in zip(args, axes, strict=True):
+            flat, tree = structures.flatten(arg, none_is_leaf=True)
+            points = []
+            for leaf in flat:
+                value = leaf
+                if (axis is not None and not is_static(leaf)) or (isinstance(leaf, np.ndarray) and axis is not None):
+                    check_plain(self.where, leaf)
+                    value = leaf if isinstance(leaf, (Tracer, Spec)) else np.asarray(leaf)
+                    if not value.shape:
+                        raise ShapeError(f"{self.where}: a batched argument needs a points axis; got a single number")
+                    dtype = np.dtype(value.dtype)
+                    shape = value.shape[1:] if axis == 0 else value.shape[:-1]
+                    order = order_of_points(value, axis)
+                    points.append(PointSpec(shape, np.dtype(float) if dtype.kind in "iub" else dtype, order))
+                    leaves.append(value)
+                    leaf_axes.append(axis)
+                else:
+                    points.append(leaf)
+                    if not is_static(leaf):
+                        leaves.append(leaf)
+                        leaf_axes.append(None)
+            shown.append(structures.unflatten(tree, points))
+        return tuple(shown), leaves, leaf_axes
+
+    def kernel(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, list[Any]]:
+        """The batch kernel for these arguments, or their paths where these cannot be merged; and the leaves to feed it."""
+        if self._watch is not self.inner._watch:  # the inner function has forgotten its traces, and watches anew
+            self._forget()
+        watch = self._watch
+        shown, leaves, axes = self.point_arguments(args)
+        inner = self.inner
+        extra = inner.extra
+        own, more = (shown[:-extra], shown[-extra:]) if extra else (shown, ())
+        call = Call(inner, own, kwargs)
+        rest = tuple((tuple(s.shape), str(s.dtype)) for s in structures.leaves(more))
+        device = any(isinstance(leaf, Placed) for leaf in leaves)
+        key = (inner._key(call), rest, tuple(axes), device)
+        found = self._compiled.get(key)
+        if found is None:
+            try:
+                graph, tree = inner._built(call, hide=not device)
+            except PathsError as error:
+                if device or "merge" in (self.paths, inner.paths):
+                    raise
+                forgive(error)
+                padded = [*axes, *[None] * sum(not is_static(v) for v in structures.leaves(kwargs, none_is_leaf=True))]
+                return self._keep(key, Grouped(padded, self.out_axes), watch), leaves
+            axes = hidden_of(graph).pad(axes)
+            if device:
+                check_paths(graph)
+            if not is_scalar(graph):
+                padded = [*axes, *[None] * (len(graph.inputs) - len(axes))]
+                compiled = DeviceCompiled if device else Compiled
+                found = WholeBatched(graph, tree, padded, self.out_axes, inner.options, compiled)
+                return self._keep(key, checked(found, graph, padded, partial(inner.run, call)), watch), leaves
+            program = program_of(graph, inner.options)
+            outs = (self.out_axes,) * len(program.outputs)
+            if len(axes) < len(program.inputs):
+                axes = [*axes, *[None] * (len(program.inputs) - len(axes))]
+            if device:
+                found = DeviceBatched(program, tuple(axes), outs, tree, inner.options)
+            else:
+                found = Batched(program, tuple(axes), outs, tree, inner.options, self.backend, self.threads)
+            found = self._keep(key, checked(found, graph, axes, partial(inner.run, call)), watch)
+        return found, leaves
+
+    def _keep(self, key: Any, kernel: Any, watch: Watch) -> Any:
+        """A new kernel, kept unless another thread has found meanwhile that it is stale."""
+        with self._lock:
+            if watch is self._watch is self.inner._watch:
+                self._compiled[key] = kernel
+        return kernel
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
+        need_all_contents()
+        if self._recent is not None and not kwargs and self._fits(args):
+            kernel = self._recent[1]
+            if isinstance(kernel, Batched) and kernel.machine is not None:
+                with self._lock:
+                    self._quicken(kernel)
+            return kernel.call(list(args), out)
+        if any(isinstance(leaf, Tracer) for leaf in structures.leaves((args, kwargs), none_is_leaf=True)):
+            return self._point_by_point(args, kwargs)
+        watch = self._watch
+        kernel, leaves = self.kernel(args, kwargs)
+        if kwargs:
+            leaves = leaves + [v for v in structures.leaves(kwargs, none_is_leaf=True) if not is_static(v)]
+        if isinstance(kernel, Grouped):
+            return _given(out, self._grouped(kernel, leaves, args, kwargs), self.where)
+        if not kwargs and len(leaves) == len(args) and all(map(_is_plain, args, self._axes(len(args)))):
+            recent = tuple((x, _point(a, x), a.dtype.char) for a, x in zip(args, self._axes(len(args)), strict=True)), kernel
+            with self._lock:
+                if watch is self._watch:
+                    self._recent = recent
+        result = kernel.call(leaves, out)
+        self._approach(near(kernel, args, kwargs, leaves), watch)
+        return result
+
+    def _fits(self, args: tuple[Any, ...]) -> bool:
+        """Whether the arguments are of the types that the last kernel was made for."""
+        wanted = self._recent[0]
+        return len(args) == len(wanted) and all(
+            type(a) is np.ndarray and a.dtype.char == code and a.ndim > 0 and _point(a, axis) == shape and not _order(a, axis)
+            for a, (axis, shape, code) in zip(args, wanted, strict=True)
+        )
+
+    def _forget(self) -> None:
+        if self._watch is self.inner._watch:
+            self.inner._forget()
+        super()._forget()
+        self._watch = self.inner._watch
+        self._recent = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_recent": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._watch = self.inner._watch
+
+    def _point_by_point(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        shown, fed, leaf_axes = self.point_arguments(args)
+        if not kwargs and not self.inner.extra:
+            try:
+                graph = self.inner.graph(*shown)
+            except (PathsError, Unmergeable) as error:
+                builder = innermost(fed)
+                if builder is None or builder.path is None or not builder.path.is_given:
+                    raise
+                builder.path.problem = None
+                if isinstance(error, PathsError):
+                    forgive(error)
+                return self._each(args, kwargs)
+            count = next(leaf.shape[a] for leaf, a in zip(fed, leaf_axes, strict=True) if a is not None)
+            branches = branches_of(graph)
+            asks = branches is not None and branches.conditions is not None
+            if not asks and (not is_scalar(graph) or count * len(graph.bindings) > UNROLLED):
+                return self._whole(graph, shown, fed, leaf_axes)
+        return self._each(args, kwargs)
+
+    def _grouped(self, paths: Grouped, leaves: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The results at points that take different paths; one after the other where these are of whole arrays."""
+        counts = {np.shape(leaf)[axis] for leaf, axis in zip(leaves, paths.axes, strict=True) if axis is not None}
+        if len(counts) != 1 or 0 in counts:
+            raise ShapeError(
+                f"{self.where}: {sorted(counts)} points; the paths of {self.inner.name} need one number, and a point"
+            )
+        inner = self.inner
+
+        def trace(k: int) -> Path:
+            point = self._picked(args, k)
+            call = Call(inner, point[: len(point) - inner.extra], kwargs)
+            try:
+                graph, tree = inner._derived(call, inner._traced_at(call, "guard", hide=False))
+            except Exception as error:
+                error.add_note(f"at point {k}")
+                raise
+            if not is_scalar(graph):
+                raise _Whole
+            return path_over_points(graph, tree, paths.axes, self.out_axes, inner.options)
+
+        try:
+            return paths.call(leaves, counts.pop(), trace)
+        except _Whole:
+            return self._each(args, kwargs)
+
+    def _picked(self, args: tuple[Any, ...], k: int) -> tuple[Any, ...]:
+        """The arguments of one point."""
+        return tuple(
+            arg if axis is None else structures.mapped(lambda a, axis=axis: _picked(a, axis, k), arg)
+            for arg, axis in zip(args, self._axes(len(args)), strict=True)
+        )
+
+    def _each(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The results at one point after the other, each on its own path."""
+        axes = self._axes(len(args))
+        count = next(
+            leaf.shape[axis]
+            for arg, axis in zip(args, axes, strict=True)
+            if axis is not None
+            for leaf in structures.leaves(arg)
+        )
+
+        results = [self.inner(*self._picked(args, k), **kwargs) for k in range(count)]
+        return structures.mapped(lambda *cells: np.stack(cells, axis=self.out_axes), *results)
+
+    def _whole(self, graph: Graph, shown: tuple[Any, ...], fed: list[Any], axes: list[int | None]) -> Any:
+        """All points of a trace at once."""
+        whole = WholeBatched(graph, None, axes, self.out_axes, self.inner.options)
+        builder = innermost(fed)
+        assert builder is not None
+        flat = replay(whole.over(whole.points(fed)), fed, builder, user_line())
+        tree = self.inner.tree(Call(self.inner, shown, {}), self.inner._traced(Call(self.inner, shown, {}), None).graph)
+        return flat[0] if tree is None else structures.unflatten(tree, flat)
+
+    def graph(self, /, *args: Any, **kwargs: Any) -> Graph:
+        """The Graph of one point."""
+        return self.inner.graph(*self.point_arguments(args)[0], **kwargs)
+
+
+def _picked(array: Any, axis: int, k: int) -> Any:
+    """A point of an array, whose integers are numbers like others."""
+    if not isinstance(array, Tracer) and np.asarray(array).dtype.kind in "iub":
+        array = np.asarray(array, dtype=float)
+    return array[k] if axis == 0 else array[..., k]
+
+
+def _is_plain(arg: Any, axis: int | None) -> bool:
+    """Whether an argument is an array whose type tells all of it: floating-point numbers, each point's in C order."""
+    return type(arg) is np.ndarray and arg.dtype.char in "fdFD" and not _order(arg, axis)
+
+
+def _order(array: np.ndarray, axis: int | None) -> tuple[int, ...]:
+    """The axes of one point as they lie in memory; empty where that is their own order."""
+    if array.flags.c_contiguous or array.ndim < 2:
+        return ()
+    return order_of(array) if axis is None else order_of_points(array, axis)
+
+
+def _point(array: np.ndarray, axis: int | None) -> tuple[int, ...]:
+    """The shape of one point."""
+    return array.shape if axis is None else array.shape[1:] if axis == 0 else array.shape[:-1]

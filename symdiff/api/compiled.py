@@ -1,0 +1,408 @@
+"""A Graph made callable: argument checks, backends, `out=`.
+
+Assumes a Graph whose inputs are the traced argument leaves in order. Guarantees right answers or a clear error for every
+shape, dtype, stride and overlap; fresh arrays without `out=`; nothing written when an error is raised. Refuses wrong
+shapes, dtypes and layouts with `ShapeError`.
+"""
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import optree
+
+from symdiff.codegen.source import MISS
+from symdiff.errors import ArgumentError, BackendError, InvariantError, ShapeError, TraceError
+from symdiff.ir.graph import Graph
+from symdiff.ir.hidden import hidden_of, visible
+from symdiff.lowering.arrays.fusing import Fused
+from symdiff.lowering.program import Program
+from symdiff.pipeline import (
+    Options,
+    array_kernel_of,
+    batch_kernel_of,
+    check_backend,
+    gufunc_of,
+    kernel_of,
+    machine_of,
+    plan_of,
+    program_of,
+)
+from symdiff.runtime.fastcall import Machine
+from symdiff.tracing.unrolling.scalarizing import scalarize
+from symdiff.tracing.values.tracer import Tracer
+from symdiff.vocabulary import structures
+from symdiff.vocabulary.ops import dtype_of, is_complex
+from symdiff.vocabulary.plain import check_plain, check_targets, in_form, takes_results
+
+_MATH_ERRORS = (ZeroDivisionError, OverflowError, ValueError, TypeError, BufferError)
+
+
+class Compiled:
+    """One specialisation: call it with the traced leaves in order. `tree` is the result's optree structure."""
+
+    def __init__(self, graph: Graph, tree: Any, options: Options, backend: str = "auto") -> None:
+        check_backend(backend)
+        self.graph = graph
+        self.hidden = hidden_of(graph)
+        self.tree = tree
+        self.options = options
+        self.backend = backend
+        self.program: Program | Fused = self._numbered()
+        self._whole = isinstance(self.program, Fused)
+        codes = set() if self._whole else {instr.dtype for instr in self.program.instrs}
+        codes |= {leaf.dtype for leaf in (*self.program.inputs, *self.program.outputs)}
+        self._doubles = not codes & {"f", "F"}
+        self._leaf = tree is None or optree.treespec_is_leaf(tree)
+        count = len(self.program.outputs)
+        self._flat = count > 1 and not self._leaf and tree == structures.structure((0,) * count)
+        nested = None if self._leaf or self._flat else _nested(structures.unflatten(tree, range(count)))
+        self._nested = nested if structures.leaves(nested) == list(range(count)) else None  # or it holds settings, too
+        self._numpy: Any = None
+        self.machine: Any = None
+        self._exact_types = tuple(np.dtype(i.dtype) for i in self.program.inputs)
+        self.door: Callable[..., Any] | None = self._open_door()
+
+    def _numbered(self) -> Program | Fused:
+        """The program that is compiled."""
+        return program_of(self.graph, self.options)
+
+    def _open_door(self) -> Callable[..., Any] | None:
+        """The generated function itself, when its arguments and result need no rearranging."""
+        if self._whole:
+            return self._open_whole()
+        if self.backend == "native" or (self.backend == "auto" and not self.options.exact):
+            try:
+                self.machine = machine_of(self.program, self._nested)  # type: ignore[arg-type]
+                return self.machine.builtin()  # type: ignore[no-any-return]
+            except BackendError:
+                if self.backend == "native":
+                    raise
+        if self.backend == "numpy" or not self._doubles:
+            return None
+        try:
+            return kernel_of(plan_of(self.program), "python", self.program.name)  # type: ignore[no-any-return]
+        except BackendError:
+            if self.backend == "python":
+                raise
+            return None
+
+    def _open_whole(self) -> Callable[..., Any]:
+        """The function over whole arrays: machine code, or NumPy's calls and kernels of machine code between them."""
+        if self.backend == "python":
+            raise BackendError(
+                f"{self.program.name}: whole arrays need the numpy or the native backend; scalarize=True unrolls them"
+            )
+        if self.backend == "native" or (self.backend == "auto" and not self.options.exact):
+            try:
+                found = array_kernel_of(self.program, self._nested)  # type: ignore[arg-type]
+            except BackendError:
+                if self.backend == "native":
+                    raise
+            else:
+                if not isinstance(found, Machine):
+                    return found
+                self.machine = found
+                return found.builtin()  # type: ignore[no-any-return]
+        return self._numpy_kernel()  # type: ignore[no-any-return]
+
+    @property
+    def entry(self) -> Callable[..., Any] | None:
+        """The door as calls from outside take it: it is given the captured arrays, too, as they are at each call."""
+        door = self.door
+        if door is None or not self.hidden.arrays:
+            return door
+        fill, own, count = self.hidden.fill, visible(self.graph), len(self.program.inputs)
+
+        def through(*args: Any, out: Any = None) -> Any:
+            return door(*fill(args, count), out=out) if len(args) == own else MISS
+
+        return through
+
+    def structured_door(self, tree: Any) -> Callable[..., Any]:
+        """The generated function behind arguments and results in their structures; `tree` is that of `(args, kwargs)`."""
+        door = self.entry
+        assert door is not None
+        several = len(self.program.outputs) > 1
+        expected = None if self.tree is None else structures.structure(structures.unflatten(self.tree, self.program.outputs))
+
+        def through(*args: Any, out: Any = None) -> Any:
+            leaves, given = structures.flatten((args, {}), none_is_leaf=True)
+            if given != tree:
+                return MISS
+            if out is None:
+                found = door(*leaves)
+                if found is MISS or self.direct:
+                    return found
+                return structures.unflatten(self.tree, found if several else [found])
+            targets, shape = structures.flatten(out)
+            if expected is not None and shape != expected:
+                return MISS
+            found = door(*leaves, out=self._joined(targets))
+            return MISS if found is MISS else out
+
+        return through
+
+    @property
+    def kernel(self) -> Callable[..., Any]:
+        """The bare builtin of the native backend: inputs, then larger arrays that the function captures, then outputs;
+        contiguous arrays of exactly the traced types.
+
+        Raises `TypeError` for any other argument, and `BackendError` where there is no machine code.
+        """
+        if self._whole and self.machine is None:
+            raise BackendError(f"{self.program.name}: NumPy has a part in it, so that there is no kernel")
+        if self.machine is None:
+            self.machine = machine_of(self.program, self._nested)  # type: ignore[arg-type]
+        name = self.program.name
+
+        def refuse(*args: Any, **kwargs: Any) -> Any:
+            taken = ", ".join(f"{i.name} {dtype_of(i.dtype).name}{list(i.shape) or ''}" for i in self.program.inputs)
+            raise TypeError(f"{name}: other arguments than it was compiled for: {taken}")
+
+        return self.machine.builtin(refuse)  # type: ignore[no-any-return]
+
+    @functools.cached_property
+    def gufunc(self) -> np.ufunc:
+        """This function as a NumPy generalised ufunc over the traced leaves: any leading axes broadcast, and `out`, `axes`,
+        `axis` and `casting` are NumPy's. Overlapping arrays are right, and other threads run meanwhile.
+
+        A point's shape is part of it, so that a float64 array of 8 numbers and a number give `(8),()->(8)`. Numbers of
+        other dtypes are cast as NumPy casts safely. It sets no floating-point flags and so never warns. A ufunc cannot be
+        pickled; pickle the function or this object.
+
+        Raises `BackendError` where there is no machine code, for whole arrays, results in other structures than a tuple,
+        empty arrays, truth values, functions that NumPy computes faster, and more arrays than NumPy's ufuncs take.
+
+        >>> import symdiff as sd
+        >>> slope = sd.grad(lambda x, a: a*x[0]*x[1]).compile(np.ones(2), 1.0).gufunc    # doctest: +SKIP
+        >>> slope(np.array([[1.0, 2.0], [3.0, 4.0]]), [1, 10])                           # doctest: +SKIP
+        array([[ 2.,  1.],
+               [40., 30.]])
+        """
+        name = self.program.name
+        if isinstance(self.program, Fused):
+            raise BackendError(f"{name}: whole arrays run with NumPy and broadcast by themselves; a gufunc takes small arrays")
+        if self.program.checks:
+            raise BackendError(f"{name}: a ufunc has a result at every point, and a path of the function has none; use vmap")
+        if not _is_flat(self.tree, len(self.program.outputs)):
+            raise BackendError(f"{name}: a gufunc returns one array or a tuple of them, not {self.tree}")
+        return gufunc_of(self.program)  # type: ignore[no-any-return]
+
+    @property
+    def direct(self) -> bool:
+        """Whether the door takes and returns results in their structure."""
+        return self._leaf or self._flat or (self.machine is not None and self._nested is not None)
+
+    def _numpy_kernel(self) -> Any:
+        if self._numpy is None:
+            self._numpy = kernel_of(plan_of(self.program), "numpy", self.program.name)
+        return self._numpy
+
+    def __call__(self, *leaves: Any, out: Any = None) -> Any:
+        """The result at the traced leaves in order; see `call`."""
+        if len(leaves) != visible(self.graph):
+            raise ArgumentError(f"{self.program.name} takes {visible(self.graph)} arguments ({len(leaves)} given)")
+        return self.call(list(leaves), out)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        graph = self.graph if self._whole else scalarize(self.graph)
+        return Compiled, (graph, self.tree, self.options, self.backend)
+
+    def call(self, leaves: list[Any], out: Any = None) -> Any:
+        """The result at the traced leaves."""
+        found = self.attempt(leaves, out)
+        if found is MISS:
+            raise InvariantError(f"{self.program.name}: compiled code declines arguments that were brought into its form")
+        return found
+
+    def attempt(self, leaves: list[Any], out: Any = None) -> Any:
+        """The result at the traced leaves, checked and normalised first; `MISS` where a check of the program holds."""
+        if len(leaves) != visible(self.graph):
+            names = ", ".join(i.name for i in self.program.inputs[: visible(self.graph)])
+            raise ShapeError(f"{self.program.name}: {len(leaves)} numbers or arrays are given, one each expected for {names}")
+        args = [self._argument(i, leaf) for i, leaf in enumerate(self.hidden.fill(leaves, len(self.program.inputs)))]
+        targets = None if out is None else self._targets(out)
+        flat = self._run(args, targets)
+        if flat is None:
+            return MISS
+        if out is not None:
+            return out
+        if self._leaf:
+            return flat[0]
+        return tuple(flat) if self._flat else structures.unflatten(self.tree, flat)
+
+    def _joined(self, leaves: list[Any]) -> Any:
+        """Result arrays as the door takes and returns them: in their structure, or in one tuple."""
+        if self.machine is not None and self._nested is not None:
+            return structures.unflatten(self.tree, leaves)
+        return tuple(leaves) if len(self.program.outputs) > 1 else leaves[0]
+
+    def _parts(self, found: Any) -> list[Any]:
+        """The results that the door returns, in order."""
+        if self.machine is not None and self._nested is not None:
+            return structures.leaves(found)
+        return list(found) if len(self.program.outputs) > 1 else [found]
+
+    def _run(self, args: list[Any], targets: list[Any] | None) -> list[Any] | None:
+        """The results; None where a check of the program holds."""
+        if self._whole:
+            return self._run_whole(args, targets)
+        if self.door is not None:
+            try:
+                result = self.door(*args, out=None if targets is None else self._joined(targets))
+                if result is not MISS:
+                    return self._parts(result)
+            except _MATH_ERRORS:
+                pass  # Python's math raises where IEEE arithmetic has a value; NumPy computes it
+        several = len(self.program.outputs) > 1
+        result = self._numpy_kernel()(*args, out=None if targets is None else tuple(targets) if several else targets[0])
+        if result is MISS:
+            return None
+        return list(result) if several else [result]
+
+    def _run_whole(self, args: list[Any], targets: list[Any] | None) -> list[Any] | None:
+        """Results that are not contiguous are computed elsewhere and copied."""
+        door = self.door
+        assert door is not None
+        if targets is None or all(map(takes_results, targets)):
+            found = door(*args, out=None if targets is None else self._joined(targets))
+            if found is not MISS:
+                return self._parts(found)
+        found = door(*args)
+        if found is MISS:
+            return None
+        results = self._parts(found)
+        for target, value in zip(targets or [], results, strict=False):
+            target[...] = value
+        return results
+
+    def _argument(self, place: int, leaf: Any) -> Any:
+        expected = self.program.inputs[place]
+        dtype = self._exact_types[place]
+        name = self.program.name
+        if isinstance(leaf, Tracer):
+            raise TraceError(f"{name}: compiled code takes numbers; call the derivative itself in a traced function")
+        check_plain(f"{name}: {expected.name}", leaf)
+        value = np.asarray(leaf)
+        if type(leaf) is int and value.dtype.kind not in "biufc" and abs(leaf) < 2**1023:
+            value = np.asarray(float(leaf))
+        if value.dtype.kind not in "biufc":
+            raise ShapeError(f"{name}: {expected.name} has dtype {value.dtype}, {dtype} expected")
+        if value.dtype.kind == "c" and not is_complex(expected.dtype):
+            raise ShapeError(f"{name}: {expected.name} is complex, {dtype} expected; trace it with a complex argument")
+        if value.shape != expected.shape:
+            raise ShapeError(f"{name}: {expected.name} has shape {value.shape}, {expected.shape} expected")
+        value = in_form(value, dtype)
+        if expected.shape:
+            return value
+        return value.item() if self._doubles else value[()]
+
+    def _targets(self, out: Any) -> list[Any]:
+        place = object()
+        count = len(self.program.outputs)
+        shown = place if self.tree is None else structures.unflatten(self.tree, [place] * count)
+        places, expected = structures.flatten(shown, none_is_leaf=True)
+        given, tree = structures.flatten(out, none_is_leaf=True)
+        name = self.program.name
+        if tree != expected:
+            raise ShapeError(f"{name}: out has structure {tree}, {expected} expected")
+        leaves = [leaf for leaf, wanted in zip(given, places, strict=True) if wanted is place]
+        check_targets(name, leaves, [(o.name, o.shape, o.dtype) for o in self.program.outputs])
+        return leaves
+
+
+def _nested(value: Any) -> Any:
+    """A structure of output places, if it consists of nested tuples alone; else None."""
+    if type(value) is tuple:
+        parts = tuple(_nested(v) for v in value)
+        return None if None in parts else parts
+    return value if isinstance(value, int) else None
+
+
+def _is_flat(tree: Any, count: int) -> bool:
+    """Whether the result is one array, or a tuple of them."""
+    if tree is None or optree.treespec_is_leaf(tree):
+        return True
+    found = structures.unflatten(tree, range(count))
+    return count > 1 and type(found) is tuple and [type(item) for item in found] == [int] * count
+
+
+class Batched:
+    """A Program over many points: one array of points for each batched leaf."""
+
+    def __init__(
+        self,
+        program: Program,
+        in_axes: tuple[int | None, ...],
+        out_axes: tuple[int, ...],
+        tree: Any,
+        options: Options,
+        backend: str = "auto",
+        threads: int | None = None,
+    ) -> None:
+        check_backend(backend)
+        self.program = program
+        self.in_axes = in_axes
+        self.out_axes = out_axes
+        self.tree = tree
+        self.kernel = batch_kernel_of(program, in_axes, out_axes, options, backend, threads)
+        self._lock = threading.Lock()
+        self._machine: Any = None
+        self._direct = _is_flat(tree, len(program.outputs))
+
+    @property
+    def machine(self) -> Any:
+        """The way for calls with few points and arguments that need no rearranging; None where there is none."""
+        with self._lock:
+            if self._machine is None and self._direct and hasattr(self.kernel, "call"):
+                try:
+                    self._machine = self.kernel.call()
+                except BackendError:
+                    self._direct = False
+            return self._machine
+
+    def call(self, leaves: list[Any], out: Any = None) -> Any:
+        """Results with a points axis, from leaves with one."""
+        args = []
+        points: dict[int, str] = {}
+        name = self.program.name
+        for leaf, expected, axis in zip(leaves, self.program.inputs, self.in_axes, strict=True):
+            check_plain(f"{name}: {expected.name}", leaf)
+            value = np.asarray(leaf)
+            shape = value.shape
+            if axis is not None and value.ndim:
+                points.setdefault(shape[axis], expected.name)
+                shape = shape[1:] if axis == 0 else shape[:-1]
+            if shape != expected.shape or value.ndim != len(expected.shape) + (axis is not None):
+                raise ShapeError(
+                    f"{name}: {expected.name} has shape {value.shape}; a point of shape {expected.shape} with the points "
+                    f"{'nowhere' if axis is None else 'first' if axis == 0 else 'last'} expected"
+                )
+            if value.dtype.kind == "c" and not is_complex(expected.dtype):
+                raise ShapeError(f"{name}: {expected.name} is complex, {np.dtype(expected.dtype)} expected")
+            args.append(value.astype(np.dtype(expected.dtype), copy=False))
+        if len(points) != 1:
+            listed = ", ".join(f"{n} in {leaf}" for n, leaf in points.items()) or "none"
+            raise ShapeError(f"{name}: the arguments have different numbers of points: {listed}")
+        count = next(iter(points))
+        flat_out = None if out is None else self._targets(out, count)
+        several = len(self.program.outputs) > 1
+        given = None if flat_out is None else tuple(flat_out) if several else flat_out[0]
+        result = self.kernel(*args, out=given)
+        if out is not None:
+            return out
+        flat = list(result) if several else [result]
+        return flat[0] if self.tree is None else structures.unflatten(self.tree, flat)
+
+    def _targets(self, out: Any, count: int) -> list[Any]:
+        leaves = structures.leaves(out)
+        name = self.program.name
+        if len(leaves) != len(self.program.outputs):
+            raise ShapeError(f"{name}: out has {len(leaves)} arrays, {len(self.program.outputs)} expected")
+        outputs = zip(self.program.outputs, self.out_axes, strict=True)
+        wanted = [(o.name, (count, *o.shape) if axis == 0 else (*o.shape, count), o.dtype) for o, axis in outputs]
+        check_targets(name, leaves, wanted)
+        return leaves

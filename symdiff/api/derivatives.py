@@ -1,0 +1,153 @@
+"""The kinds of derivative: what each makes of a traced function's Graph, and the structure of its result.
+
+Assumes the machinery of `functions`. Guarantees results in the structures of the arguments and of the function's own
+result, nested as in JAX. Refuses nothing of its own; `differentiation.transforming` does.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from symdiff.api.arguments import Call, is_differentiable, is_integer
+from symdiff.api.functions import Function, tree_of
+from symdiff.differentiation import transforming
+from symdiff.errors import ShapeError
+from symdiff.ir.graph import Graph
+from symdiff.pipeline import program_of
+from symdiff.tracing.trace import Spec
+from symdiff.tracing.values.tracer import Tracer
+from symdiff.vocabulary import structures
+
+
+class Gradient(Function):
+    suffix = "grad"
+
+    def derive(self, graph: Graph, wrt: list[int]) -> Graph:
+        return transforming.gradient(graph, wrt, self._rules(), False)[0]
+
+    def tree(self, call: Call, graph: Graph) -> Any:
+        return tree_of(self._by_argument(call))
+
+
+class ValueAndGradient(Function):
+    suffix = "value_and_grad"
+
+    def derive(self, graph: Graph, wrt: list[int]) -> Graph:
+        return transforming.gradient(graph, wrt, self._rules(), True)[0]
+
+    def tree(self, call: Call, graph: Graph) -> Any:
+        return tree_of((0, self._by_argument(call)))
+
+
+class Jacobian(Function):
+    suffix = "jacobian"
+    choices = ("mode",)
+
+    def __init__(self, f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: Any) -> None:
+        super().__init__(f, argnums, **options)
+        self.mode = options.get("mode", "auto")
+
+    def derive(self, graph: Graph, wrt: list[int]) -> Graph:
+        def operations(candidate: Graph) -> int:
+            return program_of(candidate, self.options).operations()
+
+        return transforming.jacobian(graph, wrt, self._rules(), self.mode, operations)
+
+    def tree(self, call: Call, graph: Graph) -> Any:
+        return tree_of(structures.mapped(lambda _: self._by_argument(call), _result(graph)))
+
+
+class Hessian(Function):
+    suffix = "hessian"
+
+    def derive(self, graph: Graph, wrt: list[int]) -> Graph:
+        return transforming.hessian(graph, wrt, self._rules())
+
+    def tree(self, call: Call, graph: Graph) -> Any:
+        return tree_of(self._by_argument(call, self._by_argument(call)))
+
+
+class Pushforward(Function):
+    suffix = "jvp"
+    keeps_signature = False
+    extra = 1
+    extra_name = "tangent"
+
+    def extra_structure(self, call: Call, primal: Graph) -> Any:
+        """The structure of what stands after the arguments, 0 at each leaf."""
+        return self._by_argument(call)
+
+    def _extra_leaves(self, call: Call) -> list[Any]:
+        """What stands after the arguments, for each differentiated leaf; settings among them have no tangent."""
+        args = structures.unflatten(call.tree, range(len(call.leaves)))[0]
+        places = structures.leaves(args[self.argnums] if isinstance(self.argnums, int) else [args[n] for n in self.argnums])
+        given = structures.leaves(call.extra, none_is_leaf=True)
+        moving = [leaf for leaf in given if is_differentiable(leaf)]
+        if len(given) == len(places):
+            chosen = set(call.wrt)
+            pairs = list(zip(places, given, strict=True))
+            moving = [leaf for place, leaf in pairs if place in chosen]
+            self._check_settings([leaf for place, leaf in pairs if place not in chosen])
+        if len(moving) != len(call.wrt) or not all(map(is_differentiable, moving)):
+            names = ", ".join(call.paths[i] for i in call.wrt)
+            raise ShapeError(f"{self.where}: {self.__name__}: the {self.extra_name} is one number or array each for {names}")
+        return moving
+
+    def _check_settings(self, leaves: list[Any]) -> None:
+        for leaf in leaves:
+            if is_differentiable(leaf) and not is_integer(leaf) and (isinstance(leaf, (Tracer, Spec)) or np.any(leaf)):
+                raise ShapeError(
+                    f"{self.where}: {self.__name__}: the {self.extra_name} has {leaf!r} for an integer beside floating ones, "
+                    "which is a setting and has no derivative; give None there, or a floating number in the argument"
+                )
+
+    def derive(self, graph: Graph, wrt: list[int]) -> Graph:
+        return transforming.pushforward(graph, wrt, self._rules())
+
+    def tree(self, call: Call, graph: Graph) -> Any:
+        result = _result(graph)
+        return tree_of((result, result))
+
+
+class Pullback(Pushforward):
+    suffix = "vjp"
+    extra_name = "cotangent"
+    _extra_leaves = Function._extra_leaves
+
+    def extra_structure(self, call: Call, primal: Graph) -> Any:
+        return _result(primal)
+
+    def derive(self, graph: Graph, wrt: list[int]) -> Graph:
+        return transforming.pullback(graph, wrt, self._rules())
+
+    def tree(self, call: Call, graph: Graph) -> Any:
+        return tree_of((_result(graph), self._by_argument(call)))
+
+
+class HessianProduct(Pushforward):
+    suffix = "hvp"
+    extra_name = "v"
+
+    def derive(self, graph: Graph, wrt: list[int]) -> Graph:
+        return transforming.hessian_product(graph, wrt, self._rules())
+
+    def tree(self, call: Call, graph: Graph) -> Any:
+        return tree_of(self._by_argument(call))
+
+
+class Wirtinger(Function):
+    suffix = "wirtinger"
+
+    def derive(self, graph: Graph, wrt: list[int]) -> Graph:
+        return transforming.wirtinger(graph, wrt, self._rules())
+
+    def tree(self, call: Call, graph: Graph) -> Any:
+        result = 0 if graph.out_tree is None else structures.unflatten(graph.out_tree, [0] * len(graph.outputs))
+        each = structures.mapped(lambda _: self._by_argument(call), result)
+        return tree_of((each, each))
+
+
+def _result(graph: Graph) -> Any:
+    """The structure of a function's result, 0 at each leaf."""
+    return 0 if graph.out_tree is None else structures.unflatten(graph.out_tree, [0] * len(graph.outputs))

@@ -1,0 +1,557 @@
+"""The callable behind every transform: flattening, specialising, calling, and looking inside.
+
+Assumes deterministic functions of numbers and arrays in nested containers. Guarantees one specialisation for each
+signature (structure, shapes, dtypes, static values), made on the first call and kept; thread-safe calls; fresh results.
+Refuses wrong arguments with errors that name the function's file and line.
+"""
+
+import inspect
+import math
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Self
+
+import numpy as np
+import optree
+
+from symdiff.api.arguments import Call, is_differentiable
+from symdiff.api.branching import Guarded, attempted, beside, compiled_of, known
+from symdiff.api.compiled import Compiled
+from symdiff.api.device import DeviceCompiled, Near, Placed, check_device, near, on_device, placed
+from symdiff.codegen.source import MISS
+from symdiff.errors import (
+    ArgumentError,
+    BackendError,
+    InvariantError,
+    OptionError,
+    ShapeError,
+    SymdiffError,
+    TraceError,
+    forgive,
+)
+from symdiff.ir.building import Builder, active_builders
+from symdiff.ir.graph import Graph
+from symdiff.ir.hidden import NONE, Captured, Hidden, Replaced
+from symdiff.pipeline import Options, program_of
+from symdiff.rulebooks.declared import depend, rules_in_force
+from symdiff.runtime.fastcall import Machine
+from symdiff.runtime.guards import Guard, guarded
+from symdiff.runtime.vectorcall import direct, plain_class, table_offset, with_vectorcall
+from symdiff.tracing.captures.watching import Moved, Watch
+from symdiff.tracing.following.following import error_line
+from symdiff.tracing.replaying import decide_again, innermost, replay
+from symdiff.tracing.state.attempt import need_all_contents
+from symdiff.tracing.trace import definition_line, function_name, leaf_type, signature_of, trace_leaves
+from symdiff.tracing.unrolling.scalarizing import settled
+from symdiff.tracing.values.kinds import ARRAY, SCALARS, argument_kind
+from symdiff.tracing.values.tracer import Tracer, order_of
+from symdiff.vocabulary import structures
+from symdiff.vocabulary.choices import COMMON, check, is_index
+from symdiff.vocabulary.libraries import is_library, user_line
+from symdiff.vocabulary.seams import Seam
+
+costed = Seam("the cost of a derivative")
+shown = Seam("the LaTeX of a derivative")
+exported_source = Seam("the file of a derivative")
+stored = Seam("a file on the disk")
+REPLACED = 100  # calls that are begun anew because another thread replaces what the function captures
+GUARDS = 8  # short ways of one function that are kept beside the one in use, for calls that alternate
+KEPT = 256  # specialisations of one function that are kept, the newest
+_OURS = "{}: {}: {}: traced values do not take this here, where f itself does; write it with plain NumPy, on a copy: y.copy()"
+_MISSED = (ZeroDivisionError, OverflowError, ValueError, TypeError, BufferError, TraceError)
+
+
+def _owns_out(f: Callable[..., Any], signature: inspect.Signature | None) -> bool:
+    """Whether a function of the user's has an argument that `out=` would give: a library's is the array for its result."""
+    if isinstance(f, Function):
+        return f.owns_out
+    found = None if signature is None else signature.parameters.get("out")
+    if found is None or found.kind not in (found.POSITIONAL_OR_KEYWORD, found.KEYWORD_ONLY):
+        return False
+    code = getattr(inspect.unwrap(f), "__code__", None)
+    if code is None:
+        return (getattr(f, "__module__", None) or type(f).__module__).partition(".")[0] not in ("numpy", "scipy")
+    return not is_library(code.co_filename)
+
+
+class Function:
+    """A derivative (or a traced function) as a callable; see the functions of this module for what each computes."""
+
+    differentiates = True
+    choices: tuple[str, ...] = ()  # options beside those that all have
+    hides = True  # larger arrays that the function captures are inputs
+    keeps_signature = True
+    extra = 0
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        made: Self = object.__new__(with_vectorcall(cls))
+        return made
+
+    def __init__(
+        self,
+        f: Callable[..., Any],
+        argnums: int | Sequence[int] = 0,
+        **options: Any,
+    ) -> None:
+        if not callable(f):
+            raise TraceError(f"{user_line()}: {type(f).__name__} is not a function")
+        known = ("argnums", *self.choices, *COMMON) if self.differentiates else (*self.choices, *COMMON)
+        check(self.suffix or "the function", {"argnums": argnums} | options if self.differentiates else options, known)
+        exact, fastmath = bool(options.get("exact", False)), bool(options.get("fastmath", False))
+        if exact and fastmath:
+            raise OptionError(f"{user_line()}: {self.suffix}: exact=True and fastmath=True exclude each other")
+        self.f = f
+        self.argnums = int(argnums) if is_index(argnums) else tuple(map(int, argnums))  # type: ignore[arg-type]
+        self.rules = options.get("rules")
+        self.options = Options(exact, fastmath)
+        self.backend = options.get("backend", "auto")
+        self.scalarize = options.get("scalarize")
+        self.paths = options.get("paths")
+        self.frozen = bool(options.get("frozen", False))
+        self.signature = signature_of(f)
+        self.owns_out = _owns_out(f, self.signature)
+        self.name = function_name(f)
+        self.where = definition_line(f)
+        self.__name__ = f"{self.name}_{self.suffix}" if self.suffix else self.name
+        self.__doc__ = inspect.getdoc(f)
+        self.__wrapped__ = f
+        self._compiled: dict[Any, Any] = {}
+        self._machines: set[Any] = set()
+        self._guards: dict[Any, Guard] = {}
+        self._guard: Guard | None = None
+        self._door: Callable[..., Any] | None = None
+        self._lock = threading.Lock()
+        self._watch = self._watching()
+        self._near: Near | None = None
+        self._kinds = 0  # what the function has asked of the kinds of its arguments
+        depend(self)
+
+    suffix = ""
+
+    def _watching(self, earlier: Watch | None = None) -> Watch:
+        """What the function captures; nothing where it is frozen: each specialisation keeps what it read when it was made."""
+        return Watch(len) if self.frozen else Watch(self.f, earlier)
+
+    def positions(self, count: int) -> tuple[int, ...]:
+        """The differentiated argument positions, negative ones counted from the end."""
+        wanted = (self.argnums,) if isinstance(self.argnums, int) else self.argnums
+        for n in wanted:
+            if not -count <= n < count:
+                raise ShapeError(f"{self.where}: argnums={self.argnums}, but {self.name} is called with {count} arguments")
+        found = tuple(n % count for n in wanted)
+        if len(set(found)) < len(found):
+            raise ShapeError(f"{self.where}: argnums={self.argnums} names an argument of {self.name} twice")
+        return found
+
+    # -- calling
+
+    def __call__(self, /, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if out is not None and self.owns_out:
+            raise ArgumentError(
+                f"{user_line()}: {self.name} ({self.where}) has an argument `out` of its own, so that out= may mean that one "
+                "or the array for the result; give the argument by position, or another name"
+            )
+        self.refresh()
+        if self._door is not None and not kwargs:
+            try:
+                result = self._door(*args, out=out)
+                if result is not MISS:
+                    return result
+            except _MISSED:
+                pass  # the long way finds out why, or computes what Python's math raises for
+        return self._long_way(*args, out=out, **kwargs)
+
+    def refresh(self) -> None:
+        """Drop what was traced, where a value that the function captures has changed."""
+        if self._watch and self._watch.changed():
+            self._forget()
+
+    def outdate(self) -> None:
+        """A rule is declared: the next call drops what was traced."""
+        self._watch.incomplete = True
+        direct(self, 0)
+
+    def _forget(self) -> None:
+        """Drop what was traced."""
+        with self._lock:
+            self._door = self._near = self._guard = None
+            direct(self, 0)
+            self._machines = {machine for machine in self._machines if machine.running}
+            self._guards = {key: guard for key, guard in self._guards.items() if guard.running}
+            self._compiled.clear()
+            self._watch = self._watching(self._watch)
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
+        call, watch = Call(self, args, kwargs, self.extra), self._watch
+        fed = self._fed(call)
+        if active_builders() or any(isinstance(leaf, Tracer) for leaf in fed):
+            inlined = self._inline(call, fed)
+            if inlined is not None:
+                return inlined[0]
+        if any(isinstance(leaf, Placed) for leaf in fed):
+            found = self._on_device(call)
+            result = found.call(fed, out)
+            self._approach(near(found, args, kwargs, fed), watch)
+            return result
+        key = self._key(call)
+        compiled, found = attempted(self._compiled.get(key), fed, out)
+        if compiled is None:
+            compiled = self._specialised(call, key)
+            found = compiled.attempt(fed, out)
+            if found is MISS and isinstance(compiled, Guarded):  # rounded to the other side of a limit
+                found = compiled.unchecked.call(fed, out)
+        with self._lock:
+            if watch is self._watch and not kwargs:  # or another thread has found that this specialisation is stale
+                self._open(call, compiled)
+        if found is not MISS:
+            return found
+        try:
+            return compiled.call(fed, out)
+        except Exception as error:
+            refused = error
+        self.run(call, fed)
+        raise refused
+
+    def _approach(self, near: Near | None, watch: Watch) -> None:
+        """Take a short way from now on, unless another thread has found it stale."""
+        with self._lock:
+            if watch is self._watch:
+                self._near = near
+
+    def _on_device(self, call: Call) -> DeviceCompiled:
+        """The specialisation for CuPy arrays."""
+        key = ("device", self._key(call))
+        with self._lock:
+            compiled = self._compiled.get(key)
+            if compiled is None:
+                built = self._built(call, "merge", hide=False)
+                compiled = self._compiled[key] = DeviceCompiled(*built, self.options)
+        return compiled
+
+    def run(self, call: Call, fed: list[Any]) -> None:
+        """The function as it stands, for the exception that it raises, which has the values in its message."""
+        leaves = list(call.leaves)
+        for place, leaf in zip(call.traced, fed, strict=False):
+            leaves[place] = leaf
+        args, kwargs = structures.unflatten(call.tree, leaves)
+        self.f(*args, **kwargs)
+
+    def _fed(self, call: Call) -> list[Any]:
+        """The leaves that the graph takes as inputs, in order."""
+        return [call.leaves[i] for i in call.traced] + self._extra_leaves(call)
+
+    def _extra_leaves(self, call: Call) -> list[Any]:
+        return [leaf for leaf in structures.leaves(call.extra, none_is_leaf=True) if is_differentiable(leaf)]
+
+    def _key(self, call: Call) -> Any:
+        chosen = set(call.traced)
+        parts = [
+            (leaf_type(leaf, self.where), order_of(leaf), self._kinds and argument_kind(leaf))
+            if i in chosen
+            else (type(leaf), *((leaf.shape, leaf.dtype.str, leaf.tobytes()) if isinstance(leaf, np.ndarray) else (leaf,)))
+            for i, leaf in enumerate(call.leaves)
+        ]
+        return (call.tree, tuple(parts), tuple(call.wrt))
+
+    def _specialised(self, call: Call, key: Any) -> Compiled:
+        """A new specialisation, or a kept one whose path turns out to be taken."""
+        with self._lock:
+            earlier = self._compiled.get(key)
+            if earlier is not None and not isinstance(earlier, Guarded):
+                return earlier  # another thread was faster
+            kinds = self._kinds
+            graph = self._traced_at(call, self.paths if earlier is None else "guard")
+            if kinds != self._kinds:  # earlier results were kept without the kinds of their arguments
+                self._compiled.clear()
+                self._door = None
+                direct(self, 0)
+                key, earlier = self._key(call), None
+            compiled: Compiled | None = known(earlier, graph)
+            if compiled is None:
+                compiled = compiled_of(*self._derived(call, graph), self.options, self.backend)
+                self._compiled[key] = beside(compiled, earlier)
+                if len(self._compiled) > KEPT:
+                    self._compiled.pop(next(iter(self._compiled)))
+        return compiled
+
+    def _open(self, call: Call, compiled: Compiled) -> None:
+        """Let later calls by position take the fast way to a specialisation."""
+        flat = all(p.isidentifier() for p in call.paths) and len(self._extra_leaves(call)) == len(call.extra)
+        if any(order_of(call.leaves[i]) for i in call.traced):
+            return  # doors are for arrays in C order, and decline others
+        if len(call.traced) < len(call.leaves) or compiled.door is None or (self.extra and not (flat and compiled.direct)):
+            self._door = None
+        elif self._kinds and not self._fits_doors(call, compiled):
+            self._door = told_apart(compiled.entry, call.leaves) if compiled.direct and flat else None
+            direct(self, 0)
+        elif compiled.direct and flat:
+            self._door = compiled.entry
+            if compiled.machine is not None:
+                self._quicken(compiled, compiled.hidden)
+        else:
+            self._door = compiled.structured_door(call.tree)
+
+    def _fits_doors(self, call: Call, compiled: Any) -> bool:
+        """Whether doors, which take numbers of any kind, may stand where kinds matter: machine code declines arrays."""
+        arrays = any(argument_kind(call.leaves[i]) == ARRAY._replace(given=True) for i in call.traced)
+        return not self._kinds & SCALARS and compiled.machine is not None and not arrays
+
+    def _quicken(self, compiled: Any, hidden: Hidden = NONE) -> None:
+        """Calls go to machine code first, and to `_long_way` where it declines. The code lives as long as this object."""
+        machine, self._guard = compiled.machine, None
+        self._machines = {machine, *(m for m in self._machines if m.running)}  # what a call is in cannot be freed
+        old = list(self._guards.items())
+        self._guards = dict([*(pair for pair in old[:-GUARDS] if pair[1].running), *old[-GUARDS:]])
+        if self.owns_out:
+            direct(self, 0)
+        elif not self._watch:
+            direct(self, machine.vectorcall)
+            if self._watch.incomplete:  # a rule was declared meanwhile
+                direct(self, 0)
+        else:
+            self._guarded(machine, hidden)
+
+    def _guarded(self, machine: Machine, hidden: Hidden) -> None:
+        """Machine code after a look at what the function captures."""
+        offset, key = table_offset(self), (machine, self._watch, self._watch.version)
+        found = self._guards.get(key)
+        address = 0
+        owner = 0 if isinstance(machine, Machine) else id(self)  # what declines itself asks its owner for the long way
+        with suppress(BackendError):  # containers that are checked in Python only
+            if found is None and offset is not None:
+                found = Guard(machine, self._watch.rows(), hidden.place, hidden.arrays, Captured, owner)
+                if self._watch.changed():  # while the guard took down what holds
+                    return
+                self._guards[key] = found
+            if found is not None and offset is not None:
+                address = guarded(offset)
+        self._guard = found
+        direct(self, address, found.address if address and found is not None else 0)
+        if self._watch.incomplete:  # a rule was declared meanwhile
+            direct(self, 0)
+
+    def _long_way(self, /, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        guard = self._guard
+        versions = [] if guard is None else guard.versions()
+        self.refresh()  # other specialisations may capture what the fast one does not
+        if guard is not None and guard is self._guard:
+            guard.refresh(versions)
+        shorter = self._near  # another thread may drop it meanwhile
+        if shorter is not None and not kwargs:
+            found = shorter(args, out)
+            if found is not MISS:
+                return found
+        device = on_device(args, kwargs)
+        check_device(self.backend, device, self.name)
+        if device:
+            args, kwargs = placed((args, kwargs))
+        for _ in range(REPLACED):
+            try:
+                return self._call(args, kwargs, out)
+            except TraceError as error:
+                anew = isinstance(error, Replaced) or (self._watch and self._watch.changed())
+                if not anew or isinstance(error, Moved):
+                    raise
+                forgive(error)
+            self.refresh()  # another thread has put an array of another type into a captured one's place
+        return self._call(args, kwargs, out)
+
+    def __reduce__(self) -> Any:
+        return _blank, (plain_class(type(self)),), self.__getstate__()
+
+    def _traced(self, call: Call, parent: Builder | None, mode: str | None = None, hide: bool = True) -> Any:
+        """The function traced; with `hide`, larger arrays that it captures become inputs, else they are constants."""
+        mode = mode or self.paths
+        watch, hide = None if self.frozen else self._watch, hide and self.hides
+        where = call.leaves, call.tree, call.traced, call.paths
+        try:
+            traced = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide)
+        except (NameError, AttributeError):
+            if watch is not None:
+                watch.incomplete = True
+            raise
+        self._kinds |= traced.kinds
+        differentiated = sum(math.prod(traced.graph.inputs[call.traced.index(i)].symbol.shape) for i in call.wrt)
+        traced.graph = settled(traced.graph, self.scalarize, differentiated)
+        return traced
+
+    def _rules(self) -> Any:
+        return rules_in_force(self.rules)
+
+    def _built(self, call: Call, mode: str | None = None, hide: bool = True) -> tuple[Graph, Any]:
+        traced = self._traced(call, None, mode, hide)
+        if traced.captured:
+            need_all_contents()
+        return self._derived(call, traced.graph)
+
+    def _traced_at(self, call: Call, mode: str | None, hide: bool = True) -> Graph:
+        """The function's graph for a call; where the function raises, its own exception."""
+        try:
+            traced = self._traced(call, None, mode, hide)
+        except (SymdiffError, InvariantError):
+            raise
+        except Exception as error:
+            self.run(call, [])
+            raise TraceError(_OURS.format(error_line(error), type(error).__name__, error)) from error
+        if traced.captured:
+            need_all_contents()
+        return traced.graph  # type: ignore[no-any-return]
+
+    def _derived(self, call: Call, primal: Graph) -> tuple[Graph, Any]:
+        wrt = [call.traced.index(i) for i in call.wrt]
+        derived = self.derive(primal, wrt)
+        if not self.frozen:
+            self._watch.require_unmoved(self.where)  # by the bodies of rules
+        return derived, self.tree(call, primal)
+
+    def _inline(self, call: Call, fed: list[Any]) -> tuple[Any] | None:
+        """The result as traced values of the enclosing trace; None when no traced value takes part."""
+        parent = innermost(fed)
+        traced = self._traced(call, parent)
+        if parent is None and not traced.captured:
+            return None
+        if parent is None or traced.captured:
+            parent = max([t.builder for t in traced.captured] + ([parent] if parent else []), key=lambda b: b.level)
+        wrt = [call.traced.index(i) for i in call.wrt]
+        captured = traced.captured
+        own = len(call.traced)
+        graph = self.derive(traced.graph, wrt)
+        sources = [*fed[:own], *captured, *fed[own:]]
+        decide_again(traced.graph, sources, parent, user_line())
+        flat = replay(graph, sources, parent, user_line())
+        tree = self.tree(call, traced.graph)
+        return (flat[0] if tree is None else structures.unflatten(tree, flat),)
+
+    # -- what the kinds of derivative say
+
+    def derive(self, graph: Graph, wrt: list[int]) -> Graph:
+        """The Graph of this transform, from the traced function's."""
+        return graph
+
+    def tree(self, call: Call, graph: Graph) -> Any:
+        """The structure of the result, None for a single leaf."""
+        return graph.out_tree
+
+    def _by_argument(self, call: Call, leaf_tree: Any = None) -> Any:
+        """A structure like the differentiated arguments, `leaf_tree` at each leaf."""
+        args = structures.unflatten(call.tree, range(len(call.leaves)))[0]
+        count = len(args)
+        chosen = set(call.wrt)
+        inner = 0 if leaf_tree is None else leaf_tree
+
+        def shaped(position: int) -> Any:
+            return structures.mapped(
+                lambda i: inner if i in chosen else structures.Kept(call.leaves[i]), args[position % count]
+            )
+
+        if isinstance(self.argnums, int):
+            return shaped(self.argnums)
+        return tuple(shaped(n) for n in self.argnums)
+
+    # -- looking inside
+
+    def own_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """The function's own arguments: a tangent, cotangent or vector after them is left away."""
+        args = placed(args)
+        if self.extra and self.signature is not None:
+            try:
+                self.signature.bind(*args[: -self.extra], **kwargs)
+            except TypeError:
+                return args
+            return args[: -self.extra]
+        return args
+
+    def graph(self, /, *args: Any, **kwargs: Any) -> Graph:
+        """The Graph of this function at example arguments (numbers, arrays, `Spec`s)."""
+        self.refresh()
+        call = Call(self, self.own_arguments(args, kwargs), placed(kwargs), 0)
+        return self._built(call)[0]
+
+    def compile(self, /, *args: Any, backend: str = "auto", **kwargs: Any) -> Compiled | DeviceCompiled:
+        """A compiled specialisation at example arguments, for a backend.
+
+        Captured numbers, and arrays whose contents the trace needed, stay in it as they are now; this function itself follows.
+        """
+        check(f"{self.__name__}.compile", {"backend": backend})
+        self.refresh()
+        call = Call(self, self.own_arguments(args, kwargs), placed(kwargs), 0)
+        if backend == "cupy":
+            return DeviceCompiled(*self._built(call, "merge", hide=False), self.options)
+        return compiled_of(*self._built(call), self.options, backend)
+
+    def program(self, /, *args: Any, **kwargs: Any) -> Any:
+        """The Program (numbered, shared instructions) at example arguments."""
+        return program_of(self.graph(*args, **kwargs), self.options, self.__name__)
+
+    def source(self, /, *args: Any, target: str = "numpy", **kwargs: Any) -> str:
+        """The text of a stand-alone file for a target, "numpy", "python", "c", "cupy" or "cuda"."""
+        check(f"{self.__name__}.source", {"target": target})
+        return exported_source(self, args, kwargs, target).text
+
+    def export(self, path: Any, *args: Any, target: str = "numpy", **kwargs: Any) -> None:
+        """Write a stand-alone file for a target; written whole or not at all. With target "c", a header stands beside it."""
+        check(f"{self.__name__}.export", {"target": target})
+        stored(path, exported_source(self, args, kwargs, target))
+
+    def cost(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Operations of the function, of this derivative and of both together; see `sd.cost`."""
+        return costed(self, args, kwargs)
+
+    def __repr__(self) -> str:
+        return f"<{self.__name__} of {self.where}>"
+
+    def _repr_latex_(self) -> str | None:
+        return shown(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        for name in ("_lock", "_door", "_near", "_watch", "_machines", "_guards", "_guard", "signature"):
+            del state[name]
+        state["_compiled"] = {}
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.signature = signature_of(self.f)
+        self._lock = threading.Lock()
+        self._watch = self._watching()
+        self._machines = set()
+        self._guards = {}
+        self._guard = None
+        self._door = None
+        self._near = None
+        depend(self)
+
+
+def told_apart(door: Any, leaves: list[Any]) -> Callable[..., Any]:
+    """A door for arguments of exactly these types, and arrays of these shapes."""
+    types = tuple(map(type, leaves))
+    shapes = [leaf.shape if isinstance(leaf, np.ndarray) else None for leaf in leaves]
+    arrays = [(place, shape) for place, shape in enumerate(shapes) if shape is not None]
+
+    def through(*args: Any, out: Any = None) -> Any:
+        if tuple(map(type, args)) != types or any(args[place].shape != shape for place, shape in arrays):
+            return MISS
+        return door(*args, out=out)
+
+    return through
+
+
+def _blank(kind: type[Function]) -> Function:
+    """An instance without state, for copies and pickles."""
+    return kind.__new__(kind)
+
+
+class Plain(Function):
+    """A function itself, traced and compiled."""
+
+    differentiates = False
+
+    def positions(self, count: int) -> tuple[int, ...]:
+        return ()
+
+
+def tree_of(shape: Any) -> Any:
+    tree = structures.structure(shape)
+    return None if optree.treespec_is_leaf(tree) else tree

@@ -1,0 +1,302 @@
+"""A kernel as NumPy text: in-place ufuncs over all of a small domain, or over blocks of a large one.
+
+Assumes the texts of the operands. Guarantees that intermediate values stay in blocks, that sums of blocks are added
+pairwise, and that nothing but numbers is allocated.
+"""
+
+import re
+from typing import Any
+
+from symdiff.codegen.array_text import listed, region
+from symdiff.codegen.expressions import in_reading_order, statements
+from symdiff.codegen.numpy import spelling
+from symdiff.codegen.numpy_batch import in_place
+from symdiff.codegen.text import dtype_text
+from symdiff.lowering.arrays.fusing import Kernel, Sink
+from symdiff.lowering.arrays.plan import full_values
+from symdiff.lowering.arrays.program import Shape, size
+from symdiff.lowering.arrays.summing import terms_of
+from symdiff.vocabulary.literals import number_literal
+
+INDENT = "    "
+SHORT = 64  # sums along a shorter last axis: np.add.reduce takes 4 times as long at 10 cells as a product with ones
+
+
+class KernelLines:
+    """The lines of one kernel; `writer` knows names, texts and places."""
+
+    def __init__(self, writer: Any, index: int, kernel: Kernel) -> None:
+        self.writer = writer
+        self.kernel = kernel
+        self.program = kernel.program
+        self.steps = writer.steps
+        self.before: list[str] = []
+        self.after: list[str] = []
+        self.rows: dict[int, str] = {}
+        self.counts_rows = False
+        if kernel.domain != ():
+            self.loop, self.plan = writer.plan.kernels[index]
+
+    def lines(self) -> list[str]:
+        """All lines, names bound before a loop first."""
+        if self.kernel.domain == ():
+            return self.numbers()
+        body = self.block()
+        if self.loop.axis is None:
+            return [*self.before, *body, *self.after]
+        extent = size(self.kernel.domain) if self.loop.axis == -1 else self.kernel.domain[self.loop.axis]
+        if self.counts_rows:
+            body.insert(0, "rows = stop - start")
+        body.insert(0, f"stop = min(start + {self.loop.rows}, {extent})")
+        loop = f"for start in range(0, {extent}, {self.loop.rows}):"
+        return [*self.before, loop, *(INDENT + line for line in body), *self.after]
+
+    # -- numbers
+
+    def numbers(self) -> list[str]:
+        """A kernel over numbers: plain expressions."""
+        leaves = {}
+        for position, instr in enumerate(self.program.instrs):
+            if instr.op == "input":
+                text = self.writer.text(self.kernel.operands[instr.payload[0]])
+                leaves[position] = f"{text}[()]" if text.endswith(".reshape(())") else text
+            elif instr.op == "const":
+                leaves[position] = number_literal(instr.payload)
+        lines, values = statements(self.program, leaves, lambda i: spelling(self.program, i, self.writer.calls), self.writer)
+        for sink, output in zip(self.kernel.sinks, self.program.outputs, strict=True):
+            text = values[output.cells[0]]
+            if self.program.instrs[output.cells[0]].op == "const":
+                text = f"np.{dtype_text(output.dtype)}({text})"
+            if not text.isidentifier():
+                name = self.writer.fresh()
+                lines.append(f"{name} = {text}")
+                text = name
+            self.writer.texts[sink.value] = text
+        return lines
+
+    # -- arrays
+
+    def block(self) -> list[str]:
+        """The lines for one block."""
+        lines: list[str] = []
+        program = self.program
+        names: dict[int, str] = {}
+        for position, instr in enumerate(program.instrs):
+            if instr.op == "input":
+                names[position] = self.operand(self.kernel.operands[instr.payload[0]], lines)
+            elif instr.op == "const":
+                names[position] = number_literal(instr.payload)
+        summed, needless, coefficients = self.sums()
+        slots = self.slots({self.plan.slots[p] for p in range(len(program.instrs)) if p not in needless}, lines)
+        targets = self.targets(lines)
+        for position, instr in enumerate(program.instrs):
+            if instr.op not in ("input", "const") and position not in needless:
+                self.step(position, names, slots, targets, lines)
+            for sink, row, product in summed.get(position, ()):
+                if product:
+                    first, second = (names[o] for o in instr.operands)
+                    text = f"np.dot({first}, {second})"
+                else:
+                    text = self.reduced(sink, position, names[position])
+                self.term(sink, row, text, coefficients[sink] == [1], lines)
+        written = {p: self.plan.finals[p][0][0] for p in self.plan.finals if self.plan.slots[p] is None}
+        ends = list(enumerate(zip(self.kernel.sinks, program.outputs, strict=True)))
+        ends.sort(key=lambda end: end[1][0].kind == "add")  # a region is put before others are added
+        for place, (sink, output) in ends:
+            value = output.cells[0]
+            instr = program.instrs[value]
+            if sink.kind in ("store", "put"):
+                if written.get(value) != place or instr.op in ("input", "const"):
+                    lines.append(f"np.copyto({targets[place]}, {names[value]})")
+            elif sink.kind == "add":
+                lines.append(f"np.add({targets[place]}, {names[value]}, out={targets[place]})")
+            elif sink in coefficients:
+                self.total(sink, coefficients[sink], lines)
+            else:
+                self.sum(sink, names[value], instr.op in ("input", "const"), lines)
+        return lines
+
+    def step(
+        self, position: int, names: dict[int, str], slots: dict[tuple[str, int], str], targets: dict[int, str], lines: list[str]
+    ) -> None:
+        """One instruction, in place."""
+        slot = self.plan.slots[position]
+        target = slots[slot] if slot is not None else targets[self.plan.finals[position][0][0]]
+        program = self.program
+        operands = program.instrs[position].operands
+        ordered = in_reading_order(program, position) if program.instrs[position].op == "add" else operands
+        lines.append(in_place(program, position, [names[o] for o in ordered], target, self.writer.calls))
+        names[position] = target
+
+    def sums(self) -> tuple[dict[int, list[tuple[Sink, int, bool]]], set[int], dict[Sink, list[complex]]]:
+        """The terms of sums over the whole domain by position (sink, row, whether a product), what they make needless,
+        and the coefficients of each sum."""
+        full = full_values(self.steps, self.kernel, self.loop)
+        by_position: dict[int, list[tuple[Sink, int, bool]]] = {}
+        needless: set[int] = set()
+        coefficients: dict[Sink, list[complex]] = {}
+        row = 0
+        for place, sink in enumerate(self.kernel.sinks):
+            if sink.kind != "sum" or len(sink.axes) < len(self.kernel.domain):
+                continue
+            terms, skipped = terms_of(self.program, place, full, self.kernel.exact)
+            needless |= skipped
+            coefficients[sink] = [t.coefficient for t in terms]
+            for term in terms:
+                by_position.setdefault(term.position, []).append((sink, row, term.product))
+                row += 1
+        return by_position, needless, coefficients
+
+    def operand(self, value: int, lines: list[str]) -> str:
+        """An operand's block."""
+        text: str = self.writer.text(value)
+        shape = self.steps[value].shape
+        if shape == () or self.loop.axis is None:
+            if text.isidentifier():
+                return text
+            return self.named(text)
+        return self.cut(text, shape, lines)
+
+    def cut(self, text: str, shape: Shape, lines: list[str]) -> str:
+        """The block of an array with the domain's shape, or with one that broadcasts to it."""
+        domain, axis = self.kernel.domain, self.loop.axis
+        base = text
+        if axis == -1:
+            base = self.named(f"{text}.reshape(-1)")
+            part = f"{base}[start:stop]"
+        else:
+            own = axis - (len(domain) - len(shape))
+            if not base.isidentifier():
+                base = self.named(text)
+            if own < 0 or shape[own] != domain[axis]:
+                return str(base)
+            part = f"{base}[{':, ' * own}start:stop]"
+        name = self.writer.names.numbered(_stem(text))
+        lines.append(f"{name} = {part}")
+        return str(name)
+
+    def named(self, text: str) -> str:
+        """A name for a view, bound before the loop."""
+        name: str = self.writer.names.numbered(f"{_stem(text)}_")
+        self.before.append(f"{name} = {text}")
+        return name
+
+    def block_shape(self) -> str:
+        """The shape of a block, the cut axis in terms of `rows`."""
+        sizes = [str(n) for n in self.kernel.domain]
+        sizes[self.loop.axis] = "rows"
+        self.counts_rows = True
+        return ", ".join(sizes)
+
+    def slots(self, used: set[Any], lines: list[str]) -> dict[tuple[str, int], str]:
+        """The work blocks that are used, by slot."""
+        found = {}
+        domain, axis = self.kernel.domain, self.loop.axis
+        cells = size(domain)
+        for code, rows in sorted(self.plan.work.items()):
+            scratch = self.writer.scratch_name(code)
+            for row in range(rows):
+                if (code, row) not in used:
+                    continue
+                name = self.writer.block_name(code, row)
+                found[code, row] = name
+                if axis is None:
+                    part = f"{scratch}[{row}, :{cells}]"
+                    self.before.append(f"{name} = {part}" + ("" if len(domain) == 1 else f".reshape({listed(domain)})"))
+                elif axis == -1 or len(domain) == 1:
+                    lines.append(f"{name} = {scratch}[{row}, :stop - start]")
+                else:
+                    inner = cells // domain[axis]
+                    lines.append(f"{name} = {scratch}[{row}, :rows * {inner}].reshape({self.block_shape()})")
+        return found
+
+    def targets(self, lines: list[str]) -> dict[int, str]:
+        """The block that each stored or added value goes to, by sink."""
+        found = {}
+        for place, sink in enumerate(self.kernel.sinks):
+            if sink.kind == "sum":
+                continue
+            text = self.writer.text(sink.value)
+            if sink.kind in ("add", "put"):
+                text = region(text, sink.key, self.steps[sink.value].shape)
+            if self.loop.axis is not None:
+                found[place] = self.cut(text, self.kernel.domain, lines)
+            elif text.isidentifier():
+                found[place] = text
+            else:
+                found[place] = self.named(text)
+        return found
+
+    def repeated(self, block: str) -> str:
+        """A number or a smaller operand as a block of its own."""
+        shape = self.block_shape() if self.loop.axis not in (None, -1) else "stop - start" if self.loop.axis == -1 else ""
+        return f"np.broadcast_to({block}, {f'({shape},)' if shape else repr(self.kernel.domain)})"
+
+    def reduced(self, sink: Sink, position: int, block: str) -> str:
+        """The sum of a block over everything."""
+        instr = self.program.instrs[position]
+        if instr.op in ("input", "const"):
+            block = self.repeated(block)
+        axis = "" if len(self.kernel.domain) == 1 or self.loop.axis == -1 else ", axis=None"
+        kind = ", dtype=np.float64" if instr.dtype == "?" else ""
+        return f"np.add.reduce({block}{axis}{kind})"
+
+    def sum(self, sink: Sink, block: str, repeated: bool, lines: list[str]) -> None:
+        """A sum over some axes."""
+        block = self.repeated(block) if repeated else block
+        code = self.steps[sink.value].dtype
+        kind = ", dtype=np.float64" if code == "d" and self.is_bool(sink) else ""
+        target = self.writer.text(sink.value)
+        axes = repr(sink.axes[0] if len(sink.axes) == 1 else sink.axes)
+        axis = self.loop.axis
+        if axis is None or axis not in sink.axes:
+            own = 0 if axis is None else axis - sum(a < axis for a in sink.axes)
+            part = target if axis is None else f"{target}[{':, ' * own}start:stop]"
+            rank, length = len(self.kernel.domain), self.kernel.domain[-1]
+            if sink.axes == (rank - 1,) and rank > 1 and length <= SHORT and not kind and not self.kernel.exact:
+                lines.append(f"np.matmul({block}, {self.writer.ones(length, code)}, out={part})")
+            else:
+                lines.append(f"np.add.reduce({block}, axis={axes}{kind}, out={part})")
+        else:
+            shape = self.steps[sink.value].shape
+            rows = self.plan.work.get(code, 0)
+            part = self.writer.names.fresh("sums")
+            scratch = f"{self.writer.scratch_name(code)}[{rows}, :{size(shape)}]"
+            self.before += [f"{part} = {scratch}.reshape({listed(shape)})", f"{target}.fill(0)"]
+            lines.append(f"np.add.reduce({block}, axis={axes}{kind}, out={part})")
+            lines.append(f"np.add({target}, {part}, out={target})")
+
+    def is_bool(self, sink: Sink) -> bool:
+        place = self.kernel.sinks.index(sink)
+        return self.program.instrs[self.program.outputs[place].cells[0]].dtype == "?"
+
+    def term(self, sink: Sink, row: int, text: str, alone: bool, lines: list[str]) -> None:
+        """A term of a sum over everything: at once, or for each block."""
+        if self.loop.axis is None:
+            self.rows[row] = self.writer.texts[sink.value] if alone else self.writer.names.numbered("sum")
+            lines.append(f"{self.rows[row]} = {text}")
+            return
+        partial = self.writer.partial_name(self.steps[sink.value].dtype)
+        lines.append(f"{partial}[{row}, start // {self.loop.rows}] = {text}")
+        self.rows[row] = f"np.add.reduce({partial}[{row}, :{self.loop.blocks}])"
+
+    def total(self, sink: Sink, coefficients: list[complex], lines: list[str]) -> None:
+        """A sum over everything, of its terms."""
+        text = ""
+        for coefficient in coefficients:
+            part = self.rows.pop(min(self.rows))
+            if coefficient not in (1, -1):
+                part = f"{number_literal(coefficient if coefficient.imag else coefficient.real)}*{part}"
+            elif coefficient == -1:
+                part = f"-{part}"
+            text += part if not text else f" - {part[1:]}" if part.startswith("-") else f" + {part}"
+        if text == self.writer.texts[sink.value]:
+            return
+        (lines if self.loop.axis is None else self.after).append(f"{self.writer.texts[sink.value]} = {text}")
+
+
+def _stem(text: str) -> str:
+    """The name that an expression begins with: x for `x[1:]` and `x.T`; a for anything else."""
+    stem = re.match(r"[A-Za-z]\w*", text)
+    found = stem.group().rstrip("_") if stem is not None else "a"
+    return "a" if found == "np" else f"{found}_" if found[-1].isdigit() else found

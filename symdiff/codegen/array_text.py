@@ -1,0 +1,305 @@
+"""Views and structural calls as NumPy text, as people write them: `x[1:]`, `W.T`, `np.matmul(W, X, out=v0)`.
+
+Assumes steps of an ArrayProgram. Guarantees text that evaluates to the step's value. Refuses, with `ExportError`, to write
+constant arrays beyond `LARGEST` numbers into a file.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from symdiff.codegen.text import wrapped
+from symdiff.errors import ExportError
+from symdiff.lowering.arrays.program import Shape, Step
+from symdiff.vocabulary.heads import HEADS, NUMPY, Slice, Words, slices_text
+from symdiff.vocabulary.literals import number_literal
+from symdiff.vocabulary.matrices import PADE, REACH
+
+LARGEST = 10_000
+Text = Callable[[int], str]
+
+
+def region(text: str, key: tuple[Slice, ...], shape: Shape) -> str:
+    """A region of an array as text; the array itself where the region is everything."""
+    inside = slices_text(key, shape)
+    return text if inside == "..." and all(k == (0, n, 1) for k, n in zip(key, shape, strict=True)) else f"{text}[{inside}]"
+
+
+def cleared(text: str, besides: tuple[Slice, ...], shape: Shape) -> list[str]:
+    """Zeros in an array, but for a region along its first axis."""
+    if not besides:
+        return [f"{text}.fill(0)"]
+    start, stop, _ = besides[0]
+    lines = [f"{text}[:{start}].fill(0)"] if start else []
+    return lines + ([f"{text}[{stop if stop < shape[0] - 9 else stop - shape[0]}:].fill(0)"] if stop < shape[0] else [])  # type: ignore[operator]
+
+
+def view_text(steps: list[Step], value: int, text: Text, words: Words) -> str:
+    """A view as an expression over what it looks at, in the words of a library."""
+    step = steps[value]
+    source = step.operands[0]
+    inner = steps[source]
+    if step.op == "reshape":
+        indexed = _indexed(steps, value, text)
+        return indexed or _shaped(inner, step.shape, text(source), words.np)
+    if step.op == "transpose":
+        return _transposed(text(source), step.params["axes"])
+    if step.op == "getitem":
+        return region(text(source), step.params["key"], inner.shape)
+    if step.op == "broadcast_to":
+        return f"{words.np}.broadcast_to({text(source)}, {step.shape!r})"
+    return HEADS[step.op].text.format(text(source), **words._asdict())
+
+
+def _shaped(inner: Step, shape: Shape, text: str, np: str) -> str:
+    """A reshape; a new last or first axis by None."""
+    if inner.shape == ():
+        return f"{np}.reshape({text}, {shape!r})"
+    if shape == (*inner.shape, 1):
+        return f"{text}[..., None]"
+    if shape == (1, *inner.shape):
+        return f"{text}[None]"
+    return f"{text}.reshape({listed(shape)})"
+
+
+def listed(shape: Shape) -> str:
+    """A shape as arguments: 3, 4."""
+    return ", ".join(map(str, shape)) if shape else "()"
+
+
+def _indexed(steps: list[Step], value: int, text: Text) -> str:
+    """`x[3, 1:]`, where a region of single cells along some axes loses these axes; else ""."""
+    step = steps[value]
+    inner = steps[step.operands[0]]
+    if inner.op != "getitem":
+        return ""
+    key = inner.params["key"]
+    single = [n == 1 and k[2] == 1 and k[1] == k[0] + 1 for n, k in zip(inner.shape, key, strict=True)]
+    if not any(single) or tuple(n for n, s in zip(inner.shape, single, strict=True) if not s) != step.shape:
+        return ""
+    source = inner.operands[0]
+    shape = steps[source].shape
+    whole = [k == (0, n, 1) for k, n in zip(key, shape, strict=True)]
+    parts = [
+        str(k[0]) if s else ":" if all_of_it else slices_text((k,), (n,))
+        for k, s, n, all_of_it in zip(key, single, shape, whole, strict=True)
+    ]
+    while len(parts) > 1 and parts[-1] == ":":
+        parts.pop()
+    return f"{text(source)}[{', '.join(parts)}]"
+
+
+def _transposed(text: str, axes: tuple[int, ...]) -> str:
+    n = len(axes)
+    if axes == tuple(reversed(range(n))):
+        return f"{text}.T"
+    moved = [i for i in range(n) if axes[i] != i]
+    if len(moved) == 2:
+        return f"{text}.swapaxes({moved[0]}, {moved[1]})"
+    return f"{text}.transpose({', '.join(map(str, axes))})"
+
+
+def structural_text(
+    steps: list[Step], value: int, texts: list[str], target: str, planned: bool, named: Callable[[np.ndarray], str],
+    words: Words = NUMPY, around: str = "{}",
+) -> list[str]:  # fmt: skip
+    """The lines that compute a structural step into `target`, in the words of a library.
+
+    `named` gives constant arrays their names; `around` goes around a call that makes an array of its own.
+    """
+    step = steps[value]
+    filled = _FILLING.get(step.op)
+    params = {k: named(v) if isinstance(v, np.ndarray) else _param(v) for k, v in (step.params or {}).items()}
+    if filled is not None:
+        return filled(step, texts, target, params, words.np)
+    head = HEADS[step.op]
+    if step.op in ("sum", "prod", "amax", "amin") and len(step.params["axes"]) == len(steps[step.operands[0]].shape):
+        call = f"{head.text.partition('(')[0].format(**words._asdict())}({texts[0]})"
+    else:
+        call = head.text.format(*texts, operands=", ".join(texts), **params, **words._asdict())
+    if planned:
+        return [f"{call[:-1]}, out={target})"]
+    return [f"{target} = {around.format(call)}"]
+
+
+def _param(value: Any) -> str:
+    return repr(value[0] if isinstance(value, tuple) and len(value) == 1 and isinstance(value[0], int) else value)
+
+
+def _cells(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
+    if len(set(texts)) == 1:
+        return [f"{target}.fill({texts[0]})"]
+    flat = target if len(step.shape) == 1 else f"{target}.reshape(-1)"
+    return wrapped(f"{flat}[...] = [", texts, "]", "")
+
+
+def _put(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
+    return [f"{target}.fill(0)", f"{region(target, step.params['key'], step.shape)}[...] = {texts[0]}"]
+
+
+def _set(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
+    assignment = f"{region(target, step.params['key'], step.shape)}[...] = {texts[1]}"
+    return [f"{np}.copyto({target}, {texts[0]})", assignment]
+
+
+def _set_at(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
+    return [f"{np}.copyto({target}, {texts[0]})", f"{target}.reshape(-1)[{params['indices']}] = {texts[1]}"]
+
+
+def _scatter(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
+    return [f"{target}.fill(0)", f"{np}.add.at({target}, {params['indices']}, {texts[0]})"]
+
+
+def _scatter_at(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
+    places = f"{np}.asarray({texts[1]}).astype({np}.intp).clip(0, {step.shape[0] - 1})"
+    return [f"{target}.fill(0)", f"{np}.add.at({target}, {places}, {texts[0]})"]
+
+
+def _embed(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
+    n = step.shape[-1]
+    flat = f"{target}.reshape({', '.join(map(str, (*step.shape[:-2], n * n)))})"
+    lead = "..., " if len(step.shape) > 2 else ""
+    return [f"{target}.fill(0)", f"{flat}[{lead}::{n + 1}] = {texts[0]}"]
+
+
+def _put_along(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
+    return [f"{np}.put_along_axis({target}, {texts[1]}, {texts[0]}, axis={params['axis']})"]
+
+
+def _cofactors(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
+    """By singular values, so that singular matrices have them too."""
+    n = step.shape[-1]
+    return [
+        f"u, s, vh = {np}.linalg.svd({texts[0]})",
+        f"others = {np}.prod({np}.where({np}.eye({n}, dtype=bool), 1.0, s[..., None, :]), -1)",
+        f"sign = {np}.linalg.det(u) * {np}.linalg.det(vh)",
+        f"{target} = sign[..., None, None] * (({np}.conj(u) * others[..., None, :]) @ {np}.conj(vh))",
+    ]
+
+
+def _cofactors_along(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
+    n = step.shape[-1]
+    return [
+        f"u, s, vh = {np}.linalg.svd({texts[0]})",
+        f"own = {np}.eye({n}, dtype=bool)",
+        f"others = {np}.prod({np}.where(own[:, None] | own, 1.0, s[..., None, None, :]), -1) * ~own",
+        f"inner = {np}.conj(u.swapaxes(-1, -2)) @ {texts[1]} @ {np}.conj(vh.swapaxes(-1, -2))",
+        "turned = -others * inner.swapaxes(-1, -2)",
+        f"diagonal = {np}.diagonal(inner, axis1=-2, axis2=-1)",
+        f"turned[..., range({n}), range({n})] = (others @ diagonal[..., None])[..., 0]",
+        f"sign = {np}.linalg.det(u) * {np}.linalg.det(vh)",
+        f"{target} = sign[..., None, None] * ({np}.conj(u) @ turned @ {np}.conj(vh))",
+    ]
+
+
+def _inverse_transposed(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
+    """Where a matrix is singular, by its cofactors: infinite or NaN."""
+    cofactors = _cofactors(step, texts, target, params, np)
+    return [
+        "try:",
+        f"    {target} = {np}.linalg.inv({texts[0]}).swapaxes(-1, -2)",
+        f"except {np}.linalg.LinAlgError:",
+        *(f"    {line}" for line in cofactors),
+        f"    {target} = {target} / {np}.linalg.det({texts[0]})[..., None, None]",
+    ]
+
+
+def _is_definite(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
+    return [
+        f"{target} = {np}.ones({np}.shape({texts[0]})[:-2])",
+        f"for k in {np}.ndindex({target}.shape):",
+        "    try:",
+        f"        {np}.linalg.cholesky({texts[0]}[k])",
+        f"    except {np}.linalg.LinAlgError:",
+        f"        {target}[k] = 0.0",
+        f"{target} = {target}[()]",
+    ]
+
+
+def _expm(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
+    """As `matrices.expm`."""
+    b = [repr(c) for c in PADE]
+    return [
+        f"a = {texts[0]}",
+        f"u = {np}.max({np}.abs(a).sum(-2)) if a.size else 0.0",
+        f"i = max(0, int({np}.ceil({np}.log2(u / {REACH!r})))) if 0 < u < {np}.inf else 0",
+        "a = a / 2.0**i",
+        f"s = {np}.eye({step.shape[-1]}, dtype=a.dtype)",
+        "others = a @ a",
+        "r = others @ others",
+        "value = r @ others",
+        f"u = value @ ({b[13]} * value + {b[11]} * r + {b[9]} * others)",
+        f"u = a @ (u + {b[7]} * value + {b[5]} * r + {b[3]} * others + {b[1]} * s)",
+        f"vh = value @ ({b[12]} * value + {b[10]} * r + {b[8]} * others)",
+        f"vh = vh + {b[6]} * value + {b[4]} * r + {b[2]} * others + {b[0]} * s",
+        f"{target} = {np}.linalg.solve(vh - u, vh + u)",
+        "for _ in range(i):",
+        f"    {target} = {target} @ {target}",
+    ]
+
+
+_FILLING = {
+    "expm": _expm,
+    "cells": _cells,
+    "cofactors": _cofactors,
+    "cofactors_along": _cofactors_along,
+    "inverse_transposed": _inverse_transposed,
+    "is_definite": _is_definite,
+    "put": _put,
+    "set": _set,
+    "set_at": _set_at,
+    "scatter": _scatter,
+    "scatter_at": _scatter_at,
+    "embed": _embed,
+    "put_along": _put_along,
+}
+
+
+def constant_text(value: np.ndarray, words: Words = NUMPY) -> str:
+    """A constant array as text in the words of a library, over several lines where it is long."""
+    known = _pattern(value, words.np)
+    if known:
+        return known
+    if value.size > LARGEST:
+        raise ExportError(
+            f"an array of {value.size} numbers that the function holds would be written into the file; pass it as an argument"
+        )
+    parts = _run([number_literal(v, words.np) for v in value.ravel().tolist()])
+    shape = "" if value.ndim == 1 else f".reshape({listed(value.shape)})"
+    return "\n".join(wrapped(f"{words.np}.array([", parts, f"], dtype={words.np}.{_kind(value)}){shape}", ""))
+
+
+def _run(parts: list[str]) -> list[str]:
+    """Literals, those between the first and the last as one where they are all alike."""
+    if len(parts) > 10 and len(set(parts[1:-1])) == 1:
+        return [parts[0], f"*[{parts[1]}] * {len(parts) - 2}", parts[-1]]
+    return parts
+
+
+def _kind(value: np.ndarray) -> str:
+    return "bool_" if value.dtype == bool else value.dtype.name
+
+
+def _pattern(value: np.ndarray, module: str) -> str:
+    """Identity matrices, triangles, ranges and repeated numbers as the calls that make them; "" for other arrays."""
+    if value.ndim == 2 and value.dtype == bool:
+        for k in range(1 - len(value), value.shape[1]):
+            lower = np.tri(value.shape[0], value.shape[1], k, dtype=bool)
+            for triangle, text in ((lower, f"{module}.tri"), (~lower, f"~{module}.tri")):
+                if np.array_equal(value, triangle):
+                    return f"{text}({listed(value.shape)}, k={k}, dtype=bool)"
+    if value.ndim == 2 and value.dtype == float and np.array_equal(value, np.eye(*value.shape)):
+        return f"{module}.eye({listed(value.shape if value.shape[0] != value.shape[1] else value.shape[:1])})"
+    if value.ndim == 1 and value.size > 2 and value.dtype.kind == "i" and len(set(np.diff(value).tolist())) == 1:
+        step = int(value[1] - value[0])
+        if step:
+            return f"{module}.arange({int(value[0])}, {int(value[-1]) + (1 if step > 0 else -1)}, {step})"
+    first = value.flat[0] if value.size else None
+    if value.size > 1 and value.tobytes() == np.full(value.shape, first).astype(value.dtype).tobytes():
+        if first == 1 and value.dtype.kind == "f":
+            kind = "" if value.dtype == float else f", dtype={module}.{_kind(value)}"
+            return f"{module}.ones({value.shape!r}{kind})"
+        number = number_literal(first.item(), module)  # type: ignore[union-attr]
+        return f"{module}.full({value.shape!r}, {number}, dtype={module}.{_kind(value)})"
+    return ""

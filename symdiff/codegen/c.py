@@ -1,0 +1,96 @@
+"""Plan to C99: a function over pointers to the cells of its arguments and results, with nothing but libm behind it.
+
+Assumes a point Plan. Guarantees the Program's order of operations, and NumPy's treatment of NaN, ties and signed zeros where
+the compiler keeps to IEEE 754. Refuses special functions but erf and erfc, opaque primitives, and functions that C99 lacks for
+complex numbers, with `BackendError`.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from symdiff.codegen.c_like import RESERVED, Dialect, comment
+from symdiff.codegen.exceptions import Raised
+from symdiff.codegen.names import Names
+from symdiff.codegen.source import Source
+from symdiff.codegen.text import Result
+from symdiff.errors import BackendError
+from symdiff.lowering.plan import Plan
+from symdiff.lowering.program import Instr, Program
+from symdiff.vocabulary.operation import Op
+
+_PARTS = {"conj": "conj", "real": "creal", "imag": "cimag", "abs": "cabs"}
+_COMPLEX = frozenset("exp sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh log sqrt pow".split())
+_SPECIAL = frozenset({"erf", "erfc"})
+
+
+class C99(Dialect):
+    """C99, complex numbers by <complex.h>."""
+
+    types: ClassVar[dict[str, str]] = {"d": "double", "f": "float", "D": "double complex", "F": "float complex", "?": "bool"}
+    library = "C99's libm"
+
+    def function(self, op: Op) -> str | None:
+        return op.c if not op.is_special or op.name in _SPECIAL else None
+
+    def complex_literal(self, real: str, imag: str, code: str) -> str:
+        return f"({real} + {imag} * I)"
+
+    def on_complex(self, instr: Instr, places: str) -> str:
+        suffix = "f" if instr.dtype in "fF" else ""
+        if instr.op in _PARTS:
+            return f"{_PARTS[instr.op]}{suffix}({places})"
+        if instr.op in _COMPLEX:
+            return f"c{instr.op}{suffix}({places})"
+        raise BackendError(f"{instr.op} of complex numbers is not part of C99")
+
+    def precisions(self, codes: set[str]) -> list[str]:
+        return ["f"] if codes == {"f"} else ["d"] if codes else []
+
+
+LANGUAGE = C99()
+
+
+def emit(
+    plan: Plan, *, name: str, style: str = "export", header: Sequence[str] = (), doc: str = "",
+    result: Result | None = None, raised: Sequence[Raised] = (),
+) -> Source:  # fmt: skip
+    """The Plan as a C file. A function with checks returns an int, 0 or the number of the exception among `raised`."""
+    program = plan.program
+    if plan.kind != "point":
+        raise BackendError(f"{program.name}: the C target takes one point; call it in a loop over the points")
+    names = Names(RESERVED, plain=True)
+    entry = names.fresh(name)
+    guard = names.fresh(f"{entry.upper()}_H")
+    arguments = [names.fresh(leaf.name) for leaf in program.inputs]
+    targets = [names.fresh(o.name) for o in program.outputs]
+    if raised:
+        codes = [f"  {k + 1}  {error}" for k, error in enumerate(raised)]
+        doc = "\n".join([doc, "", "Returns 0; or the number of a path that has no result, and nothing is written:", *codes])
+    function = LANGUAGE.function_text(program, f"{'int' if raised else 'void'} {entry}", names, arguments, targets)
+    text = "\n".join([comment(header, doc), _includes(program) + _helpers(program), *function]) + "\n"
+    signature = function[: function.index("{")]
+    return Source(text, entry, "c", companion=_declared(header, doc if raised else "", program, signature, guard))
+
+
+def _declared(header: Sequence[str], doc: str, program: Program, signature: list[str], guard: str) -> str:
+    """The header file of the function."""
+    signature = [*signature[:-1], f"{signature[-1]};"]
+    includes = _included({leaf.dtype for leaf in program.leaves})
+    parts = [comment(header, doc), f"#ifndef {guard}", f"#define {guard}", "", *includes, *([""] if includes else [])]
+    return "\n".join([*parts, *signature, "", f"#endif /* {guard} */"]) + "\n"
+
+
+def _includes(program: Program) -> str:
+    codes = {i.dtype for i in program.instrs} | {leaf.dtype for leaf in program.leaves}
+    return "\n".join(_included(codes, "math.h")) + "\n"
+
+
+def _included(codes: set[str], *others: str) -> list[str]:
+    """The headers for numbers of these dtypes, and others."""
+    found = {*others, *(["complex.h"] if codes & {"D", "F"} else []), *(["stdbool.h"] if "?" in codes else [])}
+    return [f"#include <{name}>" for name in sorted(found)]
+
+
+def _helpers(program: Program) -> str:
+    texts = LANGUAGE.helpers(program.instrs, "static")
+    return "\n".join(["", *texts]) if texts else ""

@@ -1,0 +1,233 @@
+"""What C and CUDA C++ have in common: types, literals, expressions, comments, and NumPy's functions that neither has.
+
+Assumes a Program of point values. Guarantees the Program's order of operations, and NumPy's treatment of NaN, ties and signed
+zeros where the compiler keeps to IEEE 754. Refuses opaque primitives, and functions that a language lacks, with `BackendError`.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from symdiff.codegen.expressions import ATOM, levels, statements
+from symdiff.codegen.names import Names
+from symdiff.errors import BackendError
+from symdiff.lowering.program import Input, Instr, Output, Program
+from symdiff.vocabulary.literals import WIDTH, printable_lines, starred
+from symdiff.vocabulary.operation import Op
+from symdiff.vocabulary.ops import OPS, is_complex
+
+INDENT = "    "
+Spelled = tuple[str, int, tuple[int, ...]]
+_ARITHMETIC = {"add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "{0} / {1}", "neg": "-{0}"}
+_LOGIC = {"and": "({0} && {1})", "or": "({0} || {1})", "xor": "(!{0} != !{1})", "not": "!{0}"}
+_COMPARED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+# NumPy's functions that C lacks: {q} qualifies the function, {t} is the type, {f} the suffix of the library's functions.
+_HELPERS = {
+    "sign": "{q} {t} np_sign({t} x)\n{{\n    return x > 0 ? 1 : x < 0 ? -1 : x == 0 ? 0 : x;\n}}\n",
+    "max": "{q} {t} np_maximum({t} x, {t} y)\n{{\n    return x >= y || isnan(x) ? x : y;\n}}\n",
+    "min": "{q} {t} np_minimum({t} x, {t} y)\n{{\n    return x <= y || isnan(x) ? x : y;\n}}\n",
+    "mod": (
+        "{q} {t} np_remainder({t} x, {t} y)\n{{\n    {t} r = fmod{f}(x, y);\n"
+        "    if (r == 0)\n        return copysign{f}(0.0{f}, y);\n    return (r < 0) != (y < 0) ? r + y : r;\n}}\n"
+    ),
+    "floordiv": (
+        "{q} {t} np_floor_divide({t} x, {t} y)\n{{\n    if (y == 0)\n        return x / y;\n"
+        "    {t} r = fmod{f}(x, y), q = (x - r) / y;\n    if (r != 0 && (r < 0) != (y < 0))\n        q -= 1;\n"
+        "    if (q == 0)\n        return copysign{f}(0.0{f}, x / y);\n"
+        "    return floor{f}(q) + (q - floor{f}(q) > 0.5 ? 1 : 0);\n}}\n"
+    ),
+    "logaddexp": (
+        "{q} {t} np_logaddexp({t} x, {t} y)\n{{\n    if (x == y)\n        return x + ({t})0.6931471805599453;\n"
+        "    return (x > y ? x : y) + log1p{f}(exp{f}(-fabs{f}(x - y)));\n}}\n"
+    ),
+    "logaddexp2": (
+        "{q} {t} np_logaddexp2({t} x, {t} y)\n{{\n    if (x == y)\n        return x + 1;\n"
+        "    return (x > y ? x : y) + log1p{f}(exp2{f}(-fabs{f}(x - y))) * ({t})1.4426950408889634;\n}}\n"
+    ),
+}  # fmt: skip
+_CALLED = {"max": "np_maximum", "min": "np_minimum", "sign": "np_sign", "mod": "np_remainder", "floordiv": "np_floor_divide",
+           "logaddexp": "np_logaddexp", "logaddexp2": "np_logaddexp2"}  # fmt: skip
+
+
+_REAL = """
+    acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh drem erf erfc exp exp10 exp2 expm1 fabs fdim finite floor
+    fma fmax fmin fmod frexp gamma hypot ilogb j0 j1 jn ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround modf
+    nan nearbyint nextafter nexttoward pow pow10 remainder remquo rint round scalb scalbln scalbn significand sin sincos sinh
+    sqrt tan tanh tgamma trunc y0 y1 yn
+""".split()
+_COMPLEX = """
+    cabs cacos cacosh carg casin casinh catan catanh ccos ccosh cexp cimag clog clog10 conj cpow cproj creal csin csinh csqrt
+    ctan ctanh
+""".split()
+# Words of C11 and C++, and names that their libraries, and macros of common headers and compilers, have.
+RESERVED = frozenset(
+    f"{name}{suffix}" for name in (*_REAL, *_COMPLEX) for suffix in ("", "f", "l")
+) | frozenset(
+    """
+    auto break case char const continue default do double else enum extern float for goto if inline int long register
+    restrict return short signed sizeof static struct switch typedef union unsigned void volatile while bool true false
+    and and_eq alignas alignof asm bitand bitor catch class compl concept const_cast constexpr consteval constinit co_await
+    co_return co_yield decltype delete dynamic_cast explicit export friend mutable namespace new noexcept not not_eq nullptr
+    operator or or_eq private protected public reinterpret_cast requires static_assert static_cast template this thread_local
+    throw try typeid typename typeof using virtual wchar_t xor xor_eq fortran
+    main abort abs assert atexit atof atoi atol calloc clock div exit free getenv index labs llabs malloc memcmp memcpy memmove
+    memset printf putchar puts qsort rand read realloc signal sprintf srand strcat strchr strcmp strcpy strlen strtod system
+    time write
+    I EOF NULL BUFSIZ CLOCKS_PER_SEC DOMAIN EDOM EILSEQ ERANGE HUGE HUGE_VAL HUGE_VALF HUGE_VALL INFINITY MATH_ERREXCEPT
+    MATH_ERRNO MAXFLOAT NAN OVERFLOW PLOSS RAND_MAX SING TLOSS UNDERFLOW complex errno far fpclassify imaginary isfinite
+    isgreater isgreaterequal isinf isless islessequal islessgreater isnan isnormal isunordered i386 linux math_errhandling
+    max min near offsetof signbit signgam small stderr stdin stdout thread_local unix vector pixel
+    M_1_PI M_2_PI M_2_SQRTPI M_E M_LN10 M_LN2 M_LOG10E M_LOG2E M_PI M_PI_2 M_PI_4 M_SQRT1_2 M_SQRT2
+    FP_FAST_FMA FP_FAST_FMAF FP_FAST_FMAL FP_ILOGB0 FP_ILOGBNAN FP_INFINITE FP_NAN FP_NORMAL FP_SUBNORMAL FP_ZERO
+    """.split()
+) | frozenset(_CALLED.values())  # fmt: skip
+
+
+class Dialect:
+    """How one language of the C family spells a Program; what the languages do in their own ways, its subclasses say."""
+
+    types: ClassVar[dict[str, str]] = {}
+    logic: ClassVar[dict[str, str]] = _LOGIC
+    library = ""  # what an operation is missing from
+    restrict = "restrict"
+
+    def function(self, op: Op) -> str | None:
+        """The name of the library's function for real numbers, in double precision."""
+        raise NotImplementedError
+
+    def complex_literal(self, real: str, imag: str, code: str) -> str:
+        """A complex constant, from the texts of its parts."""
+        raise NotImplementedError
+
+    def on_complex(self, instr: Instr, places: str) -> str:
+        """The template of a function of complex numbers; `places` are its operands."""
+        raise NotImplementedError
+
+    def lacking(self, what: str) -> BackendError:
+        """The error for what the language cannot compute."""
+        return BackendError(f"{what} is not part of {self.library}")
+
+    def literal(self, value: Any, code: str) -> str:
+        """A constant as text with all its bits."""
+        if isinstance(value, bool) or code == "?":
+            return "true" if value else "false"
+        if isinstance(value, complex):
+            part = "f" if code == "F" else "d"
+            return self.complex_literal(self.literal(value.real, part), self.literal(value.imag, part), code)
+        value = float(value)
+        if not math.isfinite(value):
+            return "NAN" if value != value else "INFINITY" if value > 0 else "-INFINITY"
+        return repr(value) + ("f" if code in "fF" else "")
+
+    def spelling(self, program: Program, position: int) -> Spelled:
+        """Template, level and operand levels of one instruction."""
+        instr = program.instrs[position]
+        op = OPS[instr.op]
+        if instr.op == "call":
+            raise self.lacking(instr.payload.__name__)
+        if instr.op in _ARITHMETIC:
+            level, needed = levels(instr.op, op.arity)
+            return _ARITHMETIC[instr.op], level, needed
+        on_complex = any(is_complex(program.instrs[o].dtype) for o in instr.operands)
+        if on_complex and instr.op in ("lt", "le", "gt", "ge"):
+            raise self.lacking(f"the order of complex numbers ({instr.op})")
+        if instr.op in _COMPARED:
+            return f"({{0}} {_COMPARED[instr.op]} {{1}})", ATOM, (ATOM, ATOM)
+        if instr.op == "select":
+            return "({0} ? {1} : {2})", ATOM, (ATOM, ATOM, ATOM)
+        if instr.op in _LOGIC:
+            return self.logic[instr.op], ATOM, (ATOM,) * op.arity
+        if instr.op == "cast":
+            return self.cast(instr.dtype, program.instrs[instr.operands[0]].dtype)
+        places = ", ".join(f"{{{k}}}" for k in range(op.arity))
+        if on_complex:
+            return self.on_complex(instr, places), ATOM, (0,) * op.arity
+        return self.on_reals(instr, op, places)
+
+    def cast(self, code: str, source: str) -> Spelled:
+        """A value of one dtype as another."""
+        return f"({self.types[code]}){{0}}", ATOM, (ATOM,)
+
+    def on_reals(self, instr: Instr, op: Op, places: str) -> Spelled:
+        """A function of real numbers."""
+        if instr.op in ("conj", "real", "imag"):
+            return ("0.0" if instr.op == "imag" else "{0}"), ATOM, (ATOM,)
+        if instr.op in ("isnan", "isinf", "isfinite"):
+            return f"{instr.op}({{0}})", ATOM, (0,)
+        if instr.op in _CALLED:
+            return f"{_CALLED[instr.op]}({places})", ATOM, (0,) * op.arity
+        name = self.function(op)
+        if name is None:
+            raise self.lacking(instr.op)
+        return f"{name}{'f' if instr.dtype in 'fF' else ''}({places})", ATOM, (0,) * op.arity
+
+    def leaves(self, program: Program, arguments: list[str]) -> dict[int, str]:
+        """The text of every input and constant: numbers by name, cells of arrays in C order."""
+        found = {}
+        for position, instr in enumerate(program.instrs):
+            if instr.op == "const":
+                found[position] = self.literal(instr.payload, instr.dtype)
+            elif instr.op == "input":
+                place, cell = instr.payload
+                scalar = program.inputs[place].shape == ()
+                found[position] = arguments[place] if scalar else f"{arguments[place]}[{cell}]"
+        return found
+
+    def body(self, program: Program, leaves: dict[int, str], names: Names) -> tuple[list[str], dict[int, str]]:
+        """The statements of a Program, and the expression of every output value; a check that holds returns its number."""
+        steps, values = statements(
+            program,
+            leaves,
+            lambda i: self.spelling(program, i),
+            names,
+            declare=lambda i: f"const {self.types[program.instrs[i].dtype]} ",
+            ends=lambda k, condition: [f"if ({condition})", f"{INDENT}return {k + 1}"],
+        )
+        return [step if step.startswith("if (") else f"{step};" for step in steps], values
+
+    def function_text(self, program: Program, head: str, names: Names, arguments: list[str], targets: list[str]) -> list[str]:
+        """The whole function: `head void name(arguments, results)` and its statements."""
+        lines, values = self.body(program, self.leaves(program, arguments), names)
+        for output, target in zip(program.outputs, targets, strict=True):
+            for cell, value in enumerate(output.cells):
+                place = f"*{target}" if output.shape == () else f"{target}[{cell}]"
+                lines.append(f"{place} = {values[value]};")
+        lines += ["return 0;"] if program.checks else []
+        signature = self.signature(program.inputs, program.outputs, arguments, targets, head)
+        return [*signature, "{", *(f"{INDENT}{line}" for line in lines), "}"]
+
+    def signature(
+        self, inputs: tuple[Input, ...], outputs: tuple[Output, ...], arguments: list[str], targets: list[str], head: str
+    ) -> list[str]:
+        """The function's head: numbers by value, arrays as pointers to their cells in C order, results last."""
+        parts = []
+        for leaf, argument in zip(inputs, arguments, strict=True):
+            kind = self.types[leaf.dtype]
+            parts.append(f"{kind} {argument}" if leaf.shape == () else f"const {kind} *{self.restrict} {argument}")
+        parts += [f"{self.types[o.dtype]} *{self.restrict} {target}" for o, target in zip(outputs, targets, strict=True)]
+        return parameters(head, parts)
+
+    def helpers(self, instrs: list[Instr], qualifier: str) -> list[str]:
+        """The texts of NumPy's functions that the instructions need, for each real type where a language overloads."""
+        found = []
+        for op, text in _HELPERS.items():
+            codes = {i.dtype for i in instrs if i.op == op and not is_complex(i.dtype)}
+            found += [text.format(q=qualifier, t=self.types[c], f="f" if c == "f" else "") for c in self.precisions(codes)]
+        return found
+
+    def precisions(self, codes: set[str]) -> list[str]:
+        """The real types for which a function is written."""
+        raise NotImplementedError
+
+
+def parameters(head: str, parts: list[str]) -> list[str]:
+    """A function's head on one line, or with a parameter a line."""
+    line = f"{head}({', '.join(parts)})"
+    if len(", ".join(parts)) < 80 and len(line) <= WIDTH:
+        return [line]
+    return [f"{head}(", *(f"{INDENT}{p}{',' if k < len(parts) - 1 else ')'}" for k, p in enumerate(parts))]
+
+
+def comment(header: Sequence[str], doc: str) -> str:
+    """The file's first comment, from the lines of its header and a docstring."""
+    return starred([*header, *(["", *printable_lines(doc)] if doc else [])])

@@ -1,0 +1,403 @@
+"""ArrayPlan to a Python file for CuPy: fused CUDA kernels between CuPy's own matmul, sum and linalg.
+
+Assumes an ArrayPlan. Guarantees that a thread's second call on a device and stream makes no array but its results, and with
+an `out` that overlaps no input none at all (but for what CuPy's own functions make); numbers stay on the device. Refuses what
+CUDA cannot compute, with `BackendError`; the file refuses other than CuPy arrays.
+"""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from symdiff.codegen.array_text import cleared, constant_text, region, structural_text
+from symdiff.codegen.cuda.arrays import (
+    SUM_OF_LANES,
+    SUM_ROWS,
+    Cells,
+    KernelText,
+    Launch,
+    cells_kernel,
+    contiguous,
+    is_joined,
+    only,
+    split,
+)
+from symdiff.codegen.cuda.cupy import CHECKED, code_text, options
+from symdiff.codegen.cuda.functions import type_of
+from symdiff.codegen.cuda.header import name_of, preamble
+from symdiff.codegen.cuda.parts import PartsText
+from symdiff.codegen.cuda.reciprocals import with_reciprocals
+from symdiff.codegen.numpy_arrays import ArrayWriter
+from symdiff.codegen.source import PythonFile, Source
+from symdiff.codegen.text import Result, dtype_text, is_flat, packed, unpacked, wrapped
+from symdiff.lowering.arrays.fusing import Call, Clear, Kernel
+from symdiff.lowering.arrays.plan import ArrayPlan, is_planned
+from symdiff.lowering.arrays.program import ASSEMBLE, Step, is_view
+from symdiff.lowering.program import Program
+from symdiff.vocabulary.heads import CUPY, HEADS, as_slices
+from symdiff.vocabulary.literals import docstring, number_literal
+
+INDENT = "    "
+
+
+def emit(
+    plan: ArrayPlan, *, name: str, style: str = "export", header: Sequence[str] = (), doc: str = "",
+    result: Result | None = None, by_value: frozenset[int] | None = None, exact: bool = False,
+) -> Source:  # fmt: skip
+    """The plan as a Python file; inputs `by_value` are numbers of the host (all numbers, by default)."""
+    if by_value is None:
+        by_value = frozenset(k for k, leaf in enumerate(plan.program.inputs) if leaf.shape == ())
+    writer = _Writer(plan, name, style, result, by_value, exact)
+    source = writer.file(header, doc).source(writer.entry, "cupy")
+    if style == "export":
+        return source
+    return replace(source, names=(("_local", threading.local()), *((f"_{n}", c) for n, c in writer.constants)))
+
+
+class _Writer(ArrayWriter):
+    """The names and places of the NumPy writer; kernels are launches, numbers live in arrays of the device."""
+
+    words = CUPY
+
+    def __init__(
+        self, plan: ArrayPlan, name: str, style: str, result: Result | None, by_value: frozenset[int], exact: bool
+    ) -> None:
+        super().__init__(plan, name, style, result)
+        self.as_written = exact
+        self.stem = name_of(name)
+        self.pending: list[str] = []
+        self.by_value = by_value
+        self.launches: list[Launch] = []
+        self.kernels: list[tuple[str, str]] = []  # the names of launches in the file, and in the CUDA source
+        self.programs: list[Program] = []
+        self.summed: set[str] = set()
+        self.numbers: dict[str, int] = {}
+        self.partials: dict[str, int] = {}
+        self.homes: dict[int, Cells] = {}
+        for k, output in enumerate(self.program.outputs):
+            step = self.steps[output.value]
+            if (
+                output.shape == ()
+                and step.op not in ("input", "const")
+                and not is_view(step)
+                and output.value not in self.homes
+            ):
+                self.homes[output.value] = Cells(self.targets[k], output.dtype)
+
+    def own_names(self) -> tuple[str, ...]:
+        kept = (f"{stem}_{code}" for stem in ("numbers", "partial") for code in "bfdFD")
+        return "cp", "_code", "_work", "_checked", "key", "kept", *kept, *(f"_sum_rows_{code}" for code in "fdFD")
+
+    # -- where values lie
+
+    def number(self, value: int) -> Cells:
+        """A home on the device for a number: a result's own array, or a cell that is kept."""
+        if value not in self.homes:
+            code = self.steps[value].dtype
+            k = self.numbers.get(code, 0)
+            self.numbers[code] = k + 1
+            self.homes[value] = Cells(f"numbers_{'b' if code == '?' else code}", code, k)
+        cells = self.homes[value]
+        self.texts[value] = f"{cells.variable}[{cells.offset}]" if cells.variable.startswith("numbers_") else cells.variable
+        return cells
+
+    def home(self, value: int) -> Cells:
+        """Where the cells of a value lie."""
+        step = self.steps[value]
+        if value in self.homes:
+            return self.homes[value]
+        if step.op == "input" and step.params in self.by_value:
+            return Cells(self.arguments[step.params], step.dtype, alone=True)
+        if not is_view(step):
+            kind, k = self.plan.places.get(value, ("", 0))
+            name = self.targets[k] if kind == "output" else self.slot_names[k] if kind == "work" else self.texts[value]
+            return Cells(name, step.dtype, 0, contiguous(step.shape), step.shape)
+        source = self.home(step.operands[0])
+        if source.alone or source.shape != self.steps[step.operands[0]].shape:
+            return source if step.shape == () else self.copied(value)
+        return _viewed(source, step) or self.copied(value)
+
+    def copied(self, value: int) -> Cells:
+        """A view that has no strides of its own, as an array: named where it is first read."""
+        step = self.steps[value]
+        name = self.names.numbered("copy")
+        self.pending.append(f"{name} = cp.ascontiguousarray({self.text(value)})")
+        self.homes[value] = found = Cells(name, step.dtype, 0, contiguous(step.shape), step.shape)
+        return found
+
+    def text(self, value: int) -> str:
+        """A value as an expression of CuPy; a number of the host is moved to the device."""
+        step = self.steps[value]
+        if value not in self.homes and step.shape == () and (step.op == "const" or step.op == "input"):
+            if step.op == "const":
+                if value not in self.texts or not self.texts[value].startswith("constant"):
+                    self.texts[value] = self.array(np.array(step.params, dtype=step.dtype))
+                return self.texts[value]
+            return f"cp.asarray({self.arguments[step.params]})" if step.params in self.by_value else self.arguments[step.params]
+        if value not in self.texts and self.plan.places.get(value, ("",))[0] in ("output", "work"):
+            self.pending += super().made(value)
+        return super().text(value)
+
+    # -- the function
+
+    def lines(self, doc: str) -> list[str]:
+        """The function's lines."""
+        body: list[str] = []
+        for task in self.plan.fused.tasks:
+            lines = self.launched(task) if isinstance(task, Kernel) else self.structural(task)
+            body += [*self.pending, *lines]
+            self.pending = []
+        copies = self.copies()
+        body += [*self.pending, *copies]
+        signature = wrapped(f"def {self.entry}(", [*self.shown, "out=None"], "):", "")
+        lines = [f"{a} = {n}" for a, n in zip(self.arguments, self.shown, strict=True) if a != n]
+        lines += [*self.checked(), *self.allocation(), *self.kept(), *body]
+        fresh = packed(self.result, self.targets)
+        lines.append(f"return {fresh} if out is None else out" if self.several else f"return {fresh}")
+        return [*signature, *docstring(doc), *(INDENT + line for line in lines)]
+
+    def checked(self) -> list[str]:
+        """The checks of the arguments; arrays are made contiguous."""
+        lines = []
+        for place, (leaf, argument) in enumerate(zip(self.program.inputs, self.arguments, strict=True)):
+            kind = f"cp.{dtype_text(leaf.dtype)}"
+            if place in self.by_value:
+                lines.append(f"{argument} = {kind}({argument})")
+            else:
+                checked = f'_checked("{argument}", {argument}, {leaf.shape!r}, {kind})'
+                lines.append(f"{argument} = " + (f"cp.ascontiguousarray({checked})" if leaf.shape else checked))
+        return lines
+
+    def allocation(self) -> list[str]:
+        """The results' arrays: made here, or given and checked; results cannot be computed over arguments."""
+        kinds = [(f"{o.shape!r}", dtype_text(o.dtype)) for o in self.program.outputs]
+        lines = ["if out is None:"]
+        for target, (shape, kind) in zip(self.targets, kinds, strict=True):
+            lines.append(f"{INDENT}{target} = cp.empty({shape}, dtype=cp.{kind})")
+        lines += ["else:", INDENT + unpacked(self.result, self.targets, "out")]
+        for target, (shape, kind) in zip(self.targets, kinds, strict=True):
+            lines.append(f'{INDENT}_checked("{target}", {target}, {shape}, cp.{kind}, "no")')
+        arrays = [a for place, a in enumerate(self.arguments) if place not in self.by_value]
+        if self.several:
+            given = "out" if is_flat(self.result) else f"({', '.join(self.targets)})"
+            tests = [f"not all(r.flags.c_contiguous for r in {given})"]
+            tests += [f"any(cp.may_share_memory({a}, r) for r in {given})" for a in arrays]
+        else:
+            tests = [f"not {self.targets[0]}.flags.c_contiguous"]
+            tests += [f"cp.may_share_memory({a}, {self.targets[0]})" for a in arrays]
+        lines += [f"{INDENT}if (", f"{INDENT * 2}{tests[0]}", *(f"{INDENT * 2}or {t}" for t in tests[1:]), f"{INDENT}):"]
+        call = f"{self.entry}({', '.join(self.arguments)})"
+        if self.several:
+            values = [self.names.numbered("value") for _ in self.targets]
+            lines.append(INDENT * 2 + unpacked(self.result, values, call))
+            lines += [f"{INDENT * 2}cp.copyto({target}, {value})" for target, value in zip(self.targets, values, strict=True)]
+        else:
+            lines.append(f"{INDENT * 2}cp.copyto(out, {call})")
+        return [*lines, f"{INDENT * 2}return out"]
+
+    def made_once(self) -> list[tuple[str, str]]:
+        """The arrays that a thread keeps for a device and stream: names and how they are made."""
+        made = [
+            (name, f"cp.empty({cells}, dtype=cp.{dtype_text(code)})")
+            for name, (code, cells) in zip(self.slot_names, self.plan.slots, strict=True)
+        ]
+        for stem, sizes in (("numbers", self.numbers), ("partial", self.partials)):
+            for code, cells in sorted(sizes.items()):
+                name = f"{stem}_{'b' if code == '?' else code}"
+                made.append((name, f"cp.empty({cells}, dtype=cp.{dtype_text(code)})"))
+        for name, value in self.constants:
+            text = f"cp.asarray(_{name})"
+            if value.ndim == 0:
+                text = f"cp.asarray({number_literal(value.item(), 'cp')}, dtype=cp.{dtype_text(value.dtype.char)})"
+            elif self.style == "export":
+                text = constant_text(value, self.words)
+            made.append((name, text))
+        return made
+
+    def kept(self) -> list[str]:
+        made = [name for name, _ in self.made_once()]
+        return wrapped("", made, f"{',' if len(made) == 1 else ''} = _work()", "") if made else []
+
+    def copies(self) -> list[str]:
+        """Results that were not computed in their own arrays."""
+        lines = []
+        for k, output in enumerate(self.program.outputs):
+            value = output.value
+            if output.shape == ():
+                step = self.steps[value]
+                if step.op in ("const", "input"):
+                    number = step.op == "const" or step.params in self.by_value
+                    text = number_literal(step.params, "cp") if step.op == "const" else self.arguments[step.params]
+                    lines.append(f"{self.targets[k]}.fill({text})" if number else f"cp.copyto({self.targets[k]}, {text})")
+                elif value not in self.homes or self.homes[value].variable != self.targets[k]:
+                    lines.append(f"cp.copyto({self.targets[k]}, {self.text(value)})")
+                continue
+            while self.steps[value].op == "reshape":
+                value = self.steps[value].operands[0]
+            if self.plan.places.get(value) != ("output", k):
+                source = self.steps[output.value]
+                shown = source.operands[0] if source.op == "broadcast_to" else output.value
+                lines.append(f"cp.copyto({self.targets[k]}, {self.text(shown)})")
+        return lines
+
+    def made(self, value: int) -> list[str]:
+        """Arrays take a name where CuPy's functions need one: kernels take the array that holds them."""
+        if self.steps[value].shape == ():
+            self.number(value)
+        elif self.plan.places[value][0] == "fresh":
+            return super().made(value)
+        return []
+
+    # -- tasks
+
+    def structural(self, task: Call | Clear) -> list[str]:
+        """A structural call, in the words of CuPy."""
+        value, step = task.value, self.steps[task.value]
+        if isinstance(task, Clear):
+            return cleared(self.text(value), task.besides, step.shape)
+        if step.op == ASSEMBLE:
+            places = [(region(self.text(value), key, step.shape), self.text(o)) for o, key in task.pending]
+            return [f"cp.add({place}, {text}, out={place})" for place, text in places]
+        source = step.operands[0] if step.operands else -1
+        over = step.op in ("set", "set_at") and self.plan.places.get(source) == self.plan.places[value]
+        if step.op == "cells":
+            lines = self.made(value)
+            sources = [self.home(o) if self.steps[o].op != "const" else self.constant_cell(o) for o in step.operands]
+            return [*lines, *self.add(cells_kernel(self.kernel_name(), sources, self.home(value)))]
+        texts = [self.text(o) for o in step.operands]
+        if over:
+            self.texts[value] = self.text(source)
+            return structural_text(self.steps, value, texts, self.texts[value], True, self.array, self.words)[1:]
+        planned = is_planned(step) and (step.shape != () or HEADS[step.op].out)
+        lines = self.made(value)
+        self.text(value)
+        if step.shape == () and not planned:
+            target, made = self.texts[value], self.fresh()
+            lines += structural_text(self.steps, value, texts, made, False, self.array, self.words)
+            return [*lines, f"cp.copyto({target}, {made})"]
+        around = "{}" if step.dtype == "l" else "cp.ascontiguousarray({})"
+        made_here = structural_text(self.steps, value, texts, self.texts[value], planned, self.array, self.words, around)
+        return [*lines, *made_here]
+
+    def constant_cell(self, value: int) -> Cells:
+        """A constant among the cells of an array, by value."""
+        step = self.steps[value]
+        return Cells(f"cp.{dtype_text(step.dtype)}({number_literal(step.params, 'cp')})", step.dtype, alone=True)
+
+    def kernel_name(self) -> str:
+        return f"{self.stem}_kernel{len(self.launches)}"
+
+    def launched(self, task: Kernel) -> list[str]:
+        """The launches of a kernel."""
+        if any(n == 0 for n in task.domain):
+            return [line for s in task.sinks if s.kind == "store" for line in self.made(s.value)]
+        lines: list[str] = []
+        for sink in task.sinks:
+            if sink.kind in ("store", "sum"):
+                lines += self.made(sink.value)
+        for kernel in split(task if self.as_written else replace(task, program=with_reciprocals(task.program))):
+            used = {i.payload[0] for i in kernel.program.instrs if i.op == "input"}
+            nowhere = Cells("", "d")
+            operands = [self.home(o) if k in used else nowhere for k, o in enumerate(kernel.operands)]
+            self.programs.append(kernel.program)
+            if is_joined(kernel):
+                whole = self.home(kernel.sinks[0].value)
+                assert whole.variable not in {cells.variable for cells in operands}
+                parts = [only(kernel, [sink]) for sink in sorted(kernel.sinks, key=lambda s: s.kind != "put")]
+                lines += self.add(PartsText(self.kernel_name(), parts, operands, whole).launch())
+                continue
+            targets = [self.target(sink.value, sink.kind, sink.key) for sink in kernel.sinks]
+            lines += self.add(KernelText(self.kernel_name(), kernel, operands, targets).launch())
+        return lines
+
+    def target(self, value: int, kind: str, key: Any) -> Cells:
+        """Where a sink goes: the array of a value, or a region of it."""
+        home = self.home(value)
+        if kind not in ("add", "put"):
+            return home
+        step = Step("getitem", (value,), tuple(len(range(n)[slice(*k)]) for n, k in zip(home.shape, key, strict=True)),
+                    home.code, {"key": key})  # fmt: skip
+        found = _viewed(home, step)
+        assert found is not None
+        return found
+
+    def add(self, launch: Launch) -> list[str]:
+        """The lines that launch a kernel and add up what its blocks leave."""
+        self.launches.append(launch)
+        self.kernels.append((self.names.numbered("_kernel"), launch.name))
+        lines = [_call(self.kernels[-1][0], launch.grid, launch.block, launch.passed)]
+        for total in launch.totals:
+            self.summed.add(total.code)
+            last = total.first + total.rows * total.cells
+            self.partials[total.code] = max(self.partials.get(total.code, 0), last)
+            home = self.home(total.sink.value)
+            target = f"{home.variable}[{home.offset}:]" if home.offset else home.variable
+            passed = [f"partial_{total.code}", str(total.first), str(total.rows), str(total.cells), target]
+            block = 32 if total.rows <= 64 else 256
+            lines.append(_call(f"_sum_rows_{total.code}", (total.cells,), block, passed))
+        return lines
+
+    # -- the file
+
+    def file(self, header: Sequence[str], doc: str) -> PythonFile:
+        """The file: the source of the kernels, the arrays that are kept, and the function."""
+        lines = self.lines(doc)
+        codes = {code for launch in self.launches for code in launch.shared}
+        functions = [line for launch in self.launches for line in launch.lines]
+        rows = [SUM_ROWS.format(name=f"{self.stem}_sum_rows_{c}", t=type_of(c))
+                for c in sorted(self.summed)]  # fmt: skip
+        text = [*preamble(self.programs, frozenset(codes)), *([SUM_OF_LANES] if codes else []), *functions, *rows]
+        kernels = [*self.kernels, *((f"_sum_rows_{c}", f"{self.stem}_sum_rows_{c}") for c in sorted(self.summed))]
+        head = [code_text("\n".join(text))] if kernels else []
+        head += [f'{own} = cp.RawKernel(_code, "{kernel}"{options(self.as_written)})' for own, kernel in kernels]
+        made, support = self.made_once(), [CHECKED]
+        threads = bool(made) and self.style == "export"
+        if made:
+            head += ["_local = threading.local()"] if threads else []
+            kept = [
+                "def _work():",
+                f'{INDENT}"""The arrays that this thread keeps for the current device and stream."""',
+                f'{INDENT}kept = vars(_local).setdefault("work", {{}})',
+                f"{INDENT}key = cp.cuda.Device().id, cp.cuda.get_current_stream().ptr",
+                f"{INDENT}if key not in kept:",
+                f"{INDENT * 2}kept[key] = (",
+                *(f"{INDENT * 3}{text}," for _, text in made),
+                f"{INDENT * 2})",
+                f"{INDENT}return kept[key]",
+            ]
+            support.append("\n".join(kept))
+        blocks = ("\n".join(head),) if head else ()
+        standard = frozenset(["threading"] if threads else [])
+        packages = ("import cupy as cp",)
+        return PythonFile(tuple(header), standard, packages, blocks, tuple(support), ("\n".join(lines),))
+
+
+def _call(name: str, grid: tuple[int, ...], block: int, passed: list[str]) -> str:
+    return f"{name}({grid!r}, ({block},), ({', '.join(passed)}{',' if len(passed) == 1 else ''}))"
+
+
+def _viewed(source: Cells, step: Step) -> Cells | None:
+    """The cells of a view by offset and strides; None where it has none."""
+    if 0 in source.shape or 0 in step.shape:
+        return None
+    base = np.lib.stride_tricks.as_strided(np.zeros(1, np.int8), source.shape, source.strides)
+    if step.op == "reshape":
+        strides = _reshaped(source, step.shape)
+        return None if strides is None else source._replace(strides=strides, shape=step.shape)
+    found = base[as_slices(step.params["key"])] if step.op == "getitem" else HEADS[step.op].function(base, **step.params)
+    offset = found.__array_interface__["data"][0] - base.__array_interface__["data"][0]
+    return source._replace(offset=source.offset + offset, strides=found.strides, shape=found.shape)
+
+
+def _reshaped(source: Cells, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The strides of a reshaped array: of one in C order, or where axes of one cell come or go."""
+    if all(s == c or n == 1 for s, c, n in zip(source.strides, contiguous(source.shape), source.shape, strict=True)):
+        return contiguous(shape)
+    wide = [(n, s) for n, s in zip(source.shape, source.strides, strict=True) if n > 1]
+    if [n for n, _ in wide] != [n for n in shape if n > 1]:
+        return None
+    left = iter(wide)
+    return tuple(next(left)[1] if n > 1 else 0 for n in shape)

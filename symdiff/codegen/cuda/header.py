@@ -1,0 +1,118 @@
+"""Plan to CUDA C++: a device function over pointers to the cells of its arguments and results, as a header file.
+
+Assumes a point Plan. Guarantees the Program's order of operations, and NumPy's treatment of NaN, ties and signed zeros where
+the compiler keeps to IEEE 754; complex numbers are structures of two reals in the file itself. Refuses opaque primitives and
+functions that CUDA lacks, with `BackendError`.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from symdiff.codegen.c_like import RESERVED, Dialect, Spelled, comment
+from symdiff.codegen.cuda.functions import COMPLEX_NAMES, DEVICE, NAMES_OF_SUPPORT, guarded, header_support, macros, support
+from symdiff.codegen.cuda.special import NAMES as REAL_NAMES
+from symdiff.codegen.expressions import ATOM, in_reading_order
+from symdiff.codegen.names import Names
+from symdiff.codegen.source import Source
+from symdiff.codegen.text import Result
+from symdiff.errors import BackendError
+from symdiff.lowering.plan import Plan
+from symdiff.lowering.program import Instr, Program
+from symdiff.vocabulary.operation import Op
+
+CUDA_RESERVED = RESERVED | NAMES_OF_SUPPORT | frozenset(
+    """
+    dim3 threadIdx blockIdx blockDim gridDim warpSize half int2 int4 float2 float4 double2 double4 normcdf normcdfinv rcbrt
+    rhypot rsqrt sinpi cospi sincospi cyl_bessel_i0 cyl_bessel_i1 erfcinv erfcx erfinv norm norm3d norm4d rnorm CUDART_INF
+    CUDART_NAN Piece T load_piece store_piece load_rows store_rows sum_of_lanes
+    """.split()
+)  # fmt: skip
+
+
+class Cuda(Dialect):
+    """CUDA C++."""
+
+    types: ClassVar[dict[str, str]] = {"d": "double", "f": "float", "D": "complex128", "F": "complex64", "?": "bool"}
+    library = "CUDA's device functions"
+    restrict = "__restrict__"
+    # Complex structures have no truth of their own but by `!`.
+    logic: ClassVar[dict[str, str]] = {
+        "and": "(!!{0} && !!{1})",
+        "or": "(!!{0} || !!{1})",
+        "xor": "(!{0} != !{1})",
+        "not": "!{0}",
+    }
+
+    def function(self, op: Op) -> str | None:
+        return op.cuda_name
+
+    def complex_literal(self, real: str, imag: str, code: str) -> str:
+        return f"{self.types[code]}({real}, {imag})"
+
+    def on_complex(self, instr: Instr, places: str) -> str:
+        if instr.op not in COMPLEX_NAMES:
+            raise BackendError(f"{instr.op} of complex numbers is not part of {self.library}")
+        return f"{COMPLEX_NAMES[instr.op]}({places})"
+
+    def spelling(self, program: Program, position: int) -> Spelled:
+        template, level, needed = super().spelling(program, position)
+        instr = program.instrs[position]
+        codes = [program.instrs[o].dtype for o in in_reading_order(program, position)]
+        if instr.op != "cast" and "F" in codes and "D" in (instr.dtype, *codes):  # structures do not widen by themselves
+            template = template.format(*(f"complex128_of({{{k}}})" if c == "F" else f"{{{k}}}" for k, c in enumerate(codes)))
+        return template, level, needed
+
+    def cast(self, code: str, source: str) -> Spelled:
+        if code in "FD" and source in "FD":
+            return f"{self.types[code]}_of({{0}})", ATOM, (0,)
+        return super().cast(code, source)
+
+    def on_reals(self, instr: Instr, op: Op, places: str) -> Spelled:
+        if instr.op in REAL_NAMES:
+            return f"{REAL_NAMES[instr.op]}({places})", ATOM, (0,) * op.arity
+        return super().on_reals(instr, op, places)
+
+    def precisions(self, codes: set[str]) -> list[str]:
+        return sorted(codes & {"f", "d"})
+
+
+LANGUAGE = Cuda()
+
+
+def emit(
+    plan: Plan, *, name: str, style: str = "export", header: Sequence[str] = (), doc: str = "", result: Result | None = None
+) -> Source:  # fmt: skip
+    """The Plan as a header file with one device function."""
+    program = plan.program
+    if plan.kind != "point":
+        raise BackendError(f"{program.name}: the CUDA target takes one point; target cupy has the kernel over many")
+    names, arguments, targets = argument_names(program, name)
+    function = LANGUAGE.function_text(program, f"{DEVICE} void {name_of(name)}", names, arguments, targets)
+    text = "\n".join([comment(header, doc), "#pragma once\n", *preamble([program], header=True), *function]) + "\n"
+    return Source(text, name_of(name), "cuda")
+
+
+def name_of(name: str) -> str:
+    """The name of a function that is free in CUDA C++."""
+    return Names(CUDA_RESERVED, plain=True).fresh(name)
+
+
+def argument_names(program: Program, name: str) -> tuple[Names, list[str], list[str]]:
+    """The names of a device function's arguments and results, beside its own."""
+    names = Names((*CUDA_RESERVED, name_of(name)), plain=True)
+    arguments = [names.fresh(leaf.name) for leaf in program.inputs]
+    return names, arguments, [names.fresh(o.name) for o in program.outputs]
+
+
+def preamble(programs: list[Program], summed: frozenset[str] = frozenset(), header: bool = False) -> list[str]:
+    """What stands before the functions of programs: complex types, and functions that CUDA lacks.
+
+    In a `header`, which may be included beside others, each is guarded.
+    """
+    instrs = [i for p in programs for i in p.instrs]
+    shared = LANGUAGE.helpers(instrs, DEVICE)
+    if header:
+        shared = [guarded("_".join(text.removeprefix(DEVICE).partition("(")[0].split()), text) for text in shared]  # our own
+    own = [*(header_support(programs) if header else support(programs, summed)), *shared]
+    constants = [LANGUAGE.literal(i.payload, i.dtype) for i in instrs if i.op == "const"]
+    return [*macros([*own, *constants]), *own]

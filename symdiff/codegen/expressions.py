@@ -1,0 +1,137 @@
+"""Straight-line statements of a Program: single-use values are written into their users while that stays readable.
+
+Assumes spellings as templates over operands. Guarantees the Program's association: parentheses stand wherever leaving
+them out would change the order of operations.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from symdiff.lowering.program import Program
+
+# How tightly an expression binds: its own level, and the least level its operands need without parentheses.
+SUM, TERM, SIGN, ATOM = 1, 2, 3, 5
+_LEVELS = {
+    "add": (SUM, SUM, TERM), "sub": (SUM, SUM, TERM), "mul": (TERM, TERM, SIGN), "div": (TERM, TERM, SIGN),
+    "neg": (SIGN, SIGN, SIGN),
+}  # fmt: skip
+WIDTH = 80
+DEPTH = 5
+
+
+class Expression:
+    """A text, how tightly it binds, and how deeply it nests."""
+
+    __slots__ = ("depth", "level", "text")
+
+    def __init__(self, text: str, level: int, depth: int) -> None:
+        self.text = text
+        self.level = level
+        self.depth = depth
+
+    def at(self, level: int) -> str:
+        """The text as an operand that needs `level`."""
+        return self.text if self.level >= level else f"({self.text})"
+
+
+class Fresh(Protocol):
+    """What hands out names that are still free."""
+
+    def fresh(self, name: str) -> str:
+        """A free name like `name`."""
+        ...
+
+
+Spell = Callable[[int], tuple[str, int, tuple[int, ...]]]
+
+
+def statements(
+    program: Program,
+    leaves: dict[int, str],
+    spell: Spell,
+    names: Fresh,
+    inline: bool = True,
+    declare: Callable[[int], str] | None = None,
+    ends: Callable[[int, str], list[str]] | None = None,
+) -> tuple[list[str], dict[int, str]]:
+    """Assignments in order, and the expression of every output value.
+
+    `leaves` names inputs and constants; `spell(i)` gives (template, own level, levels its operands need);
+    `declare(i)` gives what stands before the name of a value, a type for example; `ends(k, condition)` are the lines for
+    the program's check k, which stand where its condition is known.
+    """
+    uses = [0] * len(program.instrs)
+    for instr in program.instrs:
+        for operand in instr.operands:
+            uses[operand] += 1
+    outputs = {cell for output in program.outputs for cell in output.cells}
+    checks = list(enumerate(program.checks if ends is not None else ()))
+    once = {check: program.checks.count(check) == 1 and uses[check] == 0 for check in program.checks}
+    made: list[Expression | None] = [None] * len(program.instrs)
+    lines: list[str] = []
+    count = 0
+    for position in range(len(program.instrs)):
+        while ends is not None and checks and checks[0][1] < position:
+            k, check = checks.pop(0)
+            lines += ends(k, bare(made[check].text))  # type: ignore[union-attr]
+        if position in leaves:
+            text = leaves[position]
+            made[position] = Expression(text, SIGN if text.startswith("-") else ATOM, 0)
+            continue
+        template, level, needed = spell(position)
+        parts = [made[o] for o in in_reading_order(program, position)]
+        text = template.format(*(p.at(n) for p, n in zip(parts, needed, strict=True)))  # type: ignore[union-attr]
+        depth = 1 + max((p.depth for p in parts), default=0)  # type: ignore[union-attr]
+        alone = once.get(position, uses[position] == 1) and position not in outputs
+        if inline and alone and depth < DEPTH and len(text) <= WIDTH:
+            made[position] = Expression(text, level, depth)
+            continue
+        name = names.fresh(f"v{count}")
+        count += 1
+        lines.append(f"{declare(position) if declare else ''}{name} = {text}")
+        made[position] = Expression(name, ATOM, 0)
+    for k, check in checks:
+        lines += ends(k, bare(made[check].text))  # type: ignore[union-attr, misc]
+    return lines, {cell: made[cell].text for cell in outputs}  # type: ignore[union-attr]
+
+
+def bare(text: str) -> str:
+    """An expression without parentheses around all of it."""
+    if not (text.startswith("(") and text.endswith(")")):
+        return text
+    depth = 0
+    for character in text[:-1]:
+        depth += {"(": 1, ")": -1}.get(character, 0)
+        if not depth:
+            return text
+    return text[1:-1]
+
+
+def leaf_names(program: Program, cells: list[list[str]], literal: Callable[[Any], str]) -> dict[int, str]:
+    """The text of every input and constant: cells by argument, constants by `literal`."""
+    leaves = {}
+    for position, instr in enumerate(program.instrs):
+        if instr.op == "input":
+            place, cell = instr.payload
+            leaves[position] = cells[place][cell]
+        elif instr.op == "const":
+            leaves[position] = literal(instr.payload)
+    return leaves
+
+
+def in_reading_order(program: Program, position: int) -> tuple[int, ...]:
+    """The operands as people write them: a constant before a product, and after a sum."""
+    instr = program.instrs[position]
+    if instr.op in ("mul", "add"):
+        first, second = instr.operands
+        if (program.instrs[second if instr.op == "mul" else first].op == "const") and first != second:
+            return second, first
+    return instr.operands
+
+
+def levels(op: str, arity: int) -> tuple[int, tuple[int, ...]]:
+    """The binding level of an operation's result and the levels that its operands need."""
+    if op in _LEVELS:
+        own, *needed = _LEVELS[op]
+        return own, tuple(needed[:arity])
+    return ATOM, (0,) * arity

@@ -1,0 +1,303 @@
+"""A kernel over whole arrays as LLVM IR: loops around explicit vectors, with sums kept in registers.
+
+Assumes operands and results in contiguous arrays, or views of them, of sizes that are known. Guarantees the arithmetic of
+`llvm` in every cell; sums whose error grows no faster than that of NumPy's pairwise ones (partial sums of `SPAN` vectors,
+added up with compensation: Knuth's two-sum); a masked last vector, so that no cell beyond an array is touched. Refuses what
+`llvm` refuses.
+"""
+
+import math
+import struct
+from typing import NamedTuple
+
+from symdiff.codegen.llvm.cells import CellLines
+from symdiff.codegen.llvm.scalar import computed, converted
+from symdiff.codegen.math.lines import TYPES, Value
+from symdiff.lowering.arrays.nesting import Cells, Nest, Result
+from symdiff.lowering.program import Instr
+from symdiff.vocabulary.ops import is_complex, real_counterpart
+
+REDUCED = {"sum": -0.0, "max": -math.inf, "min": math.inf}  # with what changes nothing; -0 keeps the sign of a zero
+SPAN = 64  # vectors that are added up without compensation
+
+
+def array_function(nest: Nest, name: str, lanes: int, width: int) -> tuple[str, set[str], dict[str, str]]:
+    """A function `name(pointers to the arrays...)`, the vector functions that it uses, and what it declares.
+
+    `width`: the numbers that the functions of `llvm_functions` take at once, 0 where the machine has none for them.
+    """
+    writer = _Writer(nest, lanes, width)
+    body = writer.lines()
+    parameters = ", ".join(f"ptr %p{k}" for k in range(len(nest.arrays)))
+    return (
+        "\n".join([f"define void @{name}({parameters}) {{", "entry:", *writer.slots, *body, "  ret void", "}"]),
+        writer.used,
+        writer.declared,
+    )
+
+
+class _Sum(NamedTuple):
+    """A sum under way: `parts` are its slots for real and imaginary part; with compensation, `whole` hold the parts before
+    and `lost` what was rounded off. It begins at axis `start`, and the parts move on behind the loops from axis `flush` on.
+    An extreme's `lost` is the NaN that it has met, apart from it, so that each vector waits for one comparison only.
+    """
+
+    result: Result
+    start: int
+    flush: int
+    parts: tuple[str, ...]
+    whole: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+
+
+class _Writer(CellLines):
+    def __init__(self, nest: Nest, lanes: int, width: int) -> None:
+        super().__init__(lanes, width)
+        self.nested = nest
+        self.domain = nest.domain
+        self.inner = len(nest.domain) - 1
+        self.rest = self.domain[-1] % lanes
+        self.sums = {k: self.opened(r) for k, r in enumerate(nest.results) if r.kind in REDUCED and not r.cells.strides[-1]}
+
+    # -- the nest
+
+    def lines(self) -> list[str]:
+        """The body of the function."""
+        for result in self.nested.results:
+            if self.partial(result):
+                self.clear(result)
+        self.nest(0)
+        return self.text
+
+    def nest(self, axis: int) -> None:
+        """The loops from an axis on; a sum that begins there starts from nothing before, and is written behind."""
+        own = [s for s in self.sums.values() if s.start == axis]
+        for s in own:
+            self.set(s, (*s.parts, *s.whole, *s.lost))
+        if axis == self.inner:
+            self.innermost()
+        else:
+            self.index.append(self.loop("0", str(self.domain[axis]), 1))
+            self.nest(axis + 1)
+            self.move(axis + 1)
+            self.index.pop()
+            self.end()
+        for s in own:
+            self.close(s)
+
+    def innermost(self) -> None:
+        """The loop over vectors of the last axis, and the vector that is not full."""
+        once = {
+            place: self.number(cells, "0") for place, cells in enumerate(self.nested.operands) if not cells.strides[self.inner]
+        }
+        behind = {k: self.carried(r) for k, r in enumerate(self.nested.results) if r.behind}
+        full = self.domain[-1] - self.rest
+        if full:
+            flushed = any(s.flush > self.inner for s in self.sums.values())
+            start, stop = "0", str(full)
+            if flushed and full > SPAN * self.lanes:
+                start = self.loop("0", stop, SPAN * self.lanes)
+                end = self.put(f"add i64 {start}, {SPAN * self.lanes}")
+                stop = self.put(f"call i64 @llvm.smin.i64(i64 {end}, i64 {full})")
+                self.declared["llvm.smin.i64"] = "declare i64 @llvm.smin.i64(i64, i64)"
+            place = self.loop(start, stop, self.lanes)
+            self.vector(place, self.lanes, once, behind)
+            self.end()
+            if flushed and full > SPAN * self.lanes:
+                self.move(self.inner + 1)
+                self.end()
+            self.write_ends(full, behind)
+        if self.rest:
+            self.vector(str(full), self.rest, once, behind)
+
+    def vector(self, place: str, count: int, once: dict[int, Value], behind: dict[int, tuple[str, ...]]) -> None:
+        """The work on one vector of cells, of which `count` are there."""
+        program = self.nested.program
+
+        def load(instr: Instr) -> Value:
+            operand = instr.payload[0]
+            return once[operand] if operand in once else self.load(self.nested.operands[operand], place, count)
+
+        values = computed(program, self, load)
+        before: Value = ()
+        for k, result in enumerate(self.nested.results):
+            cells, output = result.cells, program.outputs[result.output]
+            found = converted(self, values[output.cells[0]], program.instrs[output.cells[0]].dtype, cells.code)
+            if k in self.sums:
+                self.accumulate(self.sums[k], found, count)
+                continue
+            if result.behind:
+                moved = tuple(self.shifted(slot, v, result.behind, cells) for slot, v in zip(behind[k], before, strict=True))
+                found = self.plus(cells, moved, found)
+            elif result.kind == "add":
+                found = self.plus(cells, self.load(cells, place, count), found)
+            elif self.partial(result):
+                pairs = zip(self.load(cells, place, count), found, strict=True)
+                found = tuple(self.joined(result.kind, self.lanes, self.part_code(cells), a, b) for a, b in pairs)
+            if count < self.lanes or not self.is_handed_on(k):
+                self.store(cells, place, count, found)
+            before = found
+
+    def is_handed_on(self, place: int) -> bool:
+        """Whether the next result writes the cells of a result once more, but for the last ones."""
+        return place + 1 < len(self.nested.results) and self.nested.results[place + 1].behind > 0
+
+    def write_ends(self, full: int, behind: dict[int, tuple[str, ...]]) -> None:
+        """The last cells of the full vectors, where results that are handed on have not been written."""
+        for k, slots in behind.items():
+            cells = self.nested.results[k - 1].cells
+            kind, plain = self.kind(self.part_code(cells)), TYPES[self.part_code(cells)]
+            for part, slot in enumerate(slots):
+                vector = self.put(f"load {kind}, ptr {slot}")
+                for lane in range(self.lanes - self.nested.results[k].behind, self.lanes):
+                    one = vector if self.lanes == 1 else self.put(f"extractelement {kind} {vector}, i32 {lane}")
+                    self.text.append(f"  store {plain} {one}, ptr {self.address(cells, str(full - self.lanes), part, lane)}")
+
+    # -- neighbours
+
+    def plus(self, cells: Cells, first: Value, second: Value) -> Value:
+        code = real_counterpart(cells.code) if len(first) == 2 else cells.code
+        return tuple(self.op("fadd", code, a, b) for a, b in zip(first, second, strict=True))
+
+    def carried(self, result: Result) -> tuple[str, ...]:
+        """Slots for the vector before, zero at first."""
+        kind = self.kind(self.part_code(result.cells))
+        slots = tuple(self.slot(kind) for _ in range(2 if is_complex(result.cells.code) else 1))
+        self.text += [f"  store {kind} zeroinitializer, ptr {slot}" for slot in slots]
+        return slots
+
+    def shifted(self, slot: str, value: str, behind: int, cells: Cells) -> str:
+        """The cells that lie `behind` before those of a vector, from it and the vector before it."""
+        kind = self.kind(self.part_code(cells))
+        before = self.put(f"load {kind}, ptr {slot}")
+        self.text.append(f"  store {kind} {value}, ptr {slot}")
+        mask = ", ".join(f"i32 {self.lanes - behind + lane}" for lane in range(self.lanes))
+        return self.put(f"shufflevector {kind} {before}, {kind} {value}, <{self.lanes} x i32> <{mask}>")
+
+    # -- sums
+
+    def partial(self, result: Result) -> bool:
+        """Whether a sum is added to its cells piece by piece: an axis is summed that lies before one that is not."""
+        strides = result.cells.strides
+        summed = [not s and n > 1 for s, n in zip(strides, self.domain, strict=True)]
+        return result.kind in REDUCED and any(summed[: max((i + 1 for i, s in enumerate(strides) if s), default=0)])
+
+    def opened(self, result: Result) -> _Sum:
+        """The slots of a sum in registers."""
+        start = max((i + 1 for i, s in enumerate(result.cells.strides) if s), default=0)
+        vectors = -(-self.domain[-1] // self.lanes)
+        rows = [math.prod(self.domain[axis:-1]) * vectors for axis in range(start, self.inner + 1)]
+        flush = next((start + k for k, n in enumerate(rows) if n <= SPAN), self.inner + 1) if result.kind == "sum" else start
+        parts = 2 if is_complex(result.cells.code) else 1
+        made = [tuple(self.slot(self.kind(self.part_code(result.cells))) for _ in range(parts)) for _ in range(3)]
+        if result.kind != "sum":
+            return _Sum(result, start, flush, made[0], (), made[1])
+        return _Sum(result, start, flush, *made) if flush > start else _Sum(result, start, flush, made[0])
+
+    def joined(self, how: str, count: int, code: str, a: str, b: str) -> str:
+        """The sum, maximum or minimum of numbers, or of vectors of `count` numbers; a NaN wins."""
+        kind, truth = (TYPES[code], "i1") if count == 1 else (f"<{count} x {TYPES[code]}>", f"<{count} x i1>")
+        if how == "sum":
+            return self.put(f"fadd {kind} {a}, {b}")
+        better = self.put(f"fcmp {'ogt' if how == 'max' else 'olt'} {kind} {b}, {a}")
+        better = self.put(f"or {truth} {better}, {self.put(f'fcmp uno {kind} {b}, {b}')}")
+        return self.put(f"select {truth} {better}, {kind} {b}, {kind} {a}")
+
+    def set(self, s: _Sum, slots: tuple[str, ...]) -> None:
+        """Nothing in slots."""
+        code = self.part_code(s.result.cells)
+        nothing = self.literal(REDUCED[s.result.kind], code)
+        self.text += [f"  store {self.kind(code)} {nothing}, ptr {slot}" for slot in slots]
+
+    def accumulate(self, s: _Sum, value: Value, count: int) -> None:
+        """Add a vector's lanes that are there."""
+        code = self.part_code(s.result.cells)
+        kind = self.kind(code)
+        nothing = self.literal(REDUCED[s.result.kind], code)
+        for k, (slot, v) in enumerate(zip(s.parts, value, strict=True)):
+            if count < self.lanes:
+                mask = ", ".join(f"i32 {lane if lane < count else self.lanes}" for lane in range(self.lanes))
+                v = self.put(f"shufflevector {kind} {v}, {kind} {nothing}, <{self.lanes} x i32> <{mask}>")
+            old = self.put(f"load {kind}, ptr {slot}")
+            if s.result.kind == "sum":
+                new = self.op("fadd", code, old, v)
+            else:
+                new = self.select(self.compare("ogt" if s.result.kind == "max" else "olt", code, v, old), code, v, old)
+                missing = self.put(f"load {kind}, ptr {s.lost[k]}")
+                missing = self.select(self.compare("uno", code, v, v), code, v, missing)
+                self.text.append(f"  store {kind} {missing}, ptr {s.lost[k]}")
+            self.text.append(f"  store {kind} {new}, ptr {slot}")
+
+    def move(self, axis: int) -> None:
+        """The parts of the sums whose loops from `axis` on are through go to the whole ones."""
+        for s in self.sums.values():
+            if s.whole and s.flush == axis:
+                self.compensate(s)
+
+    def compensate(self, s: _Sum) -> None:
+        code = self.part_code(s.result.cells)
+        kind = self.kind(code)
+        for part, whole, lost in zip(s.parts, s.whole, s.lost, strict=True):
+            a, b, error = (self.put(f"load {kind}, ptr {slot}") for slot in (whole, part, lost))
+            total = self.op("fadd", code, a, b)
+            second = self.op("fsub", code, total, a)
+            first = self.op("fsub", code, total, second)
+            off = self.op("fadd", code, self.op("fsub", code, a, first), self.op("fsub", code, b, second))
+            self.text.append(f"  store {kind} {total}, ptr {whole}")
+            self.text.append(f"  store {kind} {self.op('fadd', code, error, off)}, ptr {lost}")
+        self.set(s, s.parts)
+
+    def close(self, s: _Sum) -> None:
+        """Write a sum, or add it to its cell."""
+        cells = s.result.cells
+        code = self.part_code(cells)
+        if s.whole:
+            self.compensate(s)
+        outer = [*self.index, *["0"] * (len(self.domain) - len(self.index))]
+        kept, self.index = self.index, outer[:-1]
+        for k in range(len(s.parts)):
+            if s.result.kind != "sum":
+                kind = self.kind(code)
+                best, missing = (self.put(f"load {kind}, ptr {slot}") for slot in (s.parts[k], s.lost[k]))
+                self.text.append(
+                    f"  store {kind} {self.joined(s.result.kind, self.lanes, code, best, missing)}, ptr {s.parts[k]}"
+                )
+            total = self.across(s.result.kind, code, (s.whole or s.parts)[k])
+            if s.whole:
+                error = self.across("sum", code, s.lost[k])
+                better = self.put(f"fadd {TYPES[code]} {total}, {error}")
+                some = self.put(f"fcmp one {TYPES[code]} {error}, 0.0")  # not so for NaN, which infinities leave
+                total = self.put(f"select i1 {some}, {TYPES[code]} {better}, {TYPES[code]} {total}")
+            place = self.address(cells, "0", k)
+            if self.partial(s.result):
+                total = self.joined(s.result.kind, 1, code, self.put(f"load {TYPES[code]}, ptr {place}"), total)
+            self.text.append(f"  store {TYPES[code]} {total}, ptr {place}")
+        self.index = kept
+
+    def across(self, how: str, code: str, slot: str) -> str:
+        """The sum, maximum or minimum of a vector's lanes, in pairs."""
+        lanes = self.lanes
+        value = self.put(f"load {self.kind(code)}, ptr {slot}")
+        while lanes > 2:
+            kind, half = f"<{lanes} x {TYPES[code]}>", lanes // 2
+            low, high = (
+                self.put(f"shufflevector {kind} {value}, {kind} undef, <{half} x i32> <{mask}>")
+                for mask in (", ".join(f"i32 {first + k}" for k in range(half)) for first in (0, half))
+            )
+            value = self.joined(how, half, code, low, high)
+            lanes = half
+        if lanes == 1:
+            return value
+        ends = [self.put(f"extractelement <2 x {TYPES[code]}> {value}, i32 {k}") for k in (0, 1)]
+        return self.joined(how, 1, code, ends[0], ends[1])
+
+    def clear(self, result: Result) -> None:
+        """Nothing in all cells of a sum that is added up in memory."""
+        cells = result.cells
+        code = self.part_code(cells)
+        kept = math.prod(n for n, s in zip(self.domain, cells.strides, strict=True) if s)
+        index = self.loop("0", str(kept * (2 if is_complex(cells.code) else 1)), 1)
+        scalar = f"0x{struct.unpack('<Q', struct.pack('<d', REDUCED[result.kind]))[0]:016X}"
+        place = self.put(f"getelementptr {TYPES[code]}, ptr %p{cells.array}, i64 {index}")
+        self.text.append(f"  store {TYPES[code]} {scalar}, ptr {place}")
+        self.end()

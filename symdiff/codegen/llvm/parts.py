@@ -1,0 +1,198 @@
+"""A large Program to LLVM IR in parts: functions of some hundred statements each, over values in a common workspace.
+
+Assumes what `llvm` assumes. Guarantees the same operations in the same order as one function would have, that all inputs
+are read before an output is written, and that compiling takes time linear in the Program's length, on a stack that does
+not grow with it. Refuses what `llvm` refuses.
+"""
+
+import functools
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from symdiff.codegen.llvm.calls import Calls
+from symdiff.codegen.llvm.scalar import called, clear, converted, fetched, instruction, made, returning, stored
+from symdiff.codegen.math.lines import TYPES, Lines, Value
+from symdiff.lowering.program import Instr, Program, zero_of
+from symdiff.vocabulary.ops import is_complex
+
+PART = 250  # statements of a part: with 500 compiling takes 1.5 times as long, with 1000 three times, for no faster code
+_SLOW = frozenset({"mod", "floordiv", "logaddexp", "logaddexp2", "pow"})
+_BYTES = {"?": 1, "f": 4, "d": 8, "F": 8, "D": 16}
+
+
+class Step(NamedTuple):
+    """The computation of the value at a position, or, where `place` is not -1, its store into a cell of that output."""
+
+    position: int
+    place: int = -1
+    cell: int = 0
+
+
+def statements(program: Program) -> int:
+    """About how many statements the machine code of a Program has."""
+    stores = sum(len(o.cells) - o.cells.count(zero_of(program, o)) for o in program.outputs)
+    return sum(map(_weight, program.instrs)) + stores
+
+
+def _weight(instr: Instr) -> int:
+    return 8 if is_complex(instr.dtype) or instr.op in _SLOW else 1
+
+
+def in_parts(program: Program, name: str, together: int = 0) -> tuple[str, int]:
+    """A function over pointers to inputs, outputs and a workspace, with its parts; and the bytes of the workspace.
+
+    The workspace holds the pointers to the inputs, then all outputs, which are copied to their places at the end, then the
+    values that one part leaves to others.
+    """
+    parts = list(_parts(program))
+    layout = _Layout(program, parts)
+    head = Lines(prefix="o", most=together)
+    for place, output in enumerate(program.outputs):
+        if zero_of(program, output) >= 0:
+            clear(head, head.put(f"getelementptr i8, ptr %work, i64 {layout.outputs[place]}"), output)
+    texts = [_part(program, steps, layout, f"{name}.{k}", head) for k, steps in enumerate(parts)]
+    inputs = [f"ptr %in{i}" for i in range(len(program.inputs))]
+    outputs = [f"ptr %out{i}" for i in range(len(program.outputs))]
+    kind, end = ("i1", "ret i1 false") if program.checks else ("void", "ret void")
+    lines = [f"define {kind} @{name}({', '.join([*inputs, *outputs, 'ptr %work'])}) noinline nounwind {{"]
+    for i in range(len(program.inputs)):
+        lines += [f"  %p{i} = getelementptr ptr, ptr %work, i64 {i}", f"  store ptr %in{i}, ptr %p{i}"]
+    lines += head.text
+    known = max((k for k, steps in enumerate(parts) for step in steps if step.position in layout.checks), default=-1)
+    for k in range(len(parts)):
+        lines.append(f"  call void @{name}.{k}(ptr %work)")
+        lines += _checked(layout) if k == known else []
+    for k, output in enumerate(program.outputs):
+        count = len(output.cells) * _BYTES[output.dtype]
+        lines.append(f"  %made{k} = getelementptr i8, ptr %work, i64 {layout.outputs[k]}")
+        lines.append(f"  call void @llvm.memcpy.p0.p0.i64(ptr %out{k}, ptr %made{k}, i64 {count}, i1 false)")
+    head.declared["memcpy"] = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
+    bodies, needed = called(head)
+    declared = {**head.declared, **needed}
+    return "\n".join([*declared.values(), *bodies, *texts, *lines, f"  {end}", "}"]) + "\n", layout.size
+
+
+def _checked(layout: "_Layout") -> list[str]:
+    """The end of the function where a check holds."""
+    lines = Lines(prefix="c")
+    found = [lines.put(f"load i8, ptr {lines.put(f'getelementptr i8, ptr %work, i64 {o}')}") for o in layout.checks.values()]
+    total = functools.reduce(lambda a, b: lines.put(f"or i8 {a}, {b}"), found)
+    holds = lines.put(f"icmp ne i8 {total}, 0")
+    return [*lines.text, *returning(holds, "checked")]
+
+
+def _parts(program: Program) -> Iterator[list[Step]]:
+    stores: dict[int, list[Step]] = {}
+    for place, output in enumerate(program.outputs):
+        zero = zero_of(program, output)
+        for cell, value in enumerate(output.cells):
+            if value != zero:
+                stores.setdefault(value, []).append(Step(value, place, cell))
+    part: list[Step] = []
+    full = 0
+    for position, instr in enumerate(program.instrs):
+        steps = stores.get(position, [])
+        if instr.op not in ("input", "const"):
+            steps = [Step(position), *steps]
+        for step in steps:
+            part.append(step)
+            full += _weight(instr) if step.place < 0 else 1
+            if full >= PART:
+                yield part
+                part, full = [], 0
+    if part:
+        yield part
+
+
+class _Layout:
+    """Where everything stands in the workspace: offsets in bytes of the outputs, and of the values that parts share.
+
+    A value's memory is free again in the parts after the last one that reads it.
+    """
+
+    def __init__(self, program: Program, parts: list[list[Step]]) -> None:
+        self.size = _rounded(8 * len(program.inputs))
+        self.outputs: list[int] = []
+        for output in program.outputs:
+            self.outputs.append(self.size)
+            self.size += _rounded(len(output.cells) * _BYTES[output.dtype])
+        self.checks: dict[int, int] = {}
+        for check in program.checks:
+            self.checks[check] = self.size
+            self.size += 8
+        self.offsets: dict[int, int] = {}
+        last: dict[int, int] = {}
+        for k, steps in enumerate(parts):
+            for position, place, _ in steps:
+                for value in program.instrs[position].operands if place < 0 else (position,):
+                    last[value] = k
+        free: dict[int, list[int]] = {8: [], 16: []}
+        ending: dict[int, list[tuple[int, int]]] = {}
+        for k, steps in enumerate(parts):
+            for position, place, _ in steps:
+                if place < 0 and last.get(position, k) > k:
+                    size = 16 if program.instrs[position].dtype == "D" else 8
+                    self.offsets[position] = free[size].pop() if free[size] else self._more(size)
+                    ending.setdefault(last[position], []).append((size, self.offsets[position]))
+            for size, offset in ending.pop(k, ()):
+                free[size].append(offset)
+
+    def _more(self, size: int) -> int:
+        self.size += size
+        return self.size - size
+
+
+def _rounded(size: int) -> int:
+    return -(-size // 64) * 64  # lines of the cache
+
+
+def _part(program: Program, steps: list[Step], layout: _Layout, name: str, whole: Lines) -> str:
+    """The IR of one part; `whole` gathers what all of them declare and use."""
+    lines = Lines(most=whole.most)
+    calls = Calls(program, lines.most, [position for position, place, _ in steps if place < 0])
+    instrs = program.instrs
+    pointers: dict[int, str] = {}
+    values: dict[int, Value] = {}
+
+    def place_of(offset: int) -> str:
+        return lines.put(f"getelementptr i8, ptr %work, i64 {offset}")
+
+    def fetch(position: int) -> None:
+        instr = instrs[position]
+        if instr.op == "const":
+            values[position] = instruction(program, instr, lines, values)
+        elif instr.op == "input":
+            place, cell = instr.payload
+            if place not in pointers:
+                pointers[place] = lines.put(f"load ptr, ptr {place_of(8 * place)}")
+            values[position] = fetched(lines, pointers[place], cell, instr.dtype)
+        elif instr.dtype == "?":
+            byte = lines.put(f"load i8, ptr {place_of(layout.offsets[position])}")
+            values[position] = (lines.put(f"trunc i8 {byte} to {TYPES['?']}"),)
+        else:
+            values[position] = fetched(lines, place_of(layout.offsets[position]), 0, instr.dtype)
+
+    def compute(position: int) -> None:
+        for operand in calls.needed(position):
+            if operand not in values:
+                fetch(operand)
+        for member, value in made(program, position, calls, lines, values).items():
+            values[member] = value
+            if member in layout.offsets:
+                stored(lines, place_of(layout.offsets[member]), 0, value, instrs[member].dtype)
+            if member in layout.checks:
+                stored(lines, place_of(layout.checks[member]), 0, value, instrs[member].dtype)
+
+    for position, place, cell in steps:
+        instr = instrs[position]
+        if place < 0:
+            for due in calls.before(position, values):
+                compute(due)
+            continue
+        if position not in values:
+            fetch(position)
+        own = converted(lines, values[position], instr.dtype, program.outputs[place].dtype)
+        stored(lines, place_of(layout.outputs[place]), cell, own, program.outputs[place].dtype)
+    whole.declared.update(lines.declared)
+    whole.used |= lines.used
+    return "\n".join([f"define internal void @{name}(ptr %work) noinline nounwind {{", *lines.text, "  ret void", "}"])

@@ -1,0 +1,386 @@
+"""Program to LLVM IR: straight-line code on numbers or on vectors of them.
+
+Assumes a Program whose operations C99's libm has. Guarantees IEEE arithmetic in the Program's order (nothing is contracted
+or reassociated), NumPy's treatment of NaN, ties and signed zeros, and that all inputs are read before an output is written.
+Refuses special functions that `llvm_functions` lacks and opaque primitives with `BackendError`.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from itertools import chain
+
+from symdiff.codegen.llvm.calls import Calls, Group
+from symdiff.codegen.math.lines import LIBM, PAIRS, TYPES, VECTORS, Lines, Value
+from symdiff.errors import BackendError
+from symdiff.lowering.program import Instr, Output, Program, zero_of
+from symdiff.vocabulary.ops import OPS, dtype_of, is_complex, real_counterpart
+
+_ARITHMETIC = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
+_COMPARISONS = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"}
+_INTRINSICS = {"sqrt": "sqrt", "abs": "fabs", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "rint"}
+_COMPLEX_LIBM = frozenset("exp sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh log sqrt pow".split())
+
+
+def computed(program: Program, lines: Lines, load: Callable[[Instr], Value]) -> dict[int, Value]:
+    """The values of all instructions; an input is loaded where it is first needed, so that few wait in registers."""
+    values: dict[int, Value] = {}
+    calls = Calls(program, lines.most)
+    instrs = program.instrs
+    inside = (position for position, instr in enumerate(instrs) if instr.op != "input")
+    for wanted in chain(inside, (cell for output in program.outputs for cell in output.cells)):
+        for position in calls.before(wanted, values):
+            if instrs[position].op == "input":
+                values[position] = load(instrs[position])
+            else:
+                values |= made(program, position, calls, lines, values)
+    return values
+
+
+def made(program: Program, position: int, calls: Calls, lines: Lines, values: dict[int, Value]) -> dict[int, Value]:
+    """The value of an instruction whose operands' are among `values`, and those of all that are made together with it."""
+    group = calls.groups.get(position)
+    if group is None:
+        return {position: instruction(program, program.instrs[position], lines, values)}
+    return _together(program, group, lines, values)
+
+
+def _together(program: Program, group: Group, lines: Lines, values: dict[int, Value]) -> dict[int, Value]:
+    instrs = program.instrs
+    operands = [[converted(lines, values[o], instrs[o].dtype, group.dtype)[0] for o in operands] for operands in group.operands]
+    results = lines.formulas(group.function, group.dtype, operands)
+    return {member: (results[k][place],) for member, (k, place) in group.members.items()}
+
+
+def instruction(program: Program, instr: Instr, lines: Lines, values: dict[int, Value]) -> Value:
+    """The value of one instruction, whose operands' are among `values`."""
+    code = instr.dtype
+    if instr.op == "const":
+        number = instr.payload
+        if is_complex(code):
+            part = real_counterpart(code)
+            return lines.literal(complex(number).real, part), lines.literal(complex(number).imag, part)
+        return (lines.literal(number, code),)
+    codes = [program.instrs[o].dtype for o in instr.operands]
+    operands = [values[o] for o in instr.operands]
+    if instr.op == "call" or (OPS[instr.op].is_special and instr.op not in VECTORS):
+        name = getattr(instr.payload, "__name__", instr.op)
+        raise BackendError(f"{name} runs with NumPy and SciPy only, not as machine code")
+    if instr.op == "select":
+        yes, no = (converted(lines, v, c, code) for v, c in zip(operands[1:], codes[1:], strict=True))
+        condition = truth(lines, operands[0], codes[0])
+        part = real_counterpart(code) if is_complex(code) else code
+        return tuple(lines.select(condition, part, y, n) for y, n in zip(yes, no, strict=True))
+    if instr.op == "cast":
+        return converted(lines, operands[0], codes[0], code)
+    if instr.op in ("and", "or", "xor"):
+        first, second = (truth(lines, v, c) for v, c in zip(operands, codes, strict=True))
+        return (lines.op(instr.op, "?", first, second),)
+    if instr.op == "not":
+        return (lines.op("xor", "?", truth(lines, operands[0], codes[0]), lines.literal(True, "?")),)
+    if instr.op == "exp" and lines.most and _is_imaginary(program, instr.operands[0]):
+        return lines.formula("sincos", real_counterpart(code), operands[0][1])[::-1]
+    if any(is_complex(c) for c in codes):
+        return _on_complex(lines, instr, operands, codes)
+    if is_complex(code):
+        raise BackendError(f"{instr.op} of real numbers with a complex result runs with NumPy only")
+    common = code if code != "?" else ("d" if "d" in codes else "f" if "f" in codes else "?")
+    if common == "?":
+        predicate = {"eq": "eq", "ne": "ne"}.get(instr.op)
+        if predicate is None:
+            raise BackendError(f"{instr.op} of truth values runs with NumPy only")
+        return (lines.put(f"icmp {predicate} {lines.kind('?')} {operands[0][0]}, {operands[1][0]}"),)
+    parts = [converted(lines, v, c, common)[0] for v, c in zip(operands, codes, strict=True)]
+    return (on_real(lines, instr.op, common, parts),)
+
+
+def _is_imaginary(program: Program, position: int) -> bool:
+    """Whether a value is a real number times one on the imaginary axis."""
+    instr = program.instrs[position]
+    if instr.op != "mul" or not is_complex(instr.dtype):
+        return False
+    real = [o for o in instr.operands if not is_complex(program.instrs[o].dtype)]
+    others = [program.instrs[o] for o in instr.operands if o not in real]
+    return len(real) == 1 and all(o.op == "const" and complex(o.payload).real == 0.0 for o in others)
+
+
+def converted(lines: Lines, value: Value, old: str, new: str) -> Value:
+    """A value with another dtype."""
+    if old == new:
+        return value
+    part = real_counterpart(new) if is_complex(new) else new
+    own = real_counterpart(old) if is_complex(old) else old
+    found = value
+    if own != part:
+        how = "uitofp" if own == "?" else "fpext" if part == "d" else "fptrunc"
+        found = tuple(lines.put(f"{how} {lines.kind(own)} {v} to {lines.kind(part)}") for v in value)
+    if is_complex(new) and not is_complex(old):
+        return found[0], lines.literal(0.0, part)
+    return found
+
+
+def truth(lines: Lines, value: Value, code: str) -> str:
+    """Whether a value is not zero."""
+    if code == "?":
+        return value[0]
+    part = real_counterpart(code) if is_complex(code) else code
+    tests = [lines.compare("une", part, v, lines.literal(0.0, part)) for v in value]
+    return tests[0] if len(tests) == 1 else lines.op("or", "?", *tests)
+
+
+def on_real(lines: Lines, op: str, code: str, parts: list[str]) -> str:
+    """One operation on real numbers of one precision."""
+    a = parts[0]
+    b = parts[-1]
+    if op in _ARITHMETIC:
+        return lines.op(_ARITHMETIC[op], code, a, b)
+    if op in _COMPARISONS:
+        return lines.compare(_COMPARISONS[op], code, a, b)
+    if op in _INTRINSICS:
+        return lines.call(f"llvm.{_INTRINSICS[op]}", code, a)
+    if op in LIBM or op in VECTORS:
+        return lines.call(op, code, *parts)
+    if op == "neg":
+        return lines.neg(code, a)
+    if op == "copysign":
+        return lines.call("llvm.copysign", code, a, b)
+    if op in ("conj", "real"):
+        return a
+    zero, one, inf = (lines.literal(v, code) for v in (0.0, 1.0, float("inf")))
+    if op == "imag":
+        return zero
+    if op == "fmod":
+        return lines.op("frem", code, a, b)
+    if op in ("max", "min", "fmax", "fmin"):
+        wins = lines.compare("oge" if op.endswith("max") else "ole", code, a, b)
+        missing = lines.compare("uno", code, *((b, b) if op.startswith("f") else (a, a)))
+        return lines.select(lines.op("or", "?", wins, missing), code, a, b)
+    if op == "sign":
+        rest = lines.select(lines.compare("oeq", code, a, zero), code, zero, a)  # NaN stays
+        below = lines.select(lines.compare("olt", code, a, zero), code, lines.literal(-1.0, code), rest)
+        return lines.select(lines.compare("ogt", code, a, zero), code, one, below)
+    if op in ("isnan", "isinf", "isfinite"):
+        if op == "isnan":
+            return lines.compare("uno", code, a, a)
+        return lines.compare("oeq" if op == "isinf" else "olt", code, lines.call("llvm.fabs", code, a), inf)
+    if op in ("mod", "floordiv"):
+        return _divided(lines, op, code, a, b)
+    if op in ("logaddexp", "logaddexp2"):
+        return _log_add_exp(lines, op, code, a, b)
+    raise BackendError(f"{op} runs with NumPy only, not as machine code")
+
+
+def _divided(lines: Lines, op: str, code: str, a: str, b: str) -> str:
+    """NumPy's remainder, which has the divisor's sign, and the quotient that belongs to it."""
+    zero, half = lines.literal(0.0, code), lines.literal(0.5, code)
+    rest = lines.op("frem", code, a, b)
+    crossed = lines.op("xor", "?", lines.compare("olt", code, rest, zero), lines.compare("olt", code, b, zero))
+    some = lines.compare("une", code, rest, zero)
+    moved = lines.select(lines.op("and", "?", crossed, some), code, lines.op("fadd", code, rest, b), rest)
+    found = lines.select(some, code, moved, lines.call("llvm.copysign", code, zero, b))
+    if op == "mod":
+        return found
+    quotient = lines.op("fdiv", code, lines.op("fsub", code, a, rest), b)
+    less = lines.op("fsub", code, quotient, lines.literal(1.0, code))
+    quotient = lines.select(lines.op("and", "?", crossed, some), code, less, quotient)
+    whole = lines.call("llvm.floor", code, quotient)
+    above = lines.compare("ogt", code, lines.op("fsub", code, quotient, whole), half)
+    whole = lines.select(above, code, lines.op("fadd", code, whole, lines.literal(1.0, code)), whole)
+    plain = lines.op("fdiv", code, a, b)
+    whole = lines.select(
+        lines.compare("oeq", code, quotient, zero), code, lines.call("llvm.copysign", code, zero, plain), whole
+    )
+    return lines.select(lines.compare("oeq", code, b, zero), code, plain, whole)
+
+
+def _log_add_exp(lines: Lines, op: str, code: str, a: str, b: str) -> str:
+    """log(exp(a) + exp(b)), or the same to base 2, the larger taken out."""
+    apart = lines.op("fsub", code, a, b)
+    larger = lines.select(lines.compare("ogt", code, apart, lines.literal(0.0, code)), code, a, b)
+    below = lines.neg(code, lines.call("llvm.fabs", code, apart))
+    tail = lines.call("log1p", code, lines.call("exp" if op == "logaddexp" else "exp2", code, below))
+    same = 0.6931471805599453
+    if op == "logaddexp2":
+        tail, same = lines.op("fmul", code, tail, lines.literal(1.4426950408889634, code)), 1.0
+    equal = lines.op("fadd", code, a, lines.literal(same, code))
+    return lines.select(lines.compare("oeq", code, a, b), code, equal, lines.op("fadd", code, larger, tail))
+
+
+def _on_complex(lines: Lines, instr: Instr, operands: list[Value], codes: list[str]) -> Value:
+    """One operation with a complex operand."""
+    op = instr.op
+    joined = "d" if any(c in "dD" for c in codes) else "f"
+    code = joined if instr.dtype == "?" else real_counterpart(instr.dtype)
+    wide = [
+        tuple(converted(lines, (v,), real_counterpart(c) if is_complex(c) else c, code)[0] for v in value)
+        for value, c in zip(operands, codes, strict=True)
+    ]
+    if op in ("add", "sub"):
+        return _added(lines, _ARITHMETIC[op], code, wide[0], wide[1])
+    if op == "mul":
+        return _multiplied(lines, code, wide[0], wide[1])
+    if op == "div":
+        return _quotient(lines, code, wide[0], wide[1])
+    a = wide[0]
+    if op == "neg":
+        return tuple(lines.neg(code, v) for v in a)
+    if op == "conj":
+        return a[0], lines.neg(code, a[1])
+    if op in ("real", "imag"):
+        return (a[0 if op == "real" else 1],)
+    if op == "abs":
+        return (lines.call("hypot", code, *a),)
+    if op in ("eq", "ne"):
+        zero = lines.literal(0.0, code)
+        pairs = [(v[0], v[1] if len(v) > 1 else zero) for v in wide]
+        tests = [lines.compare(_COMPARISONS[op], code, x, y) for x, y in zip(*pairs, strict=True)]
+        return (lines.op("and" if op == "eq" else "or", "?", *tests),)
+    if op in ("isnan", "isinf", "isfinite"):
+        first, second = (on_real(lines, op, code, [v]) for v in a)
+        return (lines.op("and" if op == "isfinite" else "or", "?", first, second),)
+    if op in _COMPLEX_LIBM:
+        return _complex_function(lines, op, code, [v if len(v) == 2 else (v[0], lines.literal(0.0, code)) for v in wide])
+    raise BackendError(f"{op} of complex numbers runs with NumPy only, not as machine code")
+
+
+def _complex_function(lines: Lines, op: str, code: str, operands: list[Value]) -> Value:
+    """A function of complex numbers: by their parts in vectors, else libm's for each number, in double precision."""
+    name = f"c{op}"
+    flat = [part for value in operands for part in value]
+    if lines.width and name in PAIRS:
+        return lines.formula(name, code, *flat)
+    flat = [converted(lines, (part,), code, "d")[0] for part in flat]
+    lines.declared[name] = f"declare {{ double, double }} @{name}({', '.join(['double'] * len(flat))})"
+    results = ["undef", "undef"]
+    for lane in range(lines.lanes):
+        parts = flat if lines.lanes == 1 else [lines.lane(part, "d", lane) for part in flat]
+        pair = lines.put(f"call {{ double, double }} @{name}({', '.join(f'double {part}' for part in parts)})")
+        found = [lines.put(f"extractvalue {{ double, double }} {pair}, {k}") for k in (0, 1)]
+        if lines.lanes > 1:
+            kind = lines.kind("d")
+            pairs = zip(results, found, strict=True)
+            found = [lines.put(f"insertelement {kind} {r}, double {f}, i32 {lane}") for r, f in pairs]
+        results = found
+    if op == "pow":
+        results = _at_zeros(lines, flat, results)
+    return tuple(converted(lines, (part,), "d", code)[0] for part in results)
+
+
+def _at_zeros(lines: Lines, flat: list[str], found: list[str]) -> list[str]:
+    """NumPy's powers of zero, and with exponent zero, where libm takes a logarithm."""
+    zero, one, nan = (lines.literal(v, "d") for v in (0.0, 1.0, math.nan))
+    x, y, u, v = (lines.compare("oeq", "d", part, zero) for part in flat)
+    empty = lines.select(lines.compare("ogt", "d", flat[2], zero), "d", zero, nan)
+    found = [lines.select(lines.op("and", "?", x, y), "d", empty, part) for part in found]
+    unit = lines.op("and", "?", u, v)
+    return [lines.select(unit, "d", at, part) for at, part in zip((one, zero), found, strict=True)]
+
+
+def _added(lines: Lines, name: str, code: str, a: Value, b: Value) -> Value:
+    real = lines.op(name, code, a[0], b[0])
+    if len(a) == len(b) == 2:
+        return real, lines.op(name, code, a[1], b[1])
+    if len(a) == 2:
+        return real, a[1]
+    return real, b[1] if name == "fadd" else lines.neg(code, b[1])
+
+
+def _multiplied(lines: Lines, code: str, a: Value, b: Value) -> Value:
+    if len(a) == 1 or len(b) == 1:
+        number, pair = (a[0], b) if len(a) == 1 else (b[0], a)
+        return tuple(lines.op("fmul", code, number, part) for part in pair)
+    products = [[lines.op("fmul", code, x, y) for y in b] for x in a]
+    return lines.op("fsub", code, products[0][0], products[1][1]), lines.op("fadd", code, products[0][1], products[1][0])
+
+
+def _quotient(lines: Lines, code: str, a: Value, b: Value) -> Value:
+    """Smith's method, as NumPy divides."""
+    if len(b) == 1:
+        return tuple(lines.op("fdiv", code, part, b[0]) for part in a)
+    zero, one = lines.literal(0.0, code), lines.literal(1.0, code)
+    real, imag = a if len(a) == 2 else (a[0], zero)
+    sizes = [lines.call("llvm.fabs", code, part) for part in b]
+    first = lines.compare("oge", code, *sizes)
+    large, small = lines.select(first, code, *b), lines.select(first, code, b[1], b[0])
+    ratio = lines.op("fdiv", code, small, large)
+    scale = lines.op("fdiv", code, one, lines.op("fadd", code, large, lines.op("fmul", code, small, ratio)))
+    up, down = lines.select(first, code, real, imag), lines.select(first, code, imag, real)
+    x = lines.op("fmul", code, lines.op("fadd", code, up, lines.op("fmul", code, down, ratio)), scale)
+    y = lines.op("fmul", code, lines.op("fsub", code, down, lines.op("fmul", code, up, ratio)), scale)
+    y = lines.select(first, code, y, lines.neg(code, y))
+    nothing = lines.compare("oeq", code, lines.op("fadd", code, *sizes), zero)
+    by_zero = [lines.op("fdiv", code, part, sizes[0]) for part in (real, imag)]
+    return lines.select(nothing, code, by_zero[0], x), lines.select(nothing, code, by_zero[1], y)
+
+
+def called(lines: Lines) -> tuple[list[str], dict[str, str]]:
+    """The IR of the elementary functions that are called, and its declarations; their formulas are imported where one is."""
+    if not lines.used:
+        return [], {}
+    from symdiff.codegen.llvm.functions import functions
+
+    return functions(lines.used)
+
+
+def point_function(program: Program, name: str, together: int = 0) -> str:
+    """A function over pointers to contiguous inputs and outputs, with the declarations it needs.
+
+    `together`: the calls of elementary functions that are made at once, 0 where the machine has none of our own. The
+    function of a program with checks returns whether one of them holds, and has written nothing then.
+    """
+    lines = Lines(most=together)
+    pointers = [f"ptr %in{i}" for i in range(len(program.inputs))] + [f"ptr %out{i}" for i in range(len(program.outputs))]
+    values = computed(program, lines, lambda i: fetched(lines, f"%in{i.payload[0]}", i.payload[1], i.dtype))
+    if program.checks:
+        holds = functools.reduce(lambda a, b: lines.op("or", "?", a, b), [values[check][0] for check in program.checks])
+        lines.text += returning(holds, "checked")
+    for place, output in enumerate(program.outputs):
+        zero = zero_of(program, output)
+        if zero >= 0:
+            clear(lines, f"%out{place}", output)
+        for cell, value in enumerate(output.cells):
+            if value != zero:
+                own = converted(lines, values[value], program.instrs[value].dtype, output.dtype)
+                stored(lines, f"%out{place}", cell, own, output.dtype)
+    body = "\n".join(lines.text)
+    bodies, needed = called(lines)
+    declared = "\n".join([*{**lines.declared, **needed}.values(), *bodies])
+    kind, end = ("i1", "ret i1 false") if program.checks else ("void", "ret void")
+    return f"{declared}\ndefine {kind} @{name}({', '.join(pointers)}) noinline nounwind {{\n{body}\n  {end}\n}}\n"
+
+
+def returning(condition: str, label: str) -> list[str]:
+    """The end of a function where a condition holds; it goes on at `label` where not."""
+    return [f"  br i1 {condition}, label %{label}.end, label %{label}", f"{label}.end:", "  ret i1 true", f"{label}:"]
+
+
+def fetched(lines: Lines, pointer: str, cell: int, code: str) -> Value:
+    """The value of one cell."""
+    if code == "?":
+        raise BackendError("Boolean arguments run with NumPy only")
+    part, step = (real_counterpart(code), 2) if is_complex(code) else (code, 1)
+    found = []
+    for k in range(step):
+        place = lines.put(f"getelementptr {TYPES[part]}, ptr {pointer}, i64 {cell * step + k}")
+        found.append(lines.put(f"load {TYPES[part]}, ptr {place}"))
+    return tuple(found)
+
+
+def clear(lines: Lines, pointer: str, output: Output) -> None:
+    """Zeros in all cells of an output."""
+    lines.declared["memset"] = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
+    count = len(output.cells) * dtype_of(output.dtype).itemsize
+    lines.text.append(f"  call void @llvm.memset.p0.i64(ptr {pointer}, i8 0, i64 {count}, i1 false)")
+
+
+def stored(lines: Lines, pointer: str, cell: int, value: Value, code: str) -> None:
+    """The instructions that write one cell."""
+    if code == "?":
+        place = lines.put(f"getelementptr i8, ptr {pointer}, i64 {cell}")
+        byte = lines.put(f"zext i1 {value[0]} to i8")
+        lines.text.append(f"  store i8 {byte}, ptr {place}")
+        return
+    part = real_counterpart(code) if is_complex(code) else code
+    for k, v in enumerate(value):
+        place = lines.put(f"getelementptr {TYPES[part]}, ptr {pointer}, i64 {cell * len(value) + k}")
+        lines.text.append(f"  store {TYPES[part]} {v}, ptr {place}")

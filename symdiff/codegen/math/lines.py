@@ -1,0 +1,163 @@
+"""LLVM IR under construction: numbered values, and the functions that they call.
+
+Assumes float32, float64 and truth values, one number or a vector of them. Guarantees one instruction for each call of a
+method, in order.
+"""
+
+import struct
+from collections.abc import Sequence
+
+from symdiff.lowering.program import Program
+
+TYPES = {"d": "double", "f": "float", "?": "i1"}
+LIBM = frozenset(
+    """
+    exp sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh log log10 cbrt exp2 expm1 log2 log1p pow atan2 hypot
+    erf erfc nextafter
+    """.split()
+)
+# What `llvm_functions` has: each operation's function, and which of that one's results it is.
+_OWN = "exp10 erfcx ndtr log_ndtr expit log_expit logit xlogy xlog1py cosm1 exprel".split()
+VECTORS = {name: (name, 0) for name in [*(LIBM - {"nextafter"}), *_OWN]} | {"sin": ("sincos", 0), "cos": ("sincos", 1)}
+_SINGLE = frozenset("exp log sincos tanh pow".split())  # whose name ends in _single where results are float32
+# The functions with two results, most of them on the two parts of complex numbers.
+PAIRS = frozenset("sincos sincos_single cexp clog csqrt csin ccos ctan csinh ccosh ctanh cpow".split())
+
+Value = tuple[str, ...]  # one operand text, or two for real and imaginary part
+
+
+def lanes_of(program: Program, lanes: int) -> int:
+    """The numbers that are computed at once, where a vector holds `lanes` of float64: twice as many of float32."""
+    return 2 * lanes if all(i.dtype in "?fF" for i in program.instrs) else lanes
+
+
+class Lines:
+    """IR under construction: numbered values and the functions that they call. `lanes` numbers are computed at once."""
+
+    def __init__(self, lanes: int = 1, prefix: str = "v", width: int = 0, most: int = 0) -> None:
+        self.lanes = lanes
+        self.width = width  # lanes of the functions that stand for libm's, 0 where there are none
+        self.most = most or min(width, 1)  # calls of such a function that are made together, 0 where there are none
+        self.used: set[str] = set()  # names of functions that `llvm_functions` is to write
+        self.prefix = prefix
+        self.text: list[str] = []
+        self.declared: dict[str, str] = {}
+        self.count = 0
+
+    def kind(self, code: str) -> str:
+        """The IR type of a dtype code, a vector where several numbers are computed at once."""
+        return TYPES[code] if self.lanes == 1 else f"<{self.lanes} x {TYPES[code]}>"
+
+    def put(self, text: str) -> str:
+        """One instruction; its value's name."""
+        self.count += 1
+        name = f"%{self.prefix}{self.count}"
+        self.text.append(f"  {name} = {text}")
+        return name
+
+    def literal(self, value: float | bool, code: str) -> str:
+        """A constant with all its bits."""
+        if code == "?":
+            plain = "true" if value else "false"
+        else:
+            exact = value if code == "d" else struct.unpack("f", struct.pack("f", value))[0]
+            plain = f"0x{struct.unpack('<Q', struct.pack('<d', exact))[0]:016X}"
+        return plain if self.lanes == 1 else f"<{', '.join([f'{TYPES[code]} {plain}'] * self.lanes)}>"
+
+    def call(self, name: str, code: str, *operands: str) -> str:
+        """A call of an intrinsic or of libm on operands of one dtype; libm takes vectors number by number."""
+        if name in VECTORS and (self.width or name not in LIBM):
+            function, place = VECTORS[name]
+            return self.formula(function, code, *operands)[place]
+        if not name.startswith("llvm."):
+            return self.by_lanes(name, code, *operands)
+        kind = self.kind(code)
+        full = f"{name}.{'v' + str(self.lanes) if self.lanes > 1 else ''}{'f64' if code == 'd' else 'f32'}"
+        self.declared[full] = f"declare {kind} @{full}({', '.join([kind] * len(operands))})"
+        return self.put(f"call {kind} @{full}({', '.join(f'{kind} {o}' for o in operands)})")
+
+    def by_lanes(self, name: str, code: str, *operands: str) -> str:
+        """A call of libm for each number."""
+        full = name + ("f" if code == "f" else "")
+        plain = TYPES[code]
+        self.declared[full] = f"declare {plain} @{full}({', '.join([plain] * len(operands))})"
+        if self.lanes == 1:
+            return self.put(f"call {plain} @{full}({', '.join(f'{plain} {o}' for o in operands)})")
+        result = "undef"
+        for lane in range(self.lanes):
+            parts = [self.lane(o, code, lane) for o in operands]
+            found = self.put(f"call {plain} @{full}({', '.join(f'{plain} {p}' for p in parts)})")
+            result = self.put(f"insertelement {self.kind(code)} {result}, {plain} {found}, i32 {lane}")
+        return result
+
+    def lane(self, value: str, code: str, place: int) -> str:
+        """One number of a vector."""
+        return self.put(f"extractelement {self.kind(code)} {value}, i32 {place}")
+
+    def repeated(self, plain: str, number: str, count: int) -> str:
+        """A vector of one number."""
+        kind = f"<{count} x {plain}>"
+        one = self.put(f"insertelement {kind} undef, {plain} {number}, i32 0")
+        return self.put(f"shufflevector {kind} {one}, {kind} undef, <{count} x i32> zeroinitializer")
+
+    def formula(self, name: str, code: str, *operands: str) -> Value:
+        """A function of `llvm_functions`; one number takes the same way as a vector of `width`, float32 that of float64."""
+        width = self.width or self.lanes
+        if code == "f":
+            operands = tuple(self.put(f"fpext {self.kind('f')} {o} to {self.kind('d')}") for o in operands)
+        if self.lanes < width:
+            operands = tuple(self.repeated("double", o, width) for o in operands)
+        results = self._called(name, code, width, operands)
+        if self.lanes < width:
+            results = [self.put(f"extractelement <{width} x double> {r}, i32 0") for r in results]
+        if code == "f":
+            results = [self.put(f"fptrunc {self.kind('d')} {r} to {self.kind('f')}") for r in results]
+        return tuple(results)
+
+    def formulas(self, name: str, code: str, calls: list[list[str]]) -> list[Value]:
+        """A function of `llvm_functions` for several numbers at once, by the operands of each."""
+        if len(calls) == 1:
+            return [self.formula(name, code, *calls[0])]
+        width = 1 << (len(calls) - 1).bit_length()
+        vectors = []
+        for numbers in zip(*calls, strict=True):
+            if code == "f":
+                numbers = tuple(self.put(f"fpext float {n} to double") for n in numbers)
+            vector = self.repeated("double", numbers[-1], width)
+            for lane, number in enumerate(numbers[:-1]):
+                vector = self.put(f"insertelement <{width} x double> {vector}, double {number}, i32 {lane}")
+            vectors.append(vector)
+        found = []
+        results = self._called(name, code, width, vectors)
+        for lane in range(len(calls)):
+            parts = [self.put(f"extractelement <{width} x double> {r}, i32 {lane}") for r in results]
+            found.append(tuple(parts if code == "d" else [self.put(f"fptrunc double {p} to float") for p in parts]))
+        return found
+
+    def _called(self, name: str, code: str, width: int, operands: Sequence[str]) -> list[str]:
+        """The results of a function for vectors of `width` float64, for results that are float32 where `code` says so."""
+        if code == "f" and name in _SINGLE:
+            name = f"{name}_single"
+        symbol = f"vec{width}_{name}"
+        self.used.add(symbol)
+        kind = TYPES["d"] if width == 1 else f"<{width} x double>"
+        returned = f"{{ {kind}, {kind} }}" if name in PAIRS else kind
+        found = self.put(f"call {returned} @{symbol}({', '.join(f'{kind} {o}' for o in operands)})")
+        return [self.put(f"extractvalue {returned} {found}, {k}") for k in (0, 1)] if name in PAIRS else [found]
+
+    def select(self, condition: str, code: str, yes: str, no: str) -> str:
+        """yes where condition else no."""
+        kind = self.kind(code)
+        return self.put(f"select {self.kind('?')} {condition}, {kind} {yes}, {kind} {no}")
+
+    def compare(self, predicate: str, code: str, a: str, b: str) -> str:
+        """A floating-point comparison."""
+        return self.put(f"fcmp {predicate} {self.kind(code)} {a}, {b}")
+
+    def op(self, name: str, code: str, a: str, b: str) -> str:
+        """One of fadd, fsub, fmul, fdiv, frem, and, or, xor."""
+        return self.put(f"{name} {self.kind(code)} {a}, {b}")
+
+    def neg(self, code: str, a: str) -> str:
+        """-a."""
+        return self.put(f"fneg {self.kind(code)} {a}")

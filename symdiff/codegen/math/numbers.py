@@ -1,0 +1,289 @@
+"""Formulas on vectors written with operators, which put down LLVM IR: `x*y + 1.0` is two instructions.
+
+Assumes fused multiply-add, and rounding to nearest. Guarantees one IEEE operation for each operator, in the order written, so
+that one number and a vector of them have the same bits.
+"""
+
+from __future__ import annotations
+
+from symdiff.codegen.math.lines import Lines
+
+_SHIFTER = 1.5 * 2.0**52  # added to a number, it leaves the nearest integer in the last bits
+
+
+class Body(Lines):
+    """The lines of one function over vectors, which may call others of its kind."""
+
+    def __init__(self, lanes: int) -> None:
+        super().__init__(lanes, "f", lanes)
+        self.block = "start"
+        self.text.append("start:")
+        self._branches: list[tuple[str, int]] = []
+
+    def unless(self, mask: Mask) -> None:
+        """Begin the lines that run where the mask does not hold for all numbers, up to `joined`."""
+        every = mask.name
+        if self.lanes > 1:
+            name = f"llvm.vector.reduce.and.v{self.lanes}i1"
+            self.declared[name] = f"declare i1 @{name}({self.kind('?')})"
+            every = self.put(f"call i1 @{name}({self.kind('?')} {mask.name})")
+        self.count += 1
+        self._branches.append((self.block, self.count))
+        self.text.append(f"  br i1 {every}, label %common{self.count}, label %seldom{self.count}")
+        self._begin(f"seldom{self.count}")
+
+    def joined(self, usual: list[Real], seldom: list[Real]) -> list[Real]:
+        """End the lines begun with `unless`; the results are those from before it, or `seldom`."""
+        before, place = self._branches.pop()
+        self.text.append(f"  br label %common{place}")
+        last = self.block
+        self._begin(f"common{place}")
+        kind = self.kind("d")
+        pairs = zip(usual, seldom, strict=True)
+        return [Real(self, self.put(f"phi {kind} [{a.name}, %{before}], [{b.name}, %{last}]")) for a, b in pairs]
+
+    def _begin(self, label: str) -> None:
+        self.text.append(f"{label}:")
+        self.block = label
+
+    @property
+    def whole(self) -> str:
+        """The IR type of 64-bit integers."""
+        return "i64" if self.lanes == 1 else f"<{self.lanes} x i64>"
+
+    def argument(self, name: str) -> Real:
+        """A parameter."""
+        return Real(self, name)
+
+    def constant(self, value: float) -> Real:
+        """A vector of one number."""
+        return Real(self, self.literal(value, "d"))
+
+
+class _Value:
+    """A value's name in the lines of a function."""
+
+    __slots__ = ("body", "name")
+
+    def __init__(self, body: Body, name: str) -> None:
+        self.body = body
+        self.name = name
+
+
+class Real(_Value):
+    """A vector of float64."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Real | float) -> Real:
+        return self._with("fadd", other)
+
+    def __sub__(self, other: Real | float) -> Real:
+        return self._with("fsub", other)
+
+    def __rsub__(self, other: float) -> Real:
+        return self.body.constant(other) - self
+
+    def __mul__(self, other: Real | float) -> Real:
+        return self._with("fmul", other)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __truediv__(self, other: Real | float) -> Real:
+        return self._with("fdiv", other)
+
+    def __rtruediv__(self, other: float) -> Real:
+        return self.body.constant(other) / self
+
+    def __neg__(self) -> Real:
+        return Real(self.body, self.body.neg("d", self.name))
+
+    def __abs__(self) -> Real:
+        return call("llvm.fabs", self)
+
+    def __lt__(self, other: Real | float) -> Mask:
+        return self._compared("olt", other)
+
+    def __le__(self, other: Real | float) -> Mask:
+        return self._compared("ole", other)
+
+    def __gt__(self, other: Real | float) -> Mask:
+        return self._compared("ogt", other)
+
+    def __ge__(self, other: Real | float) -> Mask:
+        return self._compared("oge", other)
+
+    def equals(self, other: Real | float) -> Mask:
+        """Where two numbers are equal; not where one is NaN."""
+        return self._compared("oeq", other)
+
+    def missing(self) -> Mask:
+        """Where this is NaN."""
+        return self._compared("uno", self)
+
+    def negative(self) -> Mask:
+        """Where the sign bit is set, -0.0 included."""
+        return call("llvm.copysign", self.body.constant(1.0), self) < 0.0
+
+    def bits(self) -> Bits:
+        """The same bits as integers."""
+        return Bits(self.body, self.body.put(f"bitcast {self.body.kind('d')} {self.name} to {self.body.whole}"))
+
+    def _with(self, name: str, other: Real | float) -> Real:
+        return Real(self.body, self.body.op(name, "d", self.name, real(self.body, other).name))
+
+    def _compared(self, predicate: str, other: Real | float) -> Mask:
+        return Mask(self.body, self.body.compare(predicate, "d", self.name, real(self.body, other).name))
+
+
+class Mask(_Value):
+    """A vector of truth values."""
+
+    __slots__ = ()
+
+    def __and__(self, other: Mask) -> Mask:
+        return Mask(self.body, self.body.op("and", "?", self.name, other.name))
+
+    def __or__(self, other: Mask) -> Mask:
+        return Mask(self.body, self.body.op("or", "?", self.name, other.name))
+
+    def __xor__(self, other: Mask) -> Mask:
+        return Mask(self.body, self.body.op("xor", "?", self.name, other.name))
+
+    def __invert__(self) -> Mask:
+        return Mask(self.body, self.body.op("xor", "?", self.name, self.body.literal(True, "?")))
+
+
+class Bits(_Value):
+    """A vector of 64-bit integers."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Bits | int) -> Bits:
+        return self._with("add", other)
+
+    def __sub__(self, other: Bits | int) -> Bits:
+        return self._with("sub", other)
+
+    def __and__(self, other: Bits | int) -> Bits:
+        return self._with("and", other)
+
+    def __or__(self, other: Bits | int) -> Bits:
+        return self._with("or", other)
+
+    def __xor__(self, other: Bits | int) -> Bits:
+        return self._with("xor", other)
+
+    def __lshift__(self, other: int) -> Bits:
+        return self._with("shl", other)
+
+    def __rshift__(self, other: int) -> Bits:
+        return self._with("lshr", other)
+
+    def real(self) -> Real:
+        """The same bits as float64."""
+        return Real(self.body, self.body.put(f"bitcast {self.body.whole} {self.name} to {self.body.kind('d')}"))
+
+    def last(self) -> Mask:
+        """Where the number is odd."""
+        return Mask(self.body, self.body.put(f"trunc {self.body.whole} {self.name} to {self.body.kind('?')}"))
+
+    def _with(self, name: str, other: Bits | int) -> Bits:
+        lanes = self.body.lanes
+        constant = str(other) if lanes == 1 else f"<{', '.join([f'i64 {other}'] * lanes)}>"
+        text = other.name if isinstance(other, Bits) else constant
+        return Bits(self.body, self.body.put(f"{name} {self.body.whole} {self.name}, {text}"))
+
+
+def real(body: Body, value: Real | float) -> Real:
+    """A constant as a vector; a vector as it is."""
+    return value if isinstance(value, Real) else body.constant(value)
+
+
+def call(name: str, *operands: Real) -> Real:
+    """An intrinsic, or another function on vectors."""
+    body = operands[0].body
+    return Real(body, body.call(name, "d", *(o.name for o in operands)))
+
+
+def pair(name: str, *operands: Real) -> tuple[Real, Real]:
+    """Another function on vectors, which has two results."""
+    body = operands[0].body
+    first, second = body.formula(name, "d", *(o.name for o in operands))
+    return Real(body, first), Real(body, second)
+
+
+def by_lanes(name: str, *operands: Real) -> Real:
+    """A function of libm, number by number."""
+    body = operands[0].body
+    return Real(body, body.by_lanes(name, "d", *(o.name for o in operands)))
+
+
+def where(mask: Mask, yes: Real | float, no: Real | float) -> Real:
+    """yes where the mask holds, no elsewhere."""
+    body = mask.body
+    return Real(body, body.select(mask.name, "d", real(body, yes).name, real(body, no).name))
+
+
+def fma(a: Real, b: Real | float, c: Real | float) -> Real:
+    """a*b + c, rounded once."""
+    return call("llvm.fma", a, real(a.body, b), real(a.body, c))
+
+
+def sqrt(x: Real) -> Real:
+    """The square root."""
+    return call("llvm.sqrt", x)
+
+
+def rint(x: Real) -> Real:
+    """The nearest integer."""
+    return call("llvm.rint", x)
+
+
+def copysign(size: Real | float, sign: Real) -> Real:
+    """A size with another number's sign."""
+    return call("llvm.copysign", real(sign.body, size), sign)
+
+
+def larger(x: Real, y: Real | float) -> Real:
+    """The larger of two numbers; y where one is NaN."""
+    return where(x > y, x, y)
+
+
+def smaller(x: Real, y: Real | float) -> Real:
+    """The smaller of two numbers; y where one is NaN."""
+    return where(x < y, x, y)
+
+
+def horner(x: Real, *coefficients: float) -> Real:
+    """A polynomial, the constant first."""
+    total = x.body.constant(coefficients[-1])
+    for c in reversed(coefficients[:-1]):
+        total = fma(total, x, c)
+    return total
+
+
+def nearest(x: Real, scale: float = 1.0) -> tuple[Real, Bits]:
+    """x*scale rounded to an integer below 2**51 in size, as a number and in the last bits of an integer."""
+    shifted = fma(x, scale, _SHIFTER)
+    return shifted - _SHIFTER, shifted.bits()
+
+
+def two_sum(a: Real, b: Real) -> tuple[Real, Real]:
+    """a + b and what its rounding lost."""
+    total = a + b
+    other = total - a
+    return total, (a - (total - other)) + (b - other)
+
+
+def fast_two_sum(a: Real | float, b: Real) -> tuple[Real, Real]:
+    """a + b and what its rounding lost, where a is zero or has no smaller exponent than b."""
+    first = real(b.body, a)
+    total = first + b
+    return total, (first - total) + b
+
+
+def two_product(a: Real, b: Real | float) -> tuple[Real, Real]:
+    """a*b and what its rounding lost."""
+    product = a * b
+    return product, fma(a, b, -product)

@@ -1,0 +1,245 @@
+"""Plan to NumPy: scalar arithmetic for one point, in-place ufuncs over blocks for a batch.
+
+Assumes a Plan of any dtypes. Guarantees IEEE results without warnings, the dtypes of the Program, and outputs that are
+written only after the inputs they overlap were read. Refuses nothing that a Program can hold, but exporting opaque
+primitives.
+"""
+
+import threading
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from symdiff.codegen.exceptions import Raised
+from symdiff.codegen.expressions import ATOM, leaf_names, levels, statements
+from symdiff.codegen.names import Names, argument_names, cell_names
+from symdiff.codegen.numpy_batch import batch_lines
+from symdiff.codegen.source import MISS, PythonFile, Source
+from symdiff.codegen.text import Result, dtype_text, flat_result, is_flat, packed, unpacked, within, wrapped
+from symdiff.lowering.arrays.program import ArrayOutput
+from symdiff.lowering.plan import Plan
+from symdiff.lowering.program import Input, Instr, Output, Program, uses_of
+from symdiff.vocabulary.literals import docstring, number_literal
+from symdiff.vocabulary.operation import scipy_special
+from symdiff.vocabulary.ops import OPS
+
+INDENT = "    "
+PLACES = ("{0}", "{1}", "{2}", "{3}")
+OWN = ("np", "out", "MISS", "special", "threading", "_local", "_array", "_check_out")
+_ARRAY = '''def _array(x, kind):
+    """x as an array of a dtype; classes of arrays with other operations are refused, and complex numbers for real ones."""
+    if hasattr(x, "__array__") and not isinstance(x, np.generic) and type(x) not in (np.ndarray, np.memmap):
+        raise TypeError(f"{type(x).__name__} is given; a plain NumPy array, as of np.asarray(x), expected")
+    found = np.asarray(x)
+    if found.dtype.kind not in ("biufc" if np.dtype(kind).kind == "c" else "biuf"):
+        raise TypeError(f"numbers of {found.dtype} are given, {kind.__name__} expected")
+    return np.require(found, kind, ["C", "A"])'''
+_CHECK_OUT = '''def _check_out(arrays, *expected):
+    """Raise ValueError where arrays for results are not writeable, of their shape and dtype, and apart."""
+    for k, (a, (shape, kind)) in enumerate(zip(arrays, expected, strict=True)):
+        if type(a) not in (np.ndarray, np.memmap) or a.shape != shape or a.dtype != kind or not a.flags.writeable:
+            raise ValueError(f"out {k} is no writeable NumPy array of {kind.__name__} {shape}")
+        if any(s == 0 and n > 1 for s, n in zip(a.strides, a.shape)) or any(np.shares_memory(a, b) for b in arrays[:k]):
+            raise ValueError(f"out {k} has the same memory for several numbers")'''
+_WRAPPED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+
+
+def emit(
+    plan: Plan, *, name: str, style: str = "runtime", header: Sequence[str] = (), doc: str = "",
+    result: Result | None = None, raised: Sequence[Raised] = (), before: Plan | None = None,
+) -> Source:  # fmt: skip
+    """The Plan as a NumPy function: style "runtime" for arguments already normalised, "export" for a stand-alone file.
+
+    `raised` are the exceptions of the program's checks; a batch has these in a plan of their own, which runs `before`.
+    """
+    program = plan.program
+    result = flat_result(len(program.outputs)) if result is None else result
+    calls = called(program.instrs)
+    names = Names((*OWN, *calls.values(), *(("point", "error") if before is not None else ())))
+    arguments = argument_names(program.inputs, names)
+    entry = names.fresh(name)
+    axes = plan.in_axes if plan.kind == "batch" else ()
+    tests = checks(program.inputs, arguments, axes) if style == "export" else []
+    if plan.kind == "batch":
+        lines, threads = batch_lines(plan, arguments, names, result, calls, before, raised, out_check if tests else None)
+    else:
+        lines, threads = _point_lines(plan, arguments, names, result, calls, style == "export", raised), False
+    signature = wrapped(f"def {entry}(", [*arguments, "out=None"], "):", "")
+    text = "\n".join([*signature, *docstring(doc), *tests, *lines])
+    special = any(OPS[i.op].is_special for i in [*program.instrs, *(before.program.instrs if before else ())])
+    if style == "export":
+        return numpy_file(header, threads, special, [], text).source(entry, "numpy")
+    return Source(text + "\n", entry, "numpy", (*known_names(program.instrs, special), ("_local", threading.local())))
+
+
+def numpy_file(header: Sequence[str], threads: bool, special: bool, constants: list[str], text: str) -> PythonFile:
+    """A stand-alone file of one function, with its threads' own store where it has one."""
+    packages = ("import numpy as np", *(["from scipy import special"] if special else []))
+    head = [*(["_local = threading.local()"] if threads else []), *(["\n".join(constants)] if constants else [])]
+    return PythonFile(
+        tuple(header), frozenset(["threading"] if threads else []), packages, tuple(head), (_ARRAY, _CHECK_OUT), (text,)
+    )
+
+
+def out_check(outputs: Sequence[Output | ArrayOutput], shapes: Sequence[str], result: Result) -> list[str]:
+    """The check of a given `out` in a stand-alone file."""
+    parts = [f"({shape}, np.{dtype_text(o.dtype)})" for o, shape in zip(outputs, shapes, strict=True)]
+    places = within(result, "out")
+    given = (
+        "out" if isinstance(result, tuple) and is_flat(result) else f"({', '.join(places)}{',' if len(places) == 1 else ''})"
+    )
+    return [f"{INDENT}if out is not None:", *wrapped("_check_out(", [given, *parts], ")", INDENT * 2)]
+
+
+def known_names(instrs: list[Instr], special: bool) -> list[tuple[str, object]]:
+    """The globals of a function that runs in this process."""
+    functions = {id(i.payload): i.payload for i in instrs if i.op == "call"}
+    known: list[tuple[str, object]] = [("np", np), ("MISS", MISS)]
+    known += [(name, functions[key]) for key, name in called(instrs).items()]
+    return [*known, ("special", scipy_special())] if special else known
+
+
+def called(instrs: list[Instr]) -> dict[int, str]:
+    """The names of the opaque functions that instructions call, by identity: two may have one name."""
+    found: dict[int, str] = {}
+    names = Names()
+    for instr in instrs:
+        if instr.op == "call" and id(instr.payload) not in found:
+            found[id(instr.payload)] = names.fresh(f"call_{getattr(instr.payload, '__name__', '')}")
+    return found
+
+
+def checks(inputs: tuple[Input, ...], arguments: list[str], axes: tuple[int | None, ...] = ()) -> list[str]:
+    """Conversion and shape checks of an exported function's arguments."""
+    lines = []
+    for place, (leaf, argument) in enumerate(zip(inputs, arguments, strict=True)):
+        axis = axes[place] if axes else None
+        kind = dtype_text(leaf.dtype)
+        lines.append(f"{INDENT}{argument} = _array({argument}, np.{kind})")
+        if axis is None:
+            condition, shown = f"{argument}.shape != {leaf.shape!r}", f"{leaf.shape!r}"
+        else:
+            sizes = [str(n) for n in leaf.shape]
+            shown = ", ".join(["n", *sizes] if axis == 0 else [*sizes, "n"])
+            part = "[1:]" if axis == 0 else "[:-1]"
+            shown = f"({shown})" if leaf.shape else "(n,)"
+            condition = f"{argument}.ndim != {len(leaf.shape) + 1}"
+            condition += f" or {argument}.shape{part} != {leaf.shape!r}" if leaf.shape else ""
+        lines.append(f"{INDENT}if {condition}:")
+        lines.append(f'{INDENT * 2}raise ValueError(f"{argument} has shape {{{argument}.shape}}, {shown} expected")')
+    return lines
+
+
+def spelling(program: Program, position: int, calls: Mapping[int, str]) -> tuple[str, int, tuple[int, ...]]:
+    """Template, level and operand levels of one instruction on NumPy scalars; `calls` are the names of opaque functions."""
+    instr = program.instrs[position]
+    op = OPS[instr.op]
+    kind = dtype_text(instr.dtype)
+    if instr.op == "call":
+        places = ", ".join(f"{{{k}}}" for k in range(len(instr.operands)))
+        return f"np.{kind}({calls[id(instr.payload)]}({places}))", ATOM, (0,) * len(instr.operands)
+    if instr.op in ("add", "sub", "mul", "div", "neg"):
+        if all(program.instrs[o].op == "const" for o in instr.operands):
+            text = op.spelled(*PLACES[: op.arity])
+            return (f"np.{kind}({text})" if instr.dtype in "fF" else text), ATOM, (0,) * op.arity
+        level, needed = levels(instr.op, op.arity)
+        return op.python or "", level, needed
+    if instr.op in _WRAPPED:
+        return f"({{0}} {_WRAPPED[instr.op]} {{1}})", ATOM, (ATOM, ATOM)
+    if instr.op == "select":
+        return f"np.{kind}({{1}} if {{0}} else {{2}})", ATOM, (0, ATOM, 0)
+    if instr.op == "cast":
+        return f"np.{kind}({{0}})", ATOM, (0,)
+    if instr.op in ("real", "imag"):
+        return f"{{0}}.{instr.op}", ATOM, (ATOM,)
+    if not op.takes_out and op.item is None:
+        return f"np.{kind}({op.spelled(*PLACES[: op.arity])})", ATOM, (0,) * op.arity  # a Python function gives a 0-d array
+    return op.spelled(*PLACES[: op.arity]), ATOM, (0,) * op.arity
+
+
+def _joining(program: Program) -> set[int]:
+    """The operations that only join the conditions of checks."""
+    uses = uses_of(program)
+    found = set()
+    stack = [check for check in program.checks if not uses[check]]
+    while stack:
+        position = stack.pop()
+        instr = program.instrs[position]
+        if instr.op in ("and", "or", "not"):
+            found.add(position)
+            stack += [o for o in instr.operands if uses[o] == 1]
+    return found
+
+
+def _point_lines(
+    plan: Plan, arguments: list[str], names: Names, result: Result, calls: Mapping[int, str], checked: bool,
+    raised: Sequence[Raised],
+) -> list[str]:  # fmt: skip
+    program = plan.program
+    cells = [cell_names(leaf, a, names) for leaf, a in zip(program.inputs, arguments, strict=True)]
+    lines = out_check(program.outputs, [repr(o.shape) for o in program.outputs], result) if checked else []
+    for leaf, argument, own in zip(program.inputs, arguments, cells, strict=True):
+        if leaf.shape == ():
+            lines.append(f"{INDENT}{argument} = np.{dtype_text(leaf.dtype)}({argument})")
+        elif own:
+            flat = argument if len(leaf.shape) == 1 else f"{argument}.ravel()"
+            tail = f"{',' if len(own) == 1 else ''} = {flat}"
+            lines += wrapped("", own, tail, INDENT) if len(own) > 1 else [f"{INDENT}{own[0]}{tail}"]
+    leaves = leaf_names(program, cells, number_literal)
+    texts = {leaf.name: argument for leaf, argument in zip(program.inputs, arguments, strict=True)}
+
+    def ends(k: int, condition: str) -> list[str]:
+        return [f"if {condition}:", INDENT + (f"raise {raised[k].text(texts)}" if raised else "return MISS")]
+
+    joined = _joining(program)
+    spelled = {"and": "({0} and {1})", "or": "({0} or {1})", "not": "(not {0})"}
+
+    def spell(position: int) -> tuple[str, int, tuple[int, ...]]:
+        if position in joined:
+            op = program.instrs[position].op
+            return spelled[op], ATOM, (ATOM,) * OPS[op].arity
+        return spelling(program, position, calls)
+
+    steps, values = statements(program, leaves, spell, names, ends=ends)
+    if steps:
+        lines.append(f'{INDENT}with np.errstate(all="ignore"):')
+        lines += [INDENT * 2 + step for step in steps]
+    several = not isinstance(result, int)
+    own_names = [names.fresh(o.name) for o in program.outputs]
+    lines.append(f"{INDENT}if out is None:")
+    fresh = []
+    for output in program.outputs:
+        kind = dtype_text(output.dtype)
+        listed = [values[c] for c in output.cells]
+        if output.shape == ():
+            bare = program.instrs[output.cells[0]].op != "const"
+            fresh.append([listed[0] if bare else f"np.{kind}({listed[0]})"])
+        else:
+            tail = f"], dtype=np.{kind})" + ("" if len(output.shape) == 1 else f".reshape({output.shape!r})")
+            fresh.append(wrapped("np.array([", listed, tail, INDENT * 2))
+    if not several:
+        lines.append(f"{INDENT * 2}return {fresh[0][0].strip()}")
+        lines += fresh[0][1:]
+        target_names = ["out"]
+    else:
+        shown = []
+        for own_name, parts in zip(own_names, fresh, strict=True):
+            if len(parts) == 1 and len(parts[0].strip()) < 20:
+                shown.append(parts[0].strip())
+                continue
+            lines.append(f"{INDENT * 2}{own_name} = {parts[0].strip()}")
+            lines += parts[1:]
+            shown.append(own_name)
+        lines.append(f"{INDENT * 2}return {packed(result, shown, bare=True)}")
+        lines.append(INDENT + unpacked(result, own_names, "out"))
+        target_names = own_names
+    for output, target in zip(program.outputs, target_names, strict=True):
+        listed = [values[c] for c in output.cells]
+        if output.shape == ():
+            lines.append(f"{INDENT}{target}[()] = {listed[0]}")
+        elif listed:
+            tail = "]" if len(output.shape) == 1 else f"]).reshape({output.shape!r})"
+            opening = "[" if len(output.shape) == 1 else "np.array(["
+            lines += wrapped(f"{target}[...] = {opening}", listed, tail, INDENT)
+    lines.append(f"{INDENT}return out")
+    return lines

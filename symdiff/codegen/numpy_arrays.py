@@ -1,0 +1,418 @@
+"""ArrayPlan to NumPy: one line for each structural call, kernels as in-place ufuncs over blocks.
+
+Assumes an ArrayPlan. Guarantees that a thread's second call allocates its results only, and with an `out` that overlaps no
+input nothing at all (but for what `np.linalg` and sorting allocate themselves); IEEE results without warnings. Refuses, with
+`ExportError`, to write large constant arrays into a file.
+"""
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from symdiff.codegen.array_kernels import KernelLines
+from symdiff.codegen.array_text import cleared, constant_text, listed, region, structural_text, view_text
+from symdiff.codegen.exceptions import POINT, Raised
+from symdiff.codegen.names import Names, argument_names
+from symdiff.codegen.numpy import OWN, called, checks, known_names, numpy_file, out_check
+from symdiff.codegen.source import Source
+from symdiff.codegen.text import Result, dtype_text, flat_result, is_flat, packed, unpacked, wrapped
+from symdiff.lowering.arrays.fusing import Call, Clear, Kernel
+from symdiff.lowering.arrays.plan import ArrayPlan, is_planned
+from symdiff.lowering.arrays.program import ASSEMBLE, Step, is_view, size
+from symdiff.vocabulary.heads import NUMPY
+from symdiff.vocabulary.literals import docstring, number_literal
+from symdiff.vocabulary.ops import OPS, dtype_of
+from symdiff.vocabulary.plain import READABLE, WRITTEN
+
+INDENT = "    "
+_DTYPES = {code: f"dtype_{'b' if code == '?' else code}" for code in "?fdFD"}
+_WORDS = (
+    "work", "start", "stop", "rows", "value", "r", "a", "u", "s", "vh", "others", "sign", "i", "inner", "own", "turned",
+    "diagonal",
+)  # fmt: skip
+
+
+def emit(
+    plan: ArrayPlan, *, name: str, style: str = "runtime", header: Sequence[str] = (), doc: str = "",
+    result: Result | None = None, builtins: Mapping[int, Any] | None = None, raised: Sequence[Raised] = (),
+    points: Sequence[int | None] = (),
+) -> Source:  # fmt: skip
+    """The plan as a NumPy function: style "runtime" with checks that decline, "export" for a stand-alone file.
+
+    `builtins` compute the kernels that have a nest in the plan; `raised` are the exceptions of the program's checks, and
+    `points` the axes of points in the arguments where they have some.
+    """
+    writer = ArrayWriter(plan, name, style, result, raised, points)
+    text = "\n".join(writer.lines(doc))
+    special = any(OPS[i.op].is_special for i in writer.instrs)
+    if style == "export":
+        constants = [f"{n} = {constant_text(c)}" for n, c in writer.constants]
+        return numpy_file(header, writer.keeps, special, constants, text).source(writer.entry, "numpy")
+    known = [*known_names(writer.instrs, special), *((name, dtype_of(code)) for code, name in _DTYPES.items())]
+    compiled = [(writer.compiled[index], builtin) for index, builtin in (builtins or {}).items()]
+    return Source(text + "\n", writer.entry, "numpy", (*known, ("_local", threading.local()), *writer.constants, *compiled))
+
+
+class ArrayWriter:
+    """Names, texts and places of the values of a plan, and the function that computes them in the words of a library."""
+
+    words = NUMPY
+
+    def __init__(
+        self,
+        plan: ArrayPlan,
+        name: str,
+        style: str,
+        result: Result | None,
+        raised: Sequence[Raised] = (),
+        points: Sequence[int | None] = (),
+    ) -> None:
+        self.plan = plan
+        self.points = points or (None,) * len(plan.program.inputs)
+        self.raised = raised
+        self.program = plan.program
+        self.steps = plan.program.steps
+        self.style = style
+        self.result = flat_result(len(plan.program.outputs)) if result is None else result
+        self.instrs = [i for t in plan.fused.tasks if isinstance(t, Kernel) for i in t.program.instrs]
+        self.calls = called(self.instrs)
+        self.keeps = False
+        words = (*_WORDS, *(("point", "error") if raised else ()))
+        self.names = Names((*OWN, *_DTYPES.values(), *self.own_names(), *self.calls.values(), *words))
+        self.arguments = argument_names(self.program.inputs, self.names)
+        # An argument that has the name of a variable of ours keeps it in the signature.
+        self.shown = [i.name if i.name in words else a for i, a in zip(self.program.inputs, self.arguments, strict=True)]
+        self.entry = self.names.fresh(name)
+        self.several = not isinstance(self.result, int)
+        self.targets = [self.names.fresh(o.name) for o in self.program.outputs]
+        self.texts: dict[int, str] = {}
+        self.constants: list[tuple[str, np.ndarray]] = []
+        self.count = 0
+        self.slot_names = [self.names.fresh(f"slot{k}") for k in range(len(plan.slots))]
+        blocks = {code: f"blocks_{'b' if code == '?' else code}" for code in plan.scratch}
+        self.scratch_names = {code: self.names.fresh(name) for code, name in blocks.items()}
+        sums = {code: "partial" if code == "d" else f"partial_{code}" for code in plan.partial}
+        self.partial_names = {code: self.names.fresh(name) for code, name in sums.items()}
+        self.compiled = {index: self.names.fresh(f"kernel{index}") for index in plan.nests}
+        self.cells: list[tuple[str, str]] = []
+        self.exact = {o for o, step in enumerate(self.steps) if step.op == "input"}
+        self.known_ones: dict[tuple[int, str], str] = {}
+        self.block_names: dict[tuple[str, int], str] = {}
+        for position, step in enumerate(self.steps):
+            if step.op == "input":
+                self.texts[position] = self.arguments[step.params]
+            elif step.op == "const":
+                self.texts[position] = self.constant(step)
+
+    def own_names(self) -> tuple[str, ...]:
+        """Further names that the file has for its own use."""
+        return ()
+
+    def constant(self, step: Step) -> str:
+        if not isinstance(step.params, np.ndarray):
+            return number_literal(step.params, self.words.np)
+        return self.array(np.ascontiguousarray(step.params))
+
+    def array(self, value: np.ndarray) -> str:
+        """The name of a constant array."""
+        for name, known in self.constants:
+            if known is value:
+                return name
+        name = self.names.fresh(f"constant{len(self.constants)}")
+        self.constants.append((name, value))
+        return name
+
+    def ones(self, count: int, code: str) -> str:
+        """The name of a constant array of ones."""
+        if (count, code) not in self.known_ones:
+            self.known_ones[count, code] = self.array(np.ones(count, dtype=code))
+        return self.known_ones[count, code]
+
+    def text(self, value: int) -> str:
+        """A value as an expression: a name, or a view of one."""
+        found = self.texts.get(value)
+        if found is None:
+            step = self.steps[value]
+            assert is_view(step), f"v{value} ({step.op}) is read before it is made"
+            found = view_text(self.steps, value, self.text, self.words)
+            self.texts[value] = found
+        return found
+
+    def fresh(self, _: str = "v") -> str:
+        """The next name for a value."""
+        name = self.names.fresh(f"v{self.count}")
+        self.count += 1
+        return name
+
+    # -- the function
+
+    def lines(self, doc: str) -> list[str]:
+        body: list[str] = []
+        for index, task in enumerate(self.plan.fused.tasks):
+            if index == self.plan.fused.checked:
+                body += self.checks()
+            if isinstance(task, Kernel):
+                body += self.kernel(index, task)
+            elif index in self.plan.nests:
+                body += [*(self.made(task.value) if self.steps[task.value].shape else []), *self.builtin(index)]
+            else:
+                body += self.structural(task)
+        if self.plan.fused.checked == len(self.plan.fused.tasks):
+            body += self.checks()
+        body += self.copies()
+        signature = wrapped(f"def {self.entry}(", [*self.shown, "out=None"], "):", "")
+        lines = [*signature, *docstring(doc)]
+        lines += [f"{INDENT}{a} = {n}" for a, n in zip(self.arguments, self.shown, strict=True) if a != n]
+        if self.style == "export":
+            lines += checks(self.program.inputs, self.arguments)
+            lines += out_check(self.program.outputs, [repr(o.shape) for o in self.program.outputs], self.result)
+        else:
+            lines += self.declined()
+        lines += self.allocation()
+        lines += self.work()
+        if body:
+            lines.append(f'{INDENT}with np.errstate(all="ignore"):')
+            lines += [f"{INDENT * 2}{line}" for line in body]
+        return [*lines, *self.results()]
+
+    def checks(self) -> list[str]:
+        """What ends the call where a check holds: an exception, or the sentinel by which the caller is told."""
+        lines = []
+        names = [leaf.name for leaf in self.program.inputs]
+        for k, value in enumerate(self.program.checks):
+            text = self.text(value)
+            if self.steps[value].shape == ():
+                lines.append(f"if {text}:")
+                shown = dict(zip(names, self.arguments, strict=True))
+                found = [f"raise {self.raised[k].text(shown)}"] if self.raised else ["return MISS"]
+            else:
+                lines.append(f"if {text}.any():")
+                shown = {n: a + POINT[x] for n, a, x in zip(names, self.arguments, self.points, strict=True)}
+                found = self.raised[k].at_point(f"{text}.argmax()", shown)
+            lines += [INDENT + line for line in found]
+        return lines
+
+    def declined(self) -> list[str]:
+        """A runtime function declines arguments that are not exactly what it was made for."""
+        lines = []
+        for leaf, argument in zip(self.program.inputs, self.arguments, strict=True):
+            if leaf.shape == ():
+                kinds = "float, np.floating" + (", complex, np.complexfloating" if leaf.dtype in "FD" else "")
+                lines += [f"{INDENT}if not isinstance({argument}, ({kinds})):", f"{INDENT * 2}return MISS"]
+                lines.append(f"{INDENT}{argument} = np.{dtype_text(leaf.dtype)}({argument})")
+                continue
+            lines += [f"{INDENT}if {self.unfit(argument, leaf, READABLE)}:", f"{INDENT * 2}return MISS"]
+        return lines
+
+    def unfit(self, name: str, leaf: Any, flags: int) -> str:
+        """The condition that something is not an array that compiled code takes as it is, with these flags of NumPy's."""
+        types = f"type({name}) is not np.ndarray or {name}.dtype is not {_DTYPES[leaf.dtype]}"
+        return f"{types} or {name}.shape != {leaf.shape!r} or {name}.flags.num & {flags} != {flags}"
+
+    def given(self) -> list[str]:
+        """The checks of a given `out`, and the way for one in which results cannot be computed."""
+        lines = []
+        own = self.results_names()
+        if self.several:
+            if self.style == "runtime":
+                lines += [f"if type(out) is not tuple or len(out) != {len(own)}:", f"{INDENT}return MISS"]
+            lines.append(unpacked(self.result, own, "out"))
+        elif own != ["out"]:
+            lines.append(f"{own[0]} = out")
+        if self.style == "runtime":
+            tests = [self.unfit(name, output, WRITTEN) for name, output in zip(own, self.program.outputs, strict=True)]
+            tests += [f"np.may_share_memory({a}, {b})" for k, a in enumerate(own) for b in own[:k]]
+            lines += [line for test in tests for line in (f"if {test}:", f"{INDENT}return MISS")]
+        return lines + self.elsewhere()
+
+    def results_names(self) -> list[str]:
+        """The names of the results' arrays: `out` itself for a single number."""
+        return self.targets if self.several or self.program.outputs[0].shape != () else ["out"]
+
+    def elsewhere(self) -> list[str]:
+        """Results that overlap arguments, or lie scattered, are computed in arrays of their own and copied."""
+        arrays = [a for a, leaf in zip(self.arguments, self.program.inputs, strict=True) if leaf.shape != ()]
+        tests = [] if self.style == "runtime" else ["not r.flags.carray"]
+        tests += ["np.may_share_memory(r, a)"] if arrays else []
+        if not tests:
+            return []
+        own = self.results_names()
+        given = "out" if self.several and is_flat(self.result) else f"({', '.join(own)}{',' if len(own) == 1 else ''})"
+        loops = [f"for r in {given}"]
+        if arrays:
+            loops += wrapped("for a in (", arrays, ",)" if len(arrays) == 1 else ")", "")
+        lines = [f"if any({' '.join([' or '.join(tests), *loops])}):"]
+        if len(lines[0]) > 90:
+            lines = ["if any(", *(INDENT + line for line in (" or ".join(tests), *loops)), "):"]
+        call = f"{self.entry}({', '.join(self.arguments)})"
+        if self.program.checks and not self.raised:
+            lines += [f"{INDENT}value = {call}", f"{INDENT}if value is MISS:", f"{INDENT * 2}return MISS"]
+            call = "value"
+        if self.several:
+            values = [self.names.numbered("value") for _ in own]
+            lines.append(INDENT + unpacked(self.result, values, call))
+            lines += [f"{INDENT}{target}[...] = {value}" for target, value in zip(own, values, strict=True)]
+        else:
+            lines.append(f"{INDENT}out[...] = {call}")
+        return [*lines, f"{INDENT}return out"]
+
+    def allocation(self) -> list[str]:
+        """The arrays of the results: made here, or given and checked."""
+        made = [
+            f"{target} = np.empty({output.shape!r}, dtype=np.{dtype_text(output.dtype)})"
+            for target, output in zip(self.targets, self.program.outputs, strict=True)
+            if output.shape != ()
+        ]
+        given = self.given()
+        if not made:
+            return [f"{INDENT}if out is not None:", *(INDENT * 2 + line for line in given)]
+        lines = [f"{INDENT}if out is None:", *(INDENT * 2 + line for line in made)]
+        return [*lines, f"{INDENT}else:", *(INDENT * 2 + line for line in given)]
+
+    def work(self) -> list[str]:
+        """The thread's work arrays, made in its first call."""
+        made = []
+        for name, (code, cells) in zip(self.slot_names, self.plan.slots, strict=True):
+            made.append((name, f"np.empty({cells}, dtype=np.{dtype_text(code)})"))
+        for code, (rows, cells) in sorted(self.plan.scratch.items()):
+            made.append((self.scratch_name(code), f"np.empty(({rows}, {cells}), dtype=np.{dtype_text(code)})"))
+        for code, (rows, blocks) in sorted(self.plan.partial.items()):
+            made.append((self.partial_name(code), f"np.empty(({rows}, {blocks}), dtype=np.{dtype_text(code)})"))
+        made += [(name, f"np.empty((), dtype=np.{dtype_text(code)})") for name, code in self.cells]
+        if not made:
+            return []
+        self.keeps = True
+        lines = [f'{INDENT}work = getattr(_local, "work", None)', f"{INDENT}if work is None:"]
+        lines.append(f"{INDENT * 2}work = _local.work = (")
+        lines += [f"{INDENT * 3}{text}," for _, text in made]
+        lines.append(f"{INDENT * 2})")
+        names = ", ".join(n for n, _ in made)
+        return [*lines, f"{INDENT}{names}{',' if len(made) == 1 else ''} = work"]
+
+    def block_name(self, code: str, row: int) -> str:
+        """The name of a work block, the same in all kernels."""
+        if (code, row) not in self.block_names:
+            stem = "w" if code == "d" else "b" if code == "?" else f"w{code}"
+            self.block_names[code, row] = self.names.fresh(f"{stem}{row}")
+        return self.block_names[code, row]
+
+    def scratch_name(self, code: str) -> str:
+        return self.scratch_names[code]
+
+    def partial_name(self, code: str) -> str:
+        return self.partial_names[code]
+
+    def results(self) -> list[str]:
+        values = []
+        for target, output in zip(self.targets, self.program.outputs, strict=True):
+            if output.shape != ():
+                values.append(target)
+                continue
+            step = self.steps[output.value]
+            bare = step.op not in ("const", "input") and not is_view(step)
+            text = self.text(output.value)
+            values.append(text if bare else f"np.{dtype_text(output.dtype)}({text})")
+        if all(o.shape != () for o in self.program.outputs):
+            given = " if out is None else out" if self.several else ""
+            return [f"{INDENT}return {packed(self.result, values)}{given}"]
+        lines = [f"{INDENT}if out is None:", f"{INDENT * 2}return {packed(self.result, values, bare=True)}"]
+        for name, output, value in zip(self.results_names(), self.program.outputs, values, strict=True):
+            if output.shape == ():
+                lines.append(f"{INDENT}{name}[()] = {value}")
+        return [*lines, f"{INDENT}return out"]
+
+    def copies(self) -> list[str]:
+        """Results that were not computed in their own arrays."""
+        lines = []
+        for k, output in enumerate(self.program.outputs):
+            value = output.value
+            while self.steps[value].op == "reshape":
+                value = self.steps[value].operands[0]
+            if output.shape != () and self.plan.places.get(value) != ("output", k):
+                source = self.steps[output.value]
+                shown = source.operands[0] if source.op == "broadcast_to" else output.value
+                lines.append(f"np.copyto({self.targets[k]}, {self.text(shown)})")
+        return lines
+
+    # -- places
+
+    def made(self, value: int) -> list[str]:
+        """The lines that give a value its array, under a name."""
+        kind, k = self.plan.places[value]
+        step = self.steps[value]
+        if kind == "output":
+            output = self.program.outputs[k]
+            if output.shape == step.shape:
+                self.texts[value] = self.targets[k]
+                return []
+            self.texts[value] = self.fresh()
+            return [f"{self.texts[value]} = {self.targets[k]}.reshape({listed(step.shape)})"]
+        self.texts[value] = self.fresh()
+        if kind != "work":
+            return []
+        cells = self.plan.slots[k][1]
+        own = size(step.shape)
+        part = self.slot_names[k] if own == cells else f"{self.slot_names[k]}[:{own}]"
+        return [f"{self.texts[value]} = {part}" + ("" if len(step.shape) == 1 else f".reshape({listed(step.shape)})")]
+
+    # -- tasks
+
+    def structural(self, task: Call | Clear) -> list[str]:
+        value = task.value
+        step = self.steps[value]
+        if isinstance(task, Clear):
+            lines = self.made(value)
+            return lines + cleared(self.texts[value], task.besides, step.shape)
+        if step.op == ASSEMBLE:
+            target = self.text(value)
+            lines = []
+            for operand, key in task.pending:
+                place = region(target, key, step.shape)
+                lines.append(f"np.add({place}, {self.text(operand)}, out={place})")
+            return lines
+        texts = [self.text(o) for o in step.operands]
+        planned = is_planned(step) and step.shape != ()
+        source = step.operands[0] if step.operands else -1
+        if step.op in ("set", "set_at") and self.plan.places.get(source) == self.plan.places[value]:
+            self.texts[value] = self.texts[source]
+            return structural_text(self.steps, value, texts, self.texts[value], planned, self.array)[1:]
+        lines = self.made(value)
+        target = self.texts[value]
+        return lines + structural_text(self.steps, value, texts, target, planned, self.array)
+
+    def kernel(self, index: int, task: Kernel) -> list[str]:
+        stored: list[str] = []
+        for sink in task.sinks:
+            if sink.kind in ("store", "sum") and self.steps[sink.value].shape != ():
+                stored += self.made(sink.value)
+            elif sink.kind in ("store", "sum") and task.domain != () and index not in self.plan.nests:
+                self.texts[sink.value] = self.fresh()
+        if index in self.plan.nests:
+            return [*stored, *self.builtin(index)]
+        return [*stored, *KernelLines(self, index, task).lines()]
+
+    def builtin(self, index: int) -> list[str]:
+        """The call of a compiled kernel; its numbers are read from arrays of one cell."""
+        nest = self.plan.nests[index]
+        made = {r.cells.array for r in nest.results}
+        texts = []
+        numbers = []
+        for place, held in enumerate(nest.arrays):
+            step = self.steps[held.value]
+            if place in made and step.shape == ():
+                cell = self.names.numbered("cell")
+                self.cells.append((cell, step.dtype))
+                self.texts[held.value] = self.fresh()
+                self.exact.add(held.value)
+                numbers.append(f"{self.texts[held.value]} = {cell}[()]")
+                texts.append(cell)
+                continue
+            text = self.text(held.value)
+            if held.copied or (step.shape != () and self.plan.places.get(held.value) == ("fresh", 0)):
+                text = f"np.ascontiguousarray({text})"
+            elif step.shape == () and held.value not in self.exact:
+                text = f"np.{dtype_text(step.dtype)}({text})"
+            texts.append(text)
+        return [f"{self.compiled[index]}({', '.join(texts)})", *numbers]

@@ -1,0 +1,188 @@
+"""Plan to plain Python: straight-line arithmetic on Python's own floats and complex numbers.
+
+Assumes a point Plan whose values are float64, complex128 or Boolean. Guarantees the Program's order of operations, and
+that outputs are written only after every input was read. Refuses other dtypes and operations that plain Python lacks
+for complex numbers with `BackendError`; errors of Python's `math` (1/0, log(0)) are the caller's to handle.
+"""
+
+import cmath
+import math
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from symdiff.codegen.expressions import ATOM, leaf_names, levels, statements
+from symdiff.codegen.names import Names, argument_names, cell_names
+from symdiff.codegen.source import MISS, Source
+from symdiff.errors import BackendError
+from symdiff.lowering.plan import Plan
+from symdiff.lowering.program import Output, Program
+from symdiff.vocabulary.literals import number_literal
+from symdiff.vocabulary.ops import OPS, is_complex
+
+INDENT = "    "
+# Spellings beyond one function or operator, for real operands, with NumPy's treatment of NaN and of ties.
+_REAL = {
+    "sign": "(1.0 if {0} > 0 else -1.0 if {0} < 0 else {0}*0.0 + 0.0)",
+    "floor": "(math.floor({0}) + 0.0)",
+    "ceil": "math.copysign(math.ceil({0}), {0})",
+    "trunc": "math.copysign(math.trunc({0}), {0})",
+    "rint": "math.copysign(round({0}), {0})",
+    "max": "({0} if {0} >= {1} or {0} != {0} else {1})",
+    "min": "({0} if {0} <= {1} or {0} != {0} else {1})",
+    "fmax": "({0} if {0} >= {1} or {1} != {1} else {1})",
+    "fmin": "({0} if {0} <= {1} or {1} != {1} else {1})",
+    "mod": "({0} % {1})",
+    "floordiv": "({0} // {1})",
+    "logaddexp": "({0} + math.log(2.0) if {0} == {1} else max({0}, {1}) + math.log1p(math.exp(-abs({0} - {1}))))",
+    "logaddexp2": "({0} + 1.0 if {0} == {1} else max({0}, {1}) + math.log2(1.0 + 2.0**-abs({0} - {1})))",
+}
+_KNOWN: dict[str, object] = {  # the globals of a function that runs in this process
+    "MISS": MISS, "ndarray": np.ndarray, "float64": np.float64, "complex128": np.complex128, "bool_": np.bool_,
+    "float64_dtype": np.dtype("f8"), "complex128_dtype": np.dtype("c16"), "bool__dtype": np.dtype("?"),
+    "array": np.array, "math": math, "cmath": cmath,
+}  # fmt: skip
+_WRAPPED = frozenset(["lt", "le", "gt", "ge", "eq", "ne", "and", "or", "xor", "not", "select"])
+
+
+def spelling(program: Program, position: int) -> tuple[str, int, tuple[int, ...]]:
+    """Template, level and operand levels of one instruction."""
+    instr = program.instrs[position]
+    op = OPS[instr.op]
+    operands = [program.instrs[o].dtype for o in instr.operands]
+    if instr.op == "call":
+        raise BackendError(f"{getattr(instr.payload, '__name__', 'a primitive')} is opaque; it runs with NumPy only")
+    codes = operands[1:] if instr.op == "select" else operands
+    on_complex = any(is_complex(c) for c in codes)
+    template = op.python_complex if on_complex else _REAL.get(instr.op, op.python)
+    if instr.op == "select":
+        template = op.python
+    if template is None:
+        raise BackendError(f"{op.name} of {'complex' if on_complex else 'real'} numbers has no plain Python spelling")
+    if instr.op in _REAL and not on_complex:
+        return template, ATOM, (ATOM,) * op.arity
+    if instr.op in _WRAPPED:
+        return f"({template})", ATOM, (ATOM,) * op.arity
+    if instr.op == "pow" and on_complex:
+        return f"({template})", ATOM, (ATOM, ATOM)
+    if instr.op in ("conj", "real", "imag", "cast"):
+        return template, ATOM, (ATOM,)
+    level, needed = levels(instr.op, op.arity)
+    return template, level, needed
+
+
+def literal(value: Any) -> str:
+    """A constant as Python text with all its bits."""
+    return number_literal(value, "math")
+
+
+def body(
+    program: Program, cells: list[list[str]], names: Names, ends: Callable[[int, str], list[str]] | None = None
+) -> tuple[list[str], dict[int, str]]:
+    """The statements that compute every value, and the expressions of the outputs."""
+    leaves = leaf_names(program, cells, literal)
+    return statements(program, leaves, lambda i: spelling(program, i), names, ends=ends)
+
+
+def check_double(program: Program) -> None:
+    """Raise `BackendError` for a Program that computes in another precision than Python's."""
+    codes = {i.dtype for i in program.instrs} | {o.dtype for o in program.outputs}
+    if codes & {"f", "F"}:
+        raise BackendError("the python backend computes in double precision; float32 and complex64 run with NumPy")
+
+
+def emit(plan: Plan, *, name: str, style: str = "runtime") -> Source:
+    """The Plan as a Python function for calls with arrays; `python_file` has the style of stand-alone files."""
+    program = plan.program
+    check_double(program)
+    packed = {f"pack_{n}d": struct.Struct(f"{n}d").pack_into for n in sorted({_doubles(o) for o in program.outputs} - {0})}
+    names = Names([*_KNOWN, *packed])
+    arguments = argument_names(program.inputs, names)
+    cells = [cell_names(leaf, a, names) for leaf, a in zip(program.inputs, arguments, strict=True)]
+    entry = names.fresh(name)
+    lines = [f"def {entry}({', '.join([*arguments, 'out=None'])}):"]
+    dtype = {"d": "float64", "D": "complex128", "?": "bool_"}
+    for leaf, argument in zip(program.inputs, arguments, strict=True):
+        kind = dtype[leaf.dtype]
+        if leaf.shape:
+            order = f" or not {argument}.flags.c_contiguous" if len(leaf.shape) > 1 else ""
+            lines.append(
+                f"{INDENT}if {argument}.__class__ is not ndarray or {argument}.dtype is not {kind}_dtype "
+                f"or {argument}.shape != {leaf.shape!r}{order}:\n{INDENT * 2}return MISS"
+            )
+        else:
+            scalar = "float" if leaf.dtype == "d" else "complex"
+            lines.append(f"{INDENT}if {argument}.__class__ is not {scalar}:")
+            lines.append(f"{INDENT * 2}if {argument}.__class__ is not {kind}:\n{INDENT * 3}return MISS")
+            lines.append(f"{INDENT * 2}{argument} = {scalar}({argument})")
+    for leaf, argument, own in zip(program.inputs, arguments, cells, strict=True):
+        if leaf.shape and own:
+            flat = argument if len(leaf.shape) == 1 else f"{argument}.ravel()"
+            lines.append(f"{INDENT}{_targets(own)} = {flat}.tolist()")
+    steps, values = body(program, cells, names, lambda k, condition: [f"if {condition}:", f"{INDENT}return MISS"])
+    lines += [INDENT + step for step in steps]
+    lines += _results(program, values, names)
+    text = "\n".join(lines) + "\n"
+    return Source(text, entry, "python", (*_KNOWN.items(), *packed.items()))
+
+
+def _doubles(output: Output) -> int:
+    """The cells of an array of doubles, which are written all at once."""
+    return len(output.cells) if output.dtype == "d" and output.shape else 0
+
+
+def _targets(own: list[str]) -> str:
+    return ", ".join(own) + ("," if len(own) == 1 else "")
+
+
+def _results(program: Program, values: dict[int, str], names: Names) -> list[str]:
+    several = len(program.outputs) > 1
+    lines = []
+    fresh = []
+    for output in program.outputs:
+        fresh.append(_fresh(output, values))
+    arrays = [f"{fresh_array}" for fresh_array in fresh]
+    lines.append(f"{INDENT}if out is None:")
+    lines.append(f"{INDENT * 2}return {', '.join(arrays)}")
+    targets = [names.numbered("out") for _ in program.outputs] if several else ["out"]
+    if several:
+        lines.append(f"{INDENT}if out.__class__ is not tuple or len(out) != {len(targets)}:\n{INDENT * 2}return MISS")
+        lines.append(f"{INDENT}{', '.join(targets)} = out")
+    dtype = {"d": "float64", "D": "complex128", "?": "bool_"}
+    for output, target in zip(program.outputs, targets, strict=True):
+        checks = [f"{target}.__class__ is not ndarray", f"{target}.dtype is not {dtype[output.dtype]}_dtype"]
+        checks.append(f"{target}.shape != {output.shape!r}")
+        if several or not output.shape or output.dtype != "d":
+            # A single float64 array needs no more: pack_into refuses what is not contiguous and writeable.
+            checks.append(f"not {target}.flags.writeable")
+            if output.shape:
+                checks.append(f"not {target}.flags.c_contiguous")
+        lines.append(f"{INDENT}if {' or '.join(checks)}:\n{INDENT * 2}return MISS")
+    for output, target in zip(program.outputs, targets, strict=True):
+        lines.append(INDENT + _store(output, target, values))
+    lines.append(f"{INDENT}return out")
+    return lines
+
+
+def _cells(output: Output, values: dict[int, str]) -> str:
+    return ", ".join(values[c] for c in output.cells)
+
+
+def _fresh(output: Output, values: dict[int, str]) -> str:
+    kind = {"d": "float64", "D": "complex128", "?": "bool_"}[output.dtype]
+    if output.shape == ():
+        return f"{kind}({values[output.cells[0]]})"
+    flat = f"array([{_cells(output, values)}], {kind}_dtype)"
+    return flat if len(output.shape) == 1 else f"{flat}.reshape({output.shape!r})"
+
+
+def _store(output: Output, target: str, values: dict[int, str]) -> str:
+    if output.shape == ():
+        return f"{target}[()] = {values[output.cells[0]]}"
+    count = len(output.cells)
+    if output.dtype == "d" and count:
+        return f"pack_{count}d({target}, 0, {_cells(output, values)})"
+    flat = target if len(output.shape) == 1 else f"{target}.reshape(-1)"
+    return f"{flat}[:] = [{_cells(output, values)}]"

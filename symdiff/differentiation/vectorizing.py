@@ -1,0 +1,221 @@
+"""Many points at once in the array regime: every binding with a leading axis of points.
+
+Assumes graphs of whole arrays. Guarantees one binding for each, or a few where NumPy's function has no batched form; what
+does not depend on the points is computed once. Refuses heads that have no batched form, with `TraceError`.
+"""
+
+import numpy as np
+
+from symdiff.differentiation.deltas import Sparse, applied, dense
+from symdiff.errors import TraceError
+from symdiff.ir.arrays.algebra import Arrays
+from symdiff.ir.building import Builder, array_atom
+from symdiff.ir.graph import Atom, Binding, Constant, Graph, GraphOutput
+from symdiff.vocabulary.heads import HEADS
+from symdiff.vocabulary.ops import OPS
+
+_AXES = frozenset({"sum", "amax", "amin", "kth", "any", "all", "logsumexp", "prod"})
+_AXIS = frozenset({"cumsum", "cumprod", "argsort", "argpartition", "fft", "bfft", "rfft", "argmax", "argmin", "order"})
+_LAST = frozenset({"diagonal", "embed", "inv", "det", "cofactors", "inverse_transposed", "det_sign", "log_abs_det", "cholesky",
+                   "eigenvalues", "eigenvectors", "general_eigenvalues", "general_eigenvectors", "singular_values",
+                   "left_vectors", "right_vectors", "left_rest", "right_rest", "orthogonal", "triangular", "pinv",
+                   "expm", "is_definite"})  # fmt: skip
+
+
+def batched(graph: Graph, axes: list[int | None], count: int, out_axis: int) -> Graph:
+    """The graph over `count` points: `axes` tells for each input where its points are, 0, -1 or None for nowhere."""
+    builder = Builder()
+    builder.primal = False
+    builder.origin = graph.origin
+    arrays = Arrays(builder, graph.origin)
+    seeds: dict[Atom, Atom | Sparse] = {}
+    for leaf, axis in zip(graph.inputs, axes, strict=True):
+        shape = leaf.symbol.shape
+        if axis is None:
+            builder.inputs.append(leaf)
+            continue
+        whole = (count, *shape) if axis == 0 else (*shape, count)
+        symbol = builder.input(leaf.name, whole, leaf.symbol.dtype, leaf.path)
+        last = len(shape)
+        seeds[leaf.symbol] = symbol if axis == 0 else arrays.transpose(symbol, (last, *range(last)))
+    results = append_batched(graph, builder, seeds, count)
+    if out_axis != 0:
+        results = [arrays.transpose(r, (*range(1, len(r.shape)), 0)) for r in results]
+    outputs = tuple(GraphOutput(o.name, r) for o, r in zip(graph.outputs, results, strict=True))
+    return builder.graph(graph.name, outputs, graph.out_tree, origin=graph.origin, doc=graph.doc)
+
+
+def append_batched(graph: Graph, builder: Builder, seeds: dict[Atom, Atom | Sparse], count: int) -> list[Atom]:
+    """Append a graph's bindings, some inputs given with a leading axis of `count`; its outputs, each with that axis."""
+    batch = _Batch(builder, seeds, count)
+    known = {b.symbol for b in builder.bindings}
+    for binding in graph.bindings:
+        if any(o in batch.points or o in batch.sparse for o in binding.operands):
+            builder.origin = binding.origin
+            batch.append(binding)
+        elif binding.symbol not in known:
+            builder.bindings.append(binding)
+            if binding.op in HEADS:
+                builder.structural[binding.symbol] = binding
+    return [batch.full(o.atom) for o in graph.outputs]
+
+
+class _Batch:
+    def __init__(self, builder: Builder, seeds: dict[Atom, Atom | Sparse], count: int) -> None:
+        self.builder = builder
+        self.points: dict[Atom, Atom] = {k: v for k, v in seeds.items() if not isinstance(v, Sparse)}
+        self.sparse: dict[Atom, Sparse] = {k: v for k, v in seeds.items() if isinstance(v, Sparse)}
+        self.count = count
+
+    def append(self, binding: Binding) -> None:
+        """A binding with an axis of points; it stays sparse as far as the algebra of sparse arrays goes."""
+        operands = [self.sparse.get(o, o) for o in binding.operands]
+        if any(isinstance(o, Sparse) for o in operands) and not any(o in self.points for o in binding.operands):
+            found = applied(Arrays(self.builder, binding.origin), binding, operands)
+            if found is not None:
+                self.sparse[binding.symbol] = found
+                return
+        for operand in binding.operands:
+            self.settle(operand)
+        self.points[binding.symbol] = self.bind(binding)
+
+    def settle(self, atom: Atom) -> None:
+        """A sparse array becomes one like others."""
+        if atom in self.sparse and atom not in self.points:
+            self.points[atom] = dense(Arrays(self.builder), self.sparse[atom])
+
+    def full(self, atom: Atom) -> Atom:
+        """An atom with the axis of points, repeated along it where it does not depend on them."""
+        self.settle(atom)
+        if atom in self.points:
+            return self.points[atom]
+        return Arrays(self.builder).broadcast_to(atom, (self.count, *atom.shape))
+
+    def aligned(self, atom: Atom, rank: int, a: Arrays) -> Atom:
+        """A batched operand with ones after the points, so that it broadcasts against arrays with `rank` axes."""
+        found = self.points.get(atom)
+        if found is None:
+            return atom
+        missing = rank - len(atom.shape)
+        return a.reshape(found, (self.count, *(1,) * missing, *atom.shape)) if missing > 0 else found
+
+    def bind(self, binding: Binding) -> Atom:
+        a = Arrays(self.builder, binding.origin)
+        op, operands = binding.op, binding.operands
+        if op == "cast":
+            return self.builder.cast(self.points[operands[0]], binding.dtype)
+        if op == "call":
+            parts = tuple(self.aligned(o, len(binding.shape), a) for o in operands)
+            return self.builder.bind(op, parts, (self.count, *binding.shape), binding.dtype, binding.params, binding.origin)
+        if op in OPS:
+            found = a.emit(op, *(self.aligned(o, len(binding.shape), a) for o in operands))
+            return a.broadcast_to(found, (self.count, *binding.shape))
+        if op == "item":
+            at = np.unravel_index(binding.params, operands[0].shape)
+            key = ((0, self.count, 1), *((int(i), int(i) + 1, 1) for i in at))
+            return a.reshape(a.getitem(self.points[operands[0]], key), (self.count,))
+        if op == "array":
+            cells = [a.reshape(self.full(o), (self.count, 1)) for o in operands]
+            return a.reshape(a.concatenate(cells, 1), (self.count, *binding.shape))
+        return self.structural(a, binding)
+
+    def structural(self, a: Arrays, binding: Binding) -> Atom:
+        op, operands, params = binding.op, binding.operands, binding.params.params
+        if op in ("gather", "searchsorted") and operands[0] not in self.points:
+            return a.bind(op, operands[0], self.points[operands[1]], **params)
+        x = self.full(operands[0])
+        lead = (0, self.count, 1)
+        if op in _AXES:
+            axes = tuple(i + 1 for i in params["axes"])
+            return a.sum(x, axes) if op == "sum" else a.bind(op, x, **{**params, "axes": axes})
+        if op == "sum_of":
+            return a.sum(x, tuple(i + 1 for i in params["axes"]))
+        if op in _AXIS:
+            return a.bind(op, x, **{**params, "axis": params["axis"] + 1})
+        if op in _LAST:
+            return a.diagonal(x) if op == "diagonal" else a.embed(x) if op == "embed" else a.bind(op, x, **params)
+        if op == "reshape":
+            return a.reshape(x, (self.count, *params["shape"]))
+        if op == "transpose":
+            return a.transpose(x, (0, *(i + 1 for i in params["axes"])))
+        if op == "broadcast_to":
+            return a.broadcast_to(self.aligned(operands[0], len(params["shape"]), a), (self.count, *params["shape"]))
+        if op == "getitem":
+            return a.getitem(x, (lead, *params["key"]))
+        if op == "put":
+            return a.put(x, (lead, *params["key"]), (self.count, *params["shape"]))
+        if op == "set":
+            region = HEADS["getitem"].shape(operands[0].shape, key=params["key"])
+            value = a.broadcast_to(self.aligned(operands[1], len(region), a), (self.count, *region))
+            return a.bind("set", x, value, key=(lead, *params["key"]))
+        if op == "set_at":
+            cells = int(np.prod(operands[0].shape))
+            every = (np.arange(self.count)[:, None] * cells + params["indices"]).ravel()
+            value = a.broadcast_to(self.aligned(operands[1], 1, a), (self.count, len(params["indices"])))
+            return a.bind("set_at", x, a.reshape(value, (every.size,)), indices=every)
+        if op in ("take", "scatter"):
+            rank = 1 if op == "take" else params["indices"].ndim
+            inside = a.transpose(x, (*range(1, rank + 1), 0, *range(rank + 1, len(x.shape))))
+            found = a.bind(op, inside, **params)
+            place = params["indices"].ndim if op == "take" else 1
+            return a.transpose(found, (place, *range(place), *range(place + 1, len(found.shape))))
+        if op == "concatenate":
+            return a.concatenate([self.full(o) for o in operands], params["axis"] + 1)
+        if op in ("take_along", "put_along"):
+            return a.bind(op, x, self.full(operands[1]), axis=params["axis"] + 1)
+        if op == "gather":
+            n = operands[0].shape[0]
+            rows = a.reshape(x, (self.count * n, *operands[0].shape[1:]))
+            return a.bind("gather", rows, self.numbered(a, operands[1], n))
+        if op == "scatter_at":
+            places = self.numbered(a, operands[1], params["size"])
+            found = a.bind("scatter_at", x, places, size=self.count * params["size"])
+            return a.reshape(found, (self.count, *binding.shape))
+        if op == "searchsorted":
+            return self.places(a, operands, params["side"])
+        if op == "matmul":
+            return self.product(a, operands)
+        if op == "solve":
+            rank = max(len(o.shape) for o in operands)
+            return a.bind("solve", *(self.aligned(o, rank, a) for o in operands))
+        if op == "cofactors_along":
+            return a.bind(op, *(self.full(o) for o in operands))
+        if op == "lstsq":
+            rcond = float(np.finfo(binding.dtype).eps) * max(operands[0].shape)
+            return a.matmul(a.bind("pinv", x, rcond=rcond), self.full(operands[1]))
+        if op == "convolve":
+            return self.convolution(a, operands)
+        raise TraceError(f"{binding.origin}: {op} has no batched form; call it point by point")
+
+    def numbered(self, a: Arrays, places: Atom, rows: int) -> Atom:
+        """Places among `rows` rows as places among those of all points."""
+        own = np.arange(self.count, dtype=float).reshape(self.count, *(1,) * len(places.shape)) * rows
+        return a.emit("add", self.full(places), array_atom(own))
+
+    def places(self, a: Arrays, operands: tuple[Atom, ...], side: str) -> Atom:
+        """Places in tables that depend on the points: how many numbers lie before."""
+        table, v = self.points[operands[0]], self.full(operands[1])
+        rank = len(v.shape)
+        table = a.reshape(table, (self.count, *(1,) * (rank - 1), table.shape[-1]))
+        behind = a.emit("le" if side == "left" else "lt", a.reshape(v, (*v.shape, 1)), table)
+        return a.sum(a.emit("select", behind, Constant(0.0), Constant(1.0)), (rank,))
+
+    def product(self, a: Arrays, operands: tuple[Atom, ...]) -> Atom:
+        first, second = operands
+        if second not in self.points and len(second.shape) == 2:
+            x = self.points[first]
+            flat = a.reshape(x, (int(np.prod(x.shape[:-1])), x.shape[-1]))
+            if a.made_by(x, "broadcast_to") is None:
+                return a.reshape(a.matmul(flat, second), (*x.shape[:-1], second.shape[-1]))
+        rank = max(len(first.shape), len(second.shape))
+        return a.matmul(self.aligned(first, rank, a), self.aligned(second, rank, a))
+
+    def convolution(self, a: Arrays, operands: tuple[Atom, ...]) -> Atom:
+        """A product with the matrix whose rows are the second operand, backwards and moved."""
+        n, m = operands[0].shape[0], operands[1].shape[0]
+        x, y = self.full(operands[0]), self.full(operands[1])
+        wide = a.put(y, ((0, self.count, 1), (n - 1, n - 1 + m, 1)), (self.count, m + 2 * (n - 1)))
+        places = np.arange(n + m - 1)[:, None] - np.arange(n)[None, :] + n - 1
+        rows = a.bind("take", a.transpose(wide, (1, 0)), indices=places)
+        found = a.matmul(a.transpose(rows, (2, 0, 1)), a.reshape(x, (self.count, n, 1)))
+        return a.reshape(found, (self.count, n + m - 1))

@@ -1,0 +1,401 @@
+"""Derivatives as stand-alone source files: header, text, atomic writing, and checking committed files.
+
+Assumes example arguments that fix shapes and dtypes. Guarantees files that need nothing of symdiff, equal to the byte for
+equal functions, written whole or not at all. Refuses opaque primitives with `ExportError`.
+"""
+
+import os
+import secrets
+import shlex
+import stat
+import textwrap
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from symdiff.api.arguments import Call, is_differentiable, is_integer
+from symdiff.api.batching import Vectorised, WholeBatched
+from symdiff.api.device import placed
+from symdiff.api.functions import exported_source, stored
+from symdiff.codegen.source import Source
+from symdiff.differentiation.vectorizing import batched as over_points
+from symdiff.errors import ArgumentError, ExportError
+from symdiff.exporting.raising import raised_in
+from symdiff.exporting.structuring import (
+    SHOWN,
+    SUFFIX,
+    Argument,
+    Default,
+    Leaf,
+    default_text,
+    is_plain,
+    is_structure,
+    positions,
+    with_structures,
+)  # fmt: skip
+from symdiff.ir.branches import branches_of
+from symdiff.ir.graph import Graph
+from symdiff.ir.hidden import Hidden, hidden_of
+from symdiff.lowering.arrays.fusing import Fused, Kernel
+from symdiff.lowering.arrays.plan import ArrayPlan
+from symdiff.lowering.program import Instr, Program
+from symdiff.pipeline import DEFAULT, checks_of, plan_of, program_of, source_of
+from symdiff.rulebooks.declared import rules_in_force
+from symdiff.tracing.trace import argument_names, path_name
+from symdiff.tracing.unrolling.scalarizing import is_scalar, settled
+from symdiff.vocabulary import structures
+from symdiff.vocabulary.libraries import user_line
+from symdiff.vocabulary.literals import is_literal, literal
+from symdiff.vocabulary.ops import OPS, dtype_of
+from symdiff.vocabulary.version import __version__
+
+_NEEDS = {
+    "python": "Needs nothing.",
+    "c": "Needs a C99 compiler and libm only.",
+    "cuda": "Needs a CUDA compiler only.",
+    "cupy": "Needs CuPy only.",
+}
+
+
+def _needs(target: str, instrs: list[Instr]) -> str:
+    if target in _NEEDS:
+        return _NEEDS[target]
+    return f"Needs NumPy{' and SciPy' if any(OPS[i.op].is_special for i in instrs) else ''} only."
+
+
+def _instrs(program: Program | Fused) -> list[Instr]:
+    """The scalar instructions of a program, those of all kernels for whole arrays."""
+    if isinstance(program, Program):
+        return program.instrs
+    return [i for task in program.tasks if isinstance(task, Kernel) for i in task.program.instrs]
+
+
+@exported_source.written
+def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], target: str, command: str = "") -> Source:
+    """The Source of a transform at example arguments."""
+    args, kwargs = placed((args, kwargs))
+    inner = function.inner if isinstance(function, Vectorised) else function
+    inner.refresh()
+    if isinstance(function, Vectorised):
+        if target not in ("numpy", "cupy"):
+            raise ExportError(f"{function.where}: vmap is exported to numpy and cupy; target {target!r} takes one point")
+        shown, _, axes = function.point_arguments(args)
+    else:
+        shown, axes = args, []
+    call = Call(inner, inner.own_arguments(shown, kwargs), kwargs)
+    primal = inner._traced(call, None, "merge").graph
+    graph, tree = inner._derived(call, primal)
+    hidden = hidden_of(graph)
+    arguments = _arguments(inner, call, graph, primal)
+    result = _marked(tree, [output.name for output in graph.outputs])
+    bare = all(isinstance(a.value, Leaf) and (a.value, a.named) == (Leaf(a.name, k), False) for k, a in enumerate(arguments))
+    plain = target in ("c", "cuda") or (bare and is_plain(result))
+    name = inner.__name__ if plain else inner.__name__ + SUFFIX
+    shape = positions(result) if is_plain(result) else None
+    batch, axes = isinstance(function, Vectorised), hidden.pad(axes)
+    branches = branches_of(primal)
+    raised = () if branches is None or not branches.raised else raised_in(branches, target, inner.where)
+    checks = branches.conditions if branches is not None and raised else None
+    options: dict[str, Any] = {"raised": raised} if raised else {}
+    if batch and not (is_scalar(graph) and (checks is None or is_scalar(settled(checks)))):
+        padded = [*axes, *[None] * (len(graph.inputs) - len(axes))]
+        whole = WholeBatched(graph, tree, padded, function.out_axes, inner.options)
+        flat = structures.leaves(args, none_is_leaf=True)  # in the function's own, settings are no inputs
+        fed = [flat[i] for i in call.traced] + [leaf for leaf in flat[len(call.leaves) :] if is_differentiable(leaf)]
+        count = whole.points(hidden.fill(fed, len(graph.inputs)))
+        graph, batch = whole.over(count), False
+        if checks is not None:
+            checks = over_points(checks, padded[: len(checks.inputs)], count, 0)
+            options["points"] = padded
+    program = program_of(graph, inner.options, name, None if batch else checks)
+    instrs = _instrs(program)
+    opaque = next((str(getattr(i.payload, "__name__", "?")) for i in instrs if i.op == "call"), None)
+    if opaque is not None:
+        raise ExportError(f"{inner.where}: {opaque} is an opaque primitive and cannot be exported; give it a body and a rule")
+    operations = program.operations()
+    if batch:
+        padded = tuple(axes) + (None,) * (len(program.inputs) - len(axes))
+        plan = plan_of(program, "batch", padded, (function.out_axes,) * len(program.outputs))
+        if checks is not None:
+            options["before"] = checks_of(checks, padded[: len(checks.inputs)])
+            operations += options["before"].program.operations()
+            instrs = [*instrs, *options["before"].program.instrs]
+    else:
+        plan = plan_of(program)
+    rules = rules_in_force(inner.rules).used_in([*primal.bindings, *graph.bindings])
+    digest = f"graph {graph.digest()}, rules {rules.digest()}"
+    dtypes = ", ".join(sorted({_dtype(leaf.dtype) for leaf in (*program.inputs, *program.outputs)}))
+    before = getattr(program, "operations_before", None) or graph.operations()
+    shared = f" ({before} before sharing)" if isinstance(program, Program) else ""
+    lines = [
+        f"Generated by symdiff {__version__} from {inner.name} ({inner.where}). Do not edit; regenerate with",
+        f"  {command or _command(function, args, kwargs, target, call)}",
+        f"{digest}, {dtypes}. {_needs(target, instrs)} Belongs to the project that generated it.",
+        f"{_counted(operations, 'operation')}{shared}{_work(plan) if target != 'cupy' else _kept(plan)}.",
+    ]
+    if target == "cupy" and inner.options.exact:
+        options["exact"] = True
+    source = source_of(
+        plan, target, name=name, style="export", header=lines, doc=_doc(inner, plan, _defaults(inner, call), hidden, plain),
+        result=shape, **options,
+    )  # fmt: skip
+    if plain:
+        return source
+    doc = f"{_what(inner)} of {inner.name}, in its own structures; `{name}` takes and returns their leaves."
+    made = None if is_plain(result) else result
+    if made is None and not any(is_structure(a.value) for a in arguments):
+        doc = f"{_what(inner)} of {inner.name}, with its own arguments; `{name}` takes numbers and arrays only."
+    doc += f" Made with {settings}." if (settings := _defaults(inner, call)) else ""
+    return with_structures(source, inner.__name__, arguments, made, _described(inner, doc), inner.where)
+
+
+def _arguments(function: Any, call: Call, graph: Graph, primal: Graph) -> list[Argument]:
+    """The arguments of a transform: those of its function, with a `Leaf` at each input, what it adds, and captured arrays.
+
+    Before an argument that has to be given, others have no default: the first that the file was made without, and those after
+    it, are given by name.
+    """
+    hidden, names = hidden_of(graph), [leaf.name for leaf in graph.inputs]
+    count = len(call.traced)
+    captured = {id(a.array): Leaf(names[count + k], count + k) for k, a in enumerate(hidden.arrays)}
+    own = _own_arguments(function, call, captured)
+    if function.extra:
+        more = structures.structure(function.extra_structure(call, primal))
+        start = count + len(hidden.arrays)
+        added = _marked(more, names[start:], start)
+        left = next((k for k, a in enumerate(own) if isinstance(a.value, Default)), len(own))
+        own = [replace(a, default="") for a in own[:left]] + [replace(a, named=True) for a in own[left:]]
+        own.append(Argument(added.name if isinstance(added, Leaf) else function.extra_name, added, checked=False))
+    by_name = any(a.default for a in own)
+    return own + [Argument(leaf.name, leaf, named=by_name) for leaf in captured.values()]
+
+
+def _own_arguments(function: Any, call: Call, captured: dict[int, Leaf]) -> list[Argument]:
+    """The arguments of a function in its own order; defaults that are captured arrays are taken from these."""
+    places = {i: position for position, i in enumerate(call.traced)}
+    marked = [Leaf(path_name(call.paths[i]), places[i]) if i in places else leaf for i, leaf in enumerate(call.leaves)]
+    args, kwargs = structures.unflatten(call.tree, marked)
+    given = dict(zip(argument_names(function.f, len(args)), args, strict=False)) | kwargs
+    found = []
+    for p in [] if function.signature is None else function.signature.parameters.values():
+        default = "" if p.default is p.empty else default_text(p.default)
+        named = p.kind is p.KEYWORD_ONLY
+        if p.name in given:
+            found.append(Argument(p.name, given.pop(p.name), default, named))
+        elif id(p.default) in captured:
+            found.append(Argument(p.name, captured.pop(id(p.default)), "", named))
+        elif default:
+            found.append(Argument(p.name, Default(p.default), default, named))
+    return found + [Argument(n, value, "", n in kwargs) for n, value in given.items()]
+
+
+def _marked(tree: Any, names: Sequence[str], start: int = 0) -> Any:
+    """A structure with a `Leaf` at each place, of these names and from a position on."""
+    leaves = [Leaf(name, k) for k, name in enumerate(names, start)]
+    return leaves[0] if tree is None else structures.unflatten(tree, leaves)
+
+
+def _work(plan: Any) -> str:
+    if plan.kind == "point":
+        return ""
+    if isinstance(plan, ArrayPlan):
+        return f", {_counted(plan.work_bytes(), 'byte')} of work arrays"
+    count = sum(plan.work.values())
+    return f", {_counted(count, 'work array')} for intermediate values" if count else ", no work arrays"
+
+
+def _kept(plan: Any) -> str:
+    """What a CuPy function keeps on the device."""
+    if not isinstance(plan, ArrayPlan):
+        return ""
+    return f", {_counted(sum(dtype_of(code).itemsize * cells for code, cells in plan.slots), 'byte')} of work arrays"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _dtype(code: str) -> str:
+    return {"?": "bool", "f": "float32", "d": "float64", "F": "complex64", "D": "complex128"}[code]
+
+
+def _command(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], target: str, call: Any) -> str:
+    """The command that makes the file again: the command line's where it can say it, else Python's."""
+    inner = function.inner if isinstance(function, Vectorised) else function
+    f = inner.f
+    place = f"{getattr(f, '__module__', '__main__')}:{getattr(f, '__qualname__', '<')}"
+    shapes = [_spec_text(path, leaf) for path, leaf in zip(call.paths, call.leaves, strict=True)]
+    named = "<" not in place and not place.startswith("__main__") and place.isprintable()
+    plain = inner is function and not kwargs and inner.options == DEFAULT
+    plain = plain and not inner.frozen and inner.rules is None and inner.scalarize is None and inner.paths is None
+    mode = getattr(inner, "mode", "auto")
+    if plain and named and None not in shapes and inner.suffix and mode == "auto":
+        words = ["symdiff", "export", place]
+        for text in shapes:
+            words += ["--arg", str(text)]
+        wrt = ",".join(call.paths[i] for i in call.wrt)
+        words += ["--wrt", wrt, *([] if inner.suffix == "grad" else ["--kind", inner.suffix])]
+        words += ["--order", str(inner.order)] if getattr(inner, "order", 1) > 1 else []
+        return shlex.join([*words, "--target", target])
+    options = [f"argnums={inner.argnums!r}"] if inner.differentiates and inner.argnums != 0 else []
+    options += [f"mode={mode!r}"] if mode != "auto" else []
+    options += [f"order={inner.order}"] if getattr(inner, "order", 1) > 1 else []
+    options += [f"{name}=True" for name in ("exact", "fastmath") if getattr(inner.options, name)]
+    options += [f"scalarize={inner.scalarize}"] if inner.scalarize is not None else []
+    options += [f"paths={inner.paths!r}"] if inner.paths is not None else []
+    options += ["frozen=True"] if inner.frozen else []
+    options += ["rules=rules"] if inner.rules is not None else []
+    text = f"symdiff.{inner.suffix}({', '.join([inner.name, *options])})" if inner.suffix else inner.name
+    if inner is not function:
+        axes = [f"in_axes={function.in_axes!r}"]
+        axes += [f"out_axes={function.out_axes!r}"] if function.out_axes != function.in_axes else []
+        text = f"symdiff.vmap({', '.join([text, *axes, *([] if inner.suffix else options)])})"
+    examples = [*map(_example, args), *(f"{name}={_example(a)}" for name, a in kwargs.items())]
+    return f"{text}.export(path, {', '.join(examples)}, target={target!r})"
+
+
+def _spec_text(path: str, leaf: Any) -> str | None:
+    if isinstance(leaf, (bool, np.bool_)) or not path.isidentifier():
+        return None
+    if isinstance(leaf, (int, np.integer)):
+        return f"{path}=int:{leaf}"
+    if isinstance(leaf, str):
+        return f"{path}=str:{leaf}" if leaf.isidentifier() else None
+    dtype = getattr(leaf, "dtype", complex if isinstance(leaf, complex) else float)
+    sizes = ",".join(str(n) for n in getattr(leaf, "shape", ())) or "scalar"
+    kind = np.dtype(dtype).name
+    return f"{path}={sizes}" + ("" if kind == "float64" else f":{kind}")
+
+
+class _Example:
+    """A leaf of an argument as the text of an example of it: its shape, or the values that the file was made for."""
+
+    def __init__(self, leaf: Any) -> None:
+        shape = getattr(leaf, "shape", None)
+        if isinstance(leaf, np.ndarray) and is_integer(leaf) and leaf.size <= SHOWN:
+            dtype = "" if leaf.dtype == np.dtype(int) else f", dtype={leaf.dtype.name!r}"
+            self.text = f"numpy.array({leaf.tolist()!r}{dtype})"
+        elif shape is None or isinstance(leaf, (np.integer, np.bool_)):
+            plain = leaf if shape is None else leaf.item()
+            self.text = literal(plain) if is_literal(plain) else repr(plain)
+        else:
+            dtype = np.dtype(leaf.dtype).name
+            self.text = f"symdiff.Spec({tuple(shape)}{'' if dtype == 'float64' else f', {dtype!r}'})"
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def _example(arg: Any) -> str:
+    return repr(structures.mapped(_Example, arg))
+
+
+def _defaults(function: Any, call: Any) -> str:
+    """What is part of the file: arguments at their defaults (rate=2.0), settings (n=3), arrays of integers (y=int64[30])."""
+    given = {path.partition(".")[0].partition("[")[0] for path in call.paths}
+    parameters = function.signature.parameters.values() if function.signature is not None else ()
+    parts = [f"{p.name}={p.default!r}" for p in parameters if p.default is not p.empty and p.name not in given]
+    fixed = [(path, leaf) for i, (path, leaf) in enumerate(zip(call.paths, call.leaves, strict=True)) if i not in call.traced]
+    settings = [f"{path}={_Example(leaf)}" for path, leaf in fixed if path.isidentifier() and not isinstance(leaf, np.ndarray)]
+    arrays = [f"{path}={leaf.dtype.name}{list(leaf.shape)}" for path, leaf in fixed if isinstance(leaf, np.ndarray)]
+    return ", ".join([*parts, *settings, *arrays])
+
+
+def _what(function: Any) -> str:
+    if getattr(function, "order", 1) > 1:
+        return f"Derivative of order {function.order}"
+    return {
+        "grad": "Gradient", "value_and_grad": "Value and gradient", "jacobian": "Jacobian", "hessian": "Hessian",
+        "jvp": "Value and its tangent", "vjp": "Value and cotangents", "hvp": "Hessian times vector",
+        "derivative": "Derivative", "wirtinger": "Derivatives by z and by its conjugate",
+    }.get(function.suffix, "Value")  # fmt: skip
+
+
+def _doc(function: Any, plan: Any, defaults: str, hidden: Hidden, whole: bool) -> str:
+    program = plan.program
+    batch = plan.kind == "batch"
+    inputs, outputs = (
+        ", ".join(_described_leaf(leaf, axis) for leaf, axis in zip(leaves, axes, strict=True))
+        for leaves, axes in (
+            (program.inputs, plan.in_axes if batch else [None] * len(program.inputs)),
+            (program.outputs, plan.out_axes if batch else [None] * len(program.outputs)),
+        )
+    )
+    first = f"{_what(function)} of {function.name}. Takes {inputs}; returns {outputs}."
+    captured = [i.name for i in program.inputs[hidden.place : hidden.place + len(hidden.arrays)]]
+    if captured:
+        first += f" {function.name} itself captures {', '.join(captured)}."
+    if defaults:
+        first += f" Made with {defaults}."
+    return _described(function, first) if whole else first
+
+
+def _described_leaf(leaf: Any, axis: int | None) -> str:
+    """An input or output by name, dtype and shape, with the axis of a batch's points."""
+    points = [] if axis is None else ["n"]
+    shape = [*points, *map(str, leaf.shape)] if axis == 0 else [*map(str, leaf.shape), *points]
+    return f"{leaf.name} {_dtype(leaf.dtype)}" + (f"[{', '.join(shape)}]" if shape else "")
+
+
+def _described(function: Any, first: str) -> str:
+    """A docstring with the user's own after its first line."""
+    own = (function.__doc__ or "").strip()
+    return first if not own else f"{first}\n\n{textwrap.dedent(own)}"
+
+
+@stored.written
+def write_source(path: Any, source: Source) -> None:
+    """Write generated text, and its C header beside it."""
+    if source.companion:
+        header = _place(path).with_suffix(".h")
+        if header == _place(path):
+            raise ExportError(f"{path}: its header would take its place; give the C file another suffix than .h")
+        write(header, source.companion)
+    write(path, source.text)
+
+
+def write(path: Any, text: str) -> None:
+    """Write a file whole or not at all: to a temporary neighbour first, then moved into place.
+
+    A new file has the permissions that the umask leaves, an old one keeps its own, and a link leads to the new text.
+    """
+    target = _place(path)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    try:
+        mode = os.stat(target).st_mode if os.path.lexists(target) else None
+        if mode is not None and not stat.S_ISREG(mode):
+            raise ExportError(f"{path}: is no file that could be written anew")
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else 0o600)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+                file.write(text)
+            if mode is not None:
+                os.chmod(temporary, stat.S_IMODE(mode))
+            os.replace(temporary, target)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise ExportError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def _place(path: Any) -> Path:
+    """Where a file lies that is written to a path, behind links."""
+    try:
+        place = Path(os.path.realpath(path))
+        place.with_name(place.name)
+    except (TypeError, ValueError) as error:
+        raise ExportError(f"{path!r}: cannot be written: {error}") from None
+    return place
+
+
+def export(function: Any, path: Any, *args: Any, target: str = "numpy", **kwargs: Any) -> None:
+    """Write a transform as a stand-alone file; the same as its method `export`."""
+    if not hasattr(function, "export"):
+        raise ArgumentError(
+            f"{user_line()}: export takes a transform as sd.grad(f), then a path; got {type(function).__name__}"
+        )
+    function.export(path, *args, target=target, **kwargs)

@@ -1,0 +1,105 @@
+"""What a function and its derivative cost: operations counted on the shared Programs.
+
+Assumes example arguments. Guarantees machine-independent figures: one operation is one of + - * / negation, comparison,
+select or function call; an integer power counts its multiplications; folded constants count nothing.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from symdiff.api.derivatives import Gradient, Jacobian, ValueAndGradient
+from symdiff.api.functions import Function, Plain, costed
+from symdiff.ir.branches import branches_of
+from symdiff.ir.joining import side_by_side
+from symdiff.lowering.arrays.fusing import Fused
+from symdiff.lowering.program import Program
+from symdiff.pipeline import plan_of, program_of
+
+_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "neg": "neg"}
+
+
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """A count of operations, and how often each kind occurs, most frequent first.
+
+    `memory` are the bytes of results and work arrays of a program of whole arrays, None for an unrolled one, which has
+    its results only.
+    """
+
+    operations: int
+    by_kind: dict[str, int]
+    memory: int | None = None
+
+    def __str__(self) -> str:
+        kinds = ", ".join(f"{n} {_SIGNS.get(kind, kind)}" for kind, n in self.by_kind.items())
+        text = f"{self.operations}" + (f" ({kinds})" if kinds else "")
+        return text if self.memory is None else f"{text} in {self.memory} bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Operations of the value alone, the derivative alone, both computed together, and the ratio both / value.
+
+    `branches` tells what became of a branching function's paths. The conditions of a guarded path, and those of paths that
+    raise, are computed in every call as well, where they share what they can with the value, and are not counted.
+    """
+
+    value: Operations
+    derivative: Operations
+    both: Operations
+    branches: str = ""
+
+    @property
+    def ratio(self) -> float:
+        """Operations of value and derivative together over those of the value (infinite for a free value)."""
+        return self.both.operations / self.value.operations if self.value.operations else float("inf")
+
+    def __str__(self) -> str:
+        lines = ["operations of", f"value       {self.value}", f"derivative  {self.derivative}", f"both        {self.both}"]
+        paths = [f"branches    {self.branches}"] if self.branches else []
+        return "\n".join([*lines, f"ratio       {self.ratio:.3g}", *paths])
+
+
+def operations(program: Program | Fused) -> Operations:
+    """The count of a program."""
+    memory = None
+    if isinstance(program, Fused):
+        plan = plan_of(program)
+        memory = plan.output_bytes() + plan.work_bytes()
+    return Operations(program.operations(), program.by_kind(), memory)
+
+
+def cost(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Cost:
+    """The cost of f and of its derivative by the first argument: the gradient, or the Jacobian where f is not scalar.
+
+    `f` may be a transform of symdiff, whose own derivative kind and argnums count then.
+
+    >>> print(cost(lambda x: x**3, 2.0))
+    operations of
+    value       2 (2 *)
+    derivative  2 (2 *)
+    both        3 (3 *)
+    ratio       1.5
+    """
+    function = f if isinstance(f, Function) else Jacobian(f, 0)
+    return cost_of(function, args, kwargs)
+
+
+@costed.written
+def cost_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cost:
+    """The cost of a transform at example arguments."""
+    inner = getattr(function, "inner", function)
+    if inner is not function:
+        args = function.point_arguments(args)[0]
+    args = inner.own_arguments(args, kwargs)
+    plain = Plain(inner.f, rules=inner.rules, scalarize=inner.scalarize, paths=inner.paths)
+    value = plain.graph(*args, **kwargs)
+    if isinstance(inner, ValueAndGradient):
+        inner = Gradient(
+            inner.f, inner.argnums, rules=inner.rules, exact=inner.options.exact, fastmath=inner.options.fastmath,
+            scalarize=inner.scalarize, paths=inner.paths,
+        )  # fmt: skip
+    derivative = inner.graph(*args, **kwargs)
+    counts = [operations(program_of(graph, inner.options)) for graph in (value, derivative, side_by_side(value, derivative))]
+    return Cost(*counts, str(branches_of(value) or ""))

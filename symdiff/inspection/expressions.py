@@ -1,0 +1,272 @@
+"""Operations to SymPy expressions and back: a binding's right-hand side, the inlined formula, `Graph.from_sympy`.
+
+Assumes scalar bindings for inlining (arrays are unrolled before). Guarantees that inlining builds unevaluated heads with
+an explicit stack, so that nothing is expanded, reordered or cancelled. Refuses, with `TraceError`, formulas beyond
+`LIMIT` nodes and SymPy heads without an operation of ours.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from sympy.codegen import cfunctions
+from sympy.functions.elementary.piecewise import ExprCondPair
+from sympy.logic.boolalg import Boolean, BooleanFunction
+from sympy.printing.latex import LatexPrinter
+
+from symdiff.errors import TraceError
+from symdiff.ir.building import Builder
+from symdiff.ir.graph import Atom, Constant, Graph, GraphOutput, from_sympy, sympy_expression, sympy_expressions
+from symdiff.tracing.unrolling.scalarizing import scalarize
+from symdiff.vocabulary.ops import OPS
+
+LIMIT = 20_000
+
+
+def _head(name: str) -> type[Any]:
+    """A head of our own: a condition, which stands in a Piecewise, or a function of numbers."""
+    row = OPS.get(name)
+    base: type[Any] = BooleanFunction if row is not None and row.result == "bool" else sp.Function
+    return type(name, (base,), {"__module__": __name__, "_latex": _function_latex, "_eval_evalf": lambda self, precision: None})
+
+
+def _function_latex(self: Any, printer: Any, exp: Any = None) -> str:
+    """A call; SymPy prints functions of its own by their names, which have other arguments."""
+    name = type(self).__name__.replace("_", r"\_")
+    raised = "" if exp is None else f"^{{{exp}}}"
+    return rf"\operatorname{{{name}}}{raised}\left({', '.join(printer._print(a) for a in self.args)}\right)"
+
+
+class _Printer(LatexPrinter):
+    """SymPy's printer, which has no power of a Piecewise."""
+
+    def _print_Piecewise(self, expr: Any, exp: Any = None) -> str:
+        text = super()._print_Piecewise(expr)
+        return text if exp is None else rf"\left({text}\right)^{{{exp}}}"
+
+
+def latex(expr: Any, **settings: Any) -> str:
+    """An expression that `build` made as LaTeX."""
+    return _Printer(settings).doprint(expr)  # type: ignore[no-any-return]
+
+
+_FUNCTIONS: dict[str, Any] = {
+    "sqrt": lambda x: sp.Pow(x, sp.Rational(1, 2), evaluate=False),
+    "exp": sp.exp, "log": sp.log, "sin": sp.sin, "cos": sp.cos, "tan": sp.tan,
+    "asin": sp.asin, "acos": sp.acos, "atan": sp.atan, "sinh": sp.sinh, "cosh": sp.cosh, "tanh": sp.tanh,
+    "asinh": sp.asinh, "acosh": sp.acosh, "atanh": sp.atanh, "atan2": sp.atan2,
+    "exp2": cfunctions.exp2, "expm1": cfunctions.expm1, "log1p": cfunctions.log1p, "log2": cfunctions.log2,
+    "log10": cfunctions.log10, "cbrt": cfunctions.Cbrt, "hypot": cfunctions.hypot,
+    "abs": sp.Abs, "sign": sp.sign, "floor": sp.floor, "ceil": sp.ceiling,
+    "conj": sp.conjugate, "real": sp.re, "imag": sp.im, "max": sp.Max, "min": sp.Min, "mod": sp.Mod,
+    "lt": sp.StrictLessThan, "le": sp.LessThan, "gt": sp.StrictGreaterThan, "ge": sp.GreaterThan,
+    "eq": sp.Eq, "ne": sp.Ne, "and": sp.And, "or": sp.Or, "xor": sp.Xor, "not": sp.Not,
+    "select": lambda c, a, b: _chosen(c, a, b),
+}  # fmt: skip
+_LOGICAL = frozenset({"and", "or", "xor", "not"})
+_OWN: dict[str, Any] = {}
+_OP_OF: dict[Any, str] = {head: op for op, head in _FUNCTIONS.items() if isinstance(head, type)}
+
+
+def number(value: Any) -> sp.Expr:
+    """A Python number as SymPy's: integral floats as integers are shown the way people write them."""
+    if isinstance(value, bool):
+        return sp.true if value else sp.false
+    if isinstance(value, complex):
+        return number(value.real) + sp.I * number(value.imag) if value.real else sp.I * number(value.imag)
+    if isinstance(value, float):
+        if math.isnan(value):
+            return sp.nan
+        if math.isinf(value):
+            return sp.oo if value > 0 else -sp.oo
+        return sp.Integer(int(value)) if value == int(value) and abs(value) < 2**53 else sp.Float(value)
+    return sp.Integer(value)
+
+
+def build(op: str, args: list[Any]) -> Any:
+    """One operation as an unevaluated SymPy expression."""
+    args = [_condition(a) if op in _LOGICAL or (op == "select" and k == 0) else _number(a) for k, a in enumerate(args)]
+    if op == "add":
+        return sp.Add(*_parts_of(sp.Add, args), evaluate=False)
+    if op == "sub":
+        return sp.Add(*_parts_of(sp.Add, [args[0], negated(args[1])]), evaluate=False)
+    if op == "mul":
+        return sp.Mul(*_parts_of(sp.Mul, args), evaluate=False)
+    if op == "div":
+        return sp.Mul(*_parts_of(sp.Mul, [args[0]]), sp.Pow(args[1], -1, evaluate=False), evaluate=False)
+    if op == "neg":
+        return negated(args[0])
+    if op == "pow":
+        return sp.Pow(*args, evaluate=False)
+    if op in ("cast", "edge"):
+        return args[0]
+    head = _FUNCTIONS.get(op)
+    if head is None:
+        head = _OWN.get(op)
+        if head is None:
+            head = _OWN[op] = _head(op)
+            _OP_OF[head] = op
+    return head(*args, evaluate=False) if isinstance(head, type) else head(*args)
+
+
+def _is_condition(expr: Any) -> bool:
+    return isinstance(expr, Boolean) and not isinstance(expr, sp.Expr)
+
+
+def _condition(expr: Any) -> Any:
+    """A number as a condition: whether it is not zero. A symbol stands for either."""
+    return expr if _is_condition(expr) or expr.is_Symbol else sp.Ne(expr, 0, evaluate=False)
+
+
+def _number(expr: Any) -> Any:
+    """A condition as a number: 1 where it holds, else 0."""
+    return _chosen(expr, sp.S.One, sp.S.Zero) if _is_condition(expr) else expr
+
+
+def _chosen(condition: Any, a: Any, b: Any) -> Any:
+    """A Piecewise as it stands: SymPy's own constructors simplify conditions, evaluate=False or not, for minutes."""
+    if condition in (sp.true, sp.false):
+        return a if condition == sp.true else b
+    pairs = (sp.Tuple.__new__(ExprCondPair, *pair) for pair in ((a, condition), (b, sp.true)))
+    return sp.Basic.__new__(sp.Piecewise, *pairs)
+
+
+def _parts_of(head: Any, args: list[Any]) -> list[Any]:
+    """The first operand's own parts first: `a + b + c` is one sum, `a + (b + c)` keeps its parentheses."""
+    first = list(args[0].args) if isinstance(args[0], head) else [args[0]]
+    return first + args[1:]
+
+
+def negated(expr: Any) -> Any:
+    """-expr without distributing the sign over a sum."""
+    if expr.is_Number:
+        return -expr
+    if isinstance(expr, sp.Mul):
+        head, *rest = expr.args
+        if head.is_Number:
+            return sp.Mul(*rest, evaluate=False) if head == -1 else sp.Mul(-head, *rest, evaluate=False)
+        return sp.Mul(-1, *expr.args, evaluate=False)
+    return sp.Mul(-1, expr, evaluate=False)
+
+
+@sympy_expression.written
+def expression(op: str, operands: tuple[Atom, ...], params: Any) -> Any:
+    """The right-hand side of one binding over its symbols."""
+    args: list[Any] = [number(o.value) if isinstance(o, Constant) else o for o in operands]
+    if op == "item":
+        return sp.IndexedBase(args[0].name, shape=args[0].shape)[tuple(int(i) for i in np.unravel_index(params, args[0].shape))]
+    return build(op if op != "call" else params.__name__, args)
+
+
+@sympy_expressions.written
+def inlined(graph: Graph) -> Any:
+    """The outputs of a graph as SymPy expressions over plain symbols; cells of array x are x0, x1, ..."""
+    graph = scalarize(graph)
+    exprs: dict[Atom, Any] = {}
+    sizes: dict[Atom, int] = {}
+    for leaf in graph.inputs:
+        exprs[leaf.symbol] = sp.Symbol(leaf.name)
+        sizes[leaf.symbol] = 1
+    for binding in graph.bindings:
+        if binding.op == "array":
+            continue
+        if binding.op == "item":
+            base = binding.operands[0]
+            exprs[binding.symbol] = sp.Symbol(cell_name(base.name, base.shape, binding.params))
+            sizes[binding.symbol] = 1
+            continue
+        size = 1 + sum(sizes.get(o, 1) for o in binding.operands)
+        if size > LIMIT:
+            raise TraceError(
+                f"{binding.origin}: the inlined formula of {graph.name} has more than {LIMIT} nodes; "
+                "use graph.bindings, which keeps shared parts shared"
+            )
+        sizes[binding.symbol] = size
+        args = [number(o.value) if isinstance(o, Constant) else exprs[o] for o in binding.operands]
+        exprs[binding.symbol] = build(binding.op if binding.op != "call" else binding.params.__name__, args)
+    arrays = {b.symbol: b.operands for b in graph.bindings if b.op == "array"}
+
+    def cells(atom: Atom) -> list[Any]:
+        found = arrays.get(atom, (atom,))  # type: ignore[arg-type]
+        return [number(c.value) if isinstance(c, Constant) else exprs[c] for c in found]
+
+    results = [e for output in graph.outputs for e in cells(output.atom)]
+    return results[0] if len(graph.outputs) == 1 and graph.outputs[0].shape == () else results
+
+
+def cell_name(name: str, shape: tuple[int, ...], cell: int) -> str:
+    """The name of one cell of an array: x3, or W1_2 for a matrix."""
+    return name + "_".join(str(int(i)) for i in np.unravel_index(cell, shape))
+
+
+@from_sympy.written
+def graph_from_sympy(inputs: Any, outputs: Any, name: str) -> Graph:
+    """Lower SymPy expressions to bindings in post-order, equal subexpressions once."""
+    several = isinstance(outputs, (list, tuple))
+    builder = Builder()
+    builder.origin = f"sympy:{name}"
+    known: dict[Any, Atom] = {}
+    for symbol in [inputs] if isinstance(inputs, sp.Symbol) else list(inputs):
+        known[symbol] = builder.input(symbol.name, (), "d")
+    found = tuple(
+        GraphOutput(name if not several else f"{name}{i}", _lower(sp.sympify(expr, strict=True), builder, known))
+        for i, expr in enumerate(outputs if several else [outputs])
+    )
+    return builder.graph(name, found)
+
+
+def _lower(root: Any, builder: Builder, known: dict[Any, Atom]) -> Atom:
+    stack = [(root, False)]
+    while stack:
+        expr, ready = stack.pop()
+        if expr in known:
+            continue
+        if ready:
+            known[expr] = _lowered(expr, [known[a] for a in _parts(expr)], builder)
+        else:
+            stack.append((expr, True))
+            stack.extend((a, False) for a in reversed(_parts(expr)))
+    return known[root]
+
+
+def _parts(expr: Any) -> list[Any]:
+    if isinstance(expr, sp.Piecewise):
+        return [part for pair in expr.args for part in pair.args]
+    return list(expr.args) if not expr.is_Number else []
+
+
+def _lowered(expr: Any, args: list[Atom], builder: Builder) -> Atom:
+    if expr.is_Symbol:
+        raise TraceError(f"symbol {expr} is not among the inputs")
+    if expr.is_Integer:
+        return Constant(int(expr))
+    if expr is sp.I:
+        return Constant(1j)
+    if expr.is_Rational:
+        return builder.emit("div", (Constant(int(expr.p)), Constant(int(expr.q))))
+    if expr.is_Float or expr.is_NumberSymbol or expr.is_Number:
+        return Constant(float(expr))
+    if expr in (sp.true, sp.false):
+        return Constant(bool(expr))
+    if expr.is_Pow:
+        base, power = args
+        if expr.exp == -1:
+            return builder.emit("div", (Constant(1), base))
+        return builder.emit("sqrt", (base,)) if expr.exp == sp.Rational(1, 2) else builder.emit("pow", (base, power))
+    if expr.is_Add or expr.is_Mul or isinstance(expr, (sp.Max, sp.Min, sp.And, sp.Or)):
+        op = "add" if expr.is_Add else "mul" if expr.is_Mul else _OP_OF[type(expr)]
+        result = args[0]
+        for arg in args[1:]:
+            fold = {"add": builder.add, "mul": builder.mul}.get(op)
+            result = fold(result, arg) if fold else builder.emit(op, (result, arg))
+        return result
+    if isinstance(expr, sp.Piecewise):
+        result = args[-2]
+        for position in range(len(args) - 4, -1, -2):
+            result = builder.select(args[position + 1], args[position], result)
+        return result
+    op = _OP_OF.get(type(expr), "")
+    if not op:
+        raise TraceError(f"SymPy's {type(expr).__name__} has no operation in symdiff: {str(expr)[:60]}")
+    return builder.emit(op, tuple(args))

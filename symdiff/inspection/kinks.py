@@ -1,0 +1,320 @@
+"""Where a graph has kinks, jumps, poles, edges of domains and branch cuts at a point, and what its derivative takes there.
+
+Assumes the values of all bindings at the point. Guarantees that a cell is reported only where the result depends on it: not
+in a branch that is not taken, and not in cells that nobody reads. Heads it does not know are smooth.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from symdiff.ir.graph import Atom, Binding, Constant, Graph, Var
+from symdiff.rulebooks.calls import extreme_of
+from symdiff.simplification.activity import active_symbols
+from symdiff.simplification.bounds import Bounds
+from symdiff.simplification.equalities import Thinness, agree
+from symdiff.vocabulary.heads import HEADS
+from symdiff.vocabulary.ops import OPS
+
+Values = dict[Atom, Any]
+_COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
+_MOVING = frozenset({"reshape", "transpose", "getitem", "broadcast_to", "diagonal", "take"})
+
+
+@dataclass(frozen=True, slots=True)
+class Kink:
+    """One place: the user's line, the operation, its operands' values at the first such cell, and what was chosen there.
+
+    `kind` is "kink", "jump", "pole", "edge", "cut" or "boundary"; `cells` is the number of such cells.
+    """
+
+    line: str
+    operation: str
+    operands: tuple[Any, ...]
+    kind: str
+    chosen: str
+    cells: int = 1
+
+    def __str__(self) -> str:
+        inside = ", ".join(map(_shown, self.operands))
+        many = f" at {self.cells} cells" if self.cells > 1 else ""
+        return f"{self.line}  {self.operation}({inside}){many}: {self.kind}; {self.chosen}"
+
+
+def _shown(value: Any) -> str:
+    return str(value) if isinstance(value, (bool, np.bool_)) else f"{value:.6g}"
+
+
+def _whole(x: Any) -> Any:
+    return np.isfinite(x) & (x == np.round(x))
+
+
+def _on_axis(x: Any, beyond: Callable[[Any], Any]) -> Any:
+    """Whether complex numbers lie on a part of the real axis, where a branch cut is."""
+    return np.iscomplexobj(x) & (np.imag(x) == 0) & beyond(np.real(x))
+
+
+_INFINITE = "the derivative is infinite"
+_FLAT = "slope 0 is taken"
+_ORDERED = {
+    "argsort": ("sort", "equal cells keep their order"),
+    "order": ("sort", "equal cells keep their order"),
+    "eigenvalues": ("eigh", "equal eigenvalues keep LAPACK's"),
+    "general_eigenvalues": ("eig", "equal eigenvalues keep LAPACK's"),
+    "singular_values": ("svd", "equal singular values keep LAPACK's"),
+}
+_HALVES = "half of the slope goes to each"
+_SIDE = "the side of the imaginary part's signed zero is taken"
+Test = tuple[str, Callable[..., Any], str]
+_TESTS: dict[str, list[Test]] = {
+    "abs": [("kink", lambda x: x == 0, "slope 0, between -1 and 1, is taken")],
+    "sign": [("jump", lambda x: x == 0, _FLAT)],
+    "floor": [("jump", _whole, _FLAT)],
+    "ceil": [("jump", _whole, _FLAT)],
+    "trunc": [("jump", lambda x: _whole(x) & (x != 0), _FLAT)],
+    "rint": [("jump", lambda x: _whole(x + 0.5), _FLAT)],
+    "copysign": [("kink", lambda x, y: (x == 0) | (y == 0), "0 at 0, else the slope of the sign that is there, is taken")],
+    "floordiv": [("jump", lambda x, y: _whole(x / y), _FLAT)],
+    "mod": [("jump", lambda x, y: _whole(x / y), "the slope beside the jump is taken")],
+    "fmod": [("jump", lambda x, y: _whole(x / y) & (x != 0), "the slope beside the jump is taken")],
+    "hypot": [("kink", lambda x, y: (x == 0) & (y == 0), _FLAT)],
+    "atan2": [
+        ("jump", lambda y, x: (x == 0) & (y == 0), _FLAT),
+        ("cut", lambda y, x: (x < 0) & (y == 0), "the slope of the side of the signed zero is taken"),
+    ],
+    "sqrt": [("edge", lambda x: x == 0, _INFINITE), ("cut", lambda x: _on_axis(x, lambda r: r < 0), _SIDE)],
+    "cbrt": [("edge", lambda x: x == 0, _INFINITE)],
+    "log": [("pole", lambda x: x == 0, _INFINITE), ("cut", lambda x: _on_axis(x, lambda r: r < 0), _SIDE)],
+    "log2": [("pole", lambda x: x == 0, _INFINITE)],
+    "log10": [("pole", lambda x: x == 0, _INFINITE), ("cut", lambda x: _on_axis(x, lambda r: r < 0), _SIDE)],
+    "log1p": [("pole", lambda x: x == -1, _INFINITE), ("cut", lambda x: _on_axis(x, lambda r: r < -1), _SIDE)],
+    "div": [("pole", lambda x, y: y == 0, "the quotient is not finite")],
+    "asin": [("edge", lambda x: abs(x) == 1, _INFINITE), ("cut", lambda x: _on_axis(x, lambda r: abs(r) > 1), _SIDE)],
+    "acos": [("edge", lambda x: abs(x) == 1, _INFINITE), ("cut", lambda x: _on_axis(x, lambda r: abs(r) > 1), _SIDE)],
+    "acosh": [("edge", lambda x: x == 1, _INFINITE), ("cut", lambda x: _on_axis(x, lambda r: r < 1), _SIDE)],
+    "atanh": [("pole", lambda x: abs(x) == 1, _INFINITE), ("cut", lambda x: _on_axis(x, lambda r: abs(r) > 1), _SIDE)],
+    "pow": [
+        ("edge", lambda x, y: (x == 0) & (np.real(y) > 0) & (np.real(y) < 1), _INFINITE),
+        ("pole", lambda x, y: (x == 0) & (np.real(y) < 0), _INFINITE),
+        ("cut", lambda x, y: _on_axis(x, lambda r: r < 0) & ~_whole(y), _SIDE),
+        ("jump", lambda x, y: (x == 0) & (y == 0), _FLAT),
+    ],
+    "searchsorted": [("jump", lambda a, v: np.isin(v, a), _FLAT)],
+    "xlogy": [("pole", lambda x, y: (x == 0) & (y == 0), _INFINITE)],
+    "xlog1py": [("pole", lambda x, y: (x == 0) & (y == -1), _INFINITE)],
+    **{op: [("kink", lambda x, y: x == y, _HALVES)] for op in ("max", "min", "fmax", "fmin")},
+    "det_sign": [("jump", lambda x: np.linalg.det(x) == 0, _FLAT)],
+    "log_abs_det": [("pole", lambda x: np.linalg.det(x) == 0, _INFINITE)],
+}  # fmt: skip
+
+
+_PLACES = frozenset({"argsort", "order", "argmax", "argmin", "searchsorted"})  # have no derivative, but jumps
+
+
+def kinks(graph: Graph, values: Values) -> list[Kink]:
+    """The places of a graph where it is not smooth, in order."""
+    made = {b.symbol: b for b in graph.bindings}
+    active = active_symbols(graph.bindings, {leaf.symbol for leaf in graph.inputs})
+    read = _read(graph, values)
+    bounds = Bounds(graph.bindings)
+    thinness = Thinness([leaf.symbol for leaf in graph.inputs])
+    thinness.include(graph.bindings)
+    found = []
+    with np.errstate(all="ignore"):
+        for binding in graph.bindings:
+            operands = [values[o] if isinstance(o, Var) else o.value for o in binding.operands]
+            if binding.op == "select":
+                found += _boundaries(binding, operands, made, values, read, thinness)
+            elif binding.symbol in active or (binding.op in _PLACES and not active.isdisjoint(binding.operands)):
+                squares = bounds.of(binding.operands[0]).squares if binding.op in ("sqrt", "pow") else False
+                found += _at(binding, operands, values, read, squares)
+    return found
+
+
+def _at(binding: Binding, operands: list[Any], values: Values, read: dict[Atom, Any], squares: bool) -> list[Kink]:
+    reads = read.get(binding.symbol, np.zeros(binding.shape, bool))
+    if binding.op in ("amax", "amin", "kth"):
+        return _ties(binding, operands[0], values[binding.symbol], reads)
+    if binding.op in ("argmax", "argmin"):
+        return _tied_places(binding, operands[0], reads)
+    if binding.op in _ORDERED:
+        return _neighbours(binding, operands[0] if binding.op in _PLACES else values[binding.symbol], reads)
+    if binding.op == "call" and extreme_of(binding):
+        return _equals(binding, operands, values[binding.symbol], reads)
+    if binding.op == "call":
+        points = [(np.array(p), s) for p, s in binding.params.rule.kinks if len(p) == len(operands)]
+        tests = [
+            ("kink", lambda *x, p=p: np.logical_and.reduce([np.equal(a, b) for a, b in zip(x, p, strict=True)]),
+             f"slope {', '.join(f'{v:g}' for v in s)} is taken")
+            for p, s in points
+        ]  # fmt: skip
+        rule = binding.params.rule
+        tests += [] if rule.is_user_function else _TESTS.get(rule.name, [])
+    else:
+        tests = _TESTS.get(binding.op, [])
+    found = []
+    for kind, test, chosen in tests:
+        if (binding.op, kind) == ("pow", "jump") and isinstance(binding.operands[1], Constant):
+            continue  # x**0 is 1
+        hits = np.asarray(test(*operands)) & reads
+        if hits.any():
+            kind, chosen = ("kink", f"of a sum of squares; {_FLAT}") if squares and kind == "edge" else (kind, chosen)
+            found.append(_kink(binding, operands, kind, chosen, hits))
+    outside = np.isnan(values[binding.symbol]) & reads
+    for operand in operands:
+        outside = outside & ~(np.isnan(operand) if binding.op in OPS else np.any(np.isnan(operand)))
+    if np.any(outside) and not found:
+        found.append(_kink(binding, operands, "edge", "the value is not a number", np.asarray(outside)))
+    return found
+
+
+def _kink(binding: Binding, operands: list[Any], kind: str, chosen: str, hits: Any) -> Kink:
+    first = np.unravel_index(int(np.argmax(hits)), hits.shape)
+    cells = []
+    for operand in operands:
+        if np.ndim(operand) == 0 or binding.op in OPS:
+            cells.append(np.broadcast_to(operand, hits.shape)[first])
+    operation = binding.params.__name__ if binding.op == "call" else binding.op
+    return Kink(binding.origin, operation, tuple(c.item() for c in map(np.asarray, cells)), kind, chosen, int(hits.sum()))
+
+
+def _ties(binding: Binding, x: Any, out: Any, reads: Any) -> list[Kink]:
+    axes = binding.params.params["axes"]
+    count = np.sum(x == np.expand_dims(out, axes), axis=axes)
+    hits = np.asarray(count > 1) & reads
+    if not hits.any():
+        return []
+    most = int(np.max(count[hits]))
+    value = np.asarray(out)[hits].ravel()[0].item()
+    return [Kink(binding.origin, binding.op, (value,), "kink", f"{most} equal cells share the slope", int(hits.sum()))]
+
+
+def _tied_places(binding: Binding, x: Any, reads: Any) -> list[Kink]:
+    axis = binding.params.params["axis"]
+    best = (np.max if binding.op == "argmax" else np.min)(x, axis=axis)
+    count = np.sum(x == np.expand_dims(best, axis), axis=axis)
+    hits = np.asarray(count > 1) & reads
+    if not hits.any():
+        return []
+    most, value = int(np.max(count[hits])), np.asarray(best)[hits].ravel()[0].item()
+    return [Kink(binding.origin, binding.op, (value,), "jump", f"the first of {most} equal cells is taken", int(hits.sum()))]
+
+
+def _equals(binding: Binding, operands: list[Any], out: Any, reads: Any) -> list[Kink]:
+    """Operands of an extreme that are equal to it."""
+    count = sum(np.equal(o, out).astype(int) for o in operands)
+    hits = np.asarray(count > 1) & reads
+    if not hits.any():
+        return []
+    many = int(np.max(count[hits]))
+    return [_kink(binding, operands, "kink", _HALVES if len(operands) == 2 else f"{many} equal numbers share the slope", hits)]
+
+
+def _neighbours(binding: Binding, x: Any, reads: Any) -> list[Kink]:
+    axis = binding.params.params.get("axis", -1) % np.ndim(x)
+    equal = np.diff(np.sort(x, axis=axis), axis=axis) == 0
+    if not equal.any() or not np.any(reads):
+        return []
+    value = np.delete(np.sort(x, axis=axis), -1, axis)[equal][0].item()
+    name, chosen = _ORDERED[binding.op]
+    return [Kink(binding.origin, name, (value,), "kink", chosen, int(equal.sum()))]
+
+
+def _boundaries(
+    binding: Binding,
+    operands: list[Any],
+    made: dict[Atom, Binding],
+    values: Values,
+    read: dict[Atom, Any],
+    thinness: Thinness,
+) -> list[Kink]:
+    """A selection whose condition compares equal numbers."""
+    found = []
+    pending: list[Atom] = [binding.operands[0]]
+    reads = read.get(binding.symbol, np.zeros(binding.shape, bool))
+    while pending:
+        comparison = made.get(pending.pop())
+        if comparison is None:
+            continue
+        if comparison.op in ("and", "or", "not", "xor"):
+            pending += comparison.operands
+        if comparison.op not in _COMPARISONS:
+            continue
+        sides = [values[o] if isinstance(o, Var) else o.value for o in comparison.operands]
+        hits = np.broadcast_to(np.equal(*sides), binding.shape) & reads
+        if hits.any():
+            first = np.unravel_index(int(np.argmax(hits)), hits.shape)
+            taken, other = (np.broadcast_to(v, hits.shape)[first] for v in operands[1:])
+            first_taken = np.broadcast_to(operands[0], hits.shape)[first]
+            if not first_taken:
+                taken, other = other, taken
+            same = "the other has the same value" if taken == other else f"the other's value is {_shown(other)}"
+            is_beside = (
+                binding.primal
+                and binding.dtype != "?"
+                and agree(taken, other)
+                and thinness.of(binding.operands[0]) is bool(first_taken)
+            )
+            same += ", and its slope is taken" if is_beside else ""
+            chosen = f"the branch of value {_shown(taken)} is taken, {same}"
+            found.append(_kink(comparison, sides, "boundary", chosen, hits))
+    return found
+
+
+def _read(graph: Graph, values: Values) -> dict[Atom, Any]:
+    """For each symbol the cells that the outputs depend on, branches not taken left out."""
+    read: dict[Atom, Any] = {}
+
+    def mark(atom: Atom, cells: Any) -> None:
+        if isinstance(atom, Var):
+            read[atom] = read.get(atom, np.zeros(atom.shape, bool)) | cells
+
+    for output in graph.outputs:
+        mark(output.atom, np.ones(output.shape, bool))
+    for binding in reversed(graph.bindings):
+        cells = read.get(binding.symbol)
+        if cells is None or not np.any(cells):
+            continue
+        if binding.op == "select":
+            condition = binding.operands[0]
+            holds = np.asarray(values[condition] if isinstance(condition, Var) else condition.value, bool)
+            mark(condition, _gathered(cells, condition.shape))
+            for operand, part in zip(binding.operands[1:], (cells & holds, cells & ~holds), strict=True):
+                mark(operand, _gathered(part, operand.shape))
+        elif binding.op in HEADS or binding.op in ("item", "array"):
+            for operand, part in zip(binding.operands, _moved(binding, cells), strict=True):
+                mark(operand, part)
+        else:
+            for operand in binding.operands:
+                mark(operand, _gathered(cells, operand.shape))
+    return read
+
+
+def _gathered(cells: Any, shape: tuple[int, ...]) -> Any:
+    """The cells of an operand that was broadcast."""
+    away = np.ndim(cells) - len(shape)
+    cells = np.any(cells, axis=tuple(range(away)))
+    axes = tuple(i for i, n in enumerate(shape) if n == 1 != np.shape(cells)[i])
+    return np.any(cells, axis=axes, keepdims=True)
+
+
+def _moved(binding: Binding, cells: Any) -> list[Any]:
+    """The cells of each operand that a structural binding reads: those it moves there, else all."""
+    shapes = [o.shape for o in binding.operands]
+    if binding.op == "item":
+        found = np.zeros(shapes[0], bool)
+        found.reshape(-1)[binding.params] = True
+        return [found]
+    if binding.op == "array":
+        return list(np.ravel(cells))
+    if binding.op == "concatenate":
+        axis = binding.params.params["axis"]
+        return np.split(cells, np.cumsum([s[axis] for s in shapes])[:-1], axis=axis)
+    if binding.op in _MOVING:
+        places = np.arange(int(np.prod(shapes[0]))).reshape(shapes[0])
+        found = np.zeros(places.size, bool)
+        found[np.asarray(binding.params.function(places))[cells]] = True
+        return [found.reshape(shapes[0])]
+    return [np.ones(s, bool) for s in shapes]

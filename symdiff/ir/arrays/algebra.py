@@ -1,0 +1,284 @@
+"""Whole arrays on a Builder: structural bindings with NumPy's shapes, and what can be said of them without computing.
+
+Assumes atoms of one builder. Guarantees canonical parameters (see `heads`). In what the derivative adds, broadcast and
+diagonal arrays stay symbolic: a product with a matrix of equal rows or columns becomes a sum, one with a diagonal matrix
+scales rows, a sum over repeated cells multiplies. What the user wrote is kept as it stands, but for views of views.
+Refuses shapes that do not fit, with `TraceError` at the user's line.
+"""
+
+import math
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from symdiff.errors import TraceError
+from symdiff.ir.building import Builder, array_atom, is_constant, result_code
+from symdiff.ir.graph import ArrayConstant, Atom, Binding, Constant
+from symdiff.vocabulary.heads import HEADS, Shape, Slice, Static
+from symdiff.vocabulary.ops import is_complex, real_counterpart
+
+_FOLDED = frozenset({"reshape", "transpose", "getitem", "broadcast_to", "take", "diagonal", "embed", "put"})
+
+_INDEXED = frozenset({"take_along", "put_along", "gather", "scatter_at"})  # the second operand tells places
+_TRUTHS = _FOLDED | {"any", "all", "concatenate", "set", "set_at", "scatter"} | _INDEXED  # kept truth values
+
+
+def full_key(shape: Shape) -> tuple[Slice, ...]:
+    """The index of everything."""
+    return tuple((0, n, 1) for n in shape)
+
+
+def kept_shape(shape: Shape, axes: tuple[int, ...]) -> Shape:
+    """A shape with size 1 along some axes."""
+    return tuple(1 if axis in axes else n for axis, n in enumerate(shape))
+
+
+class Arrays:
+    """Structural operations on atoms, appended to a builder."""
+
+    def __init__(self, builder: Builder, origin: str = "") -> None:
+        self.builder = builder
+        self.origin = origin
+
+    # -- bindings
+
+    def bind(self, name: str, *operands: Atom, **params: Any) -> Atom:
+        """One structural binding, with shape and dtype; views of constant arrays are folded."""
+        head = HEADS[name]
+        b = self.builder
+        if name in _FOLDED and isinstance(operands[0], ArrayConstant):
+            return array_atom(np.asarray(head.function(operands[0].value, **params)))
+        try:
+            shape = head.shape(*(o.shape for o in operands), **params)
+        except (ValueError, IndexError) as error:
+            raise TraceError(f"{self.origin or b.origin}: {name}: {error}") from None
+        code = {"index": "l", "count": "d"}.get(head.result) or result_code(operands[:1] if name in _INDEXED else operands)
+        if head.result == "real":
+            code = real_counterpart(code)
+        elif head.result == "complex":
+            code = "F" if code in "fF" else "D"
+        if code == "?" and name not in _TRUTHS:
+            code = "d"
+        symbol = b.bind(name, operands, shape, code, Static(name, params), self.origin)
+        b.structural[symbol] = b.bindings[-1]
+        return symbol
+
+    def made_by(self, atom: Atom, name: str) -> Binding | None:
+        """The binding of an atom, when it is by that head."""
+        binding = self.builder.structural.get(atom)
+        return binding if binding is not None and binding.op == name else None
+
+    def emit(self, op: str, *operands: Atom) -> Atom:
+        """An elementwise operation; in derivatives, broadcast operands take part unbroadcast."""
+        return self.builder.emit(op, operands, None, self.origin)
+
+    def repeated(self, atom: Atom) -> tuple[Atom, Shape]:
+        """What an array broadcasts, and its shape filled with ones to the array's rank."""
+        binding = self.made_by(atom, "broadcast_to") if not self.builder.primal else None
+        source = atom if binding is None else binding.operands[0]
+        return source, (1,) * (len(atom.shape) - len(source.shape)) + source.shape
+
+    # -- views
+
+    def reshape(self, x: Atom, shape: Shape) -> Atom:
+        """The cells in another shape."""
+        if x.shape == shape:
+            return x
+        source, _ = self.repeated(x)
+        if source is not x and source.shape == ():
+            return self.broadcast_to(source, shape)
+        inner = self.made_by(x, "reshape")
+        if inner is not None:
+            return self.reshape(inner.operands[0], shape)
+        if isinstance(x, Constant):
+            return self.broadcast_to(x, shape)
+        return self.bind("reshape", x, shape=shape)
+
+    def transpose(self, x: Atom, axes: tuple[int, ...]) -> Atom:
+        """The axes in another order."""
+        if axes == tuple(range(len(axes))):
+            return x
+        source, shape = self.repeated(x)
+        if source is not x:
+            moved = source if source.shape == () else self.transpose(self.reshape(source, shape), axes)
+            return self.broadcast_to(moved, tuple(x.shape[a] for a in axes))
+        inner = self.made_by(x, "transpose")
+        if inner is not None:
+            first = inner.params.params["axes"]
+            return self.transpose(inner.operands[0], tuple(first[a] for a in axes))
+        n = len(axes)
+        if self.made_by(x, "embed") is not None and axes == (*range(n - 2), n - 1, n - 2):
+            return x
+        return self.bind("transpose", x, axes=axes)
+
+    def swapped(self, x: Atom) -> Atom:
+        """Matrices transposed: the last two axes swapped."""
+        n = len(x.shape)
+        return self.transpose(x, (*range(n - 2), n - 1, n - 2))
+
+    def broadcast_to(self, x: Atom, shape: Shape) -> Atom:
+        """x repeated to a shape."""
+        if x.shape == shape:
+            return x
+        inner = self.made_by(x, "broadcast_to")
+        return self.bind("broadcast_to", x if inner is None else inner.operands[0], shape=shape)
+
+    def spread(self, x: Atom, shape: Shape, axes: tuple[int, ...]) -> Atom:
+        """The result of a reduction over `axes` repeated along them."""
+        return self.broadcast_to(self.reshape(x, kept_shape(shape, axes)), shape)
+
+    def getitem(self, x: Atom, key: tuple[Slice, ...]) -> Atom:
+        """A region of x, by slices."""
+        if key == full_key(x.shape):
+            return x
+        source, shape = self.repeated(x)
+        if source is not x and source.shape == ():
+            return self.broadcast_to(source, HEADS["getitem"].shape(x.shape, key=key))
+        if source is not x:
+            found = self.getitem(
+                self.reshape(source, shape), tuple((0, 1, 1) if n == 1 else k for n, k in zip(shape, key, strict=True))
+            )
+            return self.broadcast_to(found, HEADS["getitem"].shape(x.shape, key=key))
+        return self.bind("getitem", x, key=key)
+
+    def flip(self, x: Atom, axis: Any = None) -> Atom:
+        """The cells of x in the opposite order, along all axes or some."""
+        axes = tuple(range(len(x.shape))) if axis is None else normalize_axis_tuple(axis, len(x.shape))
+        return self.getitem(x, tuple((n - 1, None, -1) if i in axes and n else (0, n, 1) for i, n in enumerate(x.shape)))
+
+    def put(self, x: Atom, key: tuple[Slice, ...], shape: Shape) -> Atom:
+        """Zeros with x in a region."""
+        return x if key == full_key(shape) else self.bind("put", x, key=key, shape=shape)
+
+    def by_region(self, values: list[Atom]) -> list[Atom]:
+        """Terms of a sum, those that fill the same region of zeros added up first."""
+        regions: dict[Any, list[Atom]] = {}
+        for place, value in enumerate(values):
+            inner = self.made_by(value, "put")
+            regions.setdefault(place if inner is None else (inner.params.params["key"], value.dtype), []).append(value)
+        found = []
+        for group in regions.values():
+            total = group[0]
+            if len(group) > 1:
+                first = self.builder.structural[total]
+                total = first.operands[0]
+                for value in group[1:]:
+                    total = self.builder.add(total, self.builder.structural[value].operands[0])
+                total = self.put(total, first.params.params["key"], first.shape)
+            found.append(total)
+        return found
+
+    def embed(self, x: Atom) -> Atom:
+        """Diagonal matrices."""
+        return self.bind("embed", x)
+
+    def diagonal(self, x: Atom) -> Atom:
+        """The diagonals of matrices."""
+        inner = self.made_by(x, "embed")
+        return self.bind("diagonal", x) if inner is None else inner.operands[0]
+
+    # -- reductions and products
+
+    def sum(self, x: Atom, axes: tuple[int, ...], keepdims: bool = False) -> Atom:
+        """The sum over some axes."""
+        if keepdims:
+            return self.reshape(self.sum(x, axes), kept_shape(x.shape, axes))
+        if not axes:
+            return x
+        diagonal = self.made_by(x, "embed") if not self.builder.primal else None
+        if diagonal is not None and len(axes) == 1 and axes[0] >= len(x.shape) - 2:
+            return diagonal.operands[0]
+        source, shape = self.repeated(x)
+        if source is not x:
+            times = math.prod(x.shape[a] for a in axes if shape[a] == 1)
+            inside = tuple(a for a in axes if shape[a] != 1)
+            total = self.sum(self.reshape(source, shape), inside, keepdims=True)
+            total = self.reshape(total, tuple(n for a, n in enumerate(total.shape) if a not in axes))
+            scaled = self.builder.mul(Constant(float(times)), total)
+            return self.broadcast_to(scaled, tuple(n for a, n in enumerate(x.shape) if a not in axes))
+        if all(x.shape[a] == 1 for a in axes):
+            return self.reshape(x, tuple(n for a, n in enumerate(x.shape) if a not in axes))
+        if self.builder.primal:
+            return self.bind("sum", x, axes=axes)
+        known = self.builder.sums.get((x, axes)) or self._sum_known(x, axes)
+        if known is None:
+            known = self.builder.sums[x, axes] = self.bind("sum", x, axes=axes)
+        return known
+
+    def _sum_known(self, x: Atom, axes: tuple[int, ...]) -> Atom | None:
+        """A sum whose terms have a factor in common: the factor times the sum of the rest; None where there is none."""
+        negated = self.made_by(x, "neg")
+        if negated is not None:
+            return self.builder.neg(self.sum(negated.operands[0], axes))
+        product = self.made_by(x, "mul")
+        for factor, rest in permutations(product.operands) if product is not None else ():
+            shape = (1,) * (len(x.shape) - len(factor.shape)) + factor.shape
+            if rest.shape == x.shape and all(shape[a] == 1 for a in axes):
+                return self._times(factor, self.sum(rest, axes), tuple(n for a, n in enumerate(shape) if a not in axes))
+        return None
+
+    def _times(self, factor: Atom, total: Atom, shape: Shape) -> Atom:
+        """A factor, in another shape, times a sum; what was divided by that sum is as it was before."""
+        moved = self.made_by(factor, "reshape")
+        quotient = self.made_by(factor if moved is None else moved.operands[0], "div")
+        if quotient is not None and quotient.operands[1] is total:
+            return self.broadcast_to(quotient.operands[0], total.shape)
+        return self.builder.mul(self.reshape(factor, shape) if factor.shape else factor, total)
+
+    def matmul(self, a: Atom, b: Atom) -> Atom:
+        """The matrix product of arrays with two axes or more."""
+        return (None if self.builder.primal else self._matmul_known(a, b)) or self.bind("matmul", a, b)
+
+    def _matmul_known(self, a: Atom, b: Atom) -> Atom | None:
+        """A product that needs no multiplication of matrices, or a smaller one; None where there is none."""
+        if is_constant(a, 0) or is_constant(b, 0):
+            return None
+        diagonal = self.made_by(a, "embed")
+        if diagonal is not None:
+            d = diagonal.operands[0]
+            return self.builder.mul(self.reshape(d, (*d.shape, 1)), b)
+        diagonal = self.made_by(b, "embed")
+        if diagonal is not None:
+            d = diagonal.operands[0]
+            return self.builder.mul(a, self.reshape(d, (*d.shape[:-1], 1, d.shape[-1])))
+        shape = HEADS["matmul"].shape(a.shape, b.shape)
+        first, first_shape = self.repeated(a)
+        second, second_shape = self.repeated(b)
+        rank = len(a.shape)
+        if first is not a and first_shape[-1] == 1 != a.shape[-1]:
+            column = self.broadcast_to(self.reshape(first, first_shape), (*first_shape[:-1], 1))
+            return self.broadcast_to(self.builder.mul(column, self.sum(b, (len(b.shape) - 2,), True)), shape)
+        if second is not b and second_shape[-2] == 1 != b.shape[-2]:
+            row = self.reshape(second, second_shape)
+            return self.broadcast_to(self.builder.mul(self.sum(a, (rank - 1,), True), row), shape)
+        if first is not a and first_shape[-2] == 1 != a.shape[-2]:
+            row = self.broadcast_to(self.reshape(first, first_shape), (*a.shape[:-2], 1, a.shape[-1]))
+            return self.broadcast_to(self.matmul(row, b), shape)
+        if second is not b and second_shape[-1] == 1 != b.shape[-1]:
+            column = self.broadcast_to(self.reshape(second, second_shape), (*b.shape[:-1], 1))
+            return self.broadcast_to(self.matmul(a, column), shape)
+        return None
+
+    def concatenate(self, parts: list[Atom], axis: int) -> Atom:
+        """Arrays one after the other."""
+        return parts[0] if len(parts) == 1 else self.bind("concatenate", *parts, axis=axis)
+
+    # -- what every rule needs
+
+    def unbroadcast(self, x: Atom, shape: Shape) -> Atom:
+        """A cotangent summed over the axes along which its operand was broadcast."""
+        if x.shape == shape:
+            return x
+        if len(x.shape) < len(shape):
+            return self.broadcast_to(x, shape)
+        away = len(x.shape) - len(shape)
+        axes = tuple(range(away)) + tuple(i + away for i, n in enumerate(shape) if n == 1 != x.shape[i + away])
+        found = self.reshape(self.sum(x, axes, keepdims=True), kept_shape(x.shape, axes)[away:])
+        return self.broadcast_to(found, shape)
+
+    def mirrored(self, x: Atom) -> Atom:
+        """The Hermitian transpose of matrices."""
+        swapped = self.swapped(x)
+        return self.emit("conj", swapped) if is_complex(x.dtype or "d") else swapped

@@ -1,0 +1,302 @@
+"""The Builder: an append-only list of bindings, filled by tracing, by sweeps and by scalarizing.
+
+Assumes operands that it bound itself or that are its inputs. Guarantees a shape and a dtype for every binding by NumPy's
+rules (Python numbers weak, NumPy's typed, NEP 50), and that its folding methods (`add`, `mul`, ...) drop only structural
+zeros and ones. Refuses values of an unrelated trace.
+"""
+
+import os
+import threading
+from typing import Any
+
+import numpy as np
+
+from symdiff.errors import TraceError
+from symdiff.ir.graph import ArrayConstant, Atom, Binding, Constant, Graph, GraphInput, GraphOutput, Var, live_bindings
+from symdiff.vocabulary.heads import Static
+from symdiff.vocabulary.ops import OPS, is_complex, real_counterpart
+
+_WEAK = {bool: True, int: 1, float: 1.0, complex: 1j}
+_FLOATING = "fdFD?"
+_FACTORS = frozenset({"mul", "div", "neg"})  # operations that derivatives of whole arrays remember
+_COMPARING = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+_SCALING = frozenset({"mul", "div", "neg", "conj", "real", "cast"})
+_BLOCK = 2**16 - 1  # bindings after which memory is looked at
+_BYTES = 3_000  # that a binding takes, with all that is made of it: 6000 rounds of a loop, 84 000 bindings, 200 MB
+_cache: dict[tuple[Any, ...], str] = {}
+_active = threading.local()
+
+
+def dtype_code(dtype: np.dtype, origin: str = "") -> str:
+    """One of "?", "f", "d", "F", "D" for a dtype; integers and float16 count as the float they promote to."""
+    char = np.dtype(dtype).char
+    if char in _FLOATING:
+        return char
+    if np.dtype(dtype).kind in "iu":
+        return "d"
+    raise TraceError(f"{origin}: dtype {dtype} cannot be traced; use float32, float64, complex64 or complex128")
+
+
+def result_code(operands: tuple[Atom, ...]) -> str:
+    """The common dtype code of operands, as `np.result_type` gives it for NumPy values and weak Python numbers."""
+    key = tuple(o.dtype if o.dtype is not None else type(o.value) for o in operands)
+    code = _cache.get(key)
+    if code is None:
+        values = [np.dtype(k) if isinstance(k, str) else _WEAK[k] for k in key]
+        code = _cache[key] = dtype_code(np.result_type(*values))
+    return code
+
+
+def active_builders() -> "list[Builder]":
+    """The builders of the traces that this thread is in, outermost first."""
+    if not hasattr(_active, "stack"):
+        _active.stack = []
+    return _active.stack  # type: ignore[no-any-return]
+
+
+def memory() -> float:
+    """Bytes that the process may use, infinite where the platform does not tell."""
+    if not hasattr(os, "sysconf"):
+        return float("inf")
+    import resource
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    room = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return room if limit == resource.RLIM_INFINITY else min(room, limit)
+
+
+def check_room(count: int, origin: str) -> None:
+    """Raise `TraceError` where so many bindings need more memory than there is."""
+    needed, room = count * _BYTES, memory()
+    if needed > room:
+        raise TraceError(
+            f"{origin}: more than {count} operations, which need about {needed / 1e9:.1f} GB of {room / 1e9:.1f} GB; "
+            "fewer rounds of a loop, or operations on whole arrays in place of cells, need less"
+        )
+
+
+def is_same(a: Atom, b: Atom) -> bool:
+    """Whether two atoms are one symbol, or constants of the same type and bits."""
+    if a is b:
+        return True
+    if not isinstance(a, Constant) or not isinstance(b, Constant) or a.dtype != b.dtype:
+        return False
+    return type(a.value) is type(b.value) and repr(a.value) == repr(b.value) and a.value == a.value
+
+
+class Builder:
+    """Inputs and bindings under construction. `parent` is the builder of the enclosing trace, if any."""
+
+    def __init__(self, parent: "Builder | None" = None) -> None:
+        self.parent = parent
+        self.level: int = 0 if parent is None else parent.level + 1
+        self.bindings: list[Binding] = []
+        self.inputs: list[GraphInput] = []
+        self.captures: dict[Atom, Var] = {}
+        self.captured: list[Any] = []
+        self.structural: dict[Atom, Binding] = {}  # what is known of whole arrays, by their symbols
+        self.sums: dict[tuple[Atom, tuple[int, ...]], Atom] = {}  # the sums of arrays over axes that there are
+        self.signs: Any = None  # the signs that are factors of values, see `sign_factors`
+        self.fixed: set[Atom] = set()  # inputs that are captured arrays, and what is computed of these alone
+        self.path: Any = None  # the conditions of the run that fills it, see `tracing.paths`
+        self.origin = ""
+        self.primal = True
+        self._count = 0
+
+    def input(self, name: str, shape: tuple[int, ...], dtype: str, path: str = "") -> Var:
+        """A new input symbol."""
+        symbol = Var(name, shape, dtype)
+        self.inputs.append(GraphInput(symbol, path or name))
+        return symbol
+
+    def bind(
+        self, op: str, operands: tuple[Atom, ...], shape: tuple[int, ...], dtype: str, params: Any = None, origin: str = ""
+    ) -> Var:
+        """Append `symbol = op(operands)` and return the symbol."""
+        symbol = Var(f"v{self._count}", shape, dtype)
+        self._count += 1
+        if not self._count & _BLOCK:
+            check_room(self._count, origin or self.origin)
+        if self.fixed and operands and all(type(o) is not Var or o in self.fixed for o in operands):
+            self.fixed.add(symbol)
+        self.bindings.append(Binding(symbol, op, operands, params, origin or self.origin, self.primal))
+        if self.signs is not None:
+            self.signs.note(self.bindings[-1])
+        return symbol
+
+    def emit(self, op: str, operands: tuple[Atom, ...], payload: Any = None, origin: str = "") -> Atom:
+        """An elementwise operation, its dtype and broadcast shape worked out."""
+        if op == "const":
+            return Constant(payload)
+        if self.structural and not self.primal:
+            found = self._narrowed(op, operands, payload, origin)
+            if found is not None:
+                return found
+        row = OPS[op]
+        if op == "select":
+            code = result_code(operands[1:])
+            if code != "?":
+                operands = (operands[0], *(self._as_number(o, code, origin) for o in operands[1:]))
+        elif row.result == "bool":
+            code = "?"
+            if op in _COMPARING and result_code(operands) != "?":  # a truth beside a number is 0 or 1
+                operands = tuple(self._as_number(o, "d", origin) for o in operands)
+        elif op == "cast":
+            code = payload
+        else:
+            code = result_code(operands)
+            if code == "?" and op not in ("conj", "real"):
+                # NumPy counts Booleans as small integers in arithmetic; as floats they count the same.
+                operands = tuple(self.emit("cast", (o,), "d", origin) if o.dtype == "?" else o for o in operands)
+                code = "d"
+            elif code != "?" and any(o.dtype == "?" for o in operands):
+                operands = tuple(self._as_number(o, real_counterpart(code), origin) for o in operands)
+            if row.real_only and is_complex(code):
+                where = f"{origin or self.origin}: "
+                raise TraceError(f"{where}SciPy computes {row.numpy} of real numbers only; a complex one is given")
+            if row.result == "real":
+                code = real_counterpart(code)
+            elif row.result == "complex":
+                code = "F" if code in "fF" else "D"
+        shapes = [o.shape for o in operands if o.shape != ()]
+        if not shapes:
+            shape: tuple[int, ...] = ()
+        elif len(shapes) == 1:
+            shape = shapes[0]
+        else:
+            try:
+                shape = np.broadcast_shapes(*shapes)
+            except ValueError:
+                listed = " and ".join(str(s) for s in shapes)
+                raise TraceError(f"{origin or self.origin}: {op}: shapes {listed} do not broadcast") from None
+        symbol = self.bind(op, operands, shape, code, None, origin)
+        if op in _FACTORS and self.structural and not self.primal:
+            self.structural[symbol] = self.bindings[-1]
+        return symbol
+
+    def _as_number(self, operand: Atom, code: str, origin: str) -> Atom:
+        """A truth value as 0 or 1."""
+        return self.emit("cast", (operand,), code, origin) if operand.dtype == "?" else operand
+
+    def _narrowed(self, op: str, operands: tuple[Atom, ...], payload: Any, origin: str) -> Atom | None:
+        """An operation in a derivative on broadcast or diagonal arrays: done on what they hold; None for other operands."""
+        by = [self.structural.get(o) for o in operands]
+        if any(b is not None and b.op == "broadcast_to" for b in by):
+            narrow = tuple(
+                b.operands[0] if b is not None and b.op == "broadcast_to" else o for o, b in zip(operands, by, strict=True)
+            )
+            folding = {"mul": self.mul, "add": self.add, "neg": self.neg}.get(op)
+            found = folding(*narrow) if folding else self.emit(op, narrow, payload, origin)
+            try:
+                shape = np.broadcast_shapes(*(o.shape for o in operands))
+            except ValueError:
+                return None
+            return found if found.shape == shape else self._whole("broadcast_to", found, shape=shape)
+        diagonal = [b.operands[0] if b is not None and b.op == "embed" else None for b in by]
+        if any(d is not None for d in diagonal) and self._stays_diagonal(op, operands, diagonal):
+            inside = tuple(o if d is None else d for o, d in zip(operands, diagonal, strict=True))
+            return self._whole("embed", self.emit(op, inside, payload, origin))
+        return None
+
+    @staticmethod
+    def _stays_diagonal(op: str, operands: tuple[Atom, ...], diagonal: list[Atom | None]) -> bool:
+        """Whether an operation on diagonal matrices and on rows or numbers gives zero off the diagonal."""
+        if op in ("add", "sub"):
+            return all(d is not None for d in diagonal) and len({o.shape for o in operands}) == 1
+        if op == "select":
+            arms = all(d is not None or is_constant(o, 0) for o, d in zip(operands[1:], diagonal[1:], strict=True))
+            return arms and operands[0].shape in ((), next(d for d in diagonal if d is not None).shape[-1:])
+        if op not in _SCALING or (op == "div" and diagonal[0] is None):
+            return False
+        n = next(d for d in diagonal if d is not None).shape[-1:]
+        return sum(d is not None for d in diagonal) == 1 and all(
+            d is not None or o.shape in ((), n) for o, d in zip(operands, diagonal, strict=True)
+        )
+
+    def _whole(self, head: str, operand: Atom, **params: Any) -> Atom:
+        code = result_code((operand,))
+        shape = params.get("shape", (*operand.shape, *operand.shape[-1:]))
+        symbol = self.bind(head, (operand,), shape, code, Static(head, params))
+        self.structural[symbol] = self.bindings[-1]
+        return symbol
+
+    def add(self, a: Atom, b: Atom) -> Atom:
+        """a + b, without structural zeros; in derivatives of whole arrays nothing is added to its own negative."""
+        if is_constant(a, 0):
+            return b
+        if is_constant(b, 0):
+            return a
+        if any(self._is_negative(x, y) for x, y in ((a, b), (b, a))):
+            return Constant(0.0)
+        return self.emit("add", (a, b))
+
+    def _is_negative(self, a: Atom, b: Atom) -> bool:
+        """Whether b is known to be -a."""
+        if isinstance(a, Constant):
+            return not self.primal and isinstance(b, Constant) and a.value == -b.value
+        by = self.structural.get(b)
+        return by is not None and by.op == "neg" and by.operands[0] is a and not by.primal
+
+    def mul(self, a: Atom, b: Atom) -> Atom:
+        """a*b; a factor of exactly 1 is dropped and -1 becomes a negation. In a derivative sign(x)*sign(x) is 1."""
+        if self.signs is not None and not self.primal and (found := self.signs.product(a, b)) is not None:
+            return found  # type: ignore[no-any-return]
+        for x, y in ((a, b), (b, a)):
+            if isinstance(x, Constant):
+                if x.value == 1 and not isinstance(x.value, complex):
+                    return y
+                if x.value == -1 and not isinstance(x.value, complex):
+                    return self.neg(y)
+                if isinstance(y, Constant) and isinstance(x.value, int) and isinstance(y.value, int):
+                    return Constant(x.value * y.value)
+                if x.value == 2 and isinstance(y, Constant):
+                    return Constant(y.value + y.value)
+        return self.emit("mul", (a, b))
+
+    def neg(self, a: Atom) -> Atom:
+        """-a, constants folded."""
+        return Constant(-a.value, a.dtype) if isinstance(a, Constant) else self.emit("neg", (a,))
+
+    def select(self, condition: Atom, a: Atom, b: Atom) -> Atom:
+        """a where condition else b."""
+        return a if is_same(a, b) else self.emit("select", (condition, a, b))
+
+    def conj(self, a: Atom) -> Atom:
+        """The conjugate; a real value is its own."""
+        if isinstance(a, Constant):
+            return Constant(a.value.conjugate(), a.dtype) if isinstance(a.value, complex) else a
+        return self.emit("conj", (a,)) if a.dtype in "FD" else a
+
+    def real(self, a: Atom) -> Atom:
+        """The real part; a real value is its own."""
+        if isinstance(a, Constant):
+            return Constant(a.value.real, None) if isinstance(a.value, complex) else a
+        return self.emit("real", (a,)) if a.dtype in "FD" else a
+
+    def cast(self, a: Atom, code: str) -> Atom:
+        """a with the dtype `code`."""
+        if isinstance(a, Constant):
+            return Constant(complex(a.value) if code in "FD" else a.value, code)
+        return a if a.dtype == code else self.emit("cast", (a,), code)
+
+    def array(self, cells: list[Atom], shape: tuple[int, ...], dtype: str) -> Var:
+        """An array of scalar cells in C order."""
+        return self.bind("array", tuple(cells), shape, dtype)
+
+    def graph(self, name: str, outputs: tuple[GraphOutput, ...], out_tree: Any = None, **facts: Any) -> Graph:
+        """The finished Graph, without dead bindings."""
+        return Graph(name, tuple(self.inputs), outputs, live_bindings(self.bindings, outputs), out_tree, **facts)
+
+
+def is_constant(atom: Atom, value: float) -> bool:
+    """Whether an atom is that number (a structural zero or one, for example)."""
+    return isinstance(atom, Constant) and not isinstance(atom.value, complex) and bool(atom.value == value)
+
+
+def array_atom(value: np.ndarray) -> Atom:
+    """A constant atom of a NumPy scalar or array; its dtype is kept, since NumPy's numbers are typed."""
+    if value.ndim:
+        return ArrayConstant(value)
+    code = value.dtype.char
+    item = value.item()
+    return Constant(item, None if code == "O" else code)

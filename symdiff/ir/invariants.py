@@ -1,0 +1,78 @@
+"""What every binding keeps to: the shape and the dtype that its operation gives its operands.
+
+Assumes operations of `ops.OPS`, heads of `heads.HEADS`, `item` and `array`. Guarantees that a rewrite which mixes shapes fails
+where it is made, and never becomes loops over memory that nobody wrote. Refuses with `InvariantError`: a defect of ours.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from symdiff.errors import InvariantError
+from symdiff.ir.building import result_code
+from symdiff.ir.graph import Atom, Binding, Graph
+from symdiff.vocabulary.heads import HEADS, Shape
+from symdiff.vocabulary.ops import OPS, real_counterpart
+
+_FREE = frozenset({"cast", "call"})  # operations whose dtype their operands do not tell
+
+
+def rebound(binding: Binding, op: str, operands: tuple[Atom, ...], params: Any = None) -> Binding:
+    """A binding as a rewrite sees it, under the same symbol."""
+    found = Binding(binding.symbol, op, operands, params, binding.origin, binding.primal)
+    check_binding(found)
+    return found
+
+
+def check_bindings(graph: Graph) -> None:
+    """Raise `InvariantError` where a binding has not its operation's shape or dtype."""
+    for binding in graph.bindings:
+        check_binding(binding)
+
+
+def check_binding(binding: Binding) -> None:
+    """Raise `InvariantError` where a binding has not its operation's shape or dtype."""
+    try:
+        shape, code = _shape(binding), _code(binding)
+    except (ValueError, IndexError) as error:
+        raise InvariantError(f"{binding.origin}: {binding}: {error}") from None
+    if shape != binding.shape or (code is not None and code != binding.dtype):
+        made, found = f"{binding.dtype}{binding.shape}", f"{code or binding.dtype}{shape}"
+        raise InvariantError(f"{binding.origin}: {binding}: is {made}, but its operands make {found}")
+
+
+def _shape(binding: Binding) -> Shape:
+    op, shapes = binding.op, [o.shape for o in binding.operands]
+    if op in HEADS:
+        return tuple(HEADS[op].shape(*shapes, **binding.params.params))
+    if op == "item":
+        if not 0 <= binding.params < math.prod(shapes[0]):
+            raise IndexError(f"there is no cell {binding.params}")
+        return ()
+    if op == "array":
+        if any(s != () for s in shapes) or len(shapes) != math.prod(binding.shape):
+            raise ValueError(f"{len(shapes)} cells for the shape {binding.shape}")
+        return binding.shape
+    found = {s for s in shapes if s != ()}
+    return () if not found else found.pop() if len(found) == 1 else np.broadcast_shapes(*found)
+
+
+def _code(binding: Binding) -> str | None:
+    """The dtype code; None where the operands do not tell."""
+    op, operands = binding.op, binding.operands
+    if op in HEADS:
+        return None
+    if op == "item":
+        return operands[0].dtype
+    row = OPS.get(op)
+    if row is None or op in _FREE:
+        return None
+    if row.result == "bool":
+        return "?"
+    code = result_code(operands[1:] if op == "select" else operands)
+    if op != "select" and code == "?" and op not in ("conj", "real"):
+        return "d"
+    if row.result == "real":
+        return real_counterpart(code)
+    return ("F" if code in "fF" else "D") if row.result == "complex" else code

@@ -1,0 +1,180 @@
+"""The ArrayPlan: tasks with an array for every value that is stored.
+
+Assumes tasks in an order that respects their operands. Guarantees (checked by `check_array_plan`) that no array is
+overwritten while its value is still needed, and that everything but the outputs lives in arrays that are made once.
+Refuses, with `InvariantError`, plans that break this.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from symdiff.errors import InvariantError
+from symdiff.lowering.arrays.fusing import Call, Clear, Fused, Kernel, Task
+from symdiff.lowering.arrays.nesting import Nest
+from symdiff.lowering.arrays.program import ASSEMBLE, ArrayProgram, Step, is_view, size
+from symdiff.lowering.plan import Plan
+from symdiff.vocabulary.heads import HEADS
+from symdiff.vocabulary.ops import dtype_of
+
+BLOCK = 8192  # cells of a block: a few arrays of them stay in the second cache
+FILLED = frozenset(
+    {"cells", "put", "set", "set_at", "scatter", "scatter_at", "embed", "put_along", ASSEMBLE}
+)  # heads that fill an array given to them
+
+
+@dataclass(slots=True)
+class Loop:
+    """How a kernel goes over its domain: `axis` None for all at once, -1 for a flat view, else the axis that is cut.
+
+    `rows` are the cells of that axis in a block, `cells` all cells of a block, `blocks` their number.
+    """
+
+    axis: int | None
+    rows: int
+    cells: int
+    blocks: int
+
+
+@dataclass(slots=True)
+class ArrayPlan:
+    """A fused program with a place for every stored value.
+
+    `places[v]` is ("output", k), ("work", slot), "fresh" for what NumPy itself allocates, or "number" for 0-d values.
+    `slots` are the work arrays as (dtype code, cells); `scratch` the blocks of kernels as dtype code to (rows, cells),
+    `partial` likewise the sums of blocks.
+    `kernels[i]` holds loop and Plan of the task i, or `nests[i]` its loops as machine code.
+    """
+
+    fused: Fused
+    kind: str = "arrays"
+    places: dict[int, tuple[str, int]] = field(default_factory=dict)
+    slots: list[tuple[str, int]] = field(default_factory=list)
+    scratch: dict[str, tuple[int, int]] = field(default_factory=dict)
+    partial: dict[str, tuple[int, int]] = field(default_factory=dict)
+    kernels: dict[int, tuple[Loop, Plan]] = field(default_factory=dict)
+    nests: Mapping[int, Nest] = field(default_factory=dict)
+
+    @property
+    def program(self) -> ArrayProgram:
+        """The program that is planned."""
+        return self.fused.program
+
+    def work_bytes(self) -> int:
+        """Bytes of all arrays that a thread keeps for intermediate values."""
+        stored = sum(dtype_of(code).itemsize * cells for code, cells in self.slots)
+        blocks = [*self.scratch.items(), *self.partial.items()]
+        return stored + sum(dtype_of(code).itemsize * rows * cells for code, (rows, cells) in blocks)
+
+    def output_bytes(self) -> int:
+        """Bytes of the results."""
+        return sum(dtype_of(o.dtype).itemsize * size(o.shape) for o in self.program.outputs)
+
+    def __str__(self) -> str:
+        lines = [f"{self.program.name}: {len(self.fused.tasks)} tasks, {self.work_bytes()} bytes of work arrays"]
+        for task in self.fused.tasks:
+            if isinstance(task, Kernel):
+                kinds = ", ".join(f"{s.kind} v{s.value}" for s in task.sinks)
+                lines.append(f"  kernel over {list(task.domain)}: {task.program.operations()} ops, {kinds}")
+            else:
+                step = self.program.steps[task.value]
+                what = "clear" if isinstance(task, Clear) else step.op
+                lines.append(f"  {what} v{task.value} in {self.places.get(task.value)}")
+        return "\n".join(lines)
+
+
+def base_of(steps: list[Step], value: int) -> int:
+    """The step whose array a view looks at."""
+    while is_view(steps[value]):
+        value = steps[value].operands[0]
+    return value
+
+
+def reads(steps: list[Step], task: Task) -> list[int]:
+    """The stored values that a task reads."""
+    if isinstance(task, Kernel):
+        found = [*task.operands, *(s.value for s in task.sinks if s.kind in ("add", "put"))]
+    elif isinstance(task, Call) and steps[task.value].op == ASSEMBLE:
+        found = [task.value, *(v for v, _ in task.pending)]
+    else:
+        found = list(steps[task.value].operands) if isinstance(task, Call) else []
+    return [base_of(steps, v) for v in found]
+
+
+def writes(steps: list[Step], task: Task) -> list[int]:
+    """The values that a task makes."""
+    if isinstance(task, Kernel):
+        return [s.value for s in task.sinks if s.kind not in ("add", "put")]
+    if isinstance(task, Clear):
+        return [task.value]
+    return [] if steps[task.value].op == ASSEMBLE else [task.value]
+
+
+def is_planned(step: Step) -> bool:
+    """Whether the result of a structural step is written into an array that is given."""
+    return step.op in FILLED or (step.op in HEADS and HEADS[step.op].out)
+
+
+def written_directly(kernel: Kernel) -> list[bool]:
+    """Which sinks are filled by the instruction itself: a region that others are added to holds no value to read later."""
+    cells = [o.cells[0] for o in kernel.program.outputs]
+    return [s.kind == "store" or (s.kind == "put" and cells.count(c) == 1) for s, c in zip(kernel.sinks, cells, strict=True)]
+
+
+def full_values(steps: list[Step], kernel: Kernel, loop: Loop) -> list[bool]:
+    """Which values of a kernel can be factors of a dot product: blocks with one axis and the cells of the domain."""
+    flat = loop.axis == -1 or len(kernel.domain) == 1
+    return [
+        flat
+        and instr.op != "const"
+        and (instr.op != "input" or steps[kernel.operands[instr.payload[0]]].shape == kernel.domain)
+        for instr in kernel.program.instrs
+    ]
+
+
+def last_reads(plan: ArrayPlan) -> dict[int, int]:
+    """The last task that reads each stored value; the number of tasks for what outputs hold."""
+    steps = plan.program.steps
+    last: dict[int, int] = {}
+    for index, task in enumerate(plan.fused.tasks):
+        for value in [*reads(steps, task), *writes(steps, task)]:
+            last[value] = index
+    for check in plan.program.checks:
+        base = base_of(steps, check)
+        last[base] = max(last.get(base, 0), plan.fused.checked)
+    for output in plan.program.outputs:
+        last[base_of(steps, output.value)] = len(plan.fused.tasks)
+    return last
+
+
+def check_array_plan(plan: ArrayPlan) -> None:
+    """Raise `InvariantError` where a value's array is read before it is written, or overwritten while it is needed."""
+    steps = plan.program.steps
+    written = {k for k, step in enumerate(steps) if step.op in ("input", "const")}
+    for task in plan.fused.tasks:
+        unwritten = [v for v in reads(steps, task) if v not in written]
+        if unwritten:
+            raise InvariantError(f"v{unwritten[0]} is read before it is written")
+        written.update(writes(steps, task))
+    last = last_reads(plan)
+    holder: dict[tuple[str, int], int] = {}
+    for index, task in enumerate(plan.fused.tasks):
+        for value in writes(steps, task):
+            place = plan.places.get(value)
+            if place is None or place[0] not in ("work", "output"):
+                continue
+            before = holder.get(place)
+            if before is not None and before != value and last[before] > index:
+                raise InvariantError(f"v{value} overwrites v{before}, which task {last[before]} reads")
+            holder[place] = value
+    early = {v for task in plan.fused.tasks[: plan.fused.checked] for v in writes(steps, task)}
+    if any(plan.places.get(v, ("", 0))[0] == "output" for v in early):
+        raise InvariantError("a result is written before the checks are known")
+    for output in plan.program.outputs:
+        if (
+            np.prod(output.shape, dtype=int)
+            and base_of(steps, output.value) not in {v for t in plan.fused.tasks for v in writes(steps, t)}
+            and steps[base_of(steps, output.value)].op not in ("input", "const")
+        ):
+            raise InvariantError(f"output {output.name} is never written")

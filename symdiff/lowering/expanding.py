@@ -1,0 +1,176 @@
+"""Heads written out as simpler ones: before differentiation where the head has no rule, before numbering where no call has it.
+
+Assumes graphs in the array regime. Guarantees the same values up to rounding, and right derivatives of products with zeros
+among their factors.
+"""
+
+import math
+from collections.abc import Callable
+
+from symdiff.ir.arrays.algebra import Arrays, full_key, kept_shape
+from symdiff.ir.building import Builder
+from symdiff.ir.graph import Atom, Binding, Constant, Graph, GraphOutput, Var
+from symdiff.simplification.activity import active_symbols
+from symdiff.vocabulary.heads import HEADS
+from symdiff.vocabulary.ops import is_complex
+
+Expansion = Callable[[Arrays, Binding, tuple[Atom, ...]], Atom]
+
+
+def expanded(graph: Graph, expansions: dict[str, Expansion], which: set[Atom] | None = None) -> Graph:
+    """The graph with some heads written out; `which` limits this to some symbols."""
+    if not any(b.op in expansions and (which is None or b.symbol in which) for b in graph.bindings):
+        return graph
+    builder = Builder()
+    builder.inputs = list(graph.inputs)
+    builder._count = len(graph.bindings)
+    atoms: dict[Atom, Atom] = {}
+    for binding in graph.bindings:
+        operands = tuple(atoms.get(o, o) for o in binding.operands)
+        if binding.op in expansions and (which is None or binding.symbol in which):
+            builder.origin, builder.primal = binding.origin, binding.primal
+            atoms[binding.symbol] = expansions[binding.op](Arrays(builder, binding.origin), binding, operands)
+            continue
+        builder.bindings.append(Binding(binding.symbol, binding.op, operands, binding.params, binding.origin, binding.primal))
+        if binding.op in HEADS:
+            builder.structural[binding.symbol] = builder.bindings[-1]
+    outputs = tuple(GraphOutput(o.name, atoms.get(o.atom, o.atom)) for o in graph.outputs)
+    return builder.graph(graph.name, outputs, graph.out_tree, origin=graph.origin, doc=graph.doc, notes=dict(graph.notes))
+
+
+def differentiable(graph: Graph, wrt: list[Var]) -> Graph:
+    """The graph with products written out where they depend on `wrt`."""
+    active = active_symbols(graph.bindings, set(wrt))
+    return expanded(graph, {"prod": _product, "cumprod": _running_product}, active)
+
+
+def computable(graph: Graph, exact: bool = False) -> Graph:
+    """The graph with heads that no NumPy call computes written out, and products of two vectors as sums, which join kernels.
+
+    `exact`: the cells that a mask selects are added in the order in which NumPy adds them.
+    """
+    vectors = {b.symbol for b in graph.bindings if b.op == "matmul" and all(len(o.shape) == 1 for o in b.operands)}
+    which = vectors | {b.symbol for b in graph.bindings if b.op == "logsumexp" or (b.op == "sum_of" and not exact)}
+    return expanded(together(graph), {"logsumexp": _log_sum_exp, "matmul": _inner, "sum_of": _sum_of}, which)
+
+
+def _sum_of(a: Arrays, binding: Binding, operands: tuple[Atom, ...]) -> Atom:
+    """The sum of selected cells; the others are zero."""
+    return a.sum(operands[0], binding.params.params["axes"])
+
+
+_DECOMPOSITIONS = {
+    "eigh": ("eigenvalues", "eigenvectors"),
+    "eig": ("general_eigenvalues", "general_eigenvectors"),
+    "svd": ("left_vectors", "singular_values", "right_vectors"),
+    "qr": ("orthogonal", "triangular"),
+}
+
+
+def together(graph: Graph) -> Graph:
+    """The graph with parts of one decomposition, each a call of its own, as views of one call's results."""
+    whole = {part: name for name, parts in _DECOMPOSITIONS.items() for part in parts}
+    asked: dict[tuple[str, Atom], set[str]] = {}
+    for b in graph.bindings:
+        if b.op in whole:
+            asked.setdefault((whole[b.op], b.operands[0]), set()).add(b.op)
+    which = {
+        b.symbol
+        for b in graph.bindings
+        if b.op in whole and (len(asked[whole[b.op], b.operands[0]]) > 1 or (b.op == "eigenvalues" and is_complex(b.dtype)))
+    }
+
+    def part(a: Arrays, binding: Binding, operands: tuple[Atom, ...]) -> Atom:
+        x = operands[0]
+        lead = (*x.shape[:-2], -1)
+        name = whole[binding.op]
+        found = a.bind(name, x, lead=lead)
+        start = 0
+        for other in _DECOMPOSITIONS[name]:
+            shape = HEADS[other].shape(x.shape)
+            count = math.prod(shape[len(lead) - 1 :])
+            if other == binding.op:
+                break
+            start += count
+        return a.reshape(a.getitem(found, (*full_key(lead[:-1]), (start, start + count, 1))), binding.shape)
+
+    return expanded(graph, dict.fromkeys(whole, part), which)
+
+
+def _inner(a: Arrays, binding: Binding, operands: tuple[Atom, ...]) -> Atom:
+    """The product of two vectors."""
+    return a.sum(a.emit("mul", *operands), (0,))
+
+
+def relaxed(graph: Graph) -> Graph:
+    """The graph with sums over products of matrices taken apart, where all sums may be regrouped (`fastmath`)."""
+    made = {b.symbol: b for b in graph.bindings}
+
+    def regrouped(a: Arrays, binding: Binding, operands: tuple[Atom, ...]) -> Atom:
+        product = made[binding.operands[0]]
+        x, y = product.operands if product.op == "matmul" else made[product.operands[0]].operands
+        if product.op == "matmul":  # sum(x @ y): the sums of columns times the sums of rows
+            return a.sum(a.emit("mul", a.sum(x, (0,)), a.sum(y, (1,))), (0,))
+        return a.sum(a.emit("mul", x, a.swapped(y)), (0, 1))  # trace(x @ y)
+
+    def fits(binding: Binding) -> bool:
+        product = made.get(binding.operands[0])
+        if product is None or len(binding.shape):
+            return False
+        if product.op == "diagonal":
+            product = made.get(product.operands[0])
+        return product is not None and product.op == "matmul" and all(len(o.shape) == 2 for o in product.operands)
+
+    found: set[Atom] = {b.symbol for b in graph.bindings if b.op == "sum" and fits(b)}
+    return expanded(graph, {"sum": regrouped}, found) if found else graph
+
+
+def _product(a: Arrays, binding: Binding, operands: tuple[Atom, ...]) -> Atom:
+    """A product by halves, so that its derivative divides by nothing."""
+    x = operands[0]
+    axes = binding.params.params["axes"]
+    rest = tuple(i for i in range(len(x.shape)) if i not in axes)
+    lead = tuple(x.shape[i] for i in rest)
+    count = 1
+    for i in axes:
+        count *= x.shape[i]
+    x = a.reshape(a.transpose(x, (*rest, *axes)), (*lead, count))
+    if count == 0:
+        return a.broadcast_to(Constant(1.0), lead)
+    while count > 1:
+        half, odd = divmod(count, 2)
+        first, second = _part(a, x, 0, half), _part(a, x, half, 2 * half)
+        found = a.emit("mul", first, second)
+        if odd:
+            found = a.concatenate([found, _part(a, x, count - 1, count)], len(lead))
+        x, count = found, half + odd
+    return a.reshape(x, lead)
+
+
+def _part(a: Arrays, x: Atom, start: int, stop: int) -> Atom:
+    return a.getitem(x, (*full_key(x.shape)[:-1], (start, stop, 1)))
+
+
+def _running_product(a: Arrays, binding: Binding, operands: tuple[Atom, ...]) -> Atom:
+    """Running products by doubling (Hillis and Steele's scan): log2(n) passes."""
+    axis = binding.params.params["axis"]
+    last = len(binding.shape) - 1
+    order = list(range(last + 1))
+    order[axis], order[last] = order[last], order[axis]
+    x = a.transpose(operands[0], tuple(order))
+    n, step = x.shape[-1], 1
+    while step < n:
+        head, tail = _part(a, x, 0, step), _part(a, x, step, n)
+        x = a.concatenate([head, a.emit("mul", tail, _part(a, x, 0, n - step))], last)
+        step *= 2
+    return a.transpose(x, tuple(order))
+
+
+def _log_sum_exp(a: Arrays, binding: Binding, operands: tuple[Atom, ...]) -> Atom:
+    """The largest cell, where it is finite, is taken out of the exponentials."""
+    x = operands[0]
+    axes = binding.params.params["axes"]
+    top = a.bind("amax", x, axes=axes)
+    shift = a.emit("select", a.emit("isfinite", top), top, Constant(0.0))
+    away = a.emit("sub", x, a.reshape(shift, kept_shape(x.shape, axes)))
+    return a.emit("add", a.emit("log", a.sum(a.emit("exp", away), axes)), shift)

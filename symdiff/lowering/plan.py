@@ -1,0 +1,71 @@
+"""The Plan: a Program with a place for every value.
+
+Assumes a Program that passes `check_program`. Guarantees (checked by `check_plan`) that no value's place is overwritten
+while the value is still needed, and that every output cell is written. Refuses, with `InvariantError`, plans that break this.
+"""
+
+from dataclasses import dataclass, field
+
+from symdiff.errors import InvariantError
+from symdiff.lowering.program import Program, print_program
+
+
+@dataclass(slots=True)
+class Plan:
+    """`kind` is "point" (values are Python variables) or "batch" (values are arrays over points).
+
+    For a batch, `slots[i]` is the work array of value i as (dtype code, index), None for inputs and constants, and
+    `finals[i]` lists the output cells (output position, flat cell) that hold value i at the end. `in_axes` and `out_axes`
+    give the points axis of each input (0, -1 or None) and output (0 or -1).
+    """
+
+    program: Program
+    kind: str
+    in_axes: tuple[int | None, ...] = ()
+    out_axes: tuple[int, ...] = ()
+    slots: list[tuple[str, int] | None] = field(default_factory=list)
+    finals: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    work: dict[str, int] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        text = print_program(self.program)
+        if self.kind == "point":
+            return text
+        arrays = ", ".join(f"{n} of {code}" for code, n in sorted(self.work.items())) or "none"
+        lines = text.splitlines()
+        values = [i for i, instr in enumerate(self.program.instrs) if instr.op not in ("input", "const")]
+        placed = [
+            f"{line:<64} slot {'output' if slot is None else f'{slot[0]}{slot[1]}'}"
+            for line, slot in zip(lines[1:], (self.slots[v] for v in values), strict=False)
+        ]
+        return "\n".join([f"{lines[0]}, work arrays: {arrays}", *placed])
+
+
+def last_uses(program: Program) -> list[int]:
+    """The position of the last instruction that reads each value; the program's length for outputs and checks, -1 for none."""
+    last = [-1] * len(program.instrs)
+    for position, instr in enumerate(program.instrs):
+        for operand in instr.operands:
+            last[operand] = position
+    for output in program.outputs:
+        for cell in output.cells:
+            last[cell] = len(program.instrs)
+    for check in program.checks:
+        last[check] = len(program.instrs)
+    return last
+
+
+def check_plan(plan: Plan) -> None:
+    """Raise `InvariantError` where a value is overwritten while it is needed."""
+    if plan.kind == "point":
+        return
+    last = last_uses(plan.program)
+    holder: dict[tuple[str, int], int] = {}
+    for position, instr in enumerate(plan.program.instrs):
+        slot = plan.slots[position]
+        if slot is None:
+            continue
+        before = holder.get(slot)
+        if before is not None and (last[before] > position):
+            raise InvariantError(f"value {position} ({instr.op}) overwrites {before}, which is used at {last[before]}")
+        holder[slot] = position

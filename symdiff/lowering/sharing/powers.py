@@ -1,0 +1,362 @@
+"""Sums of monomials back to a Program: powers and products share their parts, sums take the sign that costs least.
+
+Assumes a Polynomial whose sums may have been factored. Guarantees a numbered Program in depth-first order of its outputs,
+with the dtypes of the original.
+"""
+
+import heapq
+from itertools import pairwise
+from typing import Any
+
+from symdiff.lowering.program import Instr, Number, Output, Program, constant_key, live_only, uses_of
+from symdiff.lowering.sharing.monomials import Form, Monomial, Polynomial
+from symdiff.lowering.sharing.signs import children, post_order
+from symdiff.vocabulary.ops import OPS, is_complex, join, real_counterpart
+
+
+def absorb_negations(program: Program) -> Program:
+    """-(k*x), -(k/x) and -(a - b) as (-k)*x, (-k)/x and b - a where the inner value has no other use."""
+    uses = uses_of(program)
+    place: list[int] = []
+    instrs: list[Instr] = []
+    origins: list[str] = []
+    known: dict[tuple[object, ...], int] = {}
+
+    def put(instr: Instr, origin: str) -> int:
+        if OPS[instr.op].commutes and instr.operands[0] > instr.operands[1]:
+            instr = instr._replace(operands=instr.operands[::-1])
+        payload = constant_key(instr.payload) if instr.op == "const" else instr.payload
+        key = (instr.op, instr.operands, instr.dtype, payload)
+        if key not in known:
+            known[key] = len(instrs)
+            instrs.append(instr)
+            origins.append(origin)
+        return known[key]
+
+    for position, instr in enumerate(program.instrs):
+        origin = program.origins[position] if program.origins else ""
+        inner = program.instrs[instr.operands[0]] if instr.op == "neg" else None
+        if inner is not None and uses[instr.operands[0]] == 1 and inner.op in ("mul", "div", "sub"):
+            a, b = inner.operands
+            if inner.op == "sub":
+                place.append(put(Instr("sub", (place[b], place[a]), instr.dtype), origin))
+                continue
+            constant = next((o for o in ((a, b) if inner.op == "mul" else (a,)) if program.instrs[o].op == "const"), None)
+            if constant is not None:
+                old = program.instrs[constant]
+                negative = put(old._replace(payload=-old.payload), "")
+                first, second = (negative if o == constant else place[o] for o in (a, b))
+                place.append(put(Instr(inner.op, (first, second), instr.dtype), origin))
+                continue
+        place.append(put(Instr(instr.op, tuple([place[o] for o in instr.operands]), *instr[2:]), origin))
+    outputs = tuple(Output(o.name, o.shape, o.dtype, tuple(place[c] for c in o.cells)) for o in program.outputs)
+    return Program(program.name, program.inputs, outputs, instrs, origins, program.operations_before)
+
+
+class Products:
+    """Products as lists of factors, whose frequent pairs become factors of their own (as in byte-pair encoding)."""
+
+    def __init__(self) -> None:
+        self.lists: list[list[int]] = []
+        self.pairs: dict[int, tuple[int, int]] = {}
+        self.next = 0
+
+    def share(self, fresh_start: int) -> None:
+        """Replace the most frequent pair of factors until every pair is unique; ties go to pairs that complete a product."""
+        self.next = fresh_start
+        where: dict[tuple[int, int], set[int]] = {}
+        for index, factors in enumerate(self.lists):
+            for pair in _pairs(factors):
+                where.setdefault(pair, set()).add(index)
+        heap: list[tuple[int, int, tuple[int, int]]] = []
+
+        def push(pair: tuple[int, int]) -> None:
+            found = where.get(pair)
+            if found:
+                gain = sum(_occurrences(self.lists[i], pair) for i in found)
+                complete = any(len(self.lists[i]) == 2 for i in found)
+                if gain > 1:
+                    heapq.heappush(heap, (-gain, 0 if complete else 1, pair))
+
+        for pair in sorted(where):
+            push(pair)
+        while heap:
+            negated, _, pair = heapq.heappop(heap)
+            found = where.get(pair, set())
+            gain = sum(_occurrences(self.lists[i], pair) for i in found)
+            if gain < 2:
+                continue
+            if gain < -negated:
+                push(pair)
+                continue
+            symbol = self.next
+            self.next += 1
+            self.pairs[symbol] = pair
+            touched: set[tuple[int, int]] = set()
+            for i in sorted(found):
+                factors = self.lists[i]
+                old = set(_pairs(factors))
+                for _ in range(_occurrences(factors, pair)):
+                    factors.remove(pair[0])
+                    factors.remove(pair[1])
+                    factors.append(symbol)
+                factors.sort()
+                new = set(_pairs(factors))
+                for gone in old - new:
+                    where.get(gone, set()).discard(i)
+                for come in new - old:
+                    where.setdefault(come, set()).add(i)
+                    touched.add(come)
+            for again in sorted(touched):
+                push(again)
+
+
+def _pairs(factors: list[int]) -> list[tuple[int, int]]:
+    """The distinct pairs of a sorted list; of long lists the neighbouring ones only, which keeps the work linear."""
+    if len(factors) > 12:
+        return sorted(set(pairwise(factors)))
+    return sorted({(a, b) for i, a in enumerate(factors) for b in factors[i + 1 :]})
+
+
+def _occurrences(factors: list[int], pair: tuple[int, int]) -> int:
+    a, b = pair
+    return factors.count(a) // 2 if a == b else min(factors.count(a), factors.count(b))
+
+
+class Lowering:
+    """Emits instructions for atoms and forms, each once.
+
+    With `reciprocals`, a divisor of several products of the derivative becomes the factor 1/divisor.
+    """
+
+    def __init__(self, poly: Polynomial, sums: dict[int, list[Form]], reciprocals: bool = False) -> None:
+        self.poly = poly
+        self.sums = sums
+        self.reciprocals = reciprocals
+        self._divides: dict[int, int] = {}  # how many different products an atom divides
+        self.program = poly.program
+        assert self.program is not None
+        self.single = all(i.dtype in "fF?" for i in self.program.instrs)
+        self.instrs: list[Instr] = []
+        self.origins: list[str] = []
+        self._seen: dict[tuple[object, ...], int] = {}
+        self._atoms: dict[int, int] = {}
+        self._product_index: dict[tuple[Number, Monomial], int] = {}
+        self._needed: set[tuple[Number, Monomial]] = set()  # products in numerators
+        self.products = Products()
+        self._constants: dict[tuple[object, ...], int] = {}
+        self._constant_values: dict[int, Number] = {}
+        self._pair_values: dict[int, int] = {}
+
+    def lower(self) -> Program:
+        program = self.program
+        assert program is not None
+        roots = [self.poly.forms[c] for o in program.outputs for c in o.cells]
+        order = post_order(self.poly, self.sums)
+        self._collect(order, roots)
+        for atom in order:
+            self._lower_atom(atom)
+        outputs = []
+        for output in program.outputs:
+            cells = tuple(self._form(self.poly.forms[c], program.instrs[c].dtype) for c in output.cells)
+            outputs.append(Output(output.name, output.shape, output.dtype, cells))
+        before = program.operations_before if program.operations_before is not None else program.operations()
+        lowered = Program(program.name, program.inputs, tuple(outputs), self.instrs, self.origins, before)
+        return live_only(absorb_negations(lowered))
+
+    def _collect(self, order: list[int], roots: list[Form]) -> None:
+        """Register every product that will be needed, then share their pairs."""
+        forms = [form for atom in order for form in children(self.poly, self.sums, atom)] + roots
+        if self.reciprocals:
+            for monomial in {m for _, m in forms} - self.poly.quotients:
+                for atom, e in monomial:
+                    if e < 0:
+                        self._divides[atom] = self._divides.get(atom, 0) + 1
+        for form in forms:
+            self._register(form)
+        self.products.share(3 * (len(self.poly.atoms) + len(self._constants)) + 1_000_000)
+
+    def _register(self, form: Form) -> None:
+        c, monomial = form
+        magnitude = c if isinstance(c, complex) else abs(c)
+        upper, lower = self._split(monomial)
+        self._product(magnitude, upper)
+        self._needed.add((magnitude, upper))
+        if lower:
+            self._product(1, lower)
+
+    def _split(self, monomial: Monomial) -> tuple[Monomial, Monomial]:
+        """Numerator (with reciprocals as negative exponents) and denominator."""
+        if all(e > 0 for _, e in monomial):
+            return monomial, ()
+        kept = monomial in self.poly.quotients
+        upper, lower = [], []
+        for atom, e in monomial:
+            if e > 0 or (not kept and self._divides.get(atom, 0) > 1):
+                upper.append((atom, e))
+            else:
+                lower.append((atom, -e))
+        return tuple(upper), tuple(lower)
+
+    def _product(self, c: Number, monomial: Monomial) -> int:
+        key = (c, monomial)
+        index = self._product_index.get(key)
+        if index is None:
+            factors = [3 * a if e > 0 else 3 * a + 2 for a, e in monomial for _ in range(abs(e))]
+            if c != 1:
+                name = self._constants.setdefault(constant_key(c), 3 * len(self._constants) + 1)
+                self._constant_values[name] = c
+                factors.append(name)
+            factors.sort()
+            index = self._product_index[key] = len(self.products.lists)
+            self.products.lists.append(factors)
+        return index
+
+    # -- emitting
+
+    def _put(self, op: str, operands: tuple[int, ...], dtype: str, payload: Any = None, origin: str = "") -> int:
+        if OPS[op].commutes and operands[0] > operands[1]:
+            operands = operands[::-1]
+        key = (op, operands, dtype, constant_key(payload) if op == "const" else payload)
+        found = self._seen.get(key)
+        if found is None:
+            found = self._seen[key] = len(self.instrs)
+            self.instrs.append(Instr(op, operands, dtype, payload))
+            self.origins.append(origin)
+        return found
+
+    def _factor(self, factor: int) -> int:
+        """The value of an atom, a constant, or a shared pair (their parts first, with an explicit stack)."""
+        stack = [factor]
+        while stack:
+            top = stack[-1]
+            if self._known(top) is not None:
+                stack.pop()
+                continue
+            a, b = self.products.pairs[top]
+            missing = [f for f in (a, b) if self._known(f) is None]
+            if missing:
+                stack += missing
+                continue
+            self._pair_values[top] = self._multiply(self._known(a), self._known(b))  # type: ignore[arg-type]
+        return self._known(factor)  # type: ignore[return-value]
+
+    def _known(self, factor: int) -> int | None:
+        if factor in self.products.pairs:
+            return self._pair_values.get(factor)
+        if factor % 3 == 0:
+            return self._atoms[factor // 3]
+        if factor % 3 == 2:
+            divisor = self._atoms[factor // 3]
+            unit = self._constant(1.0)
+            return self._put("div", (unit, divisor), self._common(unit, divisor))
+        return self._constant(self._constant_values[factor])
+
+    def _constant(self, value: Number) -> int:
+        code = ("F" if self.single else "D") if isinstance(value, complex) else ("f" if self.single else "d")
+        return self._put("const", (), code, value if isinstance(value, complex) else float(value))
+
+    def _multiply(self, a: int, b: int) -> int:
+        return self._put("mul", (a, b), self._common(a, b))
+
+    def _common(self, a: int, b: int) -> str:
+        """The dtype of an operation on two values; a constant has no precision of its own."""
+        first, second = self.instrs[a], self.instrs[b]
+        for constant, other in ((first, second), (second, first)):
+            if constant.op == "const" and other.op != "const":
+                if isinstance(constant.payload, complex) and not is_complex(other.dtype):
+                    return "F" if other.dtype == "f" else "D"
+                return other.dtype
+        return join(first.dtype, second.dtype)
+
+    def _chain(self, factors: list[int]) -> int:
+        values = [self._factor(f) for f in factors]
+        # Real factors first, which halves the work; a constant last, where it can take up a sign.
+        values.sort(key=lambda v: (is_complex(self.instrs[v].dtype), self.instrs[v].op == "const"))
+        result = values[0]
+        for value in values[1:]:
+            result = self._multiply(result, value)
+        return result
+
+    def _magnitude(self, form: Form) -> int:
+        """The value of a form without its sign."""
+        c, monomial = form
+        magnitude = c if isinstance(c, complex) else abs(c)
+        upper, lower = self._split(monomial)
+        factors = self.products.lists[self._product(magnitude, upper)]
+        numerator = self._chain(factors) if factors else self._constant(1.0)
+        if not lower:
+            return numerator
+        if len(lower) == 1 and lower[0][1] == 2 and (1, lower) not in self._needed:
+            # n/d/d costs what n/(d*d) costs, and d*d can overflow where the result does not.
+            divisor = self._atoms[lower[0][0]]
+            once = self._put("div", (numerator, divisor), self._common(numerator, divisor))
+            return self._put("div", (once, divisor), self._common(once, divisor))
+        denominator = self._chain(self.products.lists[self._product(1, lower)])
+        return self._put("div", (numerator, denominator), self._common(numerator, denominator))
+
+    def _form(self, form: Form, dtype: str, origin: str = "") -> int:
+        c, monomial = form
+        if not monomial:
+            code = real_counterpart(dtype) if not isinstance(c, complex) and is_complex(dtype) else dtype
+            value = self._put("const", (), code, c if isinstance(c, complex) else float(c))
+            return self._as(value, dtype)
+        value = self._magnitude((c, monomial))
+        if not isinstance(c, complex) and c < 0:
+            value = self._put("neg", (value,), self.instrs[value].dtype, None, origin)
+        return self._as(value, dtype)
+
+    def _as(self, value: int, dtype: str) -> int:
+        instr = self.instrs[value]
+        if instr.dtype == dtype or dtype == "?":
+            return value
+        if instr.op == "const":
+            return self._put("const", (), dtype, complex(instr.payload) if is_complex(dtype) else instr.payload)
+        return self._put("cast", (value,), dtype)
+
+    def _lower_atom(self, atom: int) -> None:
+        node = self.poly.atoms[atom]
+        if node.sum is not None:
+            self._atoms[atom] = self._lower_sum(atom, node.dtype, node.origin)
+        elif node.product is not None:
+            self._atoms[atom] = self._form(node.product, node.dtype, node.origin)
+        else:
+            instr = node.instr
+            assert instr is not None and self.program is not None
+            if instr.op in ("input", "const"):
+                self._atoms[atom] = self._put(instr.op, (), instr.dtype, instr.payload, node.origin)
+                return
+            codes = [self.program.instrs[o].dtype for o in instr.operands]
+            operands = tuple(self._form(f, code) for f, code in zip(node.operands, codes, strict=True))
+            self._atoms[atom] = self._put(instr.op, operands, instr.dtype, instr.payload, node.origin)
+
+    def _lower_sum(self, atom: int, dtype: str, origin: str) -> int:
+        terms = self.sums[atom]
+        positive = [t for t in terms if isinstance(t[0], complex) or t[0] > 0]
+        if not positive:
+            result = self._put("neg", (self._term(terms[0], dtype),), dtype)
+            rest = terms[1:]
+        else:
+            lead = terms[0]
+            if not isinstance(lead[0], complex) and lead[0] < 0 and len(terms) > 1:
+                second = terms[1]
+                if isinstance(second[0], complex) or second[0] > 0:
+                    terms = [second, lead, *terms[2:]]
+                else:
+                    terms = [positive[0], *(t for t in terms if t is not positive[0])]
+            result = self._term(terms[0], dtype)
+            rest = terms[1:]
+        for c, monomial in rest:
+            value = self._term((c, monomial), dtype)
+            code = self._common(result, value)
+            minus = not isinstance(c, complex) and c < 0
+            result = self._put("sub" if minus else "add", (result, value), code, None, origin)
+        return self._as(result, dtype)
+
+    def _term(self, form: Form, dtype: str) -> int:
+        """The value of a term without its sign."""
+        c, monomial = form
+        if monomial:
+            return self._magnitude(form)
+        code = real_counterpart(dtype) if not isinstance(c, complex) else dtype
+        return self._put("const", (), code, c if isinstance(c, complex) else abs(float(c)))

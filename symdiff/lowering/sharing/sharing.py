@@ -1,0 +1,152 @@
+"""Program to Program with the fewest operations: powers, common factors, reciprocals, constants and signs.
+
+Assumes a Program that passes `check_program`. Guarantees the same values up to rounding, by the semantics of the value
+(sums of the value part keep their order and their parentheses); the cheapest of the competing forms wins. Refuses
+nothing; above `MAX_TRIED` instructions only the one that wins most often is tried.
+"""
+
+from collections.abc import Callable
+
+from symdiff.lowering.cuts import before_cuts, promoted
+from symdiff.lowering.program import Instr, Output, Program, cone_of, live_only
+from symdiff.lowering.sharing.factoring import Factoring, Fresh, Terms, take_out_constants
+from symdiff.lowering.sharing.monomials import Atom, Polynomial, Sum, collected, polynomial
+from symdiff.lowering.sharing.powers import Lowering
+from symdiff.lowering.sharing.signs import Signs, dissolve_single_terms, post_order
+from symdiff.vocabulary.ops import OPS, join
+
+MAX_TRIED = 5_000
+
+
+def share(program: Program, *, fastmath: bool = False, checks: int = 0) -> Program:
+    """The cheapest of: numbered only, products shared, sums factored as well, divisors shared as reciprocals as well.
+
+    The first `checks` outputs are computed as they stand, but for powers, and before the others.
+    """
+    program = promoted(program)
+    plain = expand_powers(program)
+    plain.operations_before = program.operations()
+    if checks:
+        program = plain
+    candidates = [plain]
+    forms = [(False, False), (True, False), (True, True)] if len(program.instrs) <= MAX_TRIED else [(True, False)]
+    if sum(instr.op in ("div", "pow") for instr in program.instrs) < 2:
+        forms = [(factor, reciprocals) for factor, reciprocals in forms if not reciprocals]
+    for factor, reciprocals in forms:
+        found = _rewritten(program, fastmath, factor, reciprocals, checks)
+        found.operations_before = plain.operations_before
+        candidates.append(found)
+    return min(candidates, key=Program.operations)
+
+
+class _NewSums(Fresh):
+    def __init__(self, poly: Polynomial) -> None:
+        self.poly = poly
+
+    def __call__(self, terms: Terms, like: list[int]) -> int:
+        atoms = self.poly.atoms
+        code = atoms[like[0]].dtype
+        for other in like:
+            code = join(code, atoms[other].dtype)
+        primal = any(s.primal for s in (atoms[a].sum for a in like) if s is not None)
+        origin = atoms[like[0]].origin
+        atoms.append(Atom(sum=Sum([], code, primal, origin), dtype=code, origin=origin))
+        return len(atoms) - 1
+
+
+def _rewritten(program: Program, fastmath: bool, factor: bool, reciprocals: bool, checks: int) -> Program:
+    fixed = cone_of(program, tuple(o.cells[0] for o in program.outputs[:checks]))
+    poly = polynomial(program, fastmath, fixed | before_cuts(program))
+    sums = {
+        i: list(a.sum.terms) if a.sum.primal else collected(a.sum.terms) for i, a in enumerate(poly.atoms) if a.sum is not None
+    }
+    live = set(post_order(poly, sums))
+    sums = {i: t for i, t in sums.items() if i in live}
+    if factor:
+        fresh = _NewSums(poly)
+        real = {i: t for i, t in sums.items() if not _repeats(t)}
+        others = {i: t for i, t in sums.items() if i not in real}
+        Factoring(real, fresh).run()
+        take_out_constants(real, _products(poly, live), fresh)
+        Factoring(real, fresh).run()
+        sums = real | others
+    dissolve_single_terms(poly, sums, post_order(poly, sums))
+    Signs(poly, sums, post_order(poly, sums)).settle()
+    return Lowering(poly, sums, reciprocals).lower()
+
+
+def _products(poly: Polynomial, live: set[int]) -> Terms:
+    """The forms outside sums: outputs, operands of functions, products that are atoms."""
+    assert poly.program is not None
+    cells = {c for o in poly.program.outputs for c in o.cells}
+    found = [poly.forms[c] for c in sorted(cells)]
+    for i in sorted(live):
+        node = poly.atoms[i]
+        found += [node.product] if node.product is not None else node.operands
+    return found
+
+
+def _repeats(terms: Terms) -> bool:
+    """Whether a monomial occurs twice (a value part whose like terms must stay apart)."""
+    return len({m for _, m in terms}) < len(terms)
+
+
+def expand_powers(program: Program) -> Program:
+    """The Program with integer powers as multiplications that share their squares, numbered anew."""
+    instrs: list[Instr] = []
+    origins: list[str] = []
+    seen: dict[tuple[object, ...], int] = {}
+    place: list[int] = []
+
+    def put(instr: Instr, origin: str) -> int:
+        if OPS[instr.op].commutes and instr.operands[0] > instr.operands[1]:
+            instr = instr._replace(operands=instr.operands[::-1])
+        key = (instr.op, instr.operands, instr.dtype, repr(instr.payload) if instr.op == "const" else instr.payload)
+        found = seen.get(key)
+        if found is None:
+            found = seen[key] = len(instrs)
+            instrs.append(instr)
+            origins.append(origin)
+        return found
+
+    for position, instr in enumerate(program.instrs):
+        origin = program.origins[position] if program.origins else ""
+        operands = tuple(place[o] for o in instr.operands)
+        exponent = program.instrs[instr.operands[1]] if instr.op == "pow" else None
+        n = exponent.payload if exponent is not None and exponent.op == "const" else None
+        if (
+            isinstance(n, float)
+            and n.is_integer()
+            and abs(n) <= 1024
+            and program.instrs[instr.operands[0]].dtype == instr.dtype
+        ):
+            place.append(_power(operands[0], int(n), instr, origin, put))
+        elif n == 0.5 and instr.dtype in "fd":
+            place.append(put(Instr("sqrt", operands[:1], instr.dtype, None, instr.primal), origin))
+        else:
+            place.append(put(Instr(instr.op, operands, *instr[2:]), origin))
+    outputs = tuple(Output(o.name, o.shape, o.dtype, tuple(place[c] for c in o.cells)) for o in program.outputs)
+    return live_only(Program(program.name, program.inputs, outputs, instrs, origins if program.origins else [], None))
+
+
+def _power(base: int, n: int, instr: Instr, origin: str, put: Callable[[Instr, str], int]) -> int:
+    code = instr.dtype
+
+    def times(a: int, b: int) -> int:
+        return put(Instr("mul", (a, b), code, None, instr.primal), origin)
+
+    if n == 0:
+        return put(Instr("const", (), code, 1j * 0 + 1 if code in "FD" else 1.0), origin)
+    result: int | None = None
+    square, rest = base, abs(n)
+    while rest:
+        if rest % 2:
+            result = square if result is None else times(square, result)
+        rest //= 2
+        if rest:
+            square = times(square, square)
+    assert result is not None
+    if n > 0:
+        return result
+    unit = put(Instr("const", (), "d" if code in "dD" else "f", 1.0), origin)
+    return put(Instr("div", (unit, result), code, None, instr.primal), origin)

@@ -1,0 +1,168 @@
+"""Signs of sums: each sum is computed with the sign that needs the fewest negations.
+
+Assumes a Polynomial and its sums. Guarantees that every value keeps its sign: flipping a sum negates its terms and every
+form in which it stands to an odd power.
+"""
+
+from symdiff.lowering.sharing.monomials import MAX_DEGREE, SHARED_DEGREE, Form, Monomial, Polynomial, collected, degree, times
+
+PASSES = 3
+
+
+class Signs:
+    """Forms where a negative coefficient costs a negation (outputs, operands), and sums where it costs none."""
+
+    def __init__(self, poly: Polynomial, sums: dict[int, list[Form]], order: list[int]) -> None:
+        self.poly = poly
+        self.sums = sums
+        self.order = order
+        self.users: dict[int, set[int]] = {}
+        for atom in order:
+            for form in children(poly, sums, atom):
+                self._use(form, atom)
+        assert poly.program is not None
+        self.cells = sorted({c for o in poly.program.outputs for c in o.cells})
+        self.readers: dict[int, list[int]] = {}
+        for cell in self.cells:
+            for factor, e in poly.forms[cell][1]:
+                if e % 2:
+                    self.readers.setdefault(factor, []).append(cell)
+
+    def _use(self, form: Form, user: int) -> None:
+        for factor, e in form[1]:
+            if e % 2:
+                self.users.setdefault(factor, set()).add(user)
+
+    def settle(self) -> None:
+        """Flip sums while that saves negations, the largest saving first."""
+        sums = [atom for atom in self.order if self.poly.atoms[atom].sum is not None]
+        for _ in range(PASSES):
+            gains = [(self._gain(atom), atom) for atom in sums]
+            promising = sorted((-gain, atom) for gain, atom in gains if gain > 0)
+            for _, atom in promising:
+                if self._gain(atom) > 0:
+                    self._flip(atom)
+            if not promising:
+                return
+
+    def _gain(self, atom: int) -> int:
+        before = self._cost(atom)
+        if not before:
+            return 0
+        self._flip(atom)
+        after = self._cost(atom)
+        self._flip(atom)
+        return before - after
+
+    def _cost(self, atom: int) -> int:
+        cost = int(_all_negative(self.sums[atom]))
+        seen: set[Monomial] = set()
+        for cell in self.readers.get(atom, ()):
+            c, monomial = self.poly.forms[cell]
+            if _negative(c) and (monomial not in seen or abs(c) != 1):
+                seen.add(monomial)
+                cost += 1
+        for user in self.users.get(atom, ()):
+            if self.poly.atoms[user].sum is not None:
+                cost += _all_negative(self.sums[user])
+            else:
+                cost += sum(_negative(c) for c, m in children(self.poly, self.sums, user) if _has(m, atom))
+        return cost
+
+    def _flip(self, atom: int) -> None:
+        self.sums[atom] = [(-c, m) for c, m in self.sums[atom]]
+        for cell in self.readers.get(atom, ()):
+            self.poly.forms[cell] = _flipped(self.poly.forms[cell], atom)
+        for user in self.users.get(atom, ()):
+            node = self.poly.atoms[user]
+            if node.sum is not None:
+                self.sums[user] = [_flipped(f, atom) for f in self.sums[user]]
+            elif node.product is not None:
+                node.product = _flipped(node.product, atom)
+            else:
+                node.operands = tuple(_flipped(f, atom) for f in node.operands)
+
+
+def children(poly: Polynomial, sums: dict[int, list[Form]], atom: int) -> list[Form]:
+    """The forms that an atom is made of."""
+    node = poly.atoms[atom]
+    if node.sum is not None:
+        return sums[atom]
+    return [node.product] if node.product is not None else list(node.operands)
+
+
+def post_order(poly: Polynomial, sums: dict[int, list[Form]]) -> list[int]:
+    """The atoms that outputs need, operands first."""
+    assert poly.program is not None
+    roots = [poly.forms[c] for o in poly.program.outputs for c in o.cells]
+    order: list[int] = []
+    done: set[int] = set()
+    stack = [(a, False) for _, m in reversed(roots) for a, _ in reversed(m)]
+    while stack:
+        atom, ready = stack.pop()
+        if ready:
+            order.append(atom)
+            continue
+        if atom in done:
+            continue
+        done.add(atom)
+        stack.append((atom, True))
+        stack.extend((a, False) for _, m in reversed(children(poly, sums, atom)) for a, _ in reversed(m) if a not in done)
+    return order
+
+
+def dissolve_single_terms(poly: Polynomial, sums: dict[int, list[Form]], order: list[int]) -> None:
+    """Sums that factoring left with one term become part of the products that use them, unless these grow long."""
+    single: dict[int, Form] = {}
+    uses: dict[int, int] = {}
+    for atom in order:
+        for _, monomial in children(poly, sums, atom):
+            for factor, _ in monomial:
+                uses[factor] = uses.get(factor, 0) + 1
+
+    def dissolved(form: Form) -> Form:
+        c, monomial = form
+        if not any(a in single for a, _ in monomial):
+            return form
+        result: Monomial = tuple((a, e) for a, e in monomial if a not in single)
+        for a, e in monomial:
+            if a in single:
+                inner, factors = single[a]
+                c = c * inner**e
+                result = times(result, tuple((f, k * e) for f, k in factors))
+        return c, result
+
+    for atom in order:
+        node = poly.atoms[atom]
+        if node.sum is not None:
+            terms = [dissolved(f) for f in sums[atom]]
+            sums[atom] = terms if node.sum.primal else collected(terms)
+            c, monomial = sums[atom][0]
+            longest = SHARED_DEGREE if uses.get(atom, 0) > 1 else MAX_DEGREE
+            free = not node.sum.primal and not isinstance(c, complex)
+            if len(sums[atom]) == 1 and (free or c in (1, -1)) and monomial and degree(monomial) <= longest:
+                single[atom] = sums[atom][0]
+        elif node.product is not None:
+            node.product = dissolved(node.product)
+        else:
+            node.operands = tuple(dissolved(f) for f in node.operands)
+    assert poly.program is not None
+    for output in poly.program.outputs:
+        for cell in output.cells:
+            poly.forms[cell] = dissolved(poly.forms[cell])
+
+
+def _negative(c: object) -> bool:
+    return not isinstance(c, complex) and c < 0  # type: ignore[operator]
+
+
+def _all_negative(terms: list[Form]) -> bool:
+    return all(_negative(c) for c, _ in terms)
+
+
+def _has(monomial: Monomial, atom: int) -> bool:
+    return any(a == atom and e % 2 for a, e in monomial)
+
+
+def _flipped(form: Form, atom: int) -> Form:
+    return (-form[0], form[1]) if _has(form[1], atom) else form

@@ -1,0 +1,255 @@
+"""Checks rules against the functions themselves, in 50 digits: the oracle is the primal, never another formula.
+
+Assumes rules with a sampling interval for each argument. Guarantees, for every row, the largest relative difference
+between each partial and the derivative of the primal at real and, where the rule says so, complex points, and the error of
+the partial in double precision in units of its condition. A row that cannot be checked says why.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import mpmath
+import numpy as np
+from mpmath import mp
+
+from symdiff.rulebooks.precision import NAMED, OPERATIONS
+from symdiff.rulebooks.rule import Rule, apply
+from symdiff.rulebooks.tables import Template
+from symdiff.vocabulary.ops import OPS
+
+DIGITS = 50
+POINTS = 16
+TOLERANCE = 1e-30
+ULPS = 8.0
+EPS = 2.0**-53
+Point = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RowCheck:
+    """One row: the largest relative error of a partial in 50 digits, and in double precision in ulps of its condition.
+
+    `ulps` is the error of the formula, special functions rounded correctly; `computed` that of NumPy and SciPy as they are.
+    """
+
+    function: str
+    source: str
+    error: float
+    ulps: float
+    computed: float
+    verdict: str
+
+    @property
+    def passed(self) -> bool:
+        return self.verdict in ("ok", "no partials")
+
+
+@dataclass(frozen=True, slots=True)
+class RuleReport:
+    """The checks of a rulebook, one a rule; prints as a table, the worst rows first."""
+
+    rows: tuple[RowCheck, ...]
+
+    @property
+    def failed(self) -> tuple[RowCheck, ...]:
+        """The rows that are wrong, imprecise or could not be checked."""
+        return tuple(row for row in self.rows if not row.passed)
+
+    def __str__(self) -> str:
+        width = max((len(row.function) for row in self.rows), default=8)
+        lines = [f"{'function':<{width}}  {'error':>8}  {'ulps':>6}  {'computed':>8}  verdict"]
+        for row in sorted(self.rows, key=lambda r: (r.passed, -r.error, -r.ulps)):
+            note = "" if row.passed else f" ({row.source})"
+            lines.append(
+                f"{row.function:<{width}}  {row.error:8.1e}  {row.ulps:6.1f}  {row.computed:8.1f}  {row.verdict}{note}"
+            )
+        lines.append(f"{len(self.rows)} rules, {len(self.failed)} failed")
+        return "\n".join(lines)
+
+
+def check_rules(book: Iterable[Any], points: int = POINTS) -> RuleReport:
+    """Check every rule of a rulebook (or of an iterable of rules) at `points` real and as many complex points each.
+
+    >>> from symdiff.rulebooks.book import default_rules
+    >>> check_rules([default_rules().lookup("numpy", "sin", 1)]).failed
+    ()
+    """
+    rules = book.values() if hasattr(book, "values") else book
+    return RuleReport(tuple(check_rule(rule, points) for rule in rules))
+
+
+def check_rule(rule: Rule, points: int = POINTS) -> RowCheck:
+    """Check one rule."""
+    name = f"{rule.module}.{rule.name}({', '.join(rule.parameters)})"
+    if all(p is None for p in rule.partials) and not rule.body:
+        return RowCheck(name, rule.source, 0.0, 0.0, 0.0, "no partials")
+    if rule.body is not None:
+        return RowCheck(name, rule.source, math.nan, math.nan, math.nan, "declared in Python; sd.check_grads checks it")
+    if rule.primal is None and rule.op is None:
+        return RowCheck(name, rule.source, math.nan, math.nan, math.nan, "the table does not say how it is computed")
+    if not rule.interval:
+        return RowCheck(name, rule.source, math.nan, math.nan, math.nan, "no interval where it can be sampled")
+    try:
+        error = max((_difference(rule, point) for point in _samples(rule, points)), default=0.0)
+        found = [_ulps(rule, point) for point in _points(rule.interval, points, 0)]
+        ulps, computed = (max((pair[k] for pair in found), default=0.0) for k in (0, 1))
+    except (KeyError, ZeroDivisionError, ValueError, TypeError, mp.NoConvergence) as problem:
+        return RowCheck(name, rule.source, math.nan, math.nan, math.nan, f"cannot be computed: {problem}")
+    verdict = "WRONG" if not error < TOLERANCE else "imprecise" if not ulps <= ULPS else "ok"
+    return RowCheck(name, rule.source, error, ulps, computed, verdict)
+
+
+def _samples(rule: Rule, count: int) -> Iterator[Point]:
+    yield from _points(rule.interval, count, 0)
+    if rule.holomorphic in ("yes", "no", "half"):
+        yield from _points(rule.interval, count, 1)
+
+
+def _points(interval: tuple[tuple[float, float], ...], count: int, complex_: int) -> Iterator[Point]:
+    """Points spread over the interval by multiples of irrational numbers, the same in every run."""
+    for k in range(1, count + 1):
+        point: list[Any] = []
+        for i, (low, high) in enumerate(interval):
+            share = math.modf(k * (0.6180339887498949 + 0.1 * i))[0]
+            x: Any = low + (high - low) * share
+            if complex_ and low < high:
+                x = complex(x, 0.1 + 0.4 * math.modf(k * (0.7548776662466927 + 0.1 * i))[0])
+            point.append(x)
+        yield tuple(point)
+
+
+def exactly(template: Template, args: Point, out: Any, nudged: int = -1, nudge: Any = 0) -> Any:
+    """A formula in mpmath's working precision; the value of the special function number `nudged` is 1 + nudge as large."""
+    count = 0
+
+    def emit(op: str, operands: tuple[Any, ...], payload: Any) -> Any:
+        nonlocal count
+        if op == "const":
+            number = NAMED[payload]() if isinstance(payload, str) else payload
+            return number if isinstance(number, bool) else mpmath.mpmathify(number)
+        value = OPERATIONS[op](*operands)
+        if OPS[op].is_special:
+            count += 1
+            value = value * (1 + nudge) if count - 1 == nudged else value
+        return value
+
+    return apply(template.exact or template, args, out, emit)
+
+
+def primal_of(rule: Rule) -> Callable[..., Any]:
+    """The function itself in mpmath's working precision."""
+    if rule.op is not None:
+        return OPERATIONS[rule.op]
+    assert rule.primal is not None
+    formula = rule.primal
+    return lambda *args: exactly(formula, args, None)
+
+
+def _difference(rule: Rule, point: Point) -> float:
+    """The largest relative difference of a partial from the derivative of the primal at a point."""
+    primal = primal_of(rule)
+    worst = 0.0
+    with mp.workdps(DIGITS):
+        args = tuple(mpmath.mpmathify(x) for x in point)
+        out = primal(*args)
+        on_complex = any(isinstance(x, mpmath.mpc) for x in args)
+        for place, template in enumerate(rule.partials_on(complex_=on_complex)):
+            if template is None:
+                continue
+            found = [exactly(template, args, out)]
+            expected = [_slope(primal, args, place, 1)]
+            if rule.conj_partials:
+                conjugate = exactly(rule.conj_partials[place], args, out)
+                across = _slope(primal, args, place, 1j) if isinstance(args[place], mpmath.mpc) else None
+                expected = [expected[0]] if across is None else [expected[0], across]
+                p = found[0]
+                found = [mpmath.re(p + conjugate) if across is None else p + conjugate]
+                if across is not None:
+                    found.append(1j * (p - conjugate))
+            for f, e in zip(found, expected, strict=True):
+                worst = max(worst, _relative(f, e))
+    return worst
+
+
+def _slope(primal: Callable[..., Any], args: Point, place: int, direction: complex) -> Any:
+    """The derivative along a direction, by a central difference at three times the precision."""
+    with mp.workdps(3 * DIGITS):
+        step = mpmath.mpf(10) ** (-DIGITS)
+        moved = [[x + sign * step * direction if i == place else x for i, x in enumerate(args)] for sign in (1, -1)]
+        return (primal(*moved[0]) - primal(*moved[1])) / (2 * step)
+
+
+def _relative(found: Any, expected: Any) -> float:
+    if not (mpmath.isfinite(found) and mpmath.isfinite(expected)):
+        return math.inf
+    return float(abs(found - expected) / max(abs(expected), mpmath.mpf(10) ** -10))
+
+
+def _ulps(rule: Rule, point: Point) -> tuple[float, float]:
+    """The errors of the partials in double precision, in units of roundoff times the condition: formula, as computed."""
+    primal = primal_of(rule)
+    numbers = [np.float64(x) for x in point]
+    computed = rule.evaluate_known(*numbers)
+    worst = [0.0, 0.0]
+    with mp.workdps(DIGITS):
+        args = tuple(mpmath.mpf(x) for x in point)
+        out = primal(*args)
+        for place, template in enumerate(rule.partials):
+            if template is None:
+                continue
+            exact = exactly(template, args, out)
+            scale = EPS * max(condition(template, args, out, exact), mpmath.mpf(10) ** -300)
+            values = [_rounded_form(template, numbers, _double(out)), computed[place]]
+            if rule.conj_partials:
+                conjugate = rule.conj_partials[place]
+                exact = mpmath.re(exact + exactly(conjugate, args, out))
+                values[0] = np.real(values[0] + _rounded_form(conjugate, numbers, _double(out)))
+            for k, value in enumerate(values):
+                error = abs(mpmath.mpmathify(_plain(value)) - exact) / scale if np.all(np.isfinite(value)) else math.inf
+                worst[k] = max(worst[k], float(error))
+    return worst[0], worst[1]
+
+
+def condition(template: Template, args: Point, out: Any, exact: Any) -> Any:
+    """How much a partial moves with its inputs, with `out`, and with its special functions, added up."""
+    partial = functools.partial(exactly, template)
+    total = abs(exact)
+    for i, x in enumerate((*args, out)):
+        total += abs(x * _by_input(partial, args, out, i))
+    tiny = mpmath.mpf(10) ** (-DIGITS // 2)
+    for k in range(sum(OPS[op].is_special for op, _, _ in (template.exact or template).steps)):
+        total += abs(partial(args, out, k, tiny) - exact) / tiny
+    return total
+
+
+def _rounded_form(template: Template, args: Any, out: Any) -> Any:
+    """A formula in double precision, every special function rounded correctly."""
+
+    def emit(op: str, operands: tuple[Any, ...], payload: Any) -> Any:
+        if op == "const":
+            return payload
+        if OPS[op].is_special:
+            return _double(OPERATIONS[op](*(mpmath.mpmathify(_plain(o)) for o in operands)))
+        return OPS[op].function()(*operands)
+
+    with np.errstate(all="ignore"):
+        return apply(template, tuple(args), out, emit)
+
+
+def _double(value: Any) -> Any:
+    return np.complex128(complex(value)) if isinstance(value, mpmath.mpc) else np.float64(float(value))
+
+
+def _plain(value: Any) -> Any:
+    return complex(value) if np.iscomplexobj(value) else float(value)
+
+
+def _by_input(partial: Callable[[Point, Any], Any], args: Point, out: Any, place: int) -> Any:
+    """The derivative of a partial by one of the inputs, or by `out`; to a few digits."""
+    step = mpmath.mpf(10) ** (-DIGITS // 2)
+    moved = [[x + sign * step if i == place else x for i, x in enumerate((*args, out))] for sign in (1, -1)]
+    high, low = (partial(tuple(m[:-1]), m[-1]) for m in moved)
+    return (high - low) / (2 * step)

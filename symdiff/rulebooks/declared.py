@@ -1,0 +1,41 @@
+"""The rules in force: the package's tables, and what users declare.
+
+Assumes rules of function objects. Guarantees that a declared rule is seen by every later call, also of derivatives that are
+compiled already.
+"""
+
+import threading
+import weakref
+from typing import Any
+
+from symdiff.ir.building import active_builders
+from symdiff.rulebooks.book import Rulebook, default_rules
+from symdiff.rulebooks.rule import Rule
+
+_lock = threading.Lock()
+_declared: Rulebook | None = None
+_depending: weakref.WeakSet[Any] = weakref.WeakSet()  # derivatives, whose `outdate` is called when a rule is declared
+
+
+def rules_in_force(passed: Rulebook | None = None) -> Rulebook:
+    """The package's tables, then what `diffrule` and `primitive` declared, then a rulebook passed to the transform."""
+    book = default_rules() if _declared is None else _declared
+    return book if passed is None else book + passed
+
+
+def declare(rule: Rule) -> None:
+    """Have a rule in force from now on, and tell what is compiled already."""
+    global _declared
+    with _lock:
+        _declared = rules_in_force() + Rulebook([rule])
+        depending = list(_depending)
+    if active_builders() and "<locals>" in getattr(rule.function, "__qualname__", ""):
+        return  # of a function that the traced one makes anew in every run
+    for function in depending:
+        function.outdate()
+
+
+def depend(function: Any) -> None:
+    """Tell a derivative of rules that are declared from now on, for as long as it lives."""
+    with _lock:
+        _depending.add(function)

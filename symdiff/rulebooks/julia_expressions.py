@@ -1,0 +1,380 @@
+"""Julia expressions, read into the syntax tree of Python's formulas (`ast`), which `tables` lowers to templates.
+
+Assumes the text of formulas as rule files write them. Guarantees Julia's precedences, that nothing is executed, and
+bounds on nesting and length. Refuses, with `JuliaError`, what has no place in a formula.
+"""
+
+import ast
+from collections.abc import Callable
+
+from symdiff.rulebooks.julia_meanings import as_number, binary, call_of, called, constant, is_a, literal, number, operated
+from symdiff.rulebooks.julia_tokens import Cursor, JuliaError, Token
+
+
+class RawName(ast.Name):
+    """A name as it stands in the file, which may turn out to be a function, a module or a value."""
+
+
+_COMPARE = {"<": ast.Lt, "<=": ast.LtE, "≤": ast.LtE, ">": ast.Gt, ">=": ast.GtE, "≥": ast.GtE, "==": ast.Eq, "!=": ast.NotEq,
+            "≠": ast.NotEq}  # fmt: skip
+_SUM = {"+": ast.Add, "-": ast.Sub, ".+": ast.Add, ".-": ast.Sub}
+_TERM = {"*": ast.Mult, "/": ast.Div, ".*": ast.Mult, "./": ast.Div, "%": None, "\\": None}
+_WORDS = frozenset({"end", "else", "elseif", "if", "begin", "quote", "let", "for", "while", "function", "in", "isa", "do"})
+
+
+class Parser(Cursor):
+    """A recursive descent over tokens. `names` are the known names and ours for them; `locals` what `z = ...` bound."""
+
+    def __init__(self, found: list[Token], start: int, names: dict[str, str]) -> None:
+        super().__init__(found, start)
+        self.names = names
+        self.locals: dict[str, ast.expr | None] = {}  # None: bound in one branch only
+
+    def expression(self) -> ast.expr:
+        """One expression, a ternary at the loosest."""
+        with self.deeper():
+            condition = self.disjunction()
+            if not self.is_next("?"):
+                return condition
+            self.take()
+            self.newlines()
+            before = dict(self.locals)
+            yes = self.expression()
+            self.newlines()
+            self.expect(":")
+            self.newlines()
+            after, self.locals = self.locals, before
+            no = self.expression()
+            return self.choice(condition, yes, no, after)
+
+    def choice(self, test: ast.expr, yes: ast.expr, no: ast.expr, after: dict[str, ast.expr | None]) -> ast.expr:
+        """`test ? yes : no`; `after` are the local names after `yes`, and those after `no` are the parser's."""
+        for name in after.keys() | self.locals.keys():
+            first, second = (known[name] if name in known else self.parameter(name) for known in (after, self.locals))
+            both = None if first is None or second is None else ast.IfExp(test, first, second)
+            self.locals[name] = first if first is second else both
+        return ast.IfExp(test, as_number(yes), as_number(no))
+
+    def parameter(self, name: str) -> ast.expr | None:
+        """A parameter by the file's name for it, None where there is none."""
+        return ast.Name(self.names[name]) if name in self.names else None
+
+    def guarded(self, operand: Callable[[], ast.expr]) -> ast.expr:
+        """The right side of `&&` or `||`, which is not always evaluated and so binds no names."""
+        self.take()
+        self.newlines()
+        before = dict(self.locals)
+        value = operand()
+        if self.locals != before:
+            raise JuliaError("a name bound inside a condition")
+        return value
+
+    def disjunction(self) -> ast.expr:
+        """`a || b`."""
+        parts = [self.conjunction()]
+        while self.is_next("||"):
+            parts.append(self.guarded(self.conjunction))
+        return parts[0] if len(parts) == 1 else ast.BoolOp(ast.Or(), parts)
+
+    def conjunction(self) -> ast.expr:
+        """`a && b`."""
+        parts = [self.comparison()]
+        while self.is_next("&&"):
+            parts.append(self.guarded(self.comparison))
+        return parts[0] if len(parts) == 1 else ast.BoolOp(ast.And(), parts)
+
+    def comparison(self) -> ast.expr:
+        """`a < b`, chains of them, and `x isa Type`."""
+        left = self.sum()
+        found: list[ast.expr] = []
+        while True:
+            if self.is_next("isa"):
+                self.take()
+                left = is_a(left, self.type_name())
+            elif self.peek().text in _COMPARE and self.peek().kind == "operator":
+                op = _COMPARE[self.take().text]()
+                self.newlines()
+                right = self.sum()
+                found.append(ast.Compare(left, [op], [right]))
+                left = right
+            elif not found:
+                return left
+            else:
+                return found[0] if len(found) == 1 else ast.BoolOp(ast.And(), found)
+
+    def sum(self) -> ast.expr:
+        """`a + b - c | d`."""
+        left = self.term()
+        while (self.peek().text in _SUM or self.is_next("|")) and self.peek().kind == "operator" and not self.splits():
+            op = self.take().text
+            self.newlines()
+            right = self.term()
+            left = ast.BoolOp(ast.Or(), [left, right]) if op == "|" else binary(left, _SUM[op](), right)
+        return left
+
+    def splits(self) -> bool:
+        """Whether `x -1` are two arguments of a macro rather than a difference."""
+        return self.in_macro and not self.inside and self.peek().after_space and not self.peek(1).after_space
+
+    def term(self) -> ast.expr:
+        """`a * b / c \\ d % e & f`."""
+        left = self.rational()
+        while (self.peek().text in _TERM or self.is_next("&")) and self.peek().kind == "operator":
+            op = self.take().text
+            self.newlines()
+            right = self.rational()
+            if op == "&":
+                left = ast.BoolOp(ast.And(), [left, right])
+            elif op == "%":
+                left = call_of("fmod", [left, right])
+            elif op == "\\":
+                left = binary(right, ast.Div(), left)
+            else:
+                left = binary(left, _TERM[op](), right)  # type: ignore[misc]
+        return left
+
+    def rational(self) -> ast.expr:
+        """`1//3`."""
+        left = self.unary()
+        while self.is_next("//"):
+            self.take()
+            left = binary(left, ast.Div(), self.unary())
+        return left
+
+    def unary(self) -> ast.expr:
+        """`-x`, `!x`; a minus binds looser than a power."""
+        with self.deeper():
+            if not self.is_next("-", "+", "!", ".-"):
+                return self.juxtaposed()
+            op = self.take().text
+            operand = self.unary()
+            if isinstance(operand, ast.Tuple):
+                return operated(op, operand.elts)
+            if op == "!":
+                return ast.UnaryOp(ast.Not(), operand)
+            return operand if op == "+" else ast.UnaryOp(ast.USub(), as_number(operand))
+
+    def juxtaposed(self) -> ast.expr:
+        """`2x`, `2(x + 1)`, `2π`: a product that binds closer than `*`."""
+        left = self.factor()
+        while self.adjoins(self.tokens[self.at - 1], self.tokens[self.at]):
+            left = binary(left, ast.Mult(), self.factor())
+        return left
+
+    def adjoins(self, before: Token, token: Token) -> bool:
+        """Whether a factor follows without a sign between."""
+        if token.after_space or token.text in _WORDS:
+            return False
+        if before.kind == "number":
+            return token.kind == "name" or token.text in ("(", "$", "√")
+        return before.text == ")" and token.kind == "name"
+
+    def factor(self) -> ast.expr:
+        """A power, or `√x`, which takes a power but no juxtaposed factor."""
+        if not self.is_next("√"):
+            return self.power()
+        self.take()
+        with self.deeper():
+            return call_of("sqrt", [self.unary() if self.is_next("-", "+") else self.factor()])
+
+    def power(self) -> ast.expr:
+        """`a^b`, from the right."""
+        base = self.postfix()
+        if self.is_next("^", ".^"):
+            self.take()
+            self.newlines()
+            return binary(base, ast.Pow(), self.unary())
+        return base
+
+    def postfix(self) -> ast.expr:
+        """Calls, dotted names, type annotations."""
+        node = self.primary()
+        while True:
+            token = self.peek()
+            if token.text == "(" and not token.after_space and isinstance(node, RawName):
+                node = self.call(node.id)
+            elif token.text == "." and token.kind == "operator" and isinstance(node, RawName):
+                self.take()
+                if self.is_next("("):
+                    continue
+                if node.id in self.names or node.id in self.locals:
+                    raise JuliaError(f"an attribute of {node.id!r}: formulas are of numbers")
+                node = RawName(self.member())
+            elif token.text == "::":
+                self.take()
+                self.type_name()
+            else:
+                break
+        return self.resolved(node) if isinstance(node, RawName) else node
+
+    def member(self) -> str:
+        """The name after a dot: `erf`, or `:^` as an operator."""
+        if self.is_next(":"):
+            self.take()
+        token = self.take()
+        if token.kind not in ("name", "operator"):
+            raise JuliaError(f"{token.text!r} after a dot")
+        return token.text
+
+    def type_name(self) -> str:
+        """A type without its parameters: `Real`, `Complex{T}` is `Complex`; `Union{Real, Complex}` has its members."""
+        name = self.type_word()
+        while self.is_next("."):
+            self.take()
+            name = self.type_word()
+        words = []
+        if self.is_next("{"):
+            depth = 0
+            while True:
+                token = self.take()
+                depth += (token.text == "{") - (token.text == "}")
+                words += [token.text] * (token.kind == "name")
+                if depth == 0 or token.kind == "end":
+                    break
+        return f"Union{{{', '.join(words)}}}" if name == "Union" else name
+
+    def type_word(self) -> str:
+        """One word of a type's name."""
+        token = self.take()
+        if token.kind != "name":
+            raise JuliaError(f"{token.text or 'the end'!r} is no type")
+        return token.text
+
+    def primary(self) -> ast.expr:
+        """A number, a name, a parenthesis, `if ... end`, `begin ... end`, or what `$` and `:` quote."""
+        token = self.take()
+        if token.kind == "number":
+            return number(literal(token.text))
+        if token.text == "$" and token.kind == "operator":
+            with self.deeper():
+                return self.interpolated() or self.primary()
+        if token.text == ":" and token.kind == "operator":
+            return self.quoted()
+        if token.text == "(":
+            return self.parenthesis()
+        if token.text == "if":
+            return self.conditional()
+        if token.text in ("begin", "quote", "let"):
+            return self.block("end")
+        if token.kind == "name" and (token.text not in _WORDS or (token.text == "isa" and self.is_next("("))):
+            return RawName(token.text)
+        raise JuliaError(f"{token.text or 'the end of the file'!r} has no place in a formula")
+
+    def interpolated(self) -> RawName | None:
+        """The function in `$(f)` or `$(Mod.f)`, consumed; None where `$` stands before something else."""
+        if not self.is_next("("):
+            return None
+        at = self.at + 1
+        while self.tokens[at].kind == "name" and self.tokens[at + 1].text == ".":
+            at += 2
+        if self.tokens[at].kind != "name" or self.tokens[at + 1].text != ")":
+            return None
+        self.at = at + 2
+        return RawName(self.tokens[at].text)
+
+    def quoted(self) -> ast.expr:
+        """What follows a colon: `:(...)`, `:x`."""
+        if self.is_next("("):
+            self.take()
+            return self.parenthesis()
+        return RawName(self.take().text)
+
+    def parenthesis(self) -> ast.expr:
+        """The inside of parentheses: an expression, statements, or a tuple."""
+        self.inside += 1
+        value = self.statements(")")
+        if self.is_next(","):
+            parts = [value]
+            while self.is_next(","):
+                self.take()
+                if not self.is_next(")"):
+                    parts.append(self.expression())
+            value = ast.Tuple(parts)
+        self.expect(")")
+        self.inside -= 1
+        return value
+
+    def block(self, *ends: str) -> ast.expr:
+        """Statements up to a closing word, which is consumed."""
+        with self.in_block():
+            value = self.statements(*ends)
+            self.expect_one(ends)
+        return value
+
+    def statements(self, *ends: str) -> ast.expr:
+        """`z = ...; body`: the value of the last statement, local names bound on the way."""
+        value: ast.expr | None = None
+        self.skip_newlines()
+        while not self.is_next(*ends, ",") and self.peek().kind != "end":
+            token, following = self.peek(), self.peek(1)
+            if token.kind == "name" and following.text == "=" and following.kind == "operator":
+                self.take()
+                self.take()
+                self.newlines()
+                value = self.expression()
+                self.locals[token.text] = value
+            else:
+                value = self.expression()
+            before = self.at
+            self.skip_newlines()
+            if self.at == before and not self.is_next(*ends, ","):
+                raise JuliaError(f"{self.peek().text or 'the end of the file'!r} after an expression")
+        if value is None:
+            raise JuliaError("an empty formula")
+        return value
+
+    def conditional(self) -> ast.expr:
+        """`if a; b; elseif c; d; else e end`."""
+        with self.deeper(), self.in_block():
+            test = self.expression()
+            before = dict(self.locals)
+            body = self.statements("elseif", "else", "end")
+            word = self.expect_one(("elseif", "else", "end"))
+            if word == "end":
+                raise JuliaError("an `if` without `else`")
+            after, self.locals = self.locals, before
+            orelse = self.conditional() if word == "elseif" else self.block("end")
+            return self.choice(test, body, orelse, after)
+
+    def arguments(self) -> list[ast.expr]:
+        """`(a, b)` after a function's name."""
+        self.expect("(")
+        self.inside += 1
+        found = []
+        while not self.is_next(")"):
+            found.append(self.expression())
+            if not self.is_next(")"):
+                self.expect(",")
+        self.take()
+        self.inside -= 1
+        return found
+
+    def call(self, name: str) -> ast.expr:
+        """A call, or the type of something asked for or converted to."""
+        if name in ("isa", "oftype", "convert"):
+            return self.typed_call(name)
+        return called(name, self.arguments())
+
+    def typed_call(self, name: str) -> ast.expr:
+        """`isa(x, Real)`, `oftype(x, v)`, `convert(T, v)`."""
+        self.expect("(")
+        self.inside += 1
+        first = number(0) if name == "convert" else self.expression()
+        if name == "convert":
+            self.type_name()
+        self.expect(",")
+        value = is_a(first, self.type_name()) if name == "isa" else self.expression()
+        self.expect(")")
+        self.inside -= 1
+        return value
+
+    def resolved(self, name: RawName) -> ast.expr:
+        """A name on its own: a local, a constant, or itself."""
+        if name.id in self.locals:
+            value = self.locals[name.id]
+            if value is None:
+                raise JuliaError(f"{name.id!r} is bound in one branch only")
+            return value
+        if name.id in self.names:
+            return ast.Name(self.names[name.id])
+        return constant(name.id)

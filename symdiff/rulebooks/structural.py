@@ -1,0 +1,324 @@
+"""Derivative rules of structural heads: the rows of `rules/structural.table`, applied to atoms.
+
+Assumes formulas over the vocabulary of `_Words`. Guarantees that reading a table executes nothing: formulas are parsed and
+walked, never evaluated as Python. Refuses malformed rows, and complex arrays where a rule holds for real ones, with
+`RuleError`.
+"""
+
+import ast
+import functools
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from symdiff.errors import RuleError
+from symdiff.ir.arrays.algebra import Arrays, full_key, kept_shape
+from symdiff.ir.building import array_atom
+from symdiff.ir.graph import Atom, Binding, Constant
+from symdiff.rulebooks.book import table_folder
+from symdiff.rulebooks.matrices import WORDS
+from symdiff.vocabulary.heads import HEADS, Shape
+from symdiff.vocabulary.ops import is_complex
+
+_HEAD = re.compile(r"(?P<name>\w+)\((?P<operands>[\w, ]+)(;(?P<params>[\w, ]+))?\)")
+
+
+@dataclass(frozen=True, slots=True)
+class StructuralRule:
+    """One row: a formula for each operand, None where it has no derivative; `tangents` is None for linear heads."""
+
+    name: str
+    operands: tuple[str, ...]
+    tangents: tuple[ast.expr | None, ...] | None
+    cotangents: tuple[ast.expr | None, ...]
+    real: bool
+    source: str
+    text: str = ""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@functools.cache
+def structural_rules() -> dict[str, StructuralRule]:
+    """The rules of all heads, by name."""
+    found = {}
+    file = table_folder() / "structural.table"
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+        if line.strip() and not line.startswith("#"):
+            rule = parsed_row(line, f"structural.table:{number}")
+            found[rule.name] = rule
+    return found
+
+
+def parsed_row(line: str, source: str) -> StructuralRule:
+    """A row of the table. Raises `RuleError` naming the row."""
+    columns = [c.strip() for c in line.split("|")]
+    head = _HEAD.fullmatch(columns[0])
+    if head is None or len(columns) != 4 or columns[3] not in ("yes", "real"):
+        raise RuleError(
+            f"{source}: head(operands; parameters) | tangents | cotangents | yes or real is expected: {line.strip()}"
+        )
+    operands = tuple(o.strip() for o in head["operands"].split(","))
+    if head["name"] not in HEADS:
+        raise RuleError(f"{source}: unknown operation {head['name']}; there are {', '.join(HEADS)}")
+
+    def formulas(text: str) -> tuple[ast.expr | None, ...]:
+        parts = [p.strip() for p in text.split(";")]
+        if len(parts) != len(operands):
+            raise RuleError(f"{source}: {len(operands)} formulas are needed, not {len(parts)}: {text}")
+        try:
+            return tuple(None if p == "none" else ast.parse(p, mode="eval").body for p in parts)
+        except SyntaxError as error:
+            raise RuleError(f"{source}: {error.msg}: {text}") from None
+
+    tangents = None if columns[1] == "linear" else formulas(columns[1])
+    return StructuralRule(
+        head["name"], operands, tangents, formulas(columns[2]), columns[3] == "real", source, _shown(columns, operands)
+    )
+
+
+def _shown(columns: list[str], operands: tuple[str, ...]) -> str:
+    """A row for people: the operation, then the tangent and the cotangent of each operand."""
+    lines = [columns[0] + (", for real arrays" if columns[3] == "real" else "")]
+    for title, text in (("tangent by", columns[1]), ("cotangent of", columns[2])):
+        parts = [p.strip() for p in text.split(";")]
+        if parts == ["linear"]:
+            lines.append("  linear in each operand: the tangent is the operation itself on the operand's tangent")
+            continue
+        lines += [f"  {title} {o:<2} {part}" for o, part in zip(operands, parts, strict=True)]
+    return "\n".join(lines)
+
+
+def pulled_back(arrays: Arrays, binding: Binding, place: int, cotangent: Atom) -> Atom | None:
+    """The cotangent of operand `place` from the result's; None where the operand has no derivative."""
+    if binding.op == "concatenate":
+        axis = binding.params.params["axis"]
+        start = sum(o.shape[axis] for o in binding.operands[:place])
+        key = list(full_key(binding.shape))
+        key[axis] = (start, start + binding.operands[place].shape[axis], 1)
+        return arrays.getitem(cotangent, tuple(key))
+    if binding.op == "item":
+        key = _cell(binding)
+        shape = binding.operands[0].shape
+        return arrays.put(arrays.reshape(cotangent, (1,) * len(shape)), key, shape)
+    if binding.op == "array":
+        at = np.unravel_index(place, binding.shape)
+        return arrays.reshape(arrays.getitem(cotangent, tuple((int(i), int(i) + 1, 1) for i in at)), ())
+    rule = rule_of(binding)
+    formula = rule.cotangents[place]
+    return None if formula is None else _walk(formula, _Words(arrays, binding, rule, {"ds": cotangent}), rule)
+
+
+def pushed_forward(arrays: Arrays, binding: Binding, tangents: dict[int, Atom]) -> Atom | None:
+    """The tangent of the result from those of some operands, by their places; None where it has none."""
+    if binding.op == "concatenate":
+        parts = [
+            tangents[i] if i in tangents else arrays.broadcast_to(Constant(0.0), o.shape)
+            for i, o in enumerate(binding.operands)
+        ]
+        return arrays.concatenate(parts, binding.params.params["axis"])
+    if binding.op == "item":
+        return arrays.reshape(arrays.getitem(tangents[0], _cell(binding)), ())
+    if binding.op == "array":
+        cells = tuple(tangents.get(i, Constant(0.0)) for i in range(len(binding.operands)))
+        return arrays.builder.array(list(cells), binding.shape, binding.dtype)
+    rule = rule_of(binding)
+    total: Atom | None = None
+    for place, tangent in tangents.items():
+        if rule.tangents is None:
+            term = _linear(arrays, binding, tangent)
+        else:
+            formula = rule.tangents[place]
+            if formula is None:
+                continue
+            term = _walk(formula, _Words(arrays, binding, rule, {f"d{rule.operands[place]}": tangent}), rule)
+        total = term if total is None else arrays.builder.add(total, term)
+    return total
+
+
+def _linear(arrays: Arrays, binding: Binding, tangent: Atom) -> Atom:
+    """A linear head applied to a tangent, simplified where the algebra knows more."""
+    params = binding.params.params
+    known = getattr(arrays, binding.op, None)
+    return known(tangent, **params) if known is not None else arrays.bind(binding.op, tangent, **params)
+
+
+def _cell(binding: Binding) -> tuple[tuple[int, int, int], ...]:
+    at = np.unravel_index(binding.params, binding.operands[0].shape)
+    return tuple((int(i), int(i) + 1, 1) for i in at)
+
+
+def rule_of(binding: Binding) -> StructuralRule:
+    """The rule of a structural binding. Raises `RuleError` where there is none for its operands."""
+    rule = structural_rules().get(binding.op)
+    if rule is None:
+        raise RuleError(f"{binding.origin}: no derivative rule for {binding.op}")
+    if rule.real and any(is_complex(o.dtype or "d") for o in binding.operands):
+        raise RuleError(f"{binding.origin}: the derivative of {binding.op} is for real arrays only")
+    return rule
+
+
+class _Words:
+    """What a formula can say."""
+
+    def __init__(self, arrays: Arrays, binding: Binding, rule: StructuralRule, given: dict[str, Atom]) -> None:
+        self.arrays = arrays
+        self.names: dict[str, Any] = dict(zip(rule.operands, binding.operands, strict=True))
+        self.names |= binding.params.params | given | {"out": binding.symbol}
+
+    def call(self, name: str, args: list[Any], rule: StructuralRule) -> Any:
+        a = self.arrays
+        function = _VOCABULARY.get(name)
+        if function is not None:
+            return function(a, *args)
+        if name in HEADS:
+            return a.bind(name, *args)
+        raise RuleError(f"{rule.source}: unknown function {name}")
+
+
+def _spread(a: Arrays, x: Atom, of: Atom, axes: tuple[int, ...]) -> Atom:
+    return a.spread(x, of.shape, axes)
+
+
+def _hits(a: Arrays, x: Atom, out: Atom, axes: tuple[int, ...]) -> Atom:
+    return a.emit("eq", x, a.reshape(out, kept_shape(x.shape, axes)))
+
+
+def _shares(a: Arrays, x: Atom, out: Atom, axes: tuple[int, ...]) -> Atom:
+    """1/n at each of n tied cells of an extreme, 0 elsewhere."""
+    hits = a.emit("select", _hits(a, x, out, axes), Constant(1.0), Constant(0.0))
+    return a.emit("div", hits, a.sum(hits, axes, keepdims=True))
+
+
+def _weights(a: Arrays, x: Atom, out: Atom, axes: tuple[int, ...]) -> Atom:
+    """exp(x - out), equal shares to the infinite cells of an infinite sum."""
+    top = a.reshape(out, kept_shape(x.shape, axes))
+    return a.emit("select", a.emit("isfinite", top), a.emit("exp", a.emit("sub", x, top)), _shares(a, x, out, axes))
+
+
+def _erased(a: Arrays, x: Atom, key: Any) -> Atom:
+    return a.bind("set", x, Constant(0.0), key=key)
+
+
+def _erased_at(a: Arrays, x: Atom, indices: np.ndarray) -> Atom:
+    return a.bind("set_at", x, Constant(0.0), indices=indices)
+
+
+def _spread_at(a: Arrays, x: Atom, indices: np.ndarray, of: Atom) -> Atom:
+    """Zeros like `of` with x in the cells of flat index `indices`."""
+    rows = a.broadcast_to(x, indices.shape)
+    return a.reshape(a.bind("scatter", rows, indices=indices, size=math.prod(of.shape)), of.shape)
+
+
+def _taken_at(a: Arrays, x: Atom, indices: np.ndarray) -> Atom:
+    return a.bind("take", a.reshape(x, (math.prod(x.shape),)), indices=indices)
+
+
+def _scatter(a: Arrays, x: Atom, indices: np.ndarray, of: Atom) -> Atom:
+    return a.bind("scatter", x, indices=indices, size=of.shape[0])
+
+
+def _embed_in(a: Arrays, x: Atom, of: Atom) -> Atom:
+    """Matrices of the shape of `of` with x on their diagonals."""
+    square = a.embed(x)
+    key = tuple((0, n, 1) for n in square.shape)
+    return a.put(square, key, of.shape)
+
+
+def _slid(a: Arrays, ds: Atom, other: Atom, of: Atom) -> Atom:
+    """The cotangent of one operand of a convolution."""
+    n, m = of.shape[0], other.shape[0]
+    found = a.bind("convolve", ds, a.flip(other))
+    return a.getitem(found, ((m - 1, m - 1 + n, 1),))
+
+
+def _filled(a: Arrays, x: Atom, of: Atom, axis: int) -> Atom:
+    """x with zeros behind its cells along an axis, in the shape of `of`."""
+    key = tuple((0, m if i == axis else n, 1) for i, (m, n) in enumerate(zip(x.shape, of.shape, strict=True)))
+    return a.put(x, key, of.shape)
+
+
+def _lower_half(a: Arrays, x: Atom) -> Atom:
+    """The lower triangle with half of the diagonal."""
+    n = x.shape[-1]
+    half = np.tril(np.ones((n, n))) - 0.5 * np.eye(n)
+    return a.builder.mul(x, array_atom(half))
+
+
+def _inverse(a: Arrays, axes: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(axes.index(i) for i in range(len(axes)))
+
+
+def _last_two(a: Arrays, x: Atom) -> tuple[int, ...]:
+    return (len(x.shape) - 2, len(x.shape) - 1)
+
+
+def _shape(of: Atom) -> Shape:
+    return of.shape
+
+
+_VOCABULARY: dict[str, Callable[..., Any]] = {
+    "T": lambda a, x: a.swapped(x),
+    "sum": lambda a, x, axes: a.sum(x, axes),
+    "spread": _spread,
+    "spread_to": lambda a, x, of: a.broadcast_to(x, _shape(of)),
+    "unbroadcast": lambda a, x, of: a.unbroadcast(x, _shape(of)),
+    "like": lambda a, x, of: a.reshape(x, _shape(of)),
+    "transpose": lambda a, x, axes: a.transpose(x, axes),
+    "inverse": _inverse,
+    "last_two": _last_two,
+    "getitem": lambda a, x, key: a.getitem(x, key),
+    "put": lambda a, x, key, of: a.put(x, key, _shape(of)),
+    "erase": _erased,
+    "take": lambda a, x, indices: a.bind("take", x, indices=indices),
+    "scatter": _scatter,
+    "erase_at": _erased_at,
+    "spread_at": _spread_at,
+    "take_at": _taken_at,
+    "flip": lambda a, x, axis: a.flip(x, axis),
+    "cumsum": lambda a, x, axis: a.bind("cumsum", x, axis=axis),
+    "take_along": lambda a, x, i, axis: a.bind("take_along", x, i, axis=axis),
+    "put_along": lambda a, x, i, axis: a.bind("put_along", x, i, axis=axis),
+    "gather": lambda a, x, i: a.bind("gather", x, i),
+    "scatter_at": lambda a, x, i, of: a.bind("scatter_at", x, i, size=of.shape[0]),
+    "embed": lambda a, x: a.embed(x),
+    "embed_in": _embed_in,
+    "diagonal": lambda a, x: a.diagonal(x),
+    "fft": lambda a, x, axis: a.bind("fft", x, axis=axis),
+    "bfft": lambda a, x, axis: a.bind("bfft", x, axis=axis),
+    "filled": _filled,
+    "slid": _slid,
+    "shares": _shares,
+    "weights": _weights,
+    "lower_half": _lower_half,
+    **WORDS,
+}
+_OPERATORS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div"}
+
+
+def _walk(node: ast.expr, words: _Words, rule: StructuralRule) -> Any:
+    """The value of a formula, its operations appended to the builder."""
+    a = words.arrays
+    if isinstance(node, ast.Name):
+        if node.id not in words.names:
+            raise RuleError(f"{rule.source}: unknown name {node.id}")
+        return words.names[node.id]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+        return words.call(node.func.id, [_walk(arg, words, rule) for arg in node.args], rule)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return a.builder.neg(_walk(node.operand, words, rule))
+    if isinstance(node, ast.BinOp):
+        left, right = _walk(node.left, words, rule), _walk(node.right, words, rule)
+        if isinstance(node.op, ast.MatMult):
+            return a.matmul(left, right)
+        op = _OPERATORS.get(type(node.op))
+        if op in ("mul", "add"):
+            return getattr(a.builder, op)(left, right)
+        if op is not None:
+            return a.emit(op, left, right)
+    raise RuleError(f"{rule.source}: {ast.unparse(node)} is not part of the formulas of structural rules")

@@ -1,0 +1,430 @@
+"""A Python builtin over compiled code: it checks its arguments as the interpreter hands them over, and runs.
+
+Assumes a kernel over pointers to contiguous inputs and outputs. Guarantees that arguments which are not exactly what the
+kernel was compiled for are passed on or declined, that nothing is written then, and that the code lives as long as the
+builtin.
+"""
+
+import ctypes
+import functools
+import math
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from symdiff.codegen.source import MISS
+from symdiff.lowering.arrays.fusing import Fused
+from symdiff.lowering.arrays.program import ArrayOutput
+from symdiff.lowering.program import Input, Output, Program
+from symdiff.runtime.engine import (
+    DATA,
+    DESCR,
+    FLAGS,
+    NDIM,
+    RUNNING,
+    SHAPE,
+    Code,
+    Passes,
+    add_symbol,
+    array_function,
+    counted,
+    python_function,
+)
+from symdiff.vocabulary.ops import dtype_of
+from symdiff.vocabulary.plain import READABLE, WRITTEN
+
+_METH_FASTCALL_KEYWORDS = 0x0082
+_ARRAY_FUNCTIONS = {"array_empty": 184, "array_return": 76}  # slots of NumPy's C interface
+Leaf = Input | Output | ArrayOutput
+Nested = int | tuple["Nested", ...]
+FUNCTIONS = (
+    "declare void @Py_IncRef(ptr)",
+    "declare void @Py_DecRef(ptr)",
+    "declare ptr @PyTuple_New(i64)",
+    "declare ptr @PyObject_GetAttr(ptr, ptr)",
+    "declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)",
+    "declare ptr @PyMem_RawMalloc(i64)",
+    "declare void @PyMem_RawFree(ptr)",
+    "declare ptr @PyErr_NoMemory()",
+    "declare ptr @PyEval_SaveThread()",
+    "declare void @PyEval_RestoreThread(ptr)",
+    "declare ptr @array_empty(i32, ptr, ptr, i32)",
+    "declare ptr @array_return(ptr)",
+)
+# Offsets in objects: the type; a tuple's length and items; a number's value.
+_TYPE, _SIZE, _ITEMS, _VALUE = 8, 16, tuple.__basicsize__, 16
+_LETTERS = {"?": "bool", "f": "f32", "d": "f64", "F": "c64", "D": "c128"}
+_NUMBERS = {"d": ("float", "float64"), "f": ("float32",), "D": ("complex", "complex128"), "F": ("complex64",)}
+PAIRED = 4  # results up to which each pair is compared in code of its own
+ARGUMENTS = 1000  # arrays and numbers that a call may have: each takes some stack
+
+
+class MethodDef(ctypes.Structure):
+    """What Python keeps of a builtin."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+class Machine:
+    """A compiled kernel and the function that Python calls; it hands out builtins over the same code."""
+
+    def __init__(
+        self,
+        program: Program | Fused,
+        kernel: str,
+        effort: int,
+        workspace: int = 0,
+        apart: bool = False,
+        result: Nested | None = None,
+        passes: Passes = "all",
+    ) -> None:
+        """Compile the function "kernel" of the IR text `kernel`, which computes `program`; `effort` and `passes` as in `Code`.
+
+        It takes pointers to the inputs and outputs, and one to memory of `workspace` bytes where that is not zero. `apart`:
+        it reads inputs after it has begun to write, so that results which overlap arguments are declined. `result`: the
+        places of the outputs in nested tuples, where they are not in a single one.
+        """
+        bind_names()
+        self._code = Code(f"{kernel}\n{_entry(program, workspace, apart, result)}", effort, passes)
+        self.vectorcall = self._code.address("call")  # also for objects with a `_long_way`
+        self._definition = MethodDef(program.name.encode(), self.vectorcall, _METH_FASTCALL_KEYWORDS, None)
+
+    @property
+    def running(self) -> bool:
+        """Whether a call is inside the code."""
+        return self._code.running
+
+    def builtin(self, otherwise: Any = None) -> Any:
+        """The builtin `name(*inputs, out=None)`; with `otherwise`, also `name(*inputs, *outputs)`.
+
+        Other arguments than the kernel was compiled for go to the callable `otherwise`; without one the builtin returns
+        `MISS`.
+        """
+        make = ctypes.pythonapi.PyCFunction_NewEx
+        make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+        return make(ctypes.addressof(self._definition), (self, otherwise, MISS), None)
+
+
+class Text:
+    """IR under construction that works on Python objects."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.count = 0
+
+    def put(self, text: str) -> str:
+        self.count += 1
+        self.lines.append(f"  %t{self.count} = {text}")
+        return f"%t{self.count}"
+
+    def run(self, *lines: str) -> None:
+        """Instructions without a value, and labels."""
+        self.lines += [line if line.endswith(":") else f"  {line}" for line in lines]
+
+    def field(self, pointer: str, offset: int, kind: str) -> str:
+        """A field of an object."""
+        place = self.put(f"getelementptr i8, ptr {pointer}, i64 {offset}")
+        return self.put(f"load {kind}, ptr {place}")
+
+    def require(self, condition: str, otherwise: str = "miss") -> None:
+        """Go on where a condition holds."""
+        self.count += 1
+        self.run(f"br i1 {condition}, label %ok{self.count}, label %{otherwise}", f"ok{self.count}:")
+
+    def require_equal(self, *pairs: tuple[str, str | int]) -> None:
+        """Go on where the two i64 of each pair are equal: one branch for all, which is compiled faster than many."""
+        apart = [self.put(f"xor i64 {a}, {b}") for a, b in pairs]
+        self.require(self.put(f"icmp eq i64 {functools.reduce(lambda a, b: self.put(f'or i64 {a}, {b}'), apart)}, 0"))
+
+
+def _array(t: Text, item: str, leaf: Leaf, writeable: bool) -> str:
+    """The data of an array of exactly this shape and dtype, contiguous and aligned."""
+    t.require_equal((t.field(item, _TYPE, "i64"), _whole("ndarray")))
+    wanted = WRITTEN if writeable else READABLE
+    flags = t.put(f"and i32 {t.field(item, FLAGS, 'i32')}, {wanted}")
+    t.require_equal(
+        (t.field(item, DESCR, "i64"), _whole(f"dtype_{_LETTERS[leaf.dtype]}")),
+        (t.put(f"zext i32 {t.field(item, NDIM, 'i32')} to i64"), len(leaf.shape)),
+        (t.put(f"zext i32 {flags} to i64"), wanted),
+    )
+    if leaf.shape:
+        sizes = t.field(item, SHAPE, "ptr")
+        t.require_equal(*[(t.field(sizes, 8 * axis, "i64"), n) for axis, n in enumerate(leaf.shape)])
+    return t.field(item, DATA, "ptr")
+
+
+def _number(t: Text, item: str, leaf: Input) -> str:
+    """The address of a Python or NumPy number's value."""
+    found = t.field(item, _TYPE, "i64")
+    tests = [t.put(f"icmp eq i64 {found}, {_whole(kind)}") for kind in _NUMBERS[leaf.dtype]]
+    t.require(tests[0] if len(tests) == 1 else t.put(f"or i1 {tests[0]}, {tests[1]}"))
+    return t.put(f"getelementptr i8, ptr {item}, i64 {_VALUE}")
+
+
+def _argument(t: Text, place: int) -> str:
+    return t.put(f"load ptr, ptr {t.put(f'getelementptr ptr, ptr %args, i64 {place}')}")
+
+
+def _entry(program: Program | Fused, workspace: int, apart: bool, result: Nested | None) -> str:
+    """The IR of the function that Python calls.
+
+    Its blocks: arguments are checked; `listed` and `given` find the arrays for results, after the arguments or in `out`,
+    `into` checks and fills them; `fresh` makes new ones; `miss` goes to the other callable. Only a bare kernel, a builtin
+    that has another callable, finds results among its arguments: all others take them for arguments of the function.
+    """
+    t = Text()
+    inputs, outputs = program.inputs, list[Leaf](program.outputs)
+    n, several = len(inputs), len(outputs) > 1
+    t.run("%nargs = and i64 %counted, 9223372036854775807")  # without the flag that a vectorcall may set
+    bare = t.put(f"icmp eq i64 %nargs, {n}")
+    full = t.put(f"icmp eq i64 %nargs, {n + len(outputs)}")
+    t.require(t.put(f"or i1 {bare}, {full}"))
+    arguments = [_argument(t, place) for place in range(n)]
+    pointers = [
+        _number(t, item, leaf) if leaf.shape == () else _array(t, item, leaf, False)
+        for item, leaf in zip(arguments, inputs, strict=True)
+    ]
+    unnamed = t.put("icmp eq ptr %names, null")
+    t.run(f"br i1 {unnamed}, label %unnamed, label %named", "unnamed:", f"br i1 {bare}, label %fresh, label %listed")
+    t.run("listed:")
+    t.require_equal((t.field("%self", _TYPE, "i64"), _whole("tuple")))
+    t.require(t.put(f"icmp ne ptr {t.field('%self', _ITEMS + 8, 'ptr')}, {object_name('none')}"))
+    listed = [_argument(t, n + k) for k in range(len(outputs))]
+    t.run("br label %sorted", "sorted:", "br label %into", "named:")
+    t.require(bare)
+    t.require_equal((t.field("%names", _SIZE, "i64"), 1), (t.field("%names", _ITEMS, "i64"), _whole("out")))
+    out = _argument(t, n)
+    missing = t.put(f"icmp eq ptr {out}, {object_name('none')}")
+    t.run(f"br i1 {missing}, label %fresh, label %keyword", "keyword:")
+    shape = result or (tuple(range(len(outputs))) if several else 0)
+    given = _unpacked(t, out, shape)
+    t.run("br label %given", "given:", "br label %into", "into:")
+    filled = t.put(f"phi ptr [{object_name('none') if several else listed[0]}, %sorted], [{out}, %given]")
+    items = [t.put(f"phi ptr [{a}, %sorted], [{b}, %given]") for a, b in zip(listed, given, strict=True)]
+    places = [_array(t, i, o, True) for i, o in zip(items, outputs, strict=True)]
+    for k, (place, output) in enumerate(zip(places, outputs, strict=True)):
+        for other in zip(places[:k], outputs[:k], strict=True) if len(outputs) <= PAIRED else ():
+            _require_apart(t, (place, output), other)
+        for pointer, leaf in zip(pointers, inputs, strict=True):
+            if apart and leaf.shape:
+                _require_apart(t, (place, output), (pointer, leaf))
+    if len(outputs) > PAIRED:
+        _require_all_apart(t, places, outputs)
+    checked = bool(checks_of(program))
+    _compute(t, [*pointers, *places], workspace, "memory", "miss" if checked else "")
+    t.run(f"call void @Py_IncRef(ptr {filled})", f"ret ptr {filled}", "fresh:")
+    whole = _compute_fresh(t, pointers, outputs, workspace, shape, "dropped" if checked else "")
+    if checked:
+        t.run("dropped:", f"call void @Py_DecRef(ptr {whole})", "br label %miss")
+    t.run("miss:")
+    bound = t.put(f"icmp eq i64 {t.field('%self', _TYPE, 'i64')}, {_whole('tuple')}")
+    t.run(f"br i1 {bound}, label %builtin, label %object", "builtin:")
+    otherwise = t.field("%self", _ITEMS + 8, "ptr")
+    alone = t.put(f"icmp eq ptr {otherwise}, {object_name('none')}")
+    t.run(f"br i1 {alone}, label %declined, label %passed", "passed:")
+    passed = t.put(f"call ptr @PyObject_Vectorcall(ptr {otherwise}, ptr %args, i64 %counted, ptr %names)")
+    t.run(f"ret ptr {passed}", "declined:")
+    declined = t.field("%self", _ITEMS + 16, "ptr")
+    t.run(f"call void @Py_IncRef(ptr {declined})", f"ret ptr {declined}", "object:")
+    method = t.put(f"call ptr @PyObject_GetAttr(ptr %self, ptr {object_name('long_way')})")
+    t.require(t.put(f"icmp ne ptr {method}, null"), "nothing")
+    found = t.put(f"call ptr @PyObject_Vectorcall(ptr {method}, ptr %args, i64 %nargs, ptr %names)")
+    t.run(f"call void @Py_DecRef(ptr {method})", f"ret ptr {found}")
+    head = "define ptr @call(ptr %self, ptr %args, i64 %counted, ptr %names) nounwind {"
+    return "\n".join([*_declarations(outputs), *([_APART] if len(outputs) > PAIRED else []), head, *counted(t.lines), "}"])
+
+
+def checks_of(program: Program | Fused) -> tuple[int, ...]:
+    """The checks of a program."""
+    return program.program.checks if isinstance(program, Fused) else program.checks
+
+
+def _require_apart(t: Text, *arrays: tuple[str, Leaf]) -> None:
+    """Go on where two contiguous arrays share no memory."""
+    starts = [t.put(f"ptrtoint ptr {pointer} to i64") for pointer, _ in arrays]
+    ends = [
+        t.put(f"add i64 {start}, {dtype_of(leaf.dtype).itemsize * math.prod(leaf.shape)}")
+        for start, (_, leaf) in zip(starts, arrays, strict=True)
+    ]
+    tests = [t.put(f"icmp ule i64 {ends[k]}, {starts[1 - k]}") for k in (0, 1)]
+    t.require(t.put(f"or i1 {tests[0]}, {tests[1]}"))
+
+
+def _require_all_apart(t: Text, places: list[str], outputs: Sequence[Leaf]) -> None:
+    """Go on where no two of many arrays share memory, by a loop over pairs of them."""
+    n = len(places)
+    table = t.put(f"alloca [{2 * n} x i64]")
+    for k, (place, leaf) in enumerate(zip(places, outputs, strict=True)):
+        start = t.put(f"ptrtoint ptr {place} to i64")
+        end = t.put(f"add i64 {start}, {dtype_of(leaf.dtype).itemsize * math.prod(leaf.shape)}")
+        for j, word in enumerate((start, end)):
+            t.run(f"store i64 {word}, ptr {t.put(f'getelementptr i64, ptr {table}, i64 {2 * k + j}')}")
+    t.require(t.put(f"call i1 @apart(ptr {table}, i64 {n})"))
+
+
+_APART = """
+define private i1 @apart(ptr %table, i64 %n) nounwind {
+entry:
+  br label %outer
+outer:
+  %k = phi i64 [1, %entry], [%k1, %after]
+  %k1 = add i64 %k, 1
+  %more = icmp slt i64 %k, %n
+  br i1 %more, label %first, label %apart
+first:
+  %at = getelementptr [2 x i64], ptr %table, i64 %k
+  %start = load i64, ptr %at
+  %endat = getelementptr i64, ptr %at, i64 1
+  %end = load i64, ptr %endat
+  br label %inner
+inner:
+  %j = phi i64 [0, %first], [%j1, %clear]
+  %j1 = add i64 %j, 1
+  %less = icmp slt i64 %j, %k
+  br i1 %less, label %pair, label %after
+pair:
+  %bt = getelementptr [2 x i64], ptr %table, i64 %j
+  %begin = load i64, ptr %bt
+  %stopat = getelementptr i64, ptr %bt, i64 1
+  %stop = load i64, ptr %stopat
+  %before = icmp ule i64 %end, %begin
+  %behind = icmp ule i64 %stop, %start
+  %ok = or i1 %before, %behind
+  br i1 %ok, label %clear, label %meet
+clear:
+  br label %inner
+after:
+  br label %outer
+meet:
+  ret i1 false
+apart:
+  ret i1 true
+}
+"""
+
+
+def _compute(t: Text, pointers: list[str], workspace: int, failed: str, declined: str = "") -> None:
+    """The kernel's call, between getting and giving back its workspace; without memory on to the block `failed`, where a check
+    holds to the block `declined`, "" for a kernel without checks.
+    """
+    called = [f"ptr {p}" for p in pointers]
+    memory = ""
+    if workspace:
+        memory = t.put(f"call ptr @PyMem_RawMalloc(i64 {workspace})")
+        t.require(t.put(f"icmp ne ptr {memory}, null"), failed)
+        called.append(f"ptr {memory}")
+    call = f"call {'i1' if declined else 'void'} @kernel({', '.join(called)})"
+    holds = t.put(call) if declined else ""
+    t.run(*([] if declined else [call]), *([f"call void @PyMem_RawFree(ptr {memory})"] if workspace else []))
+    if declined:
+        t.require(t.put(f"xor i1 {holds}, true"), declined)
+
+
+def _unpacked(t: Text, item: str, shape: Nested) -> list[str]:
+    """The arrays in nested tuples."""
+    if isinstance(shape, int):
+        return [item]
+    t.require_equal((t.field(item, _TYPE, "i64"), _whole("tuple")))
+    t.require_equal((t.field(item, _SIZE, "i64"), len(shape)))
+    return [a for k, part in enumerate(shape) for a in _unpacked(t, t.field(item, _ITEMS + 8 * k, "ptr"), part)]
+
+
+def _tuples(t: Text, shape: tuple[Nested, ...], failed: str) -> tuple[str, list[tuple[str, int]]]:
+    """A new tuple with new tuples in it, and where each output goes: a tuple and a place in it."""
+    whole = t.put(f"call ptr @PyTuple_New(i64 {len(shape)})")
+    t.require(t.put(f"icmp ne ptr {whole}, null"), failed)
+    places = []
+    for k, part in enumerate(shape):
+        if isinstance(part, int):
+            places.append((whole, k))
+        else:
+            inner, own = _tuples(t, part, "undo")
+            _put_item(t, whole, k, inner)
+            places += own
+    return whole, places
+
+
+def _compute_fresh(t: Text, pointers: list[str], outputs: Sequence[Leaf], workspace: int, shape: Nested, declined: str) -> str:
+    """Results in new arrays, which tuples hold from the start where there are several; the array or the tuple."""
+    whole, places = ("", []) if isinstance(shape, int) else _tuples(t, shape, "nothing")
+    made: list[str] = []
+    for k, output in enumerate(outputs):
+        dtype = object_name(f"dtype_{_LETTERS[output.dtype]}")
+        t.run(f"call void @Py_IncRef(ptr {dtype})")
+        made.append(t.put(f"call ptr @array_empty(i32 {len(output.shape)}, ptr @shape{k}, ptr {dtype}, i32 0)"))
+        if places:
+            _put_item(t, *places[k], made[-1])
+        t.require(t.put(f"icmp ne ptr {made[-1]}, null"), "undo" if places else "nothing")
+    whole = whole or made[0]  # what is given back where memory runs out
+    _compute(t, [*pointers, *(t.field(m, DATA, "ptr") for m in made)], workspace, "exhausted", declined)
+    found = whole
+    for k, output in enumerate(outputs):
+        if output.shape:
+            continue
+        number = t.put(f"call ptr @array_return(ptr {made[k]})")  # which takes the array over
+        if not places:
+            found = number
+        else:
+            _put_item(t, *places[k], number)
+            t.require(t.put(f"icmp ne ptr {number}, null"), "undo")
+    t.run(f"ret ptr {found}")
+    t.run("memory:", "call ptr @PyErr_NoMemory()", "br label %nothing", "nothing:", "ret ptr null")
+    t.run("exhausted:", "call ptr @PyErr_NoMemory()", "br label %undo")
+    t.run("undo:", f"call void @Py_DecRef(ptr {whole})", "ret ptr null")
+    return whole
+
+
+def _put_item(t: Text, whole: str, k: int, item: str) -> None:
+    t.run(f"store ptr {item}, ptr {t.put(f'getelementptr i8, ptr {whole}, i64 {_ITEMS + 8 * k}')}")
+
+
+def _declarations(outputs: Sequence[Leaf]) -> list[str]:
+    """The shapes of new arrays, and the objects and functions of the process that the code refers to by name."""
+    shapes = [", ".join(f"i64 {size}" for size in o.shape) or "i64 0" for o in outputs]
+    constants = [f"@shape{k} = private constant [{text.count(',') + 1} x i64] [{text}]" for k, text in enumerate(shapes)]
+    return [RUNNING, *constants, *(f"@symdiff.{name} = external global i8" for name in _objects()), *FUNCTIONS]
+
+
+def object_name(name: str) -> str:
+    """The name under which IR refers to an object of this process."""
+    return f"@symdiff.{name}"
+
+
+def _whole(name: str) -> str:
+    """An object's address as an i64."""
+    return f"ptrtoint (ptr {object_name(name)} to i64)"
+
+
+@functools.cache
+def _objects() -> dict[str, Any]:
+    """The objects that the code knows by their addresses; they live as long as the process."""
+    dtypes = {f"dtype_{letter}": dtype_of(code) for code, letter in _LETTERS.items()}
+    numbers = {"float": float, "complex": complex}
+    numbers |= {kind.__name__: kind for kind in (np.float32, np.float64, np.complex64, np.complex128)}
+    names = {"out": sys.intern("out"), "long_way": sys.intern("_long_way")}
+    return {"ndarray": np.ndarray, "tuple": tuple, "none": None, "miss": MISS, **names, **dtypes, **numbers}
+
+
+@functools.cache
+def bind_names() -> None:
+    """Tell LLVM the addresses behind the names, so that compiled objects hold none and serve other processes."""
+    for name, thing in _objects().items():
+        add_symbol(f"symdiff.{name}", id(thing))
+    for line in FUNCTIONS:
+        name = line.partition("@")[2].partition("(")[0]
+        slot = _ARRAY_FUNCTIONS.get(name)
+        add_symbol(name, python_function(name) if slot is None else array_function(slot))
+
+
+def is_native(program: Program | Fused) -> bool:
+    """Whether the builtin takes arguments and results of these dtypes, and so many."""
+    return len(program.inputs) + len(program.outputs) <= ARGUMENTS and all(
+        i.dtype in _LETTERS and i.dtype != "?" for i in program.inputs
+    )

@@ -1,0 +1,554 @@
+"""Calls that first look whether captured values are what they were: a vectorcall function before that of a `Machine`.
+
+Assumes an object with the two fields of `vectorcall` and a `_long_way`, and the interpreter's lock held during a call.
+Guarantees that machine code runs only where every check holds, with the captured arrays found there, and that all other calls
+go the long way. Refuses, with `BackendError`, interpreters whose objects it does not know.
+"""
+
+import ctypes
+import functools
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from symdiff.codegen.source import MISS
+from symdiff.errors import BackendError
+from symdiff.runtime.batchcall import BatchCall
+from symdiff.runtime.engine import DATA, DESCR, FLAGS, NDIM, SHAPE, Code, add_symbol, python_function
+from symdiff.runtime.fastcall import FUNCTIONS, Machine, bind_names, object_name
+from symdiff.vocabulary.plain import CONTIGUOUS
+
+# What is looked at: a word of memory, half a word, several words, the items of a list, a dictionary, the cells of an array,
+# and what a Python function says of anything else.
+_WORD, _HALF, _WORDS, _ITEMS, _PAIRS, _CELLS, _ASKED = range(7)
+# Offsets in objects: the type; what a cell holds; the size of a list or a dictionary, and a list's items.
+_TYPE, _CELL, _SIZE, _FIRST = 8, 16, 16, 24
+_VERSION, _TAG = 24, 384  # a dictionary's version (to Python 3.12), a class's version
+_CODE, _FIELDS = 48, 6  # a function's code, followed by its defaults, named defaults, closure, docstring and attributes
+_MANAGED, _BEFORE = 1 << 4, -24  # in a type's flags: its objects' dictionaries stand before them, there
+_MORE = ("PyDict_GetItemWithError", "PyDict_Next", "PyErr_Clear", "PyObject_CallNoArgs")
+
+
+class _Check(ctypes.Structure):
+    _fields_ = (("kind", ctypes.c_int64), ("where", ctypes.c_void_p), ("key", ctypes.c_void_p), ("wanted", ctypes.c_void_p))
+
+
+class _Cells(ctypes.Structure):
+    """What an array held: its dtype and axes, and a copy of its memory."""
+
+    _fields_ = (("dtype", ctypes.c_void_p), ("ndim", ctypes.c_int64), ("axes", ctypes.c_void_p),
+                ("bytes", ctypes.c_int64), ("kept", ctypes.c_void_p))  # fmt: skip
+
+
+class _Pairs(ctypes.Structure):
+    """Keys and values in turn that a dictionary held; `whole`: all of them, in their order."""
+
+    _fields_ = (("version", ctypes.c_int64), ("count", ctypes.c_int64), ("kept", ctypes.c_void_p), ("whole", ctypes.c_int64))
+
+
+class _Table(ctypes.Structure):
+    _fields_ = (
+        ("count", ctypes.c_int64),
+        ("checks", ctypes.c_void_p),
+        ("function", ctypes.c_void_p),
+        ("bound", ctypes.c_void_p),
+        ("place", ctypes.c_int64),
+        ("arrays", ctypes.c_int64),
+        ("items", ctypes.c_void_p),
+        ("running", ctypes.c_int64),
+    )
+
+
+class Guard:
+    """The checks before a machine's calls. `address` is that of the table that an object's second field points to.
+
+    `machine` takes the captured `arrays`, objects with an attribute `array`, between the arguments, from `place` on.
+    """
+
+    def __init__(
+        self,
+        machine: Machine | BatchCall,
+        checks: Iterable[tuple[Any, ...]],
+        place: int,
+        arrays: Sequence[Any],
+        moving: type,
+        owner: int = 0,
+    ) -> None:
+        """A check is `(kind, holder, keys, values, holds)`, as `captures.Watch.rows` gives them."""
+        if not _known():
+            raise BackendError("this interpreter's objects have another layout than machine code knows")
+        self._kept: list[Any] = [machine, *arrays]
+        self._arrays = arrays
+        self._kind = moving
+        self._bound = (machine, None, MISS)
+        self._moving: list[tuple[Any, int, Any]] = []  # memory, the place in it, and the captured array whose address is there
+        self._classes: list[tuple[int, type]] = []
+        rows = [_Check(*self._check(k, *check)) for k, check in enumerate(checks)]
+        self._checks = (_Check * len(rows))(*rows)
+        self._items = (ctypes.c_void_p * max(len(arrays), 1))()
+        self._table = _Table(
+            len(rows), ctypes.addressof(self._checks), machine.vectorcall, owner or id(self._bound), place, len(arrays),
+            ctypes.addressof(self._items), 0,
+        )  # fmt: skip
+        self.address = ctypes.addressof(self._table)
+        self.refresh(self.versions())
+
+    @property
+    def running(self) -> bool:
+        """Whether a call, in another thread, is between these checks and its end."""
+        return bool(self._table.running)
+
+    def versions(self) -> list[int]:
+        """The versions of the classes as they are now, for `refresh` once these are known to hold what they held."""
+        return [_version(cls) for _, cls in self._classes]
+
+    def refresh(self, versions: list[int]) -> None:
+        """Take the arrays as they were found last, others may stand in their places, and the classes in these versions."""
+        held = [captured.array for captured in self._arrays]
+        for k, array in enumerate(held):
+            self._items[k] = id(array)
+        for memory, place, captured in self._moving:
+            memory[place] = id(captured.array)
+        for (k, _), version in zip(self._classes, versions, strict=True):
+            self._checks[k].wanted = version or -1
+        self._held = held, [captured.array for *_, captured in self._moving]
+
+    def _check(self, k: int, kind: str, holder: Any, keys: Any, values: Any, holds: Any) -> tuple[int, int, int, int]:
+        self._kept += [holder, *keys, *values, holds]
+        return self._native(k, kind, holder, keys, values) or (_ASKED, id(holds), 0, id(True))
+
+    def _native(self, k: int, kind: str, holder: Any, keys: Any, values: Any) -> tuple[int, int, int, int] | None:
+        if kind == "cell":
+            kept = self._addresses(list(values), range(1), 1)
+            return _WORDS, id(holder) + _CELL, 8, ctypes.addressof(kept)
+        if kind == "type":
+            return _WORD, id(holder) + _TYPE, 0, id(*values)
+        if kind == "attributes":
+            place = _place_of_attributes(holder)
+            return (_WORD, place, 0, id(*values)) if place else None
+        if kind == "class":
+            self._classes.append((k, holder))
+            return _HALF, id(holder) + _TAG, 0, -1
+        if kind == "function":
+            words = (ctypes.c_int64 * _FIELDS).from_address(id(holder) + _CODE)
+            kept = (ctypes.c_int64 * _FIELDS)(*words)
+            self._kept.append(kept)
+            return _WORDS, id(holder) + _CODE, 8 * _FIELDS, ctypes.addressof(kept)
+        if kind == "items":
+            kept = self._addresses(list(values), range(len(values)), len(values))
+            return _ITEMS, id(holder), len(values), ctypes.addressof(kept)
+        if kind in ("names", "absent", "entries"):
+            return _PAIRS, id(holder), self._pairs(list(keys), list(values), kind == "entries"), 0
+        if kind == "contents" and holder.flags.c_contiguous:
+            (value,) = values
+            axes = (ctypes.c_int64 * max(len(value.shape), 1))(*value.shape)
+            memory = value.kept.nbytes, value.kept.ctypes.data
+            cells = _Cells(id(value.dtype), len(value.shape), ctypes.addressof(axes), *memory)
+            self._kept += [axes, cells]
+            return _CELLS, id(holder), ctypes.addressof(cells), 0
+        return None
+
+    def _addresses(self, values: list[Any], places: Iterable[int], size: int) -> Any:
+        """Memory with the addresses of values; those of captured arrays move."""
+        kept = (ctypes.c_void_p * max(size, 1))()
+        self._kept.append(kept)
+        for place, value in zip(places, values, strict=True):
+            if type(value) is self._kind:
+                self._moving.append((kept, place, value))
+            else:
+                kept[place] = id(value)
+        return kept
+
+    def _pairs(self, keys: list[Any], values: list[Any], whole: bool) -> int:
+        kept = self._addresses(values, range(1, 2 * len(values), 2), 2 * len(keys))
+        for place, key in enumerate(keys):
+            kept[2 * place] = id(key)
+        pairs = _Pairs(-1, len(keys), ctypes.addressof(kept), whole)
+        self._kept.append(pairs)
+        return ctypes.addressof(pairs)
+
+
+def _version(cls: type) -> int:
+    """The version of a class, another one whenever it or one that it inherits from changes; 0 where Python has no more."""
+    type.__getattribute__(cls, "mro")  # Python gives it one when something is looked up in it
+    return ctypes.c_uint32.from_address(id(cls) + _TAG).value
+
+
+def _place_of_attributes(holder: Any) -> int:
+    """Where an object has the address of its dictionary; 0 where that is not known."""
+    kind = type(holder)
+    offset = _BEFORE if kind.__flags__ & _MANAGED else kind.__dictoffset__
+    where = id(holder) + offset
+    known = offset == _BEFORE or offset > 0
+    return where if known and ctypes.c_int64.from_address(where).value == id(object.__getattribute__(holder, "__dict__")) else 0
+
+
+@functools.cache
+def guarded(offset: int) -> int:
+    """The address of the vectorcall function of objects whose pointer to a table lies at an offset."""
+    bind_names()
+    for name in _MORE:
+        add_symbol(name, python_function(name))
+    text = _TEXT.replace("OFFSET", str(offset)).replace("VERSIONED", str(_versioned()).lower())
+    code = Code(text.replace("NAMES", "\n".join(FUNCTIONS)), 2)
+    _codes.append(code)
+    return code.address("guarded")
+
+
+_codes: list[Code] = []
+
+
+@functools.cache
+def _known() -> bool:
+    """Whether this interpreter's objects have the layout that the checks know."""
+    if sys.implementation.name != "cpython" or getattr(sys, "_is_gil_enabled", lambda: True)() is False:
+        return False
+    sample, table = [object(), object()], {"a": 1}
+
+    def function(a: int = 1, *, b: int = 2) -> Any:
+        """Sample."""
+        return sample, a, b
+
+    class Class:
+        pass
+
+    def word(where: int) -> int:
+        return int(ctypes.c_ssize_t.from_address(where).value)
+
+    cell = function.__closure__[0]  # type: ignore[index]
+    names = "code defaults kwdefaults closure doc dict".split()
+    fields = [getattr(function, f"__{name}__") for name in names]
+    first = _version(Class)
+    Class.a = 1  # type: ignore[attr-defined]
+    return (
+        word(id(cell) + _CELL) == id(sample)
+        and word(id(cell) + _TYPE) == id(type(cell))
+        and word(id(sample) + _SIZE) == 2
+        and word(word(id(sample) + _FIRST) + 8) == id(sample[1])
+        and word(id(table) + _SIZE) == 1
+        and [word(id(function) + _CODE + 8 * k) for k in range(_FIELDS)] == [*map(id, fields)]
+        and 0 != first != _version(Class) != 0
+    )
+
+
+def _versioned() -> bool:
+    """Whether dictionaries have versions."""
+
+    def version() -> int:
+        return int(ctypes.c_int64.from_address(id(table) + _VERSION).value)
+
+    table = {"a": object(), "b": object()}
+    seen = [version()]
+    table["b"] = object()
+    seen.append(version())
+    del table["a"]
+    seen.append(version())
+    return sys.version_info < (3, 13) and len(set(seen)) == 3
+
+
+_TEXT = f"""
+NAMES
+@symdiff.long_way = external global i8
+@symdiff.miss = external global i8
+declare ptr @PyDict_GetItemWithError(ptr, ptr)
+declare i32 @PyDict_Next(ptr, ptr, ptr, ptr)
+declare void @PyErr_Clear()
+declare ptr @PyObject_CallNoArgs(ptr)
+declare i32 @memcmp(ptr, ptr, i64)
+
+define ptr @guarded(ptr %self, ptr %args, i64 %counted, ptr %names) nounwind {{
+entry:
+  %position = alloca i64
+  %keyfound = alloca ptr
+  %valuefound = alloca ptr
+  %field = getelementptr i8, ptr %self, i64 OFFSET
+  %table = load ptr, ptr %field
+  %count = load i64, ptr %table
+  %checksat = getelementptr i8, ptr %table, i64 8
+  %checks = load ptr, ptr %checksat
+  %nargs = and i64 %counted, 9223372036854775807
+  %runningat = getelementptr i8, ptr %table, i64 56
+  %others = load i64, ptr %runningat
+  %running = add i64 %others, 1
+  store i64 %running, ptr %runningat
+  br label %next
+next:
+  %k = phi i64 [0, %entry], [%after, %good]
+  %more = icmp slt i64 %k, %count
+  br i1 %more, label %check, label %passed
+check:
+  %row = getelementptr [4 x i64], ptr %checks, i64 %k
+  %kind = load i64, ptr %row
+  %whereat = getelementptr i8, ptr %row, i64 8
+  %where = load ptr, ptr %whereat
+  %keyat = getelementptr i8, ptr %row, i64 16
+  %key = load ptr, ptr %keyat
+  %keynumber = ptrtoint ptr %key to i64
+  %wantedat = getelementptr i8, ptr %row, i64 24
+  %wanted = load ptr, ptr %wantedat
+  switch i64 %kind, label %slow [i64 {_WORD}, label %word i64 {_HALF}, label %half i64 {_WORDS}, label %words
+    i64 {_ITEMS}, label %items i64 {_PAIRS}, label %pairs i64 {_CELLS}, label %cells i64 {_ASKED}, label %asking]
+word:
+  %found = load ptr, ptr %where
+  %same = icmp eq ptr %found, %wanted
+  br i1 %same, label %good, label %slow
+asking:
+  %said = call ptr @PyObject_CallNoArgs(ptr %where)
+  %failed = icmp eq ptr %said, null
+  br i1 %failed, label %error, label %answered
+error:
+  call void @PyErr_Clear()
+  br label %slow
+answered:
+  call void @Py_DecRef(ptr %said)
+  %yes = icmp eq ptr %said, %wanted
+  br i1 %yes, label %good, label %slow
+half:
+  %halffound = load i32, ptr %where
+  %wantednumber = ptrtoint ptr %wanted to i64
+  %halfwanted = trunc i64 %wantednumber to i32
+  %samehalf = icmp eq i32 %halffound, %halfwanted
+  br i1 %samehalf, label %good, label %slow
+items:
+  %sizeat = getelementptr i8, ptr %where, i64 {_SIZE}
+  %size = load i64, ptr %sizeat
+  %samesize = icmp eq i64 %size, %keynumber
+  br i1 %samesize, label %listed, label %slow
+listed:
+  %itemsat = getelementptr i8, ptr %where, i64 {_FIRST}
+  %items0 = load ptr, ptr %itemsat
+  br label %compare
+words:
+  %wordcount = lshr i64 %keynumber, 3
+  br label %compare
+compare:
+  %place0 = phi ptr [%items0, %listed], [%where, %words]
+  %ofplace = phi i64 [%size, %listed], [%wordcount, %words]
+  br label %each
+each:
+  %e = phi i64 [0, %compare], [%enext, %alike]
+  %emore = icmp slt i64 %e, %ofplace
+  br i1 %emore, label %one, label %good
+one:
+  %nowat = getelementptr ptr, ptr %place0, i64 %e
+  %now = load ptr, ptr %nowat
+  %keptat0 = getelementptr ptr, ptr %wanted, i64 %e
+  %kept0 = load ptr, ptr %keptat0
+  %alikeones = icmp eq ptr %now, %kept0
+  br i1 %alikeones, label %alike, label %slow
+alike:
+  %enext = add i64 %e, 1
+  br label %each
+pairs:
+  %versionat = getelementptr i8, ptr %where, i64 {_VERSION}
+  %version = load i64, ptr %versionat
+  %wantedversion = load i64, ptr %key
+  %sameversion = icmp eq i64 %version, %wantedversion
+  %unchanged = and i1 %sameversion, VERSIONED
+  br i1 %unchanged, label %good, label %looked
+looked:
+  %paircountat = getelementptr i8, ptr %key, i64 8
+  %paircount = load i64, ptr %paircountat
+  %pairsat = getelementptr i8, ptr %key, i64 16
+  %pairs0 = load ptr, ptr %pairsat
+  %wholeat = getelementptr i8, ptr %key, i64 24
+  %whole = load i64, ptr %wholeat
+  %iswhole = icmp ne i64 %whole, 0
+  br i1 %iswhole, label %entries, label %named
+entries:
+  %usedat = getelementptr i8, ptr %where, i64 {_SIZE}
+  %used = load i64, ptr %usedat
+  store i64 0, ptr %position
+  %sameused = icmp eq i64 %used, %paircount
+  br i1 %sameused, label %entry0, label %slow
+entry0:
+  %n = phi i64 [0, %entries], [%nnext, %samevalue]
+  %nmore = icmp slt i64 %n, %paircount
+  br i1 %nmore, label %advance, label %renewed
+advance:
+  %there = call i32 @PyDict_Next(ptr %where, ptr %position, ptr %keyfound, ptr %valuefound)
+  %isthere = icmp ne i32 %there, 0
+  br i1 %isthere, label %paired, label %slow
+paired:
+  %n2 = shl i64 %n, 1
+  %n21 = add i64 %n2, 1
+  %pairkeyat = getelementptr ptr, ptr %pairs0, i64 %n2
+  %pairkey = load ptr, ptr %pairkeyat
+  %nowkey = load ptr, ptr %keyfound
+  %samekey = icmp eq ptr %nowkey, %pairkey
+  br i1 %samekey, label %valued, label %slow
+valued:
+  %pairvalueat = getelementptr ptr, ptr %pairs0, i64 %n21
+  %pairvalue = load ptr, ptr %pairvalueat
+  %nowvalue = load ptr, ptr %valuefound
+  %issamevalue = icmp eq ptr %nowvalue, %pairvalue
+  br i1 %issamevalue, label %samevalue, label %slow
+samevalue:
+  %nnext = add i64 %n, 1
+  br label %entry0
+named:
+  %m = phi i64 [0, %looked], [%mnext, %samename]
+  %mmore = icmp slt i64 %m, %paircount
+  br i1 %mmore, label %name, label %renewed
+name:
+  %m2 = shl i64 %m, 1
+  %m21 = add i64 %m2, 1
+  %nameat = getelementptr ptr, ptr %pairs0, i64 %m2
+  %thename = load ptr, ptr %nameat
+  %namevalueat = getelementptr ptr, ptr %pairs0, i64 %m21
+  %namevalue = load ptr, ptr %namevalueat
+  %nowname = call ptr @PyDict_GetItemWithError(ptr %where, ptr %thename)
+  %isnoname = icmp eq ptr %nowname, null
+  br i1 %isnoname, label %unknown, label %known
+unknown:
+  call void @PyErr_Clear()
+  br label %known
+known:
+  %issamename = icmp eq ptr %nowname, %namevalue
+  br i1 %issamename, label %samename, label %slow
+samename:
+  %mnext = add i64 %m, 1
+  br label %named
+renewed:
+  store i64 %version, ptr %key
+  br label %good
+cells:
+  %descrat = getelementptr i8, ptr %where, i64 {DESCR}
+  %descr = load ptr, ptr %descrat
+  %wanteddescr = load ptr, ptr %key
+  %samedescr = icmp eq ptr %descr, %wanteddescr
+  br i1 %samedescr, label %rank, label %slow
+rank:
+  %ndimat = getelementptr i8, ptr %where, i64 {NDIM}
+  %ndimshort = load i32, ptr %ndimat
+  %ndim = zext i32 %ndimshort to i64
+  %wantedndimat = getelementptr i8, ptr %key, i64 8
+  %wantedndim = load i64, ptr %wantedndimat
+  %samendim = icmp eq i64 %ndim, %wantedndim
+  br i1 %samendim, label %layout, label %slow
+layout:
+  %flagsat = getelementptr i8, ptr %where, i64 {FLAGS}
+  %flags = load i32, ptr %flagsat
+  %contiguous = and i32 %flags, {CONTIGUOUS}
+  %iscontiguous = icmp ne i32 %contiguous, 0
+  br i1 %iscontiguous, label %shape, label %slow
+shape:
+  %shapeat = getelementptr i8, ptr %where, i64 {SHAPE}
+  %shapes = load ptr, ptr %shapeat
+  %wantedshapesat = getelementptr i8, ptr %key, i64 16
+  %wantedshapes = load ptr, ptr %wantedshapesat
+  %shapebytes = mul i64 %ndim, 8
+  %shapediff = call i32 @memcmp(ptr %shapes, ptr %wantedshapes, i64 %shapebytes)
+  %sameshape = icmp eq i32 %shapediff, 0
+  br i1 %sameshape, label %memory, label %slow
+memory:
+  %dataat = getelementptr i8, ptr %where, i64 {DATA}
+  %data = load ptr, ptr %dataat
+  %bytesat = getelementptr i8, ptr %key, i64 24
+  %bytes = load i64, ptr %bytesat
+  %keptat = getelementptr i8, ptr %key, i64 32
+  %kept = load ptr, ptr %keptat
+  %diff = call i32 @memcmp(ptr %data, ptr %kept, i64 %bytes)
+  %samedata = icmp eq i32 %diff, 0
+  br i1 %samedata, label %good, label %slow
+good:
+  %after = add i64 %k, 1
+  br label %next
+passed:
+  %functionat = getelementptr i8, ptr %table, i64 16
+  %function = load ptr, ptr %functionat
+  %boundat = getelementptr i8, ptr %table, i64 24
+  %bound = load ptr, ptr %boundat
+  %placeat = getelementptr i8, ptr %table, i64 32
+  %place = load i64, ptr %placeat
+  %arraysat = getelementptr i8, ptr %table, i64 40
+  %arrays = load i64, ptr %arraysat
+  %hiddenat = getelementptr i8, ptr %table, i64 48
+  %hidden = load ptr, ptr %hiddenat
+  %without = icmp eq i64 %arrays, 0
+  br i1 %without, label %straight, label %filled
+straight:
+  %result0 = call ptr %function(ptr %bound, ptr %args, i64 %nargs, ptr %names)
+  br label %done
+filled:
+  %few = icmp slt i64 %nargs, %place
+  br i1 %few, label %slow, label %roomy
+roomy:
+  %unnamed = icmp eq ptr %names, null
+  br i1 %unnamed, label %plain, label %counting
+counting:
+  %namedat = getelementptr i8, ptr %names, i64 16
+  %namedcount = load i64, ptr %namedat
+  br label %plain
+plain:
+  %extra = phi i64 [0, %roomy], [%namedcount, %counting]
+  %given = add i64 %nargs, %extra
+  %all = add i64 %given, %arrays
+  %many = icmp sgt i64 %all, 1000
+  br i1 %many, label %slow, label %copying
+copying:
+  %buffer = alloca ptr, i64 %all
+  br label %copy
+copy:
+  %c = phi i64 [0, %copying], [%cnext, %copied]
+  %cmore = icmp slt i64 %c, %all
+  br i1 %cmore, label %pick, label %calling
+pick:
+  %offset = sub i64 %c, %place
+  %isbefore = icmp slt i64 %offset, 0
+  %isbehind = icmp sge i64 %offset, %arrays
+  %isgiven = or i1 %isbefore, %isbehind
+  %shift = select i1 %isbehind, i64 %arrays, i64 0
+  %from = sub i64 %c, %shift
+  %argat = getelementptr ptr, ptr %args, i64 %from
+  %hiddenitemat = getelementptr ptr, ptr %hidden, i64 %offset
+  %source = select i1 %isgiven, ptr %argat, ptr %hiddenitemat
+  %thing = load ptr, ptr %source
+  call void @Py_IncRef(ptr %thing)
+  %target = getelementptr ptr, ptr %buffer, i64 %c
+  store ptr %thing, ptr %target
+  br label %copied
+copied:
+  %cnext = add i64 %c, 1
+  br label %copy
+calling:
+  %total = add i64 %nargs, %arrays
+  %result1 = call ptr %function(ptr %bound, ptr %buffer, i64 %total, ptr %names)
+  br label %release
+release:
+  %d = phi i64 [0, %calling], [%dnext, %releasing]
+  %dmore = icmp slt i64 %d, %all
+  br i1 %dmore, label %releasing, label %done
+releasing:
+  %dat = getelementptr ptr, ptr %buffer, i64 %d
+  %old = load ptr, ptr %dat
+  call void @Py_DecRef(ptr %old)
+  %dnext = add i64 %d, 1
+  br label %release
+done:
+  %result = phi ptr [%result0, %straight], [%result1, %release]
+  %missed = icmp eq ptr %result, {object_name("miss")}
+  br i1 %missed, label %declined, label %finished
+finished:
+  %before = load i64, ptr %runningat
+  %fewer = sub i64 %before, 1
+  store i64 %fewer, ptr %runningat
+  ret ptr %result
+declined:
+  call void @Py_DecRef(ptr %result)
+  br label %slow
+slow:
+  %before1 = load i64, ptr %runningat
+  %fewer1 = sub i64 %before1, 1
+  store i64 %fewer1, ptr %runningat
+  %method = call ptr @PyObject_GetAttr(ptr %self, ptr {object_name("long_way")})
+  %ismethod = icmp ne ptr %method, null
+  br i1 %ismethod, label %asked, label %nothing
+asked:
+  %answer = call ptr @PyObject_Vectorcall(ptr %method, ptr %args, i64 %nargs, ptr %names)
+  call void @Py_DecRef(ptr %method)
+  ret ptr %answer
+nothing:
+  ret ptr null
+}}
+"""

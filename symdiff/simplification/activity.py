@@ -1,0 +1,37 @@
+"""Which values of a list of bindings move with its inputs.
+
+Assumes bindings in order. Guarantees that conditions, and places such as those that `argmax` gives, count as constant.
+"""
+
+from collections.abc import Iterable
+
+from symdiff.ir.graph import Atom, Binding
+from symdiff.vocabulary.heads import HEADS
+
+_PLACES = frozenset(head.name for head in HEADS.values() if head.result == "count")
+
+
+class Activity:
+    """The symbols that depend on the seeds differentiably, as far as bindings are known."""
+
+    def __init__(self, seeds: Iterable[Atom]) -> None:
+        self.symbols = set(seeds)
+
+    def include(self, binding: Binding) -> None:
+        """The binding that comes after those known."""
+        if binding.dtype not in "?l" and binding.op not in _PLACES:
+            places = binding.operands[1:] if binding.op == "select" else binding.operands
+            if not self.symbols.isdisjoint(places):
+                self.symbols.add(binding.symbol)
+
+    def has(self, atom: Atom) -> bool:
+        """Whether a value depends on the seeds."""
+        return atom in self.symbols
+
+
+def active_symbols(bindings: Iterable[Binding], seeds: Iterable[Atom]) -> set[Atom]:
+    """The symbols that depend on the seeds differentiably."""
+    activity = Activity(seeds)
+    for binding in bindings:
+        activity.include(binding)
+    return activity.symbols

@@ -1,0 +1,269 @@
+"""Equalities that hold beside nothing: `x == c` chooses a value at one place, and says nothing of the slope there.
+
+Assumes bindings in order and the inputs by which is differentiated. Guarantees, for `if x == c: return a` and its relatives,
+that a stored value of the function does not stop its derivative: where both arms are finite and equal up to rounding, the
+function is the other arm all around, and the sweeps see that one. Where they differ, or the other arm passes through a pole
+on its way, as 0 = c/(c/t) does at t = 0, so that its chain rule is 0/0, the arm taken counts. Conditions that can hold all
+around a point, as `floor(x) == 1` and `max(x, 0) == 0`, stay what they are. An equation between polynomials and the like,
+such as that the determinant of a matrix is zero, is tried at a point taken at random: what fails there fails almost everywhere.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from symdiff.ir.building import Builder
+from symdiff.ir.evaluating import applied
+from symdiff.ir.graph import Atom, Binding, Constant
+from symdiff.simplification.activity import Activity
+from symdiff.vocabulary.heads import Static
+
+_TOLERANCE = {"f": 1e-5, "F": 1e-5}  # of values that count as equal, relative
+_NEAR = 1e-9  # in double precision
+_APART = 1e-4  # of values that count as different at a point taken at random, relative
+_MOVING = frozenset({"item", "getitem", "reshape", "transpose", "broadcast_to", "neg", "cast", "abs", "sqrt", "cbrt",
+                     "log", "log1p", "sin", "cos", "tan", "asin", "acos", "sinh", "asinh"})  # fmt: skip
+_POLES = frozenset({"div", "pow", "log", "log2", "log10", "log1p", "atanh", "tan"})
+_STEPS = frozenset({"floor", "ceil", "trunc", "rint", "sign"})
+_ANALYTIC = frozenset({"const", "item", "array", "getitem", "reshape", "transpose", "broadcast_to", "concatenate", "embed",
+                       "cells", "diagonal", "take", "add", "sub", "mul", "div", "neg", "sum", "sum_of", "prod", "matmul",
+                       "cumsum", "det", "sqrt", "log", "sin", "cos", "sinh", "asinh", "conj", "real", "imag"})  # fmt: skip
+_BEYOND = {"isnan": True, "isinf": True, "isfinite": False}
+_ASKING = frozenset({*_BEYOND, "eq", "ne", "and", "or", "not", "all", "any", "item", "getitem", "reshape", "broadcast_to"})
+
+
+class Thinness:
+    """Which conditions hold on a set without inside, and which beside one."""
+
+    def __init__(self, wrt: Iterable[Atom]) -> None:
+        self.activity = Activity(wrt)
+        self.wrt = set(wrt)
+        self.made: dict[Atom, Binding] = {}
+        self._free: dict[Atom, frozenset[Any]] = {}
+        self._trials: dict[Atom, Any] = {}
+
+    def include(self, bindings: Iterable[Binding]) -> None:
+        """Bindings that come after those known."""
+        for binding in bindings:
+            self.made[binding.symbol] = binding
+            self.activity.include(binding)
+
+    def of(self, condition: Atom) -> bool | None:
+        """Whether a condition holds on a set without inside (True), beside one (False), or neither (None)."""
+        made = self.made.get(condition)
+        op = "" if made is None else made.op
+        if made is None or op not in _ASKING:
+            return None
+        if op in ("eq", "ne"):
+            return (op == "eq") if self._parts(*made.operands) else None
+        if op in _BEYOND:
+            return _BEYOND[op] if self._inputs(made.operands[0]) else None
+        parts = [self.of(o) for o in made.operands]
+        if op not in ("and", "or"):
+            return (None if parts[0] is None else not parts[0]) if op == "not" else parts[0]
+        deciding = op == "and"  # a thin part makes "and" thin, one beside a thin set makes "or" such
+        return deciding if deciding in parts else None if None in parts else not deciding
+
+    def there(self, condition: Atom, arm: Atom) -> Atom:
+        """An arm of a select where its condition compares it with a constant: this constant."""
+        made = self.made.get(condition)
+        while made is not None and made.op == "not":
+            made = self.made.get(made.operands[0])
+        if made is None or made.op not in ("eq", "ne") or arm not in made.operands:
+            return arm
+        return next((o for o in made.operands if isinstance(o, Constant)), arm)
+
+    def _parts(self, a: Atom, b: Atom) -> bool:
+        """Whether an equation holds on a set without inside."""
+        made = self.made.get(a)
+        if made is not None and made.op in ("sign", "det_sign") and isinstance(b, Constant) and b.value == 0:
+            return self._parts(made.operands[0], b) if made.op == "sign" else self._is_regular(made.operands[0])
+        a = self._multiplied(a, b)
+        first, second = self._inputs(a), self._inputs(b)
+        if first and second and first != second:
+            return True
+        if bool(first) != bool(second) and self._is_level(b if first else a):
+            return True
+        return self._is_broken(a, b)
+
+    def _multiplied(self, a: Atom, b: Atom) -> Atom:
+        """The value that is the same wherever this one, a multiple or an exponential of it, is a finite constant but 0."""
+        made = self.made.get(a)
+        while made is not None and isinstance(b, Constant) and np.all(np.isfinite(b.value)) and np.all(b.value):
+            moving = [o for o in made.operands if self.activity.has(o)]
+            if made.op not in ("mul", "div", "exp", "exp2") or len(moving) != 1 or moving[0].shape != a.shape:
+                break
+            a = moving[0]
+            made = self.made.get(a) if made.op in ("mul", "div") else None
+        return a
+
+    def _is_broken(self, a: Atom, b: Atom) -> bool:
+        """Whether two values that are analytic in the inputs differ at a point taken at random."""
+        tried = self._tried(a), self._tried(b)
+        if tried[0] is None or tried[1] is None or not (self.activity.has(a) or self.activity.has(b)):
+            return False
+        with np.errstate(all="ignore"):
+            return bool(np.all(np.abs(tried[0] - tried[1]) > _APART * (np.abs(tried[0]) + np.abs(tried[1]))))
+
+    def _is_regular(self, matrix: Atom) -> bool:
+        """Whether a matrix whose cells are analytic in the inputs has an inverse at a point taken at random."""
+        tried = self._tried(matrix)
+        if tried is None or not self.activity.has(matrix) or not np.all(np.isfinite(tried)):
+            return False
+        return bool(np.all(np.linalg.cond(tried) < 1 / _APART))
+
+    def _tried(self, atom: Atom) -> Any:
+        """A value at inputs taken at random; None where it is not analytic in those by which is differentiated alone."""
+        ready = [atom]
+        while ready:
+            last = ready[-1]
+            made = self.made.get(last)
+            if last in self._trials:
+                pass
+            elif isinstance(last, Constant):
+                self._trials[last] = last.value
+            elif last in self.wrt:
+                self._trials[last] = _random(last, len(self._trials))
+            elif made is None or not (made.op in _ANALYTIC or _is_whole_power(made)):
+                self._trials[last] = None
+            waiting = [] if last in self._trials or made is None else [o for o in made.operands if o not in self._trials]
+            ready += waiting
+            if not waiting:
+                ready.pop()
+                if last not in self._trials and made is not None:
+                    values = [self._trials[o] for o in made.operands]
+                    with np.errstate(all="ignore"):
+                        self._trials[last] = None if any(v is None for v in values) else applied(made, values)
+        return self._trials[atom]
+
+    def _is_level(self, atom: Atom) -> bool:
+        """Whether a value stays, or moves in steps, where the inputs move."""
+        made = self.made.get(atom)
+        return not self.activity.has(atom) or (made is not None and made.op in _STEPS)
+
+    def _inputs(self, atom: Atom) -> frozenset[Any]:
+        """The inputs that a value is a function of which is no number all around a point; empty where it is none such."""
+        if atom in self.wrt:
+            return frozenset([atom])
+        made = self.made.get(atom)
+        if made is None or not self.activity.has(atom):
+            return frozenset()
+        if atom not in self._free:
+            self._free[atom] = self._computed(made)
+        return self._free[atom]
+
+    def _computed(self, made: Binding) -> frozenset[Any]:
+        op, operands = made.op, made.operands
+        if op == "item" and operands[0] in self.wrt:
+            return frozenset([(operands[0], made.params)])
+        found = [self._inputs(o) for o in operands]
+        if op == "array":
+            return frozenset().union(*found) if all(found) else frozenset()
+        if op in _MOVING or (op == "pow" and isinstance(operands[1], Constant) and operands[1].value != 0):
+            return found[0]
+        if op not in ("add", "sub", "mul", "div", "hypot"):
+            return frozenset()
+        if all(found) and (found[0].isdisjoint(found[1]) or op == "hypot" or (op == "mul" and operands[0] is operands[1])):
+            return found[0] | found[1]
+        still = [isinstance(o, Constant) and (op not in ("mul", "div") or o.value != 0) for o in operands]
+        if op in ("add", "sub"):
+            still = [not self.activity.has(o) for o in operands]
+        return found[0] if still[1] else found[1] if still[0] else frozenset()
+
+
+def _is_whole_power(made: Binding) -> bool:
+    exponent = made.operands[-1]
+    return made.op == "pow" and isinstance(exponent, Constant) and np.ndim(exponent.value) == 0 and exponent.value % 1 == 0
+
+
+def _random(atom: Atom, seed: int) -> Any:
+    source = np.random.default_rng(seed)
+    found = source.uniform(0.5, 2.0, atom.shape)
+    dtype = np.dtype(atom.dtype)
+    return np.asarray(found + 1j * source.uniform(0.5, 2.0, atom.shape) if dtype.kind == "c" else found, dtype)[()]
+
+
+class Poles:
+    """Which values are computed through steps at equalities, and quotients, logarithms and powers that may be infinite."""
+
+    def __init__(self, thinness: Thinness, builder: Builder) -> None:
+        self.thinness = thinness
+        self.builder = builder
+        self.seen: dict[Atom, tuple[Atom, bool]] = {}  # the conditions of selects at equalities, and whether these are thin
+        self._missed: dict[Atom, Atom | None] = {}
+
+    def missed(self, atom: Atom) -> Atom | None:
+        """The condition that all of these, on the way to a value, are smooth and finite; None where there are none."""
+        ready = [atom]
+        while ready:
+            made = self.thinness.made.get(ready[-1])
+            if ready[-1] in self._missed or made is None or not self.thinness.activity.has(ready[-1]):
+                self._missed.setdefault(ready.pop(), None)
+                continue
+            waiting = [o for o in made.operands if o not in self._missed]
+            ready += waiting
+            if not waiting:
+                self._missed[ready.pop()] = self._through(made)
+        return self._missed[atom]
+
+    def _through(self, made: Binding) -> Atom | None:
+        b = self.builder
+        parts = dict.fromkeys(found for o in made.operands if (found := self._missed[o]) is not None)
+        if made.op in _POLES and self.thinness.activity.has(made.operands[-1 if made.op == "div" else 0]):
+            parts[b.emit("isfinite", (made.symbol,))] = None
+        if made.symbol in self.seen:
+            condition, is_thin = self.seen[made.symbol]
+            smooth = b.emit("not", (condition,)) if is_thin else condition
+            axes = tuple(range(len(smooth.shape)))
+            parts[b.bind("all", (smooth,), (), "?", Static("all", {"axes": axes})) if axes else smooth] = None
+        whole: Atom | None = None
+        for part in parts:
+            if part.shape in ((), made.symbol.shape):  # those of other cells are left to the arm's own value
+                whole = part if whole is None else b.emit("and", (whole, part))
+        return whole
+
+
+def beside(bindings: list[Binding], builder: Builder, wrt: Iterable[Atom]) -> list[Binding]:
+    """The bindings with the conditions of such selects false where both arms agree; new symbols are bound on the builder."""
+    if not any(b.op == "select" and b.primal for b in bindings):
+        return bindings
+    thinness = Thinness(wrt)
+    thinness.include(bindings)
+    poles = Poles(thinness, builder)
+    found: list[Binding] = []
+    start = len(builder.bindings)
+    for binding in bindings:
+        if binding.op == "select" and binding.primal and thinness.activity.has(binding.symbol):
+            builder.origin = binding.origin
+            binding = _seen(binding, thinness, poles, builder)
+        found += [*builder.bindings[start:], binding]
+        start = len(builder.bindings)
+    return found
+
+
+def _seen(binding: Binding, thinness: Thinness, poles: Poles, b: Builder) -> Binding:
+    """A select as the sweeps see it."""
+    condition, first, second = binding.operands
+    is_thin = thinness.of(condition)
+    if is_thin is None:
+        return binding
+    there = [thinness.there(condition, arm) for arm in (first, second)]
+    seen = condition
+    if not all(isinstance(arm, Constant) for arm in there) or agree(*(arm.value for arm in there)):  # type: ignore[union-attr]
+        gap = b.emit("abs", (b.emit("sub", (first, second)),))
+        least = b.emit("min", (b.emit("abs", (first,)), b.emit("abs", (second,))))
+        near = b.emit("le", (gap, b.emit("mul", (Constant(_TOLERANCE.get(binding.dtype, _NEAR)), least))))
+        missed = poles.missed(second if is_thin else first)
+        if missed is not None and missed.shape in ((), near.shape):
+            near = b.emit("and", (near, missed))
+        seen = b.emit("and", (condition, b.emit("not", (near,)))) if is_thin else b.emit("or", (condition, near))
+    poles.seen[binding.symbol] = seen, is_thin
+    return Binding(binding.symbol, "select", (seen, first, second), None, binding.origin, binding.primal)
+
+
+def agree(a: Any, b: Any) -> bool:
+    """Whether two values are finite and equal up to rounding."""
+    tolerance = _TOLERANCE.get(np.result_type(a, b).char, _NEAR)
+    with np.errstate(all="ignore"):
+        return bool(np.all(np.abs(np.subtract(a, b)) <= tolerance * np.minimum(np.abs(a), np.abs(b))))

@@ -1,0 +1,192 @@
+"""Bindings of several runs of one function in one table, equal ones once.
+
+Assumes deterministic operations. Guarantees that two symbols have one number exactly when the same operations, parameters
+and constants (by their bits) gave them, from whichever run they are; operands have lower numbers than their users. Refuses
+nothing: what cannot be compared counts as different.
+"""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symdiff.ir.building import Builder, result_code
+from symdiff.ir.graph import ArrayConstant, Atom, Constant, Var
+from symdiff.rulebooks.calls import CallSite
+from symdiff.vocabulary.heads import Static
+from symdiff.vocabulary.ops import OPS
+
+
+class Node(NamedTuple):
+    """A binding over numbers. `params` of a "const" is the constant itself; `static` tells parameters apart."""
+
+    op: str
+    operands: tuple[int, ...]
+    shape: tuple[int, ...]
+    dtype: str | None
+    params: Any
+    origin: str
+    primal: bool
+    static: Any
+
+
+class Values:
+    """The table: `nodes[number]`."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self._seen: dict[tuple[Any, ...], int] = {}
+
+    def put(
+        self,
+        op: str,
+        operands: tuple[int, ...],
+        shape: tuple[int, ...],
+        dtype: str | None,
+        params: Any = None,
+        origin: str = "",
+        primal: bool = True,
+    ) -> int:
+        """The number of an operation."""
+        static = _static(params)
+        row = OPS.get(op)
+        ordered = tuple(sorted(operands)) if row is not None and row.commutes else operands
+        key = (op, ordered, shape, dtype, static)
+        found = self._seen.get(key)
+        if found is None:
+            found = self._seen[key] = len(self.nodes)
+            self.nodes.append(Node(op, operands, shape, dtype, params, origin, primal, static))
+        return found
+
+    def constant(self, atom: Constant | ArrayConstant) -> int:
+        """The number of a constant."""
+        return self.put("const", (), atom.shape, atom.dtype, atom)
+
+    def like(self, number: int, operands: tuple[int, ...]) -> int:
+        """The operation of a node on other operands."""
+        node = self.nodes[number]
+        return self.put(node.op, operands, node.shape, node.dtype, node.params, node.origin, node.primal)
+
+    def select(self, condition: int, yes: int, no: int, origin: str) -> int:
+        """`yes` where the condition holds, else `no`, in their common dtype."""
+        if yes == no:
+            return yes
+        a, b = self.nodes[yes], self.nodes[no]
+        truths = {self.truth(yes), self.truth(no)}
+        if truths == {True, False}:
+            return condition if self.truth(yes) else self.negation(condition)
+        code = result_code((_stand_in(a), _stand_in(b)))
+        shape = np.broadcast_shapes(a.shape, b.shape)
+        return self.put("select", (condition, self._cast(yes, code), self._cast(no, code)), shape, code, None, origin)
+
+    def truth(self, number: int) -> bool | None:
+        """The value of a constant truth, None for anything else."""
+        node = self.nodes[number]
+        value = node.params.value if node.op == "const" and node.shape == () else None
+        return bool(value) if isinstance(value, (bool, np.bool_)) else None
+
+    def _cast(self, number: int, code: str) -> int:
+        node = self.nodes[number]
+        if node.op == "const" and node.shape == () and node.dtype in (None, code):
+            return number
+        return number if node.dtype == code else self.put("cast", (number,), node.shape, code, None, node.origin)
+
+    def negation(self, number: int) -> int:
+        """The opposite of a truth value."""
+        node = self.nodes[number]
+        return node.operands[0] if node.op == "not" else self.put("not", (number,), (), "?", None, node.origin)
+
+    def conjunction(self, facts: Iterable[tuple[int, bool]]) -> int:
+        """Whether all these conditions have these values."""
+        total: int | None = None
+        for number, value in facts:
+            fact = number if value else self.negation(number)
+            total = fact if total is None else self.put("and", (total, fact), (), "?", None, self.nodes[fact].origin)
+        return self.constant(Constant(True)) if total is None else total
+
+    def cone(self, roots: list[int], known: set[int] | frozenset[int] = frozenset()) -> set[int]:
+        """The numbers that the roots are computed from, the roots included, those in `known` left out."""
+        found: set[int] = set()
+        stack = [r for r in roots if r not in known]
+        while stack:
+            number = stack.pop()
+            if number not in found:
+                found.add(number)
+                stack += [o for o in self.nodes[number].operands if o not in known and o not in found]
+        return found
+
+    def rebuilt(self, builder: Builder, symbols: dict[int, Atom], roots: list[int]) -> list[Atom]:
+        """The roots bound on a builder; `symbols` are the inputs, by their numbers, and gather what is bound."""
+        for number in sorted(self.cone(roots, symbols.keys())):  # type: ignore[arg-type]
+            node = self.nodes[number]
+            if node.op == "const":
+                symbols[number] = node.params
+                continue
+            operands = tuple(symbols[o] for o in node.operands)
+            builder.primal = node.primal
+            symbols[number] = builder.bind(node.op, operands, node.shape, node.dtype or "d", node.params, node.origin)
+        return [symbols[r] for r in roots]
+
+
+class Numbered:
+    """The symbols of one run by their numbers in a table. `own` are the inputs before captured ones."""
+
+    def __init__(self, values: Values, builder: Builder) -> None:
+        self.values = values
+        self.builder = builder
+        self.numbers: dict[Atom, int] = {}
+        self._inputs = 0
+        self._bindings = 0
+
+    def of(self, atom: Atom) -> int:
+        """The number of an atom of this run."""
+        self._advance()
+        return self._number(atom)
+
+    def _number(self, atom: Atom) -> int:
+        found = self.numbers.get(atom)
+        return self.values.constant(atom) if found is None else found  # type: ignore[arg-type]
+
+    def _advance(self) -> None:
+        builder = self.builder
+        own = len(builder.inputs) - len(builder.captures)
+        for place in range(self._inputs, len(builder.inputs)):
+            symbol = builder.inputs[place].symbol
+            source: Any = place
+            if place >= own:
+                outer = list(builder.captures)[place - own]
+                path = builder.captured[place - own].builder.path
+                source = ("captured", id(outer) if path is None else path.number(outer))
+            self.numbers[symbol] = self.values.put("input", (), symbol.shape, symbol.dtype, source)
+        self._inputs = len(builder.inputs)
+        for k in range(self._bindings, len(builder.bindings)):
+            b = builder.bindings[k]
+            operands = tuple([self._number(o) for o in b.operands])
+            self.numbers[b.symbol] = self.values.put(b.op, operands, b.shape, b.dtype, b.params, b.origin, b.primal)
+        self._bindings = len(builder.bindings)
+
+
+def _stand_in(node: Node) -> Atom:
+    """An atom with the dtype of a node."""
+    if node.op == "const" and node.shape == ():
+        return node.params  # type: ignore[no-any-return]
+    return Var("", node.shape, node.dtype or "d")
+
+
+def _static(params: Any) -> Any:
+    """What tells parameters apart."""
+    if isinstance(params, Static):
+        return (params.head, *((key, _frozen(value)) for key, value in params.params.items()))
+    if isinstance(params, Constant):
+        return type(params.value).__name__, repr(params.value)
+    if isinstance(params, ArrayConstant):
+        return params.value.shape, params.value.tobytes()
+    if isinstance(params, CallSite):
+        return id(params.rule), id(params.function) if params.graph is None else 0
+    return params
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.shape, value.dtype.char, value.tobytes()
+    return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,317 @@
+"""Sums of exponentials as the sweeps see them: with the largest exponential taken out, so that nothing overflows.
+
+Assumes bindings in order. Guarantees that a logarithm of a sum of exponentials, and a quotient of two, has derivatives that
+are finite where such a sum overflows or vanishes and its slope does not: log(exp(a) + exp(b)) is m + log(exp(a - m) +
+exp(b - m)), m being the rounded maximum, whose derivative counts as zero. What the user wrote is computed as it stands.
+What it cannot take apart stays.
+"""
+
+import math
+
+import numpy as np
+
+from symdiff.ir.arrays.algebra import Arrays, kept_shape
+from symdiff.ir.building import Builder, is_constant
+from symdiff.ir.graph import Atom, Binding, Constant
+from symdiff.ir.invariants import rebound
+from symdiff.simplification.bounds import Bounds
+from symdiff.simplification.growth import Growth, exponent, exponential
+from symdiff.simplification.likeness import Likeness
+
+ZERO, ONE = Constant(0.0), Constant(1.0)
+_LOGARITHMS = {"log": 1.0, "log2": 1 / math.log(2), "log10": 1 / math.log(10), "log1p": 1.0}
+_DEEP = 40  # operations that are taken apart from within each other
+_MOVING = frozenset({"reshape", "transpose", "getitem", "broadcast_to", "item"})
+
+
+def shifted(bindings: list[Binding], builder: Builder) -> list[Binding]:
+    """The bindings with logarithms and quotients of sums of exponentials in a form that does not overflow."""
+    growth = Growth(bindings, Bounds(bindings))
+    return _Shifting(bindings, builder, growth).run() if growth.explosive else bindings
+
+
+class _Shifting:
+    """Sums of exponentials as mantissas and tops, x = m*exp(t).
+
+    A value that several others use, and one that is moved, is taken apart once: what is added is linear in the graph.
+    """
+
+    def __init__(self, bindings: list[Binding], builder: Builder, growth: Growth) -> None:
+        self.bindings = bindings
+        self.builder = builder
+        self.arrays = Arrays(builder)
+        self.growth = growth
+        self.made = growth.made
+        self.likeness = Likeness(bindings)
+        self.shared = self._shared()
+        self._places = {binding.symbol: place for place, binding in enumerate(bindings)}
+        self._tops: dict[Atom, Atom | None] = {}
+        self._rounded: dict[Atom, Atom] = {}
+        self._pairs: dict[Atom, tuple[Atom, Atom]] = {}
+
+    def run(self) -> list[Binding]:
+        found: list[Binding] = []
+        start = len(self.builder.bindings)
+        for binding in self.bindings:
+            self.builder.origin = self.arrays.origin = binding.origin
+            seen = self._seen(binding) if binding.dtype in "fd" else None
+            found += self.builder.bindings[start:]
+            start = len(self.builder.bindings)
+            found.append(binding if seen is None else rebound(binding, "cast", (seen,)))
+        return found
+
+    def _shared(self) -> set[Atom]:
+        """The explosive values, no exponentials themselves, that are taken apart once for all that use them."""
+        uses: dict[Atom, int] = {}
+        for binding in self.bindings:
+            for operand in binding.operands:
+                if operand in self.growth.explosive:
+                    uses[operand] = uses.get(operand, 0) + (2 if binding.op in _MOVING else 1)
+        found: set[Atom] = set()
+        depths: dict[Atom, int] = {}
+        for binding in self.bindings:
+            symbol = binding.symbol
+            if symbol in self.growth.explosive and exponential(binding) is None:
+                depth = 1 + max((depths.get(o, 0) for o in binding.operands), default=0)
+                if uses.get(symbol, 0) > 1 or depth > _DEEP:
+                    found.add(symbol)
+                depths[symbol] = 0 if symbol in found else depth
+        return found
+
+    def _seen(self, binding: Binding) -> Atom | None:
+        """What a binding is for the sweeps; None where that is what it is."""
+        op, operands = binding.op, binding.operands
+        if op in _LOGARITHMS and (operands[0] in self.growth.explosive or self._share(operands[0])):
+            return self._logarithm(op, operands[0])
+        if op == "div" and all(o in self.growth.explosive for o in operands):
+            return self._quotient(*operands)
+        return None
+
+    # -- logarithms
+
+    def _logarithm(self, op: str, x: Atom) -> Atom | None:
+        """The logarithm of a share, a quotient or a sum of exponentials."""
+        b = self.builder
+        made = self.made[x]
+        share = None if op == "log1p" else self._share(x)
+        if share is None and op != "log1p" and made.op == "div" and all(o in self.growth.explosive for o in made.operands):
+            share = made.operands[0], made.operands[1]
+        if share is not None:
+            return b.emit("sub", tuple(self._plain_logarithm(op, o) for o in share))
+        if made.op in _MOVING:
+            found = self._logarithm(op, made.operands[0])
+            return None if found is None else self._moved(made, found)
+        if x in self.growth.alone or not self._is_sum(x):
+            return None
+        if op == "log1p":
+            op, x = "log", self._made("add", ONE, x)
+        top = self._rounded_top(x)
+        if top is None:
+            return None
+        return b.add(b.emit(op, (self._scaled(x, top),)), b.mul(Constant(_LOGARITHMS[op]), top))
+
+    def _plain_logarithm(self, op: str, x: Atom) -> Atom:
+        """The logarithm of a value that is an exponential, or a sum of some."""
+        b = self.builder
+        binding = self.made.get(x)
+        argument = None if binding is None else exponential(binding)
+        if argument is not None:
+            return b.mul(Constant(argument[1] * _LOGARITHMS[op]), argument[0])
+        found = self._logarithm(op, x) if x in self.growth.explosive else None
+        return b.emit(op, (x,)) if found is None else found
+
+    def _share(self, x: Atom) -> tuple[Atom, Atom] | None:
+        """(b, a + b) of 1 - a/(a + b) where an exponential is among the two; None for anything else."""
+        made = self.made.get(x)
+        if made is None or made.op != "sub" or not is_constant(made.operands[0], 1):
+            return None
+        quotient = self.made.get(made.operands[1])
+        whole = self.made.get(quotient.operands[1]) if quotient is not None and quotient.op == "div" else None
+        if whole is None or whole.op != "add" or whole.symbol not in self.growth.explosive:
+            return None
+        part = quotient.operands[0]  # type: ignore[union-attr]
+        for a, b in (whole.operands, whole.operands[::-1]):
+            if (is_constant(a, 1) and is_constant(part, 1)) or self.likeness.same(a, part):
+                return b, whole.symbol
+        return None
+
+    # -- quotients
+
+    def _quotient(self, above: Atom, below: Atom) -> Atom | None:
+        first, second = self.made[above], self.made[below]
+        if {first.op, second.op} == {"sinh", "cosh"} and self.likeness.same(*first.operands, *second.operands):
+            slope = self.builder.emit("tanh", first.operands)
+            return slope if first.op == "sinh" else self.builder.emit("div", (ONE, slope))
+        top = self._rounded_top(below)
+        if top is None or self._top(above) is None:
+            return None
+        return self.builder.emit("div", (self._scaled(above, top), self._scaled(below, top)))
+
+    # -- sums of exponentials
+
+    def _is_sum(self, x: Atom) -> bool:
+        """Whether a value adds up several exponentials."""
+        binding = self.made[x]
+        while binding.op in ("mul", "div", "neg", "cast", "pow", "reshape"):
+            binding = self.made[next(o for o in binding.operands if o in self.growth.explosive)]
+        return binding.op in ("add", "sub", "sum")
+
+    def _rounded_top(self, x: Atom) -> Atom | None:
+        """About the largest exponent in a sum of exponentials, as a number whose derivative is zero."""
+        top = self._top(x)
+        if top is None or isinstance(top, Constant):
+            return top
+        if x not in self._rounded:
+            self._rounded[x] = self.builder.emit("rint", (top,))
+        return self._rounded[x]
+
+    def _top(self, x: Atom) -> Atom | None:
+        """An exponent of the size of a value's logarithm; None for what is not taken apart."""
+        stack = [x]
+        while stack:
+            atom = stack[-1]
+            if atom in self._tops:
+                stack.pop()
+            elif atom not in self.growth.explosive:
+                self._tops[atom] = ZERO
+            else:
+                binding = self.made[atom]
+                below = () if exponential(binding) is not None else _read_by(binding)
+                missing = [o for o in below if o not in self._tops]
+                stack += missing
+                if not missing:
+                    self._tops[atom] = self._top_of(binding)
+        return self._tops[x]
+
+    def _top_of(self, binding: Binding) -> Atom | None:
+        b, op, operands = self.builder, binding.op, binding.operands
+        argument = exponential(binding)
+        if argument is not None:
+            return b.mul(Constant(argument[1]), argument[0])
+        if op == "cosh":
+            return b.emit("abs", (operands[0],))
+        power = exponent(binding)
+        tops = [self._tops[o] for o in _read_by(binding)]
+        if any(t is None for t in tops):
+            return None
+        if op in ("add", "sub"):
+            return b.emit("max", tuple(tops))  # type: ignore[arg-type]
+        if op == "mul":
+            return b.add(*tops)  # type: ignore[arg-type]
+        if op == "div":
+            return tops[0] if tops[1] is ZERO else b.emit("sub", tuple(tops))  # type: ignore[arg-type]
+        if op in ("neg", "cast"):
+            return tops[0]
+        if power > 0:
+            return b.mul(operands[1], tops[0])  # type: ignore[arg-type]
+        if op == "sum":
+            whole = self.arrays.broadcast_to(tops[0], operands[0].shape)  # type: ignore[arg-type]
+            return self.arrays.bind("amax", whole, axes=binding.params.params["axes"])
+        return self._moved(binding, tops[0]) if op in _MOVING else None  # type: ignore[arg-type]
+
+    def _scaled(self, x: Atom, top: Atom) -> Atom:
+        """x*exp(-top), without the exponentials of x where these are large."""
+        b = self.builder
+        if x not in self.growth.explosive:
+            return x if is_constant(top, 0) else b.mul(x, b.emit("exp", (b.neg(top),)))
+        binding = self.made[x]
+        argument = exponential(binding)
+        if argument is None and binding.op in _MOVING:
+            inner = exponential(self.made[binding.operands[0]])
+            argument = None if inner is None else (self._moved(binding, inner[0]), inner[1])
+        if argument is not None:
+            return b.emit("exp", (b.emit("sub", (b.mul(Constant(argument[1]), argument[0]), top)),))
+        narrow = binding.op == "sum" and np.broadcast_shapes(x.shape, top.shape) != x.shape
+        if x not in self.shared and binding.op not in _MOVING and not narrow:
+            return self._expanded(binding, top)
+        mantissa, own = self._pair(x)
+        return mantissa if own is top else b.mul(mantissa, b.emit("exp", (b.emit("sub", (own, top)),)))
+
+    def _pair(self, x: Atom) -> tuple[Atom, Atom]:
+        """m and t of x = m*exp(t); those of the shared values below it are worked out first, in order."""
+        if x not in self._pairs:
+            found, pending = {x}, [x]
+            while pending:
+                for operand in _read_by(self.made[pending.pop()]):
+                    if operand in self.growth.explosive and operand not in self._pairs and operand not in found:
+                        found.add(operand)
+                        if exponential(self.made[operand]) is None:
+                            pending.append(operand)
+            needed = sorted((a for a in found if a in self.shared and a is not x), key=self._places.__getitem__)
+            for atom in (*needed, x):
+                self._pairs[atom] = self._paired(atom)
+        return self._pairs[x]
+
+    def _paired(self, x: Atom) -> tuple[Atom, Atom]:
+        binding = self.made[x]
+        if binding.op not in _MOVING:
+            own = self._rounded_top(x)
+            assert own is not None
+            return self._expanded(binding, own), own
+        inner = binding.operands[0]
+        mantissa, own = self._pairs[inner] if inner in self._pairs else self._exponential_pair(inner)
+        return self._moved(binding, mantissa), self._moved(binding, own)
+
+    def _exponential_pair(self, x: Atom) -> tuple[Atom, Atom]:
+        own = self._rounded_top(x)
+        assert own is not None
+        return self._scaled(x, own), own
+
+    def _expanded(self, binding: Binding, top: Atom) -> Atom:
+        """x*exp(-top) by the operands of x."""
+        b, op, operands = self.builder, binding.op, binding.operands
+        power = exponent(binding)
+        if op == "cosh":
+            w = operands[0]
+            both = (b.emit("exp", (b.emit("sub", (v, top)),)) for v in (w, b.neg(w)))
+            return b.mul(Constant(0.5), b.add(*both))
+        if op in ("add", "sub"):
+            return b.emit(op, tuple(self._scaled(o, top) for o in operands))
+        if op == "neg":
+            return b.neg(self._scaled(operands[0], top))
+        if op == "cast":
+            return b.cast(self._scaled(operands[0], top), binding.dtype)
+        if power > 0:
+            return b.emit("pow", (self._scaled(operands[0], b.mul(Constant(1.0 / power), top)), operands[1]))
+        if op == "sum":
+            shape, axes = operands[0].shape, binding.params.params["axes"]
+            spread = (
+                self.arrays.reshape(self.arrays.broadcast_to(top, binding.shape), kept_shape(shape, axes)) if top.shape else top
+            )
+            return self.arrays.sum(self._scaled(operands[0], spread), axes)
+        return self._scaled_product(op, operands, top)
+
+    def _scaled_product(self, op: str, operands: tuple[Atom, ...], top: Atom) -> Atom:
+        """A product's or quotient's factors, each with its own exponential taken out but the first."""
+        b = self.builder
+        first, second = operands
+        if op == "mul" and first not in self.growth.explosive:
+            first, second = second, first
+        if second not in self.growth.explosive:
+            return b.emit(op, (self._scaled(first, top), second))
+        own = self._rounded_top(second)
+        assert own is not None
+        left = b.emit("sub" if op == "mul" else "add", (top, own))
+        return b.emit(op, (self._scaled(first, left), self._scaled(second, own)))
+
+    def _moved(self, binding: Binding, x: Atom) -> Atom:
+        """The cells of x, which may be repeated, where a binding moves them."""
+        if isinstance(x, Constant):
+            return x
+        x = self.arrays.broadcast_to(x, binding.operands[0].shape)
+        if binding.op == "item":
+            return self.builder.bind("item", (x,), (), x.dtype or "d", binding.params)
+        return self.arrays.bind(binding.op, x, **binding.params.params)
+
+    def _made(self, op: str, *operands: Atom) -> Atom:
+        """A new operation that is taken apart like those of the function."""
+        found = self.builder.emit(op, operands)
+        self.made[found] = self.builder.bindings[-1]
+        if any(o in self.growth.explosive for o in operands):
+            self.growth.explosive.add(found)
+        return found
+
+
+def _read_by(binding: Binding) -> tuple[Atom, ...]:
+    """The operands that a value's size depends on: all but the exponent of a power."""
+    return binding.operands[: 1 if exponent(binding) > 0 else None]

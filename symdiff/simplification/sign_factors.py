@@ -1,0 +1,110 @@
+"""Products of signs in derivatives: sign(x)*sign(x) is 1, at zero too, which is the mean of the limits from both sides.
+
+Assumes bindings in order, then those that a builder makes for a derivative. Guarantees that a factor sign(x) that two values
+share, or a sum's terms with another value, is left out of their product. Of the signs of more than a few
+directions in one value none is followed.
+"""
+
+from symdiff.ir.building import Builder
+from symdiff.ir.graph import Atom, Binding, Constant
+from symdiff.simplification.likeness import Likeness
+from symdiff.vocabulary.ops import is_complex
+
+_MANY = 4  # signs that are kept track of in one value
+_LINEAR = {  # operations that hand on factors, and the operands from which
+    "mul": slice(0, 2), "add": slice(0, 2), "sub": slice(0, 2), "select": slice(1, 3),
+    "neg": slice(0, 1), "cast": slice(0, 1), "div": slice(0, 1),
+}  # fmt: skip
+NONE: frozenset[int] = frozenset()
+
+
+def watch_signs(builder: Builder, bindings: list[Binding]) -> None:
+    """Have a builder leave out squares of signs, where the bindings that it differentiates can give some."""
+    if builder.signs is None and any(b.op in ("abs", "sign") and not is_complex(b.dtype) for b in bindings):
+        builder.signs = SignFactors(builder, bindings)
+
+
+class SignFactors:
+    """The factors sign(x) of the values on a builder, each by the number of x's direction, and those of terms of sums."""
+
+    def __init__(self, builder: Builder, bindings: list[Binding]) -> None:
+        self.builder = builder
+        self.likeness = Likeness(bindings)
+        self.made: dict[Atom, Binding] = {}
+        self._factors: dict[Atom, frozenset[int]] = {}
+        self._terms: dict[Atom, frozenset[int]] = {}  # those of some terms
+        self._signs: dict[int, Atom] = {}
+        self._turned: dict[tuple[Atom, int], Atom] = {}
+        for binding in bindings:
+            self.note(binding)
+
+    def note(self, binding: Binding) -> None:
+        """Work out the factors of a new binding."""
+        op, operands = binding.op, binding.operands
+        if op == "sign" and not is_complex(binding.dtype):
+            direction = self.likeness.direction(operands[0])[0]
+            self._signs.setdefault(direction, binding.symbol)
+            factors = terms = frozenset({direction})
+        else:
+            places = _LINEAR.get(op)
+            if places is None or not any(o in self._terms for o in operands):
+                return
+            among = [o for o in operands[places] if not _is_zero(o)]
+            terms = NONE.union(*(self._terms.get(o, NONE) for o in among))
+            each = [self._factors.get(o, NONE) for o in among]
+            factors = NONE.union(*each) if op == "mul" else frozenset.intersection(*each) if each else NONE
+        if terms and len(terms) <= _MANY:
+            self._factors[binding.symbol], self._terms[binding.symbol] = factors, terms
+            self.made[binding.symbol] = binding
+
+    def product(self, a: Atom, b: Atom) -> Atom | None:
+        """a*b without the signs that both have; None where they have none in common."""
+        for x, y in ((a, b), (b, a)):
+            shared = self._terms.get(x, NONE) & self._factors.get(y, NONE)
+            if shared:
+                direction = min(shared)
+                return self.builder.mul(self._times(x, direction), self._times(y, direction))
+        return None
+
+    def _times(self, atom: Atom, direction: int) -> Atom:
+        """A value times the sign of a direction, which is gone from the terms that have it."""
+        if _is_zero(atom):
+            return atom
+        key = (atom, direction)
+        if key not in self._turned:
+            self._turned[key] = self._built(atom, direction)
+        return self._turned[key]
+
+    def _built(self, atom: Atom, direction: int) -> Atom:
+        b = self.builder
+        if direction not in self._terms.get(atom, NONE):
+            return self._plain(atom, direction)
+        binding = self.made[atom]
+        op, operands = binding.op, binding.operands
+        if op == "sign":
+            code = None if binding.shape == () else binding.dtype
+            turned = self.likeness.direction(operands[0])[1] * self._orientation(direction)
+            return Constant(float(turned), code)
+        if op == "mul":
+            place = 0 if direction in self._terms.get(operands[0], NONE) else 1
+            return b.mul(self._times(operands[place], direction), operands[1 - place])
+        if op == "neg":
+            return b.neg(self._times(operands[0], direction))
+        if op == "cast":
+            return b.cast(self._times(operands[0], direction), binding.dtype)
+        if op == "div":
+            return b.emit("div", (self._times(operands[0], direction), operands[1]))
+        if op == "select":
+            return b.select(operands[0], *(self._times(o, direction) for o in operands[1:]))
+        return b.emit(op, tuple(self._times(o, direction) for o in operands))
+
+    def _plain(self, atom: Atom, direction: int) -> Atom:
+        return self.builder.emit("mul", (atom, self._signs[direction]))
+
+    def _orientation(self, direction: int) -> int:
+        """The sign that the sign of a direction stands for: that of its first value, or of the opposite."""
+        return self.likeness.direction(self.made[self._signs[direction]].operands[0])[1]
+
+
+def _is_zero(atom: Atom) -> bool:
+    return isinstance(atom, Constant) and not isinstance(atom.value, complex) and atom.value == 0

@@ -1,0 +1,669 @@
+"""Finds what a function can read outside its arguments: the state of the user's objects, however deep and however read.
+
+Assumes that code reads what it can reach: its cells and defaults, the globals that it names, and from any object all that
+the object holds. Guarantees that every holder of the user's state found so is told to a `captures.Watch`. Functions in classes
+and modules are walked through once some code mentions their names, or Python calls them of itself. Modules, functions and
+classes of libraries are constants (see `libraries`), what their instances, closures and containers hold is not.
+"""
+
+import array
+import collections
+import contextvars
+import ctypes
+import dataclasses
+import decimal
+import functools
+import gc
+import io
+import itertools
+import locale
+import logging
+import mmap
+import opcode
+import operator
+import os
+import random
+import re
+import sys
+import threading
+import types
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from symdiff.ir.hidden import Captured, arrays_of, is_large
+from symdiff.vocabulary.libraries import is_library
+
+ABSENT: Any = object()
+Keep = Callable[[Any], Any]
+_SKIPPED = frozenset("sympy optree matplotlib IPython ipykernel pytest _pytest pluggy hypothesis llvmlite".split())
+_ATOMS = (
+    bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype, np.ufunc, range, type(...), type(NotImplemented),
+    types.CodeType, types.FrameType, types.TracebackType, types.GetSetDescriptorType, types.MemberDescriptorType,
+    types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType, decimal.Decimal, re.Pattern,
+    operator.attrgetter, operator.methodcaller, operator.itemgetter, type(threading.Lock()), type(threading.RLock()),
+)  # fmt: skip
+_FIXED = (
+    tuple, frozenset, types.MethodType, types.BuiltinMethodType, types.MethodWrapperType, types.MappingProxyType, property,
+    staticmethod, classmethod, slice, functools.partial, functools._lru_cache_wrapper, type({}.keys()), type({}.values()),
+    type({}.items()), types.GenericAlias, types.UnionType, super,
+)  # fmt: skip  # what these hold cannot be replaced
+_BUFFERS = (bytearray, array.array, memoryview, mmap.mmap, ctypes.Array, ctypes.Structure, ctypes.Union, ctypes._SimpleCData)
+_RANDOM = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator)
+_LISTED = (set, collections.deque)
+_PLAIN = frozenset({dict, list, tuple, set, frozenset, collections.deque, bytearray, np.ndarray, collections.OrderedDict})
+_SEEN_BY = {os.getenv: lambda: os.environ}  # what functions of libraries read that the user may change
+_TELLING = (
+    decimal.getcontext, np.geterr, np.getbufsize, np.get_printoptions, os.getcwd, threading.current_thread, threading.get_ident,
+    sys.getrecursionlimit, sys.getswitchinterval, gc.get_threshold, gc.isenabled, locale.getlocale, locale.localeconv,
+)  # fmt: skip  # functions of libraries that say how a setting stands
+_SETTINGS: dict[Any, Callable[[], Any]] = {
+    **{f: f for f in _TELLING},
+    decimal.Decimal: decimal.getcontext,
+    np.errstate: np.geterr,
+    warnings.warn: lambda: warnings.filters,
+    logging.getLogger: lambda: [(*entry, _level(of)) for *entry, of in _loggers()],
+    **dict.fromkeys((np.array_str, np.array_repr, np.array2string, np.printoptions), np.get_printoptions),
+    **dict.fromkeys(
+        (locale.setlocale, locale.atof, locale.format_string, locale.currency, locale.str),
+        functools.partial(locale.setlocale, locale.LC_ALL),
+    ),
+}  # functions and classes of libraries, and what says how the setting stands that they read
+_UNREAD = frozenset(
+    """__dict__ __weakref__ __doc__ __module__ __annotations__ __dataclass_fields__ __dataclass_params__ __slots__
+    __abstractmethods__ _abc_impl __orig_bases__ __parameters__ __match_args__ __qualname__""".split()
+)  # of classes
+_STATES = ("state", "__getstate__")  # by which the state of a random generator is read
+_CONSTRUCTORS = frozenset("__init__ __new__ __post_init__ __init_subclass__ __set_name__".split())
+_COMPUTED = frozenset("getattr hasattr vars dir __dict__ attrgetter methodcaller".split())  # read names made at run time
+_NAMESPACES = frozenset("globals eval exec __globals__".split())
+
+
+class File:
+    """A file that a trace has read."""
+
+    def __init__(self, path: Any) -> None:
+        self.path = path
+
+
+class Found:
+    """What a trace has come across beside the functions that it calls, such as the bodies of a rule."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class Standing:
+    """Where an iterator or a random generator stands."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class Reach:
+    """What some functions can read. `moving` are iterators and random generators."""
+
+    def __init__(self) -> None:
+        self._watch: Any = None  # during a walk
+        self._seen: dict[int, Any] = {}
+        self._waiting: list[tuple[Any, str]] = []
+        self._above: dict[int, list[int]] = {}
+        self._bearing: list[int] = []
+        self._arrays: dict[int, Captured] = {}
+        self._spaces: dict[int, dict[str, Any]] = {}
+        self._mentioned = {""}
+        self._unmentioned: dict[str, list[tuple[Any, str]]] = {}
+        self._modules: list[tuple[types.ModuleType, set[str]]] = []
+        self.moving: list[tuple[str, Callable[[Any], Iterable[Any]], Any, list[Any]]] = []
+
+    def walk(self, watch: Any, found: Iterable[Any]) -> None:
+        """Go on from here; `watch` is told."""
+        self._watch = watch
+        self._waiting += [(value, "self") for value in found]
+        while self._waiting:
+            while self._waiting:
+                self._look(*self._waiting.pop())
+            for module, names in self._modules:
+                new = self._mentioned - names
+                names |= new
+                self._of_module(module, new)
+        self._watch = None
+
+    def holders(self) -> set[int]:
+        """The identities of what holds larger arrays, directly or not."""
+        found: set[int] = set()
+        waiting = list(self._bearing)
+        while waiting:
+            holder = waiting.pop()
+            if holder not in found:
+                found.add(holder)
+                waiting += self._above.get(holder, ())
+        return found
+
+    # -- what is kept of a value, and where it leads
+
+    def _kept(self, value: Any, name: str, read: Keep, key: Any, holder: Any = None) -> Any:
+        """What is compared with `read(key)`: the value, or a `Captured` that may be replaced. The walk goes on from there."""
+        if is_large(value) and name not in self._watch.needed and id(value) not in self._watch.compared:
+            found = self._arrays.get(id(value))
+            if found is None:
+                found = self._arrays[id(value)] = Captured(name, value)
+                self._watch.large.append(found)
+            found.ways.append((read, key))
+            if holder is not None:
+                self._bearing.append(id(holder))
+            return found
+        self._reach(value, name, holder)
+        return value
+
+    def _reach(self, value: Any, name: str, holder: Any = None) -> None:
+        if _is_atom(value):
+            return
+        if holder is not None:
+            self._above.setdefault(id(value), []).append(id(holder))
+        if id(value) not in self._seen:
+            self._waiting.append((value, name))
+
+    def _look(self, value: Any, name: str) -> None:
+        if _is_atom(value) or id(value) in self._seen:
+            return
+        self._seen[id(value)] = value
+        kind = type(value)
+        if isinstance(value, types.FunctionType):
+            self._of_function(value, name)
+        elif isinstance(value, File):
+            self._watch.state("file", _stamp, value.path, _stamp(value.path))
+        elif isinstance(value, Found):
+            self._reach(value.value, name)
+        elif isinstance(value, Standing):
+            self._watch.state("position", _position, value.value, list(_position(value.value)))
+        elif isinstance(value, types.ModuleType):
+            self._modules.append((value, set()))
+            self._of_class(kind, name)
+        elif isinstance(value, type):
+            self._mention(_CONSTRUCTORS)
+            self._of_class(value, name)
+        elif kind in _PLAIN:
+            self._of_container(value, name)
+        elif _root(kind) == "symdiff":
+            self._of_ours(value, name)
+        elif isinstance(value, logging.Logger):
+            self._watch.state("logger", _level, value, _level(value))
+        elif _root(kind) not in _SKIPPED:
+            self._of_container(value, name)
+            self._of_object(value, name)
+        self._of_settings(value)
+
+    def _of_ours(self, value: Any, name: str) -> None:
+        """A derivative or another callable of symdiff's."""
+        for captured in arrays_of(value):
+            for read, key in captured.ways:
+                self._watch.word("way", read, key, self._kept(captured.array, captured.name, read, key))
+        for inner in ("f", "function", "func", "__wrapped__"):
+            self._reach(getattr(value, inner, None), name)
+
+    def _of_settings(self, value: Any) -> None:
+        """Settings that a function of a library reads."""
+        if not isinstance(value, (types.FunctionType, types.BuiltinFunctionType, type)) or _is_users(type(value)):
+            return
+        read, seen = _SETTINGS.get(value), _SEEN_BY.get(value)
+        if read is not None:
+            self._watch.state("setting", _told, read, _told(read))
+        if seen is not None:
+            self._reach(seen(), "os.environ")
+
+    # -- containers
+
+    def _of_container(self, value: Any, name: str) -> None:
+        if isinstance(value, dict):
+            self._of_dict(value, name)
+        elif isinstance(value, list):
+            get = value.__getitem__
+            self._watch.items(value, [self._kept(v, f"{name}[{k}]", get, k, value) for k, v in enumerate(list(value))])
+        elif isinstance(value, (tuple, frozenset)):
+            self._of_tuple(value, name)
+        elif isinstance(value, _LISTED):
+            self._state("set", list, value, name)
+        elif isinstance(value, np.ndarray):
+            self._of_array(value, name)
+        elif isinstance(value, _BUFFERS):
+            self._watch.state("buffer", _memory, value, _memory(value))
+
+    def _of_dict(self, value: dict[Any, Any], name: str) -> None:
+        get = functools.partial(dict.get, value) if type(value).get is not dict.get else value.get
+        items = list(dict.items(value))
+        for key, _ in items:
+            self._reach(key, f"a key of {name}")
+        self._watch.entries(value, [self._kept(v, f"{name}[{k!r}]" if type(k) in (str, int) else f"{name}[...]", get, k, value)
+                                    for k, v in items])  # fmt: skip
+        if isinstance(value, collections.defaultdict):
+            self._state("factory", _factory, value, name)
+        if isinstance(value, collections.OrderedDict):
+            self._watch.state("order", list, value, list(value))
+
+    def _of_tuple(self, value: Any, name: str) -> None:
+        for k, item in enumerate(value):
+            if isinstance(value, tuple):
+                self._kept(item, f"{name}[{k}]", functools.partial(tuple.__getitem__, value), k, value)
+            else:
+                self._reach(item, name, value)
+
+    def _of_array(self, value: np.ndarray, name: str) -> None:
+        if value.dtype.hasobject:
+            self._state("objects", _cells, value, name)
+        else:
+            self._watch.contents(value)
+
+    def _state(self, kind: str, read: Callable[[Any], Iterable[Any]], holder: Any, name: str) -> None:
+        """What a holder lists, compared in Python."""
+        values = list(read(holder))
+        self._watch.state(kind, read, holder, values)
+        for value in values:
+            self._reach(value, f"an item of {name}", holder)
+
+    # -- objects
+
+    def _of_object(self, value: Any, name: str) -> None:
+        """An object of any class: its class, its attributes, its slots, and what else it leads to."""
+        kind = type(value)
+        if isinstance(value, threading.local):
+            self._state("local", _entries_of_thread, value, name)
+            return
+        attributes = _attributes(value)
+        if attributes is not None:
+            self._watch.word("type", type, value, kind)
+            self._watch.word("attributes", _attributes, value, attributes)
+            self._above.setdefault(id(attributes), []).append(id(value))
+            self._of_attributes(attributes, name)
+        order = () if isinstance(value, _FIXED) else kind.__mro__
+        slots = [s for c in order if c.__flags__ & _HEAP for s in vars(c).values() if type(s) is types.MemberDescriptorType]
+        if slots:
+            if attributes is None:
+                self._watch.word("type", type, value, kind)
+            read = functools.partial(_slot, value)
+            kept = [self._kept(read(s), f"{name}.{s.__name__}", read, s, value) for s in slots]
+            self._watch.state("slots", functools.partial(map, read), slots, kept)
+        self._of_class(kind, name)
+        self._of_memory(value, name)
+
+    def _of_attributes(self, attributes: dict[str, Any], name: str) -> None:
+        if id(attributes) not in self._seen:
+            self._seen[id(attributes)] = attributes
+            get = attributes.get
+            kept = [self._kept(v, f"{name}.{k}", get, k, attributes) for k, v in list(attributes.items())]
+            self._watch.entries(attributes, kept)
+
+    def _of_memory(self, value: Any, name: str) -> None:
+        """What an object of a class written in C holds besides."""
+        if isinstance(value, (dict, list, tuple, frozenset, np.ndarray, *_LISTED, *_BUFFERS)):
+            return
+        if isinstance(value, weakref.ref):
+            self._state("reference", _referent, value, name)
+        elif isinstance(value, weakref.ProxyTypes):
+            self._reach(value.__str__.__self__, name)  # type: ignore[attr-defined]
+        elif isinstance(value, contextvars.ContextVar):
+            self._state("variable", _variable, value, name)
+        elif isinstance(value, types.CellType):
+            self._of_cell(value, name)
+        elif isinstance(value, (io.StringIO, io.BytesIO)):
+            self._watch.state("text", _text, value, _text(value))
+        elif isinstance(value, functools._lru_cache_wrapper):
+            self._reach(value.__wrapped__, name)
+        elif isinstance(value, np.flatiter):
+            self._reach(value.base, name)
+            self.moving.append((name, _position, value, [value.index]))
+        elif isinstance(value, _FIXED):
+            for item in gc.get_referents(value):
+                self._reach(item, name, value)
+        elif isinstance(value, _RANDOM) or hasattr(type(value), "__next__") or isinstance(value, types.GeneratorType):
+            self._of_moving(value, name)
+        elif not _known(type(value)) and gc.is_tracked(value):
+            self._state("referents", gc.get_referents, value, name)
+        elif isinstance(value, decimal.Context):
+            self._watch.state("context", lambda c: [repr(c)], value, [repr(value)])
+
+    def _of_moving(self, value: Any, name: str) -> None:
+        """An iterator or a random generator: a trace must not move it."""
+        if _known(type(value)) and not isinstance(value, (*_RANDOM, io.IOBase)):
+            return  # a class of the user's: its attributes say where it is
+        self.moving.append((name, _position, value, list(_position(value))))
+        for word in _STATES if isinstance(value, _RANDOM) else ("",):
+            self._await(word, Standing(value), name)
+        if not isinstance(value, (types.GeneratorType, *_RANDOM)):
+            for item in gc.get_referents(value):
+                self._reach(item, name, value)
+
+    def _of_cell(self, cell: types.CellType, name: str) -> None:
+        self._seen[id(cell)] = cell
+        self._watch.word("cell", _contents, cell, self._kept(_contents(cell), name, _contents, cell))
+
+    # -- classes
+
+    def _of_class(self, kind: type, name: str) -> None:
+        """The bodies of a class of the user's and of those it inherits from; of one of a library's the arrays in them."""
+        for cls in kind.__mro__:
+            if (id(cls), "body") in self._seen:
+                continue
+            self._seen[id(cls), "body"] = cls  # type: ignore[index]
+            if not _is_users(cls):
+                for key, item in vars(cls).items() if cls.__flags__ & _HEAP else ():
+                    if isinstance(item, np.ndarray):
+                        self._kept(item, f"{name}.{key}", vars(cls).get, key)
+                continue
+            self._seen[id(cls)] = cls
+            get, kept = vars(cls).get, []
+            for key, item in list(vars(cls).items()):
+                if key in _UNREAD or isinstance(item, type):
+                    kept.append(item)
+                    self._await(key, item, name)
+                elif _is_function(item) and (not key.startswith("__") or key in _CONSTRUCTORS):
+                    kept.append(item)
+                    self._await(key, item, f"{name}.{key}")
+                elif _is_generated(item, cls):
+                    kept.append(item)
+                else:
+                    kept.append(self._kept(item, f"{name}.{key}", get, key))
+            self._watch.body(cls, gc.get_referents(vars(cls))[0], kept)
+            if _is_users(type(cls)):
+                self._of_class(type(cls), name)
+
+    def _await(self, key: str, value: Any, name: str) -> None:
+        """Walk through a value once its name is mentioned."""
+        if key in self._mentioned:
+            self._reach(value, name)
+        elif key not in _UNREAD:
+            self._unmentioned.setdefault(key, []).append((value, name))
+
+    # -- functions and modules
+
+    def _of_function(self, f: types.FunctionType, name: str) -> None:
+        users = not is_library(f.__code__.co_filename)
+        for free, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
+            if id(cell) not in self._seen:
+                self._of_cell(cell, free)
+        if users:
+            self._watch.state("function", _function, f, list(_function(f)))
+            self._of_code(f.__code__, f.__globals__)
+            if f.__defaults__:
+                self._of_tuple(f.__defaults__, "defaults")
+            if f.__kwdefaults__:
+                self._seen[id(f.__kwdefaults__)] = f.__kwdefaults__
+                self._of_dict(f.__kwdefaults__, "defaults")
+        if users or f.__dict__:
+            self._of_attributes(f.__dict__, name)
+
+    def _of_code(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
+        loaded, mentioned, imported = _names(code)
+        self._mention(mentioned)
+        if not _NAMESPACES.isdisjoint(mentioned):
+            self._of_namespace(namespace, "globals")
+        self._of_names(namespace, loaded, "")
+        for level, module in imported:
+            if level:
+                parts = str(namespace.get("__package__") or "").split(".")
+                module = ".".join([*parts[: len(parts) - level + 1], *([module] if module else [])])
+            self._of_names(sys.modules, (module, module.partition(".")[0]), "")
+
+    def _mention(self, names: frozenset[str]) -> None:
+        for name in names - self._mentioned:
+            for value, place in self._unmentioned.pop(name, ()):
+                self._reach(value, place)
+        self._mentioned |= names
+
+    def _of_names(self, namespace: dict[str, Any], names: Iterable[str], prefix: str) -> None:
+        """Some names of a namespace."""
+        space = self._spaces.get(id(namespace))
+        if space is None:
+            space = self._spaces[id(namespace)] = self._watch.names(namespace)
+        for name in names:
+            if name not in space:
+                value = namespace.get(name, ABSENT)
+                space[name] = value if value is ABSENT else self._kept(value, prefix + name, namespace.get, name)
+
+    def _of_namespace(self, namespace: dict[str, Any], name: str) -> None:
+        """All names of a namespace; functions and classes wait until they are mentioned."""
+        if (id(namespace), "all") in self._seen:
+            return
+        self._seen[id(namespace), "all"] = namespace  # type: ignore[index]
+        kept = []
+        for key, value in list(namespace.items()):
+            if isinstance(value, (types.FunctionType, type, types.ModuleType)) or key.startswith("__"):
+                self._await(key, value, key)
+                kept.append(value)
+            else:
+                kept.append(self._kept(value, key, namespace.get, key))
+        self._watch.entries(namespace, kept)
+
+    def _of_module(self, module: types.ModuleType, names: set[str]) -> None:
+        """What code that mentions these names may read of a module."""
+        space = vars(module)
+        prefix = f"{module.__name__.rpartition('.')[2]}."
+        if not _is_constant(module):
+            self._of_names(space, [*names, "__getattr__"], prefix)
+            if not _COMPUTED.isdisjoint(self._mentioned):
+                self._of_namespace(space, module.__name__)
+            return
+        for name in names:
+            value = space.get(name)
+            if type(value) in _PLAIN or isinstance(value, (os._Environ, contextvars.ContextVar, types.ModuleType, *_BUFFERS)):
+                self._kept(value, prefix + name, space.get, name)
+            elif value is not None:
+                if isinstance(value, type):
+                    self._of_class(value, prefix + name)
+                self._of_settings(value)
+
+
+def _root(kind: type) -> str:
+    return kind.__module__.partition(".")[0] if isinstance(kind.__module__, str) else ""
+
+
+def _is_constant(module: types.ModuleType) -> bool:
+    file = vars(module).get("__file__")
+    root = module.__name__.partition(".")[0]
+    return is_library(file) if isinstance(file, str) else root in sys.builtin_module_names or root in sys.stdlib_module_names
+
+
+def _is_users(cls: type) -> bool:
+    """Whether the user wrote a class, in Python."""
+    if not cls.__flags__ & _HEAP or cls in (type, object):
+        return False
+    module = sys.modules.get(cls.__module__) if isinstance(cls.__module__, str) else None
+    return module is None or not _is_constant(module)
+
+
+_HEAP = 1 << 9  # in a type's flags: made at run time
+
+
+def _is_atom(value: Any) -> bool:
+    """Whether a value holds nothing that can change."""
+    kind = type(value)
+    if kind is np.ufunc:
+        return not value.__name__.endswith(" (vectorized)")  # what np.frompyfunc makes of a function
+    return kind in _NUMBERS or value is ABSENT or (isinstance(value, _ATOMS) and not _is_users(kind))
+
+
+_NUMBERS = frozenset({bool, int, float, complex, str, bytes, type(None)})
+
+
+def _known(cls: type) -> bool:
+    """Whether the attributes, slots and items of an object say all that it holds: it has no memory for anything else."""
+    while cls not in _WHOLE:
+        if not cls.__flags__ & _HEAP or cls.__flags__ & _IMMUTABLE:
+            return False
+        base: Any = cls.__base__
+        slots = sum(type(v) is types.MemberDescriptorType for v in vars(cls).values())
+        if cls.__basicsize__ - base.__basicsize__ > 8 * slots + 16:  # the last for a dictionary and weak references
+            return False
+        cls = base
+    return True
+
+
+_IMMUTABLE = 1 << 8
+_WHOLE = _PLAIN | _NUMBERS | {object, type, types.SimpleNamespace}
+
+
+def _is_generated(value: Any, cls: type) -> bool:
+    """Whether `dataclass` wrote a method."""
+    if "__dataclass_fields__" not in vars(cls) or not isinstance(value, types.FunctionType):
+        return False
+    return value.__code__.co_filename in ("<string>", dataclasses.__file__)
+
+
+def _is_function(value: Any) -> bool:
+    return isinstance(value.__func__ if isinstance(value, (staticmethod, classmethod)) else value, types.FunctionType)
+
+
+def _attributes(value: Any) -> dict[str, Any] | None:
+    try:
+        found = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _slot(value: Any, slot: Any) -> Any:
+    try:
+        return slot.__get__(value)
+    except AttributeError:
+        return ABSENT
+
+
+def _contents(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return ABSENT
+
+
+def _function(f: types.FunctionType) -> tuple[Any, ...]:
+    return f.__code__, f.__defaults__, f.__kwdefaults__, f.__dict__
+
+
+def _memory(value: Any) -> list[Any]:
+    view = memoryview(value)
+    return [view.format, view.tobytes()]
+
+
+def _cells(value: np.ndarray) -> list[Any]:
+    fields = [value] if value.dtype.names is None else [value[name] for name in value.dtype.names]
+    return [*value.shape, value.tobytes(), *(cell for field in fields for cell in field.ravel().tolist())]
+
+
+def _entries_of_thread(value: Any) -> list[Any]:
+    return [part for item in value.__dict__.items() for part in item]
+
+
+def _referent(value: Any) -> list[Any]:
+    return [value()]
+
+
+def _variable(value: contextvars.ContextVar[Any]) -> list[Any]:
+    return [value.get(ABSENT)]
+
+
+def _stamp(path: Any) -> list[Any]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return []
+    return [found.st_mtime_ns, found.st_size, found.st_ino]
+
+
+def _factory(value: Any) -> list[Any]:
+    return [value.default_factory]
+
+
+def _told(read: Callable[[], Any]) -> list[Any]:
+    return [repr(read())]
+
+
+def _loggers() -> list[tuple[str, logging.Logger]]:
+    found = list(logging.Logger.manager.loggerDict.items())
+    return [("", logging.root), *((name, value) for name, value in found if isinstance(value, logging.Logger))]
+
+
+def _level(value: logging.Logger) -> list[Any]:
+    return [value.getEffectiveLevel(), value.disabled, value.manager.disable]
+
+
+def _text(value: Any) -> list[Any]:
+    return [value.getvalue()] if not value.closed else []
+
+
+def _position(value: Any) -> Iterator[Any]:
+    """Where an iterator or a random generator stands."""
+    if isinstance(value, types.GeneratorType):
+        frame = value.gi_frame
+        yield from () if frame is None else (frame.f_lasti, *frame.f_locals.values())
+    elif isinstance(value, np.flatiter):
+        yield value.index
+    elif isinstance(value, _RANDOM):
+        yield repr(_random_state(value))
+    elif isinstance(value, io.IOBase):
+        yield value.closed or (value.tell() if value.seekable() else 0)
+    elif isinstance(value, itertools.count):
+        yield repr(value)
+    else:
+        try:
+            with warnings.catch_warnings(action="ignore"):  # Python 3.14 has none of itertools' any more
+                reduced = value.__reduce__()
+        except Exception:  # it does not tell
+            reduced = ()
+        yield from _leaves(reduced)
+
+
+def _random_state(value: Any) -> Any:
+    if isinstance(value, random.Random):
+        return value.getstate()
+    if isinstance(value, np.random.RandomState):
+        return value.get_state(legacy=False)
+    return (value.bit_generator if isinstance(value, np.random.Generator) else value).state
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    for part in value if isinstance(value, tuple) else ():
+        if isinstance(part, tuple):
+            yield from _leaves(part)
+        elif hasattr(type(part), "__next__"):
+            yield from _position(part)
+        else:
+            yield part
+
+
+@functools.lru_cache(maxsize=4096)
+def _names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str], tuple[tuple[int, str], ...]]:
+    """The globals that code reads, all names and words that it mentions, and the modules that it imports, with their levels."""
+    loaded: set[str] = set()
+    mentioned = {*code.co_names, *(c for c in code.co_consts if type(c) is str and c.isidentifier())}
+    imported: list[tuple[int, str]] = []
+    constants: list[Any] = []
+    more = 0
+    for op, arg in zip(code.co_code[::2], code.co_code[1::2], strict=True):
+        full, more = more | arg, 0
+        if op == opcode.EXTENDED_ARG:
+            more = full << 8
+        elif op == _GLOBAL:
+            loaded.add(code.co_names[full >> 1])
+        elif op == _NAME:
+            loaded.add(code.co_names[full])
+        elif op == _CONSTANT:
+            constants.append(code.co_consts[full])
+        elif op == _INTEGER:
+            constants.append(full)
+        elif op == _IMPORT:
+            level = constants[-2] if len(constants) > 1 and isinstance(constants[-2], int) else 0
+            imported.append((level, code.co_names[full]))
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            inner = _names(constant)
+            loaded |= inner[0]
+            mentioned |= inner[1]
+            imported += inner[2]
+    return frozenset(loaded), frozenset(mentioned), tuple(imported)
+
+
+_GLOBAL, _NAME, _CONSTANT, _IMPORT = (opcode.opmap[n] for n in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_CONST", "IMPORT_NAME"))
+_INTEGER = opcode.opmap.get("LOAD_SMALL_INT")  # from Python 3.14 on

@@ -1,0 +1,87 @@
+"""Constructors of the user's classes, followed: `__new__`, `__init__` and `__post_init__`.
+
+Assumes classes without a metaclass that changes how they are called. Guarantees what Python's own construction does, in its
+order; for dataclasses the fields, defaults and factories. Other classes are called as they stand.
+"""
+
+import dataclasses
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any
+
+from symdiff.vocabulary.libraries import is_library
+
+Call = Callable[[Any], Any]
+
+
+def constructor(cls: Any, call: Call) -> Any:
+    """What makes an object of a class; the class itself where the user wrote nothing that runs."""
+    if type(cls).__call__ is not type.__call__ or issubclass(cls, BaseException):
+        return cls
+    if not any(
+        isinstance(f, types.FunctionType) and not is_library(f.__code__.co_filename) for f in (cls.__new__, cls.__init__)
+    ):
+        return cls
+    if (
+        _is_generated(cls.__init__)
+        and not hasattr(cls, "__post_init__")
+        and not any(map(_has_factory, dataclasses.fields(cls)))
+    ):
+        return cls
+
+    def construct(*args: Any, **kwargs: Any) -> Any:
+        new = cls.__new__
+        made = new(cls) if new is object.__new__ else call(new)(cls, *args, **kwargs)
+        if isinstance(made, cls):
+            init = type(made).__init__
+            if _is_generated(init):
+                _fill(made, init, args, kwargs, call)
+            else:
+                call(init)(made, *args, **kwargs)
+        return made
+
+    return construct
+
+
+def replaced(call: Call, obj: Any, /, **changes: Any) -> Any:
+    """`dataclasses.replace`."""
+    if not any(f.init is False and f.name in changes for f in dataclasses.fields(obj)):
+        changes = {f.name: getattr(obj, f.name) for f in dataclasses.fields(obj) if f.init} | changes
+        return call(type(obj))(**changes)
+    return dataclasses.replace(obj, **changes)
+
+
+def _is_generated(init: Any) -> bool:
+    """Whether `dataclass` wrote a constructor."""
+    return (
+        isinstance(init, types.FunctionType) and init.__code__.co_filename == "<string>" and "self" in init.__code__.co_varnames
+    )
+
+
+def _has_factory(field: Any) -> bool:
+    return field.default_factory is not dataclasses.MISSING
+
+
+def _fill(made: Any, init: Any, args: tuple[Any, ...], kwargs: dict[str, Any], call: Call) -> None:
+    """What the constructor of a dataclass does."""
+    given = inspect.signature(init).bind(made, *args, **kwargs).arguments
+    passed = []
+    for name, field in made.__dataclass_fields__.items():
+        kind = field._field_type.name
+        if kind == "_FIELD_CLASSVAR":
+            continue
+        if field.init and name in given:
+            value = given[name]
+        elif _has_factory(field):
+            value = call(field.default_factory)()
+        elif field.default is not dataclasses.MISSING:
+            value = field.default
+        else:
+            continue
+        if kind == "_FIELD_INITVAR":
+            passed.append(value)
+        else:
+            object.__setattr__(made, name, value)
+    if hasattr(made, "__post_init__"):
+        call(made.__post_init__)(*passed)

@@ -1,0 +1,652 @@
+"""Follows what the user's function calls: every call in a clone of it asks `call` what to call instead.
+
+Assumes calls from clones (see `cloning`), in the thread that traces. Guarantees that nothing is patched: other threads, and
+code outside a trace, see the plain functions. Followed are the user's Python functions, methods, constructors, partial
+functions, callables and cached functions, in any module that is not a library's (see `libraries`); functions with a rule
+are recorded; Python's and NumPy's own that need a number or make an array have stand-ins. Refuses, with `TraceError` at the
+user's line, library functions that cannot take traced values, and random numbers drawn without a seed.
+"""
+
+import contextlib
+import functools
+import inspect
+import operator
+import os
+import random
+import traceback
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from symdiff.errors import SymdiffError, TraceError, forgive
+from symdiff.ir.building import active_builders
+from symdiff.tracing.captures.reaching import File, Found
+from symdiff.tracing.following import reading
+from symdiff.tracing.following.cloning import OPERATORS, clone
+from symdiff.tracing.following.constructing import constructor, replaced
+from symdiff.tracing.following.doors import holds, is_closed, opened, without_traced
+from symdiff.tracing.following.implicit import COMPENSATED, SPECIAL, cells, iterated, operate, special, summed
+from symdiff.tracing.following.loads import Loads
+from symdiff.tracing.following.substitution import substituted
+from symdiff.tracing.library.builtin_functions import BUILTINS
+from symdiff.tracing.library.cupy_names import of_cupy, spelled
+from symdiff.tracing.library.distributions import of_distribution
+from symdiff.tracing.library.functions import call_function
+from symdiff.tracing.library.instead import INSTEAD, public_name
+from symdiff.tracing.library.making import MAKING, fresh
+from symdiff.tracing.library.mathematics import MATHEMATICS
+from symdiff.tracing.library.ordering import sort_list
+from symdiff.tracing.library.scipy_functions import SCIPY, STEERING
+from symdiff.tracing.library.shaping import vectorized
+from symdiff.tracing.library.table import COMPOSED, called
+from symdiff.tracing.state.attempt import Attempt, Stuck, current
+from symdiff.tracing.state.raising import handled
+from symdiff.tracing.values.answers import check_answer
+from symdiff.tracing.values.assigning import plain
+from symdiff.tracing.values.exact_numbers import EXACT_NUMBERS, of_number
+from symdiff.tracing.values.operands import as_array, holds_traced
+from symdiff.tracing.values.texts import TEXTS, method
+from symdiff.tracing.values.tracer import Tracer, is_traced
+from symdiff.vocabulary import structures
+from symdiff.vocabulary.libraries import is_library, short_name, user_line
+from symdiff.vocabulary.seams import Seam
+
+Anything = Callable[..., Any]
+_STANDING = BUILTINS | MATHEMATICS | MAKING | EXACT_NUMBERS | TEXTS
+_STANDING["builtins", "float"] = of_number("float", _STANDING["builtins", "float"])
+_STANDING["builtins", "int"] = of_number("int", _STANDING["builtins", "int"])
+_CALLING: dict[tuple[str, str], int | None] = {
+    **{("builtins", n): 0 for n in ("map", "filter")},
+    **{("builtins", n): None for n in ("max", "min", "sorted")},
+    **{("itertools", n): 0 for n in "starmap takewhile dropwhile filterfalse".split()},
+    **{("itertools", n): 1 for n in ("accumulate", "groupby")},
+    **{("numpy", n): 0 for n in ("fromfunction", "apply_along_axis", "apply_over_axes")},
+    ("_functools", "reduce"): 0,
+    ("_operator", "call"): 0,
+}  # functions that call an argument, and its place; None for a keyword only
+_ITERATING = frozenset("list tuple set dict zip enumerate map filter max min sorted any all".split())
+_DISPATCHING = frozenset(c for c in functools.singledispatchmethod.__get__.__code__.co_consts if isinstance(c, types.CodeType))
+_DISPATCHED = getattr(functools, "_singledispatchmethod_get", None)  # in place of that function, from Python 3.14 on
+_RANDOM = ("random", "numpy.random.mtrand", "numpy.random._generator")
+_SEEDED = ("default_rng", "RandomState", "Random")
+_UNSEEDED = (random.SystemRandom, np.random.default_rng, np.random.RandomState, random.Random)
+_CLOCKS = frozenset(
+    [("time", n + unit) for n in "time monotonic perf_counter process_time thread_time".split() for unit in ("", "_ns")]
+    + [("time", n) for n in "localtime gmtime ctime".split()]
+    + [("datetime", n) for n in ("now", "today", "utcnow")]
+    + [("posix", "urandom"), ("nt", "urandom"), ("uuid", "uuid1"), ("uuid", "uuid4")]
+    + [("tempfile", n) for n in ("mktemp", "mkstemp", "mkdtemp")]
+)  # what another call finds another value of
+_READING = frozenset(
+    [("_io", "open"), ("io", "open"), *(("numpy", n) for n in ("load", "loadtxt", "genfromtxt", "fromfile", "memmap"))]
+    + [("pathlib", n) for n in "open read_text read_bytes exists is_file is_dir stat iterdir".split()]
+    + [(m, n) for m in ("posix", "nt") for n in ("stat", "listdir", "scandir")]
+    + [("genericpath", n) for n in "exists isfile isdir getsize getmtime".split()]
+)  # functions of a file
+_IMPORTING = (("importlib", "import_module"), ("builtins", "__import__"))
+_HARMLESS = ("builtins", "math", "cmath", "operator", "itertools", "_functools", "functools", "collections", "numpy", "abc")
+_Dispatcher = type(np.linspace)
+_HASHED = (types.FunctionType, types.BuiltinFunctionType, np.ufunc, _Dispatcher)  # kinds told apart by identity
+_SLOTS = (types.WrapperDescriptorType, types.MethodDescriptorType)
+_Cached = type(functools.lru_cache(len))
+
+
+def call(f: Any) -> Any:
+    """What to call in place of f."""
+    attempt = current()
+    if attempt is None:
+        return f
+    kind = type(f)
+    if kind is types.FunctionType and ".call" in f.__code__.co_freevars and attempt.rules is None:
+        return f  # made inside a clone
+    if kind is types.MethodType:
+        return _method(f, attempt)
+    if kind is types.BuiltinMethodType and type(f.__self__) is not types.ModuleType and f.__self__ is not None:
+        return _bound(f, attempt)
+    if kind not in _HASHED and not isinstance(f, type):
+        return _found(f, attempt)
+    found = attempt.known.get(f)
+    if found is None:
+        found = _found(f, attempt)
+        if not (kind is types.FunctionType and "<locals>" in f.__qualname__):  # inner functions come and go
+            attempt.known[f] = found
+    return found
+
+
+def _found(f: Any, attempt: Attempt) -> Any:
+    kind = type(f)
+    key = tuple(v if type(v) is str else None for v in (getattr(f, "__module__", None), getattr(f, "__name__", None)))
+    rule = None if attempt.rules is None else attempt.rules.of(f)
+    if rule is not None:
+        return _ruled(f, rule, attempt)
+    if of_cupy(f):
+        return spelled(f, call)
+    if kind is types.FunctionType and not is_library(f.__code__.co_filename):
+        return _cloned(f, attempt)
+    asks = key[0] == "builtins" and key[1] in SPECIAL
+    if attempt.thorough and key[0] == "builtins" and key[1] in _ITERATING:
+        found = _STANDING.get(key, f)
+        return _iterating(_calling(found, _CALLING[key]) if key in _CALLING else found)
+    if key in _CALLING or key in _STANDING:
+        found = _STANDING.get(key, f)
+        found = _calling(found, _CALLING[key]) if key in _CALLING else found
+        found = _Made(found) if attempt.thorough and key[0] == "numpy" else found
+        return special(key[1], found, call) if asks else found
+    if asks:
+        return special(key[1], f, call)
+    if kind in _SLOTS and f.__objclass__ in (bool, int, float, complex):
+        return _slot(f)
+    if key == ("dataclasses", "replace"):
+        return functools.partial(replaced, call)
+    if (attempt.thorough or COMPENSATED) and key == ("builtins", "sum"):
+        return functools.partial(summed, call)
+    if attempt.thorough and key[0] == "_operator" and key[1] in OPERATORS.values():
+        return functools.partial(operate, call, key[1])
+    public = public_name(f)
+    if public in SCIPY:
+        return _of_scipy(f, public)
+    if public in INSTEAD:
+        return _told(f, public)
+    if kind is _DISPATCHED:
+        return _dispatched(f, f._obj, f._cls)
+    if kind is types.FunctionType:
+        return _function(f, attempt)
+    if isinstance(f, type):
+        return _class(f, attempt)
+    if kind in _HASHED:
+        return _library(f, attempt)
+    return _object(f, attempt)
+
+
+def _ruled(f: Any, rule: Any, attempt: Attempt) -> Any:
+    """A function with a rule, whose bodies are code that the derivative runs."""
+    bodies = rule.body if isinstance(rule.body, dict) else {}
+    attempt.known[Found(tuple(body for key, found in bodies.items() if key != "opaque" for _, body in found))] = None
+    if attempt.reading is not None and not is_library(getattr(getattr(f, "__code__", None), "co_filename", "<string>")):
+        attempt.reading.need_all()  # it may read the arrays wherever it is run
+    return _recorded(f, rule)
+
+
+def _cloned(f: types.FunctionType, attempt: Attempt) -> Any:
+    """A function of the user's."""
+    if attempt.reading is None:
+        return clone(f, CELLS, attempt.thorough) or _announced(substituted(f, _alone))
+    found = clone(f, LOADED, attempt.thorough, Loads)
+    if found is None:
+        attempt.reading.need_all()
+    return found
+
+
+def _alone(f: Any) -> Any:
+    """What code without source calls in place of f: what a random generator draws is not followed, so it needs a seed."""
+    found = call(f)
+    if not any(f is made for made in _UNSEEDED):
+        return found
+
+    def seeded(*args: Any, **kwargs: Any) -> Any:
+        if f is random.SystemRandom or all(v is None for v in (*args, *kwargs.values())):
+            raise TraceError(_drawn(f))
+        return found(*args, **kwargs)
+
+    return seeded
+
+
+def _announced(f: types.FunctionType) -> Any:
+    """A function without source: what it handles is not known."""
+    if not f.__code__.co_exceptiontable:
+        return f
+
+    @functools.wraps(f)
+    def announced(*args: Any, **kwargs: Any) -> Any:
+        with handled(lambda: None):
+            return f(*args, **kwargs)
+
+    return announced
+
+
+def _function(f: types.FunctionType, attempt: Attempt) -> Any:
+    """A library's Python function: one that Python made around the user's, or one like `_library`'s others."""
+    inner = getattr(f, "__wrapped__", None)
+    if inner is not None and f.__code__.co_filename == contextlib.__file__:
+        return contextlib.contextmanager(call(inner))
+    if f.__code__ in _DISPATCHING:
+        return _dispatched(f, **inspect.getclosurevars(f).nonlocals)
+    registry = getattr(f, "registry", None)
+    if registry is not None and hasattr(f, "dispatch"):
+        return lambda *args, **kwargs: call(f.dispatch(_kind(args[0])))(*args, **kwargs)  # type: ignore[attr-defined]
+    return _library(f, attempt)
+
+
+def _dispatched(f: Any, obj: Any, cls: Any, **_: Any) -> Any:
+    """A method of `functools.singledispatchmethod`, bound to an object."""
+    dispatch = f.register.__self__.dispatcher.dispatch
+    return lambda *args, **kwargs: call(dispatch(_kind(args[0])).__get__(obj, cls))(*args, **kwargs)
+
+
+def _kind(value: Any) -> Any:
+    return BUILTINS["builtins", "type"](value)
+
+
+def _method(f: types.MethodType, attempt: Attempt) -> Any:
+    inner = f.__func__
+    if inner is Tracer.__array__:
+        return functools.partial(_STANDING["numpy", "asarray"], f.__self__)
+    rule = None if attempt.rules is None else attempt.rules.of(f)
+    if rule is not None:
+        return _ruled(f, rule, attempt)
+    found = attempt.known.get(inner) if type(inner) is types.FunctionType else None
+    if found is None:
+        module = type(f.__self__).__module__
+        if module in _RANDOM:
+            return _drawing(f, f.__self__, attempt)
+        if module.startswith("scipy.stats."):
+            return of_distribution(f, _guarded(f))
+        found = call(inner) if type(inner) in (types.FunctionType, _Cached) else inner
+    return f if found is inner else types.MethodType(found, f.__self__)
+
+
+def _bound(f: Any, attempt: Attempt) -> Any:
+    """A method of a builtin type."""
+    owner = f.__self__
+    if type(owner) is list:
+        return functools.partial(sort_list, owner) if f.__name__ == "sort" else f
+    if isinstance(owner, str):
+        return method(owner, f)
+    if isinstance(owner, np.ndarray):
+        return _of_array(f, owner, attempt)
+    if type(owner).__module__ in _RANDOM:
+        return _drawing(f, owner, attempt)
+    if (getattr(owner, "__module__", None), f.__name__) in _CLOCKS:
+        return _clocked(f)
+    return _guarded(f) if is_closed(f) else f
+
+
+def _dated(cls: Any) -> Anything:
+    """NumPy's dates: not those of the clock."""
+
+    def dated(*args: Any, **kwargs: Any) -> Any:
+        if any(isinstance(a, (str, bytes)) and a in _NOW for a in args):
+            _clocked(cls)
+        return cls(*args, **kwargs)
+
+    return dated
+
+
+_NOW = ("now", "today", b"now", b"today")
+
+
+def _clocked(f: Any) -> Any:
+    raise TraceError(
+        f"{user_line()}: {f.__name__} gives another value at every call, which would become a constant of the traced function; "
+        "read it outside and pass it as an argument"
+    )
+
+
+def _reading(f: Any, attempt: Attempt) -> Anything:
+    """A function that reads a file: the file is watched."""
+
+    def reading(*args: Any, **kwargs: Any) -> Any:
+        for value in (*args[:1], *kwargs.values()):
+            if isinstance(value, (str, bytes, os.PathLike)):
+                attempt.known[File(os.path.abspath(value))] = None
+        return f(*args, **kwargs)
+
+    return reading
+
+
+def _importing(f: Any, attempt: Attempt) -> Anything:
+    """A function that imports a module: this is watched."""
+
+    def importing(*args: Any, **kwargs: Any) -> Any:
+        result = f(*args, **kwargs)
+        attempt.known[result] = None
+        return result
+
+    return importing
+
+
+def _of_array(f: Any, owner: np.ndarray, attempt: Attempt) -> Anything:
+    """A method of a plain array: with traced arguments, NumPy's function of that name."""
+    function = getattr(np, f.__name__, None)
+
+    def method(*args: Any, **kwargs: Any) -> Any:
+        traced = owner.dtype == object or any(map(holds_traced, (*args, *kwargs.values())))
+        if traced and function is not None and owner.dtype != object:
+            return call(function)(owner, *args, **kwargs)
+        result = f(*args, **kwargs)
+        return fresh(result, (owner, *args)) if attempt.thorough else result
+
+    return method
+
+
+def _library(f: Any, attempt: Attempt) -> Any:
+    """A function of a library: as it stands, but told apart where it cannot take traced values."""
+    module = getattr(f, "__module__", None) or ""
+    name = getattr(f, "__name__", "")
+    root = module.partition(".")[0]
+    if name in _SEEDED or (name == "seed" and module == "numpy.random"):
+        return _seeding(f, attempt)
+    if module in (*_RANDOM, "numpy.random", "secrets"):
+        return _drawing(f, None, attempt)
+    if (module, name) in _CLOCKS:
+        return _clocked(f)
+    if ("pathlib" if root == "pathlib" else module, name) in _READING:
+        return _reading(f, attempt)
+    if (module, name) in _IMPORTING:
+        return _importing(f, attempt)
+    if root == "numpy" or type(f) is np.ufunc:
+        if type(f) is _Dispatcher and (f in COMPOSED or f is np.sum):
+            f = _of_lists(f)
+        elif type(f) is np.ufunc or type(f) is _Dispatcher:
+            f = _OfCells(f)
+        elif type(f) is types.FunctionType:
+            f = _answering(f, f"{module}.{name}")
+        return _Made(f) if attempt.thorough else f
+    return f if root in _HARMLESS or root == "symdiff" else _guarded(f)
+
+
+def _object(f: Any, attempt: Attempt) -> Any:
+    kind = type(f)
+    if kind is functools.partial:
+        return functools.partial(call(f.func), *f.args, **f.keywords)
+    if kind is _Cached:
+        return _remembered(f, attempt)
+    if kind is operator.methodcaller:
+        _, (name, *rest) = f.__reduce__()[:2]
+        return lambda owner: call(getattr(owner, name))(*rest)
+    if kind is np.vectorize:
+        return functools.partial(_vectorized, f)
+    public = public_name(kind)
+    if public in INSTEAD:
+        return _told(f, public)
+    compiled = getattr(f, "py_func", None)  # numba's functions keep their Python one
+    if isinstance(compiled, types.FunctionType):
+        return call(compiled)
+    method = getattr(kind, "__call__", None)  # noqa: B004
+    if isinstance(method, types.FunctionType) and not is_library(method.__code__.co_filename):
+        return types.MethodType(call(method), f)
+    if getattr(f, "__module__", None) == "numpy.random" or getattr(f, "__name__", None) in _SEEDED:
+        return _library(f, attempt)
+    return _guarded(f) if is_closed(f) or is_closed(kind) else f
+
+
+def _slot(f: Any) -> Anything:
+    """A method of a builtin number's type, such as `float.__add__`."""
+    return lambda owner, *args: (getattr(owner, f.__name__) if isinstance(owner, Tracer) else functools.partial(f, owner))(
+        *args
+    )
+
+
+def _calling(f: Anything, place: int | None) -> Anything:
+    """A function that calls one of its arguments: it is followed."""
+
+    def calling(*args: Any, **kwargs: Any) -> Any:
+        args = tuple(call(a) if i == place and callable(a) else a for i, a in enumerate(args))
+        return f(*args, **{k: call(v) if callable(v) and not isinstance(v, Tracer) else v for k, v in kwargs.items()})
+
+    return calling
+
+
+def _iterating(f: Anything) -> Anything:
+    """A function that runs over its arguments: the user's own iterators are followed."""
+    return lambda *args, **kwargs: f(*(iterated(call, a) for a in args), **kwargs)
+
+
+def _of_lists(f: Anything) -> Anything:
+    """A function of NumPy's that is given traced numbers in lists: it is recorded as if they were arrays."""
+
+    def recorded(*args: Any, **kwargs: Any) -> Any:
+        if any(map(holds_traced, (*args, *kwargs.values()))):
+            return call_function(f, args, kwargs, user_line())
+        return f(*args, **kwargs)
+
+    return recorded
+
+
+class _OfCells:
+    """A function of NumPy's that may be given traced numbers in lists or arrays of objects: recorded as if they were arrays."""
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+        self._first = type(function) is _Dispatcher  # of which the first argument alone is an array
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._function, name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        f = self._function
+        held = [not isinstance(a, Tracer) and holds_traced(a) for a in (args[:1] if self._first else args)]
+        if any(held) and f not in _OF_PARTS:
+            args = (*(as_array(a) if h else a for a, h in zip(args, held, strict=False)), *args[len(held) :])
+        elif not any(map(holds_traced, args)):
+            return f(*args, **kwargs)
+        try:
+            return f(*args, **kwargs)
+        except (TypeError, AttributeError) as error:
+            if isinstance(error, SymdiffError) or str(error).startswith(user_line()):  # what the function itself raises
+                raise
+            raise TraceError(_unfollowed(f, error)) from error
+
+
+recorded_call = Seam("a call of a function with a rule")
+_OF_PARTS = frozenset(
+    getattr(np, name, None)
+    for name in "concatenate concat stack vstack hstack dstack column_stack block select result_type".split()
+) | {np.linalg.multi_dot}  # functions whose first argument is a list of arrays
+
+
+class _Made:
+    """A function of NumPy's in a thorough run: its new arrays can take traced values."""
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._function, name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return fresh(self._function(*args, **kwargs), args)
+
+
+def _recorded(f: Anything, rule: Any) -> Anything:
+    def recorded(*args: Any, **kwargs: Any) -> Any:
+        if not any(map(is_traced, (*args, *kwargs.values()))):
+            return f(*args, **kwargs)
+        return recorded_call(f, rule, args, kwargs)
+
+    return recorded
+
+
+def _answering(f: Anything, name: str) -> Anything:
+    """NumPy's own Python, run with traced values: it may ask whether these are arrays."""
+
+    @functools.wraps(f)
+    def answering(*args: Any, **kwargs: Any) -> Any:
+        found = f(*args, **kwargs)
+        if any(map(holds_traced, (*args, *kwargs.values()))):
+            check_answer(f, name, args, kwargs, found, user_line())
+        return found
+
+    return answering
+
+
+def _guarded(f: Anything) -> Anything:
+    """A library's function: where it cannot take traced values, it is not called with them, or its errors become clear ones."""
+    closed = is_closed(f)
+    name = f"{getattr(f, '__module__', None) or ''}.{getattr(f, '__name__', type(f).__name__)}".lstrip(".").removeprefix(
+        "function "
+    )
+
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        if not holds((args, kwargs)):
+            return without_traced(f, name, args, kwargs) if closed else f(*args, **kwargs)
+        leaves = [v for v in structures.leaves((args, kwargs), none_is_leaf=True) if is_traced(v)]
+        if leaves and all(plain(v) is not None for v in leaves):
+            args, kwargs = structures.mapped(lambda v: plain(v) if isinstance(v, Tracer) else v, (args, kwargs))
+            return f(*args, **kwargs)
+        if closed:
+            raise TraceError(_unfollowed(name, "it is compiled, or calls what is"))
+        try:
+            with opened():
+                found = f(*args, **kwargs)
+            if (getattr(f, "__module__", None) or "").startswith("scipy."):
+                check_answer(f, name, args, kwargs, found, user_line())
+            return found
+        except SymdiffError:
+            raise
+        except Exception as error:
+            raise TraceError(_unfollowed(name, f"{type(error).__name__}: {error}")) from error
+
+    return guarded
+
+
+def _of_scipy(f: Anything, public: tuple[str, str]) -> Anything:
+    """A function of SciPy's that is written with NumPy's where a value is traced."""
+
+    def standing(*args: Any, **kwargs: Any) -> Any:
+        if not any(map(holds_traced, (*args, *kwargs.values()))):
+            return f(*args, **kwargs)
+        name, origin = ".".join(public), user_line()
+        found = called(SCIPY[public], name, args, {k: v for k, v in kwargs.items() if k not in STEERING}, origin)
+        check_answer(f, name, args, kwargs, found, origin)
+        return found
+
+    return standing
+
+
+def _told(f: Anything, public: tuple[str, str]) -> Anything:
+    """A function that cannot be followed: where it meets traced values, the error says what works in its place."""
+
+    def told(*args: Any, **kwargs: Any) -> Any:
+        builders = active_builders()
+        before = [len(b.bindings) for b in builders]
+        refused = f"{user_line()}: {'.'.join(public)} needs numbers, not traced values; {INSTEAD[public]}"
+        if holds((args, kwargs)):
+            raise TraceError(refused)
+        try:
+            return without_traced(f, public[1], args, kwargs)
+        except Exception as error:
+            if before != [len(b.bindings) for b in builders]:
+                raise TraceError(refused) from error
+            raise
+
+    return told
+
+
+def _unfollowed(name: str, why: str) -> str:
+    return (
+        f"{user_line()}: {name} cannot be followed with a traced value ({why}); write it with NumPy, "
+        "or keep your function around it opaque with sd.primitive and give its derivative with sd.diffrule"
+    )
+
+
+def _vectorized(f: Any, *args: Any, **kwargs: Any) -> Any:
+    if not any(map(holds_traced, (*args, *kwargs.values()))):
+        return f(*args, **kwargs)
+    return vectorized(f, call(f.pyfunc), args, kwargs)
+
+
+# -- random numbers
+
+
+def _seeding(f: Any, attempt: Attempt) -> Anything:
+    def seeding(*args: Any, **kwargs: Any) -> Any:
+        result = f(*args, **kwargs)
+        if any(v is not None for v in (*args, *kwargs.values())):
+            attempt.seeded.append(result)  # None for np.random.seed
+        return result
+
+    return seeding
+
+
+def _drawing(f: Any, owner: Any, attempt: Attempt) -> Any:
+    """A method of a random generator: allowed where the generator was made in this run, with a seed."""
+    if any(owner is s for s in attempt.seeded) or (None in attempt.seeded and _is_shared(owner)):
+        return f
+    if f.__name__ == "seed":
+        return _seeding(f, attempt)
+    raise TraceError(_drawn(f))
+
+
+def _drawn(f: Any) -> str:
+    return (
+        f"{user_line()}: {f.__name__} draws a random number inside a traced function, which would become a constant; "
+        "draw it outside and pass it as an argument, or make the generator inside with a seed"
+    )
+
+
+def _is_shared(owner: Any) -> bool:
+    import random
+
+    return owner is None or owner is random._inst or type(owner) is np.random.RandomState  # type: ignore[attr-defined]
+
+
+# -- cached functions
+
+
+def _remembered(f: Any, attempt: Attempt) -> Anything:
+    """A function behind `lru_cache`: results are kept for this run only, traced arguments told apart by identity."""
+
+    def remembered(*args: Any, **kwargs: Any) -> Any:
+        key = (f, *(_identity(a) for a in args), *((k, _identity(v)) for k, v in sorted(kwargs.items())))
+        if key not in attempt.memo:
+            attempt.memo[key] = (call(f.__wrapped__)(*args, **kwargs), args, kwargs)  # the arguments keep their identity
+        return attempt.memo[key][0]
+
+    return remembered
+
+
+def _identity(value: Any) -> Any:
+    if isinstance(value, Tracer):
+        return (Tracer, id(value))
+    if type(value) is tuple:
+        return tuple(map(_identity, value))
+    try:
+        hash(value)
+    except SymdiffError as error:  # an object that holds traced values
+        forgive(error)
+        return (type(value), id(value))
+    return (type(value), value)
+
+
+def _class(cls: Any, attempt: Attempt) -> Any:
+    if cls.__name__ in _SEEDED and cls.__module__ in _RANDOM:
+        return _seeding(cls, attempt)
+    if cls is np.datetime64:
+        return _dated(cls)
+    found = constructor(cls, call)
+    return _guarded(cls) if found is cls and is_closed(cls) else found
+
+
+def error_line(error: BaseException) -> str:
+    """The user's innermost line that an exception passed."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if short_name(f.filename)]
+    return f"{short_name(frames[-1].filename)}:{frames[-1].lineno}" if frames else "?"
+
+
+def followed_calls(f: Anything, attempt: Attempt) -> Anything:
+    """f with its calls followed; raises `Stuck` where only a thorough run can go on."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with attempt:
+            try:
+                result = call(f)(*args, **kwargs)
+            except Exception as error:
+                if attempt.stuck and not attempt.thorough:
+                    raise Stuck from None
+                if isinstance(error.__cause__, TraceError) and not isinstance(error, SymdiffError):
+                    raise error.__cause__ from None  # NumPy's error about our own
+                if isinstance(error, TypeError) and "Tracer" in str(error):
+                    raise TraceError(f"{error_line(error)}: {error}: compiled code asks an object for its number") from error
+                raise
+        if attempt.stuck and not attempt.thorough:
+            raise Stuck
+        return result
+
+    return run
+
+
+CELLS = cells(call)
+LOADED = CELLS | reading.cells(call, _CALLING)

@@ -1,0 +1,245 @@
+"""Calls without parentheses: properties, operators, items, loops and `with`, whose code may be the user's.
+
+Assumes code cloned for a thorough run (see `cloning`). Guarantees Python's own order: an operator asks the left operand,
+then the right one. `__getattr__`, `__contains__` and the special methods behind slices run as they stand.
+"""
+
+import functools
+import operator
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from symdiff.tracing.following.patterns import pattern
+from symdiff.tracing.library.builtin_functions import BUILTINS, attribute_of
+from symdiff.tracing.library.making import fresh
+from symdiff.tracing.library.summing import compensated_sum
+from symdiff.tracing.state.attempt import current
+from symdiff.tracing.state.raising import handled, managed
+from symdiff.tracing.values.integers import Integer
+from symdiff.tracing.values.kinds import asked
+from symdiff.tracing.values.texts import Text, formatted, joined, of_text
+from symdiff.tracing.values.traced_keys import is_traced_key, item_of, read
+from symdiff.tracing.values.tracer import Tracer, is_traced
+from symdiff.tracing.values.truths import same
+from symdiff.vocabulary.libraries import is_library, user_line
+
+Call = Callable[[Any], Any]
+SPECIAL = frozenset("abs float complex round len iter next divmod".split())  # builtins that ask an object's own method
+PLAIN = frozenset({float, int, complex, bool, str, list, tuple, dict, Tracer, Integer, np.ndarray, types.ModuleType})
+_REFLECTED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
+# What the running Python's `sum` does: whether it keeps what rounding loses of a term, by the total's type and the term's,
+# which totals it keeps so, and from which total it goes on to which.
+_OWN = (int, float, complex, np.float64)
+_TERMS = [(float, float), (float, int), *((complex, kind) for kind in (complex, float, np.float64, int))]
+_LOST = {(total, term): sum([total(1e16), term(1), term(1)]) != 1e16 for total, term in _TERMS}
+COMPENSATED = frozenset(total for (total, term), lost in _LOST.items() if lost and total is term)
+_STEPS = {(int, int), (int, float), (int, complex), (float, complex)}
+_END = object()  # of an iterator of the user's
+_IN_PLACE = frozenset("iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor".split())
+
+
+def _within(text: Any, values: Any) -> bool:
+    """`text in values`."""
+    if type(text) is Text and isinstance(values, str):
+        return text.__contains__(values)  # refused, as for all that depends on its letters
+    return text in values
+
+
+_ASKING = {
+    "in_": _within, "not_in": lambda a, b: not _within(a, b),
+    "is_": same, "is_not": BUILTINS["_operator", "is_not"], "class": pattern, "formatted": formatted, "joined": joined,
+}  # fmt: skip
+
+
+def special(name: str, function: Callable[..., Any], call: Call) -> Callable[..., Any]:
+    """A builtin such as `abs`: of an object of the user's, by its own followed method."""
+
+    def asked(*args: Any, **kwargs: Any) -> Any:
+        method = _method(args[0], f"__{name}__") if args else None
+        return function(*args, **kwargs) if method is None else call(method)(*args, **kwargs)
+
+    return asked
+
+
+def cells(call: Call) -> dict[str, types.CellType]:
+    """What clones find in their cells, by name."""
+    found = (
+        call,
+        *(functools.partial(f, call) for f in (attribute, assign, operate, item, iterated, entered)),
+        slice,
+        handled,
+        managed,
+    )
+    return dict(zip(NAMES, map(types.CellType, found), strict=True))
+
+
+NAMES = (".call", ".attribute", ".assign", ".operate", ".item", ".iterated", ".entered", ".slice", ".handled", ".managed")
+
+
+@functools.lru_cache(maxsize=1024)
+def written(kind: type) -> bool:
+    """Whether the user wrote a class, or one that it inherits from."""
+    functions = (v for c in kind.__mro__ for v in vars(c).values() if isinstance(v, types.FunctionType))
+    return any(not is_library(f.__code__.co_filename) for f in functions)
+
+
+def _method(owner: Any, name: str) -> Any:
+    """A special method of an object of the user's; None for other objects."""
+    kind = type(owner)
+    return None if kind in PLAIN or not written(kind) else getattr(kind, name, None)
+
+
+def attribute(call: Call, owner: Any, name: str) -> Any:
+    """`owner.name`; a property of the user's is followed."""
+    kind = type(owner)
+    if isinstance(owner, Tracer):
+        return attribute_of(owner, name)
+    if kind in PLAIN:
+        return getattr(owner, name)
+    found = _looked_up(owner, name)
+    if isinstance(found, property) and isinstance(found.fget, types.FunctionType):
+        return call(found.fget)(owner.__self__ if kind is super else owner)
+    return _cached(call, owner, name, found) if isinstance(found, functools.cached_property) else getattr(owner, name)
+
+
+def _looked_up(owner: Any, name: str) -> Any:
+    if type(owner) is not super:
+        return getattr(type(owner), name, None)
+    order = owner.__self_class__.__mro__
+    rest = order[order.index(owner.__thisclass__) + 1 :]
+    return next((vars(c)[name] for c in rest if name in vars(c)), None)
+
+
+def _cached(call: Call, owner: Any, name: str, found: Any) -> Any:
+    """A cached property: kept for this run only, so that no traced value stays in the object."""
+    attempt = current()
+    if attempt is None or name in vars(owner):
+        return getattr(owner, name)
+    key = (id(owner), name)
+    if key not in attempt.memo:
+        attempt.memo[key] = (call(found.func)(owner), owner)
+    return attempt.memo[key][0]
+
+
+def assign(call: Call, value: Any, owner: Any, name: str) -> None:
+    """`owner.name = value`; the setter of a property is followed."""
+    found = None if type(owner) in PLAIN else _looked_up(owner, name)
+    if isinstance(found, property) and isinstance(found.fset, types.FunctionType):
+        call(found.fset)(owner, value)
+    else:
+        setattr(owner, name, value)
+
+
+def operate(call: Call, name: str, *operands: Any) -> Any:
+    """An operator; the special methods of the user's classes are followed."""
+    if name in _ASKING:
+        return _ASKING[name](*operands)
+    if name == "mod" and isinstance(operands[0], str):
+        return of_text(operator.mod, *operands)
+    if all(_method(o, "__class__") is None for o in operands):
+        result = getattr(operator, name)(*operands)
+        return fresh(result, operands) if type(result) is np.ndarray and name not in _IN_PLACE else result
+    bare = name.rstrip("_")
+    if len(operands) == 1:
+        return call(getattr(operands[0], f"__{bare}__"))()
+    first, second = operands
+    plain = bare[1:] if bare in _IN_PLACE else bare
+    ways = [(first, second, plain), (second, first, _REFLECTED.get(plain, f"r{plain}"))]
+    if type(second) is not type(first) and isinstance(second, type(first)):
+        ways.reverse()
+    for owner, other, way in ([(first, second, bare)] if bare in _IN_PLACE else []) + ways:
+        method = getattr(type(owner), f"__{way}__", None)
+        if method is not None:
+            result = call(method)(owner, other)
+            if result is not NotImplemented:
+                return result
+    return getattr(operator, name)(*operands)
+
+
+def summed(call: Call, values: Any, /, start: Any = 0) -> Any:
+    """`sum(values, start)` in the running Python's steps: what it keeps of its own numbers is kept here."""
+    total: Any = start
+    row: list[tuple[Any, bool]] = []
+    kept = _number(start) if COMPENSATED and type(start) is not bool else None
+    for value in iterated(call, values):
+        term = (kept, _number(value)) if kept in COMPENSATED else None
+        if term in _LOST:
+            row.append((value, _LOST[term]))
+            continue
+        total, row = operate(call, "add", _in_a_row(total, row), value), []
+        if kept is not None:
+            step = (kept, _number(total))
+            kept = step[1] if step in _STEPS else None
+    return _in_a_row(total, row)
+
+
+def _in_a_row(total: Any, row: list[tuple[Any, bool]]) -> Any:
+    values, lost = [v for v, _ in row], [k for _, k in row]
+    if not any(map(is_traced, (total, *values))):
+        return sum(values, total) if row else total
+    if len(row) < 2 or not any(lost):  # the first sum of two is rounded once in any way
+        return functools.reduce(operator.add, values, total)
+    return compensated_sum([total, *values], tuple(lost))
+
+
+def _number(value: Any) -> type | None:
+    """Which of Python's numbers a value is, or NumPy's that Python takes for one of its own; None for anything else."""
+    if not isinstance(value, Tracer):
+        return int if type(value) is bool else type(value) if type(value) in _OWN else None
+    form = value.form
+    if form.shape or form.kind.array:
+        return None
+    asked(form.kind)
+    if not form.kind.python:
+        return np.float64 if form.code == "d" and not form.whole else None
+    return int if form.whole or form.code == "?" else {"d": float, "D": complex}.get(form.code)
+
+
+def item(call: Call, owner: Any, key: Any) -> Any:
+    """`owner[key]`."""
+    kind = type(owner)
+    if kind is np.ndarray and is_traced_key(key):
+        return read(owner, key, user_line())
+    if kind in (list, tuple) and isinstance(key, Integer):
+        return item_of(owner, key)
+    method = _method(owner, "__getitem__")
+    if method is not None:
+        return call(method)(owner, key)
+    return owner[key] if kind is np.ndarray else fresh(owner[key], ())  # np.r_ makes new arrays
+
+
+def iterated(call: Call, values: Any) -> Any:
+    """What a loop runs over."""
+    method = _method(values, "__iter__")
+    found = values if method is None else call(method)(values)
+    step = _method(found, "__next__")
+    return found if step is None else iter(functools.partial(_next, call(step), found), _END)
+
+
+def _next(step: Callable[..., Any], iterator: Any) -> Any:
+    try:
+        return step(iterator)
+    except StopIteration:
+        return _END
+
+
+class _Entered:
+    """A context manager of the user's, followed."""
+
+    def __init__(self, call: Call, owner: Any) -> None:
+        self._call = call
+        self._owner = owner
+
+    def __enter__(self) -> Any:
+        return self._call(type(self._owner).__enter__)(self._owner)
+
+    def __exit__(self, *error: Any) -> Any:
+        return self._call(type(self._owner).__exit__)(self._owner, *error)
+
+
+def entered(call: Call, owner: Any) -> Any:
+    """What `with` enters."""
+    return owner if _method(owner, "__enter__") is None else _Entered(call, owner)

@@ -1,0 +1,168 @@
+"""Functions without source: a copy whose globals and cells hold what is to be called instead.
+
+Assumes functions made by `exec`, lambdas that cannot be found, and files changed since they were imported. Guarantees that
+nothing is patched: the copy has globals of its own, so what it assigns to globals stays in the copy. Refuses `is True` and
+patterns of classes; calls of methods, and of functions that it receives or makes, are not followed. Functions that it reads
+in another way than calling them stand as a `Late`, which only `is` tells from them; where the code asks that, as themselves.
+"""
+
+import builtins
+import datetime
+import dis
+import functools
+import itertools
+import opcode
+import random
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from symdiff.errors import TraceError
+from symdiff.tracing.captures.watching import global_names
+from symdiff.tracing.state.late import Late, itself
+from symdiff.vocabulary.libraries import user_line
+
+_LOAD = opcode.opmap["LOAD_GLOBAL"]
+_STORES = frozenset(opcode.opmap[name] for name in ("STORE_GLOBAL", "DELETE_GLOBAL"))
+_BUILTIN = (types.BuiltinFunctionType, np.ufunc, type(np.linspace))
+_FUNCTIONS = (types.FunctionType, *_BUILTIN)
+_DATES = (datetime.datetime, datetime.date)
+_MAKING = (random.SystemRandom, random.Random, np.random.RandomState, np.datetime64)  # classes that may be refused
+_CALLED = "called "  # before the name of a global, where it is called only
+
+
+def substituted(f: types.FunctionType, call: Callable[[Any], Any]) -> Callable[..., Any]:
+    """The copy of a function; `call` says what to call in place of a function."""
+    if _tells(f.__code__):
+        raise TraceError(
+            f"{user_line()}: {f.__name__} has no source, and asks `is True` or a class pattern; write it in a file"
+        )
+    mentioned = global_names(f.__code__)
+    if any(any(f.__globals__.get(name) is d for d in (datetime, *_DATES)) for name in mentioned):
+        for name in {*mentioned}.intersection(dir(datetime.datetime)):
+            call(getattr(datetime.datetime, name))  # which refuses what reads the clock
+    namespace = dict(f.__globals__)
+    own = vars(builtins)
+    called, read, stored = _uses(f.__code__)
+    compares = _compares(f.__code__)
+    renamed = set()
+    for name in mentioned:
+        value = f.__globals__.get(name, own.get(name))
+        place = name
+        if name in read and callable(value) and (compares or type(value) not in _FUNCTIONS):
+            if name not in called or name in stored:
+                continue
+            place = _CALLED + name
+            renamed.add(name)
+        if isinstance(value, types.ModuleType):
+            namespace[place] = _Module(value, call)
+        elif isinstance(value, type) or type(value) in _BUILTIN:
+            namespace[place] = call(value)
+        elif callable(value):
+            namespace[place] = Late(value, call)
+    cells = tuple(_cell(cell, call, compares) for cell in f.__closure__ or ())
+    copy = types.FunctionType(_renamed(f.__code__, renamed), namespace, f.__name__, f.__defaults__, cells or None)
+    copy.__kwdefaults__ = f.__kwdefaults__
+    return _of_functions(copy) if compares else copy
+
+
+def _of_functions(copy: types.FunctionType) -> Callable[..., Any]:
+    """A copy that compares objects by identity: it receives functions themselves."""
+
+    @functools.wraps(copy)
+    def received(*args: Any, **kwargs: Any) -> Any:
+        return copy(*map(itself, args), **{name: itself(value) for name, value in kwargs.items()})
+
+    return received
+
+
+def _loads(code: types.CodeType) -> Iterator[tuple[int, int, int, bool]]:
+    """The place, operation and argument of each instruction, and whether another one before it extends the argument."""
+    more, extended = 0, False
+    for place, (op, arg) in enumerate(zip(code.co_code[::2], code.co_code[1::2], strict=True)):
+        yield place, op, more | arg, extended
+        extended = op == opcode.EXTENDED_ARG
+        more = (more | arg) << 8 if extended else 0
+
+
+def _nested(code: types.CodeType) -> list[types.CodeType]:
+    return [c for c in code.co_consts if isinstance(c, types.CodeType)]
+
+
+def _uses(code: types.CodeType) -> tuple[set[str], set[str], set[str]]:
+    """The globals that are called where they are read, those read in another way, as `float` in `isinstance(x, float)`, and
+    those that are assigned."""
+    called, read, stored = set(), set(), set()
+    for _, op, arg, _ in _loads(code):
+        if op == _LOAD:
+            (called if arg & 1 else read).add(code.co_names[arg >> 1])
+        elif op == opcode.opmap["LOAD_NAME"]:
+            read.add(code.co_names[arg])
+        elif op in _STORES:
+            stored.add(code.co_names[arg])
+    for inner in map(_uses, _nested(code)):
+        called, read, stored = called | inner[0], read | inner[1], stored | inner[2]
+    return called, read, stored
+
+
+def _renamed(code: types.CodeType, names: set[str]) -> types.CodeType:
+    """Code that reads these globals under another name where it calls them."""
+    constants = tuple(_renamed(c, names) if isinstance(c, types.CodeType) else c for c in code.co_consts)
+    text, known = bytearray(code.co_code), list(code.co_names)
+    for place, op, arg, extended in _loads(code):
+        if op != _LOAD or not arg & 1 or code.co_names[arg >> 1] not in names:
+            continue
+        name = _CALLED + code.co_names[arg >> 1]
+        if name not in known:
+            known.append(name)
+        new = known.index(name) << 1 | 1
+        if new > (0xFFFF if extended else 0xFF):
+            raise TraceError(f"{user_line()}: {code.co_name} has no source, and reads many names; write it in a file")
+        text[2 * place + 1] = new & 0xFF
+        if extended:
+            text[2 * place - 1] = new >> 8
+    return code.replace(co_code=bytes(text), co_names=tuple(known), co_consts=constants)
+
+
+def _compares(code: types.CodeType) -> bool:
+    """Whether a function compares objects, other than with None, by identity."""
+    steps = [(i.opname, i.argval) for i in dis.get_instructions(code)]
+    found = any(after == "IS_OP" and before != ("LOAD_CONST", None) for before, (after, _) in itertools.pairwise(steps))
+    return found or any(map(_compares, _nested(code)))
+
+
+def _tells(code: types.CodeType) -> bool:
+    """Whether a function compares with True or False by `is`, or matches classes: what a traced value is must be looked up."""
+    steps = [(i.opname, i.argval) for i in dis.get_instructions(code)]
+    told = any(after == "IS_OP" and type(value) is bool for (_, value), (after, _) in itertools.pairwise(steps))
+    return told or any(name == "MATCH_CLASS" for name, _ in steps) or any(map(_tells, _nested(code)))
+
+
+def _cell(cell: types.CellType, call: Callable[[Any], Any], compares: bool) -> types.CellType:
+    try:
+        value = cell.cell_contents
+    except ValueError:
+        return cell  # an empty cell
+    if isinstance(value, types.FunctionType) and not compares:
+        return types.CellType(Late(value, call))
+    if isinstance(value, types.ModuleType):
+        return types.CellType(_Module(value, call))
+    return cell
+
+
+class _Module:
+    """A module whose functions are looked up."""
+
+    def __init__(self, module: types.ModuleType, call: Callable[[Any], Any]) -> None:
+        self._module = module
+        self._call = call
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._module, name)
+        if isinstance(found, types.ModuleType):
+            return _Module(found, self._call)
+        if isinstance(found, type):
+            return Late(found, self._call) if found in _MAKING else found
+        return self._call(found) if callable(found) else found

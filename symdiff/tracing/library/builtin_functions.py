@@ -1,0 +1,167 @@
+"""What stands for Python's builtin functions in a trace: those that ask for a number, compare, or look at types.
+
+Assumes arguments that may be traced; without traced ones Python's own functions are called. Guarantees that `any` and `all`
+are one condition, and that `isinstance` and `type` answer for the number or array that a traced value stands for. Refuses
+`id`, with `TraceError`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from symdiff.errors import TraceError
+from symdiff.tracing.library.mathematics import compound, pythons, real, traced
+from symdiff.tracing.library.ordering import largest, least, sorted_list
+from symdiff.tracing.state.late import Late
+from symdiff.tracing.values.integers import Integer, as_int
+from symdiff.tracing.values.selecting import Selected
+from symdiff.tracing.values.tracer import Tracer, may_catch, rounded_value
+from symdiff.tracing.values.truths import same
+from symdiff.vocabulary.libraries import user_line
+
+Standing = Callable[..., Any]
+_SPLIT = 2.0**27 + 1
+_WHOLE = 2.0**52  # doubles from here on have no fraction
+
+
+def _float(*args: Any) -> Any:
+    return real(args[0], "float") if args and traced(args[0]) else float(*args)
+
+
+def _complex(*args: Any, **kwargs: Any) -> Any:
+    values = [*args, *kwargs.values()]
+    if not traced(*values):
+        return complex(*args, **kwargs)
+    if kwargs:
+        args = (kwargs.get("real", args[0] if args else 0.0), kwargs.get("imag", 0.0))
+    first = compound(args[0], "complex")
+    return first if len(args) == 1 else first + 1j * args[1]
+
+
+def _round(number: Any, ndigits: Any = None) -> Any:
+    return round(number) if ndigits is None else round(number, ndigits)
+
+
+def _int(*args: Any, **kwargs: Any) -> Any:
+    if not args or not traced(args[0]):
+        return int(*args, **kwargs)
+    return as_int(args[0] if isinstance(args[0], Integer) else real(args[0], "int"))
+
+
+def _range(*args: Any) -> range:
+    return range(*(a.decided() if isinstance(a, Integer) else a for a in args))
+
+
+def _len(value: Any, /) -> Any:
+    return value.count() if isinstance(value, Selected) else len(value)
+
+
+@rounded_value.written
+def rounded(x: Any, digits: int) -> Any:
+    """x rounded to decimal digits, halves by the number's own last bits as Python does: T. J. Dekker's exact product."""
+    if not 0 < digits <= 22:
+        scale = 10.0**-digits
+        return np.rint(x / scale) * scale if digits <= 0 else x
+    scale = 10.0**digits
+    high = x * scale
+    top, scale_top = _split(x), _split(scale)
+    low = ((top * scale_top - high) + top * (scale - scale_top) + (x - top) * scale_top) + (x - top) * (scale - scale_top)
+    half = (abs(high - np.trunc(high)) == 0.5) & (low != 0)
+    whole = np.where(half, np.where(low > 0, np.ceil(high), np.floor(high)), np.rint(high))
+    return np.where(abs(high) < _WHOLE, whole / scale, x)
+
+
+def _split(x: Any) -> Any:
+    """The upper half of a number's bits."""
+    shifted = _SPLIT * x
+    return shifted - (shifted - x)
+
+
+def _joined(stop: bool, join: Standing) -> Standing:
+    """`any` (stop at True) or `all` (stop at False); traced conditions are joined into one."""
+
+    def standing(iterable: Any, /) -> Any:
+        result: Any = None
+        for value in iterable:
+            if isinstance(value, Tracer) and value.shape == ():
+                truth = value if value.dtype.kind == "b" else value != 0
+                result = truth if result is None else join(result, truth)
+            elif bool(value) is stop:
+                return stop
+        return (not stop) if result is None else pythons(result)
+
+    return standing
+
+
+def _isinstance(value: Any, classes: Any, /) -> bool:
+    if not isinstance(value, Tracer):
+        return isinstance(value, classes)
+    return bool(value.asked(lambda example: isinstance(example, classes)))
+
+
+def _type(*args: Any, **kwargs: Any) -> Any:
+    if len(args) != 1 or not isinstance(args[0], Tracer):
+        return args[0].__class__ if len(args) == 1 and type(args[0]) is Late else type(*args, **kwargs)
+    return args[0].asked(type)
+
+
+def _hasattr(value: Any, name: str, /) -> bool:
+    return bool(value.asked(lambda example: hasattr(example, name))) if isinstance(value, Tracer) else hasattr(value, name)
+
+
+def _getattr(value: Any, name: str, /, *default: Any) -> Any:
+    if isinstance(value, Tracer):
+        return attribute_of(value, name) if not default or _hasattr(value, name) else default[0]
+    return getattr(value, name, *default)
+
+
+def attribute_of(value: Tracer, name: str) -> Any:
+    """`value.name` of a traced value. What its kind has not is an `AttributeError` where the user's code may catch it;
+    elsewhere Python's numbers have what NumPy's have.
+    """
+    if name == "__class__":
+        return _type(value)
+    if value.shape == () and may_catch() and not _hasattr(value, name):
+        raise AttributeError(f"{user_line()}: {value.named()!r} object has no attribute {name!r}")
+    return getattr(value, name)
+
+
+def _dir(*args: Any) -> list[str]:
+    return args[0].asked(dir) if args and isinstance(args[0], Tracer) else dir(*args)
+
+
+def _is_scalar(element: Any) -> bool:
+    return bool(element.asked(np.isscalar)) if isinstance(element, Tracer) else np.isscalar(element)
+
+
+def _id(value: Any, /) -> int:
+    if isinstance(value, Tracer):
+        raise TraceError(
+            f"{user_line()}: id() of a traced value; which object it is does not depend on its number, so compare values"
+        )
+    return id(value)
+
+
+BUILTINS: dict[tuple[str, str], Standing] = {
+    ("builtins", "float"): _float,
+    ("builtins", "complex"): _complex,
+    ("builtins", "int"): _int,
+    ("builtins", "range"): _range,
+    ("builtins", "len"): _len,
+    ("builtins", "round"): _round,
+    ("builtins", "max"): largest,
+    ("builtins", "min"): least,
+    ("builtins", "sorted"): sorted_list,
+    ("builtins", "any"): _joined(True, np.logical_or),
+    ("builtins", "all"): _joined(False, np.logical_and),
+    ("builtins", "isinstance"): _isinstance,
+    ("builtins", "type"): _type,
+    ("builtins", "hasattr"): _hasattr,
+    ("builtins", "getattr"): _getattr,
+    ("builtins", "dir"): _dir,
+    ("builtins", "id"): _id,
+    ("numpy", "isscalar"): _is_scalar,
+    ("_operator", "is_"): same,
+    ("_operator", "is_not"): lambda a, b: np.logical_not(same(a, b)),
+}

@@ -1,0 +1,170 @@
+"""NumPy's discrete Fourier transforms on traced arrays: their sizes, norms and axes around three linear heads.
+
+Assumes numbers of any kind for complex transforms, real ones for `rfft`. Guarantees NumPy's results; the heads `fft` and `bfft`
+(backwards, not divided by n) are symmetric matrices, each its own transpose. Refuses complex input of real transforms, with
+`TraceError`.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+
+from symdiff.tracing.values.operands import as_array, atoms, given
+from symdiff.vocabulary.heads import half_weights
+
+_BACKWARDS = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
+
+
+def _sized(x: Any, n: int | None, axis: int) -> Any:
+    """The array with n cells along an axis, cut or filled with zeros."""
+    if n is None or n == x.shape[axis]:
+        return x
+    if n < 1:
+        raise ValueError(f"invalid number of data points ({n}) specified")
+    if n < x.shape[axis]:
+        return x[(slice(None),) * axis + (slice(0, n),)]
+    return np.pad(x, [(0, n - x.shape[axis] if i == axis else 0) for i in range(x.ndim)])
+
+
+def _transformed(head: str, x: Any, n: int | None, axis: int, norm: str | None) -> Any:
+    """The transform, divided as the norm of a forward one says."""
+    x = as_array(x)
+    axis = normalize_axis_index(axis, x.ndim)
+    x = _sized(x, n, axis)
+    n = x.shape[axis]
+    if not n:
+        raise ValueError("invalid number of data points (0) specified")
+    a, (atom,) = atoms(x)
+    found = given(a, a.bind(head, atom, axis=axis))
+    scale = _scale(n, norm)
+    return found if scale == 1 else found * scale
+
+
+def _scale(n: int, norm: str | None) -> float:
+    if norm not in _BACKWARDS:
+        raise ValueError(f'invalid norm value {norm}; should be "backward", "ortho" or "forward"')
+    return 1.0 if norm in (None, "backward") else 1 / n if norm == "forward" else 1 / math.sqrt(n)
+
+
+def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    return _transformed("fft", a, n, axis, norm)
+
+
+def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    return _transformed("bfft", a, n, axis, _other(norm))
+
+
+def _other(norm: str | None) -> str | None:
+    return _BACKWARDS.get(norm, norm)
+
+
+def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    x = as_array(a)
+    if x.dtype.kind == "c":
+        raise ValueError("real numbers are needed; fft transforms complex ones")
+    return _transformed("rfft", x, n, axis, norm)
+
+
+def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    """The real part of a transform in which all but the ends of the half spectrum count twice."""
+    z = as_array(a)
+    axis = normalize_axis_index(axis, z.ndim)
+    n = 2 * (z.shape[axis] - 1) if n is None else int(n)
+    if n < 1:
+        raise ValueError(f"invalid number of data points ({n}) specified")
+    half = n // 2 + 1
+    weights = half_weights(n).reshape((-1,) + (1,) * (z.ndim - axis - 1)).astype(z.dtype.char.lower())
+    whole = _sized(_sized(z, half, axis) * weights, n, axis)
+    found, scale = _transformed("bfft", whole, None, axis, None).real, _scale(n, _other(norm))
+    return found if scale == 1 else found * scale
+
+
+def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    return irfft(np.conj(as_array(a)), n, axis, _other(norm))
+
+
+def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    return np.conj(rfft(a, n, axis, _other(norm)))
+
+
+# -- several axes
+
+
+def _axes(x: Any, s: Any, axes: Any) -> tuple[tuple[int, ...], tuple[int | None, ...]]:
+    if axes is None:
+        axes = range(x.ndim) if s is None else range(x.ndim - len(s), x.ndim)
+    places = tuple(normalize_axis_index(int(i), x.ndim) for i in axes)
+    if s is not None and len(s) != len(places):
+        raise ValueError("shape and axes have different lengths")
+    return places, (None,) * len(places) if s is None else tuple(None if n in (-1, None) else int(n) for n in s)
+
+
+def fftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
+    return _over(fft, as_array(a), s, axes, norm)
+
+
+def ifftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
+    return _over(ifft, as_array(a), s, axes, norm)
+
+
+def _over(one: Any, x: Any, s: Any, axes: Any, norm: str | None) -> Any:
+    places, sizes = _axes(x, s, axes)
+    for axis, n in reversed(list(zip(places, sizes, strict=True))):
+        x = one(x, n, axis, norm)
+    return x
+
+
+def rfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
+    x = as_array(a)
+    places, sizes = _axes(x, s, axes)
+    x = rfft(x, sizes[-1], places[-1], norm)
+    for axis, n in zip(places[:-1], sizes[:-1], strict=True):
+        x = fft(x, n, axis, norm)
+    return x
+
+
+def irfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
+    x = as_array(a)
+    places, sizes = _axes(x, s, axes)
+    for axis, n in zip(places[:-1], sizes[:-1], strict=True):
+        x = ifft(x, n, axis, norm)
+    return irfft(x, sizes[-1], places[-1], norm)
+
+
+def fft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
+    return fftn(a, s, axes, norm)
+
+
+def ifft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
+    return ifftn(a, s, axes, norm)
+
+
+def rfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
+    return rfftn(a, s, axes, norm)
+
+
+def irfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
+    return irfftn(a, s, axes, norm)
+
+
+def fftshift(x: Any, axes: Any = None) -> Any:
+    return _shifted(as_array(x), axes, 1)
+
+
+def ifftshift(x: Any, axes: Any = None) -> Any:
+    return _shifted(as_array(x), axes, -1)
+
+
+def _shifted(x: Any, axes: Any, sign: int) -> Any:
+    places = range(x.ndim) if axes is None else (axes,) if isinstance(axes, (int, np.integer)) else axes
+    for axis in places:
+        n = x.shape[axis]
+        x = np.roll(x, n // 2 if sign > 0 else -(n // 2), axis=axis)
+    return x
+
+
+FOURIER = (
+    fft, ifft, rfft, irfft, hfft, ihfft, fftn, ifftn, rfftn, irfftn, fft2, ifft2, rfft2, irfft2, fftshift, ifftshift,
+)  # fmt: skip

@@ -1,0 +1,770 @@
+"""NumPy's ufuncs and functions on tracers: elementwise ones by their rule's row, array ones on arrays of cells.
+
+Assumes the protocols `__array_ufunc__` and `__array_function__`. Guarantees NumPy's shapes. Refuses, with `TraceError`,
+functions it does not know, `where=` and `dtype=`, naming the user's line.
+"""
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import numpy as np
+
+from symdiff.errors import TraceError
+from symdiff.ir.arrays.algebra import Arrays
+from symdiff.ir.arrays.indexing import indexed, is_basic, view_key
+from symdiff.ir.arrays.moving import MOVING, diagonal
+from symdiff.ir.arrays.products import LINALG, PRODUCTS, hermitian, trace
+from symdiff.ir.arrays.reducing import REDUCING
+from symdiff.ir.building import array_atom
+from symdiff.ir.graph import Atom, Var
+from symdiff.rulebooks.book import default_rules, without_derivative
+from symdiff.rulebooks.calls import formula_site
+from symdiff.rulebooks.rule import apply
+from symdiff.tracing.library.searching import SEARCHING
+from symdiff.tracing.library.table import COMPOSED, called
+from symdiff.tracing.library.ufunc_methods import METHODS
+from symdiff.tracing.state.attempt import note_stuck
+from symdiff.tracing.state.raising import awaits, check_floating, is_awaited
+from symdiff.tracing.values.answers import check_answer, check_read
+from symdiff.tracing.values.assigning import computed, filled, plain
+from symdiff.tracing.values.integers import Integer
+from symdiff.tracing.values.kinds import ARRAY, NUMPY, resulting
+from symdiff.tracing.values.operands import as_array, as_atom, holds_traced
+from symdiff.tracing.values.selecting import Selected
+from symdiff.tracing.values.storage import Lens, Storage, View, arranged
+from symdiff.tracing.values.traced_keys import is_traced_key, parts_of, read
+from symdiff.tracing.values.tracer import (
+    Tracer,
+    atom_of,
+    builder_of,
+    function_called,
+    is_turned,
+    item_of,
+    laid,
+    narrowed,
+    need_contents,
+    record,
+    ufunc_called,
+)
+from symdiff.tracing.values.truths import is_truth
+from symdiff.vocabulary import structures
+from symdiff.vocabulary.ops import OPS
+from symdiff.vocabulary.plain import check_plain
+
+_OP_OF_UFUNC: dict[Any, str] = {}
+for _op in OPS.values():
+    _function = getattr(np, _op.numpy, None) if _op.numpy else None
+    if isinstance(_function, np.ufunc) and _op.item is None:
+        _OP_OF_UFUNC[_function] = _op.name
+_BITWISE = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "invert": "not", "left_shift": "lshift",
+            "right_shift": "rshift"}  # fmt: skip
+_TRUTHFUL = {"add": "add", "sub": "sub", "mul": "mul", "neg": "neg"}  # what NumPy does otherwise to truths
+_REDUCTIONS: dict[Any, Callable[..., Any]] = {
+    np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min,
+}  # fmt: skip
+_ARITHMETIC = {getattr(np, name) for name in ("matmul", "vecdot", "matvec", "vecmat") if hasattr(np, name)}
+
+
+@ufunc_called.written
+def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
+    """`ufunc(*inputs)` recorded."""
+    name = ufunc.__name__
+    check_plain(origin, *inputs, *(kwargs.get("out") or ()))
+    if method == "at":
+        return _applied_at(ufunc, inputs, origin)
+    out = kwargs.pop("out", None)
+    if out is not None:
+        return _written(getattr(ufunc, method), inputs, kwargs, out, origin)
+    if all(plain(v) is not None for v in (*inputs, kwargs.get("where"))):
+        return computed(getattr(ufunc, method), inputs, kwargs)
+    if method == "reduce" and ufunc in _REDUCTIONS:
+        kwargs = {k: v for k, v in kwargs.items() if (v is not None or k == "axis") and not (k == "keepdims" and v is False)}
+        return call_function(_REDUCTIONS[ufunc], inputs, {"axis": 0, **kwargs}, origin)
+    if method in METHODS and ufunc.nin == 2 and ufunc.nout == 1:
+        found = called(functools.partial(METHODS[method], ufunc), f"np.{name}.{method}", inputs, kwargs, origin)
+        check_answer(getattr(ufunc, method), f"np.{name}.{method}", inputs, kwargs, found, origin)
+        return found
+    if method != "__call__":
+        raise TraceError(f"{origin}: np.{name}.{method} of a traced value is not supported; write it with np.sum or a loop")
+    kwargs = {k: v for k, v in kwargs.items() if v is not _DEFAULTS.get(k, _DEFAULTS)}
+    if kwargs:
+        raise TraceError(f"{origin}: np.{name}({', '.join(kwargs)}=...) of a traced value; use np.where and x.astype")
+    if ufunc in _ARITHMETIC:
+        return call_function(ufunc, inputs, {}, origin)
+    special = getattr(np, name, None) is not ufunc and _is_scipy(ufunc)
+    op = _OP_OF_UFUNC.get(ufunc)
+    if any(map(is_truth, inputs)):
+        inputs = tuple(v.settled() if isinstance(v, Tracer) else v for v in inputs)
+    if name in _BITWISE or (op in _TRUTHFUL and all(map(is_truth, inputs))):
+        bare = [v.of_kind(NUMPY) if isinstance(v, Tracer) and not v.shape else v for v in inputs]
+        of = next(v for v in bare if isinstance(v, Tracer))  # NumPy's own operators would come back here
+        sign = _BITWISE.get(name) or _TRUTHFUL[op]
+        return of._unary(sign) if len(bare) == 1 else of._binary(sign, *bare)
+    if all(map(is_truth, inputs)) and _is_rough(ufunc):
+        raise TraceError(f"{origin}: np.{name} of truths, which NumPy computes in half precision; write x.astype(float) first")
+    if op is not None:
+        builder = builder_of(inputs)
+        operands = tuple(atom_of(value, builder, origin) for value in inputs)
+        return _checked(
+            ufunc, inputs, origin, Tracer(builder, narrowed(builder, record(builder, op, operands, origin), *inputs))
+        )
+    book = default_rules()
+    module = "scipy.special" if special else "numpy"
+    if ufunc.nout > 1:
+        parts = [book.lookup(module, f"{name}[{k}]", len(inputs)) for k in range(ufunc.nout)]
+        if all(part is not None for part in parts):
+            return tuple(laid(call_rule(part, inputs, origin), inputs) for part in parts)
+    rule = book.lookup(module, name, len(inputs))
+    if rule is None:
+        reason = without_derivative().get((module, name), "no rule; sd.diffrule adds one")
+        raise TraceError(f"{origin}: {'special' if special else 'np'}.{name} has no derivative: {reason}")
+    return _checked(ufunc, inputs, origin, call_rule(rule, inputs, origin))
+
+
+def _checked(ufunc: np.ufunc, inputs: tuple[Any, ...], origin: str, found: Any) -> Any:
+    """A result of NumPy's in its order in memory, where NumPy raises no floating error."""
+    name = ufunc.__name__
+    check_answer(ufunc, f"np.{name}", inputs, {}, found, origin)
+    if awaits():
+        check_floating(name, inputs, found)
+    return laid(found, inputs)
+
+
+@functools.cache
+def _is_rough(ufunc: np.ufunc) -> bool:
+    """Whether a function of truths gives numbers of less than double precision."""
+    found = ufunc.resolve_dtypes((np.dtype(bool),) * ufunc.nin + (None,) * ufunc.nout)  # type: ignore[arg-type]
+    return any(dtype.char in "ef" for dtype in found)
+
+
+_DEFAULTS = {"where": True, "dtype": None, "casting": "same_kind", "order": "K", "subok": True}
+
+
+def _written(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, origin: str) -> Any:
+    """`function(*args, out=out, **kwargs)`; with `where=`, cells of `out` for which it does not hold stay."""
+    where = kwargs.pop("where", True) if isinstance(getattr(function, "__self__", function), np.ufunc) else True
+    name = getattr(getattr(function, "__self__", None) or function, "__name__", "function")
+    if any(o is not None and not isinstance(o, Tracer) for o in (out if isinstance(out, tuple) else (out,))):
+        note_stuck()
+        raise TraceError(
+            f"{origin}: np.{name} writes a traced value into an existing array; use `y = y + x` instead of `y += x`, "
+            "and leave out= away"
+        )
+    results = function(*args, **kwargs)
+    outs = out if isinstance(out, tuple) else (out,)
+    shape = np.broadcast_shapes(*(o.shape for o in outs if o is not None))
+    if len(outs) > 1 and outs[0] is not None and outs[1] is not None and outs[0].shared().overlaps(outs[1].shared()):
+        raise TraceError(f"{origin}: np.{name}: the arrays of out= share memory; give each one of its own")
+    found = []
+    for target, result in zip(outs, results if isinstance(results, tuple) else (results,), strict=False):
+        if target is None:
+            if where is not True:
+                raise TraceError(f"{origin}: np.{name}(where=...) leaves cells open; give out=, or use np.where")
+            found.append(result if np.shape(result) == shape else np.broadcast_to(result, shape).copy())
+            continue
+        if target.shape != np.shape(result) and np.broadcast_shapes(np.shape(result), target.shape) != target.shape:
+            raise TraceError(f"{origin}: np.{name}: out= has shape {target.shape}, the result {np.shape(result)}")
+        target[...] = result if where is True else np.where(where, result, target)  # type: ignore[call-overload]
+        found.append(target)
+    return tuple(found) if isinstance(results, tuple) else found[0]
+
+
+def _applied_at(ufunc: Any, inputs: tuple[Any, ...], origin: str) -> None:
+    """`ufunc.at(y, index, values)`: cell by cell, so that an index may occur twice."""
+    target, index, *values = inputs
+    values = [v.copy() if isinstance(v, Tracer) else v for v in values]  # for they may be cells of the target
+    if not isinstance(target, Tracer):
+        note_stuck()
+        raise TraceError(f"{origin}: np.{ufunc.__name__}.at writes a traced value into an array made elsewhere; copy it first")
+    if is_traced_key(index):
+        _applied_at_traced(ufunc, target, index, values)
+        return
+    cells = np.arange(target.size).reshape(target.shape)[index]
+    given = [np.broadcast_to(v, cells.shape) for v in values]
+    for place in np.ndindex(cells.shape):
+        cell = tuple(int(i) for i in np.unravel_index(cells[place], target.shape))
+        target[cell] = ufunc(target[cell], *(v[place] if place else v for v in given))
+
+
+def _applied_at_traced(ufunc: Any, target: Tracer, index: Any, values: list[Any]) -> None:
+    """`ufunc.at` at traced places, one after the other."""
+    parts = parts_of(index)
+    shape = np.broadcast_shapes(*(np.shape(p) for p in parts))
+    spread = [np.broadcast_to(p, shape) for p in parts]
+    given = [np.broadcast_to(v, shape) for v in values]
+    for place in np.ndindex(shape):
+        cell = tuple(p[place] if isinstance(p, Tracer) else int(p[place]) for p in spread)
+        target[cell] = ufunc(target[cell], *(v[place] for v in given))
+
+
+def _is_scipy(ufunc: Any) -> bool:
+    special = sys.modules.get("scipy.special")
+    return special is not None and getattr(special, ufunc.__name__, None) is ufunc
+
+
+def call_rule(rule: Any, args: tuple[Any, ...], origin: str) -> Any:
+    """A function of the rule table on traced values: its operation, or a call that its formula replaces later."""
+    builder = builder_of(c for a in args for c in (a.ravel().tolist() if isinstance(a, np.ndarray) else [a]))
+    operands = tuple(atom_of(a, builder, origin) for a in args)
+    if rule.op is not None:
+        return Tracer(builder, record(builder, rule.op, operands, origin))
+    if rule.primal is None:
+        raise TraceError(f"{origin}: the rule table does not say how {rule.module}.{rule.name} is computed")
+    if rule.module == "numpy" and not (rule.kinks and any(op == "select" for op, _, _ in rule.primal.steps)):
+        outer, builder.origin = builder.origin, origin
+        try:
+            return Tracer(builder, apply(rule.primal, operands, None, builder.emit))
+        finally:
+            builder.origin = outer
+    site = formula_site(rule, operands)
+    shape = np.broadcast_shapes(*(o.shape for o in operands))
+    code = site.graph.outputs[0].dtype  # type: ignore[union-attr]
+    return Tracer(builder, builder.bind("call", operands, shape, code, site, origin))
+
+
+@function_called.written
+def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
+    """`function(*args, **kwargs)` recorded."""
+    name = getattr(function, "__name__", str(function))
+    leaves = structures.leaves((args, kwargs), none_is_leaf=True)
+    check_plain(origin, *leaves)
+    selected = next((leaf for leaf in leaves if isinstance(leaf, Selected)), None)
+    if selected is not None:  # where NumPy was not asked first
+        return selected.__array_function__(function, (), args, kwargs)
+    out = _out_of(function, args, kwargs)
+    if out is not None:
+        args, kwargs, target = out
+        return _written(function, args, kwargs, target, origin)
+    if function not in _ASKED and function not in _IN_PLACE and all(leaf is None or plain(leaf) is not None for leaf in leaves):
+        known = computed(function, args, kwargs)
+        if known is not None:
+            return known
+    if getattr(function, "__module__", None) == "numpy.linalg":
+        _once([leaf for leaf in leaves if isinstance(leaf, Tracer)])
+    if name.startswith("atleast_") and len(args) > 1:
+        return tuple(function(a) for a in args)
+    if function in _ASKED and not (name == "einsum" and sum(isinstance(leaf, (Tracer, np.ndarray)) for leaf in leaves) > 1):
+        return _viewed(function, args, kwargs, origin)
+    if args and function in _FACTORING and is_awaited(np.linalg.LinAlgError):
+        args = (_factored(function, args, kwargs, origin), *args[1:])
+    found = _recorded(function, args, kwargs, origin)
+    if function in _IN_PLACE:
+        return found
+    check_answer(function, _full_name(function), args, kwargs, found, origin)
+    given = [leaf for leaf in leaves if isinstance(leaf, Tracer)]
+    found = _of_their_kinds(function, args, kwargs, structures.mapped(functools.partial(_alone, given), found))
+    if function not in _FRESH and not any(map(callable, leaves)):
+        found = _perhaps_viewed(function, args, kwargs, found)
+    if any(map(is_turned, leaves)):
+        return structures.mapped(functools.partial(_turned, function, args, kwargs), found)
+    return found
+
+
+def _of_their_kinds(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
+    """Single results of the kinds that NumPy gives: one of Python's truths, its own scalars, arrays of shape ()."""
+    results, shape = structures.flatten(found, none_is_leaf=True)
+    if not any(isinstance(v, Tracer) and v.shape == () and type(v) is not Selected for v in results):
+        return found
+    leaves, tree = structures.flatten((args, kwargs), none_is_leaf=True)
+    places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, Tracer)]
+    rest = tuple(_told(v) for k, v in enumerate(leaves) if k not in places)
+
+    def asked(number: int, *samples: Any) -> Any:
+        filled = list(leaves)
+        for k, value in zip(places, samples, strict=True):
+            filled[k] = value
+        args, kwargs = structures.unflatten(tree, filled)
+        return structures.leaves(function(*args, **kwargs), none_is_leaf=True)[number]
+
+    for k, value in enumerate(results):
+        if isinstance(value, Tracer) and value.shape == ():
+            key = function, str(tree), tuple(places), rest, k
+            form = resulting(key, functools.partial(asked, k), tuple(leaves[p].form for p in places))
+            if form is not None and form.kind != value.kind:
+                value = value.of_kind(form.kind)
+            results[k] = Integer.of(value) if form is not None and form.whole else value
+    return structures.unflatten(shape, results)
+
+
+def _told(value: Any) -> Any:
+    """What of a plain argument the kind of a result may depend on."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.char, value.shape
+    return type(value), value if isinstance(value, Hashable) else repr(value)
+
+
+_FACTORING = {
+    np.linalg.inv: "Singular matrix",
+    np.linalg.solve: "Singular matrix",
+    np.linalg.matrix_power: "Singular matrix",
+    np.linalg.cholesky: "Matrix is not positive definite",
+    np.linalg.eig: "Array must not contain infs or NaNs",
+    np.linalg.eigvals: "Array must not contain infs or NaNs",
+}  # functions that raise `LinAlgError` for some matrices
+
+
+def _factored(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
+    """The matrices, where none makes NumPy raise; those that would, on other paths, are the identity there."""
+    x = as_array(args[0])
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2] or (function is np.linalg.matrix_power and args[1] >= 0):
+        return x
+    if function is np.linalg.cholesky:
+        upper = kwargs.get("upper", False)
+        arrays = Arrays(x.builder, origin)
+        lower = hermitian(arrays, arrays.mirrored(x.atom) if upper else x.atom)
+        fails = Tracer(x.builder, arrays.bind("is_definite", lower)) == 0
+    elif function in (np.linalg.eig, np.linalg.eigvals):
+        fails = np.logical_not(np.all(np.isfinite(x), axis=(-2, -1)))
+    else:
+        fails = np.linalg.slogdet(x)[0] == 0  # a pivot is zero
+    if np.any(fails) if fails.shape else fails:
+        raise np.linalg.LinAlgError(_FACTORING[function])
+    return np.where(fails[..., None, None] if fails.shape else fails, np.eye(x.shape[-1], dtype=x.dtype), x)
+
+
+def _alone(given: list[Tracer], found: Any) -> Any:
+    """A result in memory of its own."""
+    if not isinstance(found, Tracer):
+        return found
+    storage = None if found.held is None else found.held.storage
+    shares = any(found is x or (x.held is not None and x.held.storage is storage) for x in given)
+    return found.copy() if shares else found
+
+
+def _perhaps_viewed(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
+    """A result that NumPy has in memory of its own, but for some arguments: `np.polyder(p, 0)` is p itself."""
+    if not any(isinstance(f, Tracer) and f.shape for f in structures.leaves(found, none_is_leaf=True)):
+        return found
+    try:
+        asked, arrays = _asked(function, args, kwargs)
+    except Exception:  # of zeros, where the function takes other numbers
+        return structures.mapped(lambda f: _locked(f, _UNASKED) if isinstance(f, Tracer) and f.shape else f, found)
+    shares = [isinstance(m, np.ndarray) and any(_shares(m, x) for x in arrays) for m in structures.leaves(asked)]
+    if not any(shares):
+        return found
+    if isinstance(asked, np.ndarray):
+        return _as_asked(found, asked, arrays)
+    return type(found)(_as_asked(f, p, arrays) for f, p in zip(found, asked, strict=True))
+
+
+def _locked(found: Tracer, why: str) -> Tracer:
+    """An array that is not assigned to."""
+    return Tracer.showing(found.builder, View.over(Storage(found.builder, found.atom, found.dtype.char, why)), found.dtype)  # type: ignore[no-any-return]
+
+
+def _turned(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
+    """An array made of others whose cells lie in another order in memory than their own: NumPy tells how its cells lie."""
+    if not isinstance(found, Tracer) or found.ndim < 2 or found.held is not None:
+        return found
+    shown = structures.mapped(lambda v: np.zeros_like(v._place()) if isinstance(v, Tracer) and v.shape else v, (args, kwargs))
+    try:
+        with np.errstate(all="ignore"):
+            asked = function(*shown[0], **shown[1])
+    except Exception:  # of zeros, where the function takes other numbers
+        asked = None
+    if not isinstance(asked, np.ndarray) or asked.shape != found.shape:
+        return _locked(found, _UNKNOWN)
+    return found.like(arranged(found.builder, found.atom, found.dtype.char, asked, ""))
+
+
+_OF_NUMBERS = frozenset("sum prod max min amax amin mean any all".split())  # that NumPy takes with an axis of a number, too
+_OF_ONE = frozenset("cumsum cumprod ptp argsort argmax argmin".split())  # that take a number as an array of one cell
+_UNASKED = "whether NumPy has this array in memory of its own is not known; assign to a copy of it: y = y.copy()"
+_UNKNOWN = "how the cells of this array lie in memory is not known; assign to a copy of it: y = y.copy()"
+
+
+def _recorded(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
+    """The result of a function by what stands for it."""
+    name = getattr(function, "__name__", str(function))
+    if name in _OF_ONE and args and np.shape(args[0]) == () and not kwargs.get("keepdims"):
+        args = (np.ravel(args[0]), *args[1:])
+    special = _SPECIAL.get(name)
+    if special is not None and _of_numpy(function, name):
+        if name != "select" and args and isinstance(args[0], (list, tuple)) and holds_traced(args[0]):
+            args = (as_array(args[0]), *args[1:])
+        return _bound(special, name, args, kwargs, origin)
+    if function in COMPOSED:
+        return called(COMPOSED[function], _full_name(function), args, kwargs, origin)
+    implementation = _IMPLEMENTED.get(function)
+    if implementation is not None:
+        if name in _OF_NUMBERS and args and np.shape(args[0]) == ():
+            args, kwargs = (*args[:1], None, *args[2:]) if args[1:] and args[1] in (0, -1) else args, dict(kwargs)
+            kwargs |= {"axis": None} if kwargs.get("axis", 1) in (0, -1) else {}
+        found = on_arrays(implementation, args, kwargs, origin, name)
+        if name in ("sum", "cumsum") and getattr(args[0], "dtype", None) == np.bool_:
+            return Integer.of(found)
+        return _SlogdetResult(*found) if name == "slogdet" else found
+    rule = default_rules().lookup("numpy", name, len(args))
+    if rule is not None and not kwargs and (rule.primal is not None or rule.op is not None):
+        return call_rule(rule, args, origin)
+    instead = _INSTEAD.get(name, "write it with elementwise functions")
+    raise TraceError(f"{origin}: {_full_name(function)} of a traced value is not supported; {instead}")
+
+
+def _bound(special: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
+    try:
+        bound = inspect.signature(special).bind(origin, *args, **kwargs)
+    except TypeError as error:
+        raise TraceError(f"{origin}: np.{name} of a traced value: {error}; leave these arguments away") from None
+    check_read(special, bound, f"np.{name}", origin)
+    try:
+        return special(origin, *args, **kwargs)
+    except (IndexError, TypeError, AttributeError) as error:
+        if ".py:" in str(error):
+            raise
+        kind = IndexError if isinstance(error, IndexError) else TraceError
+        raise kind(f"{origin}: np.{name}: {error}") from None
+
+
+def _out_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The arguments without `out`, and this; None where there is none."""
+    if kwargs.get("out") is not None:
+        return args, {k: v for k, v in kwargs.items() if k != "out"}, kwargs["out"]
+    place = _place_of_out(function)
+    if place is None or len(args) <= place or args[place] is None:
+        return None
+    behind = args[place + 1 :]
+    return (*args[:place], None, *behind) if behind else args[:place], kwargs, args[place]
+
+
+@functools.lru_cache(maxsize=512)
+def _place_of_out(function: Any) -> int | None:
+    """Where `out` stands among the arguments."""
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return None
+    names = [n for n, p in parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD or p.kind is p.POSITIONAL_ONLY]
+    return names.index("out") if "out" in names else None
+
+
+def _viewed(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
+    """A function that NumPy may give a view for: it is asked with the memory of the arrays."""
+    name = getattr(function, "__name__", str(function))
+    implementation = _IMPLEMENTED.get(function)
+    found = _recorded(function, args, kwargs, origin) if implementation is None else None
+    try:
+        asked, arrays = _asked(function, args, kwargs)
+    except (ValueError, TypeError, IndexError) as error:
+        raise TraceError(f"{origin}: np.{name}: {error}") from None
+    if isinstance(asked, np.ndarray):
+        if implementation is not None and len(arrays) == 1 and _shares(asked, arrays[0]) and not _is_of(asked, arrays[0]):
+            return arrays[0].like(_moved(function, args, kwargs, arrays[0], asked))
+        return _as_asked(_recorded(function, args, kwargs, origin) if found is None else found, asked, arrays)
+    if isinstance(asked, np.generic):  # np.einsum("ii", x)
+        return found
+    own = [x.shared().place for x in arrays]
+    for part in asked if function is np.broadcast_arrays else ():
+        if not any(part is place for place in own):
+            part.flags.writeable = False  # as it will be in NumPy; today it warns
+    return type(found)(_as_asked(f, p, arrays) for f, p in zip(found, asked, strict=True))
+
+
+def _asked(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, list[Tracer]]:
+    """What NumPy gives for the memory of traced arrays, and these."""
+    arrays: list[Tracer] = []
+
+    def kept(value: Any) -> Any:
+        if isinstance(value, Tracer):
+            arrays.append(value if value.shape or value.held is not None else value.like(value.atom))
+            return arrays[-1]
+        return value
+
+    def answer(memory: Callable[[View], np.ndarray]) -> Any:
+        def shown(value: Any) -> Any:
+            if not isinstance(value, Tracer):
+                return value
+            found = memory(value.shared())
+            return found.view(bool) if value.dtype.kind == "b" else found
+
+        given = structures.mapped(shown, held)
+        with np.errstate(all="ignore"):
+            return function(*given[0], **given[1])
+
+    held = structures.mapped(kept, (args, kwargs))
+    asked = answer(View.layout)
+    gaps = [x.shared().storage.layout for x in arrays if isinstance(x.shared().storage, Lens)]
+    made = [m for m in structures.leaves(asked, none_is_leaf=True) if isinstance(m, np.ndarray)] if gaps else []
+    if any(np.may_share_memory(m, gap) for m in made for gap in gaps):
+        asked = answer(lambda view: view.place)  # whose cells have numbers
+    return asked, arrays
+
+
+def _moved(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], x: Tracer, place: np.ndarray) -> View:
+    """The view at a place, read by the function itself."""
+
+    def how(arrays: Arrays, atom: Any) -> Any:
+        base = Tracer(arrays.builder, atom) if isinstance(atom, Var) else atom.value
+        given = structures.mapped(lambda v: base if isinstance(v, Tracer) else v, (args, kwargs))
+        if not isinstance(base, Tracer):
+            return array_atom(np.asarray(function(*given[0], **given[1])))
+        found = on_arrays(_IMPLEMENTED[function], given[0], given[1], arrays.origin, function.__name__)
+        return found.atom if isinstance(found, Tracer) else array_atom(np.asarray(found))
+
+    return View(x.shared().storage, place, x.shared(), None, how)
+
+
+def _as_asked(found: Any, place: np.ndarray, arrays: list[Tracer]) -> Any:
+    """A result as a view where NumPy gives one, in memory of its own where it does not."""
+    of = next((x for x in arrays if _shares(place, x)), None)
+    if of is not None and _is_of(place, of):
+        return of
+    held = found.held if isinstance(found, Tracer) else None
+    if of is None:
+        return found.copy() if held is not None and any(held.storage is x.shared().storage for x in arrays) else found
+    view = View(of.shared().storage, place)
+    return (
+        found
+        if held is not None and held.place.flags.writeable == place.flags.writeable and held.is_at(view)
+        else of.like(view)
+    )
+
+
+def _shares(place: np.ndarray, x: Tracer) -> bool:
+    return np.may_share_memory(place, x.shared().storage.memory)
+
+
+def _is_of(place: np.ndarray, x: Tracer) -> bool:
+    """Whether NumPy gives the array itself, no view of it: a shape given to one is the other's, too."""
+    return place is x.shared().layout()
+
+
+def _full_name(function: Any) -> str:
+    module = getattr(function, "__module__", "numpy") or "numpy"
+    return f"{module}.{getattr(function, '__name__', function)}".replace("numpy.", "np.", 1)
+
+
+def _once(operands: list[Tracer]) -> None:
+    """Linear algebra on captured arrays alone is done once, for what it costs and for the errors that it may raise."""
+    if operands and all(value.atom in value.builder.fixed for value in operands):
+        need_contents(operands[0])
+
+
+def _of_numpy(function: Any, name: str) -> bool:
+    return getattr(np, name, None) is function or getattr(np.linalg, name, None) is function
+
+
+def on_arrays(implementation: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str, name: str) -> Any:
+    """A function on whole arrays recorded: its array arguments become operands, the others are static."""
+    signature, operands, lists = _parameters(implementation)
+    builder = builder_of(_cells_of((args, kwargs)))
+    kwargs = {k: v for k, v in kwargs.items() if not (v is None and k in ("out", "dtype"))}
+    arrays = Arrays(builder, origin)
+    try:
+        bound = signature.bind(arrays, *args, **kwargs)
+    except TypeError as error:
+        raise TraceError(f"{origin}: np.{name} of a traced value: {error}; leave these arguments away") from None
+    check_read(implementation, bound, f"np.{name}", origin)
+    for key, value in bound.arguments.items():
+        if key in operands:
+            several = signature.parameters[key].kind is inspect.Parameter.VAR_POSITIONAL
+            if several:
+                bound.arguments[key] = tuple(as_atom(v, builder, origin) for v in value)
+            elif value is not None:
+                bound.arguments[key] = as_atom(value, builder, origin)
+        elif key in lists:
+            bound.arguments[key] = [as_atom(v, builder, origin) for v in value]
+    outer, builder.origin = builder.origin, origin
+    try:
+        found = implementation(*bound.args, **bound.kwargs)
+    except IndexError as error:
+        raise IndexError(str(error) if str(error).startswith(origin) else f"{origin}: np.{name}: {error}") from None
+    except ValueError as error:
+        raise TraceError(f"{origin}: np.{name}: {error}") from None
+    finally:
+        builder.origin = outer
+    return tuple(_given(f, builder) for f in found) if isinstance(found, tuple) else _given(found, builder)
+
+
+@functools.lru_cache(maxsize=512)
+def _parameters(implementation: Any) -> tuple[inspect.Signature, frozenset[str], frozenset[str]]:
+    """The signature, the parameters that are arrays, and those that are lists of arrays."""
+    signature = inspect.signature(implementation)
+    kinds = (Atom, Atom | None)
+    plain = inspect.Parameter.empty  # the parameters of lambdas
+    named = signature.parameters.items()
+    arrays = frozenset(n for n, p in named if p.annotation in kinds or (n == "x" and p.annotation is plain))
+    return signature, arrays, frozenset(n for n, _ in named if n == "parts")
+
+
+def _cells_of(values: Any) -> list[Any]:
+    found: list[Any] = []
+    for leaf in structures.leaves(values, none_is_leaf=True):
+        found += leaf.ravel().tolist() if isinstance(leaf, np.ndarray) and leaf.dtype == object else [leaf]
+    return found
+
+
+def _given(atom: Any, builder: Any) -> Any:
+    return Tracer(builder, atom) if isinstance(atom, Var) else atom.value
+
+
+@item_of.written
+def get_item(x: Tracer, key: Any, origin: str) -> Any:
+    """`x[key]` recorded."""
+    if is_traced_key(key):
+        return read(x, key, origin)
+    x = x if x.shape or x.held is not None else x.like(x.atom)
+    if isinstance(key, (bool, np.bool_)):
+        return np.repeat(np.expand_dims(x, 0), int(key), axis=0)  # x[True] is a copy of x[None]
+    try:
+        if is_basic(key):
+            found = x.shared().sliced(view_key(key))
+            if found.place.shape or any(part is Ellipsis for part in (key if isinstance(key, tuple) else (key,))):
+                return x.like(found)
+            return x.like(found.storage.cell(found.first(), origin))
+        cells = None if x.held is None else x.held.storage.shown(x.held.place)
+        if cells is not None:
+            picked = cells[key]
+            return (
+                x.like(View.over(Storage(x.builder, picked, x.dtype.char)))
+                if isinstance(picked, np.ndarray)
+                else x.like(picked)
+            )
+    except IndexError as error:
+        raise IndexError(f"{origin}: {error}") from None
+    return x.like(indexed(Arrays(x.builder, origin), x.atom, key))
+
+
+def _shape_of(origin: str, x: Any) -> Any:
+    return x.shape
+
+
+def _zeros_like(origin: str, x: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None,
+                *, device: Any = None) -> Any:  # fmt: skip
+    kind = np.int64 if isinstance(x, Integer) else x.dtype
+    return filled(x.builder, np.zeros_like(x._place(), dtype or kind, order, subok, shape))  # type: ignore[call-overload]
+
+
+def _ones_like(origin: str, x: Any, *args: Any, **kwargs: Any) -> Any:
+    return _full_like(origin, x, 1.0, *args, **kwargs)
+
+
+def _full_like(origin: str, x: Any, fill_value: Any, *args: Any, **kwargs: Any) -> Any:
+    made = _zeros_like(origin, x, *args, **kwargs)
+    made[...] = fill_value
+    return made
+
+
+def _where(origin: str, condition: Any, *arms: Any) -> Any:
+    if not arms:
+        return np.nonzero(condition)
+    a, b = arms
+    builder = builder_of((condition, a, b))
+    operands = tuple(atom_of(v, builder, origin) for v in (condition, a, b))
+    return Tracer(builder, record(builder, "select", operands, origin), ARRAY)
+
+
+def _select(origin: str, condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    result = default
+    for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
+        result = np.where(condition, choice, result)
+    return result
+
+
+def _clip(origin: str, x: Any, low: Any = None, high: Any = None, *, a_min: Any = None, a_max: Any = None,
+          min: Any = None, max: Any = None) -> Any:  # fmt: skip
+    low = next((v for v in (low, a_min, min) if v is not None), None)
+    high = next((v for v in (high, a_max, max) if v is not None), None)
+    if low is not None:
+        x = np.maximum(x, low)
+    return x if high is None else np.minimum(x, high)
+
+
+def _around(origin: str, x: Any, decimals: int = 0) -> Any:
+    return np.rint(x) if decimals == 0 else np.rint(x * 10.0**decimals) / 10.0**decimals
+
+
+def _real(origin: str, x: Any) -> Any:
+    return x.real
+
+
+def _imag(origin: str, x: Any) -> Any:
+    return x.imag
+
+
+def _copyto(origin: str, dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+    if not isinstance(dst, Tracer):
+        note_stuck()
+        raise TraceError(f"{origin}: np.copyto writes a traced value into an array made elsewhere; copy it first")
+    dst[...] = src if where is True else np.where(where, src, dst)
+
+
+_SHOWN = "a trace has no numbers to show or store; do it outside, with what the function returns"
+_COUNTED = "how many cells it gives depends on the numbers; np.where(condition, a, b) keeps them all"
+_INSTEAD = {
+    "lexsort": "np.sort gives the numbers of one array in order",
+    "real_if_close": "x.real, where the imaginary part is known to vanish",
+    "sort_complex": "complex numbers have no order; sort np.abs(x) or x.real",
+    "trim_zeros": "how long its result is depends on the numbers; np.polyval(c, x) takes leading zeros",
+    **dict.fromkeys("unique intersect1d union1d setdiff1d setxor1d".split(), _COUNTED),
+    **dict.fromkeys("save savez savetxt array2string array_str array_repr".split(), _SHOWN),
+}
+_SPECIAL: dict[str, Callable[..., Any]] = {
+    "shape": _shape_of,
+    "ndim": lambda origin, x: len(x.shape),
+    "size": lambda origin, x: x.size,
+    "zeros_like": _zeros_like,
+    "empty_like": _zeros_like,
+    "ones_like": _ones_like,
+    "full_like": _full_like,
+    "where": _where,
+    "select": _select,
+    "clip": _clip,
+    "round": _around,
+    "around": _around,
+    "real": _real,
+    "imag": _imag,
+    "copyto": _copyto,
+    **SEARCHING,
+    "iscomplexobj": lambda origin, x: x.dtype.kind == "c",
+    "isrealobj": lambda origin, x: x.dtype.kind != "c",
+    "result_type": lambda origin, *xs: np.result_type(*(x.dtype if isinstance(x, Tracer) else x for x in xs)),
+    "copy": lambda origin, x, order="K", subok=False: x.copy(order),
+}
+_SlogdetResult = type(np.linalg.slogdet(np.eye(1)))
+
+
+def _implementations() -> dict[Any, Any]:
+    """What stands for NumPy's functions on whole arrays, by function."""
+    found = {}
+    for module, table in ((np, MOVING | REDUCING | PRODUCTS), (np.linalg, PRODUCTS | LINALG | MOVING)):
+        for name, implementation in table.items():
+            function = getattr(module, name, None)
+            if function is not None:
+                found.setdefault(function, implementation)
+    found[np.linalg.vector_norm] = REDUCING["vector_norm"]
+    found[np.linalg.trace] = lambda a, x, *, offset=0: trace(a, x, offset, -2, -1)
+    found[np.linalg.diagonal] = lambda a, x, *, offset=0: diagonal(a, x, offset, -2, -1)
+    return found
+
+
+_IMPLEMENTED = _implementations()
+_IN_PLACE = frozenset(
+    getattr(np, name)
+    for name in """copyto fill_diagonal place put put_along_axis putmask real imag nan_to_num polyint polyder diff astype
+                apply_over_axes""".split()
+    if hasattr(np, name)
+)  # functions that change an array, or give it itself
+_ASKED = frozenset(
+    f
+    for module, names in (
+        (
+            np,
+            """reshape ravel transpose matrix_transpose permute_dims swapaxes moveaxis rollaxis squeeze expand_dims broadcast_to
+                flip fliplr flipud rot90 atleast_1d atleast_2d atleast_3d diagonal diag broadcast_arrays split array_split
+                hsplit vsplit dsplit unstack meshgrid einsum""",
+        ),
+        (np.linalg, "diagonal matrix_transpose"),
+        (np.lib.stride_tricks, "sliding_window_view"),
+    )
+    for f in (getattr(module, name, None) for name in names.split())
+    if f is not None
+)  # functions whose result may be a view
+_MAKING = "select apply_along_axis ediff1d linspace logspace geomspace polyfit polyval roots interp round around".split()
+_FRESH = (
+    frozenset(getattr(np, name, None) for name in (*REDUCING, *SEARCHING, *PRODUCTS, *_MAKING))
+    | frozenset(f for module in (np.linalg, np.fft) for f in vars(module).values() if callable(f))
+) - {np.linalg.matrix_power}  # functions whose result is always in memory of its own

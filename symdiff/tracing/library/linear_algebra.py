@@ -1,0 +1,246 @@
+"""NumPy's decompositions, norms and solvers of traced matrices, around the heads of `rules/structural.table`.
+
+Assumes matrices in the last two axes. Guarantees NumPy's results; least squares and the pseudo-inverse are differentiated at
+constant rank, singular and eigenvectors as far as they are unique: where the values differ, and up to their phase. Refuses
+what is an integer, with `TraceError`.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from symdiff.errors import TraceError
+from symdiff.ir.arrays import products
+from symdiff.tracing.values.operands import as_array, atoms, given
+from symdiff.vocabulary.libraries import user_line
+
+
+def _matrices(x: Any) -> Any:
+    x = as_array(x)
+    if x.ndim < 2:
+        raise ValueError(f"matrices are needed, not shape {x.shape}")
+    return x
+
+
+def _square(x: Any) -> Any:
+    x = _matrices(x)
+    if x.shape[-1] != x.shape[-2]:
+        raise ValueError(f"square matrices are needed, not shape {x.shape}")
+    return x
+
+
+def _head(name: str, *operands: Any, **params: Any) -> Any:
+    a, found = atoms(*operands)
+    return given(a, a.bind(name, *found, **params))
+
+
+def _refuse(what: str, instead: str) -> TraceError:
+    return TraceError(f"{user_line()}: {what} of a traced matrix; {instead}")
+
+
+def _real(x: Any, name: str) -> Any:
+    if x.dtype.kind == "c":
+        raise _refuse(f"np.linalg.{name} (complex)", "write it with np.linalg.eigh(A.conj().T @ A)")
+    return x
+
+
+# -- decompositions
+
+
+def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
+    x = _real(_matrices(a), "svd")
+    if hermitian and compute_uv:
+        raise _refuse("np.linalg.svd(hermitian=True)", "write it with np.linalg.eigh")
+    if not compute_uv:
+        return np.sort(np.abs(eigvalsh(x)), axis=-1)[..., ::-1] if hermitian else svdvals(x)
+    u, s, vh = _head("left_vectors", x), _head("singular_values", x), _head("right_vectors", x)
+    m, n = x.shape[-2:]
+    if full_matrices and m > n:
+        u = np.concatenate([u, _head("left_rest", x, count=n)], axis=-1)
+    if full_matrices and m < n:
+        vh = np.concatenate([vh, _head("right_rest", x, count=m)], axis=-2)
+    return type(np.linalg.svd(np.eye(1)))(u, s, vh)
+
+
+def svdvals(x: Any) -> Any:
+    return _head("singular_values", _real(_matrices(x), "svd"))
+
+
+def qr(a: Any, mode: str = "reduced") -> Any:
+    x = _real(_matrices(a), "qr")
+    m, n = x.shape[-2:]
+    if mode not in ("reduced", "r") and (mode != "complete" or m > n):
+        raise _refuse(f"np.linalg.qr(mode={mode!r})", "mode='reduced': the other vectors span what the matrix does not")
+    if m >= n:
+        q, r = _head("orthogonal", x), _head("triangular", x)
+    else:
+        square = x[..., :m]
+        q = _head("orthogonal", square)
+        r = np.concatenate([_head("triangular", square), np.swapaxes(q, -1, -2) @ x[..., m:]], axis=-1)
+    return r if mode == "r" else type(np.linalg.qr(np.eye(1)))(q, r)
+
+
+def eig(a: Any) -> Any:
+    """Complex always; each vector has norm 1, its phase is LAPACK's in the value and kept in the derivative."""
+    x = _square(a)
+    v = _head("general_eigenvectors", x)
+    length = np.sqrt(np.sum(v.real**2 + v.imag**2, axis=-2, keepdims=True))
+    return type(np.linalg.eig(np.eye(1)))(_head("general_eigenvalues", x), v / length)
+
+
+def eigvals(a: Any) -> Any:
+    return _head("general_eigenvalues", _square(a))
+
+
+def eigh(a: Any, UPLO: str = "L") -> Any:
+    x = _hermitian(a, UPLO)
+    return type(np.linalg.eigh(np.eye(1)))(_eigenvalues(x), _head("eigenvectors", x))
+
+
+def eigvalsh(a: Any, UPLO: str = "L") -> Any:
+    return _eigenvalues(_hermitian(a, UPLO))
+
+
+def _eigenvalues(x: Any) -> Any:
+    found = _head("eigenvalues", x)
+    return found.real if found.dtype.kind == "c" else found
+
+
+def _hermitian(x: Any, uplo: str) -> Any:
+    """The Hermitian matrices of which LAPACK reads one triangle."""
+    a, (atom,) = atoms(_matrices(x))
+    atom = a.mirrored(atom) if uplo.upper() == "U" else atom
+    return given(a, products.hermitian(a, atom))
+
+
+def cholesky(a: Any, /, *, upper: bool = False) -> Any:
+    found = _head("cholesky", _hermitian(a, "U" if upper else "L"))
+    return np.conj(np.swapaxes(found, -1, -2)) if upper else found
+
+
+# -- solvers
+
+_ROUNDING = 1e-12  # of the largest singular value: what is cut below it moves no derivative by more
+
+
+def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+    x = _real(_matrices(a), "pinv")
+    x = _hermitian(x, "L") if hermitian else x
+    given_ = rcond if rcond is not None else rtol
+    least = 1e-15 if given_ is None else float(given_)
+    if least <= _ROUNDING:
+        return _head("pinv", x, rcond=least)
+    u, s, vh = svd(x, full_matrices=False)
+    kept = s > least * np.max(s, axis=-1, keepdims=True)
+    inverse = np.where(kept, 1 / np.where(kept, s, 1), 0)
+    return np.swapaxes(vh, -1, -2) @ (inverse[..., None] * np.swapaxes(u, -1, -2))
+
+
+def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
+    """Residuals are those of full rank, and NaN where a singular value vanishes."""
+    x, y = _matrices(a), as_array(b)
+    m, n = x.shape
+    columns = y if y.ndim == 2 else np.reshape(y, (-1, 1))
+    if columns.shape[0] != m:
+        raise ValueError("the numbers of rows do not fit")
+    if rcond is not None and rcond > _ROUNDING:
+        found = pinv(x, rcond) @ columns
+    elif m >= n and n:
+        found = _head("lstsq", x, columns)
+    else:
+        found = np.linalg.pinv(x, float(np.finfo(float).eps) * max(m, n)) @ columns
+    away = columns - x @ found
+    left = np.sum(away.real**2 + away.imag**2 if away.dtype.kind == "c" else away * away, axis=0) if m > n else np.zeros(0)
+    found = found if y.ndim == 2 else found[:, 0]
+    gram = np.conj(x.T) @ x if m >= n else x @ np.conj(x.T)
+    s = np.sqrt(np.linalg.eigvalsh(gram)[::-1]) if x.dtype.kind == "c" else np.linalg.svd(x, compute_uv=False)
+    least = (np.finfo(x.dtype).eps * max(m, n) if rcond is None else max(rcond, np.finfo(x.dtype).eps)) * s[0]
+    rank = np.count_nonzero(s > least)
+    return found, np.where(rank == n, left, np.nan), rank, s
+
+
+def einsum(*operands: Any, optimize: Any = False) -> Any:
+    """With subscripts as text, or behind each operand as a list of integers."""
+    spec, rest = operands[0], operands[1:]
+    if not isinstance(spec, str):
+        lists = list(operands[1::2])
+        letters = [_letters(part) for part in lists]
+        spec = ",".join(letters[: len(operands) // 2])
+        spec += f"->{_letters(operands[-1])}" if len(operands) % 2 else ""
+        rest = operands[: len(operands) // 2 * 2 : 2]
+    a, found = atoms(*rest)
+    return given(a, products.einsum(a, spec, *found))
+
+
+def _letters(sublist: Any) -> str:
+    """Axes given as integers, and an ellipsis, as letters."""
+    return "".join("..." if axis is Ellipsis else chr(ord("a") + int(axis)) for axis in sublist)
+
+
+def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
+    a, b = as_array(a), as_array(b)
+    if axes is not None:
+        rest = [i for i in range(a.ndim) if i not in axes]
+        a = np.transpose(a, (*rest, *axes))
+    shape = a.shape[b.ndim :]
+    n = int(np.prod(shape, dtype=int))
+    return np.reshape(np.linalg.solve(np.reshape(a, (-1, n)), np.ravel(b)), shape)
+
+
+def tensorinv(a: Any, ind: int = 2) -> Any:
+    a = as_array(a)
+    shape = (*a.shape[ind:], *a.shape[:ind])
+    n = int(np.prod(a.shape[ind:], dtype=int))
+    return np.reshape(np.linalg.inv(np.reshape(a, (-1, n))), shape)
+
+
+# -- norms
+
+
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    x = as_array(x)
+    places = None if axis is None else normalize_axis_tuple(axis, x.ndim)
+    if ord in (2, -2, "nuc") and (x.ndim if places is None else len(places)) == 2:
+        return _of_singular_values(x, ord, places or (0, 1), keepdims)
+    a, (atom,) = atoms(x)
+    return given(a, products.reducing.norm(a, atom, ord, axis, keepdims))
+
+
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+    return norm(_matrices(x), ord, (-2, -1), keepdims)
+
+
+def _of_singular_values(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    kept = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
+    s = svdvals(np.moveaxis(x, axes, (-2, -1)))
+    found = np.sum(s, axis=-1) if ord == "nuc" else np.max(s, axis=-1) if ord == 2 else np.min(s, axis=-1)
+    return np.reshape(found, kept) if keepdims else found
+
+
+def cond(x: Any, p: Any = None) -> Any:
+    x = _matrices(x)
+    if 0 in x.shape[-2:]:
+        raise ValueError("no condition number of matrices without cells")
+    if p in (None, 2, -2):
+        s = svdvals(x)
+        found = s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
+    else:
+        x = _square(x)
+        singular = np.linalg.slogdet(x)[0] == 0
+        wide = singular[..., None, None] if singular.shape else singular
+        inverse = np.linalg.inv(np.where(wide, np.eye(x.shape[-1], dtype=x.dtype), x))
+        found = np.where(singular, np.nan, norm(x, p, (-2, -1)) * norm(inverse, p, (-2, -1)))
+    known = np.all(x == x, axis=(-2, -1))
+    endless = np.exp(1e3 + np.sum(np.abs(x), axis=(-2, -1)))  # infinite, without a finite slope
+    return np.where(np.logical_and(np.isnan(found), known), endless, found)
+
+
+def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+    raise _refuse("np.linalg.matrix_rank", "it is an integer without derivative: compute it outside and pass it as an int")
+
+
+LINEAR_ALGEBRA = (
+    svd, svdvals, qr, eig, eigvals, eigh, eigvalsh, cholesky, pinv, lstsq, tensorsolve, tensorinv, norm, matrix_norm, cond,
+    matrix_rank,
+)  # fmt: skip

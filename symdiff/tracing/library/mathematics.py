@@ -1,0 +1,296 @@
+"""What stands for the functions of `math`, `cmath` and `statistics` in a trace.
+
+Assumes numbers, traced or not; without traced ones Python's own functions are called. Guarantees IEEE results where Python
+raises: `math.sqrt(-1.0)` of a traced value is NaN, `math.log(0.0)` is -inf, `math.exp(1000.0)` is inf. Refuses, with
+`TraceError`, complex values in `math` and functions of integers.
+"""
+
+import cmath
+import functools
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from symdiff.errors import TraceError
+from symdiff.rulebooks.book import default_rules
+from symdiff.tracing.library.functions import call_rule
+from symdiff.tracing.library.summing import compensated_sum
+from symdiff.tracing.state.raising import check_range, checked_complex, checked_mathematics, raise_where
+from symdiff.tracing.values.assigning import array_of
+from symdiff.tracing.values.integers import Integer
+from symdiff.tracing.values.kinds import PYTHON, form_of, resulting
+from symdiff.tracing.values.tracer import Tracer
+from symdiff.vocabulary.libraries import user_line
+
+Standing = Callable[..., Any]
+_SAME = """
+    sqrt exp expm1 sin cos tan sinh cosh tanh cbrt exp2 log1p log2 log10 fabs degrees radians isnan isinf
+    isfinite fmod copysign nextafter
+""".split()
+_RENAMED = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh",
+            "atan2": "arctan2", "pow": "power"}  # fmt: skip
+_COMPLEX = "exp sqrt log10 sin cos tan sinh cosh tanh isnan isinf isfinite asin acos atan asinh acosh atanh".split()
+_OF_INTEGERS = "factorial comb perm gcd lcm isqrt ulp".split()
+_OF_SCIPY = {"gamma": "gamma", "lgamma": "gammaln", "erf": "erf", "erfc": "erfc"}
+
+
+def traced(*values: Any) -> bool:
+    """Whether a value among these is traced."""
+    return any(isinstance(v, Tracer) for v in values)
+
+
+@functools.cache
+def _takes_cells() -> bool:
+    """Whether this NumPy gives the number of an array of one cell, as before 2.4."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return float(np.ones(1)) == 1.0
+        except TypeError:
+            return False
+
+
+def is_number(value: Tracer) -> bool:
+    """Whether Python's functions of numbers take a traced array."""
+    return value.shape == () or (value.size == 1 and _takes_cells())
+
+
+def real(value: Any, name: str) -> Any:
+    """A traced value as the double that Python's own functions take; other values as they are."""
+    if not isinstance(value, Tracer):
+        return value
+    if value.shape != () and not is_number(value):
+        raise TypeError(
+            f"{user_line()}: {name} takes a number; an array of shape {value.shape} is given, for which there is NumPy"
+        )
+    if value.dtype.kind == "c":
+        raise TraceError(f"{user_line()}: {name} takes a real number; a complex one is given, for which there is cmath")
+    cell = value.item()
+    return cell.astype(float).of_kind(PYTHON) if traced(cell) else float(cell)
+
+
+def compound(value: Any, name: str) -> Any:
+    """A traced value as a complex number."""
+    if not isinstance(value, Tracer):
+        return value
+    if value.shape != () and not is_number(value):
+        raise TypeError(
+            f"{user_line()}: {name} takes a number; an array of shape {value.shape} is given, for which there is NumPy"
+        )
+    cell = value.item()
+    return cell.astype(complex).of_kind(PYTHON) if traced(cell) else complex(cell)
+
+
+def _through(module: Any, name: str, function: Standing, number: Standing) -> Standing:
+    native = getattr(module, name)
+    called = f"{module.__name__}.{name}"
+
+    def standing(*args: Any) -> Any:
+        if not traced(*args):
+            return native(*args)
+        numbers = tuple(number(a, called) for a in args)
+        if name == "trunc" and not args[0].asked(lambda value: hasattr(value, "__trunc__")):
+            raise TypeError(f"{user_line()}: type {args[0].named()} doesn't define __trunc__ method")
+        return pythons((checked_mathematics if module is math else checked_complex)(name, function, numbers))
+
+    return standing
+
+
+def pythons(found: Any) -> Any:
+    """Traced numbers as Python's own."""
+    return tuple(map(pythons, found)) if isinstance(found, tuple) else found.of_kind(PYTHON) if traced(found) else found
+
+
+def _in_python(function: Standing, *args: Any, **kwargs: Any) -> Any:
+    return pythons(function(*args, **kwargs))
+
+
+def _whole(function: Standing) -> Standing:
+    return lambda x: Integer.of(function(x))
+
+
+def _of_numbers(name: str) -> Standing:
+    def standing(*args: Any, **kwargs: Any) -> Any:
+        args = tuple(a.decided() if isinstance(a, Integer) else a for a in args)
+        if traced(*args):
+            raise TraceError(f"{user_line()}: math.{name} takes integers, which are not traced; pass the argument as an int")
+        return getattr(math, name)(*args, **kwargs)
+
+    return standing
+
+
+def _special(name: str) -> Standing:
+    def standing(x: Any) -> Any:
+        return call_rule(default_rules().lookup("scipy.special", name, 1), (x,), user_line())
+
+    return standing
+
+
+def _log(x: Any, base: Any = None) -> Any:
+    return np.log(x) if base is None else np.log(x) / np.log(base)
+
+
+def _hypot(*args: Any) -> Any:
+    return functools.reduce(np.hypot, args) if len(args) > 1 else abs(args[0])
+
+
+def _dist(p: Any, q: Any) -> Any:
+    p, q = list(p), list(q)
+    if not traced(*p, *q):
+        return math.dist(p, q)
+    if len(p) != len(q):
+        raise ValueError("both points must have the same number of dimensions")
+    return _hypot(*(real(a, "math.dist") - real(b, "math.dist") for a, b in zip(p, q, strict=True)))
+
+
+def _fsum(seq: Any) -> Any:
+    values = list(seq)
+    if not traced(*values):
+        return math.fsum(values)
+    found = compensated_sum([real(v, "math.fsum") for v in values])
+    check_range(found, values, "intermediate overflow in fsum")
+    return found
+
+
+def _prod(seq: Any, *, start: Any = 1) -> Any:
+    values = list(seq)
+    if not traced(start, *values):
+        return math.prod(values, start=start)
+    return functools.reduce(lambda a, b: a * b, values if start == 1 and not traced(start) else [start, *values])
+
+
+def _sumprod(p: Any, q: Any) -> Any:
+    p, q = list(p), list(q)
+    if not traced(*p, *q):
+        return math.sumprod(p, q)  # type: ignore[attr-defined,unused-ignore]
+    return sum(a * b for a, b in zip(p, q, strict=True))
+
+
+def _isclose(a: Any, b: Any, *, rel_tol: Any = 1e-09, abs_tol: Any = 0.0) -> Any:
+    if not traced(a, b, rel_tol, abs_tol):
+        return math.isclose(a, b, rel_tol=rel_tol, abs_tol=abs_tol)
+    near = abs(a - b) <= np.maximum(rel_tol * np.maximum(abs(a), abs(b)), abs_tol)
+    return near & np.isfinite(a) & np.isfinite(b) | (a == b)
+
+
+def _remainder(x: Any, y: Any) -> Any:
+    return x - y * np.rint(x / y)
+
+
+def _modf(x: Any) -> Any:
+    whole = np.trunc(x)
+    return np.copysign(np.where(np.isinf(x), 0.0, x - whole), x), whole
+
+
+def _ldexp(x: Any, power: Any) -> Any:
+    return x * 2.0**power
+
+
+def _polar(z: Any) -> Any:
+    return abs(z), np.angle(z)
+
+
+def _rect(r: Any, phi: Any) -> Any:
+    if not traced(r, phi):
+        return cmath.rect(r, phi)
+    return r * np.cos(phi) + 1j * (r * np.sin(phi))
+
+
+# -- statistics
+
+
+def _of_sample(name: str, formula: Standing) -> Standing:
+    def standing(sample: Any, *args: Any, **kwargs: Any) -> Any:
+        import statistics
+
+        values = list(sample)
+        weights = [w for a in (*args, *kwargs.values()) for w in (a if isinstance(a, (list, tuple)) else [a])]
+        if not traced(*values, *weights):
+            return getattr(statistics, name)(values, *args, **kwargs)
+        numbers = [real(v, f"statistics.{name}") for v in values]
+        if not args and not kwargs:
+            getattr(statistics, name)([1.0] * len(values))  # which raises for too few
+        if name in _SAMPLES:
+            unfit, text = _SAMPLES[name]
+            raise_where(lambda: functools.reduce(np.logical_or, map(unfit, numbers)), statistics.StatisticsError, text)
+        try:
+            sample = array_of(numbers) if traced(*values) else np.array(numbers, dtype=float)
+            found = pythons(formula(sample, *args, **kwargs))
+            forms = tuple(map(form_of, values))
+            form = (
+                resulting((name, str((args, kwargs))), lambda *v: getattr(statistics, name)(v), forms) if not weights else None
+            )
+            return found if form is None or not traced(found) else found.of_kind(form.kind)
+        except TypeError as error:
+            raise TraceError(f"{user_line()}: statistics.{name} of traced values: {error}") from None
+
+    return standing
+
+
+def _fmean(x: Any, weights: Any = None) -> Any:
+    return np.mean(x) if weights is None else sum(v * w for v, w in zip(x, weights, strict=True)) / sum(weights)
+
+
+def _spread(x: Any, centre: Any, count: int) -> Any:
+    away = x - (np.mean(x) if centre is None else centre)
+    return np.sum(away * away) / count
+
+
+@functools.cache
+def _takes_zeros() -> bool:
+    """Whether Python has a geometric mean of zeros, as from 3.13 on."""
+    import statistics
+
+    try:
+        return statistics.geometric_mean([0.0]) == 0.0
+    except statistics.StatisticsError:
+        return False
+
+
+_SAMPLES: dict[str, tuple[Standing, str]] = {
+    "geometric_mean": (
+        lambda x: x < 0 if _takes_zeros() else x <= 0,
+        "geometric mean requires a non-empty dataset containing positive numbers",
+    ),
+    "harmonic_mean": (lambda x: x < 0, "harmonic mean does not support negative values"),
+}  # numbers for which there is none
+_STATISTICS: dict[str, Standing] = {
+    "mean": np.mean,
+    "fmean": _fmean,
+    "geometric_mean": lambda x: np.exp(np.mean(np.log(x))),
+    "harmonic_mean": lambda x: len(x) / np.sum(1 / x),
+    "median": np.median,
+    "variance": lambda x, xbar=None: _spread(x, xbar, len(x) - 1),
+    "pvariance": lambda x, mu=None: _spread(x, mu, len(x)),
+    "stdev": lambda x, xbar=None: np.sqrt(_spread(x, xbar, len(x) - 1)),
+    "pstdev": lambda x, mu=None: np.sqrt(_spread(x, mu, len(x))),
+}
+
+
+def _table() -> dict[tuple[str, str], Standing]:
+    found: dict[tuple[str, str], Standing] = {}
+    names = {n: n for n in _SAME} | _RENAMED
+    formulas: dict[str, Standing] = {name: getattr(np, numpy) for name, numpy in names.items()}
+    formulas |= {name: _special(scipy) for name, scipy in _OF_SCIPY.items()}
+    formulas |= {name: _whole(getattr(np, name)) for name in ("floor", "ceil", "trunc")}
+    formulas |= {"log": _log, "hypot": _hypot, "remainder": _remainder, "modf": _modf, "frexp": np.frexp, "ldexp": _ldexp}
+    for name, formula in formulas.items():
+        if hasattr(math, name):
+            found["math", name] = _through(math, name, formula, real)
+    for name in _OF_INTEGERS:
+        found["math", name] = _of_numbers(name)
+    found |= {("math", f.__name__[1:]): functools.partial(_in_python, f) for f in (_dist, _fsum, _sumprod, _isclose)}
+    found["math", "prod"] = _prod
+    for name in _COMPLEX:
+        found["cmath", name] = _through(cmath, name, getattr(np, names[name]), compound)
+    for name, formula in (("log", _log), ("phase", np.angle), ("polar", _polar)):
+        found["cmath", name] = _through(cmath, name, formula, compound)
+    found["cmath", "rect"] = _rect
+    found |= {("statistics", name): _of_sample(name, formula) for name, formula in _STATISTICS.items()}
+    return found
+
+
+MATHEMATICS = _table()

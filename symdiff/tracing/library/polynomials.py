@@ -1,0 +1,140 @@
+"""NumPy's polynomials with traced coefficients, points or data, written with simpler functions.
+
+Assumes coefficients along one axis, the highest power first as in `np.polyval`. Guarantees NumPy's values, leading zeros kept.
+Refuses results whose length depends on traced values, with `TraceError`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from symdiff.errors import TraceError
+from symdiff.tracing.values.operands import as_array
+from symdiff.vocabulary.libraries import user_line
+
+
+def polyval(p: Any, x: Any) -> Any:
+    p, x = as_array(p), as_array(x)
+    y = x * 0
+    for k in range(p.shape[0]):
+        y = y * x + p[k]
+    return y
+
+
+def polyder(p: Any, m: int = 1) -> Any:
+    p = as_array(p)
+    for _ in range(m):
+        n = p.shape[0]
+        p = p[: n - 1] * np.arange(n - 1, 0, -1)
+    return p
+
+
+def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
+    p = as_array(p)
+    constants = np.zeros(m) if k is None else as_array(k)
+    constants = np.broadcast_to(constants, (m,)) if constants.ndim == 0 or constants.shape == (1,) else constants
+    for step in range(m):
+        n = p.shape[0]
+        p = np.concatenate([p / np.arange(n, 0, -1), np.reshape(constants[step], (1,))])
+    return p
+
+
+def _matched(a1: Any, a2: Any) -> tuple[Any, Any]:
+    first, second = np.atleast_1d(as_array(a1)), np.atleast_1d(as_array(a2))
+    n = max(first.shape[0], second.shape[0])
+    return np.pad(first, (n - first.shape[0], 0)), np.pad(second, (n - second.shape[0], 0))
+
+
+def polyadd(a1: Any, a2: Any) -> Any:
+    first, second = _matched(a1, a2)
+    return first + second
+
+
+def polysub(a1: Any, a2: Any) -> Any:
+    first, second = _matched(a1, a2)
+    return first - second
+
+
+def polymul(a1: Any, a2: Any) -> Any:
+    return np.convolve(np.atleast_1d(as_array(a1)), np.atleast_1d(as_array(a2)))
+
+
+def polydiv(u: Any, v: Any) -> Any:
+    u, v = np.atleast_1d(as_array(u)), np.atleast_1d(as_array(v))
+    n, m = u.shape[0], v.shape[0]
+    rest = [u[i] for i in range(n)]
+    quotient = []
+    for k in range(n - m + 1):
+        quotient.append(rest[k] / v[0])
+        for j in range(m):
+            rest[k + j] = rest[k + j] - quotient[k] * v[j]
+    if not quotient:
+        return np.zeros(1), u
+    return np.stack(quotient), np.stack(rest[n - m + 1 :]) if m > 1 else np.zeros(1)
+
+
+def poly(seq_of_zeros: Any) -> Any:
+    zeros = as_array(seq_of_zeros)
+    if not zeros.size:
+        return 1.0
+    if zeros.ndim == 2:
+        zeros = np.linalg.eigvals(zeros)
+    found: Any = np.ones(1)
+    for k in range(zeros.shape[0]):
+        found = np.concatenate([found, np.zeros(1)]) - zeros[k] * np.concatenate([np.zeros(1), found])
+    return found
+
+
+def roots(p: Any) -> Any:
+    """The eigenvalues of the companion matrix, complex ones always; the first coefficient is not zero."""
+    p = as_array(p)
+    n = p.shape[0] - 1
+    if n < 1:
+        return np.zeros(0)
+    first = np.reshape(-p[1:] / p[0], (1, n))
+    return np.linalg.eigvals(np.concatenate([first, np.eye(n - 1, n)], axis=0))
+
+
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+    x = as_array(x)
+    if x.ndim != 1:
+        raise ValueError("an array with one axis is needed")
+    count = x.shape[0] if N is None else N
+    if not count:
+        return np.zeros((x.shape[0], 0))
+    powers = [np.ones(x.shape[0], dtype=x.dtype)]
+    for _ in range(count - 1):
+        powers.append(powers[-1] * x)
+    return np.stack(powers if increasing else powers[::-1], axis=1)
+
+
+def polyfit(x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: Any = None, cov: bool = False) -> Any:
+    if full or cov:
+        raise TraceError(f"{user_line()}: np.polyfit(full=True or cov=True) of traced values; leave them away")
+    return _fitted(vander(x, deg + 1), y, w)
+
+
+def _fitted(rows: Any, y: Any, w: Any) -> Any:
+    """Least squares with columns scaled to norm 1, as NumPy does."""
+    y = as_array(y)
+    if w is not None:
+        w = as_array(w)
+        rows, y = rows * w[:, None], y * (w if y.ndim == 1 else w[:, None])
+    scale = np.sqrt(np.sum(rows * rows, axis=0))
+    found = np.linalg.lstsq(rows / scale, y, rcond=None)[0]
+    return found / (scale if y.ndim == 1 else scale[:, None])
+
+
+def fit(basis: Callable[[Any, int], Any]) -> Callable[..., Any]:
+    """`polyfit`, `chebfit`, ... of `numpy.polynomial`, by the matrix of the basis."""
+
+    def fitted(x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: Any = None) -> Any:
+        if full or np.ndim(deg):
+            raise TraceError(f"{user_line()}: a fit of traced values gives the coefficients of one degree alone")
+        return _fitted(as_array(basis(as_array(x), deg)), y, w)
+
+    return fitted
+
+
+POLYNOMIALS = (polyval, polyder, polyint, polyadd, polysub, polymul, polydiv, poly, roots, vander, polyfit)

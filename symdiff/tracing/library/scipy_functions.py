@@ -1,0 +1,375 @@
+"""What stands for SciPy's functions of traced arrays: NumPy's, or products with the matrix of a linear function.
+
+Assumes SciPy's own arguments, one of them with a traced cell; those that only steer the computation are passed over. Guarantees
+SciPy's results up to rounding. Refuses parameters of filters that are traced, with `TraceError`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+
+from symdiff.errors import TraceError
+from symdiff.tracing.library import fourier, linear_algebra
+from symdiff.tracing.library.linear import of_lines
+from symdiff.tracing.values.operands import as_array, atoms, given, holds_traced
+from symdiff.vocabulary.heads import Shape
+from symdiff.vocabulary.libraries import user_line
+
+# -- scipy.linalg
+
+
+def _symmetric(a: Any, lower: bool) -> Any:
+    return linear_algebra._hermitian(a, "L" if lower else "U")
+
+
+def solve(a: Any, b: Any, lower: bool = False, assume_a: str | None = None, transposed: bool = False) -> Any:
+    a = as_array(a)
+    if assume_a in ("sym", "symmetric") and a.dtype.kind == "c":
+        raise TraceError(f"{user_line()}: scipy.linalg.solve(assume_a={assume_a!r}) of a complex matrix; leave assume_a away")
+    if assume_a in ("sym", "her", "pos", "symmetric", "hermitian", "positive definite"):
+        a = _symmetric(a, lower)
+    elif assume_a in ("upper triangular", "lower triangular"):
+        a = np.tril(a) if assume_a.startswith("lower") else np.triu(a)
+    elif assume_a in ("diagonal", "tridiagonal"):
+        beside = int(assume_a == "tridiagonal")
+        a = np.triu(np.tril(a, beside), -beside)
+    return np.linalg.solve(a.T if transposed else a, as_array(b))
+
+
+def solve_triangular(a: Any, b: Any, trans: Any = 0, lower: bool = False, unit_diagonal: bool = False) -> Any:
+    a = np.tril(as_array(a)) if lower else np.triu(as_array(a))
+    if unit_diagonal:
+        n = a.shape[-1]
+        a = np.where(np.eye(n, dtype=bool), np.ones((), dtype=a.dtype), a)
+    turned = a if trans in (0, "N") else np.swapaxes(a, -1, -2)
+    return np.linalg.solve(np.conj(turned) if trans in (2, "C") else turned, as_array(b))
+
+
+def cholesky(a: Any, lower: bool = False) -> Any:
+    return linear_algebra.cholesky(a, upper=not lower)
+
+
+def cho_factor(a: Any, lower: bool = False) -> Any:
+    import scipy.linalg
+
+    factor, a = cholesky(a, lower), as_array(a)
+    if (
+        scipy.linalg.cho_factor(np.array([[2.0, 1.0], [1.0, 2.0]]))[0][1, 0] == 0.0
+    ):  # SciPy 1.18; before, LAPACK leaves it as it is
+        return factor, lower
+    return factor + (np.triu(a, 1) if lower else np.tril(a, -1)), lower
+
+
+def cho_solve(c_and_lower: Any, b: Any) -> Any:
+    factor, lower = c_and_lower
+    factor = np.tril(as_array(factor)) if lower else np.conj(np.swapaxes(np.triu(as_array(factor)), -1, -2))
+    return np.linalg.solve(np.conj(np.swapaxes(factor, -1, -2)), np.linalg.solve(factor, as_array(b)))
+
+
+def eigh(a: Any, b: Any = None, *, lower: bool = True, eigvals_only: bool = False) -> Any:
+    x = _symmetric(a, lower)
+    if b is None:
+        return np.linalg.eigvalsh(x) if eigvals_only else tuple(np.linalg.eigh(x))
+    factor = np.linalg.cholesky(_symmetric(b, lower))
+    half = np.linalg.solve(factor, x)
+    inner = np.linalg.solve(factor, np.conj(np.swapaxes(half, -1, -2)))
+    if eigvals_only:
+        return np.linalg.eigvalsh(inner)
+    w, v = np.linalg.eigh(inner)
+    return w, np.linalg.solve(np.conj(np.swapaxes(factor, -1, -2)), v)
+
+
+def eigvalsh(a: Any, b: Any = None, *, lower: bool = True) -> Any:
+    return eigh(a, b, lower=lower, eigvals_only=True)
+
+
+def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
+    found = linear_algebra.svd(a, full_matrices, compute_uv)
+    return tuple(found) if compute_uv else found
+
+
+def qr(a: Any, mode: str = "full", pivoting: bool = False) -> Any:
+    if pivoting:
+        raise TraceError(f"{user_line()}: scipy.linalg.qr(pivoting=True) of a traced matrix; leave it away")
+    found = linear_algebra.qr(a, {"full": "complete", "economic": "reduced"}.get(mode, mode))
+    return (found,) if mode == "r" else tuple(found)
+
+
+def eig(a: Any, b: Any = None, left: bool = False, right: bool = True) -> Any:
+    if left or b is not None:
+        raise TraceError(f"{user_line()}: scipy.linalg.eig(a, b) or with left=True of traced matrices; use eig(solve(b, a))")
+    found = np.linalg.eig(as_array(a))
+    return tuple(found) if right else found[0]
+
+
+def eigvals(a: Any, b: Any = None) -> Any:
+    return np.linalg.eigvals(as_array(a) if b is None else np.linalg.solve(as_array(b), as_array(a)))
+
+
+def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = False) -> Any:
+    x = as_array(a)
+    if atol is not None or return_rank:
+        raise TraceError(f"{user_line()}: scipy.linalg.pinv with atol or return_rank of a traced matrix; rtol is possible")
+    return linear_algebra.pinv(x, max(x.shape[-2:]) * float(np.finfo(x.dtype).eps) if rtol is None else rtol)
+
+
+def expm(A: Any) -> Any:
+    x = linear_algebra._matrices(A)
+    a, (atom,) = atoms(x)
+    return given(a, a.bind("expm", atom))
+
+
+def null_space(A: Any, rcond: Any = None) -> Any:
+    """Of matrices of full rank, which is a condition."""
+    x = as_array(A)
+    _, s, vh = np.linalg.svd(x)
+    least = np.finfo(x.dtype).eps * max(x.shape[-2:]) if rcond is None else rcond
+    if s.size and np.any(s[..., -1] <= least * s[..., 0]):
+        raise TraceError(f"{user_line()}: null_space of a matrix without full rank, whose shape depends on its values")
+    return np.swapaxes(vh[..., min(x.shape[-2:]) :, :], -1, -2)
+
+
+def polar(a: Any, side: str = "right") -> Any:
+    u, s, vh = np.linalg.svd(as_array(a), full_matrices=False)
+    return u @ vh, (np.swapaxes(vh, -1, -2) * s) @ vh if side == "right" else (u * s) @ np.swapaxes(u, -1, -2)
+
+
+def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
+    """By one system for all cells of the solution, of size n*m."""
+    a, b, q = as_array(a), as_array(b), as_array(q)
+    system = np.kron(a, np.eye(b.shape[0])) + np.kron(np.eye(a.shape[0]), b.T)
+    return np.reshape(np.linalg.solve(system, np.ravel(q)), q.shape)
+
+
+def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
+    a = as_array(a)
+    return solve_sylvester(a, np.conj(a.T), np.reshape(q, np.shape(q) or a.shape))
+
+
+def solve_discrete_lyapunov(a: Any, q: Any, method: Any = None) -> Any:
+    a, q = as_array(a), as_array(q)
+    q = np.reshape(q, q.shape or a.shape)
+    system = np.eye(q.size) - np.kron(a, np.conj(a))
+    return np.reshape(np.linalg.solve(system, np.ravel(q)), q.shape)
+
+
+def circulant(c: Any) -> Any:
+    c = as_array(c)
+    n = c.shape[-1]
+    return np.take(c, (np.arange(n)[:, None] - np.arange(n)) % n, axis=-1)
+
+
+def inv(a: Any) -> Any:
+    return np.linalg.inv(as_array(a))
+
+
+def det(a: Any) -> Any:
+    return np.linalg.det(as_array(a))
+
+
+_MATRICES = (
+    solve, solve_triangular, cholesky, cho_factor, cho_solve, eigh, eigvalsh, svd, qr, eig, eigvals, pinv, expm, circulant, inv,
+    det, linear_algebra.norm, linear_algebra.svdvals, linear_algebra.lstsq, null_space, polar, solve_sylvester,
+    solve_continuous_lyapunov, solve_discrete_lyapunov,
+)  # fmt: skip
+
+# -- scipy.integrate
+
+
+def simpson(y: Any, x: Any = None, *, dx: float = 1.0, axis: int = -1) -> Any:
+    from scipy import integrate  # type: ignore[import-untyped]
+
+    if holds_traced(x):
+        raise TraceError(f"{user_line()}: scipy.integrate.simpson at traced points; np.trapezoid(y, x) takes them")
+    y = as_array(y)
+    axis = normalize_axis_index(axis, y.ndim)
+    if np.ndim(x) > 1:
+        raise TraceError(f"{user_line()}: scipy.integrate.simpson of traced values takes points with one axis")
+    weights = integrate.simpson(np.eye(y.shape[axis]), x=x, dx=dx, axis=0)
+    return np.tensordot(y, weights.astype(y.dtype), axes=(axis, 0))
+
+
+# -- scipy.fft
+
+
+def _cosines(name: str) -> Callable[..., Any]:
+    def transformed(x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None,
+                    orthogonalize: bool | None = None) -> Any:  # fmt: skip
+        from scipy import fft
+
+        return of_lines(
+            lambda e: getattr(fft, name)(e, type, n, 0, norm, orthogonalize=orthogonalize), x, axis, f"scipy.fft.{name}"
+        )
+
+    transformed.__name__ = name
+    return transformed
+
+
+# -- scipy.signal and scipy.ndimage
+
+
+def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
+    x, y = as_array(in1), as_array(in2)
+    if x.ndim != y.ndim:
+        raise ValueError("arrays with the same number of axes are needed")
+    if x.ndim == 0:
+        return x * y
+    whole = np.convolve(x, y) if x.ndim == 1 else _spectral(x, y, tuple(range(x.ndim)))
+    return _centred(whole, x.shape, y.shape, mode)
+
+
+def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
+    y = as_array(in2)
+    return convolve(in1, np.conj(np.flip(y)) if y.dtype.kind == "c" else np.flip(y), mode)
+
+
+def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
+    x, y = as_array(in1), as_array(in2)
+    places = tuple(range(x.ndim)) if axes is None else tuple(normalize_axis_index(int(i), x.ndim) for i in np.atleast_1d(axes))
+    return _centred(_spectral(x, y, places), x.shape, y.shape, mode, places)
+
+
+def convolve2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: float = 0) -> Any:
+    """By shifted copies for each cell of the smaller array."""
+    x, y = as_array(in1), as_array(in2)
+    if boundary != "fill" or holds_traced(fillvalue) or fillvalue != 0:
+        raise TraceError(
+            f"{user_line()}: scipy.signal.convolve2d of traced values beyond zeros at the edges; pad with np.pad first"
+        )
+    small, large = (y, x) if y.size <= x.size else (x, y)
+    whole: Any = None
+    for i, j in np.ndindex(small.shape):
+        rows, columns = (i, small.shape[0] - 1 - i), (j, small.shape[1] - 1 - j)
+        term = np.pad(large, (rows, columns)) * small[i, j]
+        whole = term if whole is None else whole + term
+    return _centred(whole, x.shape, y.shape, mode)
+
+
+def _spectral(x: Any, y: Any, axes: Shape) -> Any:
+    sizes = [x.shape[i] + y.shape[i] - 1 for i in axes]
+    if x.dtype.kind == "c" or y.dtype.kind == "c":
+        return fourier.ifftn(fourier.fftn(x, sizes, axes) * fourier.fftn(y, sizes, axes), sizes, axes)
+    return fourier.irfftn(fourier.rfftn(x, sizes, axes) * fourier.rfftn(y, sizes, axes), sizes, axes)
+
+
+def _centred(whole: Any, first: Shape, second: Shape, mode: str, axes: tuple[int, ...] | None = None) -> Any:
+    """The part of a full convolution that a mode of SciPy's keeps."""
+    if mode == "full":
+        return whole
+    if mode not in ("same", "valid"):
+        raise ValueError(f"mode={mode!r}; 'full', 'same' or 'valid'")
+    key = [slice(None)] * len(first)
+    for i in range(len(first)) if axes is None else axes:
+        n, m = first[i], second[i]
+        count = n if mode == "same" else max(n, m) - min(n, m) + 1
+        start = (n + m - 1 - count) // 2
+        key[i] = slice(start, start + count)
+    return whole[tuple(key)]
+
+
+def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
+    if zi is not None:
+        raise TraceError(f"{user_line()}: scipy.signal.lfilter(zi=...) of traced values; write the recursion as a loop")
+    return _filtered("signal", "lfilter", lambda f, e: f(b, a, e, axis=0), x, axis, (a, b))
+
+
+def filtfilt(b: Any, a: Any, x: Any, axis: int = -1, **options: Any) -> Any:
+    return _filtered("signal", "filtfilt", lambda f, e: f(b, a, e, axis=0, **options), x, axis, (a, b))
+
+
+def sosfilt(sos: Any, x: Any, axis: int = -1) -> Any:
+    return _filtered("signal", "sosfilt", lambda f, e: f(sos, e, axis=0), x, axis, (sos,))
+
+
+def sosfiltfilt(sos: Any, x: Any, axis: int = -1, **options: Any) -> Any:
+    return _filtered("signal", "sosfiltfilt", lambda f, e: f(sos, e, axis=0, **options), x, axis, (sos,))
+
+
+def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0) -> Any:
+    return _filtered("signal", "detrend", lambda f, e: f(e, axis=0, type=type, bp=bp), data, axis, (bp,))
+
+
+def savgol_filter(x: Any, window_length: int, polyorder: int, deriv: int = 0, delta: float = 1.0, axis: int = -1,
+                  mode: str = "interp", cval: float = 0.0) -> Any:  # fmt: skip
+    if mode == "constant" and cval:
+        raise TraceError(f"{user_line()}: scipy.signal.savgol_filter with cval={cval} of traced values; pad with np.pad first")
+
+    def lines(f: Any, e: np.ndarray) -> Any:
+        return f(e, window_length, polyorder, deriv, delta, axis=0, mode=mode)
+
+    return _filtered("signal", "savgol_filter", lines, x, axis, (window_length, polyorder, deriv, delta))
+
+
+def hilbert(x: Any, N: int | None = None, axis: int = -1) -> Any:
+    return _filtered("signal", "hilbert", lambda f, e: f(e, N, axis=0), x, axis, ())
+
+
+def _along_axis(name: str) -> Callable[..., Any]:
+    """A filter of `scipy.ndimage` along one axis."""
+
+    def filtered(input: Any, *args: Any, axis: int = -1, **options: Any) -> Any:
+        if options.get("mode") == "constant" and options.get("cval"):
+            raise TraceError(f"{user_line()}: scipy.ndimage.{name} with cval of traced values; pad with np.pad first")
+        return _filtered("ndimage", name, lambda f, e: f(e, *args, axis=0, **options), input, axis, args)
+
+    filtered.__name__ = name
+    return filtered
+
+
+def _along_axes(name: str) -> Callable[..., Any]:
+    """A filter of `scipy.ndimage` that works along one axis after the other, with a parameter for each."""
+
+    def filtered(input: Any, parameter: Any = None, **options: Any) -> Any:
+        x = as_array(input)
+        key = {"gaussian_filter": "sigma", "uniform_filter": "size"}[name]
+        parameter = options.pop(key, parameter)
+        for axis, own in enumerate(np.broadcast_to(parameter, (x.ndim,)).tolist()):
+            x = _along_axis(f"{name}1d")(x, own, axis=axis, **options)
+        return x
+
+    filtered.__name__ = name
+    return filtered
+
+
+def _filtered(
+    package: str, name: str, lines: Callable[[Any, np.ndarray], Any], x: Any, axis: int, static: tuple[Any, ...]
+) -> Any:
+    """A linear function of the lines of x along an axis, SciPy's own with static parameters."""
+    import importlib
+
+    if any(map(holds_traced, static)):
+        raise TraceError(f"{user_line()}: scipy.{package}.{name} with traced parameters; write it as a loop")
+    function = getattr(importlib.import_module(f"scipy.{package}"), name)
+    return of_lines(lambda e: lines(function, e), x, axis, f"scipy.{package}.{name}")
+
+
+def _table() -> dict[tuple[str, str], Callable[..., Any]]:
+    signal = (
+        convolve,
+        correlate,
+        fftconvolve,
+        convolve2d,
+        lfilter,
+        filtfilt,
+        sosfilt,
+        sosfiltfilt,
+        detrend,
+        savgol_filter,
+        hilbert,
+    )
+    lines = [_along_axis(n) for n in ("gaussian_filter1d", "uniform_filter1d", "convolve1d", "correlate1d")]
+    packages = {
+        "linalg": _MATRICES,
+        "integrate": (simpson,),
+        "fft": (*fourier.FOURIER, *map(_cosines, ("dct", "idct", "dst", "idst"))),
+        "signal": signal,
+        "ndimage": (*lines, *map(_along_axes, ("gaussian_filter", "uniform_filter"))),
+    }
+    found = {(f"scipy.{package}", f.__name__): f for package, functions in packages.items() for f in functions}
+    return found | {("scipy.signal", "oaconvolve"): fftconvolve}
+
+
+SCIPY = _table()
+STEERING = frozenset("overwrite_a overwrite_b overwrite_x check_finite lapack_driver workers plan overwrite_ab driver".split())

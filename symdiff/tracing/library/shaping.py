@@ -1,0 +1,361 @@
+"""NumPy's functions that arrange traced arrays, written with simpler ones: grids, blocks, windows, paddings.
+
+Assumes an array with a traced cell among the arguments. Guarantees NumPy's shapes and cells. Refuses, with `TraceError`, traced
+values where integers or masks must be static.
+"""
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+
+from symdiff.errors import TraceError
+from symdiff.ir.arrays import moving
+from symdiff.tracing.library.linear import along
+from symdiff.tracing.values.operands import as_array, atoms, given, holds_traced
+from symdiff.tracing.values.tracer import Tracer
+from symdiff.vocabulary.libraries import user_line
+
+
+def _static(value: Any, what: str) -> np.ndarray:
+    """Integers or a mask that decide which cells are meant."""
+    if holds_traced(value):
+        raise TraceError(f"{user_line()}: {what} must not depend on traced values; np.where(mask, a, b) may")
+    return np.asarray(value)
+
+
+# -- grids
+
+
+def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> Any:
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f"indexing={indexing!r}; 'xy' or 'ij'")
+    rank = len(xi)
+    lines = [np.reshape(as_array(x), (1,) * i + (-1,) + (1,) * (rank - i - 1)) for i, x in enumerate(xi)]
+    if indexing == "xy" and rank > 1:
+        lines = [np.swapaxes(x, 0, 1) for x in lines]
+    if sparse:
+        return tuple(lines)
+    shape = np.broadcast_shapes(*(x.shape for x in lines))
+    return tuple(np.broadcast_to(x, shape).copy() for x in lines)
+
+
+def broadcast_arrays(*args: Any, subok: bool = False) -> Any:
+    arrays = [as_array(x) for x in args]
+    shape = np.broadcast_shapes(*(x.shape for x in arrays))
+    return tuple(np.broadcast_to(x, shape) for x in arrays)
+
+
+def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
+             axis: int = 0) -> Any:  # fmt: skip
+    start, stop = as_array(start), as_array(stop)
+    count = max(num - 1 if endpoint else num, 1)
+    rank = max(np.ndim(start), np.ndim(stop))
+    steps = np.arange(num, dtype=float).reshape((num,) + (1,) * rank) / count
+    found = start + steps * (stop - start)
+    found = found if axis == 0 else np.moveaxis(found, 0, axis)
+    found = found if dtype is None else found.astype(dtype)
+    return (found, (stop - start) / count) if retstep else found
+
+
+def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None) -> Any:
+    found = np.power(base, np.linspace(start, stop, num, endpoint))
+    return found if dtype is None else found.astype(dtype)
+
+
+def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None) -> Any:
+    start, stop = as_array(start), as_array(stop)
+    found = start * (stop / start) ** np.linspace(0.0, 1.0, num, endpoint)
+    return found if dtype is None else found.astype(dtype)
+
+
+# -- blocks and pieces
+
+
+def block(arrays: Any) -> Any:
+    depth = _depth(arrays)
+    rank = max(depth, max(np.ndim(x) if not isinstance(x, Tracer) else x.ndim for x in _inside(arrays)))
+    return _joined(arrays, 0, depth, rank)
+
+
+def _depth(nested: Any) -> int:
+    return 1 + _depth(nested[0]) if isinstance(nested, list) and nested else 0
+
+
+def _inside(nested: Any) -> list[Any]:
+    return [x for part in nested for x in _inside(part)] if isinstance(nested, list) else [nested]
+
+
+def _joined(nested: Any, level: int, depth: int, rank: int) -> Any:
+    """Nested lists, the innermost of which lie along the last axis."""
+    if not isinstance(nested, list):
+        x = as_array(nested)
+        return np.reshape(x, (1,) * (rank - x.ndim) + x.shape)
+    return np.concatenate([_joined(part, level + 1, depth, rank) for part in nested], axis=rank - depth + level)
+
+
+def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+    ary = as_array(ary)
+    count = ary.shape[axis]
+    if isinstance(indices_or_sections, (int, np.integer)) and count % indices_or_sections:
+        raise ValueError("array split does not result in an equal division")
+    return array_split(ary, indices_or_sections, axis)
+
+
+def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+    ary = as_array(ary)
+    axis = normalize_axis_index(axis, ary.ndim)
+    pieces = np.array_split(np.arange(ary.shape[axis]), indices_or_sections)
+    lead = (slice(None),) * axis
+    return [ary[(*lead, slice(int(p[0]), int(p[-1]) + 1) if len(p) else slice(0, 0))] for p in pieces]
+
+
+def hsplit(ary: Any, indices_or_sections: Any) -> Any:
+    ary = as_array(ary)
+    return split(ary, indices_or_sections, 1 if ary.ndim > 1 else 0)
+
+
+def vsplit(ary: Any, indices_or_sections: Any) -> Any:
+    return split(ary, indices_or_sections, 0)
+
+
+def dsplit(ary: Any, indices_or_sections: Any) -> Any:
+    return split(ary, indices_or_sections, 2)
+
+
+def unstack(x: Any, *, axis: int = 0) -> Any:
+    return tuple(np.moveaxis(x, axis, 0)[i] for i in range(x.shape[axis]))
+
+
+def resize(a: Any, new_shape: Any) -> Any:
+    a = as_array(a)
+    shape = tuple(int(n) for n in np.atleast_1d(new_shape))
+    count = int(np.prod(shape, dtype=int))
+    flat = np.ravel(a)
+    if count == 0 or a.size == 0:
+        return np.zeros(shape, dtype=a.dtype)
+    return np.reshape(np.take(flat, np.arange(count) % a.size), shape)
+
+
+def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False) -> Any:
+    sizes = tuple(int(n) for n in np.atleast_1d(window_shape))
+    axes = tuple(range(x.ndim)) if axis is None else tuple(int(i) for i in np.atleast_1d(axis))
+    if len(axes) != len(sizes):
+        raise ValueError(f"window sizes {sizes} for axes {axes}")
+    rank = x.ndim
+    for size, place in zip(sizes, axes, strict=True):
+        i = normalize_axis_index(place, rank)
+        count = x.shape[i] - size + 1
+        if size < 0 or count < 1:
+            raise ValueError(f"a window of {size} does not fit {x.shape[i]} cells")
+        x = np.moveaxis(np.take(x, np.arange(count)[:, None] + np.arange(size), axis=i), i + 1, -1)
+    return x
+
+
+# -- cells chosen by constant integers and masks
+
+
+def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
+    places = _static(indices, "the indices of np.take_along_axis")
+    if axis is None:
+        return np.take(np.ravel(arr), places)
+    axis = normalize_axis_index(axis, arr.ndim)
+    shape = (*arr.shape[:axis], places.shape[axis], *arr.shape[axis + 1 :])
+    if places.ndim != arr.ndim:
+        raise ValueError(f"indices with {places.ndim} axes for an array with {arr.ndim}")
+    wide = np.broadcast_shapes(places.shape, (*arr.shape[:axis], 1, *arr.shape[axis + 1 :]))
+    along = [np.arange(n).reshape((-1,) + (1,) * (len(shape) - i - 1)) for i, n in enumerate(arr.shape)]
+    along[axis] = np.broadcast_to(places, wide)
+    return arr[tuple(along)]
+
+
+def compress(condition: Any, a: Any, axis: int | None = None) -> Any:
+    places = np.flatnonzero(_static(condition, "the condition of np.compress"))
+    return np.take(np.ravel(a) if axis is None else a, places, axis=0 if axis is None else axis)
+
+
+def extract(condition: Any, arr: Any) -> Any:
+    return np.take(np.ravel(arr), np.flatnonzero(_static(condition, "the condition of np.extract")))
+
+
+def choose(a: Any, choices: Any, mode: str = "raise") -> Any:
+    arrays = [as_array(c) for c in choices]
+    places = _static(a, "the choice of np.choose")
+    if mode != "raise":
+        places = places % len(arrays) if mode == "wrap" else np.clip(places, 0, len(arrays) - 1)
+    elif places.size and not (places.min() >= 0 and places.max() < len(arrays)):
+        raise ValueError("invalid entry in choice array")
+    found = arrays[0]
+    for k, choice in enumerate(arrays[1:], 1):
+        found = np.where(places == k, choice, found)
+    return found if places.size and np.shape(found) else np.broadcast_to(found, np.shape(places))
+
+
+def putmask(a: Any, mask: Any, values: Any) -> None:
+    values = as_array(values)
+    cells = values if values.shape in ((), a.shape) else np.resize(values, a.shape)
+    a[...] = np.where(mask, cells, a)
+
+
+def place(arr: Any, mask: Any, vals: Any) -> None:
+    where = _static(mask, "the mask of np.place").astype(bool)
+    arr[where] = np.resize(as_array(vals), (int(where.sum()),))
+
+
+def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+    places = np.atleast_1d(_static(ind, "the places of np.put"))
+    if mode != "raise":
+        places = places % a.size if mode == "wrap" else np.clip(places, 0, a.size - 1)
+    a[np.unravel_index(np.where(places < 0, places + a.size, places), a.shape)] = np.resize(as_array(v), places.shape)
+
+
+def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
+    if wrap or a.ndim < 2:
+        raise TraceError(f"{user_line()}: np.fill_diagonal(wrap=True) of a traced array; assign to y[i, i] in a loop")
+    count = np.arange(min(a.shape))
+    a[(count,) * a.ndim] = val if np.ndim(val) == 0 else np.resize(as_array(val), (len(count),))
+
+
+# -- paddings with values that are computed
+
+
+def pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Any:
+    x = as_array(array)
+    if isinstance(pad_width, dict):
+        pad_width = [pad_width.get(i, pad_width.get(i - x.ndim, (0, 0))) for i in range(x.ndim)]
+        pad_width = [(w, w) if np.ndim(w) == 0 else w for w in pad_width]
+    widths = np.broadcast_to(pad_width, (x.ndim, 2))
+    if np.any(widths < 0):
+        raise ValueError("a padding has a negative width")
+    if mode in ("reflect", "symmetric") and options.get("reflect_type") == "odd":
+        for axis, width in enumerate(widths):
+            rows = np.pad(np.eye(x.shape[axis], dtype=x.dtype), (tuple(width), (0, 0)), mode=mode, reflect_type="odd")
+            x = along(rows, x, axis) if any(width) else x
+        return x
+    if mode in _PICKED or (mode == "constant" and not holds_traced(options.get("constant_values", 0))):
+        a, (atom,) = atoms(x)
+        return given(a, moving.pad(a, atom, pad_width, mode, **options))
+    edges = _EDGES.get(mode)
+    if edges is None:
+        raise TraceError(f"{user_line()}: np.pad with mode={mode!r} of a traced array; one of {', '.join((*_EDGES, *_PICKED))}")
+    named = {"constant": "constant_values", "linear_ramp": "end_values"}.get(mode, "stat_length")
+    values: Any = options.pop(named, 0 if named != "stat_length" else None)
+    if options:
+        raise ValueError(f"unsupported keyword arguments for mode {mode!r}: {', '.join(options)}")
+    for axis, width in enumerate(widths):
+        ends = [edges(x, axis, int(count), last, _of_side(values, axis, last, x.ndim)) for last, count in enumerate(width)]
+        parts = [part for part in (ends[0], x, ends[1]) if part is not None]
+        x = np.concatenate(parts, axis=axis) if len(parts) > 1 else x
+    return x
+
+
+def _of_side(given: Any, axis: int, last: int, rank: int) -> Any:
+    """The value for one side of an axis, from one, a pair, or a pair for each axis."""
+    if given is None or (np.ndim(given) == 0 and not isinstance(given, (tuple, list))):
+        return given
+    rows = given if any(isinstance(g, (tuple, list)) for g in given) or np.ndim(given) == 2 else [given] * rank
+    row = rows[axis if len(rows) > 1 else 0]
+    return row[last if len(row) > 1 else 0]
+
+
+def _constant_edge(x: Any, axis: int, count: int, last: int, given: Any) -> Any:
+    return None if not count else np.broadcast_to(as_array(given).astype(x.dtype), _slab(x, axis, count))
+
+
+def _ramp_edge(x: Any, axis: int, count: int, last: int, given: Any) -> Any:
+    if not count:
+        return None
+    line = (np.arange(count) / count)[:: -1 if last else 1].reshape((-1,) + (1,) * (x.ndim - axis - 1)).astype(x.dtype)
+    edge = x[(slice(None),) * axis + (slice(-1, None) if last else slice(0, 1),)]
+    return given + (edge - given) * line
+
+
+def _of_cells(reduced: Callable[..., Any]) -> Callable[..., Any]:
+    def edge(x: Any, axis: int, count: int, last: int, given: Any) -> Any:
+        if not count:
+            return None
+        n = x.shape[axis] if given is None else min(int(given), x.shape[axis])
+        cells = x[(slice(None),) * axis + (slice(x.shape[axis] - n, None) if last else slice(0, n),)]
+        return np.broadcast_to(reduced(cells, axis=axis, keepdims=True), _slab(x, axis, count))
+
+    return edge
+
+
+def _slab(x: Any, axis: int, count: int) -> tuple[int, ...]:
+    return (*x.shape[:axis], count, *x.shape[axis + 1 :])
+
+
+_PICKED = ("edge", "reflect", "symmetric", "wrap")
+_EDGES: dict[Any, Callable[..., Any]] = {
+    "constant": _constant_edge,
+    "linear_ramp": _ramp_edge,
+    "mean": _of_cells(np.mean),
+    "median": _of_cells(np.median),
+    "maximum": _of_cells(np.max),
+    "minimum": _of_cells(np.min),
+}
+
+
+# -- functions of slices
+
+
+def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
+    arr = as_array(arr)
+    axis = normalize_axis_index(axis, arr.ndim)
+    moved = np.moveaxis(arr, axis, -1)
+    lead = moved.shape[:-1]
+    found = [as_array(func1d(moved[place], *args, **kwargs)) for place in np.ndindex(lead)]
+    if not found:
+        raise ValueError("cannot apply_along_axis when any iteration dimensions are 0")
+    inner = found[0].shape
+    whole = np.reshape(np.stack(found), (*lead, *inner))
+    order = (*range(axis), *range(len(lead), len(lead) + len(inner)), *range(axis, len(lead)))
+    return np.transpose(whole, order)
+
+
+def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Any:
+    for axis in np.atleast_1d(axes):
+        found = func(a, int(axis))
+        a = found if found.ndim == a.ndim else np.expand_dims(found, int(axis))
+    return a
+
+
+def vectorized(f: np.vectorize, g: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`np.vectorize(g)(...)`: g of each cell, or of each array of core axes where there is a signature."""
+    open_places = [i for i in range(len(args)) if i not in f.excluded]
+    named = [k for k in kwargs if k not in f.excluded]
+    arrays = [as_array(args[i]) for i in open_places] + [as_array(kwargs[k]) for k in named]
+    ranks = [0] * len(arrays) if f.signature is None else _core_ranks(f.signature)
+    lead = np.broadcast_shapes(*(x.shape[: x.ndim - rank] for x, rank in zip(arrays, ranks, strict=True)))
+    wide = [np.broadcast_to(x, (*lead, *x.shape[x.ndim - rank :])) for x, rank in zip(arrays, ranks, strict=True)]
+    found = []
+    for place in itertools.product(*map(range, lead)):
+        point = [x[place] if place else x for x in wide]
+        given = list(args)
+        for i, value in zip(open_places, point, strict=False):
+            given[i] = value
+        found.append(g(*given, **kwargs | dict(zip(named, point[len(open_places) :], strict=True))))
+    if not found:
+        raise ValueError("cannot call `vectorize` on size 0 inputs")
+    if isinstance(found[0], tuple):
+        return tuple(_arranged([row[k] for row in found], lead) for k in range(len(found[0])))
+    return _arranged(found, lead)
+
+
+def _arranged(found: list[Any], lead: tuple[int, ...]) -> Any:
+    whole = np.stack([as_array(x) for x in found])
+    return np.reshape(whole, (*lead, *whole.shape[1:]))
+
+
+def _core_ranks(signature: str) -> list[int]:
+    """The number of core axes of each operand: "(m,n),(n)->(m)" gives 2 and 1."""
+    operands = signature.replace(" ", "").partition("->")[0]
+    return [len([c for c in part.split(",") if c]) for part in operands.strip("()").split("),(")]
+
+
+SHAPING = (
+    meshgrid, broadcast_arrays, pad, linspace, logspace, geomspace, block, split, array_split, hsplit, vsplit, dsplit, unstack,
+    resize, take_along_axis, compress, extract, choose, putmask, place, put, fill_diagonal, apply_along_axis, apply_over_axes,
+)  # fmt: skip

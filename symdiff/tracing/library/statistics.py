@@ -1,0 +1,294 @@
+"""NumPy's statistics of traced arrays, written with simpler functions: quantiles, covariances, sums that skip NaN, bins.
+
+Assumes an array with a traced cell among the arguments. Guarantees NumPy's values; a quantile shares its derivative among
+tied cells, NaN cells that are skipped have derivative 0. Refuses methods of quantiles that jump between cells by rules of
+their own, and bins that depend on traced values, with `TraceError`.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from symdiff.errors import TraceError
+from symdiff.tracing.values.operands import as_array, atoms, given, holds_traced
+from symdiff.tracing.values.tracer import Tracer
+from symdiff.vocabulary.libraries import user_line
+
+# -- quantiles
+
+# Where a quantile lies among n sorted cells, counted from 0 (Hyndman and Fan, The American Statistician 50(4), 1996).
+_PLACES = {
+    "linear": lambda n, q: q * (n - 1),
+    "weibull": lambda n, q: q * (n + 1) - 1,
+    "hazen": lambda n, q: q * n - 0.5,
+    "median_unbiased": lambda n, q: q * (n + 1 / 3) - 2 / 3,
+    "normal_unbiased": lambda n, q: q * (n + 1 / 4) - 5 / 8,
+    "interpolated_inverted_cdf": lambda n, q: q * n - 1,
+    "lower": lambda n, q: np.floor(q * (n - 1)),
+    "higher": lambda n, q: np.ceil(q * (n - 1)),
+    "nearest": lambda n, q: np.rint(q * (n - 1)),
+    "middle": lambda n, q: q * (n - 1),  # of the median, whose two cells may both be infinite
+    "midpoint": lambda n, q: 0.5 * (np.floor(q * (n - 1)) + np.ceil(q * (n - 1))),
+}
+
+_METHODS = tuple(name for name in _PLACES if name != "middle")
+
+
+def _merged(x: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:
+    """The array with some axes as its last one, and the shape of a result that keeps them."""
+    x = as_array(x)
+    axes = tuple(range(x.ndim)) if axis is None else tuple(sorted(normalize_axis_tuple(axis, x.ndim)))
+    rest = [i for i in range(x.ndim) if i not in axes]
+    kept = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
+    moved = x if axes == (x.ndim - 1,) else np.transpose(x, (*rest, *axes)).reshape((*(x.shape[i] for i in rest), -1))
+    return moved, kept
+
+
+def _order(x: Any, k: int) -> Any:
+    """The k-th smallest cell along the last axis; tied cells share its derivative."""
+    a, (atom,) = atoms(x)
+    return given(a, a.bind("kth", atom, k=k, axes=(x.ndim - 1,)))
+
+
+def _spoilt(x: Any, found: Any) -> Any:
+    """NaN where the last axis holds one."""
+    return np.where(np.any(np.isnan(x), axis=-1), np.nan, found)
+
+
+def _at(x: Any, q: float, method: str) -> Any:
+    """One quantile along the last axis."""
+    n = x.shape[-1]
+    place = float(np.clip(_PLACES[method](n, q), 0, n - 1))
+    low = int(np.floor(place))
+    first = _order(x, low)
+    if place == low:
+        return first
+    second = _order(x, low + 1)
+    return (first + second) / 2 if method == "middle" else first + (place - low) * (second - first)
+
+
+def _levels(q: Any, method: str, name: str) -> np.ndarray:
+    if holds_traced(q):
+        raise TraceError(f"{user_line()}: np.{name} at traced levels; pass q as a number, it chooses cells")
+    if method not in _PLACES:
+        raise TraceError(f"{user_line()}: np.{name}(method={method!r}) of traced values; one of {', '.join(_METHODS)}")
+    levels = np.asarray(q, dtype=float)
+    if not np.all((levels >= 0) & (levels <= 1)):
+        raise ValueError("quantiles must be in the range [0, 1]")
+    return levels
+
+
+def _stacked(levels: np.ndarray, one: Any) -> Any:
+    """Results for each level, the levels' axes first, in their precision where they are an array."""
+    if not levels.ndim:
+        return one(float(levels))
+    found = [one(float(q)) for q in levels.ravel()]
+    whole = np.reshape(np.stack(found), (*levels.shape, *found[0].shape))
+    return whole.astype(np.result_type(whole.dtype, levels.dtype))
+
+
+def quantile(a: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: bool = False) -> Any:
+    return _quantile("quantile", a, q, axis, method, keepdims)
+
+
+def percentile(a: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: bool = False) -> Any:
+    return _quantile("percentile", a, np.true_divide(q, 100), axis, method, keepdims)
+
+
+def median(a: Any, axis: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
+    return _quantile("median", a, 0.5, axis, "middle", keepdims)
+
+
+def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool) -> Any:
+    levels = _levels(q, method, name)
+    x, kept = _merged(a, axis)
+    if not x.shape[-1]:
+        if name != "median":
+            raise ValueError("an array with cells is needed")
+        return np.full(kept if keepdims else x.shape[:-1], np.nan)[()]
+
+    def one(level: float) -> Any:
+        found = _spoilt(x, _at(x, level, method))
+        return np.reshape(found, kept) if keepdims else found
+
+    return _stacked(levels, one)
+
+
+def nanquantile(a: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: bool = False) -> Any:
+    return _nanquantile("nanquantile", a, q, axis, method, keepdims)
+
+
+def nanpercentile(a: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: bool = False) -> Any:
+    return _nanquantile("nanpercentile", a, np.true_divide(q, 100), axis, method, keepdims)
+
+
+def nanmedian(a: Any, axis: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
+    return _nanquantile("nanmedian", a, 0.5, axis, "linear", keepdims)
+
+
+def _nanquantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool) -> Any:
+    """Sorted cells, NaN last, weighted by their distance from the quantile's place, which depends on how many are NaN."""
+    levels = _levels(q, method, name)
+    x, kept = _merged(a, axis)
+    cells = np.sort(x, axis=-1)
+    count = _counted(x, -1, True)
+    places = np.arange(x.shape[-1], dtype=x.dtype)
+
+    def one(level: float) -> Any:
+        place = np.clip(_PLACES[method](count, level), 0.0, count - 1)
+        weights = np.maximum(1 - np.abs(places - place), 0.0)
+        low = np.floor(place)
+        used = (places >= low) & (places <= low + 1) & (places < count)  # an infinite cell of weight 0 gives NaN
+        last = np.where(low == count - 1, cells - cells, 0.0)  # of infinities, NaN
+        found = np.sum(np.where(used, cells * weights + last, 0.0), axis=-1)
+        found = np.where(count[..., 0] > 0, found, np.nan)
+        return np.reshape(found, kept) if keepdims else found
+
+    return _stacked(levels, one)
+
+
+# -- cells that are NaN are skipped
+
+
+def _counted(a: Any, axis: Any, keepdims: bool) -> Any:
+    one = np.ones((), dtype=a.dtype).real[()]
+    return np.sum(np.where(np.isnan(a), 0 * one, one), axis=axis, keepdims=keepdims)
+
+
+def _filled(a: Any, value: float) -> Any:
+    a = as_array(a)
+    return np.where(np.isnan(a), value, a)
+
+
+def nansum(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    return np.sum(_filled(a, 0.0), axis=axis, keepdims=keepdims)
+
+
+def nanprod(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    return np.prod(_filled(a, 1.0), axis=axis, keepdims=keepdims)
+
+
+def nancumsum(a: Any, axis: Any = None) -> Any:
+    return np.cumsum(_filled(a, 0.0), axis=axis)
+
+
+def nancumprod(a: Any, axis: Any = None) -> Any:
+    return np.cumprod(_filled(a, 1.0), axis=axis)
+
+
+def nanmean(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    a = as_array(a)
+    return nansum(a, axis, keepdims) / _counted(a, axis, keepdims)
+
+
+def nanvar(a: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+    a = as_array(a)
+    away = np.where(np.isnan(a), 0.0, a - nanmean(a, axis, True))
+    count = _counted(a, axis, keepdims)
+    total = np.sum(away * away if a.dtype.kind != "c" else away.real**2 + away.imag**2, axis=axis, keepdims=keepdims)
+    return np.where(count > ddof, total / np.where(count > ddof, count - ddof, 1.0), np.nan)
+
+
+def nanstd(a: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+    return np.sqrt(nanvar(a, axis, ddof, keepdims))
+
+
+def nanmax(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    return _nan_extreme(np.max, -np.inf, as_array(a), axis, keepdims)
+
+
+def nanmin(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    return _nan_extreme(np.min, np.inf, as_array(a), axis, keepdims)
+
+
+def _nan_extreme(extreme: Any, nothing: float, a: Any, axis: Any, keepdims: bool) -> Any:
+    found = extreme(_filled(a, nothing), axis=axis, keepdims=keepdims)
+    return np.where(_counted(a, axis, keepdims) > 0, found, np.nan)
+
+
+def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    x = as_array(x)
+    if not copy and isinstance(x, Tracer):
+        x[...] = nan_to_num(x, True, nan, posinf, neginf)
+        return x
+    if x.dtype.kind == "c":
+        return nan_to_num(x.real, copy, nan, posinf, neginf) + 1j * nan_to_num(x.imag, copy, nan, posinf, neginf)
+    largest = float(np.finfo(x.dtype).max)
+    x = np.where(np.isnan(x), nan, x)
+    x = np.where(x == np.inf, largest if posinf is None else posinf, x)
+    return np.where(x == -np.inf, -largest if neginf is None else neginf, x)
+
+
+# -- covariances
+
+
+def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None,
+        fweights: Any = None, aweights: Any = None) -> Any:  # fmt: skip
+    x = _variables(m, rowvar)
+    x = x if y is None else np.concatenate([x, _variables(y, rowvar)], axis=0)
+    ddof = (0 if bias else 1) if ddof is None else ddof
+    n = x.shape[1]
+    if fweights is None and aweights is None:
+        away = x - np.mean(x, axis=1, keepdims=True)
+        return np.squeeze(away @ np.conj(away.T) / max(n - ddof, 0))
+    whole = np.ones(n) if fweights is None else as_array(fweights)
+    weights = whole if aweights is None else whole * as_array(aweights)
+    total = np.sum(weights)
+    away = x - np.sum(x * weights, axis=1, keepdims=True) / total
+    freedom = total - ddof if aweights is None or ddof == 0 else total - ddof * np.sum(weights * as_array(aweights)) / total
+    return np.squeeze((away * weights) @ np.conj(away.T) / freedom)
+
+
+def _variables(m: Any, rowvar: bool) -> Any:
+    """One variable a row."""
+    x = as_array(m)
+    if x.ndim > 2:
+        raise ValueError("an array with one or two axes is needed")
+    x = x.astype(np.result_type(x.dtype, np.float64))
+    return np.atleast_2d(x) if rowvar or x.ndim < 2 or x.shape[0] == 1 else x.T
+
+
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Any:
+    c = cov(x, y, rowvar)
+    if c.ndim == 0:
+        return c / c
+    d = np.sqrt(np.diagonal(c).real)
+    found = c / d[:, None] / d[None, :]
+    return np.clip(found, -1, 1) if found.dtype.kind != "c" else found
+
+
+# -- bins
+
+
+def _added_up(places: np.ndarray, size: int, weights: Any) -> Any:
+    """Weights added up where integers say."""
+    a, (atom,) = atoms(as_array(weights))
+    return given(a, a.bind("scatter", atom, indices=places.astype(np.intp), size=size))
+
+
+def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
+    if holds_traced(x):
+        raise TraceError(f"{user_line()}: np.bincount of traced places; pass them as integers, the weights may be traced")
+    places = np.asarray(x)
+    return _added_up(places, max(int(places.max(initial=-1)) + 1, minlength), weights)
+
+
+def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
+    if any(map(holds_traced, (a, bins, range))):
+        raise TraceError(
+            f"{user_line()}: np.histogram of traced values counts them, so that its derivative is 0; "
+            "the weights may be traced, or write a smooth kernel: np.sum(np.exp(-((x - centres[:, None])/h)**2), axis=1)"
+        )
+    edges = np.histogram_bin_edges(a, bins, range)
+    inside = np.asarray(a).ravel()
+    kept = (inside >= edges[0]) & (inside <= edges[-1])
+    places = np.minimum(np.searchsorted(edges, inside[kept], "right") - 1, len(edges) - 2)
+    found = _added_up(places, len(edges) - 1, np.ravel(as_array(weights))[kept])
+    return (found / np.diff(edges) / np.sum(found) if density else found), edges
+
+
+STATISTICS = (
+    quantile, percentile, median, nanquantile, nanpercentile, nanmedian, nansum, nanprod, nancumsum, nancumprod, nanmean,
+    nanvar, nanstd, nanmax, nanmin, nan_to_num, cov, corrcoef, bincount, histogram,
+)  # fmt: skip

@@ -1,0 +1,104 @@
+"""What following the user's calls must remember while his function runs on tracers.
+
+Assumes that a run stays in its thread. Guarantees that only the followed functions outlive a run, for the next one of the
+same trace.
+"""
+
+import threading
+import warnings
+from typing import Any
+
+import numpy as np
+
+_active = threading.local()
+
+
+class Stuck(BaseException):
+    """A traced value met code that was not followed; the run is repeated, and everything is followed."""
+
+
+class Contents(BaseException):
+    """The contents of captured arrays are needed; the run is repeated with these as constants."""
+
+
+class Attempt:
+    """A function's runs in one trace. `rules` is the rulebook, None where it has no rules of Python functions.
+
+    `thorough`: implicit calls are followed too, and arrays can take traced values. `known` are the followed functions, `memo`
+    the results of cached functions, `seeded` the random generators made with a seed. `stuck`: a number was asked for where
+    only thorough following can give none. `reading` are the captured arrays that stand as inputs, see `reading.Reading`.
+    `kinds`: what was asked of the kinds of arguments, see `kinds`. `shown`: whether a text that is being written shows a traced
+    value; None where none is. `opened`: a library's function is running that may make arrays of traced values. `handlers` are
+    those of the blocks that the run is in, `modes` what NumPy and `warnings` do about floating errors where it begins, see
+    `raising`.
+    """
+
+    __slots__ = (
+        "handlers", "kinds", "known", "memo", "modes", "opened", "reading", "rules", "seeded", "shown", "stuck", "thorough",
+    )  # fmt: skip
+
+    def __init__(self, rules: Any, thorough: bool, reading: Any = None) -> None:
+        self.rules = rules if rules is not None and rules.names_functions else None
+        self.thorough = thorough
+        self.reading = reading
+        self.stuck = False
+        self.kinds = 0
+        self.opened = False
+        self.shown: bool | None = None
+        self.known: dict[Any, Any] = {}
+        self.memo: dict[Any, Any] = {}
+        self.seeded: list[Any] = []
+        self.handlers: list[Any] = []
+
+    def __enter__(self) -> "Attempt":
+        self.stuck = False
+        self.memo.clear()
+        self.seeded.clear()
+        self.handlers.clear()
+        self.modes = np.geterr(), tuple(warnings.filters)
+        _active.stack = (*getattr(_active, "stack", ()), self)
+        _active.attempt = self
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        _active.stack = _active.stack[:-1]
+        _active.attempt = _active.stack[-1] if _active.stack else None
+
+
+def current() -> Attempt | None:
+    """The innermost run of this thread."""
+    return getattr(_active, "attempt", None)
+
+
+def note_stuck() -> None:
+    """A traced value was asked for its number."""
+    attempt = current()
+    if attempt is not None:
+        attempt.stuck = True
+
+
+def note_shown() -> bool:
+    """A traced value is shown: whether in a text that may show one, or where no run is under way."""
+    attempt = current()
+    if attempt is not None and attempt.shown is not None:
+        attempt.shown = True
+    return attempt is None or attempt.shown is not None
+
+
+def note_kinds(asked: int) -> None:
+    """A result depends on the kinds of arguments: those of enclosing runs, too, whose values they may be."""
+    for attempt in getattr(_active, "stack", ()):
+        attempt.kinds |= asked
+
+
+def current_reading() -> Any:
+    """The captured arrays that stand as inputs in the innermost run of this thread, None where there are none."""
+    attempt = current()
+    return None if attempt is None else attempt.reading
+
+
+def need_all_contents() -> None:
+    """What is done next reads captured arrays as they stand: a trace that is under way takes them as constants."""
+    reading = current_reading()
+    if reading is not None:
+        reading.need_all()

@@ -1,0 +1,351 @@
+"""Runs a plain Python function on tracers and returns the Graph of what it did.
+
+Assumes that the function is deterministic and that its arguments are nested containers of numbers and arrays. Guarantees
+one binding for each operation, with the user's file:line, and that integers, strings, Booleans, None and callables stay
+static unless they are differentiated. Refuses, with `TraceError`, results that are neither numbers nor arrays.
+"""
+
+import inspect
+import os
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from symdiff.errors import SymdiffError, TraceError, note, noted
+from symdiff.ir.branches import branches_of
+from symdiff.ir.building import Builder, active_builders, array_atom, dtype_code
+from symdiff.ir.graph import ArrayConstant, Atom, Constant, Graph, GraphOutput, Var
+from symdiff.ir.hidden import KEY, Hidden
+from symdiff.tracing.branches.paths import Path, Run, followed
+from symdiff.tracing.captures.restoring import Outside
+from symdiff.tracing.captures.watching import Watch
+from symdiff.tracing.following.following import followed_calls
+from symdiff.tracing.following.reading import Reading
+from symdiff.tracing.state.attempt import Attempt, Contents, Stuck, current, current_reading
+from symdiff.tracing.state.nesting import nested
+from symdiff.tracing.values.kinds import argument_kind
+from symdiff.tracing.values.storage import CELLS
+from symdiff.tracing.values.tracer import Tracer, atom_of, order_of
+from symdiff.vocabulary import structures
+from symdiff.vocabulary.choices import check, is_index
+from symdiff.vocabulary.literals import identifier
+from symdiff.vocabulary.plain import check_plain
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """Stands for an argument: a shape and a dtype.
+
+    >>> Spec((8,))
+    Spec(shape=(8,), dtype='float64')
+    """
+
+    shape: tuple[int, ...] = ()
+    dtype: Any = "float64"
+
+    def __post_init__(self) -> None:
+        check("Spec", {"shape": self.shape, "dtype": self.dtype})
+        shape = tuple(map(int, (self.shape,) if is_index(self.shape) else self.shape))  # type: ignore[arg-type]
+        object.__setattr__(self, "shape", shape)
+
+
+def is_static(leaf: Any) -> bool:
+    """Whether an argument leaf is part of the signature rather than traced: an integer, Boolean, string, None, callable."""
+    if isinstance(leaf, (bool, int, str, bytes, type(None), np.bool_, np.integer)) or callable(leaf):
+        return True
+    return isinstance(leaf, np.ndarray) and leaf.dtype.kind not in "fcO"
+
+
+def leaf_type(leaf: Any, where: str) -> tuple[tuple[int, ...], str]:
+    """Shape and dtype code of a traced argument leaf."""
+    check_plain(where, leaf)
+    if isinstance(leaf, (Tracer, Spec, np.ndarray, np.generic)):
+        return tuple(leaf.shape), dtype_code(np.dtype(leaf.dtype), where)
+    if isinstance(leaf, complex):
+        return (), "D"
+    if isinstance(leaf, (float, int)):
+        return (), "d"
+    raise TraceError(f"{where}: an argument of type {type(leaf).__name__} cannot be traced; numbers and NumPy arrays can")
+
+
+def definition_line(f: Callable[..., Any]) -> str:
+    """The "file.py:line" where a function is defined."""
+    code = getattr(inspect.unwrap(f), "__code__", None)
+    return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code else "?"
+
+
+def function_name(f: Callable[..., Any]) -> str:
+    """A name for generated code: the function's own, `f` for a lambda."""
+    name = getattr(f, "__name__", type(f).__name__)
+    return identifier(name) if isinstance(name, str) and name.isidentifier() else "f"
+
+
+def argument_names(f: Callable[..., Any], count: int) -> list[str]:
+    """The parameter names for `count` positional arguments."""
+    try:
+        parameters = list(inspect.signature(f).parameters.values())
+    except (TypeError, ValueError):
+        return [f"x{i}" for i in range(count)]
+    names: list[str] = []
+    for parameter in parameters:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            names += [f"{parameter.name}{i}" for i in range(count - len(names))]
+        elif len(names) < count:
+            names.append(parameter.name)
+    return names + [f"x{i}" for i in range(len(names), count)]  # those that a derivative adds
+
+
+def path_name(path: str) -> str:
+    """A Python identifier for an argument path: `m.W` gives `m_W`, `p['a'][0]` gives `p_a_0`."""
+    return identifier(path)
+
+
+@dataclass(slots=True)
+class Traced:
+    """A Graph with what the caller needs to feed it: which leaves are inputs, and tracers captured from outer traces.
+
+    `called` are the functions that were called by name. `kinds`: what was asked of the kinds of arguments, see `kinds`.
+    """
+
+    graph: Graph
+    places: list[int]
+    captured: list[Any]
+    called: tuple[Any, ...]
+    kinds: int
+
+
+def trace_leaves(
+    f: Callable[..., Any],
+    leaves: list[Any],
+    tree: Any,
+    traced: list[int],
+    paths: list[str],
+    parent: Builder | None,
+    rules: Any = None,
+    mode: str | None = None,
+    watch: Watch | None = None,
+    hide: bool = True,
+) -> Traced:
+    """Trace f over flattened `(args, kwargs)`: leaves at the positions `traced` become inputs, the others stay.
+
+    `mode` says what becomes of conditions on traced values, see `paths.followed`. A first try follows calls; where a traced
+    value meets code that was not followed, a second one follows everything. What the tries change outside f is put back.
+
+    With `hide`, the large arrays of `watch` become inputs, too, after those of the leaves. The watch is told what else was
+    called, and which arrays it must compare by content.
+    """
+    types = [leaf_type(leaves[place], definition_line(f)) for place in traced]
+    settings = [None if place in traced else _setting(leaf) for place, leaf in enumerate(leaves)]
+    with nested(f, function_name(f), (tree, types, settings)):
+        try:
+            return _trace_leaves(f, leaves, tree, traced, paths, parent, rules, mode, watch, hide)
+        except SymdiffError as error:
+            note(error)  # for the trace that this one is a part of
+            raise
+
+
+def _setting(leaf: Any) -> Any:
+    """What tells a leaf that is not traced from others."""
+    return (type(leaf), leaf) if isinstance(leaf, (bool, int, str, bytes, type(None))) else id(leaf)
+
+
+def _trace_leaves(
+    f: Callable[..., Any],
+    leaves: list[Any],
+    tree: Any,
+    traced: list[int],
+    paths: list[str],
+    parent: Builder | None,
+    rules: Any,
+    mode: str | None,
+    watch: Watch | None,
+    hide: bool,
+) -> Traced:
+    outside = Outside(f)
+    outermost = parent is None and not active_builders()
+
+    def tried(reading: Reading | None) -> Traced:
+        try:
+            return _traced(f, leaves, tree, traced, paths, parent, Attempt(rules, False, reading), mode, outside)
+        except Stuck:
+            outside.restore()
+            return _traced(f, leaves, tree, traced, paths, parent, Attempt(rules, True, reading), mode, outside)
+        finally:
+            outside.restore()
+
+    if watch is None or not outermost:
+        found = tried(None if outermost else current_reading())
+        if watch is not None:
+            watch.begin()
+            watch.include(found.called)
+        outer = current()
+        for called in found.called if outer is not None else ():
+            outer.known.setdefault(called)  # type: ignore[union-attr]
+        return found
+    watch.begin()
+    while True:
+        watch.compare([c for c in watch.large if not hide or c.now() is None])
+        reading = Reading(watch) if watch.large else None
+        result = _read(tried, reading)
+        if result is not None:
+            watch.require_unmoved(definition_line(f))
+            watch.include(result.called)
+        elif reading is not None:
+            watch.compare(reading.needed)
+        if result is not None and set(watch.large) <= set(() if reading is None else reading.captured):
+            return result
+
+
+def _read(tried: Callable[[Reading | None], Traced], reading: Reading | None) -> Traced | None:
+    """A trace with captured arrays as inputs; None where it needs the contents of some of them."""
+    try:
+        found = tried(reading)
+    except Contents:
+        return None
+    except Exception:
+        if reading is None:
+            raise
+        reading.needed = list(reading.captured)  # they may be what it could not do
+        return None
+    branches = branches_of(found.graph)
+    if reading is not None and branches is not None and branches.raised:
+        reading.needed = list(reading.captured)  # they may be what raises
+    return None if reading is not None and reading.needed else found
+
+
+def _traced(
+    f: Callable[..., Any],
+    leaves: list[Any],
+    tree: Any,
+    traced: list[int],
+    paths: list[str],
+    parent: Builder | None,
+    attempt: Attempt,
+    mode: str | None,
+    outside: Outside,
+) -> Traced:
+    stack = active_builders()
+    outer = parent or (stack[-1] if stack else None)
+    where = definition_line(f)
+    name = function_name(f)
+    reading = attempt.reading if outer is None else None
+    arrays = [] if reading is None else reading.captured
+    names = input_names([paths[place] for place in traced] + [captured.name for captured in arrays])
+    types = [leaf_type(leaves[place], where) for place in traced]
+
+    def run(path: Path) -> Run:
+        builder = path.builder = Builder(outer)
+        builder.path = path
+        filled = list(leaves)
+        for place, own, (shape, code) in zip(traced, names, types, strict=False):
+            symbol = builder.input(own, shape, "d" if code == "?" else code, paths[place])
+            filled[place] = Tracer.argument(builder, symbol, argument_kind(leaves[place]), order_of(leaves[place]))
+        if reading is not None:
+            reading.begin(builder, names[len(traced) :])
+        args, kwargs = structures.unflatten(tree, filled)
+        stack.append(builder)
+        try:
+            with noted() as refusals:
+                result = followed_calls(f, attempt)(*args, **kwargs)
+                done = Run(builder, *outputs_of(result, builder, name, where))
+        except Exception as error:
+            kept = path.problem or (refusals[0] if refusals and not isinstance(error, SymdiffError) else None)
+            if kept is not None:
+                raise kept from None
+            if isinstance(error, IndexError):
+                raise _explained(error) from None
+            raise
+        else:
+            if path.problem is not None or refusals:
+                raise path.problem or refusals[0]
+            return done
+        finally:
+            stack.pop()
+
+    given = [leaves[place] for place in traced] + ([] if reading is None else reading.arrays)
+    found, notes = followed(run, mode, given, outer, outside)
+    doc = inspect.getdoc(f) or ""
+    graph = found.builder.graph(name, found.outputs, found.out_tree, origin=where, doc=doc, notes=notes)
+    if reading is not None:
+        _keep_read(graph, reading, len(traced))
+    return Traced(graph, traced, found.builder.captured, tuple(attempt.known), attempt.kinds)
+
+
+def _keep_read(graph: Graph, reading: Reading, place: int) -> None:
+    """Leave those captured arrays as inputs that the graph reads."""
+    branches = branches_of(graph)
+    graphs = [graph] if branches is None or branches.conditions is None else [graph, branches.conditions]
+    symbols: set[Atom] = {o.atom for g in graphs for o in g.outputs} | {
+        o for g in graphs for b in g.bindings for o in b.operands
+    }
+    inputs, arrays = reading.used(graph.inputs, symbols)
+    for g in graphs:
+        g.inputs = inputs
+    if arrays:
+        graph.notes[KEY] = Hidden(place, arrays)
+
+
+def input_names(paths: list[str]) -> list[str]:
+    """Different Python identifiers for argument paths."""
+    used: list[str] = []
+    for path in paths:
+        name = path_name(path)
+        while name in used:
+            name += "_"
+        used.append(name)
+    return used
+
+
+def _explained(error: IndexError) -> Exception:
+    """The same error, or a `TraceError` where NumPy's says nothing of its cause: that the index is a traced number."""
+    if "valid indices" not in str(error):
+        return error
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{os.path.basename(place.filename)}:{place.lineno}"
+    return TraceError(f"{where}: an index must be an integer: write int(x), or x.astype(int) for an array of them")
+
+
+def outputs_of(result: Any, builder: Builder, name: str, where: str) -> tuple[tuple[GraphOutput, ...], Any]:
+    """The result's leaves as outputs of the builder, and its structure."""
+    leaves, tree = structures.flatten(result, none_is_leaf=True)
+    if not leaves:
+        raise TraceError(f"{where}: {name} returns no number or array")
+    outputs = []
+    for i, leaf in enumerate(leaves):
+        if leaf is None or isinstance(leaf, (str, bytes)) or callable(leaf):
+            raise TraceError(f"{where}: {name} returns {type(leaf).__name__}; return numbers, arrays, lists or tuples of them")
+        atom = atom_of(leaf, builder, where)
+        if not isinstance(atom, Var) and (code := getattr(leaf, "dtype", np.dtype(float))).char in "egG":
+            raise TraceError(f"{where}: {name} returns {code}; convert it by astype(float)")
+        if isinstance(atom, ArrayConstant) and atom.value.size > CELLS:
+            atom = array_atom(atom.value.astype(np.dtype(dtype_code(atom.value.dtype))))
+        elif not isinstance(atom, (Var, Constant)):
+            atom = builder.array([Constant(v) for v in atom.value.ravel().tolist()], atom.shape, dtype_code(atom.value.dtype))
+        elif isinstance(atom, Constant) and isinstance(atom.value, int):
+            atom = Constant(float(atom.value))
+        outputs.append(GraphOutput("f" if len(leaves) == 1 else f"f{i}", atom))
+    return tuple(outputs), tree
+
+
+def signature_of(f: Callable[..., Any]) -> inspect.Signature | None:
+    """The signature of a function, None where Python does not know it, or where a transform adds arguments."""
+    if not getattr(f, "keeps_signature", True):
+        return None
+    try:
+        return inspect.signature(f)
+    except (TypeError, ValueError):
+        return None
+
+
+def leaf_paths(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+    """A readable path for every leaf of `(args, kwargs)`: x, m.W, p['a'][0]."""
+    names = argument_names(f, len(args))
+    paths = []
+    for accessor in structures.paths((args, kwargs)):
+        head = names[accessor[1].entry] if accessor[0].entry == 0 else str(accessor[1].entry)
+        rest = accessor[2:]
+        paths.append(head + "".join(entry.codify("") for entry in rest))
+    return paths

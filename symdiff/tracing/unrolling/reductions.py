@@ -1,0 +1,110 @@
+"""Reductions of cells to one number with a rule of their own, maximum, minimum, log-sum-exp, and of truth values.
+
+Assumes arrays of traced numbers and plain ones. Guarantees NumPy's result, NaN included; 1/n to each of n tied cells of an
+extreme, and no overflow in a log-sum-exp or its derivative. Refuses empty arrays, as NumPy does.
+"""
+
+import functools
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from symdiff.ir.building import Builder, result_code
+from symdiff.ir.graph import Atom, Constant, Graph, GraphOutput
+from symdiff.rulebooks.calls import CallSite, Counts
+from symdiff.rulebooks.rule import Rule
+from symdiff.tracing.values.tracer import Tracer, atom_of, builder_of
+from symdiff.vocabulary.heads import log_sum_exp
+from symdiff.vocabulary.libraries import user_line
+
+PLAIN: dict[str, Callable[..., Any]] = {"amax": np.max, "amin": np.min, "logsumexp": log_sum_exp}
+
+
+def reduction(name: str) -> Callable[..., Any]:
+    """The head `amax`, `amin` or `logsumexp` over arrays of cells."""
+
+    def reduced(x: Any, axes: tuple[int, ...]) -> Any:
+        kept = [a for a in range(x.ndim) if a not in axes]
+        rows = x.transpose([*kept, *axes]).reshape([*(x.shape[a] for a in kept), -1])
+        flat = [_of_cells(name, row) for row in rows.reshape(-1, rows.shape[-1])]
+        result = np.empty(len(flat), dtype=object)
+        result[:] = flat
+        return result.reshape([x.shape[a] for a in kept])[()]
+
+    return reduced
+
+
+def _truths(op: str) -> Callable[..., Any]:
+    """The head `any` or `all` over arrays of cells."""
+
+    def reduced(x: Any, axes: tuple[int, ...]) -> Any:
+        kept = [a for a in range(x.ndim) if a not in axes]
+        rows = x.transpose([*kept, *axes]).reshape([math.prod(x.shape[a] for a in kept), -1])
+        result = np.empty(len(rows), dtype=object)
+        result[:] = [functools.reduce(op_of, row) if len(row) else op == "and" for row in rows]
+        return result.reshape([x.shape[a] for a in kept])[()]
+
+    op_of = operator.or_ if op == "or" else operator.and_
+    return reduced
+
+
+def _of_cells(name: str, cells: np.ndarray) -> Any:
+    if not any(isinstance(c, Tracer) for c in cells):
+        return PLAIN[name](cells.astype(float))
+    if len(cells) == 1:
+        return cells[0]
+    count = len(cells)
+    return called(cells, PLAIN[name], _rule(name, count), lambda code: _body(name, count, code))
+
+
+def called(
+    cells: Sequence[Any], function: Callable[[Any], Any], rule: Rule, body: Callable[[str], Graph], counts: Counts | None = None
+) -> Tracer:
+    """A function of an array as the call of a function of its cells; `body` is its graph for their common dtype."""
+    origin = user_line()
+    builder = builder_of(cells)
+    operands = tuple(atom_of(c, builder, origin) for c in cells)
+    code = result_code(operands)
+    site = CallSite(lambda *values: function(np.asarray(values)), rule, body(code), counts)
+    return Tracer(builder, builder.bind("call", operands, (), code, site, builder.origin or origin))
+
+
+@functools.lru_cache(maxsize=256)
+def _rule(name: str, count: int) -> Rule:
+    def equal_shares(out: Any, *cells: Any) -> Any:
+        hits = [np.where(c == out, 1.0, 0.0) for c in cells]
+        ties = sum(hits[1:], start=hits[0])
+        return tuple(hit / ties for hit in hits)
+
+    def exponential_shares(out: Any, *cells: Any) -> Any:
+        tied = equal_shares(out, *cells)
+        return tuple(np.where(np.isfinite(out), np.exp(c - out), share) for c, share in zip(cells, tied, strict=True))
+
+    shares = exponential_shares if name == "logsumexp" else equal_shares
+    parameters = tuple(f"x{k}" for k in range(count))
+    bodies = {"all": ((("",) * count, shares),)}
+    return Rule("numpy", name.removeprefix("a"), parameters, (None,) * count, body=bodies, source=f"{name} of {count} cells")
+
+
+@functools.lru_cache(maxsize=256)
+def _body(name: str, count: int, code: str) -> Graph:
+    builder = Builder()
+    inputs = [builder.input(f"x{k}", (), code) for k in range(count)]
+    op = "min" if name == "amin" else "max"
+    result: Atom = inputs[0]
+    for other in inputs[1:]:
+        result = builder.emit(op, (result, other))
+    if name == "logsumexp":
+        shift = builder.select(builder.emit("isfinite", (result,)), result, Constant(0.0))
+        terms = [builder.emit("exp", (builder.emit("sub", (x, shift)),)) for x in inputs]
+        total = terms[0]
+        for term in terms[1:]:
+            total = builder.emit("add", (total, term))
+        result = builder.emit("add", (builder.emit("log", (total,)), shift))
+    return builder.graph(name.removeprefix("a"), (GraphOutput(name, result),))
+
+
+CELLS = {name: reduction(name) for name in PLAIN} | {"any": _truths("or"), "all": _truths("and")}

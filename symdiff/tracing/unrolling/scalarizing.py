@@ -1,0 +1,274 @@
+"""Graph to Graph, from the array regime to the unrolled one: every cell becomes a scalar symbol.
+
+Assumes bindings whose operations are elementwise, `item`, `array`, a call, or structural with a function of cells.
+Guarantees that afterwards arrays occur only as inputs (read by `item`) and in `array` bindings that feed outputs.
+Refuses, with `TraceError`, graphs that would unroll to more than `LIMIT` scalar bindings.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from symdiff.errors import TraceError
+from symdiff.ir.arrays.algebra import Arrays
+from symdiff.ir.building import Builder, array_atom
+from symdiff.ir.graph import ArrayConstant, Atom, Binding, Constant, Graph, GraphOutput, Var
+from symdiff.tracing.unrolling import placing, reductions
+from symdiff.tracing.unrolling.fourier_cells import FOURIER_CELLS
+from symdiff.tracing.values.kinds import PYTHON
+from symdiff.tracing.values.tracer import Tracer, atom_of
+from symdiff.vocabulary.heads import HEADS
+from symdiff.vocabulary.ops import OPS
+
+_CELLS = reductions.CELLS | placing.CELLS | FOURIER_CELLS
+LIMIT = 2_000_000
+UNROLLED = 500  # operations on cells up to which whole arrays are unrolled without being asked
+EAGER = 10_000  # cells of an input up to which each becomes a symbol at once, in order; those of larger ones when they are read
+WHOLE = "whole"  # the note of a graph that is differentiated as one of whole arrays
+MOVED = 1_000  # cells of results up to which they are: moving cells is no operation, but each becomes a statement
+
+
+def is_scalar(graph: Graph) -> bool:
+    """Whether a graph is in the unrolled regime already."""
+    arrays: set[Atom] = {leaf.symbol for leaf in graph.inputs if leaf.symbol.shape != ()}
+    results: set[Atom] = set()
+    for binding in graph.bindings:
+        if binding.op == "array":
+            results.add(binding.symbol)
+            if any(o in arrays or o in results for o in binding.operands):
+                return False
+        elif binding.op == "item":
+            if binding.operands[0] not in arrays:
+                return False
+        elif (
+            (binding.op not in OPS and binding.op != "call")
+            or binding.shape != ()
+            or any(o.shape != () for o in binding.operands)
+        ):
+            return False
+    return not any(o.atom in arrays or isinstance(o.atom, ArrayConstant) for o in graph.outputs)
+
+
+def is_unrolled(graph: Graph) -> bool:
+    """Whether the derivatives of a graph are unrolled, too."""
+    return is_scalar(graph) and not graph.notes.get(WHOLE)
+
+
+def settled(graph: Graph, unroll: bool | None = None, differentiated: int = 0) -> Graph:
+    """The graph in its regime: unrolled up to `UNROLLED` operations on cells, `MOVED` results and `EAGER` cells of arrays
+    that are `differentiated`, or as `unroll` says.
+
+    A few operations on numbers out of such an array stay as they are; its derivatives are noted to be whole arrays.
+    """
+    wide = unroll is None and differentiated > EAGER
+    if wide and len(graph.bindings) <= UNROLLED:
+        graph.notes[WHOLE] = True
+    if unroll is False or is_scalar(graph):
+        return graph
+    if unroll is None:
+        if wide or sum(math.prod(output.shape) for output in graph.outputs) > MOVED:
+            return graph
+        cells = 0
+        for binding in graph.bindings:
+            head = HEADS.get(binding.op)
+            if head is not None and not head.cells:
+                return graph
+            shapes = [o.shape for o in binding.operands]
+            cells += (
+                math.prod(binding.shape) if head is None else (head.unrolled or head.cost)(*shapes, **binding.params.params)
+            )
+            if cells > UNROLLED:
+                return graph
+    return scalarize(graph)
+
+
+def scalarize(graph: Graph) -> Graph:
+    """The same function over scalar symbols only."""
+    if is_scalar(graph):
+        return graph
+    builder = Builder()
+    cells = Cells(builder, graph.origin)
+    scalars: dict[Atom, Atom] = {}
+    for leaf in graph.inputs:
+        symbol = builder.input(leaf.name, leaf.symbol.shape, leaf.symbol.dtype, leaf.path)
+        if leaf.symbol.shape == ():
+            scalars[leaf.symbol] = symbol
+        else:
+            cells.read(leaf.symbol, symbol)
+    for binding in graph.bindings:
+        builder.origin = binding.origin
+        builder.primal = binding.primal
+        if len(builder.bindings) > LIMIT:
+            raise TraceError(f"{binding.origin}: unrolling {graph.name} passes {LIMIT} scalar operations; use smaller arrays")
+        _unroll(binding, builder, cells, scalars)
+    outputs = []
+    for output in graph.outputs:
+        if output.shape == ():
+            atom = scalars.get(output.atom, output.atom)
+        else:
+            atom = builder.array(list(_cells_of(output.atom, cells, scalars).ravel()), output.shape, output.dtype)
+        outputs.append(GraphOutput(output.name, atom))
+    return builder.graph(
+        graph.name, tuple(outputs), graph.out_tree, origin=graph.origin, doc=graph.doc, notes=dict(graph.notes)
+    )
+
+
+class Cells(dict[Atom, np.ndarray]):
+    """The cells of arrays as scalar symbols; those of a large input, and of parts of it, are bound when they are asked for."""
+
+    def __init__(self, builder: Builder, origin: str) -> None:
+        super().__init__()
+        self._builder = builder
+        self._origin = origin
+        self._parts: dict[Atom, tuple[Var, np.ndarray]] = {}
+        self._items: dict[tuple[Var, int], Var] = {}
+
+    def read(self, leaf: Var, symbol: Var) -> None:
+        """An input array: `symbol` is the builder's."""
+        self._parts[leaf] = symbol, np.arange(math.prod(leaf.shape)).reshape(leaf.shape)
+        if math.prod(leaf.shape) <= EAGER:
+            self[leaf] = self.__missing__(leaf)
+
+    def move(self, binding: Binding) -> bool:
+        """Cells moved out of a large input by a structural binding; False where it is none."""
+        if binding.op not in _MOVING or len(binding.operands) != 1 or dict.__contains__(self, binding.operands[0]):
+            return False
+        part = self._parts.get(binding.operands[0])
+        if part is None:
+            return False
+        self._parts[binding.symbol] = part[0], np.asarray(HEADS[binding.op].function(part[1], **binding.params.params))
+        return True
+
+    def item(self, atom: Atom, place: int) -> Atom:
+        """One cell, by its place in C order."""
+        if dict.__contains__(self, atom):
+            return self[atom].ravel()[place]  # type: ignore[no-any-return]
+        symbol, places = self._parts[atom]
+        return self._item(symbol, int(places.ravel()[place]))
+
+    def __contains__(self, atom: object) -> bool:
+        return dict.__contains__(self, atom) or atom in self._parts
+
+    def __missing__(self, atom: Atom) -> np.ndarray:
+        symbol, places = self._parts[atom]
+        found = self[atom] = _grid([self._item(symbol, k) for k in places.ravel().tolist()], places.shape)
+        return found
+
+    def _item(self, symbol: Var, place: int) -> Var:
+        found = self._items.get((symbol, place))
+        if found is None:
+            found = self._items[symbol, place] = self._builder.bind("item", (symbol,), (), symbol.dtype, place, self._origin)
+        return found
+
+
+_MOVING = frozenset({"getitem", "reshape", "transpose", "take"})
+
+
+def _grid(atoms: list[Any], shape: tuple[int, ...]) -> np.ndarray:
+    grid = np.empty(len(atoms), dtype=object)
+    grid[:] = atoms
+    return grid.reshape(shape)
+
+
+def _unroll(binding: Binding, builder: Builder, cells: Cells, scalars: dict[Atom, Atom]) -> None:
+    symbol = binding.symbol
+    if binding.op == "item":
+        scalars[symbol] = cells.item(binding.operands[0], binding.params)
+    elif binding.op == "array":
+        cells[symbol] = _grid([scalars.get(o, o) for o in binding.operands], symbol.shape)
+    elif binding.op in OPS or binding.op == "call":
+        if symbol.shape == () and all(o.shape == () for o in binding.operands):
+            operands = tuple(scalars.get(o, o) for o in binding.operands)
+            scalars[symbol] = builder.bind(binding.op, operands, (), symbol.dtype, binding.params, binding.origin)
+            return
+        if binding.op == "select" and isinstance(binding.operands[0], ArrayConstant):
+            cells[symbol] = _picked(binding, builder, cells, scalars)
+            return
+        grids = [np.broadcast_to(_cells_of(o, cells, scalars), symbol.shape).ravel() for o in binding.operands]
+        made = [
+            builder.bind(binding.op, operands, (), symbol.dtype, binding.params, binding.origin)
+            for operands in zip(*grids, strict=True)
+        ]
+        cells[symbol] = _grid(made, symbol.shape)
+    elif cells.move(binding):
+        if symbol.shape == ():
+            scalars[symbol] = cells.item(symbol, 0)
+    else:
+        _run(binding, builder, cells, scalars)
+
+
+def _picked(binding: Binding, builder: Builder, cells: Cells, scalars: dict[Atom, Atom]) -> np.ndarray:
+    """A selection by a constant mask: the cells themselves."""
+    mask, yes, no = (np.broadcast_to(_cells_of(o, cells, scalars), binding.shape).ravel() for o in binding.operands)
+    chosen = [a if m.value else b for m, a, b in zip(mask, yes, no, strict=True)]
+    return _grid([_typed(c, binding.dtype, builder) for c in chosen], binding.shape)
+
+
+def _cells_of(atom: Atom, cells: Cells, scalars: dict[Atom, Atom]) -> np.ndarray:
+    if atom in cells:
+        return cells[atom]
+    if isinstance(atom, ArrayConstant):
+        return _grid([array_atom(v) for v in atom.value.ravel()], atom.shape)
+    return _grid([scalars.get(atom, atom)], ())
+
+
+def _run(binding: Binding, builder: Builder, cells: Cells, scalars: dict[Atom, Atom]) -> None:
+    """A structural binding: its function runs on object arrays of traced scalars of Python's kind, whose truths are numbers."""
+    symbol = binding.symbol
+    arrays = []
+    for operand in binding.operands:
+        grid = _cells_of(operand, cells, scalars)
+        wrapped = [Tracer(builder, c, PYTHON) if isinstance(c, Var) else c.value for c in grid.ravel()]
+        arrays.append(_grid(wrapped, grid.shape))
+    static = binding.params
+    head = HEADS[static.head]
+    if not head.cells:
+        raise TraceError(f"{binding.origin}: {static.head} works on whole arrays only; leave scalarize=True away")
+    function = _CELLS.get(static.head, head.function)
+    before = len(builder.bindings)
+    result = function(*arrays, **static.params)
+    for made in builder.bindings[before:]:
+        made.origin = binding.origin  # not the line that has the graph unrolled
+    found = np.asarray(result, dtype=object)
+    atoms = [_typed(atom_of(c, builder, binding.origin), symbol.dtype, builder) for c in found.ravel()]
+    if symbol.shape == ():
+        scalars[symbol] = atoms[0]
+    else:
+        cells[symbol] = _grid(atoms, symbol.shape)
+
+
+def _typed(atom: Atom, code: str, builder: Builder) -> Atom:
+    """A cell with the dtype of its array, as NumPy would have it."""
+    if isinstance(atom, Constant):
+        return Constant(atom.value, code) if code != "?" else atom
+    return atom if atom.dtype == code else builder.cast(atom, code)
+
+
+def expand_calls(graph: Graph) -> Graph:
+    """The Graph with the bodies of called functions in place of the calls, over whole arrays cell by cell; opaque ones stay."""
+    if not any(b.op == "call" and b.params.graph is not None for b in graph.bindings):
+        return graph
+    builder = Builder()
+    builder.inputs = list(graph.inputs)
+    atoms: dict[Atom, Atom] = {}
+    _append(graph.bindings, builder, atoms)
+    outputs = tuple(GraphOutput(o.name, atoms.get(o.atom, o.atom)) for o in graph.outputs)
+    return builder.graph(graph.name, outputs, graph.out_tree, origin=graph.origin, doc=graph.doc, notes=dict(graph.notes))
+
+
+def _append(bindings: list[Binding], builder: Builder, atoms: dict[Atom, Atom]) -> None:
+    for b in bindings:
+        operands = tuple(atoms.get(o, o) for o in b.operands)
+        if b.op == "call" and b.params.graph is not None:
+            body = scalarize(b.params.graph)
+            inside: dict[Atom, Atom] = {leaf.symbol: o for leaf, o in zip(body.inputs, operands, strict=True)}
+            _append(body.bindings, builder, inside)
+            result = inside.get(body.outputs[0].atom, body.outputs[0].atom)
+            result = builder.cast(result, b.dtype) if isinstance(result, Constant) else result
+            atoms[b.symbol] = Arrays(builder, b.origin).broadcast_to(result, b.shape)
+            continue
+        builder.primal = b.primal
+        cellwise = b.op in OPS and b.shape == ()  # a body of numbers may be given whole arrays
+        shape = np.broadcast_shapes(*(o.shape for o in operands)) if cellwise else b.shape
+        atoms[b.symbol] = builder.bind(b.op, operands, shape, b.dtype, b.params, b.origin)

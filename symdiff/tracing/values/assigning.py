@@ -1,0 +1,162 @@
+"""Arrays made inside a traced function, which can be assigned to: `y = np.zeros(n); y[i] = ...; y[1:-1] += ...`.
+
+Assumes floating, complex, integer or Boolean arrays. Guarantees NumPy's own meaning of assignments: a value takes the array's
+dtype, and every view of the array sees it (see `storage`). Refuses assignments to the caller's arrays, and complex values in
+real arrays, with `TraceError`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from symdiff.errors import ItemError, TraceError
+from symdiff.ir.arrays.indexing import is_basic, view_key
+from symdiff.ir.building import Builder
+from symdiff.ir.graph import ArrayConstant, Atom, Constant
+from symdiff.tracing.values.integers import Integer, is_whole, truncated
+from symdiff.tracing.values.operands import as_array, as_atom
+from symdiff.tracing.values.storage import CELLS, Storage, View, arranged, constant
+from symdiff.tracing.values.traced_keys import is_traced_key, write
+from symdiff.tracing.values.tracer import Tracer, assigned, builder_of, copy_of
+from symdiff.vocabulary import structures
+from symdiff.vocabulary.libraries import user_line
+
+
+@assigned.written
+def assign(target: Tracer, key: Any, value: Any) -> None:
+    """`target[key] = value` on a traced array."""
+    origin = user_line()
+    if target.shape == () and target.held is None:
+        raise ItemError(f"{origin}: assignment into a traced number")
+    if is_traced_key(key):
+        write(target, key, value, origin)
+        return
+    view = target.shared()
+    try:
+        found = view.sliced(view_key(key)) if is_basic(key) else view.numbers()[key]
+    except IndexError as error:
+        raise IndexError(f"{origin}: {error}") from None
+    if isinstance(found, View):
+        if not (isinstance(value, Tracer) and value.held is not None and value.held.is_at(found)):
+            found.write(converted(target, value, origin), origin)
+        return  # without assigning where `y[1:] += 1` ends by assigning the slice to itself
+    view.storage.write_at(np.asarray(found), converted(target, value, origin), origin)
+
+
+def converted(target: Tracer, value: Any, origin: str) -> Atom | np.ndarray:
+    """A value with the array's dtype, as NumPy's assignment gives it: an atom, or an array of atoms."""
+    builder, dtype = target.builder, target.dtype
+    if isinstance(target, Integer):
+        value = _whole(value)
+    elif dtype.kind == "b" and not (isinstance(value, Tracer) and value.dtype.kind == "b"):
+        value = as_array(value) != 0
+    cells = value.held.storage.shown(value.held.place) if isinstance(value, Tracer) and value.held is not None else None
+    if cells is not None and value.builder is builder:
+        found = np.empty(cells.shape, dtype=object)
+        found.reshape(-1)[:] = [_cast(builder, c, dtype, origin) for c in cells.flat]
+        return found
+    return _cast(builder, as_atom(value, builder, origin), dtype, origin)
+
+
+def _cast(builder: Builder, atom: Atom, dtype: Any, origin: str) -> Atom:
+    complexes = isinstance(atom.value, complex) if isinstance(atom, Constant) else (atom.dtype or "d") in "FD"
+    if complexes and dtype.kind != "c":
+        raise TraceError(f"{origin}: a complex value in an array of {dtype}; make the array with dtype=complex")
+    if isinstance(atom, ArrayConstant):
+        return ArrayConstant(atom.value.astype(dtype))
+    if isinstance(atom, Constant):
+        return Constant(dtype.type(atom.value).item())
+    return builder.cast(atom, dtype.char)
+
+
+def _whole(value: Any) -> Any:
+    """What an array of integers holds of a value."""
+    if is_whole(value):
+        return value
+    found = as_array(value)
+    return truncated(found) if isinstance(found, Tracer) else np.trunc(found)
+
+
+# -- arrays without traced cells
+
+
+def plain(value: Any) -> Any:
+    """A value without traced cells as NumPy's own; None where there are some."""
+    if isinstance(value, Tracer):
+        cells = None if value.held is None else value.held.storage.shown(value.held.place)
+        if cells is None or not all(isinstance(c, Constant) for c in cells.flat):
+            return None
+        found = np.array([c.value for c in cells.flat]).reshape(cells.shape)
+        return found.astype(np.int64 if isinstance(value, Integer) else value.dtype)
+    return None if isinstance(value, np.ndarray) and value.dtype == object else value
+
+
+def computed(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A function of arrays without traced cells, computed by NumPy; arrays come back as ones that can be assigned to.
+
+    None where the result is a view of an argument.
+    """
+    builder = builder_of(structures.leaves((args, kwargs), none_is_leaf=True))
+    args, kwargs = structures.mapped(lambda v: plain(v) if isinstance(v, Tracer) else v, (args, kwargs))
+    with np.errstate(all="ignore"):
+        result = function(*args, **kwargs)
+    given = [v for v in structures.leaves((args, kwargs), none_is_leaf=True) if isinstance(v, np.ndarray)]
+    made = [v for v in structures.leaves(result, none_is_leaf=True) if isinstance(v, np.ndarray)]
+    if any(np.may_share_memory(a, b) for a in given for b in made):
+        return None
+    return structures.mapped(lambda v: filled(builder, v) if isinstance(v, np.ndarray) else v, result)
+
+
+# -- new arrays
+
+
+def own(builder: Builder, held: Atom | np.ndarray, dtype: Any) -> Tracer:
+    """A traced array over cells of its own: an atom, or an array of atoms."""
+    return Tracer.showing(builder, View.over(Storage(builder, held, np.dtype(dtype).char)), np.dtype(dtype))
+
+
+@copy_of.written
+def copied(value: Tracer, place: np.ndarray) -> Tracer:
+    """A traced array in memory of its own, which lies like `place`."""
+    cells = None if value.held is None else value.held.storage.shown(value.held.place)
+    held = value.atom if cells is None else cells
+    return value.like(arranged(value.builder, held, value.dtype.char, place, user_line()))
+
+
+def filled(builder: Builder, plain: np.ndarray) -> Any:
+    """An array that NumPy made, of numbers or traced numbers, as one to assign to; integers and Booleans stay as they are."""
+    if plain.dtype == object:
+        return _of_objects(builder, plain)
+    if plain.dtype.char not in "fdFD":
+        return plain
+    held: Any = constant(builder, plain, user_line()) if plain.size > CELLS else np.empty(plain.shape, dtype=object)
+    if plain.size <= CELLS:
+        held.reshape(-1)[:] = [Constant(v) for v in plain.ravel().tolist()]
+    view = arranged(builder, held, plain.dtype.char, plain, user_line())
+    return Tracer.showing(builder, view, plain.dtype)
+
+
+def array_of(values: list[Any]) -> Any:
+    """Traced and plain numbers as a traced array."""
+    cells = np.empty(len(values), dtype=object)
+    cells[:] = values
+    return filled(builder_of(values), cells)
+
+
+def _of_objects(builder: Builder, cells: np.ndarray) -> Any:
+    """An array of traced and plain numbers; one of anything else stays as it is."""
+    kinds: list[Any] = []
+    for cell in cells.flat:
+        if isinstance(cell, (Tracer, np.generic)) and cell.shape == ():
+            kinds.append(cell.dtype)
+        elif isinstance(cell, (float, int, complex)):
+            kinds.append(type(cell))
+        else:
+            return cells
+    joined = np.result_type(*kinds) if kinds else np.dtype(float)
+    dtype = joined if joined.kind in "fc" else np.dtype(float)
+    origin = user_line()
+    atoms = np.empty(cells.shape, dtype=object)
+    atoms.reshape(-1)[:] = [_cast(builder, as_atom(c, builder, origin), dtype, origin) for c in cells.ravel()]
+    return own(builder, atoms, dtype)

@@ -1,0 +1,205 @@
+"""Traced integers: `int(x)`, `math.floor(x)`, `np.argmax(x)`, `x.astype(int)`, and what is computed of them by whole numbers.
+
+Assumes values that Python or NumPy holds as integers; here they are whole doubles. Guarantees that one which must be known, as
+the end of a range, becomes a condition: all its values where few are possible, else the one at the given arguments.
+Refuses, with `TraceError`, integers that must be known and are not.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from symdiff.errors import TraceError
+from symdiff.ir.building import Builder
+from symdiff.ir.graph import Atom, Var
+from symdiff.simplification.ranges import Between, between
+from symdiff.tracing.branches.paths import LIMIT
+from symdiff.tracing.state.attempt import current, note_stuck
+from symdiff.tracing.values.kinds import PYTHON, Kind, asked
+from symdiff.tracing.values.tracer import Tracer, integer_of, kind_after, truncation, whole_number
+from symdiff.vocabulary import structures
+from symdiff.vocabulary.libraries import user_line
+
+_CLOSED = frozenset({"add", "sub", "mul", "floordiv", "mod", "neg", "abs", "max", "min"})
+_UFUNCS = frozenset({"add", "subtract", "multiply", "floor_divide", "remainder", "negative", "absolute", "maximum", "minimum"})
+_MOVES = frozenset(
+    """
+    reshape ravel transpose squeeze expand_dims swapaxes moveaxis flip flipud fliplr rot90 broadcast_to atleast_1d atleast_2d
+    diagonal roll tile repeat concatenate stack vstack hstack append delete insert take take_along_axis sort partition
+    where clip sum prod cumsum cumprod max min amax amin diff copy
+    """.split()
+)
+_LARGEST = 2.0**63
+
+
+class Integer(Tracer):
+    """A traced integer, or an array of them, held as doubles."""
+
+    __slots__ = ()
+    whole = True
+
+    @classmethod
+    def of(cls, value: Any) -> Any:
+        """A traced value of whole numbers as an integer; other values as they are."""
+        if not isinstance(value, Tracer) or isinstance(value, cls):
+            return value
+        if value.held is not None:
+            return cls.showing(value.builder, value.held, value.dtype)
+        return cls(value.builder, value.atom, value.kind) if isinstance(value.atom, Var) else value
+
+    def _number(self, found: Any) -> Any:
+        return np.int64(found.value) if found.shape == () else found.value.astype(np.int64)
+
+    def _binary(self, op: str, left: Any, right: Any) -> Any:
+        found = super()._binary(op, left, right)
+        if not (is_whole(left) and is_whole(right)):
+            return found
+        power = op == "pow" and isinstance(right, (int, np.integer)) and right >= 0
+        if op == "pow" and not power:
+            check_power(kind_after(op, left, right), right)
+        return Integer.of(found) if op in _CLOSED or power else found
+
+    def _unary(self, op: str) -> Any:
+        found = super()._unary(op)
+        return Integer.of(found) if op in _CLOSED else found
+
+    def _in_place(self, op: str, other: Any) -> Any:
+        if self.shape and not is_whole(other):
+            raise TraceError(f"{user_line()}: a value of another kind in an array of traced integers; use x.astype(float)")
+        return super()._in_place(op, other)
+
+    def __int__(self) -> int:
+        return self.__index__()
+
+    def __index__(self) -> int:
+        attempt = current()
+        if attempt is not None and not attempt.thorough:
+            note_stuck()
+            raise self._refuse("an integer", "which only a thorough run can follow")
+        return self.decided()
+
+    def __hash__(self) -> int:
+        return hash(self.__index__())
+
+    def __float__(self) -> float:
+        return float(self.__index__())
+
+    def __floor__(self) -> Any:
+        return self.of_kind(PYTHON)
+
+    __ceil__ = __trunc__ = __floor__
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return self.of_kind(PYTHON) if digits is None else super().__round__(digits)
+
+    @property
+    def denominator(self) -> int:
+        """As of a fraction."""
+        return 1
+
+    def is_integer(self) -> bool:
+        """Whether it is a whole number."""
+        return True
+
+    def astype(self, dtype: Any, **options: Any) -> Any:
+        """The same numbers, as integers or as floating ones."""
+        if np.dtype(dtype).kind in "iu":
+            return self.copy() if options.get("copy", True) else self
+        return Tracer(self.builder, self.atom, self.kind).astype(dtype, **options)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        note_stuck()  # an index of an array made elsewhere, whose items a thorough run sees
+        return super().__array__(dtype, copy)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        found = super().__array_ufunc__(ufunc, method, *inputs, **kwargs)
+        whole = method == "__call__" and ufunc.__name__ in _UFUNCS and all(map(is_whole, inputs))
+        return Integer.of(found) if whole else found
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        found = super().__array_function__(function, types, args, kwargs)
+        name = function.__name__
+        of = args[1:] if name == "where" else args
+        whole = name in _MOVES and all(v is None or is_whole(v) for v in structures.leaves(of, none_is_leaf=True))
+        return Integer.of(found) if whole else found
+
+    def decided(self) -> int:
+        """The integer itself: a condition tells which it is."""
+        if self.shape != ():
+            raise TypeError(f"{user_line()}: only a single integer can be an index or an end, not an array of them")
+        path = self.builder.path
+        if path is None:
+            raise self._refuse("an integer that must be known", "pass the argument as an int, which is static")
+        if path.is_given:
+            found = int(path.value(self.atom))
+            bool(self == found)
+            return found
+        known = between(path, self.atom)
+        if known.high - known.low >= LIMIT:
+            raise path.unmergeable(
+                f"{user_line()}: an integer that must be known here, as the end of a range or an item of a list"
+            )
+        low, high = math.ceil(known.low), math.floor(known.high)
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self <= middle else (middle + 1, high)
+        if known.may_be_nan and self != low:
+            raise ValueError("cannot convert float NaN to integer")
+        return low
+
+
+def check_power(kind: Kind, exponent: Any) -> None:
+    """Raise what NumPy raises for a negative power of integers, of which Python makes a floating number."""
+    asked(kind)
+    if not kind.python and np.any(np.less(exponent, 0)):
+        raise ValueError(f"{user_line()}: Integers to negative integer powers are not allowed.")
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a value, or every cell of it, is an integer, traced or not."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind in "iu"
+    return isinstance(value, (Integer, int, np.integer))
+
+
+@truncation.written
+def truncated(x: Tracer) -> Any:
+    """`x.astype(int)`: what an integer cannot hold, NaN and infinities too, becomes the least one."""
+    if isinstance(x, Integer):
+        return x
+    if x.dtype.kind == "b":
+        return Integer.of(x.astype(float))
+    whole = x._unary("trunc")
+    known = between_of(x)
+    if known.may_be_nan or max(-known.low, known.high) >= _LARGEST:
+        whole = np.where(abs(x) < _LARGEST, whole, -_LARGEST)
+    return Integer.of(whole)
+
+
+@integer_of.written
+def as_int(x: Tracer) -> Any:
+    """`int(x)`; NaN and infinities raise as they do in Python."""
+    if isinstance(x, Integer):
+        return x.of_kind(PYTHON)
+    if x.dtype.kind == "b":
+        return Integer.of(x.astype(float).of_kind(PYTHON))
+    known = between_of(x)
+    if not known.is_finite and not np.isfinite(x):
+        if (math.isfinite(known.low) and math.isfinite(known.high)) or np.isnan(x):
+            raise ValueError("cannot convert float NaN to integer")
+        raise OverflowError("cannot convert float infinity to integer")
+    return Integer.of(x._unary("trunc").of_kind(PYTHON))
+
+
+def between_of(x: Tracer) -> Between:
+    """What is known of a traced value's range."""
+    return Between() if x.builder.path is None else between(x.builder.path, x.atom)
+
+
+whole_number.written(Integer.of)
+
+
+def integer(builder: Builder, atom: Atom) -> Any:
+    """Whole numbers as traced integers, constant ones as they are."""
+    return Integer(builder, atom) if isinstance(atom, Var) else atom.value

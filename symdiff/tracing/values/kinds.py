@@ -1,0 +1,214 @@
+"""What a traced value is for Python: a number of its own, NumPy's scalar, or an array.
+
+Assumes a dtype and a shape beside it. Guarantees that the kind of a result is what Python and NumPy give for values of the
+operands' kinds; that what is asked of a type, of an attribute or of a truth is answered for the value's own kind, and is noted
+in the run where another kind of argument would be answered otherwise: calls are then told apart by the kinds of their
+arguments. A value picked among several kinds is of the one that conditions tell, once this matters. Refuses types that depend
+on too many conditions, with `TraceError`.
+"""
+
+import functools
+import itertools
+import operator
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symdiff.errors import TraceError
+from symdiff.tracing.state.attempt import note_kinds
+from symdiff.vocabulary.libraries import user_line
+
+SCALARS, ARRAYS = 1, 2  # what a run has asked: whether a number is Python's or NumPy's, whether it is an array of shape ()
+
+
+class Kind(NamedTuple):
+    """`python`: a number of Python's own; `array`: an array, of shape () too; `given`: as the arguments of this call are;
+    `several`: one of several, of which `python` and `array` hold if they hold for all.
+    """
+
+    python: bool = False
+    array: bool = False
+    given: bool = False
+    several: Any = None
+
+
+class Form(NamedTuple):
+    """What a number or an array is for Python: its dtype, whether it is an integer, its kind, its shape."""
+
+    code: str
+    whole: bool
+    kind: Kind
+    shape: tuple[int, ...] = ()
+
+
+class Several(NamedTuple):
+    """The forms that a value may have, how it is decided which, and through how many operations."""
+
+    forms: frozenset[Form]
+    which: Callable[[], Form]
+    depth: int = 0
+
+
+NUMPY, PYTHON, ARRAY = Kind(), Kind(python=True), Kind(array=True)
+_NUMBERS = {"d": float, "D": complex, "?": bool}
+_MOST = 20_000  # results that are known
+_DEEPEST = 100  # operations behind which the form of a value is still decided
+OPERATORS: dict[str, Callable[..., Any]] = {
+    name: getattr(operator, name)
+    for name in "add sub mul floordiv mod pow lt le gt ge eq ne neg pos abs xor lshift rshift".split()
+} | {"div": operator.truediv, "and": operator.and_, "or": operator.or_, "not": operator.invert, "round": lambda x: round(x, 1)}
+OPERATORS |= {name: operator.attrgetter(name) for name in ("real", "imag")}
+
+
+def kind_of(value: Any) -> Kind:
+    """The kind of an operand, traced or not."""
+    own = getattr(value, "kind", None)
+    if type(own) is Kind:
+        return own
+    if isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):
+        return PYTHON
+    return ARRAY if isinstance(value, np.ndarray) else NUMPY
+
+
+def argument_kind(value: Any) -> Kind:
+    """The kind of an argument: a number may be of another one in the next call."""
+    plain = isinstance(value, (int, float, complex, np.generic, np.ndarray)) and np.shape(value) == ()
+    return kind_of(value)._replace(given=True) if plain else kind_of(value)
+
+
+@functools.cache
+def joined(*kinds: Kind) -> Kind:
+    """The kind of what an operator gives: Python's where all operands are."""
+    fixed = any(not k.python and not k.given for k in kinds)
+    return Kind(all(k.python for k in kinds), False, not fixed and any(k.given for k in kinds))
+
+
+def form_of(value: Any) -> Form:
+    """What an operand is, traced or not."""
+    form = getattr(value, "form", None)
+    if type(form) is Form:
+        return form
+    if isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):
+        code = "?" if isinstance(value, bool) else "d" if isinstance(value, (int, float)) else "D"
+        return Form(code, isinstance(value, int) and code == "d", PYTHON)
+    dtype = np.asarray(value).dtype
+    return Form(dtype.char, dtype.kind in "iu", kind_of(value), np.shape(value))
+
+
+def one_of(forms: list[Form], which: Callable[[], int]) -> Kind:
+    """The kind of a value that is one of several."""
+    kinds = [f.kind for f in forms]
+    if len(set(forms)) == 1:
+        return kinds[0]
+    found = [f for form in forms for f in (form.kind.several.forms if form.kind.several else (form,))]
+
+    def told() -> Form:
+        form = forms[which()]
+        return form.kind.several.which() if form.kind.several else form
+
+    depth = max(k.several.depth if k.several else 0 for k in kinds) + 1
+    return _several(frozenset(found), told, depth)
+
+
+def _several(forms: frozenset[Form], which: Callable[[], Form], depth: int) -> Kind:
+    kinds = [f.kind for f in forms]
+    if len(forms) == 1:
+        return kinds[0]
+    if depth > _DEEPEST:
+        which = _undecided
+    python, array = all(k.python for k in kinds), all(k.array for k in kinds)
+    return Kind(python, array, any(k.given for k in kinds), Several(forms, which, depth))
+
+
+def _undecided() -> Form:
+    raise TraceError(f"{user_line()}: a number's type depends on too many conditions; convert it by float(x) where it is made")
+
+
+def resulting(key: Any, question: Callable[..., Any], operands: tuple[Form, ...]) -> Form | None:
+    """The form of what Python or NumPy gives for operands of these forms; None where it raises. `key` names the question."""
+    several = [f.kind.several for f in operands if f.kind.several]
+    if not several:
+        return _resulting(key, question, operands)
+    ways = itertools.product(*(f.kind.several.forms if f.kind.several else (f,) for f in operands))
+    found = [_resulting(key, question, way) for way in ways]
+    if None in found:
+        return None
+
+    def which() -> Form:
+        told = tuple(f.kind.several.which() if f.kind.several else f for f in operands)
+        return _resulting(key, question, told)  # type: ignore[return-value]
+
+    forms: frozenset[Form] = frozenset(found)  # type: ignore[arg-type]
+    kind = _several(forms, which, max(s.depth for s in several) + 1)
+    return next(iter(forms))._replace(whole=all(form.whole for form in forms), kind=kind)
+
+
+_known: dict[Any, Form | None] = {}
+
+
+def _resulting(key: Any, question: Callable[..., Any], operands: tuple[Form, ...]) -> Form | None:
+    """The form of a result; given where that depends on the kinds of arguments."""
+    place = key, operands
+    if place not in _known:
+        if len(_known) >= _MOST:
+            _known.clear()
+        own = _asked_for(question, operands)
+        if own is not None and any(f.kind.given for f in operands):
+            others = [
+                _asked_for(question, tuple(f._replace(kind=kind) if f.kind.given else f for f in operands))
+                for kind in (PYTHON, NUMPY, ARRAY)
+            ]
+            own = own._replace(kind=own.kind._replace(given=any(o is None or o.kind != own.kind for o in others)))
+        _known[place] = own
+    return _known[place]
+
+
+def _asked_for(question: Callable[..., Any], operands: tuple[Form, ...]) -> Form | None:
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return form_of(question(*map(sample, operands)))
+        except (TypeError, ValueError, ArithmeticError, AttributeError, np.linalg.LinAlgError):
+            return None
+
+
+def sample(form: Form) -> Any:
+    """Ones of a form; those of an array are one number in memory."""
+    if form.shape:
+        return np.broadcast_to(np.ones((), int if form.whole else form.code), form.shape)
+    found = example(form.code, (), form.whole, form.kind)
+    return np.ones_like(found) if form.kind.array else type(found)(1)
+
+
+def example(code: str, shape: tuple[int, ...], whole: bool, kind: Kind) -> Any:
+    """A value of a dtype, a shape and a kind."""
+    dtype = np.dtype(int if whole else code)
+    if shape != () or kind.array:
+        return np.empty((0,) * len(shape), dtype)
+    return (int if whole else _NUMBERS.get(code, dtype.type))(0) if kind.python else dtype.type(0)
+
+
+def answered(question: Callable[[Any], Any], code: str, shape: tuple[int, ...], whole: bool, kind: Kind) -> Any:
+    """What a question says of a value; noted where it says something else of another kind of argument."""
+    if kind.several:
+        found = [answered(question, *form) for form in map(_spread, kind.several.forms)]
+        if all(other == found[0] for other in found):
+            return found[0]
+        return answered(question, *_spread(kind.several.which()))
+    own = question(example(code, shape, whole, kind))
+    for other in (PYTHON, NUMPY, ARRAY) if kind.given else ():
+        if question(example(code, shape, whole, other)) != own:
+            asked(kind, ARRAYS if kind.array or other.array else SCALARS)
+    return own
+
+
+def _spread(form: Form) -> tuple[str, tuple[int, ...], bool, Kind]:
+    return form.code, form.shape, form.whole, form.kind
+
+
+def asked(kind: Kind, what: int = SCALARS) -> None:
+    """Note that a result depends on the kind of an argument."""
+    if kind.given:
+        note_kinds(what)

@@ -1,0 +1,62 @@
+"""Values that a traced function is given, as operands of a Builder or as arrays: traced ones, numbers, nested lists of both.
+
+Assumes a trace. Guarantees that lists of arrays are stacked and lists of numbers become one array, as NumPy has it. Refuses
+values that are no numbers, with `TraceError`.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from symdiff.ir.arrays.algebra import Arrays
+from symdiff.ir.arrays.moving import stack
+from symdiff.ir.building import Builder
+from symdiff.ir.graph import Atom, Var
+from symdiff.tracing.values.tracer import Tracer, atom_of, builder_of, is_traced
+from symdiff.vocabulary.libraries import user_line
+
+
+def as_atom(value: Any, builder: Builder, origin: str) -> Atom:
+    """A value as an operand; lists of arrays are stacked."""
+    if isinstance(value, (list, tuple)) and any(np.ndim(v) if not isinstance(v, Tracer) else v.ndim for v in value):
+        parts = [as_atom(v, builder, origin) for v in value]
+        return stack(Arrays(builder, origin), parts)
+    return atom_of(value, builder, origin)
+
+
+def holds_traced(value: Any) -> bool:
+    """Whether nested lists and tuples hold a traced value."""
+    if isinstance(value, (list, tuple)):
+        return any(map(holds_traced, value))
+    return is_traced(value)
+
+
+def as_array(value: Any) -> Any:
+    """A traced value, or nested lists that hold one, as a traced array; anything else as NumPy's array."""
+    if isinstance(value, Tracer):
+        return value
+    if not holds_traced(value):
+        return np.asarray(value)
+    origin = user_line()
+    builder = builder_of(cells(value))
+    atom = as_atom(value, builder, origin)
+    return Tracer(builder, atom) if isinstance(atom, Var) else np.asarray(atom.value)
+
+
+def cells(value: Any) -> list[Any]:
+    """The numbers and arrays that nested lists and arrays of objects hold."""
+    if isinstance(value, (list, tuple)):
+        return [c for v in value for c in cells(v)]
+    return value.ravel().tolist() if isinstance(value, np.ndarray) and value.dtype == object else [value]
+
+
+def atoms(*values: Any) -> tuple[Arrays, tuple[Atom, ...]]:
+    """Values as operands of the innermost trace among them, and the structural operations there."""
+    origin = user_line()
+    builder = builder_of([c for v in values for c in cells(v)])
+    return Arrays(builder, origin), tuple(as_atom(v, builder, origin) for v in values)
+
+
+def given(arrays: Arrays, atom: Atom) -> Any:
+    """An atom as the value that the user's function goes on with."""
+    return Tracer(arrays.builder, atom) if isinstance(atom, Var) else atom.value

@@ -1,0 +1,245 @@
+"""`x[key]` and `x[key] = value` where the key holds traced integers or a traced mask.
+
+Assumes NumPy's indices: integers and arrays of them, slices, None, masks. Guarantees the cells that NumPy picks or assigns to,
+negative places counted from the end, and `IndexError` at the arguments where NumPy raises it. Ends of slices must be known,
+and become conditions. Refuses, with `TraceError`, floating numbers as an index.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from symdiff.errors import TraceError
+from symdiff.ir.arrays.algebra import Arrays
+from symdiff.ir.arrays.indexing import expanded_key, indexed, is_basic
+from symdiff.tracing.values.integers import Integer, between_of, is_whole
+from symdiff.tracing.values.kinds import form_of, one_of
+from symdiff.tracing.values.selecting import Selected, is_same, pattern
+from symdiff.tracing.values.storage import Lens, Storage, View, laid_out, same_key
+from symdiff.tracing.values.tracer import Tracer, atom_of, builder_of
+from symdiff.vocabulary.libraries import user_line
+
+
+def parts_of(key: Any) -> list[Any]:
+    """The parts of an index; lists of traced integers become arrays."""
+    parts = list(key) if isinstance(key, tuple) else [key]
+    return [_gathered_list(p) if isinstance(p, list) and any(isinstance(c, Tracer) for c in p) else p for p in parts]
+
+
+def is_traced_key(key: Any) -> bool:
+    """Whether a part of an index, or the end of a slice, is traced."""
+    for part in key if type(key) is tuple else (key,):
+        if isinstance(part, Tracer):
+            return True
+        inside = part if type(part) is list else (part.start, part.stop, part.step) if type(part) is slice else ()
+        if any(isinstance(c, Tracer) for c in inside):
+            return True
+    return False
+
+
+def item_of(cells: Any, key: Integer) -> Any:
+    """`cells[key]` of a list or tuple: of numbers a traced one, of anything else the item at the key, which must be known."""
+    if not cells or not all(isinstance(c, (int, float, complex, np.number)) or _is_number(c) for c in cells):
+        return cells[key.decided()]
+    objects = np.empty(len(cells), dtype=object)
+    objects[:] = cells
+    found = read(objects, key, user_line()).of_kind(one_of([form_of(c) for c in cells], key.decided))
+    return Integer.of(found) if all(map(is_whole, cells)) else found
+
+
+def _is_number(cell: Any) -> bool:
+    return isinstance(cell, Tracer) and cell.shape == () and cell.dtype.kind != "b"
+
+
+def _gathered_list(cells: list[Any]) -> Any:
+    whole = all(map(is_whole, cells))
+    found = np.stack([np.asarray(c, dtype=float) if not isinstance(c, Tracer) else c for c in cells])
+    return Integer.of(found) if whole else found
+
+
+def _checked_parts(key: Any) -> list[Any]:
+    """The parts of an index, slices with known ends; masks among other parts are taken as they are."""
+    parts = parts_of(key)
+    alone = _first_mask(parts) is not None
+    found: list[Any] = []
+    for part in parts:
+        if isinstance(part, slice):
+            part = slice(*(end.decided() if isinstance(end, Integer) else end for end in (part.start, part.stop, part.step)))
+        elif isinstance(part, Tracer) and part.dtype.kind == "b" and part.ndim and not alone:
+            part = pattern(part)
+        elif isinstance(part, Tracer) and not isinstance(part, Integer) and not (part.dtype.kind == "b" and part.ndim):
+            raise part._refuse("an index", "write int(x), or x.astype(int) for an array of them; np.where takes a condition")
+        found.append(part)
+    return found
+
+
+def _first_mask(parts: list[Any]) -> Any:
+    """A traced mask of the first axes, with at most integers and slices behind it; None for other indices."""
+    first = parts[0] if parts else None
+    masks = isinstance(first, Tracer) and first.dtype.kind == "b" and first.ndim > 0
+    return first if masks and is_basic(tuple(parts[1:])) and None not in parts[1:] and Ellipsis not in parts[1:] else None
+
+
+def _behind(mask: Any, parts: list[Any]) -> tuple[Any, ...]:
+    """The parts behind a mask, as an index of the array before the mask is applied."""
+    return (slice(None),) * mask.ndim + tuple(parts[1:])
+
+
+def read(x: Any, key: Any, origin: str) -> Any:
+    """`x[key]`."""
+    parts = _checked_parts(key)
+    if not any(isinstance(p, Tracer) for p in parts):
+        return x[tuple(parts)]
+    builder = builder_of([x, *parts])
+    mask = _first_mask(parts)
+    if mask is not None:
+        return _selected(x[_behind(mask, parts)] if len(parts) > 1 else x, mask, origin)
+    shape = np.shape(x)
+    atoms = tuple(p.atom if isinstance(p, Tracer) else p for p in _bounded(parts, shape, origin))
+    atom = indexed(Arrays(builder, origin), atom_of(x, builder, origin), atoms)
+    found = Tracer(builder, atom)  # type: ignore[arg-type]
+    if isinstance(x, Integer) or (isinstance(x, np.ndarray) and x.dtype.kind in "iu"):
+        found = Integer.of(found)
+    single = all(not isinstance(p, (Tracer, np.ndarray)) or p.ndim == 0 for p in parts)
+    if not single or not (found.shape or any(p is Ellipsis for p in parts)):
+        return found
+    if not isinstance(x, Tracer):
+        storage: Any = Storage(
+            builder, atom, found.dtype.char, "a row of an array made elsewhere is assigned to; copy it first"
+        )
+    else:
+        storage = _row(x, parts, atoms, found)
+    return found.like(View.over(storage))
+
+
+def _row(x: Tracer, parts: list[Any], atoms: tuple[Any, ...], found: Tracer) -> Lens:
+    """The storage of `x[parts]` at traced places."""
+
+    def load() -> Any:
+        return indexed(Arrays(found.builder, user_line()), atom_of(x, found.builder, user_line()), atoms)
+
+    def save(atom: Any) -> None:
+        value = found.like(atom)
+        if None in parts:
+            value = np.reshape(value, _without_new_axes(tuple(parts), found.shape))
+        write(x, tuple(p for p in parts if p is not None), value, user_line())
+
+    of = x._place()[tuple(0 if isinstance(p, Tracer) else p for p in parts)]
+    return Lens(x.shared(), tuple(parts), found.shape, found.dtype.char, load, save, laid_out(of.shape, of.strides))
+
+
+def _selected(x: Any, mask: Tracer, origin: str) -> Any:
+    if np.shape(x)[: mask.ndim] != mask.shape:
+        raise IndexError(f"{origin}: a mask of shape {mask.shape} for an array of shape {np.shape(x)}")
+    if isinstance(x, Tracer):
+        return Selected.of(x.like(x.atom), mask.like(mask.atom))
+    wide = mask.reshape((*mask.shape, *(1,) * (np.ndim(x) - mask.ndim)))
+    return Selected.of(np.where(wide, x, 0.0), mask)  # type: ignore[call-overload]
+
+
+def _bounded(parts: list[Any], shape: tuple[int, ...], origin: str) -> list[Any]:
+    """The parts, one for each axis, with traced places checked and counted from the front."""
+    found: list[Any] = []
+    axis = 0
+    for part in expanded_key(tuple(parts), len(shape), origin):
+        if isinstance(part, Integer):
+            part = _from_front(part, shape[axis], axis)
+        found.append(part)
+        axis += 0 if part is None else part.ndim if isinstance(part, np.ndarray) and part.dtype == bool else 1
+    return found
+
+
+def _from_front(place: Integer, n: int, axis: int) -> Any:
+    """Places among n cells, negative ones counted from the end."""
+    known = between_of(place)
+    safe = not known.may_be_nan and -n <= known.low and known.high < n
+    outside = None if safe else np.logical_or(place < -n, np.logical_not(place < n))
+    if outside is not None and np.any(outside):
+        raise IndexError(f"index is out of bounds for axis {axis} with size {n}")
+    return place if known.low >= 0 else Integer.of(np.where(place < 0, place + n, place))  # type: ignore[call-overload]
+
+
+# -- assignment
+
+
+def write(target: Any, key: Any, value: Any, origin: str) -> None:
+    """`target[key] = value`."""
+    parts = _checked_parts(key)
+    held = value.held if isinstance(value, Tracer) else None
+    lens = None if held is None or held.place is not held.storage.memory else held.storage
+    if isinstance(lens, Lens) and lens.of.is_at(target.shared()) and same_key(lens.key, tuple(parts)):
+        return  # where `A[k] *= 2` ends by assigning the row to itself
+    if not any(isinstance(p, Tracer) for p in parts):
+        target[tuple(parts)] = value
+    elif _first_mask(parts) is not None:
+        mask = parts[0]
+        _write_selected(target[_behind(mask, parts)] if len(parts) > 1 else target, mask, value, origin)
+    elif any(isinstance(p, Tracer) and p.ndim for p in parts):
+        _write_each(target, parts, value, origin)
+    else:
+        _write_place(target, parts, value, origin)
+
+
+def _write_selected(target: Any, mask: Tracer, value: Any, origin: str) -> None:
+    rest = target.ndim - mask.ndim
+    if target.shape[: mask.ndim] != mask.shape:
+        raise IndexError(f"{origin}: a mask of shape {mask.shape} for an array of shape {target.shape}")
+    if (
+        isinstance(value, Selected)
+        and value.parts.values is not None
+        and is_same(value.parts.mask, mask)
+        and value.parts.values.ndim == target.ndim
+    ):
+        value = value.parts.values
+    elif isinstance(value, Selected) or np.ndim(value) > rest:
+        target[pattern(mask)] = value
+        return
+    target[...] = np.where(mask.reshape((*mask.shape, *(1,) * rest)), value, target)  # type: ignore[call-overload]
+
+
+def _write_each(target: Any, parts: list[Any], value: Any, origin: str) -> None:
+    """Arrays of places, one after the other, so that of equal ones the last wins."""
+    places = [p for p in parts if isinstance(p, (Tracer, np.ndarray, list, int, np.integer)) and not isinstance(p, slice)]
+    if len(places) != len(parts):
+        raise TraceError(f"{origin}: traced places beside slices, None or an ellipsis are assigned to; assign row by row")
+    shape = np.broadcast_shapes(*(np.shape(p) for p in places))
+    rest = target.shape[len(places) :]
+    values = np.broadcast_to(value, (*shape, *rest))
+    spread = [np.broadcast_to(p, shape) for p in places]
+    for at in np.ndindex(shape):
+        cell = values[at] if shape else values
+        target[tuple(p[at] if isinstance(p, Tracer) else int(p[at]) for p in spread)] = cell
+
+
+def _write_place(target: Any, parts: list[Any], value: Any, origin: str) -> None:
+    """Single places: every cell that may be meant becomes a selection between the value and what it was."""
+    written = expanded_key(tuple(parts), target.ndim, origin)
+    if any(p is None for p in written):
+        raise TraceError(f"{origin}: traced places beside None are assigned to; leave the new axis away")
+    whole = tuple(slice(None) if isinstance(p, Integer) else p for p in written)
+    bounded = _bounded(parts, target.shape, origin)
+    region = target if all(p == slice(None) for p in whole) else target[whole]
+    here: Any = None
+    axes = []
+    axis = 0
+    for part in bounded:
+        if isinstance(part, Integer):
+            shape = tuple(-1 if k == axis else 1 for k in range(region.ndim))
+            hit = np.equal(part, np.arange(region.shape[axis]).reshape(shape))
+            here = hit if here is None else np.logical_and(here, hit)
+            axes.append(axis)
+        axis += isinstance(part, (Integer, slice))
+    if np.ndim(value):
+        rest = tuple(n for k, n in enumerate(region.shape) if k not in axes)
+        value = np.expand_dims(np.broadcast_to(value, rest), tuple(axes))
+    region[...] = np.where(here, value, region)
+
+
+def _without_new_axes(key: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of a view without the axes that None made in it."""
+    kept = [p for p in key if p is None or p is Ellipsis or isinstance(p, slice)]
+    dots = kept.index(Ellipsis) if Ellipsis in kept else len(kept)
+    behind = len(kept) - dots - 1
+    new = {k for k, p in enumerate(kept[:dots]) if p is None}
+    new |= {len(shape) - behind + k for k, p in enumerate(kept[dots + 1 :]) if p is None}
+    return tuple(n for k, n in enumerate(shape) if k not in new)

@@ -1,0 +1,854 @@
+"""The Tracer: a stand-in for a number or an array that records what is done to it.
+
+Assumes that the user's function runs in one thread at a time per trace. Guarantees that every operation becomes one
+binding with NumPy's shape and dtype and the user's file:line. Refuses, with `TraceError`, what would need the value:
+a key, a formatted text, compiled code.
+"""
+
+import dis
+import functools
+import math
+import operator
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from symdiff.errors import TraceError, TruthError
+from symdiff.ir.arrays.algebra import Arrays
+from symdiff.ir.building import Builder, array_atom
+from symdiff.ir.graph import ArrayConstant, Atom, Constant, Var
+from symdiff.tracing.state.attempt import current, current_reading, note_shown, note_stuck
+from symdiff.tracing.state.raising import awaits, check_operator, check_range
+from symdiff.tracing.values.kinds import (
+    ARRAY,
+    NUMPY,
+    OPERATORS,
+    PYTHON,
+    Form,
+    Kind,
+    answered,
+    asked,
+    example,
+    form_of,
+    joined,
+    resulting,
+)
+from symdiff.tracing.values.operators import Operators
+from symdiff.tracing.values.storage import Lens, Storage, View, arranged, laid_out, root_of
+from symdiff.vocabulary.libraries import is_compiled, is_numpys, short_name, user_line
+from symdiff.vocabulary.plain import check_plain
+from symdiff.vocabulary.seams import Seam
+
+whole_number = Seam("a traced number as an integer")
+integer_of = Seam("the integer that a traced number stands for")
+truncation = Seam("a traced number without its fraction")
+computed_truths = Seam("an operator on truths")
+signed_truth = Seam("a sign before a truth")
+rounded_value = Seam("a traced number rounded to digits")
+assigned = Seam("an assignment to cells")
+copy_of = Seam("a copy of an array")
+item_of = Seam("an item of an array")
+ufunc_called = Seam("a ufunc of traced values")
+function_called = Seam("a function of traced values")
+
+
+def may_catch() -> bool:
+    """Whether an exception now may be caught by the user's traced code: in a `try` or a `with`."""
+    frame = sys._getframe(1)
+    while frame is not None and not (frame.f_code.co_name == "run" and frame.f_code.co_filename.endswith("following.py")):
+        if short_name(frame.f_code.co_filename) and any(
+            first <= frame.f_lasti < last for first, last in _handled(frame.f_code)
+        ):
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
+
+
+@functools.lru_cache(maxsize=1024)
+def _handled(code: Any) -> list[tuple[int, int]]:
+    """The parts of a function whose exceptions are handled in it."""
+    return [(entry.start, entry.end) for entry in dis._parse_exception_table(code)]  # type: ignore[attr-defined]
+
+
+def is_traced(value: Any) -> bool:
+    """Whether a value is traced, or an array of traced numbers."""
+    return isinstance(value, Tracer) or (isinstance(value, np.ndarray) and value.dtype == object)
+
+
+def builder_of(values: Any) -> Builder:
+    """The innermost builder among the tracers in `values`."""
+    found: Builder | None = None
+    for value in values:
+        if isinstance(value, Tracer) and (found is None or value.builder.level > found.level):
+            found = value.builder
+    if found is None:
+        raise TraceError(f"{user_line()}: no traced value among the arguments")
+    return found
+
+
+def atom_of(value: Any, builder: Builder, origin: str) -> Atom:
+    """A value as an operand: a symbol of this builder, a captured one of an enclosing trace, or a constant."""
+    if isinstance(value, Tracer):
+        return value.atom if value.builder is builder else _captured(value, builder, origin)
+    if type(value) in _PLAIN:
+        return Constant(value)
+    check_plain(origin, value)
+    if isinstance(value, (np.ndarray, np.generic)):
+        if value.dtype == object:
+            return array_of_objects(value, builder, origin)
+        if value.dtype.kind not in "biufc":
+            raise TraceError(f"{origin}: dtype {value.dtype} cannot be traced; use floating or complex numbers")
+        reading = current_reading()
+        if reading is not None and value.ndim:
+            reading.meet(value)
+        return array_atom(value)
+    if isinstance(value, (list, tuple)):
+        return array_of_objects(np.array(value, dtype=object), builder, origin)
+    if isinstance(value, (float, int, complex)):
+        return Constant(complex(value) if isinstance(value, complex) else value + 0)
+    if isinstance(value, Fraction):
+        return Constant(float(value))
+    raise TraceError(f"{origin}: {type(value).__name__} cannot be combined with a traced value; numbers and NumPy arrays can")
+
+
+def _captured(tracer: "Tracer", builder: Builder, origin: str) -> Var:
+    parent = builder.parent
+    while parent is not None and parent is not tracer.builder:
+        parent = parent.parent
+    if parent is None:
+        raise TraceError(
+            f"{origin}: a traced value from an earlier or a different call is used here; "
+            "do not keep traced values in globals or attributes, return them instead"
+        )
+    symbol = builder.captures.get(tracer.atom)
+    if symbol is None:
+        symbol = builder.captures[tracer.atom] = builder.input(
+            f"captured{len(builder.captures)}", tracer.shape, tracer.atom.dtype
+        )
+        builder.captured.append(Tracer(tracer.builder, tracer.atom))
+        if tracer.atom in tracer.builder.fixed:
+            builder.fixed.add(symbol)
+    return symbol
+
+
+def need_contents(value: "Tracer") -> None:
+    """A traced value is asked for what only its contents tell: one of captured arrays alone can tell them, see `reading`."""
+    reading = current_reading()
+    if reading is not None:
+        reading.need(value)
+
+
+def array_of_objects(cells: np.ndarray, builder: Builder, origin: str) -> Atom:
+    """An array of numbers and traced scalars (nested lists of them, equal-length arrays included) as one symbol."""
+    flat = cells.ravel().tolist()
+    if any(isinstance(c, (np.ndarray, Tracer)) and c.shape != () for c in flat):
+        raise TraceError(f"{origin}: an array of arrays of different shapes; use np.stack or np.concatenate")
+    atoms = [atom_of(c, builder, origin) for c in flat]
+    if cells.shape == ():
+        return atoms[0]
+    if any(isinstance(a, Var) for a in atoms):
+        codes = [a.dtype if a.dtype is not None else np.asarray(a.value).dtype.char for a in atoms]
+        joined = np.result_type(*(np.dtype(c) for c in codes))
+        shape = cells.shape
+        code = joined.char if joined.char in "fdFD?" else "d"
+        return builder.bind("array", tuple(atoms), shape, code, None, origin)
+    return ArrayConstant(np.array([a.value for a in atoms]).reshape(cells.shape))
+
+
+_UNFOLLOWED = "code that is not followed (compiled, eval, or an assignment into an array made elsewhere)"
+_CALLERS = "the caller's own array is assigned to; take a copy first: x = x.copy()"
+_CELLS = 1_000  # cells of a captured array that become traced numbers each; beyond, it is a constant there
+_NUMBER = "write it with NumPy or math, copy such an array with np.array(y), or keep the function opaque with sd.primitive"
+
+
+class Tracer(Operators):
+    """A traced scalar (shape ()) or array. Everything NumPy can do elementwise, and moving cells, is recorded."""
+
+    __slots__ = ("__weakref__", "_dtype", "_held", "_shape", "_value", "builder", "kind")
+    __array_priority__ = 1000.0
+
+    def __init__(self, builder: Builder, atom: Var, kind: Kind = NUMPY) -> None:
+        self.builder = builder
+        self._value: Any = atom
+        self._held: View | None = None
+        self.kind = kind
+        self._shape: tuple[int, ...] = atom.shape
+        self._dtype: Any = np.dtype(atom.dtype)
+
+    @classmethod
+    def showing(cls, builder: Builder, view: View, dtype: Any) -> Any:
+        """The cells that a view shows."""
+        self = object.__new__(cls)
+        self.builder = builder
+        self._value = None
+        self._held = view
+        self.kind = ARRAY
+        self._shape = view.place.shape
+        self._dtype = dtype
+        return self
+
+    @classmethod
+    def argument(cls, builder: Builder, symbol: Var, kind: Kind = ARRAY, axes: tuple[int, ...] = ()) -> "Tracer":
+        """A value of the caller's, which is not assigned to; `axes` as they lie in memory, if not in their own order."""
+        self = cls(builder, symbol, kind)
+        if symbol.shape:
+            like = np.empty([symbol.shape[k] for k in axes], np.int8).transpose(np.argsort(axes)) if axes else None
+            self._held = (
+                View.over(Storage(builder, symbol, self.dtype.char, _CALLERS))
+                if like is None
+                else arranged(builder, symbol, self.dtype.char, like, user_line(), _CALLERS)
+            )
+        return self
+
+    def of_kind(self, kind: Kind) -> Any:
+        """The same number as one of Python's, which are of double precision, or NumPy's."""
+        wide = _WIDE.get(self.dtype.char) if kind.python and not kind.several else None
+        atom = self.atom if wide is None else self.builder.cast(self.atom, wide)
+        return (type(self) if self.whole else Tracer)(self.builder, atom, kind)
+
+    @property
+    def form(self) -> Form:
+        """What the value is for Python."""
+        return Form(self.dtype.char, self.whole, self.kind, self.shape)
+
+    def settled(self) -> Any:
+        """The value itself, or where its kind is one of several, as the one that conditions tell."""
+        if not self.kind.several:
+            return self
+        code, whole, kind, _ = self.kind.several.which()
+        found = Tracer(self.builder, self.atom, kind)
+        if code == "?":
+            return (found != 0).of_kind(kind)
+        return whole_number(found) if whole else found if found.dtype.char == code else found.astype(code).of_kind(kind)
+
+    def asked(self, question: Callable[[Any], Any]) -> Any:
+        """What a question says of a value of this kind, dtype and shape."""
+        return answered(question, self.dtype.char, self.shape, self.whole, self.kind)
+
+    whole = False  # an integer
+
+    def named(self) -> str:
+        """The name of the type that the value has for Python."""
+        return str(self.asked(lambda value: type(value).__name__))
+
+    # -- the cells
+
+    @property
+    def atom(self) -> Any:
+        """The value as a symbol (or a constant), as it is now."""
+        return self._value if self._held is None else self._held.atom(user_line)
+
+    @property
+    def held(self) -> View | None:
+        """The cells that an array shows; None for a number, and for a value that nobody assigns to or has a view of yet."""
+        return self._held
+
+    def shared(self) -> View:
+        """The cells that the array shows, from now on kept where views find them."""
+        if self._held is None:
+            self._held = View.over(Storage(self.builder, self._value, self.dtype.char))
+        return self._held
+
+    def like(self, found: Any) -> Any:
+        """A symbol, or the cells of a view, as a value of the same kind."""
+        kind = type(self)
+        if isinstance(found, View):
+            return kind.showing(self.builder, found, self.dtype)
+        return kind(self.builder, found) if isinstance(found, Var) else self._number(found)
+
+    def _number(self, found: Any) -> Any:
+        return self.dtype.type(found.value) if found.shape == () else found.value
+
+    def _cell(self, key: tuple[int, ...], origin: str) -> Atom:
+        """The cell at a place on each axis."""
+        number, steps = 0, None
+        if self._held is not None:
+            number, steps = self._held.first(), self._held.place.strides
+        for axis, (k, n) in enumerate(zip(key, self._shape, strict=True)):
+            if not -n <= k < n:
+                raise IndexError(f"{origin}: index {k} is out of bounds for axis {axis} with size {n}")
+            number = number * n + k % n if steps is None else number + k % n * steps[axis]
+        if self._held is not None:
+            return self._held.storage.cell(number, origin)  # type: ignore[no-any-return]
+        return self.builder.bind("item", (self._value,), (), self._dtype.char, number, origin)
+
+    # -- operators
+
+    def _binary(self, op: str, left: Any, right: Any) -> Any:
+        told = op in ARITHMETIC and (self._dtype.char == "?" or type(left) is bool or type(right) is bool)
+        told = op in BITS or told or ((self.whole or self.kind.several) and getattr(right, "dtype", None) == np.bool_)
+        if told and all(isinstance(v, NUMBERS) for v in (left, right)):
+            left, right = (v.settled() if isinstance(v, Tracer) else v for v in (left, right))
+            return computed_truths(op, left, right, kind_after(op, left, right))
+        return record_on(op, left, right)
+
+    def _unary(self, op: str) -> Any:
+        if op in SIGNS and (self.dtype.char == "?" or op == "not"):
+            return signed_truth(op, self.settled())
+        found = laid(Tracer(self.builder, record(self.builder, op, (self.atom,), user_line()), kind_after(op, self)), (self,))
+        if op == "abs" and self.kind.python and self.dtype.kind == "c" and awaits():
+            check_range(found, (self,), "absolute value too large")
+        return found
+
+    def _in_place(self, op: str, other: Any) -> Any:
+        """`y += x`: an array changes, a number is named anew."""
+        result = getattr(operator, op)(self, other)
+        if self.shape == () and self._held is None:
+            return result
+        self[...] = result
+        return self
+
+    def __pos__(self) -> Any:
+        if self.dtype.kind == "b":
+            return self._unary("pos")
+        return self.copy() if self.shape else self.of_kind(kind_after("pos", self))
+
+    # -- what needs the value
+
+    def _refuse(self, what: str, instead: str) -> TraceError:
+        need_contents(self)
+        return TraceError(f"{user_line()}: {what} needs the value of a traced argument; {instead}")
+
+    def __hash__(self) -> int:
+        if self.kind.several:
+            return hash(self.settled())
+        note_stuck()
+        raise self._refuse("a key of a dict or set, or hash(x),", "take a static key, such as an int")
+
+    def _constant(self) -> Any:
+        """A single cell that holds a number; None for others."""
+        cells = None if self._held is None or self.size != 1 else self._held.storage.shown(self._held.place)
+        cell = None if cells is None else cells.flat[0]
+        return cell.value if isinstance(cell, Constant) else None
+
+    def __float__(self) -> float:
+        known = self._constant()
+        if known is not None:
+            return float(known)
+        note_stuck()
+        raise self._refuse(_UNFOLLOWED, _NUMBER)
+
+    def __complex__(self) -> complex:
+        known = self._constant()
+        if known is not None:
+            return complex(known)
+        note_stuck()
+        raise self._refuse(_UNFOLLOWED, _NUMBER)
+
+    def __int__(self) -> int:
+        known = self._constant()
+        if known is not None:
+            return int(known)
+        return integer_of(self).__index__()  # type: ignore[no-any-return]
+
+    def __index__(self) -> int:
+        if self.kind.several:
+            return operator.index(self.settled())
+        if self.dtype.kind == "b" and self.shape == ():
+            if self.asked(lambda value: isinstance(value, np.generic)):
+                raise TypeError(f"{user_line()}: {self.named()!r} object cannot be interpreted as an integer")
+            return int(self)
+        raise self._refuse("an index or range(x)", "write int(x), or pass the argument as an int, which is static")
+
+    def __bool__(self) -> bool:
+        origin = user_line()
+        if self.size != 1:
+            raise TruthError(f"{origin}: a condition on an array of shape {self.shape}; use np.any, np.all or np.where")
+        known = self._constant()
+        if known is not None:
+            return bool(known)
+        need_contents(self)
+        path = self.builder.path
+        if path is None:
+            raise self._refuse("a condition (if, while, and, or, min, max)", "use np.where, np.minimum, np.maximum, np.clip")
+        one = self.reshape(()) if self.shape else self
+        if not isinstance(one, Tracer):
+            return bool(one)
+        truth = one if one.dtype.char == "?" else one != 0
+        return path.decide(truth.atom, origin)  # type: ignore[no-any-return]
+
+    def __floor__(self) -> Any:
+        return self._whole("floor")
+
+    def __ceil__(self) -> Any:
+        return self._whole("ceil")
+
+    def __trunc__(self) -> Any:
+        return self._whole("trunc")
+
+    def _whole(self, op: str) -> Any:
+        return whole_number(Tracer._unary(self, op).of_kind(PYTHON))
+
+    def __round__(self, digits: int | None = None) -> Any:
+        if self.asked(lambda value: not hasattr(value, "__round__")):
+            raise TypeError(f"{user_line()}: type {self.named()} doesn't define __round__ method")
+        if digits is None:
+            return self._whole("rint")
+        found = rounded_value(self, digits)
+        return found.of_kind(kind_after("round", self)) if self.shape == () else found
+
+    def __format__(self, spec: str) -> str:
+        if spec:
+            raise self._refuse(f"a text with the number in the format {spec!r}", "leave it out; print(x) shows a traced value")
+        return repr(self)
+
+    @property
+    def __cuda_array_interface__(self) -> Any:
+        raise self._refuse("a function of CuPy's", "write np.sin, np.sum, ...: the derivative runs on CuPy arrays all the same")
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if self._held is not None and self._held.is_callers():
+            need_contents(self)
+        assigned(self, key, value)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        attempt = current()
+        if is_compiled(sys._getframe(1).f_code.co_filename) and not (attempt is not None and attempt.opened):
+            raise self._refuse("a library's compiled code", _NUMBER)
+        if self.dtype.kind == "b" and self.shape:
+            note_stuck()  # a mask of an array made elsewhere, whose items a thorough run sees
+        if dtype is not None and np.dtype(dtype).char != "O":
+            note_stuck()
+            raise self._refuse("conversion to a NumPy array of numbers", "leave the dtype out, or use np.stack")
+        if self.size > _CELLS:
+            need_contents(self)
+        flat = np.empty(self.size, dtype=object)
+        for i, cell in enumerate(self._line() if self.shape else [self if self._held is None else self.of_kind(self.kind)]):
+            flat[i] = cell
+        cells = flat.reshape(self.shape)
+        if copy is not True and (self.shape or self._held is not None):  # it would share memory: what is written would be lost
+            cells.flags.writeable = False
+            root_of(self.shared().storage).images.append(weakref.ref(flat))
+            if attempt is not None and not attempt.opened and is_numpys(sys._getframe(1).f_code.co_filename):
+                note_stuck()
+        return cells
+
+    def _line(self) -> Any:
+        """The cells in one axis; no view that the user has made."""
+        atom = Arrays(self.builder, user_line()).reshape(self.atom, (self.size,))
+        return self.like(atom)
+
+    # -- arrays
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._shape
+
+    @shape.setter
+    def shape(self, value: Any) -> None:
+        found = np.reshape(self, value)  # type: ignore[call-overload]
+        if found.held is None or found.held.storage is not self.shared().storage:
+            raise TraceError(f"{user_line()}: this shape needs a copy; write y = y.reshape({value})")
+        self._held, self._shape = found.held, found.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self._dtype
+
+    @dtype.setter
+    def dtype(self, value: Any) -> None:
+        raise TraceError(f"{user_line()}: x.dtype = {value} reads the same bytes as other numbers; write x = x.astype({value})")
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize  # type: ignore[no-any-return]
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.itemsize
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return tuple(step * self.itemsize for step in self._place().strides)
+
+    @property
+    def flags(self) -> Any:
+        return self._place().flags
+
+    def _place(self) -> np.ndarray:
+        return self.shared().layout() if self.shape or self._held is not None else np.zeros((), np.int8)
+
+    @property
+    def device(self) -> str:
+        return "cpu"
+
+    @property
+    def mT(self) -> Any:
+        return np.matrix_transpose(self)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def T(self) -> Any:
+        return np.transpose(self)  # type: ignore[call-overload]
+
+    @property
+    def real(self) -> Any:
+        return self._part("real") if self.dtype.kind == "c" else self
+
+    @real.setter
+    def real(self, value: Any) -> None:
+        self.real[...] = value
+
+    @property
+    def imag(self) -> Any:
+        if self.dtype.kind == "c":
+            return self._part("imag")
+        self.asked(lambda value: type(value.imag))
+        return np.imag(np.broadcast_to(0.0, self.shape) if self.shape else example("d", (), self.whole, self.settled().kind))
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        if self.dtype.kind != "c":
+            raise TraceError(
+                f"{user_line()}: the imaginary part of real numbers is assigned to; make the array with dtype=complex"
+            )
+        self.imag[...] = value
+
+    def _part(self, name: str) -> Any:
+        """The real or imaginary part: of an array a view."""
+        found = self._unary(name)
+        if self._held is None and self.shape == ():
+            return found
+
+        def save(atom: Any) -> None:
+            part = found.like(atom)
+            self[...] = part + 1j * self.imag if name == "real" else self.real + 1j * part
+
+        of = self._place()
+        layout = laid_out(of.shape, [2 * step for step in of.strides])
+        lens = Lens(self.shared(), (name,), self.shape, found.dtype.char, lambda: self._unary(name).atom, save, layout)
+        return found.like(View.over(lens))
+
+    @property
+    def flat(self) -> Any:
+        return Flat(self)
+
+    @flat.setter
+    def flat(self, value: Any) -> None:
+        self.flat[...] = value
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a traced scalar")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.shape:
+            raise TypeError("iteration over a traced scalar")
+        return (self[i] for i in range(self.shape[0]))
+
+    def __getitem__(self, key: Any) -> Any:
+        origin = user_line()
+        parts = key if type(key) is tuple else (key,)
+        if len(parts) == len(self._shape) and parts and all(type(part) is int for part in parts):
+            return self.like(self._cell(parts, origin))
+        return item_of(self, key, origin)
+
+    def reshape(self, *shape: Any, **order: Any) -> Any:
+        """The cells in another shape: `x.reshape(3, 1)` or `x.reshape((3, 1))`."""
+        return np.reshape(self, shape[0] if len(shape) == 1 else shape, **order)  # type: ignore[call-overload]
+
+    def transpose(self, *axes: Any) -> Any:
+        """The axes in another order: `x.transpose(1, 0)` or `x.transpose((1, 0))`."""
+        return np.transpose(self, (axes[0] if len(axes) == 1 else axes) or None)  # type: ignore[call-overload]
+
+    def astype(self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> Any:
+        """The value with another dtype."""
+        if isinstance(dtype, (Tracer, np.ndarray)):
+            raise TypeError("Cannot construct a dtype from an array")
+        if not copy and np.dtype(dtype) == self.dtype:
+            return self
+        if np.dtype(dtype).kind in "iu" and self.dtype.kind != "c":
+            return truncation(self)
+        if np.dtype(dtype).kind == "b":
+            return self if self.dtype.kind == "b" else self != 0
+        char = np.dtype(dtype).char
+        if char not in "fdFD" or (self.dtype.kind == "c" and char in "fd"):
+            raise TraceError(f"{user_line()}: astype({dtype}) of a traced value of {self.dtype}; take x.real first")
+        cast = self.builder.cast(self.atom, char)
+        if not self.shape:
+            kind = NUMPY if self.kind.python else self.kind
+            return self.like(cast) if isinstance(cast, Constant) else Tracer(self.builder, cast, kind)  # type: ignore[arg-type]
+        place = self._place().astype(np.int8, order=order)  # type: ignore[call-overload]
+        return Tracer.showing(self.builder, arranged(self.builder, cast, char, place, user_line()), np.dtype(char))
+
+    def copy(self, order: str = "C") -> Any:
+        """The same values in an array of its own, which can be assigned to."""
+        return copy_of(self, np.copy(self._place(), order=order)) if self.shape or self._held is not None else self  # type: ignore[call-overload]
+
+    def conj(self) -> Any:
+        """The conjugate; real numbers are themselves, no copy of them."""
+        return np.conj(self) if self.dtype.kind == "c" else self
+
+    conjugate = conj
+
+    def __copy__(self) -> Any:
+        return self.copy()
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.copy()
+
+    def flatten(self, order: str = "C") -> Any:
+        """The cells in one axis, in memory of their own."""
+        return np.ravel(self, order=order).copy() if self.shape else np.ravel(self)  # type: ignore[call-overload]
+
+    def fill(self, value: Any) -> None:
+        """Every cell gets the value."""
+        self[...] = value
+
+    def item(self, *index: Any) -> Any:
+        """One cell, by its number or by an index for each axis; of a single one without: a number of Python's."""
+        place = index[0] if len(index) == 1 and isinstance(index[0], tuple) else index
+        if not place and self.size != 1:
+            raise ValueError("can only convert an array of size 1 to a Python scalar")
+        cell: Any = self[tuple(place)] if len(place) > 1 else np.ravel(self)[place[0] if place else 0]  # type: ignore[call-overload]
+        return cell.of_kind(PYTHON) if isinstance(cell, Tracer) else cell.item() if isinstance(cell, np.generic) else cell
+
+    def view(self, dtype: Any = None, type: Any = None) -> Any:
+        """The same cells in another object."""
+        if (dtype is not None and dtype is not np.ndarray and np.dtype(dtype) != self.dtype) or type not in (None, np.ndarray):
+            raise TraceError(
+                f"{user_line()}: x.view({dtype}) reads the same bytes as other numbers; take x.real, x.imag or x.astype"
+            )
+        return self[...] if self.shape or self._held is not None else self
+
+    def partition(self, kth: Any, axis: int = -1, **options: Any) -> None:
+        """The cells with the kth in its place, in place."""
+        self[...] = np.partition(self, kth, axis=axis)  # type: ignore[call-overload]
+
+    def compress(self, condition: Any, axis: int | None = None) -> Any:
+        """The cells, or lines along an axis, for which a constant condition holds."""
+        return np.compress(condition, self, axis=axis)  # type: ignore[call-overload]
+
+    def sort(self, axis: int = -1, kind: Any = None) -> None:
+        """The cells in order, in place."""
+        self[...] = np.sort(self, axis=axis)  # type: ignore[call-overload]
+
+    def tolist(self) -> Any:
+        """Nested lists of traced scalars."""
+        return [row.tolist() for row in self] if self.shape else self.item()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # NumPy asks each value for several
+            raise AttributeError(f"a traced value has no attribute {name!r}")
+        instead = _REFUSED.get(name)
+        if instead is not None:
+            raise self._refuse(f"x.{name}", instead)
+        # NumPy calls x.exp() and its like on the cells of object arrays.
+        if name.startswith("conj") and self.kind.python:
+            return lambda: self._unary("conj") if self.dtype.kind == "c" else self
+        if name in _METHODS or isinstance(getattr(np, name, None), np.ufunc):
+            function = getattr(np, name)
+            return lambda *args, **kwargs: function(self, *args, **kwargs)
+        if name == "is_integer" and self.asked(lambda value: hasattr(value, name)):
+            return lambda: ((self == Tracer._unary(self, "trunc")) & np.isfinite(self)).of_kind(PYTHON)  # type: ignore[call-overload]
+        need_contents(self)
+        if self.asked(lambda value: hasattr(value, name)):
+            raise self._refuse(f".{name} of a {self.named()}", "write it with NumPy or math")
+        raise AttributeError(f"{user_line()}: {self.named()!r} object has no attribute {name!r}")
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return ufunc_called(ufunc, method, inputs, kwargs, user_line())
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return function_called(function, args, kwargs, user_line())
+
+    def __repr__(self) -> str:
+        need_contents(self)
+        path = sys._getframe(1).f_code.co_filename
+        if not note_shown() and (path == "<string>" or short_name(path)):
+            note_stuck()
+            raise self._refuse(
+                "a text with the number, made here,", "make it with str(x) or an f-string, and print or raise it"
+            )
+        return f"<traced {self.atom.name} shape={self.shape} dtype={self.dtype}>"
+
+
+_REFUSED = {
+    **dict.fromkeys("tobytes tofile dump dumps data ctypes".split(), "do it outside, with what the function returns"),
+    **dict.fromkeys("byteswap getfield setfield newbyteorder".split(), "take x.real, x.imag or x.astype"),
+    "base": "np.shares_memory does, too; keep the array itself by a name of its own",
+    "setflags": "no array in a trace can be locked; take a copy instead",
+    "resize": "write x = np.resize(x, shape)",
+    "to_device": "the derivative runs where its arguments are",
+}
+_METHODS = frozenset(
+    """
+    sum prod mean dot ravel reshape transpose squeeze swapaxes conj conjugate cumsum cumprod trace diagonal
+    clip min max take repeat var std round any all
+    argmax argmin argsort argpartition choose compress nonzero ptp put searchsorted
+    """.split()
+)
+
+
+class Flat:
+    """`x.flat`: the cells in one axis, to read, to loop over and to assign to."""
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: Tracer) -> None:
+        self._array = array
+
+    def __len__(self) -> int:
+        return self._array.size
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[k] for k in range(len(self)))
+
+    def __getitem__(self, key: Any) -> Any:
+        x = self._array
+        found = (np.ravel(x) if x.ndim != 1 else x)[key]  # type: ignore[call-overload]
+        return found.copy() if isinstance(found, Tracer) else found
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        x = self._array
+        try:
+            chosen = np.arange(x.size)[key]
+        except IndexError as error:
+            raise IndexError(f"{user_line()}: {error}") from None
+        if np.size(value) != 1:
+            if isinstance(value, Tracer) and x.shared().overlaps(value.shared()) and not x.shared().is_at(value.shared()):
+                raise TraceError(f"{user_line()}: values are read from the array while it changes; give a copy: y.copy()")
+            value = np.resize(np.ravel(value), chosen.shape)  # type: ignore[call-overload]
+        if x.shape == ():
+            x[...] = np.ravel(value)[0]  # type: ignore[call-overload]
+            return
+        x[np.unravel_index(chosen, x.shape)] = value
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return self.copy().__array__(dtype, copy)
+
+    def copy(self) -> Any:
+        """The cells in memory of their own."""
+        return self[:]
+
+
+NUMBERS = (Tracer, int, float, complex, np.ndarray, np.generic, Fraction)
+_PLAIN = frozenset({int, float, complex, bool})
+_UNLIKE = (str, bytes, type(None))  # which no number is equal to
+_WIDE = {"f": "d", "F": "D"}
+_NARROW = {"d": "f", "D": "F"}
+BITS = frozenset({"and", "or", "xor", "lshift", "rshift"})
+ARITHMETIC = frozenset({"add", "sub", "mul", "div", "floordiv", "mod", "pow"})
+SIGNS = frozenset({"neg", "pos", "abs", "not"})
+
+
+def _unanswered(_: Any) -> Any:
+    return NotImplemented
+
+
+def _said(op: str, own: Any, other: Any) -> tuple[Any, bool]:
+    """What `own == other` gives: a truth of NumPy's, or nothing, so that Python gives one of its own."""
+    found = OPERATORS[op](own, other)
+    return (_unanswered, False) if type(found) is bool else (np.bool_, bool(found))
+
+
+def kind_after(op: str, *operands: Any) -> Kind:
+    """The kind of what an operator, or an attribute, gives for these operands."""
+    forms = tuple(map(form_of, operands))
+    question = None if any(form.shape for form in forms) else OPERATORS.get(op)
+    found = None if question is None else resulting(op, question, forms)
+    return joined(*(form.kind for form in forms)) if found is None else found.kind
+
+
+def record_on(op: str, left: Any, right: Any, kind: Kind | None = None) -> Any:
+    """An operator between two operands recorded; `NotImplemented` for operands that are no numbers."""
+    origin = user_line()
+    of = left if isinstance(left, Tracer) else right
+    other = right if of is left else left
+    if isinstance(of, Tracer) and (type(other) in _PLAIN or (isinstance(other, Tracer) and other.builder is of.builder)):
+        builder = of.builder
+        if isinstance(other, Tracer):
+            operands: tuple[Atom, ...] = (of.atom, other.atom)
+        else:
+            operands = (of.atom, Constant(other)) if of is left else (Constant(other), of.atom)
+    else:
+        for value in (left, right):
+            if isinstance(value, (list, tuple)) and isinstance(of, Tracer):
+                asked(of.kind)
+                if not of.kind.python:
+                    continue
+            if type(value) in _UNLIKE and op in ("eq", "ne") and isinstance(of, Tracer):
+                if of.shape:
+                    return np.full(of.shape, op == "ne")
+                said = of.asked(lambda own, value=value: _said(op, own, value))
+                return said[0](said[1])
+            if not isinstance(value, NUMBERS):
+                if hasattr(value, "__cuda_array_interface__"):
+                    raise TraceError(f"{origin}: a CuPy array beside a traced value; pass it as an argument")
+                return NotImplemented
+        builder = builder_of((left, right))
+        operands = (atom_of(left, builder, origin), atom_of(right, builder, origin))
+    result = record(builder, op, operands, origin)
+    found = Tracer(builder, narrowed(builder, result, left, right), kind or kind_after(op, left, right))
+    if awaits():
+        check_operator(op, left, right, found)
+    return laid(found, (left, right))
+
+
+def narrowed(builder: Builder, result: Var, *operands: Any) -> Any:
+    """A number in single precision where numbers of Python's meet NumPy's of single precision."""
+    if result.shape or result.dtype not in _NARROW or len(operands) < 2 or any(type(v) in _PLAIN for v in operands):
+        return result
+    forms = tuple(map(form_of, operands))
+    if not any(form.code in "fF" for form in forms) or any(form.shape or form.kind.several for form in forms):
+        return result
+    for form in forms:
+        asked(form.kind)
+    typed = [form.code in "fF" for form in forms if not form.kind.python]
+    return builder.cast(result, _NARROW[result.dtype]) if all(typed) else result
+
+
+def laid(value: Any, operands: tuple[Any, ...]) -> Any:
+    """What an elementwise function gives, in the order in memory that NumPy gives it for these operands."""
+    if len(value._shape) > 1 and any(is_turned(o) for o in operands):
+        places = [o._place() if isinstance(o, Tracer) and o.shape else np.empty(np.shape(o), np.int8)  # type: ignore[call-overload]
+                  if isinstance(o, (Tracer, list, tuple)) else o for o in operands]  # fmt: skip
+        found = np.nditer([*places, None], flags=["zerosize_ok"]).operands[-1]
+        value._held = arranged(value.builder, value.atom, value.dtype.char, found, user_line())
+    return value
+
+
+def is_turned(value: Any) -> bool:
+    """Whether the cells of an array do not lie in memory in their own order."""
+    place = value._held.layout() if isinstance(value, Tracer) and value._held is not None else value
+    return isinstance(place, np.ndarray) and place.ndim > 1 and not place.flags.c_contiguous
+
+
+def order_of(value: Any) -> tuple[int, ...]:
+    """The axes of an array as they lie in memory, the outermost first; empty where that is their own order."""
+    place = value._held.layout() if isinstance(value, Tracer) and value._held is not None else value
+    if not isinstance(place, np.ndarray):
+        return getattr(place, "order", ())  # of one that stands for an array
+    return _order(place)
+
+
+def order_of_points(value: Any, axis: int) -> tuple[int, ...]:
+    """The same of the arrays that a value has along its first axis, 0, or its last one, -1."""
+    place = value._held.layout() if isinstance(value, Tracer) and value._held is not None else value
+    if not isinstance(place, np.ndarray) or place.ndim < 3 or place.flags.c_contiguous or not place.size:
+        return ()
+    return _order(place[0] if axis == 0 else place[..., 0])
+
+
+def _order(place: np.ndarray) -> tuple[int, ...]:
+    if place.ndim < 2 or place.flags.c_contiguous:
+        return ()
+    like = np.empty_like(place, np.int8)  # for NumPy decides about axes of one cell, too
+    return () if like.flags.c_contiguous else tuple(int(k) for k in np.argsort([-step for step in like.strides], kind="stable"))
+
+
+def record(builder: Builder, op: str, operands: tuple[Atom, ...], origin: str) -> Var:
+    """An elementwise operation on operands of this builder."""
+    return builder.emit(op, operands, None, origin)  # type: ignore[return-value]

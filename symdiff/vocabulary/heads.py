@@ -1,0 +1,394 @@
+"""The closed vocabulary of structural operations: what is done to whole arrays rather than to each cell.
+
+One row a head: how NumPy computes it, the shape of its result, its cost, and how it is written in generated code. Assumes
+static parameters in one canonical form (axes not negative, slices normalised). Guarantees that every structural binding of
+a Graph names a row of `HEADS`. NumPy's own errors pass.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symdiff.vocabulary.matrices import expm, packed
+
+Shape = tuple[int, ...]
+Slice = tuple[int, int | None, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """One structural operation.
+
+    `function(*arrays, **params)` computes it with NumPy and `shape(*shapes, **params)` tells the result's shape. `text`
+    is a format string over the operands {0}, {1}, the parameters, and a library's `Words`. `result` is "same" (the operands'
+    common dtype), "real" or "complex" (its counterparts), "index" (integers) or "count" (whole numbers as doubles). `out`: the
+    code takes `out=`. `view`: the result is a view of the operand. `cells`: `function` works on arrays of traced cells, so that
+    the head can be unrolled, which takes `unrolled` operations where these are not its `cost`.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    shape: Callable[..., Shape]
+    text: str = ""
+    result: str = "same"
+    out: bool = False
+    view: bool = False
+    cells: bool = True
+    cost: Callable[..., int] = lambda *shapes, **params: 0
+    unrolled: Callable[..., int] | None = None
+
+
+class Words(NamedTuple):
+    """What a library of arrays is called in generated code, and how its `take` is told to keep within bounds."""
+
+    np: str
+    clip: str
+
+
+NUMPY, CUPY = Words("np", ", mode='clip'"), Words("cp", "")
+
+
+class Static:
+    """The static part of a structural binding: its head and its parameters."""
+
+    __slots__ = ("head", "params")
+
+    def __init__(self, head: str, params: dict[str, Any]) -> None:
+        self.head = head
+        self.params = params
+
+    def function(self, *arrays: Any) -> Any:
+        """The operation, by NumPy."""
+        return HEADS[self.head].function(*arrays, **self.params)
+
+    def items(self) -> list[tuple[str, Any]]:
+        """The parameters as they are shown."""
+        return [(key, shown(key, value)) for key, value in self.params.items()]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Static, (self.head, self.params)
+
+
+def shown(name: str, value: Any) -> str:
+    """A parameter as text."""
+    if name == "key":
+        return f"[{slices_text(value)}]"
+    if isinstance(value, np.ndarray):
+        return f"int{list(value.shape)}"
+    return repr(value)
+
+
+def slices_text(key: tuple[Slice, ...], shape: Shape | None = None) -> str:
+    """A normalised index as NumPy text: 1:, :-1, ::2. With the shape of the array, full ends are left out."""
+    parts = []
+    for place, (start, stop, step) in enumerate(key):
+        n = None if shape is None else shape[place]
+        first = "" if (start == 0 and step > 0) or (step < 0 and n is not None and start == n - 1) else str(start)
+        last = "" if stop is None or (n is not None and stop == n and step > 0) else str(stop)
+        if n is not None and stop is not None and step == 1 and stop - start > 1 and 0 < n - stop < min(stop, 10):
+            last = str(stop - n)
+        parts.append(f"{first}:{last}" + ("" if step == 1 else f":{step}"))
+    while parts and parts[-1] == ":":
+        parts.pop()
+    return ", ".join(parts) or "..."
+
+
+def as_slices(key: tuple[Slice, ...]) -> tuple[slice, ...]:
+    """The NumPy index of a normalised one."""
+    return tuple(slice(*part) for part in key)
+
+
+def _without(shape: Shape, axes: tuple[int, ...]) -> Shape:
+    return tuple(n for axis, n in enumerate(shape) if axis not in axes)
+
+
+def _sliced(shape: Shape, key: tuple[Slice, ...]) -> Shape:
+    return tuple(len(range(n)[slice(*part)]) for n, part in zip(shape, key, strict=True))
+
+
+def _zeros(shape: Shape, like: Any) -> Any:
+    like = np.asarray(like)
+    if like.dtype != object:
+        return np.zeros(shape, like.dtype)
+    made = np.empty(shape, dtype=object)
+    made.fill(0.0)
+    return made
+
+
+def put(x: Any, key: tuple[Slice, ...], shape: Shape) -> Any:
+    """Zeros of `shape` with x in the region `key`."""
+    made = _zeros(shape, x)
+    made[as_slices(key)] = x
+    return made
+
+
+def set_region(x: Any, y: Any, key: tuple[Slice, ...]) -> Any:
+    """x with y in the region `key`."""
+    made = np.array(x)
+    made[as_slices(key)] = y
+    return made
+
+
+def set_at(x: Any, y: Any, indices: np.ndarray) -> Any:
+    """x with y in the cells of flat index `indices`."""
+    made = np.array(x)
+    made.reshape(-1)[indices] = y
+    return made
+
+
+def scatter(x: Any, indices: np.ndarray, size: int) -> Any:
+    """Zeros with `size` rows, to which the rows of x are added where `indices` say."""
+    rows = np.reshape(x, (indices.size, *np.shape(x)[indices.ndim :]))
+    made = _zeros((size, *rows.shape[1:]), x)
+    np.add.at(made, indices.ravel(), rows)
+    return made
+
+
+def gathered(x: Any, i: Any) -> Any:
+    """The rows of x at whole numbers; one out of bounds, as where a branch is not taken, stands for the first or last row."""
+    return np.take(x, np.asarray(i).astype(np.intp), axis=0, mode="clip")
+
+
+def scattered(x: Any, i: Any, size: int) -> Any:
+    """Zeros with `size` rows, to which the rows of x are added at whole numbers."""
+    return scatter(x, np.clip(np.asarray(i).astype(np.intp), 0, size - 1), size)
+
+
+def put_along(x: Any, indices: Any, axis: int) -> Any:
+    """Zeros with the cells of x where a permutation along the axis took them from."""
+    made = _zeros(np.shape(x), x)
+    np.put_along_axis(made, np.asarray(indices), x, axis)
+    return made
+
+
+def embedded(x: Any) -> Any:
+    """Matrices of zeros with the last axis of x on their diagonals."""
+    n = np.shape(x)[-1]
+    made = _zeros((*np.shape(x), n), x)
+    made[..., range(n), range(n)] = x
+    return made
+
+
+def cofactors(x: Any) -> Any:
+    """The cofactors of square matrices, singular ones included: det(u) det(vh) u diag(products of the other s) vh."""
+    u, s, vh = np.linalg.svd(x)
+    others = np.stack([np.prod(np.delete(s, i, axis=-1), axis=-1) for i in range(s.shape[-1])], axis=-1)
+    sign = np.linalg.det(u) * np.linalg.det(vh)
+    return sign[..., None, None] * ((np.conj(u) * others[..., None, :]) @ np.conj(vh))
+
+
+def cofactors_along(x: Any, e: Any) -> Any:
+    """The derivative of the cofactors of x along e, singular matrices included: in the singular vectors, a matrix of products
+    of the other singular values."""
+    u, s, vh = np.linalg.svd(x)
+    n = s.shape[-1]
+    rows = [[np.prod(np.delete(s, (i, j), -1), -1) * (i != j) for j in range(n)] for i in range(n)]
+    pairs = np.stack([np.stack(row, -1) for row in rows], -2)
+    inner = np.conj(u.swapaxes(-1, -2)) @ e @ np.conj(vh.swapaxes(-1, -2))
+    turned = -pairs * inner.swapaxes(-1, -2)
+    diagonal = np.diagonal(inner, axis1=-2, axis2=-1)
+    turned[..., range(n), range(n)] = (pairs @ diagonal[..., None])[..., 0]
+    sign = np.linalg.det(u) * np.linalg.det(vh)
+    return sign[..., None, None] * (np.conj(u) @ turned @ np.conj(vh))
+
+
+def inverse_transposed(x: Any) -> Any:
+    """The transposed inverse; cofactors over zero, infinite or NaN, where the matrix is singular."""
+    try:
+        return np.linalg.inv(x).swapaxes(-1, -2)
+    except np.linalg.LinAlgError:
+        with np.errstate(all="ignore"):
+            return cofactors(x) / np.linalg.det(x)[..., None, None]
+
+
+def is_definite(x: Any) -> Any:
+    """1 for each Hermitian matrix that has a Cholesky factor, 0 for others."""
+    found = np.ones(x.shape[:-2])
+    for k in np.ndindex(found.shape):
+        try:
+            np.linalg.cholesky(x[k])
+        except np.linalg.LinAlgError:
+            found[k] = 0.0
+    return found[()]
+
+
+def log_sum_exp(x: Any, axes: Any = None, keepdims: bool = False) -> Any:
+    """log(sum(exp(x))) of plain numbers, the largest taken out."""
+    x = np.asarray(x)
+    with np.errstate(all="ignore"):
+        top = np.max(x, axis=axes, keepdims=True)
+        shift = np.where(np.isfinite(top), top, 0.0)
+        total = np.log(np.sum(np.exp(x - shift), axis=axes, keepdims=True)) + shift
+    return total if keepdims else np.squeeze(total, axis=axes)[()]
+
+
+def half_weights(n: int) -> np.ndarray:
+    """How often each number of a half spectrum occurs in a whole one of n."""
+    weights = np.full(n // 2 + 1, 2.0)
+    weights[0] = 1.0
+    if n % 2 == 0:
+        weights[-1] = 1.0
+    return weights
+
+
+def _matmul_shape(a: Shape, b: Shape) -> Shape:
+    if a[-1] != b[-2]:
+        raise ValueError(f"shapes {a} and {b} do not fit: {a[-1]} (axis {len(a) - 1}) is not {b[-2]} (axis {len(b) - 2})")
+    return (*np.broadcast_shapes(a[:-2], b[:-2]), a[-2], b[-1])
+
+
+def _size(*shapes: Shape, **_: Any) -> int:
+    return math.prod(shapes[0])
+
+
+def _cubic(*shapes: Shape, **_: Any) -> int:
+    return math.prod(shapes[0]) * shapes[0][-1]
+
+
+def _fast(shape: Shape, axis: int, **_: Any) -> int:
+    """The operations of a Fourier transform: 5 n log2(n) for each line."""
+    return round(5 * math.prod(shape) * math.log2(max(shape[axis], 2)))
+
+
+def _with(shape: Shape, axis: int, n: int) -> Shape:
+    return (*shape[:axis], n, *shape[axis + 1 :])
+
+
+def _left(s: Shape) -> Shape:
+    return (*s[:-1], min(s[-2:]))
+
+
+def _right(s: Shape) -> Shape:
+    return (*s[:-2], min(s[-2:]), s[-1])
+
+
+def _first(*shapes: Shape, **_: Any) -> Shape:
+    return shapes[0]
+
+
+_ROWS = [
+    Head("sum", lambda x, axes: np.sum(x, axis=axes), lambda s, axes: _without(s, axes), "{np}.sum({0}, axis={axes})",
+         out=True, cost=_size),
+    Head("sum_of", lambda x, m, axes, along: np.sum(x[np.asarray(m, bool)], axis=along),
+         lambda s, m, axes, along: _without(s, axes), "{np}.sum({0}[{1}], axis={along})", cost=_size),
+    Head("amax", lambda x, axes: np.max(x, axis=axes), lambda s, axes: _without(s, axes), "{np}.max({0}, axis={axes})",
+         out=True, cost=_size),
+    Head("amin", lambda x, axes: np.min(x, axis=axes), lambda s, axes: _without(s, axes), "{np}.min({0}, axis={axes})",
+         out=True, cost=_size),
+    Head("kth", lambda x, k, axes: np.take(np.partition(x, k, axis=axes[0]), k, axis=axes[0]),
+         lambda s, k, axes: _without(s, axes), "{np}.partition({0}, {k}, axis={axes}).take({k}, axis={axes})", cells=False,
+         cost=_size),
+    Head("any", lambda x, axes: np.any(x, axis=axes), lambda s, axes: _without(s, axes), "{np}.any({0}, axis={axes})",
+         out=True, cost=_size),
+    Head("all", lambda x, axes: np.all(x, axis=axes), lambda s, axes: _without(s, axes), "{np}.all({0}, axis={axes})",
+         out=True, cost=_size),
+    Head("logsumexp", log_sum_exp, lambda s, axes: _without(s, axes), cost=_size),
+    Head("prod", lambda x, axes: np.prod(x, axis=axes), lambda s, axes: _without(s, axes), "{np}.prod({0}, axis={axes})",
+         out=True, cost=_size),
+    Head("cumsum", lambda x, axis: np.cumsum(x, axis=axis), _first, "{np}.cumsum({0}, axis={axis})", out=True, cost=_size),
+    Head("cumprod", lambda x, axis: np.cumprod(x, axis=axis), _first, "{np}.cumprod({0}, axis={axis})", out=True, cost=_size),
+    Head("reshape", lambda x, shape: np.reshape(x, shape), lambda s, shape: shape, "{0}.reshape({shape})", view=True),
+    Head("transpose", lambda x, axes: np.transpose(x, axes), lambda s, axes: tuple(s[a] for a in axes),
+         "{0}.transpose({axes})", view=True),
+    Head("broadcast_to", lambda x, shape: np.broadcast_to(x, shape), lambda s, shape: np.broadcast_shapes(s, shape),
+         "{np}.broadcast_to({0}, {shape})", view=True),
+    Head("getitem", lambda x, key: np.asarray(x)[as_slices(key)], _sliced, "{0}[{key}]", view=True),
+    Head("put", put, lambda s, key, shape: shape),
+    Head("set", set_region, lambda s, v, key: s),
+    Head("set_at", set_at, lambda s, v, indices: s),
+    Head("take", lambda x, indices: np.take(x, indices, axis=0), lambda s, indices: (*indices.shape, *s[1:]),
+         "{np}.take({0}, {indices}, axis=0{clip})", out=True),
+    Head("scatter", scatter, lambda s, indices, size: (size, *s[indices.ndim:]), cost=_size),
+    Head("concatenate", lambda *xs, axis: np.concatenate(xs, axis=axis),
+         lambda *ss, axis: tuple(sum(s[axis] for s in ss) if i == axis else n for i, n in enumerate(ss[0])),
+         "{np}.concatenate(({operands}), axis={axis})", out=True),
+    Head("cells", lambda *xs, shape: np.array(xs).reshape(shape), lambda *ss, shape: shape),
+    Head("diagonal", lambda x: np.diagonal(x, axis1=-2, axis2=-1), lambda s: (*s[:-2], min(s[-2:])),
+         "{np}.diagonal({0}, axis1=-2, axis2=-1)", view=True),
+    Head("embed", embedded, lambda s: (*s, s[-1])),
+    Head("matmul", np.matmul, _matmul_shape, "{np}.matmul({0}, {1})", out=True,
+         cost=lambda a, b: 2 * math.prod(_matmul_shape(a, b)) * a[-1]),
+    Head("convolve", np.convolve, lambda a, b: (a[0] + b[0] - 1,), "{np}.convolve({0}, {1})",
+         cost=lambda a, b: 2 * a[0] * b[0]),
+    Head("fft", lambda x, axis: np.fft.fft(x, axis=axis), _first, "{np}.fft.fft({0}, axis={axis})", result="complex",
+         cost=_fast),
+    Head("bfft", lambda x, axis: np.fft.ifft(x, axis=axis, norm="forward"), _first,
+         "{np}.fft.ifft({0}, axis={axis}, norm='forward')", result="complex", cost=_fast),
+    Head("rfft", lambda x, axis: np.fft.rfft(x, axis=axis), lambda s, axis: _with(s, axis, s[axis] // 2 + 1),
+         "{np}.fft.rfft({0}, axis={axis})", result="complex", cost=_fast),
+    Head("brfft", lambda x, n, axis: np.fft.irfft(x, n, axis=axis, norm="forward"), lambda s, n, axis: _with(s, axis, n),
+         "{np}.fft.irfft({0}, {n}, axis={axis}, norm='forward')", result="real", cells=False, cost=_fast),
+    Head("argsort", lambda x, axis: np.argsort(x, axis=axis, kind="stable"), _first,
+         "{np}.argsort({0}, axis={axis}, kind='stable')", result="index", cells=False, cost=_size),
+    Head("argpartition", lambda x, kth, axis: np.argpartition(x, kth, axis=axis), _first,
+         "{np}.argpartition({0}, {kth}, axis={axis})", result="index", cells=False, cost=_size),
+    Head("take_along", lambda x, i, axis: np.take_along_axis(x, i, axis), lambda s, i, axis: i,
+         "{np}.take_along_axis({0}, {1}, axis={axis})", cells=False),
+    Head("put_along", put_along, lambda s, i, axis: s, cells=False),
+    Head("gather", gathered, lambda s, i: (*i, *s[1:]),
+         "{np}.take({0}, {np}.asarray({1}).astype({np}.intp), axis=0{clip})", out=True,
+         unrolled=lambda s, i: 2 * math.prod(s) * math.prod(i)),
+    Head("scatter_at", scattered, lambda s, i, size: (size, *s[len(i):]), cost=_size,
+         unrolled=lambda s, i, size: 3 * size * math.prod(s)),
+    Head("argmax", lambda x, axis: np.argmax(x, axis=axis), lambda s, axis: _without(s, (axis,)),
+         "{np}.argmax({0}, axis={axis}).astype(float)", result="count", cost=_size, unrolled=lambda s, axis: 5 * math.prod(s)),
+    Head("argmin", lambda x, axis: np.argmin(x, axis=axis), lambda s, axis: _without(s, (axis,)),
+         "{np}.argmin({0}, axis={axis}).astype(float)", result="count", cost=_size, unrolled=lambda s, axis: 5 * math.prod(s)),
+    Head("order", lambda x, axis: np.argsort(x, axis=axis, kind="stable"), _first,
+         "{np}.argsort({0}, axis={axis}, kind='stable').astype(float)", result="count", cells=False, cost=_size),
+    Head("searchsorted", np.searchsorted, lambda a, v, side: v, "{np}.searchsorted({0}, {1}, {side}).astype(float)",
+         result="count", cost=lambda a, v, side: math.prod(v) * a[0].bit_length(),
+         unrolled=lambda a, v, side: 2 * math.prod(v) * a[0]),
+    Head("inv", np.linalg.inv, _first, "{np}.linalg.inv({0})", cells=False, cost=_cubic),
+    Head("solve", np.linalg.solve, lambda a, b: (*np.broadcast_shapes(a[:-2], b[:-2]), *b[-2:]),
+         "{np}.linalg.solve({0}, {1})", cells=False, cost=_cubic),
+    Head("det", np.linalg.det, lambda s: s[:-2], "{np}.linalg.det({0})", cells=False, cost=_cubic),
+    Head("cofactors", cofactors, _first, cells=False, cost=_cubic),
+    Head("cofactors_along", cofactors_along, _first, cells=False, cost=_cubic),
+    Head("inverse_transposed", inverse_transposed, _first, cells=False, cost=_cubic),
+    Head("det_sign", lambda x: np.linalg.slogdet(x)[0], lambda s: s[:-2], "{np}.linalg.slogdet({0})[0]", cells=False,
+         cost=_cubic),
+    Head("log_abs_det", lambda x: np.linalg.slogdet(x)[1], lambda s: s[:-2], "{np}.linalg.slogdet({0})[1]", result="real",
+         cells=False, cost=_cubic),
+    Head("cholesky", np.linalg.cholesky, _first, "{np}.linalg.cholesky({0})", cells=False, cost=_cubic),
+    Head("is_definite", is_definite, lambda s: s[:-2], result="count", cells=False, cost=_cubic),
+    Head("eigenvalues", np.linalg.eigvalsh, lambda s: s[:-1], "{np}.linalg.eigvalsh({0})", cells=False, cost=_cubic),
+    Head("eigenvectors", lambda x: np.linalg.eigh(x)[1], _first, "{np}.linalg.eigh({0})[1]", cells=False, cost=_cubic),
+    Head("general_eigenvalues", lambda x: np.linalg.eigvals(x) + 0j, lambda s: s[:-1], "{np}.linalg.eigvals({0}) + 0j",
+         result="complex", cells=False, cost=_cubic),
+    Head("general_eigenvectors", lambda x: np.linalg.eig(x)[1] + 0j, _first, "{np}.linalg.eig({0})[1] + 0j",
+         result="complex", cells=False, cost=_cubic),
+    Head("singular_values", lambda x: np.linalg.svd(x, compute_uv=False), lambda s: (*s[:-2], min(s[-2:])),
+         "{np}.linalg.svd({0}, compute_uv=False)", cells=False, cost=_cubic),
+    Head("left_vectors", lambda x: np.linalg.svd(x, full_matrices=False)[0], _left,
+         "{np}.linalg.svd({0}, full_matrices=False)[0]", cells=False, cost=_cubic),
+    Head("right_vectors", lambda x: np.linalg.svd(x, full_matrices=False)[2], _right,
+         "{np}.linalg.svd({0}, full_matrices=False)[2]", cells=False, cost=_cubic),
+    Head("left_rest", lambda x, count: np.linalg.svd(x)[0][..., count:], lambda s, count: (*s[:-1], s[-2] - count),
+         "{np}.linalg.svd({0})[0][..., {count}:]", cells=False, cost=_cubic),
+    Head("right_rest", lambda x, count: np.linalg.svd(x)[2][..., count:, :], lambda s, count: (*s[:-2], s[-1] - count, s[-1]),
+         "{np}.linalg.svd({0})[2][..., {count}:, :]", cells=False, cost=_cubic),
+    Head("orthogonal", lambda x: np.linalg.qr(x)[0], _left, "{np}.linalg.qr({0})[0]", cells=False, cost=_cubic),
+    Head("triangular", lambda x: np.linalg.qr(x)[1], _right, "{np}.linalg.qr({0})[1]", cells=False, cost=_cubic),
+    Head("eigh", lambda x, lead: packed(np.linalg.eigh(x), lead), lambda s, lead: (*s[:-2], s[-1] * (s[-1] + 1)),
+         "{np}.concatenate([p.reshape({lead}) for p in {np}.linalg.eigh({0})], -1)", cells=False, cost=_cubic),
+    Head("eig", lambda x, lead: packed(np.linalg.eig(x), lead) + 0j, lambda s, lead: (*s[:-2], s[-1] * (s[-1] + 1)),
+         "{np}.concatenate([p.reshape({lead}) for p in {np}.linalg.eig({0})], -1) + 0j", result="complex", cells=False,
+         cost=_cubic),
+    Head("svd", lambda x, lead: packed(np.linalg.svd(x, full_matrices=False), lead),
+         lambda s, lead: (*s[:-2], min(s[-2:]) * (s[-1] + s[-2] + 1)),
+         "{np}.concatenate([p.reshape({lead}) for p in {np}.linalg.svd({0}, full_matrices=False)], -1)", cells=False,
+         cost=_cubic),
+    Head("qr", lambda x, lead: packed(np.linalg.qr(x), lead), lambda s, lead: (*s[:-2], min(s[-2:]) * (s[-1] + s[-2])),
+         "{np}.concatenate([p.reshape({lead}) for p in {np}.linalg.qr({0})], -1)", cells=False, cost=_cubic),
+    Head("pinv", lambda x, rcond: np.linalg.pinv(x, rcond), lambda s, rcond: (*s[:-2], s[-1], s[-2]),
+         "{np}.linalg.pinv({0}, {rcond})", cells=False, cost=_cubic),
+    Head("expm", expm, _first, cells=False, cost=lambda *shapes, **params: 12 * _cubic(*shapes)),
+    Head("lstsq", lambda a, b: np.linalg.lstsq(a, b, rcond=None)[0], lambda a, b: (a[1], b[1]),
+         "{np}.linalg.lstsq({0}, {1}, rcond=None)[0]", cells=False, cost=_cubic),
+]  # fmt: skip
+
+HEADS: dict[str, Head] = {row.name: row for row in _ROWS}

@@ -1,0 +1,80 @@
+"""Which files belong to the user, and which to Python, NumPy and other libraries; the user's line that runs now.
+
+Assumes file names of code objects. Guarantees one answer for what is followed and for the line that an error names: the
+standard library, symdiff and the packages of `LIBRARIES` are not the user's; every other file is, in site-packages too,
+since a user's own package may be installed there.
+"""
+
+import functools
+import os
+import sys
+import sysconfig
+
+import numpy as np
+
+LIBRARIES = frozenset(
+    """
+    numpy scipy sympy mpmath optree llvmlite numba pandas matplotlib sklearn jax jaxlib torch tensorflow cupy IPython
+    ipykernel pytest _pytest pluggy hypothesis
+    """.split()
+)
+COMPILED = frozenset("scipy pandas sklearn numba llvmlite jax jaxlib torch tensorflow cupy matplotlib".split())  # in parts
+_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
+_STANDARD = tuple({os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "platstdlib")})
+_SITES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+short_names: dict[str, str] = {}
+
+
+def short_name(path: str) -> str:
+    """The last part of the name of a user's file; empty for a file of a library, and for text that has no file."""
+    found = short_names.get(path)
+    if found is None:
+        found = short_names[path] = "" if _is_library(path) else os.path.basename(path)
+    return found
+
+
+def user_line() -> str:
+    """The "file.py:line" of the innermost frame outside symdiff and other libraries."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        path = frame.f_code.co_filename
+        short = short_names.get(path)
+        if short is None:
+            short = short_name(path)
+        if short:
+            return f"{short}:{frame.f_lineno}"
+        frame = frame.f_back  # type: ignore[assignment]
+    return "?"
+
+
+def is_library(path: str) -> bool:
+    """Whether a file belongs to a library."""
+    return short_name(path) == "" and path != "<string>"
+
+
+def is_numpys(path: str) -> bool:
+    """Whether a file is one of NumPy's."""
+    return path.startswith(_NUMPY)
+
+
+@functools.lru_cache(maxsize=1024)
+def is_compiled(path: str) -> bool:
+    """Whether a file belongs to a library whose compiled code is not made for traced values."""
+    return _package(path) in COMPILED
+
+
+def _is_library(path: str) -> bool:
+    if path == "<string>" or path.startswith((_ROOT, _NUMPY, "<frozen ", "<__array_function__")):
+        return True
+    package = _package(path)
+    return path.startswith(_STANDARD) if package is None else package in LIBRARIES
+
+
+def _package(path: str) -> str | None:
+    """The installed package of a file, if it is in one."""
+    for site in _SITES:
+        _, found, rest = path.rpartition(site)
+        if found:
+            return rest.split(os.sep)[0].removesuffix(".py")
+    return None

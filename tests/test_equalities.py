@@ -1,0 +1,160 @@
+"""Slopes at equalities and at exceptions that hold on a thin set: those of the function around it, where values agree."""
+
+import math
+
+import numpy as np
+import pytest
+
+import symdiff as sd
+from symdiff.errors import PathsError
+
+
+def inverted(x):
+    try:
+        np.linalg.inv(np.array([[x, 0.0], [0.0, 1.0]]))
+    except np.linalg.LinAlgError:
+        return 0.0
+    return 3 * x
+
+
+def solved(x):
+    try:
+        np.linalg.solve(np.array([[x, 1.0], [1.0, 1.0]]), np.ones(2))
+    except np.linalg.LinAlgError:
+        return 3.0
+    return 3 * x
+
+
+def never_inverted(x):
+    """The matrix is singular for all x: the handler is the function."""
+    try:
+        np.linalg.inv(np.array([[x, 2 * x], [3 * x, 6 * x]]))
+    except np.linalg.LinAlgError:
+        return x * x - 2
+    return -1.0 * x
+
+
+def inverted_on_a_half_line(x):
+    try:
+        np.linalg.inv(np.array([[max(x, 0.0), 0.0], [0.0, 1.0]]))
+    except np.linalg.LinAlgError:
+        return 2 * x
+    return 2 * abs(x)
+
+
+def determined(x):
+    return 0.0 if np.linalg.det(np.array([[x, 1.0], [4.0, x]])) == 0 else 5 * (x * x - 4)
+
+
+def fixed(x):
+    return x if x * x == x else x * x
+
+
+@pytest.mark.parametrize("options", [{}, {"paths": "guard"}, {"paths": "merge"}], ids=str)
+@pytest.mark.parametrize(
+    "f, x, expected",
+    [
+        (inverted, 0.0, 3), (inverted, 2.0, 3), (solved, 1.0, 3), (never_inverted, 1.0, 2), (never_inverted, 2.0, 4),
+        (inverted_on_a_half_line, -1.0, 2), (determined, 2.0, 20), (fixed, 1.0, 2), (fixed, 0.0, 0),
+    ],
+    ids=lambda v: getattr(v, "__name__", str(v)),
+)  # fmt: skip
+def test_slopes_are_those_around_an_equality(f, x, expected, options):
+    value, slope = sd.value_and_grad(f, **options)(x)
+    assert value == f(x) and slope == expected
+    if options != {"paths": "guard"}:
+        assert sd.jvp(f, **options)(x, 1.0)[1] == expected
+
+
+def cached(x, key, value):
+    return value if x == key else x * x
+
+
+def cached_apart(x, key, value):
+    return value if x - key == 0 else x * x
+
+
+def cached_ratio(x, key, value):
+    return value if x / key == 1 else x * x
+
+
+def cached_square(x, key, value):
+    return value if (x - key) ** 2 == 0 else x * x
+
+
+def cached_pair(x, key, value):
+    return value if (x, value) == (key, key * key) else x * x
+
+
+def cached_product(x, key, value):
+    return value if x * x == key * key else x * x
+
+
+def cached_where(x, key, value):
+    return np.where(x == key, value, x * x)
+
+
+def cached_not(x, key, value):
+    return x * x if x != key else value
+
+
+def cached_sine(x, key, value):
+    return value if math.sin(x) == math.sin(key) else x * x
+
+
+def cached_exponential(x, key, value):
+    return value if math.exp(x - key) == 1 else x * x
+
+
+def cached_norm(x, key, value):
+    return value if np.linalg.norm(np.array([x - key, 0.0])) == 0 else x * x
+
+
+def cached_truth(x, key, value):
+    same = 1.0 if x == key else 0.0
+    return value if same else x * x
+
+
+@pytest.mark.parametrize("options", [{}, {"paths": "guard"}], ids=str)
+@pytest.mark.parametrize("argnums", [(0,), (0, 1, 2)], ids=str)
+@pytest.mark.parametrize(
+    "f",
+    [
+        cached, cached_apart, cached_ratio, cached_square, cached_pair, cached_product, cached_where, cached_not, cached_sine,
+        cached_exponential, cached_norm, cached_truth,
+    ],
+)  # fmt: skip
+def test_stored_values_have_the_slope_of_the_function(f, argnums, options):
+    found = sd.grad(f, argnums, **options)(2.0, 2.0, 4.0)
+    np.testing.assert_allclose(found, [4.0 if n == 0 else 0.0 for n in argnums])
+
+
+def test_exceptions_at_the_arguments_are_conditions_of_the_path():
+    def total(x):
+        try:
+            return math.fsum([x, 1e308])
+        except OverflowError:
+            return x * 2
+
+    found = sd.value_and_grad(total, paths="guard")
+    assert found(1.7e308) == (math.inf, 2) and found(1.0) == (1e308, 1)
+
+
+def test_a_function_that_is_not_traced_decides_nothing_by_raising():
+    @sd.primitive
+    def root(x):
+        return math.sqrt(x)
+
+    @sd.diffrule(root)
+    def _(out, x):
+        return 0.5 / out
+
+    def f(x):
+        try:
+            return 1.0 * x if root(x) > 1 else 2.0 * x
+        except ValueError:
+            return -x
+
+    assert sd.grad(f, paths="guard")(4.0) == 1
+    with pytest.raises(PathsError, match=r"test_equalities.py:\d+: ValueError of a function that is not traced"):
+        sd.grad(f, paths="guard")(-1.0)
