@@ -43,6 +43,7 @@ from symdiff.tracing.library.shaping import vectorized
 from symdiff.tracing.library.table import COMPOSED, called
 from symdiff.tracing.state.attempt import Attempt, Stuck, current, need_all_contents
 from symdiff.tracing.state.raising import handled
+from symdiff.tracing.values.answers import check_answer
 from symdiff.tracing.values.assigning import plain
 from symdiff.tracing.values.exact_numbers import EXACT_NUMBERS, of_number
 from symdiff.tracing.values.operands import as_array, holds_traced
@@ -378,6 +379,8 @@ def _library(f: Any, attempt: Attempt) -> Any:
             f = _of_lists(f)
         elif type(f) is np.ufunc or type(f) is _Dispatcher:
             f = _OfCells(f)
+        elif type(f) is types.FunctionType:
+            f = _answering(f, f"{module}.{name}")
         return _Made(f) if attempt.thorough else f
     return f if root in _HARMLESS or root == "symdiff" else _guarded(f)
 
@@ -494,6 +497,19 @@ def _recorded(f: Anything, rule: Any) -> Anything:
     return recorded
 
 
+def _answering(f: Anything, name: str) -> Anything:
+    """NumPy's own Python, run with traced values: it may ask whether these are arrays."""
+
+    @functools.wraps(f)
+    def answering(*args: Any, **kwargs: Any) -> Any:
+        found = f(*args, **kwargs)
+        if any(map(holds_traced, (*args, *kwargs.values()))):
+            check_answer(f, name, args, kwargs, found, user_line())
+        return found
+
+    return answering
+
+
 def _guarded(f: Anything) -> Anything:
     """A library's function: where it cannot take traced values, it is not called with them, or its errors become clear ones."""
     closed = is_closed(f)
@@ -512,7 +528,10 @@ def _guarded(f: Anything) -> Anything:
             raise TraceError(_unfollowed(name, "it is compiled, or calls what is"))
         try:
             with opened():
-                return f(*args, **kwargs)
+                found = f(*args, **kwargs)
+            if (getattr(f, "__module__", None) or "").startswith("scipy."):
+                check_answer(f, name, args, kwargs, found, user_line())
+            return found
         except SymdiffError:
             raise
         except Exception as error:
@@ -527,8 +546,10 @@ def _of_scipy(f: Anything, public: tuple[str, str]) -> Anything:
     def standing(*args: Any, **kwargs: Any) -> Any:
         if not any(map(holds_traced, (*args, *kwargs.values()))):
             return f(*args, **kwargs)
-        kwargs = {k: v for k, v in kwargs.items() if k not in STEERING}
-        return called(SCIPY[public], ".".join(public), args, kwargs, user_line())
+        name, origin = ".".join(public), user_line()
+        found = called(SCIPY[public], name, args, {k: v for k, v in kwargs.items() if k not in STEERING}, origin)
+        check_answer(f, name, args, kwargs, found, origin)
+        return found
 
     return standing
 
