@@ -5,7 +5,7 @@ import math
 from pathlib import Path
 
 import pytest
-from inside import MAX_BYTES, formulas_by_name, identifier, lower_formula, read_julia
+from inside import MAX_BYTES, formulas_by_name, julia, lower_formula, read_julia
 
 from symdiff.errors import RuleError
 
@@ -218,7 +218,7 @@ def test_local_names_share_their_node(tmp_path):
     ],
 )
 def test_identifiers(name, expected):
-    assert identifier(name) == expected
+    assert julia.identifier(name) == expected
     assert expected.isidentifier()
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from inside import Kernel, plan_of, program_of
+from inside import Kernel, Plain, plan_of, program_of
 
 import symdiff as sd
 
@@ -119,7 +119,7 @@ def test_ties_of_a_largest_cell_share_its_derivative():
 @pytest.mark.parametrize("extreme", [np.max, np.min])
 def test_a_nan_anywhere_is_the_extreme(extreme, n):
     pytest.importorskip("llvmlite", reason="machine code needs llvmlite: pip install 'symdiff[native]'")
-    f = sd.functions.Plain(extreme, backend="native", scalarize=False)
+    f = Plain(extreme, backend="native", scalarize=False)
     x = RNG.standard_normal(n)
     assert f(x) == extreme(x)
     for at in {0, n // 2, n - 1}:

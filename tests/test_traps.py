@@ -347,7 +347,7 @@ def test_third_derivatives_of_determinants():
 def test_a_number_under_a_power():
     slopes = sd.grad(lambda x, y: x**y, argnums=(0, 1))
     for x, y, by_x, by_y in (
-        (0.0, 0.0, 0.0, 0.0), (0.0, 1.0, 1.0, 0.0), (0.0, 2.0, 0.0, 0.0), (0.0, 0.5, INF, 0.0),
+        (0.0, 0.0, 0.0, -INF), (0.0, 1.0, 1.0, 0.0), (0.0, 2.0, 0.0, 0.0), (0.0, 0.5, INF, 0.0),
         (2.0, 0.0, 0.0, math.log(2)), (-2.0, 3.0, 12.0, math.nan), (-2.0, 0.0, 0.0, math.nan),
     ):  # fmt: skip
         np.testing.assert_allclose(slopes(x, y), (by_x, by_y))

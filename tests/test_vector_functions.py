@@ -13,7 +13,7 @@ import symdiff as sd
 
 pytest.importorskip("llvmlite", reason="machine code needs llvmlite: pip install 'symdiff[native]'")
 
-from inside import FUNCTIONS, LIBM, PAIRS, VECTORS, BatchModule, functions, fused, lanes
+from inside import FUNCTIONS, LIBM, PAIRS, VECTORS, BatchModule, Plain, functions, fused, lanes
 
 pytestmark = [
     pytest.mark.skipif(not fused(), reason="without fused multiply-add the functions are libm's"),
@@ -152,7 +152,7 @@ def test_special_functions(name):
                 assert abs(mpmath.mpf(float(value)) - wanted) <= bound * np.spacing(abs(float(wanted))), (one, value)
     edges = np.array([0.0, -0.0, 1.0, -1.0, 800.0, -800.0, 1e308, -1e308, math.inf, -math.inf, math.nan])
     same_class(over_points(function, edges), function(edges))
-    alone = sd.functions.Plain(function, backend="native")
+    alone = Plain(function, backend="native")
     np.testing.assert_allclose([alone(v) for v in x[:20]], found[:20], rtol=1e-15)
     narrow = over_points(function, x.astype(np.float32))
     wide = function(x.astype(np.float32).astype(float))
@@ -236,7 +236,7 @@ def test_complex_branch_cuts_and_special_parts(name):
             wanted.append(value)
     z, wanted = np.array(z), np.array(wanted)
     finite = np.isfinite(z)
-    alone = sd.functions.Plain(function, backend="native")
+    alone = Plain(function, backend="native")
     for found in (over_points(function, z), np.array([alone(v) for v in z])):
         for one, other in ((found.real, wanted.real), (found.imag, wanted.imag)):
             same_class(one[finite], other[finite])

@@ -8,9 +8,11 @@ array operations that were not unrolled.
 import math
 import operator
 from collections.abc import Callable
+from typing import Any
 
 from symdiff.errors import InvariantError
 from symdiff.ir.graph import Atom, Constant, Graph
+from symdiff.ir.zeros import signed_zeros
 from symdiff.lowering.cuts import CUTS
 from symdiff.lowering.program import Input, Instr, Output, Program, constant_key, live_only
 from symdiff.vocabulary.ops import OPS, real_counterpart
@@ -43,6 +45,7 @@ def number(graph: Graph, *, fold: bool = True, name: str | None = None) -> Progr
             found = table.constant(atom.value, code)
         return found
 
+    signed = signed_zeros(graph.bindings)
     for binding in graph.bindings:
         op = binding.op
         if op == "array":
@@ -65,7 +68,7 @@ def number(graph: Graph, *, fold: bool = True, name: str | None = None) -> Progr
             function = binding.params.function
             values[binding.symbol] = table.put(Instr(op, tuple(operands), code, function, binding.primal), binding.origin)
             continue
-        values[binding.symbol] = table.apply(op, operands, code, binding.primal, binding.origin)
+        values[binding.symbol] = table.apply(op, operands, code, binding.primal, binding.origin, binding.symbol in signed)
 
     outputs = []
     for output in graph.outputs:
@@ -84,6 +87,10 @@ def _operand_code(operands: tuple[Atom, ...], code: str, result: str) -> str:
     if not codes:
         return "D" if any(isinstance(o.value, complex) for o in operands) else "d"
     return codes[0]
+
+
+def _real(number: Any) -> float:
+    return number.real if isinstance(number, complex) else float(number)
 
 
 class _Table:
@@ -127,7 +134,7 @@ class _Table:
             return self.put(Instr("const", (), code, complex(number) if code in "FD" else number), "")
         return self.put(Instr("cast", (value,), code, None, instr.primal), self.origins[value])
 
-    def apply(self, op: str, operands: list[int], code: str, primal: bool, origin: str) -> int:
+    def apply(self, op: str, operands: list[int], code: str, primal: bool, origin: str, signed: bool = False) -> int:
         instrs = self.instrs
         if op == "edge":
             return self.constant(0.0, code)
@@ -140,7 +147,7 @@ class _Table:
                 folded = self._folded(op, operands)
                 if folded is not None:
                     return self.constant(folded, code)
-            same = None if primal and code in "FD" and self.cuts else self._neutral(op, operands)
+            same = None if primal and code in "FD" and self.cuts else self._neutral(op, operands, signed)
             if same is not None:
                 return same
         if op == "select" and instrs[operands[0]].op == "not":
@@ -157,13 +164,18 @@ class _Table:
         wide = code if own in "FD" else real_counterpart(code)
         return value if own in (wide, "?") or (own in "fd" and own == wide) else self.as_dtype(value, wide)
 
-    def _neutral(self, op: str, operands: list[int]) -> int | None:
-        """The other operand where one is a constant that leaves it as it is: x + 0, x - 0, x*1, x/1."""
+    def _neutral(self, op: str, operands: list[int], signed: bool) -> int | None:
+        """The other operand where one is a constant that leaves it as it is: x + 0, x - 0, x*1, x/1.
+
+        -0.0 + 0.0 is 0.0: where the sign of a zero is `signed`, only the zero that leaves this as it is counts.
+        """
         neutral = 0.0 if op in ("add", "sub") else 1.0
         for kept, dropped in ((0, -1), (-1, 0)) if OPS[op].commutes else ((0, -1),):
             constant = self.instrs[operands[dropped]]
             other = self.instrs[operands[kept]]
             if op != "neg" and constant.op == "const" and constant.payload == neutral and other.op != "const":
+                if signed and op in ("add", "sub") and (math.copysign(1, _real(constant.payload)) > 0) == (op == "add"):
+                    return None
                 return operands[kept] if constant.dtype not in "FD" or other.dtype in "FD" else None
         return None
 

@@ -166,7 +166,7 @@ def _trace_leaves(
     watch: Watch | None,
     hide: bool,
 ) -> Traced:
-    outside = Outside(f)
+    outside = Outside(f, definition_line(f))
     outermost = parent is None and not active_builders()
 
     def tried(reading: Reading | None) -> Traced:
@@ -341,6 +341,8 @@ def outputs_of(result: Any, builder: Builder, name: str, where: str) -> tuple[tu
         if leaf is None or isinstance(leaf, (str, bytes)) or callable(leaf):
             raise TraceError(f"{where}: {name} returns {type(leaf).__name__}; return numbers, arrays, lists or tuples of them")
         atom = atom_of(leaf, builder, where)
+        if not isinstance(atom, Var) and (code := getattr(leaf, "dtype", np.dtype(float))).char in "egG":
+            raise TraceError(f"{where}: {name} returns {code}; convert it by astype(float)")
         if isinstance(atom, ArrayConstant) and atom.value.size > CELLS:
             atom = array_atom(atom.value.astype(np.dtype(dtype_code(atom.value.dtype))))
         elif not isinstance(atom, (Var, Constant)):

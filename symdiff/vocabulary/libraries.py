@@ -9,6 +9,7 @@ import functools
 import os
 import sys
 import sysconfig
+from typing import Any
 
 import numpy as np
 
@@ -51,6 +52,12 @@ def user_line() -> str:
 def is_library(path: str) -> bool:
     """Whether a file belongs to a library."""
     return short_name(path) == "" and path != "<string>"
+
+
+def module_of(thing: Any) -> str:
+    """The module that a class or a function names as its own; empty where it names none."""
+    name = getattr(thing, "__module__", None)
+    return name if isinstance(name, str) else ""
 
 
 def is_numpys(path: str) -> bool:

@@ -6,18 +6,19 @@ and modules are walked through once some code mentions their names, or Python ca
 classes of libraries are constants (see `libraries`), what their instances, closures and containers hold is not.
 """
 
+import abc
 import array
 import builtins
 import collections
 import contextvars
 import ctypes
 import dataclasses
+import datetime
 import decimal
 import functools
 import gc
 import io
 import itertools
-import locale
 import logging
 import mmap
 import opcode
@@ -25,6 +26,7 @@ import operator
 import os
 import random
 import re
+import struct
 import sys
 import threading
 import types
@@ -35,9 +37,10 @@ from typing import Any
 
 import numpy as np
 
+from symdiff.errors import TraceError
 from symdiff.ir.hidden import Captured, arrays_of, is_large
 from symdiff.tracing.captures.questions import asks
-from symdiff.vocabulary.libraries import is_library
+from symdiff.vocabulary.libraries import is_library, module_of
 
 ABSENT: Any = object()
 Keep = Callable[[Any], Any]
@@ -46,7 +49,7 @@ _ATOMS = (
     bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype, np.ufunc, range, type(...), type(NotImplemented),
     types.CodeType, types.FrameType, types.TracebackType, types.GetSetDescriptorType, types.MemberDescriptorType,
     types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType, decimal.Decimal, re.Pattern,
-    operator.attrgetter, operator.methodcaller, operator.itemgetter, type(threading.Lock()), type(threading.RLock()),
+    operator.attrgetter, operator.methodcaller, operator.itemgetter,
 )  # fmt: skip
 _FIXED = (
     tuple, frozenset, types.MethodType, types.BuiltinMethodType, types.MethodWrapperType, types.MappingProxyType, property,
@@ -54,34 +57,30 @@ _FIXED = (
     type({}.items()), types.GenericAlias, types.UnionType, super,
 )  # fmt: skip  # what these hold cannot be replaced
 _BUFFERS = (bytearray, array.array, memoryview, mmap.mmap, ctypes.Array, ctypes.Structure, ctypes.Union, ctypes._SimpleCData)
-_RANDOM = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator)
+_RANDOM = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator, np.random.SeedSequence)
+_TELLING = (
+    *_ATOMS, *(k for k in _FIXED if k is not functools._lru_cache_wrapper), *_BUFFERS, random.Random, io.IOBase, dict, list,
+    set, collections.deque, collections.abc.Iterator, contextvars.ContextVar, decimal.Context, weakref.ref, types.ModuleType,
+    types.FunctionType, types.CellType, types.BuiltinFunctionType, type, BaseException, struct.Struct, datetime.date,
+    datetime.time, datetime.timedelta, datetime.tzinfo, threading.local, re.Match,
+)  # fmt: skip  # whose whole state is compared, or cannot change
 _LISTED = (set, collections.deque)
 _PLAIN = frozenset({dict, list, tuple, set, frozenset, collections.deque, bytearray, np.ndarray, collections.OrderedDict})
-_SEEN_BY = {os.getenv: lambda: os.environ}  # what functions of libraries read that the user may change
-_TELLING = (
-    decimal.getcontext, np.geterr, np.getbufsize, np.get_printoptions, os.getcwd, threading.current_thread, threading.get_ident,
-    sys.getrecursionlimit, sys.getswitchinterval, gc.get_threshold, gc.isenabled, locale.getlocale, locale.localeconv,
-)  # fmt: skip  # functions of libraries that say how a setting stands
 _SETTINGS: dict[Any, Callable[[], Any]] = {
-    **{f: f for f in _TELLING},
     decimal.Decimal: decimal.getcontext,
     np.errstate: np.geterr,
     warnings.warn: lambda: warnings.filters,
-    logging.getLogger: lambda: [(*entry, _level(of)) for *entry, of in _loggers()],
-    **dict.fromkeys((np.array_str, np.array_repr, np.array2string, np.printoptions), np.get_printoptions),
-    **dict.fromkeys(
-        (locale.setlocale, locale.atof, locale.format_string, locale.currency, locale.str),
-        functools.partial(locale.setlocale, locale.LC_ALL),
-    ),
-}  # functions and classes of libraries, and what says how the setting stands that they read
+}  # what says how the setting stands that these read, beside what they give
 _UNREAD = frozenset(
     """__dict__ __weakref__ __doc__ __module__ __annotations__ __dataclass_fields__ __dataclass_params__ __slots__
     __abstractmethods__ _abc_impl __orig_bases__ __parameters__ __match_args__ __qualname__""".split()
 )  # of classes
-_STATES = ("state", "__getstate__")  # by which the state of a random generator is read
+_METADATA = frozenset("__annotations__ __doc__ __module__ __name__ __qualname__ flags".split())
+_STATES = ("state", "__getstate__", "n_children_spawned", "dumps")  # by which the state of a random generator is read
 _CONSTRUCTORS = frozenset("__init__ __new__ __post_init__ __init_subclass__ __set_name__".split())
 _COMPUTED = frozenset("getattr hasattr vars dir __dict__ attrgetter methodcaller".split())  # read names made at run time
 _NAMESPACES = frozenset("globals eval exec __globals__".split())
+_BUILTINS = frozenset(vars(builtins))
 _ENTERING = frozenset("eval exec __call__".split())  # names of what enters code
 
 
@@ -90,6 +89,53 @@ class File:
 
     def __init__(self, path: Any) -> None:
         self.path = path
+
+
+def is_opaque(value: Any) -> bool:
+    """Whether nothing but the methods of an object tell what it holds: those of Python's own extension types."""
+    kind = type(value)
+    root = _root(kind)
+    written = root in sys.builtin_module_names or root in sys.stdlib_module_names
+    return written and not is_users(kind) and not _known(kind) and not issubclass(kind, _TELLING)
+
+
+class Asked:
+    """A function of a library that a trace has asked for the state of the process, and what it gave."""
+
+    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        self.call = functools.partial(function, *args, **kwargs)
+        self.result = result
+
+    def parts(self) -> list[Any]:
+        """What it gives now, as numbers and texts; an exception where it raises now."""
+        try:
+            return list(_parts(self.call()))
+        except Exception as error:  # the next trace raises it where the user's code does
+            return [repr(error)]
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it gives the same when it is asked twice."""
+        return self.parts() == self.parts()
+
+
+PRINTING = Asked(np.get_printoptions, (), {}, None)  # when arrays are written
+
+
+class Used:
+    """An object of one of Python's own classes that a trace has asked for what only its methods tell."""
+
+    def __init__(self, owner: Any, method: str, line: str) -> None:
+        self.owner = owner
+        self.method = method
+        self.line = line
+
+
+class Cache:
+    """A function behind `lru_cache` whose results a trace has taken."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
 
 
 class Found:
@@ -136,6 +182,7 @@ class Reach:
                 new = self._mentioned - names
                 names |= new
                 self._of_module(module, new)
+            self._of_metadata()
         self._watch = None
 
     def holders(self) -> set[int]:
@@ -148,6 +195,10 @@ class Reach:
                 found.add(holder)
                 waiting += self._above.get(holder, ())
         return found
+
+    def meet(self, array: np.ndarray) -> None:
+        """An array that is compared by content from now on."""
+        self._seen[id(array)] = array
 
     # -- what is kept of a value, and where it leads
 
@@ -182,6 +233,13 @@ class Reach:
             self._of_function(value, name)
         elif isinstance(value, File):
             self._watch.state("file", _stamp, value.path, _stamp(value.path))
+        elif isinstance(value, Asked):
+            self._watch.state("asked", Asked.parts, value, value.parts())
+            self._reach(value.result, name)
+        elif isinstance(value, Used):
+            self._of_used(value)
+        elif isinstance(value, Cache):
+            self._watch.state("cache", _entries_of_cache, value.function, _entries_of_cache(value.function))
         elif isinstance(value, Found):
             self._reach(value.value, name)
         elif isinstance(value, Standing):
@@ -192,6 +250,9 @@ class Reach:
         elif isinstance(value, type):
             self._mention(_CONSTRUCTORS)
             self._of_class(value, name)
+            if isinstance(value, abc.ABCMeta) and id(abc.get_cache_token) not in self._seen:
+                self._seen[id(abc.get_cache_token)] = abc.get_cache_token
+                self._watch.state("abstract", _registrations, None, _registrations(None))
         elif kind in _PLAIN:
             self._of_container(value, name)
         elif _root(kind) == "symdiff":
@@ -211,15 +272,29 @@ class Reach:
         for inner in ("f", "function", "func", "__wrapped__"):
             self._reach(getattr(value, inner, None), name)
 
+    def _of_metadata(self) -> None:
+        """Names, texts and annotations of functions and classes, and flags of arrays, as far as code mentions such."""
+        for name in _METADATA & self._mentioned:
+            found = [v for v in list(self._seen.values()) if _has_metadata(v, name) and (id(v), name) not in self._seen]
+            self._seen |= {(id(value), name): value for value in found}  # type: ignore[misc]
+            if found:
+                read = functools.partial(_metadata, name)
+                self._watch.state("metadata", read, found, list(read(found)))
+
     def _of_settings(self, value: Any) -> None:
         """Settings that a function of a library reads."""
         if not isinstance(value, (types.FunctionType, types.BuiltinFunctionType, type)) or is_users(type(value)):
             return
-        read, seen = _SETTINGS.get(value), _SEEN_BY.get(value)
-        if read is not None:
-            self._watch.state("setting", _told, read, _told(read))
-        if seen is not None:
-            self._reach(seen(), "os.environ")
+        ask = _SETTINGS.get(value)  # type: ignore[call-overload]
+        if ask is not None:
+            self._reach(Asked(ask, (), {}, ask()), "")
+
+    def _of_used(self, used: Used) -> None:
+        if id(used.owner) in self._seen:
+            raise TraceError(
+                f"{used.line}: {used.method} asks a {type(used.owner).__name__} that the function finds outside itself, whose "
+                "state cannot be compared before each call; pass what it gives as an argument, or use frozen=True"
+            )
 
     # -- containers
 
@@ -262,6 +337,8 @@ class Reach:
             self._state("objects", _cells, value, name)
         else:
             self._watch.contents(value)
+        if value.dtype.names is not None:
+            self._watch.state("fields", _fields, value, _fields(value))
 
     def _state(self, kind: str, read: Callable[[Any], Iterable[Any]], holder: Any, name: str) -> None:
         """What a holder lists, compared in Python."""
@@ -277,6 +354,7 @@ class Reach:
         kind = type(value)
         if isinstance(value, threading.local):
             self._state("local", _entries_of_thread, value, name)
+            self._of_class(kind, name)
             return
         attributes = _attributes(value)
         if attributes is not None:
@@ -320,13 +398,13 @@ class Reach:
             self._reach(value.__wrapped__, name)
         elif isinstance(value, np.flatiter):
             self._reach(value.base, name)
-            self.moving.append((name, _position, value, [value.index]))
+            self._of_moving(value, name)
         elif isinstance(value, _FIXED):
             for item in gc.get_referents(value):
                 self._reach(item, name, value)
         elif isinstance(value, _RANDOM) or hasattr(type(value), "__next__") or isinstance(value, types.GeneratorType):
             self._of_moving(value, name)
-        elif not _known(type(value)) and gc.is_tracked(value):
+        elif not _known(type(value)) and any(held is not type(value) for held in gc.get_referents(value)):
             self._state("referents", gc.get_referents, value, name)
         elif isinstance(value, decimal.Context):
             self._watch.state("context", lambda c: [repr(c)], value, [repr(value)])
@@ -336,7 +414,8 @@ class Reach:
         if _known(type(value)) and not isinstance(value, (*_RANDOM, io.IOBase)):
             return  # a class of the user's: its attributes say where it is
         self.moving.append((name, _position, value, list(_position(value))))
-        for word in _STATES if isinstance(value, _RANDOM) else ("",):
+        key = name.partition("[")[0].rpartition(".")  # of an attribute
+        for word in _STATES if isinstance(value, _RANDOM) else (*_COMPUTED, key[2]) if key[1] else ("",):
             self._await(word, Standing(value), name)
         if not isinstance(value, (types.GeneratorType, *_RANDOM)):
             for item in gc.get_referents(value):
@@ -431,6 +510,8 @@ class Reach:
         for name in names:
             if name not in space:
                 value = namespace.get(name, ABSENT)
+                if value is ABSENT and namespace is not vars(builtins) and name not in _BUILTINS:
+                    self._of_names(vars(builtins), (name,), prefix)
                 space[name] = value if value is ABSENT else self._kept(value, prefix + name, namespace.get, name)
 
     def _of_namespace(self, namespace: dict[str, Any], name: str) -> None:
@@ -456,6 +537,8 @@ class Reach:
             if not _COMPUTED.isdisjoint(self._mentioned):
                 self._of_namespace(space, module.__name__)
             return
+        absent = () if _COMPUTED.isdisjoint(self._mentioned) else (name for name in self._mentioned if name not in space)
+        self._of_names(space, [*absent, *(name for name in names if type(space.get(name)) in _NUMBERS)], prefix)
         for name in names:
             value = space.get(name)
             if type(value) in _PLAIN or isinstance(value, (os._Environ, contextvars.ContextVar, types.ModuleType, *_BUFFERS)):
@@ -467,7 +550,7 @@ class Reach:
 
 
 def _root(kind: type) -> str:
-    return kind.__module__.partition(".")[0] if isinstance(kind.__module__, str) else ""
+    return module_of(kind).partition(".")[0]
 
 
 def _is_constant(module: types.ModuleType) -> bool:
@@ -480,8 +563,8 @@ def is_users(cls: type) -> bool:
     """Whether the user wrote a class, in Python."""
     if not cls.__flags__ & _HEAP or cls in (type, object):
         return False
-    module = sys.modules.get(cls.__module__) if isinstance(cls.__module__, str) else None
-    return module is None or module is builtins or not _is_constant(module)  # what `exec` makes says that it is a builtin
+    module = sys.modules.get(module_of(cls))
+    return module in (None, builtins) or not _is_constant(module)  # a class made where no module is named has that of `object`
 
 
 _HEAP = 1 << 9  # in a type's flags: made at run time
@@ -579,20 +662,30 @@ def _stamp(path: Any) -> list[Any]:
         found = os.stat(path)
     except OSError:
         return []
-    return [found.st_mtime_ns, found.st_size, found.st_ino]
+    return [os.path.abspath(path), found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_dev]
+
+
+def _has_metadata(value: Any, name: str) -> bool:
+    if name == "flags":
+        return type(value) is np.ndarray
+    return type(value) is types.FunctionType or (isinstance(value, type) and is_users(value))
+
+
+def _metadata(name: str, holders: list[Any]) -> Iterable[Any]:
+    found = [getattr(holder, name, None) for holder in holders]
+    return found if name.endswith(("name__", "doc__", "module__")) else _parts(found)
+
+
+def _fields(value: np.ndarray) -> list[Any]:
+    return [str(value.dtype)]
+
+
+def _registrations(_: Any) -> list[Any]:
+    return [abc.get_cache_token()]
 
 
 def _factory(value: Any) -> list[Any]:
     return [value.default_factory]
-
-
-def _told(read: Callable[[], Any]) -> list[Any]:
-    return [repr(read())]
-
-
-def _loggers() -> list[tuple[str, logging.Logger]]:
-    found = list(logging.Logger.manager.loggerDict.items())
-    return [("", logging.root), *((name, value) for name, value in found if isinstance(value, logging.Logger))]
 
 
 def _level(value: logging.Logger) -> list[Any]:
@@ -600,7 +693,27 @@ def _level(value: logging.Logger) -> list[Any]:
 
 
 def _text(value: Any) -> list[Any]:
-    return [value.getvalue()] if not value.closed else []
+    return [value.getvalue(), value.tell()] if not value.closed else []
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """What a value shows of itself, as numbers and texts."""
+    if isinstance(value, dict):
+        value = tuple(value.items())
+    if isinstance(value, (list, tuple, set, frozenset, types.GeneratorType)):
+        value = list(value)
+        yield len(value)
+        for item in value:
+            yield from _parts(item)
+    elif isinstance(value, np.ndarray):
+        yield from (str(value.dtype), repr(value.shape), value.tobytes())
+    else:
+        yield repr(value)
+
+
+def _entries_of_cache(f: Any) -> list[Any]:
+    held = gc.get_referents(f)  # keys and results are among these, or in a dictionary
+    return sorted([*held, *(v for d in held if type(d) is dict for v in d.values())], key=id)
 
 
 def _position(value: Any) -> Iterator[Any]:

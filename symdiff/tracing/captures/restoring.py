@@ -9,7 +9,9 @@ import functools
 import types
 from typing import Any
 
+from symdiff.errors import TraceError
 from symdiff.tracing.captures.watching import global_names
+from symdiff.vocabulary.libraries import module_of
 
 LARGEST = 1000
 DEEP = 4
@@ -20,7 +22,8 @@ _LEAVES = (bool, int, float, complex, str, bytes, type(None), types.ModuleType, 
 class Outside:
     """What a function reaches outside itself: containers with copies of what they held, and the cells of closures."""
 
-    def __init__(self, f: Any) -> None:
+    def __init__(self, f: Any, where: str) -> None:
+        self._where = where
         self._held: list[tuple[Any, Any]] = []
         self._cells: list[tuple[types.CellType, Any]] = []
         self._seen: set[int] = set()
@@ -41,7 +44,7 @@ class Outside:
                 container.update(copy)
 
     def _reach(self, value: Any, depth: int) -> None:
-        if isinstance(value, _LEAVES) or id(value) in self._seen or depth > DEEP or len(self._held) > LARGEST:
+        if self._is_leaf(value) or id(value) in self._seen or depth > DEEP or len(self._held) > LARGEST:
             return
         if isinstance(value, types.FunctionType):
             self._seen.add(id(value))
@@ -64,6 +67,15 @@ class Outside:
             if isinstance(attributes, dict) and _is_users(type(value)):
                 self._reach(attributes, depth)
                 self._reach(vars(type(value)).get("__call__"), depth)
+
+    def _is_leaf(self, value: Any) -> bool:
+        try:
+            return isinstance(value, _LEAVES)
+        except Exception as error:
+            raise TraceError(
+                f"{self._where}: an object of class {type(value).__name__}, which the function finds outside itself, does not "
+                f"tell its __class__ ({type(error).__name__}: {error}); let its __getattribute__ give it"
+            ) from error
 
     def _reach_function(self, f: types.FunctionType, depth: int) -> None:
         if not _is_users(f):
@@ -98,4 +110,4 @@ def _names(code: types.CodeType) -> tuple[str, ...]:
 
 
 def _is_users(thing: Any) -> bool:
-    return (thing.__module__ or "").partition(".")[0] not in _SKIPPED
+    return module_of(thing).partition(".")[0] not in _SKIPPED

@@ -2,11 +2,10 @@
 
 Assumes that what `reaching` finds is all that the function can read. Guarantees that each holder found there (a cell, a
 dictionary, an object, a class, a list, memory) is compared before each call with what it held when the function was traced:
-objects by identity, memory by content. Larger floating arrays (see `hidden`) count by type alone, until a trace says that it
-needs their contents. Constant are what the interpreter keeps elsewhere: names, docstrings and annotations of functions and
-classes, subclasses and those registered with an `abc.ABC`, flags and field names of arrays, locks, `sys.modules` as read by
-`import_module`, patterns of `glob`. Refuses, with `TraceError`, functions that move on an iterator or a random generator that
-they capture.
+objects by identity, memory by content. What a library's function gave of the state of the process is compared with what it
+gives now. Larger floating arrays (see `hidden`) count by type alone, until a trace says that it needs their contents.
+Constant are the subclasses of a class, and `sys.modules` as read by `import_module`. Refuses, with `TraceError`, functions
+that move on an iterator or a random generator that they capture, or ask an object whose state cannot be compared.
 """
 
 import operator
@@ -253,6 +252,8 @@ class Watch:
         """Compare an array by content."""
         if id(array) not in self.compared:
             self.compared.add(id(array))
+            if self._reach is not None:
+                self._reach.meet(array)
             self._checks.append(Contents.of(array))
 
     def require_unmoved(self, where: str) -> None:

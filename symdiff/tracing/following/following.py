@@ -22,7 +22,7 @@ import numpy as np
 
 from symdiff.errors import SymdiffError, TraceError, forgive
 from symdiff.ir.building import active_builders
-from symdiff.tracing.captures.reaching import File, Found
+from symdiff.tracing.captures.reaching import Asked, Cache, File, Found, Used, is_opaque
 from symdiff.tracing.following import reading
 from symdiff.tracing.following.cloning import OPERATORS, clone
 from symdiff.tracing.following.constructing import constructor, replaced
@@ -41,15 +41,16 @@ from symdiff.tracing.library.ordering import sort_list
 from symdiff.tracing.library.scipy_functions import SCIPY, STEERING
 from symdiff.tracing.library.shaping import vectorized
 from symdiff.tracing.library.table import COMPOSED, called
-from symdiff.tracing.state.attempt import Attempt, Stuck, current
+from symdiff.tracing.state.attempt import Attempt, Stuck, current, need_all_contents
 from symdiff.tracing.state.raising import handled
+from symdiff.tracing.values.answers import check_answer
 from symdiff.tracing.values.assigning import plain
 from symdiff.tracing.values.exact_numbers import EXACT_NUMBERS, of_number
 from symdiff.tracing.values.operands import as_array, holds_traced
 from symdiff.tracing.values.texts import TEXTS, method
 from symdiff.tracing.values.tracer import Tracer, is_traced
 from symdiff.vocabulary import structures
-from symdiff.vocabulary.libraries import is_library, short_name, user_line
+from symdiff.vocabulary.libraries import is_library, module_of, short_name, user_line
 from symdiff.vocabulary.seams import Seam
 
 Anything = Callable[..., Any]
@@ -80,10 +81,17 @@ _CLOCKS = frozenset(
 )  # what another call finds another value of
 _READING = frozenset(
     [("_io", "open"), ("io", "open"), *(("numpy", n) for n in ("load", "loadtxt", "genfromtxt", "fromfile", "memmap"))]
-    + [("pathlib", n) for n in "open read_text read_bytes exists is_file is_dir stat iterdir".split()]
-    + [(m, n) for m in ("posix", "nt") for n in ("stat", "listdir", "scandir")]
-    + [("genericpath", n) for n in "exists isfile isdir getsize getmtime".split()]
+    + [("pathlib", n) for n in "open read_text read_bytes stat".split()]
+    + [(m, n) for m in ("posix", "nt") for n in ("stat", "scandir")]
 )  # functions of a file
+_OF_SYSTEM = ("get", "is", "cpu_count", "access", "listdir", "walk", "current_", "active_", "expand", "which", "has")
+_LOOKING: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys("posixpath ntpath genericpath gc locale _locale glob platform time".split(), ("",)),
+    **dict.fromkeys("os posix nt sys threading _thread decimal _decimal signal resource shutil logging".split(), _OF_SYSTEM),
+    "pathlib": (*_OF_SYSTEM, "cwd", "home", "exists", "resolve", "absolute", "glob", "rglob", "iterdir", "samefile", "owner"),
+    "numpy": ("get", "array2string", "array_repr", "array_str"),
+}  # modules, and how those of their functions begin that read the state of the process
+_HOLDING = ("acquire", "release", "__enter__", "__exit__")  # of locks
 _IMPORTING = (("importlib", "import_module"), ("builtins", "__import__"))
 _HARMLESS = ("builtins", "math", "cmath", "operator", "itertools", "_functools", "functools", "collections", "numpy", "abc")
 _Dispatcher = type(np.linspace)
@@ -237,7 +245,7 @@ def _method(f: types.MethodType, attempt: Attempt) -> Any:
         return _ruled(f, rule, attempt)
     found = attempt.known.get(inner) if type(inner) is types.FunctionType else None
     if found is None:
-        module = type(f.__self__).__module__
+        module = module_of(type(f.__self__))
         if module in _RANDOM:
             return _drawing(f, f.__self__, attempt)
         if module.startswith("scipy.stats."):
@@ -255,11 +263,40 @@ def _bound(f: Any, attempt: Attempt) -> Any:
         return method(owner, f)
     if isinstance(owner, np.ndarray):
         return _of_array(f, owner, attempt)
-    if type(owner).__module__ in _RANDOM:
+    if module_of(type(owner)) in _RANDOM:
         return _drawing(f, owner, attempt)
     if (getattr(owner, "__module__", None), f.__name__) in _CLOCKS:
         return _clocked(f)
+    if is_opaque(owner):
+        return _used(f, owner, attempt)
     return _guarded(f) if is_closed(f) else f
+
+
+def _used(f: Any, owner: Any, attempt: Attempt) -> Anything:
+    """A method of an object that the trace may not be able to compare."""
+
+    def used(*args: Any, **kwargs: Any) -> Any:
+        if args or kwargs or f.__name__ not in _HOLDING:
+            attempt.known[Used(owner, f.__name__, user_line())] = None
+        return f(*args, **kwargs)
+
+    return used
+
+
+def _asking(f: Any, attempt: Attempt) -> Anything:
+    """A library's function that reads the state of the process: it is asked again before each call."""
+
+    def asking(*args: Any, **kwargs: Any) -> Any:
+        result = f(*args, **kwargs)
+        if (result is not None or f.__name__.startswith("get")) and not holds((args, kwargs)):
+            asked = Asked(f, args, kwargs, result)
+            if asked.is_settled:
+                attempt.known[asked] = None
+            elif isinstance(result, (int, float, str, bytes)):
+                _clocked(f)
+        return result
+
+    return asking
 
 
 def _dated(cls: Any) -> Anything:
@@ -289,7 +326,7 @@ def _reading(f: Any, attempt: Attempt) -> Anything:
     def reading(*args: Any, **kwargs: Any) -> Any:
         for value in (*args[:1], *kwargs.values()):
             if isinstance(value, (str, bytes, os.PathLike)):
-                attempt.known[File(os.path.abspath(value))] = None
+                attempt.known[File(value)] = None
         return f(*args, **kwargs)
 
     return reading
@@ -335,11 +372,15 @@ def _library(f: Any, attempt: Attempt) -> Any:
         return _reading(f, attempt)
     if (module, name) in _IMPORTING:
         return _importing(f, attempt)
+    if name.startswith(_LOOKING.get(root, ())) and not name.startswith("set"):
+        return _asking(f, attempt)
     if root == "numpy" or type(f) is np.ufunc:
         if type(f) is _Dispatcher and (f in COMPOSED or f is np.sum):
             f = _of_lists(f)
         elif type(f) is np.ufunc or type(f) is _Dispatcher:
             f = _OfCells(f)
+        elif type(f) is types.FunctionType:
+            f = _answering(f, f"{module}.{name}")
         return _Made(f) if attempt.thorough else f
     return f if root in _HARMLESS or root == "symdiff" else _guarded(f)
 
@@ -456,6 +497,19 @@ def _recorded(f: Anything, rule: Any) -> Anything:
     return recorded
 
 
+def _answering(f: Anything, name: str) -> Anything:
+    """NumPy's own Python, run with traced values: it may ask whether these are arrays."""
+
+    @functools.wraps(f)
+    def answering(*args: Any, **kwargs: Any) -> Any:
+        found = f(*args, **kwargs)
+        if any(map(holds_traced, (*args, *kwargs.values()))):
+            check_answer(f, name, args, kwargs, found, user_line())
+        return found
+
+    return answering
+
+
 def _guarded(f: Anything) -> Anything:
     """A library's function: where it cannot take traced values, it is not called with them, or its errors become clear ones."""
     closed = is_closed(f)
@@ -474,7 +528,10 @@ def _guarded(f: Anything) -> Anything:
             raise TraceError(_unfollowed(name, "it is compiled, or calls what is"))
         try:
             with opened():
-                return f(*args, **kwargs)
+                found = f(*args, **kwargs)
+            if (getattr(f, "__module__", None) or "").startswith("scipy."):
+                check_answer(f, name, args, kwargs, found, user_line())
+            return found
         except SymdiffError:
             raise
         except Exception as error:
@@ -489,8 +546,10 @@ def _of_scipy(f: Anything, public: tuple[str, str]) -> Anything:
     def standing(*args: Any, **kwargs: Any) -> Any:
         if not any(map(holds_traced, (*args, *kwargs.values()))):
             return f(*args, **kwargs)
-        kwargs = {k: v for k, v in kwargs.items() if k not in STEERING}
-        return called(SCIPY[public], ".".join(public), args, kwargs, user_line())
+        name, origin = ".".join(public), user_line()
+        found = called(SCIPY[public], name, args, {k: v for k, v in kwargs.items() if k not in STEERING}, origin)
+        check_answer(f, name, args, kwargs, found, origin)
+        return found
 
     return standing
 
@@ -566,9 +625,20 @@ def _is_shared(owner: Any) -> bool:
 
 
 def _remembered(f: Any, attempt: Attempt) -> Anything:
-    """A function behind `lru_cache`: results are kept for this run only, traced arguments told apart by identity."""
+    """A function behind `lru_cache`: what it keeps counts, results of this run are kept for this run only.
+
+    Traced arguments are told apart by identity.
+    """
 
     def remembered(*args: Any, **kwargs: Any) -> Any:
+        before = f.cache_info()
+        if not holds((args, kwargs)):
+            attempt.known[Cache(f)] = None
+            if before.currsize:
+                need_all_contents()
+                result = f(*args, **kwargs)
+                if f.cache_info().misses == before.misses:
+                    return result
         key = (f, *(_identity(a) for a in args), *((k, _identity(v)) for k, v in sorted(kwargs.items())))
         if key not in attempt.memo:
             attempt.memo[key] = (call(f.__wrapped__)(*args, **kwargs), args, kwargs)  # the arguments keep their identity
@@ -591,7 +661,7 @@ def _identity(value: Any) -> Any:
 
 
 def _class(cls: Any, attempt: Attempt) -> Any:
-    if cls.__name__ in _SEEDED and cls.__module__ in _RANDOM:
+    if cls.__name__ in _SEEDED and module_of(cls) in _RANDOM:
         return _seeding(cls, attempt)
     if cls is np.datetime64:
         return _dated(cls)

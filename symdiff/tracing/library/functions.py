@@ -28,6 +28,7 @@ from symdiff.tracing.library.table import COMPOSED, called
 from symdiff.tracing.library.ufunc_methods import METHODS
 from symdiff.tracing.state.attempt import note_stuck
 from symdiff.tracing.state.raising import awaits, check_floating, is_awaited
+from symdiff.tracing.values.answers import check_answer, check_read
 from symdiff.tracing.values.assigning import computed, filled, plain
 from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.kinds import ARRAY, NUMPY, resulting
@@ -83,9 +84,9 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
         kwargs = {k: v for k, v in kwargs.items() if (v is not None or k == "axis") and not (k == "keepdims" and v is False)}
         return call_function(_REDUCTIONS[ufunc], inputs, {"axis": 0, **kwargs}, origin)
     if method in METHODS and ufunc.nin == 2 and ufunc.nout == 1:
-        return called(functools.partial(METHODS[method], ufunc), f"np.{name}.{method}", inputs, kwargs, origin)
-    if method == "reduce" and _folds(ufunc, inputs, kwargs):
-        return functools.reduce(ufunc, np.moveaxis(inputs[0], kwargs.get("axis", 0), 0))
+        found = called(functools.partial(METHODS[method], ufunc), f"np.{name}.{method}", inputs, kwargs, origin)
+        check_answer(getattr(ufunc, method), f"np.{name}.{method}", inputs, kwargs, found, origin)
+        return found
     if method != "__call__":
         raise TraceError(f"{origin}: np.{name}.{method} of a traced value is not supported; write it with np.sum or a loop")
     kwargs = {k: v for k, v in kwargs.items() if v is not _DEFAULTS.get(k, _DEFAULTS)}
@@ -107,7 +108,9 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
     if op is not None:
         builder = builder_of(inputs)
         operands = tuple(atom_of(value, builder, origin) for value in inputs)
-        return _checked(name, inputs, Tracer(builder, narrowed(builder, record(builder, op, operands, origin), *inputs)))
+        return _checked(
+            ufunc, inputs, origin, Tracer(builder, narrowed(builder, record(builder, op, operands, origin), *inputs))
+        )
     book = default_rules()
     module = "scipy.special" if special else "numpy"
     if ufunc.nout > 1:
@@ -118,11 +121,13 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
     if rule is None:
         reason = without_derivative().get((module, name), "no rule; sd.diffrule adds one")
         raise TraceError(f"{origin}: {'special' if special else 'np'}.{name} has no derivative: {reason}")
-    return _checked(name, inputs, call_rule(rule, inputs, origin))
+    return _checked(ufunc, inputs, origin, call_rule(rule, inputs, origin))
 
 
-def _checked(name: str, inputs: tuple[Any, ...], found: Any) -> Any:
+def _checked(ufunc: np.ufunc, inputs: tuple[Any, ...], origin: str, found: Any) -> Any:
     """A result of NumPy's in its order in memory, where NumPy raises no floating error."""
+    name = ufunc.__name__
+    check_answer(ufunc, f"np.{name}", inputs, {}, found, origin)
     if awaits():
         check_floating(name, inputs, found)
     return laid(found, inputs)
@@ -165,13 +170,6 @@ def _written(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: 
         target[...] = result if where is True else np.where(where, result, target)  # type: ignore[call-overload]
         found.append(target)
     return tuple(found) if isinstance(results, tuple) else found[0]
-
-
-def _folds(ufunc: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether a reduction is the ufunc applied again and again along one axis that has cells."""
-    axis = kwargs.get("axis", 0)
-    others = [k for k, v in kwargs.items() if k != "axis" and v is not None and v is not False]
-    return ufunc.nin == 2 and not others and isinstance(axis, int) and inputs[0].ndim > 0 and inputs[0].shape[axis] > 0
 
 
 def _applied_at(ufunc: Any, inputs: tuple[Any, ...], origin: str) -> None:
@@ -255,6 +253,7 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
     found = _recorded(function, args, kwargs, origin)
     if function in _IN_PLACE:
         return found
+    check_answer(function, _full_name(function), args, kwargs, found, origin)
     given = [leaf for leaf in leaves if isinstance(leaf, Tracer)]
     found = _of_their_kinds(function, args, kwargs, structures.mapped(functools.partial(_alone, given), found))
     if function not in _FRESH and not any(map(callable, leaves)):
@@ -407,9 +406,10 @@ def _recorded(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], orig
 
 def _bound(special: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
     try:
-        inspect.signature(special).bind(origin, *args, **kwargs)
+        bound = inspect.signature(special).bind(origin, *args, **kwargs)
     except TypeError as error:
         raise TraceError(f"{origin}: np.{name} of a traced value: {error}; leave these arguments away") from None
+    check_read(special, bound, f"np.{name}", origin)
     try:
         return special(origin, *args, **kwargs)
     except (IndexError, TypeError, AttributeError) as error:
@@ -557,6 +557,7 @@ def on_arrays(implementation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
         bound = signature.bind(arrays, *args, **kwargs)
     except TypeError as error:
         raise TraceError(f"{origin}: np.{name} of a traced value: {error}; leave these arguments away") from None
+    check_read(implementation, bound, f"np.{name}", origin)
     for key, value in bound.arguments.items():
         if key in operands:
             several = signature.parameters[key].kind is inspect.Parameter.VAR_POSITIONAL
@@ -606,6 +607,8 @@ def get_item(x: Tracer, key: Any, origin: str) -> Any:
     if is_traced_key(key):
         return read(x, key, origin)
     x = x if x.shape or x.held is not None else x.like(x.atom)
+    if isinstance(key, (bool, np.bool_)):
+        return np.repeat(np.expand_dims(x, 0), int(key), axis=0)  # x[True] is a copy of x[None]
     try:
         if is_basic(key):
             found = x.shared().sliced(view_key(key))

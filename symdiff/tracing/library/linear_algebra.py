@@ -50,8 +50,10 @@ def _real(x: Any, name: str) -> Any:
 
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
     x = _real(_matrices(a), "svd")
+    if hermitian and compute_uv:
+        raise _refuse("np.linalg.svd(hermitian=True)", "write it with np.linalg.eigh")
     if not compute_uv:
-        return svdvals(x)
+        return np.sort(np.abs(eigvalsh(x)), axis=-1)[..., ::-1] if hermitian else svdvals(x)
     u, s, vh = _head("left_vectors", x), _head("singular_values", x), _head("right_vectors", x)
     m, n = x.shape[-2:]
     if full_matrices and m > n:
@@ -119,22 +121,32 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Any:
 
 # -- solvers
 
+_ROUNDING = 1e-12  # of the largest singular value: what is cut below it moves no derivative by more
+
 
 def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
     x = _real(_matrices(a), "pinv")
     x = _hermitian(x, "L") if hermitian else x
     given_ = rcond if rcond is not None else rtol
-    return _head("pinv", x, rcond=1e-15 if given_ is None else float(given_))
+    least = 1e-15 if given_ is None else float(given_)
+    if least <= _ROUNDING:
+        return _head("pinv", x, rcond=least)
+    u, s, vh = svd(x, full_matrices=False)
+    kept = s > least * np.max(s, axis=-1, keepdims=True)
+    inverse = np.where(kept, 1 / np.where(kept, s, 1), 0)
+    return np.swapaxes(vh, -1, -2) @ (inverse[..., None] * np.swapaxes(u, -1, -2))
 
 
 def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
-    """The rank is taken to be full: residuals as NumPy gives them then."""
+    """Residuals are those of full rank, and NaN where a singular value vanishes."""
     x, y = _matrices(a), as_array(b)
     m, n = x.shape
     columns = y if y.ndim == 2 else np.reshape(y, (-1, 1))
     if columns.shape[0] != m:
         raise ValueError("the numbers of rows do not fit")
-    if m >= n and n:
+    if rcond is not None and rcond > _ROUNDING:
+        found = pinv(x, rcond) @ columns
+    elif m >= n and n:
         found = _head("lstsq", x, columns)
     else:
         found = np.linalg.pinv(x, float(np.finfo(float).eps) * max(m, n)) @ columns
@@ -143,7 +155,9 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     found = found if y.ndim == 2 else found[:, 0]
     gram = np.conj(x.T) @ x if m >= n else x @ np.conj(x.T)
     s = np.sqrt(np.linalg.eigvalsh(gram)[::-1]) if x.dtype.kind == "c" else np.linalg.svd(x, compute_uv=False)
-    return found, left, min(m, n), s
+    least = (np.finfo(x.dtype).eps * max(m, n) if rcond is None else max(rcond, np.finfo(x.dtype).eps)) * s[0]
+    rank = np.count_nonzero(s > least)
+    return found, np.where(rank == n, left, np.nan), rank, s
 
 
 def einsum(*operands: Any, optimize: Any = False) -> Any:

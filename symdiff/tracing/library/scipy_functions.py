@@ -26,10 +26,15 @@ def _symmetric(a: Any, lower: bool) -> Any:
 
 def solve(a: Any, b: Any, lower: bool = False, assume_a: str | None = None, transposed: bool = False) -> Any:
     a = as_array(a)
+    if assume_a in ("sym", "symmetric") and a.dtype.kind == "c":
+        raise TraceError(f"{user_line()}: scipy.linalg.solve(assume_a={assume_a!r}) of a complex matrix; leave assume_a away")
     if assume_a in ("sym", "her", "pos", "symmetric", "hermitian", "positive definite"):
         a = _symmetric(a, lower)
     elif assume_a in ("upper triangular", "lower triangular"):
         a = np.tril(a) if assume_a.startswith("lower") else np.triu(a)
+    elif assume_a in ("diagonal", "tridiagonal"):
+        beside = int(assume_a == "tridiagonal")
+        a = np.triu(np.tril(a, beside), -beside)
     return np.linalg.solve(a.T if transposed else a, as_array(b))
 
 
@@ -140,11 +145,12 @@ def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
 
 def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
     a = as_array(a)
-    return solve_sylvester(a, np.conj(a.T), q)
+    return solve_sylvester(a, np.conj(a.T), np.reshape(q, np.shape(q) or a.shape))
 
 
 def solve_discrete_lyapunov(a: Any, q: Any, method: Any = None) -> Any:
     a, q = as_array(a), as_array(q)
+    q = np.reshape(q, q.shape or a.shape)
     system = np.eye(q.size) - np.kron(a, np.conj(a))
     return np.reshape(np.linalg.solve(system, np.ravel(q)), q.shape)
 

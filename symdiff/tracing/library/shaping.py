@@ -97,6 +97,7 @@ def _joined(nested: Any, level: int, depth: int, rank: int) -> Any:
 
 
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+    ary = as_array(ary)
     count = ary.shape[axis]
     if isinstance(indices_or_sections, (int, np.integer)) and count % indices_or_sections:
         raise ValueError("array split does not result in an equal division")
@@ -104,6 +105,7 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
 
 
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+    ary = as_array(ary)
     axis = normalize_axis_index(axis, ary.ndim)
     pieces = np.array_split(np.arange(ary.shape[axis]), indices_or_sections)
     lead = (slice(None),) * axis
@@ -111,6 +113,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
 
 
 def hsplit(ary: Any, indices_or_sections: Any) -> Any:
+    ary = as_array(ary)
     return split(ary, indices_or_sections, 1 if ary.ndim > 1 else 0)
 
 

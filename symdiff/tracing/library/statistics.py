@@ -138,7 +138,10 @@ def _nanquantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bo
     def one(level: float) -> Any:
         place = np.clip(_PLACES[method](count, level), 0.0, count - 1)
         weights = np.maximum(1 - np.abs(places - place), 0.0)
-        found = np.sum(np.where(weights > 0, cells * weights, 0.0), axis=-1)
+        low = np.floor(place)
+        used = (places >= low) & (places <= low + 1) & (places < count)  # an infinite cell of weight 0 gives NaN
+        last = np.where(low == count - 1, cells - cells, 0.0)  # of infinities, NaN
+        found = np.sum(np.where(used, cells * weights + last, 0.0), axis=-1)
         found = np.where(count[..., 0] > 0, found, np.nan)
         return np.reshape(found, kept) if keepdims else found
 

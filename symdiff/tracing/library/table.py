@@ -17,6 +17,7 @@ from symdiff.tracing.library.linear_algebra import LINEAR_ALGEBRA, einsum
 from symdiff.tracing.library.polynomials import POLYNOMIALS
 from symdiff.tracing.library.shaping import SHAPING, apply_along_axis, apply_over_axes, sliding_window_view
 from symdiff.tracing.library.statistics import STATISTICS
+from symdiff.tracing.values.answers import check_read
 
 _CALLING_BACK = (apply_along_axis, apply_over_axes)  # errors of the user's own function stay as they are
 
@@ -25,9 +26,10 @@ def called(implementation: Any, name: str, args: tuple[Any, ...], kwargs: dict[s
     """The implementation of the function `name`, its own errors told at the user's line."""
     kwargs = {k: v for k, v in kwargs.items() if not (k in ("out", "dtype", "where", "initial") and _is_default(v))}
     try:
-        inspect.signature(implementation).bind(*args, **kwargs)
+        bound = inspect.signature(implementation).bind(*args, **kwargs)
     except TypeError as error:
         raise TraceError(f"{origin}: {name} of a traced value: {error}; leave these arguments away") from None
+    check_read(implementation, bound, name, origin)
     if implementation in _CALLING_BACK:
         return implementation(*args, **kwargs)
     try:

@@ -1,8 +1,9 @@
-"""`accumulate`, `outer` and `reduceat` of ufuncs on traced arrays, written with the ufunc itself.
+"""`reduce`, `accumulate`, `outer` and `reduceat` of ufuncs on traced arrays, written with the ufunc itself.
 
 Assumes ufuncs with two operands. Guarantees NumPy's values. Refuses other ufuncs, with `TraceError`.
 """
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ _EXACT = frozenset({np.maximum, np.minimum, np.fmax, np.fmin, np.logical_and, np
 
 
 def accumulate(ufunc: Any, array: Any, axis: int = 0, dtype: Any = None) -> Any:
-    x = as_array(array)
+    x = _first(ufunc, array, dtype)
     axis = normalize_axis_index(axis, x.ndim)
     if ufunc in _RUNNING:
         return _RUNNING[ufunc](x, axis=axis)
@@ -45,11 +46,13 @@ def outer(ufunc: Any, a: Any, b: Any) -> Any:
 def reduceat(ufunc: Any, array: Any, indices: Any, axis: int = 0, dtype: Any = None) -> Any:
     if holds_traced(indices):
         raise TraceError(f"{user_line()}: np.{ufunc.__name__}.reduceat at traced places; pass them as integers")
-    x = as_array(array)
+    x = _first(ufunc, array, dtype)
     axis = normalize_axis_index(axis, x.ndim)
     lead = (slice(None),) * axis
     n = x.shape[axis]
     starts = [int(i) for i in np.atleast_1d(indices)]
+    if not all(0 <= i < n for i in starts):
+        raise IndexError(f"indices {starts} for an axis of size {n}")
     found = []
     for start, stop in zip(starts, [*starts[1:], n], strict=True):
         part = x[(*lead, slice(start, stop if stop > start else start + 1))]
@@ -57,4 +60,20 @@ def reduceat(ufunc: Any, array: Any, indices: Any, axis: int = 0, dtype: Any = N
     return np.stack(found, axis=axis)
 
 
-METHODS = {"accumulate": accumulate, "outer": outer, "reduceat": reduceat}
+def reduce(ufunc: Any, array: Any, axis: Any = 0, dtype: Any = None, *, keepdims: bool = False) -> Any:
+    """Along one axis that has cells, one operand after the other."""
+    x = _first(ufunc, array, dtype)
+    if not isinstance(axis, int) or not x.ndim or not x.shape[axis]:
+        raise ValueError("of traced values it is taken along one axis with cells")
+    found = functools.reduce(ufunc, np.moveaxis(x, axis, 0))
+    return np.expand_dims(found, axis) if keepdims else found
+
+
+def _first(ufunc: Any, array: Any, dtype: Any) -> Any:
+    """The operands, of the dtype in which the ufunc computes: a single one is a result as it is."""
+    x = as_array(array)
+    found = ufunc.resolve_dtypes((x.dtype, x.dtype, None))[2] if dtype is None else np.dtype(dtype)
+    return x if found == x.dtype else x != 0 if found == np.bool_ else x.astype(found)
+
+
+METHODS = {"reduce": reduce, "accumulate": accumulate, "outer": outer, "reduceat": reduceat}

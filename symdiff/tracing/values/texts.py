@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from symdiff.errors import TraceError
+from symdiff.tracing.captures.reaching import PRINTING
 from symdiff.tracing.state.attempt import current
 from symdiff.vocabulary.libraries import user_line
 
@@ -54,6 +55,8 @@ def of_text(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     outer, attempt.shown = attempt.shown, False
     try:
         result = function(*args, **kwargs)
+        if function is not print and any(type(a) not in (float, int, str, bool) for a in args):
+            attempt.known.setdefault(PRINTING)
         shown = attempt.shown or any(type(a) is Text for a in (*args, *kwargs.values()))
     finally:
         attempt.shown = outer

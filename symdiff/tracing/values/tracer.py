@@ -793,7 +793,9 @@ def record_on(op: str, left: Any, right: Any, kind: Kind | None = None) -> Any:
                 asked(of.kind)
                 if not of.kind.python:
                     continue
-            if type(value) in _UNLIKE and op in ("eq", "ne") and isinstance(of, Tracer) and of.shape == ():
+            if type(value) in _UNLIKE and op in ("eq", "ne") and isinstance(of, Tracer):
+                if of.shape:
+                    return np.full(of.shape, op == "ne")
                 said = of.asked(lambda own, value=value: _said(op, own, value))
                 return said[0](said[1])
             if not isinstance(value, NUMBERS):

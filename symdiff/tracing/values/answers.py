@@ -1,0 +1,174 @@
+"""Whether what stands for a library's function gives what the function itself gives: it is asked, with sample numbers.
+
+Assumes a result, and the call that it is the result of. Guarantees shapes, dtypes and errors of the function's own, and that no
+argument is passed over: what a stand-in does not read has its default. Refuses differences, with `TraceError` at the user's
+line. Answers are kept by the function, its plain arguments, and the shapes, dtypes and kinds of traced ones.
+"""
+
+import dis
+import functools
+import inspect
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symdiff.errors import TraceError
+from symdiff.tracing.values.integers import Integer
+from symdiff.tracing.values.kinds import Form, form_of, sample
+from symdiff.tracing.values.tracer import Tracer
+from symdiff.vocabulary import structures
+
+_MOST = 20_000  # answers that are known
+_LARGEST = 1 << 13  # cells that are asked with
+_STEERING = frozenset(
+    """assume_unique copy device kind method optimize origin out overwrite_input stable subok A tol rtol""".split()
+)  # what changes nothing, or is read by who calls
+_NUMBERS = (Tracer, Integer, int, float, complex, bool)
+_known: dict[Any, "Answer | None"] = {}
+
+
+class Answer(NamedTuple):
+    """Shape and dtype of each part of a result, or the error that there is instead."""
+
+    parts: tuple[tuple[tuple[int, ...], str], ...]
+    error: str = ""
+
+
+def check_read(implementation: Callable[..., Any], bound: inspect.BoundArguments, name: str, origin: str) -> None:
+    """Refuse arguments that the implementation does not read, unless they are its defaults."""
+    for key in _unread(implementation):
+        default = bound.signature.parameters[key].default
+        value = bound.arguments.get(key, default)
+        if default is not inspect.Parameter.empty and (type(value), repr(value)) != (type(default), repr(default)):
+            raise TraceError(f"{origin}: {name}({key}=...) of a traced value is not supported; leave {key} away")
+
+
+@functools.lru_cache(maxsize=1024)
+def _unread(implementation: Callable[..., Any]) -> tuple[str, ...]:
+    code = getattr(getattr(implementation, "func", implementation), "__code__", None)
+    if code is None:
+        return ()
+    read = {name for i in dis.get_instructions(code) if i.opname.startswith("LOAD") for name in _names(i.argval)}
+    parameters = inspect.signature(implementation).parameters
+    return tuple(n for n in parameters if n not in read and n not in code.co_cellvars and n not in _STEERING)
+
+
+def _names(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def check_answer(function: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], found: Any, origin: str) -> None:
+    """Refuse a result of another shape or dtype than the function gives, or where it raises."""
+    plain = not kwargs and all(type(v) in _NUMBERS for v in args)
+    leaves, tree = (args, None) if plain else structures.flatten((args, kwargs), none_is_leaf=True)
+    if any(callable(v) or (isinstance(v, np.ndarray) and v.dtype == object) for v in leaves):
+        return
+    forms = tuple(form_of(v) if isinstance(v, Tracer) else None for v in leaves)
+    results = [found] if isinstance(found, Tracer) else structures.leaves(found, none_is_leaf=True)
+    arrays = [v for v in (*leaves, *results) if isinstance(v, (Tracer, np.ndarray))]
+    if any(isinstance(v, np.ndarray) and v.dtype == object for v in results):  # traced cells, which are no array yet
+        return
+    if any(f is not None and f.kind.several for f in forms) or sum(v.size for v in arrays) > _LARGEST:
+        return
+    key = (
+        function,
+        tree and str(tree),
+        forms,
+        tuple(None if f is not None else _told(v) for v, f in zip(leaves, forms, strict=True)),
+    )
+    if key not in _known:
+        if len(_known) >= _MOST:
+            _known.clear()
+        _known[key] = _asked(function, leaves, forms, tree)
+    answer = _known[key]
+    if answer is None:
+        return
+    if answer.error:
+        raise TraceError(f"{origin}: {name}: {answer.error}")
+    own = tuple(_told_of(v) for v in results)
+    if any(code in "FD" for _, code in own) and any(code in "fd" for _, code in answer.parts):
+        answer = _known[key] = _turned(function, leaves, forms, tree, answer)
+    if len(own) != len(answer.parts) or not all(map(_agree, own, answer.parts)):
+        raise TraceError(
+            f"{origin}: {name} with these arguments gives {_listed(answer.parts)}, which is not followed "
+            f"(it would be {_listed(own)}); use other arguments, or write it with simpler functions"
+        )
+
+
+def _told(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.dtype.char, value.shape, value.tobytes()
+    return type(value), repr(value)
+
+
+def _told_of(value: Any) -> tuple[tuple[int, ...], str]:
+    value = value if isinstance(value, (Tracer, np.ndarray)) else np.asarray(value)
+    return tuple(value.shape), value.dtype.char
+
+
+def _agree(own: tuple[tuple[int, ...], str], asked: tuple[tuple[int, ...], str]) -> bool:
+    """Whether shape and dtype are the same; whole numbers are held as others."""
+    if own[0] != asked[0] or asked[1] not in "fdFD":
+        return own[0] == asked[0] and asked[1] not in "egG" and own[1] not in "FD"
+    return own[1] == asked[1]
+
+
+def _listed(parts: tuple[tuple[tuple[int, ...], str], ...]) -> str:
+    return ", ".join(f"{np.dtype(code)} of shape {shape}" for shape, code in parts)
+
+
+def _asked(function: Any, leaves: Sequence[Any], forms: tuple[Form | None, ...], tree: Any) -> Answer | None:
+    """The function's answer for numbers; None where it depends on these."""
+    raised: list[Exception] = []
+    for numbers in (_numbers, lambda form, place: sample(form)):
+        found = _tried(function, leaves, forms, tree, numbers)
+        if isinstance(found, Answer):
+            return found
+        raised.append(found)
+    structural = (TypeError, ValueError, IndexError)
+    if any(isinstance(e, np.linalg.LinAlgError) or not isinstance(e, structural) for e in raised):
+        return None
+    return Answer((), str(raised[0]))
+
+
+def _turned(function: Any, leaves: Sequence[Any], forms: tuple[Form | None, ...], tree: Any, answer: Answer) -> Answer:
+    """The answer for numbers of which a function has complex results, where it has real ones of others."""
+    for k in range(12):
+        found = _tried(function, leaves, forms, tree, functools.partial(_turning, k))
+        if isinstance(found, Answer) and any(code in "FD" for _, code in found.parts):
+            return found
+    return answer
+
+
+def _tried(
+    function: Any, leaves: Sequence[Any], forms: tuple[Form | None, ...], tree: Any, numbers: Callable[[Form, int], Any]
+) -> "Answer | Exception":
+    """The answer for these numbers, or what is raised."""
+    given = [numbers(f, k) if f is not None else v for k, (v, f) in enumerate(zip(leaves, forms, strict=True))]
+    args, kwargs = (given, {}) if tree is None else structures.unflatten(tree, given)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            found = function(*args, **kwargs)
+        except Exception as error:  # whichever a library raises
+            return error
+    return Answer(tuple(_told_of(v) for v in structures.leaves(found, none_is_leaf=True)))
+
+
+def _numbers(form: Form, place: int) -> Any:
+    """Numbers between 0 and 1 that differ; square matrices are positive definite."""
+    if form.whole or form.code == "?" or not form.shape:
+        return np.array(sample(form)) if form.shape else sample(form)
+    found = 0.5 + 0.4 * np.cos(1.3 * (np.arange(int(np.prod(form.shape))) + 17 * place) ** 2).reshape(form.shape)
+    if len(form.shape) > 1 and form.shape[-1] == form.shape[-2]:
+        found = np.ones(form.shape) + np.diag(np.arange(2.0, 2.0 + form.shape[-1]))
+    return found.astype(form.code)
+
+
+def _turning(k: int, form: Form, place: int) -> Any:
+    """Numbers of both signs, of which some matrices and polynomials have complex roots."""
+    if form.code not in "fd" or not form.shape:
+        return _numbers(form, place)
+    return np.cos(1.3 * (np.arange(int(np.prod(form.shape))) + k + 17 * place) ** 2).reshape(form.shape).astype(form.code)

@@ -1,0 +1,187 @@
+"""What a traced function asks of the process, of caches, files and objects written in C is compared before each call."""
+
+import abc
+import copy
+import functools
+import gc
+import glob
+import hashlib
+import io
+import itertools
+import os
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import symdiff as sd
+
+
+class Names:
+    """1.0"""
+
+
+class Register(metaclass=abc.ABCMeta):  # noqa: B024
+    pass
+
+
+class Local(threading.local):
+    k = 1.0
+
+
+@functools.lru_cache
+def cached(n):
+    return n * scale[0]
+
+
+scale = [2.0]
+texts = iter([1.0, 2.0, 3.0])
+held = {"it": iter([1.0, 2.0, 3.0])}
+counter = itertools.count(1)
+pair = np.array([(1.0, 2.0)], dtype=[("a", "f8"), ("b", "f8")])
+cells = np.array([1.0, 2.0]) / 3
+stream = io.BytesIO(b"123")
+local = Local()
+seeds = np.random.SeedSequence(3)
+
+
+def renamed():
+    threading.current_thread().name += "s"
+
+
+CHANGES = {
+    "iterator": (lambda x: x * sum(copy.copy(texts)), lambda: next(texts)),
+    "iterator held": (lambda x: x * sum(copy.copy(held["it"])), lambda: next(held["it"])),
+    "count": (lambda x: x * float(repr(counter)[6:-1]), lambda: next(counter)),
+    "fields": (lambda x: x * pair["a"][0], lambda: setattr(pair.dtype, "names", ("b", "a"))),
+    "flags": (lambda x: x * (1 + cells.flags.writeable), lambda: cells.setflags(write=False)),
+    "shown": (lambda x: x * len(f"{cells}"), lambda: np.set_printoptions(precision=3)),
+    "shown in a list": (lambda x: x * len(str([cells])), lambda: np.set_printoptions(precision=4)),
+    "options": (lambda x: x * np.get_printoptions()["precision"], lambda: np.set_printoptions(precision=5)),
+    "callback": (lambda x: x * (1 + (np.geterrcall() is None)), lambda: np.seterrcall(print)),
+    "collector": (lambda x: x * (1 + gc.isenabled()), gc.disable),
+    "digits": (lambda x: x * sys.get_int_max_str_digits(), lambda: sys.set_int_max_str_digits(5000)),
+    "thread": (lambda x: x * len(threading.current_thread().name), renamed),
+    "new name": (lambda x: x * getattr(sys, "symdiff_new", 1.0), lambda: setattr(sys, "symdiff_new", 2.0)),
+    "builtin": (lambda x: x * symdiff_k, lambda: vars(__import__("builtins")).update(symdiff_k=2.0)),  # noqa: F821
+    "variable": (lambda x: x * float(os.path.expandvars("$SYMDIFF_K")), lambda: os.environ.update(SYMDIFF_K="2.5")),
+    "pattern": (lambda x: x * (1 + len(glob.glob("*.k"))), lambda: open("new.k", "w").close()),
+    "position": (lambda x: x * (1 + stream.tell()), lambda: stream.seek(2)),
+    "registered": (lambda x: x * (1 + isinstance(scale, Register)), lambda: Register.register(list)),
+    "local class": (lambda x: x * local.k, lambda: setattr(Local, "k", 3.0)),
+    "docstring": (lambda x: x * float(Names.__doc__), lambda: setattr(Names, "__doc__", "2.0")),
+    "name": (lambda x: x * len(renamed.__name__), lambda: setattr(renamed, "__name__", "short")),
+    "seeds": (lambda x: x * (1 + seeds.n_children_spawned), lambda: seeds.spawn(1)),
+}
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path, monkeypatch):
+    """What the changes leave behind is put back."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SYMDIFF_K", "1.5")
+    monkeypatch.setattr("builtins.symdiff_k", 1.0, raising=False)
+    name, digits = threading.current_thread().name, sys.get_int_max_str_digits()
+    with np.printoptions(), np.errstate():
+        yield
+    threading.current_thread().name = name
+    sys.set_int_max_str_digits(digits)
+    np.seterrcall(None)
+    gc.enable()
+    vars(sys).pop("symdiff_new", None)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_is_seen(name):
+    f, change = CHANGES[name]
+    g = sd.grad(f)
+    before = f(1.0)
+    assert g(0.5) == g(0.5) == before
+    change()
+    assert f(1.0) != before
+    assert g(0.5) == g(0.5) == f(1.0)
+
+
+def test_a_cached_function_gives_what_it_keeps():
+    g = sd.grad(lambda x: x * cached(3))
+    assert g(0.5) == 6.0
+    scale[0] = 5.0
+    assert cached(3) == 15.0 == g(0.5)
+    scale[0] = 2.0
+    assert cached(3) == 15.0 == g(0.5)
+    cached.cache_clear()
+    assert g(0.5) == 6.0 == cached(3)
+
+
+def test_files_are_told_apart_by_place_and_by_their_last_change(tmp_path, monkeypatch):
+    for folder, text in (("a", "2.0"), ("b", "3.0")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "k").write_text(text)
+    monkeypatch.chdir(tmp_path / "a")
+
+    def f(x):
+        with open("k") as file:
+            return x * float(file.read())
+
+    g = sd.grad(f)
+    assert g(0.5) == 2.0
+    (tmp_path / "a" / "k").write_text("4.0")
+    os.utime("k", (1e9, 1e9))
+    assert g(0.5) == 4.0
+    (tmp_path / "a" / "k").write_text("5.0")
+    os.utime("k", (1e9, 1e9))
+    assert g(0.5) == 5.0
+    monkeypatch.chdir(tmp_path / "b")
+    assert g(0.5) == 3.0
+
+
+digest, lock = hashlib.md5(b"1"), threading.Lock()
+ASKED = {
+    "hexdigest": lambda x: x * len(digest.hexdigest()),
+    "locked": lambda x: x * (1 + lock.locked()),
+    "cache_info": lambda x: x * (1 + cached.cache_info().currsize),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_what_cannot_be_compared_is_refused(name):
+    with pytest.raises(sd.TraceError, match=rf"test_process_state\.py:\d+: {name} asks a .* frozen=True"):
+        sd.grad(ASKED[name])(0.5)
+    assert sd.grad(ASKED[name], frozen=True)(0.5) == ASKED[name](1.0)
+
+
+def test_locks_and_what_is_made_inside_are_no_state():
+    def f(x):
+        with lock:
+            lines = io.StringIO("2.0\n")
+            inner = threading.Lock()
+            return x * float(lines.readline()) * (1 + inner.locked()) * int(hashlib.md5(b"1").hexdigest()[:1], 16)
+
+    assert sd.grad(f)(0.5) == f(1.0)
+
+
+class Silent:
+    def __getattribute__(self, name):
+        return {"k": 2.0}[name]
+
+
+def test_an_object_that_does_not_tell_its_class_is_refused():
+    silent = Silent()
+    with pytest.raises(sd.TraceError, match=r"test_process_state\.py:\d+: an object of class Silent.* __class__"):
+        sd.grad(lambda x: x * silent.k)(0.5)
+
+
+def test_an_integer_is_no_batch():
+    with pytest.raises(sd.ShapeError, match="points axis"):
+        sd.vmap(sd.grad(lambda x: x * x))(2)
+
+
+def test_classes_that_name_no_module():
+    namespace = {"__builtins__": {"type": type}}
+    exec("K = type('K', (), {'k': 2.0})\nk = K()\ndef f(x): return k.k * x", namespace)
+    assert "__module__" not in vars(namespace["K"])
+    g = sd.grad(namespace["f"])
+    assert g(0.5) == 2.0
+    namespace["K"].k = 3.0
+    assert g(0.5) == 3.0
