@@ -20,7 +20,7 @@ USES = {
     "__matmul__": "o @ 1", "attrgetter": "operator.attrgetter('p')(o)", "__reversed__": "reversed(o)[0]", "__eq__": "o == 1",
     "wrapper": "calc.__call__(x)", "eval": "eval('calc(x)', {'calc': calc, 'x': x})", "__class_getitem__": "P[x]",
 }  # fmt: skip
-FOLLOWED = ("__add__", "__radd__", "__getitem__", "__neg__", "p", "__iter__", "__enter__")  # in a thorough run
+FOLLOWED = ("__add__", "__radd__", "__getitem__", "__neg__", "p", "__iter__", "__enter__", "wrapper")  # in a thorough run
 TRUTHS = {"__lt__": "o < x", "__bool__": "o", "__contains__": "x in o", "__len__": "o"}
 SPACE = {"__name__": __name__, **{m.__name__: m for m in (contextlib, functools, math, numbers, operator)}, "np": np}
 ANSWERED = ["isinstance(v, float)", "isinstance(v, numbers.Real)", "not isinstance(v, np.ndarray)", "v.__class__ is float"]

@@ -110,6 +110,8 @@ def call(f: Any) -> Any:
         return f  # made inside a clone
     if kind is types.MethodType:
         return _method(f, attempt)
+    if kind is types.MethodWrapperType and f.__name__ == "__call__":
+        return call(f.__self__)
     if kind is types.BuiltinMethodType and type(f.__self__) is not types.ModuleType and f.__self__ is not None:
         return _bound(f, attempt)
     if kind not in _HASHED and not isinstance(f, type):
