@@ -567,7 +567,7 @@ def test_endless_paths():
 
 
 def test_random_conditions_are_noticed():
-    state = iter(range(10))
+    state = iter(range(1000))
     with pytest.raises(sd.TraceError, match="asked for another condition"):
         sd.grad(lambda x: x if x > next(state) else -x)(0.5)
     rng = np.random.default_rng(0)
