@@ -8,6 +8,7 @@ import importlib.machinery
 import inspect
 import re
 import sys
+import sysconfig
 import time
 import types
 
@@ -141,7 +142,7 @@ def _operator(name):
     function = getattr(np.ndarray, name)
 
     def operate(self, other):
-        if hasattr(other, "__array_priority__") and not isinstance(other, (ndarray, np.ndarray, np.generic)):
+        if hasattr(other, "__array_priority__") and not issubclass(type(other), (ndarray, np.ndarray, np.generic)):
             return NotImplemented  # as CuPy does for foreign arrays of a higher priority
         return made(name, function(self.host, _host(other)))
 
@@ -528,6 +529,9 @@ for _name in "float32 float64 complex64 complex128 bool_ int64 dtype can_cast pi
 for _name, _value in list(globals().items()):
     if callable(_value) and getattr(_value, "__module__", "") == __name__ and not isinstance(_value, type):
         _value.__module__ = "cupy"
+for _value in vars(ndarray).values():  # a library's, as CuPy's are compiled
+    if isinstance(_value, types.FunctionType):
+        _value.__code__ = _value.__code__.replace(co_filename=f"{sysconfig.get_path('purelib')}/cupy/_core.py")
 
 
 def module():

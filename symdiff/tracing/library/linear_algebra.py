@@ -12,7 +12,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from symdiff.errors import TraceError
 from symdiff.ir.arrays import products
-from symdiff.tracing.values.operands import as_array, atoms, given
+from symdiff.tracing.values.operands import as_array, atoms, given, holds_traced
 from symdiff.vocabulary.libraries import user_line
 
 
@@ -153,6 +153,9 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     away = columns - x @ found
     left = np.sum(away.real**2 + away.imag**2 if away.dtype.kind == "c" else away * away, axis=0) if m > n else np.zeros(0)
     found = found if y.ndim == 2 else found[:, 0]
+    if not holds_traced(a):
+        rank, s = np.linalg.lstsq(np.asarray(a), np.zeros(m), rcond)[2:]
+        return found, left if rank == n else np.zeros(0), rank, s
     gram = np.conj(x.T) @ x if m >= n else x @ np.conj(x.T)
     s = np.sqrt(np.linalg.eigvalsh(gram)[::-1]) if x.dtype.kind == "c" else np.linalg.svd(x, compute_uv=False)
     least = (np.finfo(x.dtype).eps * max(m, n) if rcond is None else max(rcond, np.finfo(x.dtype).eps)) * s[0]

@@ -29,10 +29,13 @@ _NUMBERS = (Tracer, Integer, int, float, complex, bool)
 _known: dict[Any, "Answer | None"] = {}
 
 
+Parts = tuple[tuple[tuple[int, ...], str], ...]
+
+
 class Answer(NamedTuple):
     """Shape and dtype of each part of a result, or the error that there is instead."""
 
-    parts: tuple[tuple[tuple[int, ...], str], ...]
+    parts: Parts
     error: str = ""
 
 
@@ -88,9 +91,9 @@ def check_answer(function: Any, name: str, args: tuple[Any, ...], kwargs: dict[s
     if answer.error:
         raise TraceError(f"{origin}: {name}: {answer.error}")
     own = tuple(_told_of(v) for v in results)
-    if any(code in "FD" for _, code in own) and any(code in "fd" for _, code in answer.parts):
-        answer = _known[key] = _turned(function, leaves, forms, tree, answer)
-    if len(own) != len(answer.parts) or not all(map(_agree, own, answer.parts)):
+    if not _agree(own, answer):
+        answer = _known[key] = _varied(function, leaves, forms, tree, own, answer)
+    if answer is not None and not _agree(own, answer):
         raise TraceError(
             f"{origin}: {name} with these arguments gives {_listed(answer.parts)}, which is not followed "
             f"(it would be {_listed(own)}); use other arguments, or write it with simpler functions"
@@ -108,14 +111,15 @@ def _told_of(value: Any) -> tuple[tuple[int, ...], str]:
     return tuple(value.shape), value.dtype.char
 
 
-def _agree(own: tuple[tuple[int, ...], str], asked: tuple[tuple[int, ...], str]) -> bool:
-    """Whether shape and dtype are the same; whole numbers are held as others."""
-    if own[0] != asked[0] or asked[1] not in "fdFD":
-        return own[0] == asked[0] and asked[1] not in "egG" and own[1] not in "FD"
-    return own[1] == asked[1]
+def _agree(own: Parts, answer: Answer) -> bool:
+    """Whether shapes and dtypes are the same; whole numbers are held as others."""
+    return len(own) == len(answer.parts) and all(
+        mine[0] == asked[0] and (mine[1] == asked[1] or (asked[1] not in "fdFDegG" and mine[1] not in "FD"))
+        for mine, asked in zip(own, answer.parts, strict=True)
+    )
 
 
-def _listed(parts: tuple[tuple[tuple[int, ...], str], ...]) -> str:
+def _listed(parts: Parts) -> str:
     return ", ".join(f"{np.dtype(code)} of shape {shape}" for shape, code in parts)
 
 
@@ -133,12 +137,16 @@ def _asked(function: Any, leaves: Sequence[Any], forms: tuple[Form | None, ...],
     return Answer((), str(raised[0]))
 
 
-def _turned(function: Any, leaves: Sequence[Any], forms: tuple[Form | None, ...], tree: Any, answer: Answer) -> Answer:
-    """The answer for numbers of which a function has complex results, where it has real ones of others."""
+def _varied(
+    function: Any, leaves: Sequence[Any], forms: tuple[Form | None, ...], tree: Any, own: Parts, answer: Answer
+) -> Answer | None:
+    """The answer for other numbers, where it is ours for some of these; None where shapes depend on them."""
     for k in range(12):
         found = _tried(function, leaves, forms, tree, functools.partial(_turning, k))
-        if isinstance(found, Answer) and any(code in "FD" for _, code in found.parts):
+        if isinstance(found, Answer) and _agree(own, found):
             return found
+        if isinstance(found, Answer) and [shape for shape, _ in found.parts] != [shape for shape, _ in answer.parts]:
+            return None
     return answer
 
 
@@ -168,7 +176,10 @@ def _numbers(form: Form, place: int) -> Any:
 
 
 def _turning(k: int, form: Form, place: int) -> Any:
-    """Numbers of both signs, of which some matrices and polynomials have complex roots."""
-    if form.code not in "fd" or not form.shape:
+    """Numbers of both signs and zero, some of them of matrices and polynomials with complex roots; truths of both kinds."""
+    if not form.shape:
         return _numbers(form, place)
-    return np.cos(1.3 * (np.arange(int(np.prod(form.shape))) + k + 17 * place) ** 2).reshape(form.shape).astype(form.code)
+    found = np.cos(1.3 * (np.arange(int(np.prod(form.shape))) + k + 17 * place) ** 2).reshape(form.shape)
+    if form.whole or form.code == "?" or k % 4 == 3:
+        found = np.rint(found)
+    return (found > 0 if form.code == "?" else found).astype(np.array(sample(form)).dtype)

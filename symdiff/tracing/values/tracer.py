@@ -562,6 +562,11 @@ class Tracer(Operators):
             raise TypeError("iteration over a traced scalar")
         return (self[i] for i in range(self.shape[0]))
 
+    def __contains__(self, value: Any) -> bool:
+        if not self.shape:
+            raise TypeError(f"{user_line()}: a traced scalar has no items to look through")
+        return bool(np.any(self == value))
+
     def __getitem__(self, key: Any) -> Any:
         origin = user_line()
         parts = key if type(key) is tuple else (key,)
