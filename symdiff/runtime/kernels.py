@@ -25,7 +25,8 @@ _REDUCING = {"sum": "sum", "amax": "max", "amin": "min"}  # heads and the sinks 
 _METH_FASTCALL = 0x0080
 LARGE = 1 << 15  # operations from which on other threads run meanwhile
 PRODUCT = 1 << 12  # multiplications up to which a product of matrices takes less time in loops than in a call of NumPy
-FUNCTIONS_WORTH = 5000  # calls of elementary functions for which LLVM's passes take their time
+FUNCTIONS_WORTH = 5000  # calls of elementary functions for which LLVM's passes take their time,
+CELLS_WORTH = 16  # and how many for each statement: these passes take time that grows faster than straight-line code
 _VALUE = 16  # where a number's value lies in its object
 
 
@@ -44,7 +45,8 @@ class Kernels:
         self.before, self.texts, self.names = functions(wanted, lanes(), fused())
         self.nests = {index: wanted[index] for index in self.names}
         called = sum(size(n.domain) * sum(i.op in VECTORS for i in n.program.instrs) for n in self.nests.values())
-        self.passes: Passes = "all" if called >= FUNCTIONS_WORTH else "loops"
+        worth = max(FUNCTIONS_WORTH, CELLS_WORTH * sum(len(n.program.instrs) for n in self.nests.values()))
+        self.passes: Passes = "all" if called >= worth else "loops"
 
     @property
     def text(self) -> str:
