@@ -419,3 +419,14 @@ def test_arrays_that_code_without_source_makes_are_not_written_through(name):
     exec(compile(WITHOUT_SOURCE, "nowhere.py", "exec"), space)
     with pytest.raises(sd.TraceError, match=r"nowhere\.py:\d+: .*y\.copy\(\)"):
         sd.grad(space[name])(X)
+
+
+@pytest.mark.parametrize("join", [lambda a: np.c_[a, a], lambda a: np.r_[a, a], lambda a: np.hstack([a, a])])
+def test_what_is_joined_lies_in_memory_as_numpy_lays_it(join):
+    def f(x):
+        joined = join(np.transpose(np.outer(x, x)))
+        joined.reshape(-1)[1] = 7.0 * x[0]  # writes into a copy where the cells lie column by column
+        return np.sum(joined * np.arange(1.0, joined.size + 1).reshape(joined.shape))
+
+    x = np.array([0.5, -1.5, 2.0])
+    np.testing.assert_allclose(sd.value_and_grad(f)(x)[0], f(x))

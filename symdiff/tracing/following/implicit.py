@@ -14,6 +14,7 @@ import numpy as np
 
 from symdiff.tracing.following.patterns import pattern
 from symdiff.tracing.library.builtin_functions import BUILTINS, attribute_of
+from symdiff.tracing.library.functions import turned
 from symdiff.tracing.library.making import fresh
 from symdiff.tracing.library.summing import compensated_sum
 from symdiff.tracing.state.attempt import current
@@ -29,6 +30,7 @@ from symdiff.vocabulary.libraries import is_library, user_line
 Call = Callable[[Any], Any]
 SPECIAL = frozenset("abs float complex round len iter next divmod".split())  # builtins that ask an object's own method
 PLAIN = frozenset({float, int, complex, bool, str, list, tuple, dict, Tracer, Integer, np.ndarray, types.ModuleType})
+_JOINING = type(np.r_).__bases__
 _REFLECTED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
 # What the running Python's `sum` does: whether it keeps what rounding loses of a term, by the total's type and the term's,
 # which totals it keeps so, and from which total it goes on to which.
@@ -208,7 +210,10 @@ def item(call: Call, owner: Any, key: Any) -> Any:
     method = _method(owner, "__getitem__")
     if method is not None:
         return call(method)(owner, key)
-    return owner[key] if kind is np.ndarray else fresh(owner[key], ())  # np.r_ makes new arrays
+    if isinstance(owner, _JOINING):  # np.r_ makes new arrays
+        found = fresh(owner[key], ())
+        return turned(owner.__getitem__, (key,), {}, found.like(found.atom)) if isinstance(found, Tracer) else found
+    return owner[key] if kind is np.ndarray else fresh(owner[key], ())
 
 
 def iterated(call: Call, values: Any) -> Any:

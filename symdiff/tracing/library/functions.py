@@ -259,7 +259,7 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
     if function not in _FRESH and not any(map(callable, leaves)):
         found = _perhaps_viewed(function, args, kwargs, found)
     if any(map(is_turned, leaves)):
-        return structures.mapped(functools.partial(_turned, function, args, kwargs), found)
+        return structures.mapped(functools.partial(turned, function, args, kwargs), found)
     return found
 
 
@@ -355,7 +355,7 @@ def _locked(found: Tracer, why: str) -> Tracer:
     return Tracer.showing(found.builder, View.over(Storage(found.builder, found.atom, found.dtype.char, why)), found.dtype)  # type: ignore[no-any-return]
 
 
-def _turned(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
+def turned(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
     """An array made of others whose cells lie in another order in memory than their own: NumPy tells how its cells lie."""
     if not isinstance(found, Tracer) or found.ndim < 2 or found.held is not None:
         return found
