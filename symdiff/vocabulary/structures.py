@@ -58,13 +58,24 @@ def _learn(value: Any) -> None:
     stack = [value]
     while stack:
         top = stack.pop()
-        if isinstance(top, dict):
+        sort = _sort(type(top))
+        if sort is dict:
             stack += top.values()
-        elif isinstance(top, (list, tuple)):
+        elif sort is list:
             stack += top
-        elif dataclasses.is_dataclass(top) and not isinstance(top, type) and not type(top).__module__.startswith("symdiff."):
-            _register_dataclass(type(top))
+        elif sort is not None:
+            _register_dataclass(sort)
             stack += [getattr(top, f.name, None) for f in dataclasses.fields(top)]
+
+
+@functools.lru_cache(maxsize=1024)
+def _sort(cls: type) -> type | None:
+    """How the parts of instances of a class are found: as those of a dict, a list or the dataclass; None for a leaf."""
+    if issubclass(cls, dict):
+        return dict
+    if issubclass(cls, (list, tuple)):
+        return list
+    return cls if dataclasses.is_dataclass(cls) and not cls.__module__.startswith("symdiff.") else None
 
 
 def flatten(value: Any, none_is_leaf: bool = False) -> tuple[list[Any], Any]:

@@ -28,7 +28,7 @@ from symdiff.tracing.library.table import COMPOSED, called
 from symdiff.tracing.library.ufunc_methods import METHODS
 from symdiff.tracing.state.attempt import note_stuck
 from symdiff.tracing.state.raising import awaits, check_floating, is_awaited
-from symdiff.tracing.values.answers import check_answer, check_read
+from symdiff.tracing.values.answers import check_answer, check_flat, check_read, signature_of
 from symdiff.tracing.values.assigning import computed, filled, plain
 from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.kinds import ARRAY, NUMPY, resulting
@@ -229,7 +229,7 @@ def call_rule(rule: Any, args: tuple[Any, ...], origin: str) -> Any:
 def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
     """`function(*args, **kwargs)` recorded."""
     name = getattr(function, "__name__", str(function))
-    leaves = structures.leaves((args, kwargs), none_is_leaf=True)
+    leaves, tree = structures.flatten((args, kwargs), none_is_leaf=True)
     check_plain(origin, *leaves)
     selected = next((leaf for leaf in leaves if isinstance(leaf, Selected)), None)
     if selected is not None:  # where NumPy was not asked first
@@ -253,18 +253,25 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
     found = _recorded(function, args, kwargs, origin)
     if function in _IN_PLACE:
         return found
-    check_answer(function, _full_name(function), args, kwargs, found, origin)
+    check_flat(function, _full_name(function), leaves, tree, found, origin)
     given = [leaf for leaf in leaves if isinstance(leaf, Tracer)]
-    found = _of_their_kinds(function, args, kwargs, structures.mapped(functools.partial(_alone, given), found))
+    found = _of_their_kinds(function, args, kwargs, _each(functools.partial(_alone, given), found))
     if function not in _FRESH and not any(map(callable, leaves)):
         found = _perhaps_viewed(function, args, kwargs, found)
     if any(map(is_turned, leaves)):
-        return structures.mapped(functools.partial(turned, function, args, kwargs), found)
+        return _each(functools.partial(turned, function, args, kwargs), found)
     return found
+
+
+def _each(function: Callable[[Any], Any], found: Any) -> Any:
+    """A result, or each part of one."""
+    return function(found) if isinstance(found, Tracer) else structures.mapped(function, found)
 
 
 def _of_their_kinds(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
     """Single results of the kinds that NumPy gives: one of Python's truths, its own scalars, arrays of shape ()."""
+    if isinstance(found, Tracer) and found.shape:
+        return found
     results, shape = structures.flatten(found, none_is_leaf=True)
     if not any(isinstance(v, Tracer) and v.shape == () and type(v) is not Selected for v in results):
         return found
@@ -406,7 +413,7 @@ def _recorded(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], orig
 
 def _bound(special: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
     try:
-        bound = inspect.signature(special).bind(origin, *args, **kwargs)
+        bound = signature_of(special).bind(origin, *args, **kwargs)
     except TypeError as error:
         raise TraceError(f"{origin}: np.{name} of a traced value: {error}; leave these arguments away") from None
     check_read(special, bound, f"np.{name}", origin)

@@ -4,7 +4,6 @@ Assumes the functions' own arguments, one of them with a traced cell. Guarantees
 meaning for traced values, with `TraceError` at the user's line.
 """
 
-import inspect
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from symdiff.tracing.library.linear_algebra import LINEAR_ALGEBRA, einsum
 from symdiff.tracing.library.polynomials import POLYNOMIALS
 from symdiff.tracing.library.shaping import SHAPING, apply_along_axis, apply_over_axes, sliding_window_view
 from symdiff.tracing.library.statistics import STATISTICS
-from symdiff.tracing.values.answers import check_read
+from symdiff.tracing.values.answers import check_read, signature_of
 
 _CALLING_BACK = (apply_along_axis, apply_over_axes)  # errors of the user's own function stay as they are
 
@@ -26,7 +25,7 @@ def called(implementation: Any, name: str, args: tuple[Any, ...], kwargs: dict[s
     """The implementation of the function `name`, its own errors told at the user's line."""
     kwargs = {k: v for k, v in kwargs.items() if not (k in ("out", "dtype", "where", "initial") and _is_default(v))}
     try:
-        bound = inspect.signature(implementation).bind(*args, **kwargs)
+        bound = signature_of(implementation).bind(*args, **kwargs)
     except TypeError as error:
         raise TraceError(f"{origin}: {name} of a traced value: {error}; leave these arguments away") from None
     check_read(implementation, bound, name, origin)

@@ -48,13 +48,16 @@ def check_read(implementation: Callable[..., Any], bound: inspect.BoundArguments
             raise TraceError(f"{origin}: {name}({key}=...) of a traced value is not supported; leave {key} away")
 
 
+signature_of = functools.lru_cache(maxsize=1024)(inspect.signature)
+
+
 @functools.lru_cache(maxsize=1024)
 def _unread(implementation: Callable[..., Any]) -> tuple[str, ...]:
     code = getattr(getattr(implementation, "func", implementation), "__code__", None)
     if code is None:
         return ()
     read = {name for i in dis.get_instructions(code) if i.opname.startswith("LOAD") for name in _names(i.argval)}
-    parameters = inspect.signature(implementation).parameters
+    parameters = signature_of(implementation).parameters
     return tuple(n for n in parameters if n not in read and n not in code.co_cellvars and n not in _STEERING)
 
 
@@ -66,6 +69,11 @@ def check_answer(function: Any, name: str, args: tuple[Any, ...], kwargs: dict[s
     """Refuse a result of another shape or dtype than the function gives, or where it raises."""
     plain = not kwargs and all(type(v) in _NUMBERS for v in args)
     leaves, tree = (args, None) if plain else structures.flatten((args, kwargs), none_is_leaf=True)
+    check_flat(function, name, leaves, tree, found, origin)
+
+
+def check_flat(function: Any, name: str, leaves: Sequence[Any], tree: Any, found: Any, origin: str) -> None:
+    """`check_answer` of flattened arguments; `tree` is the structure of `(args, kwargs)`, None of numbers by position."""
     if any(callable(v) or (isinstance(v, np.ndarray) and v.dtype == object) for v in leaves):
         return
     forms = tuple(form_of(v) if isinstance(v, Tracer) else None for v in leaves)
@@ -77,7 +85,7 @@ def check_answer(function: Any, name: str, args: tuple[Any, ...], kwargs: dict[s
         return
     key = (
         function,
-        tree and str(tree),
+        tree,
         forms,
         tuple(None if f is not None else _told(v) for v, f in zip(leaves, forms, strict=True)),
     )

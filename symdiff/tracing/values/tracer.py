@@ -41,7 +41,7 @@ from symdiff.tracing.values.kinds import (
 )
 from symdiff.tracing.values.operators import Operators
 from symdiff.tracing.values.storage import Lens, Storage, View, arranged, laid_out, root_of
-from symdiff.vocabulary.libraries import is_compiled, is_library, is_numpys, short_name, user_line
+from symdiff.vocabulary.libraries import is_compiled, is_library, is_numpys, short_name, short_names, user_line
 from symdiff.vocabulary.plain import check_plain
 from symdiff.vocabulary.seams import Seam
 
@@ -243,9 +243,9 @@ class Tracer(Operators):
     def _class(self) -> type:
         """`x.__class__`, which `isinstance` asks: in the user's code, followed or not, the class of the number or the array."""
         frame = sys._getframe(1)
-        while frame.f_code.co_filename in _ASKING_FOR_OTHERS:
+        while (path := frame.f_code.co_filename) in _ASKING_FOR_OTHERS:
             frame = frame.f_back  # type: ignore[assignment]
-        return type(self) if is_library(frame.f_code.co_filename) else self.asked(type)
+        return type(self) if short_names.get(path) == "" or is_library(path) else self.asked(type)
 
     __class__ = property(_class)  # type: ignore[assignment]
 
@@ -775,6 +775,25 @@ def _said(op: str, own: Any, other: Any) -> tuple[Any, bool]:
 
 def kind_after(op: str, *operands: Any) -> Kind:
     """The kind of what an operator, or an attribute, gives for these operands."""
+    key: list[Any] = [op]
+    for value in operands:
+        if isinstance(value, Tracer) and not value._shape and not value.kind.several:
+            key.append((value._dtype.char, value.whole, value.kind))
+        elif type(value) in _PLAIN:
+            key.append(type(value))
+        else:
+            return _kind_after(op, operands)
+    place = tuple(key)
+    found = _kinds_after.get(place)
+    if found is None:
+        found = _kinds_after[place] = _kind_after(op, operands)
+    return found
+
+
+_kinds_after: dict[tuple[Any, ...], Kind] = {}  # of numbers
+
+
+def _kind_after(op: str, operands: tuple[Any, ...]) -> Kind:
     forms = tuple(map(form_of, operands))
     question = None if any(form.shape for form in forms) else OPERATORS.get(op)
     found = None if question is None else resulting(op, question, forms)
@@ -819,6 +838,8 @@ def record_on(op: str, left: Any, right: Any, kind: Kind | None = None) -> Any:
 def narrowed(builder: Builder, result: Var, *operands: Any) -> Any:
     """A number in single precision where numbers of Python's meet NumPy's of single precision."""
     if result.shape or result.dtype not in _NARROW or len(operands) < 2 or any(type(v) in _PLAIN for v in operands):
+        return result
+    if all(isinstance(v, Tracer) and v._dtype.char in "dD" for v in operands):
         return result
     forms = tuple(map(form_of, operands))
     if not any(form.code in "fF" for form in forms) or any(form.shape or form.kind.several for form in forms):
