@@ -58,7 +58,7 @@ def _learn(value: Any) -> None:
     stack = [value]
     while stack:
         top = stack.pop()
-        sort = _sort(type(top))
+        sort = _sort(type(top))  # type: ignore[arg-type]
         if sort is dict:
             stack += top.values()
         elif sort is list:
