@@ -777,8 +777,8 @@ def kind_after(op: str, *operands: Any) -> Kind:
     """The kind of what an operator, or an attribute, gives for these operands."""
     key: list[Any] = [op]
     for value in operands:
-        if isinstance(value, Tracer) and not value._shape and not value.kind.several:
-            key.append((value._dtype.char, value.whole, value.kind))
+        if type(value) is Tracer and not value._shape and not value.kind.several:
+            key.append((value._dtype.char, value.kind))
         elif type(value) in _PLAIN:
             key.append(type(value))
         else:
@@ -839,7 +839,7 @@ def narrowed(builder: Builder, result: Var, *operands: Any) -> Any:
     """A number in single precision where numbers of Python's meet NumPy's of single precision."""
     if result.shape or result.dtype not in _NARROW or len(operands) < 2 or any(type(v) in _PLAIN for v in operands):
         return result
-    if all(isinstance(v, Tracer) and v._dtype.char in "dD" for v in operands):
+    if all(type(v) is Tracer and v._dtype.char in "dD" for v in operands):
         return result
     forms = tuple(map(form_of, operands))
     if not any(form.code in "fF" for form in forms) or any(form.shape or form.kind.several for form in forms):
