@@ -1,7 +1,7 @@
 """Where the sign of a zero matters: 1/x, arctan2, copysign and branch cuts tell 0.0 from -0.0.
 
 Assumes bindings in order. Guarantees to name every value of whose zeros an operation tells the sign, but for those that are
-never -0.0; results of the function count as equal whichever zero they are. Refuses nothing.
+never -0.0; results of the function count as equal whichever zero they are.
 """
 
 from symdiff.ir.graph import Atom, Binding, Constant
