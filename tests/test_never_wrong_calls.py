@@ -281,3 +281,11 @@ def test_arguments_by_name_and_large_integers():
     assert sd.grad(f)(10**20) == 4e20
     with pytest.raises(sd.ShapeError, match="called with 1 arguments"):
         sd.grad(f, argnums=1)(3.0, k=2.0)
+
+
+def test_derivatives_at_points_have_points_in_one_argument():
+    df = sd.derivative(lambda x, y: x * x * y)
+    np.testing.assert_array_equal(df(np.arange(3.0), 2.0), [0.0, 4.0, 8.0])
+    with pytest.raises(sd.ShapeError, match=r"calls.py:\d+: at one point the derivative has shape \(3,\).*vmap"):
+        df(np.arange(3.0), np.arange(3.0))
+    np.testing.assert_array_equal(sd.vmap(df)(np.arange(3.0), np.arange(3.0)), [0.0, 2.0, 8.0])

@@ -108,6 +108,11 @@ class Derivative(Function):
         if batched is None:
             if device:
                 check_paths(graph)
+            if graph.outputs[0].shape:
+                raise ShapeError(
+                    f"{self.where}: at one point the derivative has shape {graph.outputs[0].shape}, since other arguments are "
+                    "the same for all points; sd.vmap(sd.derivative(f)) takes points in several, sd.jacobian(f) whole arrays"
+                )
             axes = tuple(0 if i == place else None for i in range(len(graph.inputs)))
             if is_scalar(graph):
                 made = DeviceBatched if device else Batched
