@@ -1,6 +1,7 @@
 """Every operation as SymPy and as LaTeX: conditions in arithmetic, numbers as conditions, powers of selections."""
 
 import inspect
+import math
 import time
 
 import numpy as np
@@ -150,4 +151,11 @@ def test_formulas_with_branches_are_shown_as_they_stand(f, point):
         at = {str(k): v for k, v in zip(inspect.signature(f).parameters, point, strict=False)}
         symbols = sorted(shown.free_symbols, key=str)
         if {str(s) for s in symbols} <= at.keys():
-            assert float(sp.lambdify(symbols, shown)(*(at[str(s)] for s in symbols))) == pytest.approx(f(*point))
+            assert float(sp.lambdify(symbols, shown, "math")(*(at[str(s)] for s in symbols))) == pytest.approx(f(*point))
+
+
+def test_compensated_sums_are_shown_as_sums():
+    x, y, z = sp.symbols("x y z")
+    f = sd.trace(lambda x, y, z: math.fsum([x * y, y, z]), 1.0, 2.0, 3.0)
+    assert sp.expand(f.expr - (x * y + y + z)) == 0
+    assert "fsum" not in f._repr_latex_()

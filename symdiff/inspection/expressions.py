@@ -87,7 +87,7 @@ def number(value: Any) -> sp.Expr:
 def build(op: str, args: list[Any]) -> Any:
     """One operation as an unevaluated SymPy expression."""
     args = [_condition(a) if op in _LOGICAL or (op == "select" and k == 0) else _number(a) for k, a in enumerate(args)]
-    if op == "add":
+    if op == "add" or (op in ("sum", "fsum") and len(args) > 1):  # calls of Python's, compensated
         return sp.Add(*_parts_of(sp.Add, args), evaluate=False)
     if op == "sub":
         return sp.Add(*_parts_of(sp.Add, [args[0], negated(args[1])]), evaluate=False)
