@@ -41,7 +41,7 @@ from symdiff.tracing.values.kinds import (
 )
 from symdiff.tracing.values.operators import Operators
 from symdiff.tracing.values.storage import Lens, Storage, View, arranged, laid_out, root_of
-from symdiff.vocabulary.libraries import is_compiled, is_library, is_numpys, short_name, short_names, user_line
+from symdiff.vocabulary.libraries import is_compiled, is_library, is_numpys, short_name, user_line
 from symdiff.vocabulary.plain import check_plain
 from symdiff.vocabulary.seams import Seam
 
@@ -245,7 +245,7 @@ class Tracer(Operators):
         frame = sys._getframe(1)
         while (path := frame.f_code.co_filename) in _ASKING_FOR_OTHERS:
             frame = frame.f_back  # type: ignore[assignment]
-        return type(self) if short_names.get(path) == "" or is_library(path) else self.asked(type)
+        return type(self) if is_library(path) else self.asked(type)
 
     __class__ = property(_class)  # type: ignore[assignment]
 
@@ -862,13 +862,13 @@ def laid(value: Any, operands: tuple[Any, ...]) -> Any:
 
 def is_turned(value: Any) -> bool:
     """Whether the cells of an array do not lie in memory in their own order."""
-    place = value._held.layout() if isinstance(value, Tracer) and value._held is not None else value
+    place = _memory(value)
     return isinstance(place, np.ndarray) and place.ndim > 1 and not place.flags.c_contiguous
 
 
 def order_of(value: Any) -> tuple[int, ...]:
     """The axes of an array as they lie in memory, the outermost first; empty where that is their own order."""
-    place = value._held.layout() if isinstance(value, Tracer) and value._held is not None else value
+    place = _memory(value)
     if not isinstance(place, np.ndarray):
         return getattr(place, "order", ())  # of one that stands for an array
     return _order(place)
@@ -876,10 +876,15 @@ def order_of(value: Any) -> tuple[int, ...]:
 
 def order_of_points(value: Any, axis: int) -> tuple[int, ...]:
     """The same of the arrays that a value has along its first axis, 0, or its last one, -1."""
-    place = value._held.layout() if isinstance(value, Tracer) and value._held is not None else value
+    place = _memory(value)
     if not isinstance(place, np.ndarray) or place.ndim < 3 or place.flags.c_contiguous or not place.size:
         return ()
     return _order(place[0] if axis == 0 else place[..., 0])
+
+
+def _memory(value: Any) -> Any:
+    """The layout of a traced array that shows cells; anything else as it is."""
+    return value._held.layout() if isinstance(value, Tracer) and value._held is not None else value
 
 
 def _order(place: np.ndarray) -> tuple[int, ...]:
