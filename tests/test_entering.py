@@ -162,3 +162,16 @@ def test_profilers_go_on():
     finally:
         profile.disable()
         sys.setprofile(outer)
+
+
+@pytest.mark.parametrize("dataclass", ["", "@dataclasses.dataclass\n"])
+def test_classes_of_code_without_a_file_are_followed(dataclass):
+    fields = "    v: object\n" if dataclass else "    def __init__(self, v): self.v = v\n"
+    text = f"""import dataclasses
+{dataclass}class P:
+{fields}    def __add__(self, o): return self.v * 3.0 if isinstance(o, float) else o * self.v
+def f(x): return P(x) + x
+"""
+    space = {"__name__": "written_in_exec"}
+    exec(text, space)
+    assert sd.value_and_grad(space["f"])(0.7) == (pytest.approx(2.1), 3.0)

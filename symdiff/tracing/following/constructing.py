@@ -23,11 +23,7 @@ def constructor(cls: Any, call: Call) -> Any:
         isinstance(f, types.FunctionType) and not is_library(f.__code__.co_filename) for f in (cls.__new__, cls.__init__)
     ):
         return cls
-    if (
-        _is_generated(cls.__init__)
-        and not hasattr(cls, "__post_init__")
-        and not any(map(_has_factory, dataclasses.fields(cls)))
-    ):
+    if _is_generated(cls) and not hasattr(cls, "__post_init__") and not any(map(_has_factory, dataclasses.fields(cls))):
         return cls
 
     def construct(*args: Any, **kwargs: Any) -> Any:
@@ -35,7 +31,7 @@ def constructor(cls: Any, call: Call) -> Any:
         made = new(cls) if new is object.__new__ else call(new)(cls, *args, **kwargs)
         if isinstance(made, cls):
             init = type(made).__init__
-            if _is_generated(init):
+            if _is_generated(type(made)):
                 _fill(made, init, args, kwargs, call)
             else:
                 call(init)(made, *args, **kwargs)
@@ -52,11 +48,11 @@ def replaced(call: Call, obj: Any, /, **changes: Any) -> Any:
     return dataclasses.replace(obj, **changes)
 
 
-def _is_generated(init: Any) -> bool:
-    """Whether `dataclass` wrote a constructor."""
-    return (
-        isinstance(init, types.FunctionType) and init.__code__.co_filename == "<string>" and "self" in init.__code__.co_varnames
-    )
+def _is_generated(cls: type) -> bool:
+    """Whether `dataclass` wrote the constructor of a class."""
+    owner = next(c for c in cls.__mro__ if "__init__" in vars(c))
+    parameters = vars(owner).get("__dataclass_params__")
+    return parameters is not None and parameters.init
 
 
 def _has_factory(field: Any) -> bool:
