@@ -34,7 +34,7 @@ NAMES = {
     "symdiff.ir.building": "Builder",
     "symdiff.ir.evaluating": "values_of",
     "symdiff.inspection.expressions": "build latex",
-    "symdiff.ir.graph": "Binding Var",
+    "symdiff.ir.node": "Node",
     "symdiff.ir.hidden": "SMALL hidden_of",
     "symdiff.simplification.implications": "Implications",
     "symdiff.rulebooks.importing": "formulas_by_name load_rules our_rule",

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from symdiff.errors import InvariantError
-from symdiff.ir.graph import Atom, Constant, Graph
+from symdiff.ir.graph import Graph
+from symdiff.ir.node import Atom, Constant
 from symdiff.ir.zeros import signed_zeros
 from symdiff.lowering.cuts import CUTS
 from symdiff.lowering.program import Input, Instr, Output, Program, constant_key, live_only
@@ -29,14 +30,14 @@ _FOLDED: dict[str, Callable[..., float]] = {
 
 def number(graph: Graph, *, fold: bool = True, name: str | None = None) -> Program:
     """The Program of a scalar Graph. `fold` folds constants (not done with `exact=True`)."""
-    inputs = tuple(Input(leaf.name, leaf.symbol.shape, leaf.symbol.dtype) for leaf in graph.inputs)
+    inputs = tuple(Input(leaf.name, leaf.node.shape, leaf.node.dtype) for leaf in graph.inputs)
     table = _Table(fold, any(binding.op in CUTS for binding in graph.bindings))
     values: dict[Atom, int] = {}
     arrays: dict[Atom, tuple[Atom, ...]] = {}
-    place = {leaf.symbol: i for i, leaf in enumerate(graph.inputs)}
+    place = {leaf.node: i for i, leaf in enumerate(graph.inputs)}
     for leaf in graph.inputs:
-        if leaf.symbol.shape == ():
-            values[leaf.symbol] = table.put(Instr("input", (), leaf.symbol.dtype, (place[leaf.symbol], 0), True), graph.origin)
+        if leaf.node.shape == ():
+            values[leaf.node] = table.put(Instr("input", (), leaf.node.dtype, (place[leaf.node], 0), True), graph.origin)
 
     def value_of(atom: Atom, code: str) -> int:
         found = values.get(atom)
@@ -49,14 +50,14 @@ def number(graph: Graph, *, fold: bool = True, name: str | None = None) -> Progr
     for binding in graph.bindings:
         op = binding.op
         if op == "array":
-            arrays[binding.symbol] = binding.operands
+            arrays[binding] = binding.operands
             continue
         if op == "item":
             leaf = binding.operands[0]
             if leaf not in place:
                 raise InvariantError(f"{binding}: item of an array that is not an input")
             payload = (place[leaf], binding.params)
-            values[binding.symbol] = table.put(Instr("input", (), binding.dtype, payload, True), binding.origin)
+            values[binding] = table.put(Instr("input", (), binding.dtype, payload, True), binding.origin)
             continue
         if op not in OPS:
             raise InvariantError(f"{binding}: not unrolled")
@@ -66,9 +67,9 @@ def number(graph: Graph, *, fold: bool = True, name: str | None = None) -> Progr
         operands = [value_of(o, "?" if op == "select" and i == 0 else around) for i, o in enumerate(binding.operands)]
         if op == "call":
             function = binding.params.function
-            values[binding.symbol] = table.put(Instr(op, tuple(operands), code, function, binding.primal), binding.origin)
+            values[binding] = table.put(Instr(op, tuple(operands), code, function, binding.primal), binding.origin)
             continue
-        values[binding.symbol] = table.apply(op, operands, code, binding.primal, binding.origin, binding.symbol in signed)
+        values[binding] = table.apply(op, operands, code, binding.primal, binding.origin, binding in signed)
 
     outputs = []
     for output in graph.outputs:
@@ -85,8 +86,8 @@ def _operand_code(operands: tuple[Atom, ...], code: str, result: str) -> str:
         return code
     codes = [o.dtype for o in operands if not isinstance(o, Constant)]
     if not codes:
-        return "D" if any(isinstance(o.value, complex) for o in operands) else "d"
-    return codes[0]
+        return "D" if any(isinstance(o.params, complex) for o in operands) else "d"
+    return str(codes[0])
 
 
 def _real(number: Any) -> float:

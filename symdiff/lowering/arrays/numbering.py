@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from symdiff.ir.building import dtype_code
-from symdiff.ir.graph import ArrayConstant, Atom, Constant, Graph
+from symdiff.ir.graph import Graph
+from symdiff.ir.node import ArrayConstant, Atom, Constant
 from symdiff.lowering.arrays.program import ASSEMBLE, ArrayOutput, ArrayProgram, Step, live_steps
 from symdiff.lowering.program import Input, constant_key
 from symdiff.vocabulary.ops import OPS, real_counterpart
@@ -20,9 +21,9 @@ def number_arrays(graph: Graph, name: str | None = None) -> ArrayProgram:
     """The ArrayProgram of a Graph of whole arrays."""
     table = _Table()
     values: dict[Atom, int] = {}
-    inputs = tuple(Input(leaf.name, leaf.symbol.shape, leaf.symbol.dtype) for leaf in graph.inputs)
+    inputs = tuple(Input(leaf.name, leaf.node.shape, leaf.node.dtype) for leaf in graph.inputs)
     for place, leaf in enumerate(graph.inputs):
-        values[leaf.symbol] = table.put(Step("input", (), leaf.symbol.shape, leaf.symbol.dtype, place, True), graph.origin)
+        values[leaf.node] = table.put(Step("input", (), leaf.node.shape, leaf.node.dtype, place, True), graph.origin)
 
     def value_of(atom: Atom, code: str) -> int:
         found = values.get(atom)
@@ -57,16 +58,16 @@ def number_arrays(graph: Graph, name: str | None = None) -> ArrayProgram:
         elif op not in OPS:
             params = binding.params.params
         if op == "edge":
-            values[binding.symbol] = table.number(0.0, code)
+            values[binding] = table.number(0.0, code)
             continue
         if op == "cast" and table.steps[operands[0]].dtype == code:
-            values[binding.symbol] = operands[0]
+            values[binding] = operands[0]
             continue
         if op == "select" and table.steps[operands[0]].op == "not":
             operands = (table.steps[operands[0]].operands[0], operands[2], operands[1])
         if op in OPS and OPS[op].commutes and operands[0] > operands[1]:
             operands = (operands[1], operands[0])
-        values[binding.symbol] = table.put(Step(op, operands, shape, code, params, binding.primal), binding.origin)
+        values[binding] = table.put(Step(op, operands, shape, code, params, binding.primal), binding.origin)
 
     outputs = []
     for output in graph.outputs:
