@@ -160,8 +160,7 @@ class Forward:
         if singular and not isinstance(dot, Constant):
             if self.partials.is_root_of_squares(binding):
                 return at_zero(b, binding.operands[0], term)
-            return self.vanishing.zero_times_infinity(dot, p, term)
-        if self._meets_infinity(p, operand):
+        if binding.op == "mul" and self._meets_infinity(p, operand):
             return self.vanishing.zero_times_infinity(p, dot, term)
         return self.vanishing.zero_times_infinity(dot, p, term) if steep and operand in self.opened else term
 

@@ -22,7 +22,7 @@ class Bound(NamedTuple):
 
 UNKNOWN = Bound(False, -math.inf)
 _CELLS = frozenset({"sum", "sum_of", "reshape", "transpose", "getitem", "broadcast_to", "cast"})
-_FOLLOWED = frozenset({"add", "mul", "div", "sqrt", "rint", "select"}) | _CELLS
+_FOLLOWED = frozenset({"add", "mul", "div", "pow", "sqrt", "rint", "select"}) | _CELLS
 
 
 class Bounds:
@@ -59,13 +59,14 @@ class Bounds:
             return Bound(True, 0.0)
         if op == "pow" and isinstance(operands[1], Constant):
             n = operands[1].value
-            even = not isinstance(n, complex) and n > 1 and n % 2 == 0
-            return Bound(True, 0.0) if even else UNKNOWN
+            if isinstance(n, complex) or n <= 1:
+                return UNKNOWN
+            return Bound(True, 0.0) if n % 2 == 0 or self._known[operands[0]].low >= 0.0 else UNKNOWN
         if op in ("abs", "exp", "exp2"):
             return Bound(False, 0.0)
         if op == "cosh":
             return Bound(False, 1.0)
-        if not _is_followed(binding):
+        if not _is_followed(binding) or op == "pow":
             return UNKNOWN
         if op == "select":
             arms = [(self._known[o], is_constant(o, 0)) for o in operands[1:]]
