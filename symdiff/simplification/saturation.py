@@ -57,17 +57,19 @@ class Saturation:
         elif op == "div" and operands[1] in self._alone:
             above = self._below(operands[0], binding.result) if self._is_exponential(operands[0]) else []
             return above + self._below(operands[1], self.builder.neg(binding.result))
+        elif op == "div" and operands[1] in self._explosive and self.made[operands[1]].op in _HYPERBOLIC:
+            return self._of_hyperbolic(self.made[operands[1]], self.builder.neg(binding.result))
         elif power < 0 and operands[0] in self._alone:
             return self._below(operands[0], self.builder.mul(Constant(power), binding.result))
         return None
 
-    def _of_hyperbolic(self, binding: Node, unit: Atom) -> Slopes:
-        """The slope of the logarithm of a hyperbolic function or of expm1."""
+    def _of_hyperbolic(self, binding: Node, weight: Atom) -> Slopes:
+        """`weight` times the slope of the logarithm of a hyperbolic function or of expm1."""
         b, w = self.builder, binding.operands[0]
         if binding.op == "expm1":
-            return [(w, b.emit("div", (b.neg(unit), b.emit("expm1", (b.neg(w),)))))]
+            return [(w, b.emit("div", (b.neg(weight), b.emit("expm1", (b.neg(w),)))))]
         slope = b.emit("tanh", (w,))
-        return [(w, b.mul(unit, slope) if binding.op == "cosh" else b.emit("div", (unit, slope)))]
+        return [(w, b.mul(weight, slope) if binding.op == "cosh" else b.emit("div", (weight, slope)))]
 
     def _below(self, whole: Atom, weight: Atom, rest: Atom | None = None) -> Slopes:
         """`weight` times the partials of log(whole + rest) by the exponential's argument and by what stands beside it."""
@@ -136,7 +138,7 @@ class Saturation:
         if operand not in self._explosive:
             return None
         op, b = binding.op, self.builder
-        if op in _FLAT or (op == "div" and place == 1) or (place == 0 and exponent(binding) < 0):
+        if op in _FLAT:
             return b.emit("isinf", (operand,))
         if op in ("exp", "exp2", "expm1"):
             return b.emit("eq", (operand, Constant(-math.inf)))
