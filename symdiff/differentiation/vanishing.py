@@ -12,6 +12,8 @@ from symdiff.ir.building import Builder, is_constant
 from symdiff.ir.node import Atom, Constant, Node
 
 _FAR = 64  # operations of a derivative that are looked at
+_POSITIVE = frozenset({"exp", "exp2", "cosh"})
+_FACTORS = frozenset({"mul", "div", "neg", "cast"})  # zero where one of the first operands is
 _PASSING = frozenset({"select", "add", "sub", "mul", "neg", "cast"})
 
 
@@ -21,6 +23,7 @@ class Vanishing:
     def __init__(self, builder: Builder, bindings: list[Node], partials: Partials) -> None:
         self.builder = builder
         self.bindings = bindings
+        self.primals = {b.result: b for b in bindings}
         self.partials = partials
         self._inputs: dict[Atom, int] = {}
         self._behind: set[Atom] = set()
@@ -39,12 +42,17 @@ class Vanishing:
             if not pending:
                 return shared
             atom = pending.pop()
-            if atom in self._inputs:
+            made = self.primals.get(atom)
+            if made is not None and made.op in _POSITIVE:
+                continue
+            if made is not None and made.op in _FACTORS:
+                pending += made.operands[: 1 if made.op == "div" else None]
+            elif atom in self._inputs:
                 if atom in self._behind:
                     return False
                 shared = shared or bool(self._inputs[atom] & head)
-            elif not isinstance(atom, Constant) and (made := self._binding(atom)) is not None:
-                pending += made.operands
+            elif not isinstance(atom, Constant) and (built := self._binding(atom)) is not None:
+                pending += built.operands
         return False
 
     def zero_times_infinity(self, zero: Atom, infinite: Atom | None, product: Atom) -> Atom:

@@ -135,7 +135,7 @@ class Saturation:
     def overflowed(self, binding: Node, place: int) -> Atom | None:
         """The condition under which operand `place` has overflowed where the head is flat; None where it cannot be."""
         operand = binding.operands[place]
-        if operand not in self._explosive:
+        if operand not in self._alone:
             return None
         op, b = binding.op, self.builder
         if op in _FLAT:
