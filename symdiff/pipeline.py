@@ -21,18 +21,19 @@ from symdiff.ir.graph import Graph, check_graph
 from symdiff.ir.invariants import check_bindings
 from symdiff.ir.joining import side_by_side
 from symdiff.lowering.arrays.fusing import Fused, fuse
+from symdiff.lowering.arrays.gathering import gathered
 from symdiff.lowering.arrays.nesting import Nest
-from symdiff.lowering.arrays.numbering import number_arrays
 from symdiff.lowering.arrays.plan import ArrayPlan, check_array_plan
 from symdiff.lowering.arrays.planning import plan_arrays
-from symdiff.lowering.arrays.program import check_array_program
+from symdiff.lowering.checking import check_program
 from symdiff.lowering.expanding import computable, relaxed
 from symdiff.lowering.numbering import number
 from symdiff.lowering.plan import Plan, check_plan
-from symdiff.lowering.program import Program, check_program, content_of, live_only, with_checks
+from symdiff.lowering.program import Program, content_of, with_checks
 from symdiff.lowering.scheduling import schedule, schedule_checks, schedule_kernel
 from symdiff.lowering.sharing.sharing import share
 from symdiff.lowering.spectra import halved
+from symdiff.lowering.walks import live_only
 from symdiff.runtime import engine
 from symdiff.runtime.fastcall import ARGUMENTS, Machine, is_native
 from symdiff.runtime.loading import load
@@ -95,18 +96,17 @@ def fused_of(graph: Graph, options: Options = DEFAULT, name: str | None = None, 
         if key not in known:
             known[key] = share(kernel, fastmath=options.fastmath)
         found = known[key]
-        return replace(found, inputs=kernel.inputs, instrs=list(found.instrs), origins=list(found.origins))
+        return replace(found, inputs=kernel.inputs)
 
     with collector_off():
         whole = computable(halved(expand_calls(relaxed(graph) if options.fastmath else graph)), options.exact)
         check_bindings(whole)
-        program = number_arrays(whole, name)
+        program = gathered(number(whole, name=name, whole=True))
         if checks:
-            first, outputs = program.outputs[:checks], program.outputs[checks:]
-            program = replace(program, outputs=outputs, checks=tuple(o.value for o in first))
+            program = with_checks(program, checks)
         if checking:
             check_graph(whole)
-            check_array_program(program)
+            check_program(program)
         return fuse(program, shared, options.exact)
 
 

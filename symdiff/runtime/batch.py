@@ -161,21 +161,21 @@ class NativeBatch:
 def effort_of(program: Program) -> int:
     """How hard LLVM tries: over long straight code with many stores it takes more than linear time."""
     cells = sum(len(output.cells) for output in program.outputs)
-    return 0 if cells > 500 else 2 if len(program.instrs) <= 2000 else 1
+    return 0 if cells > 500 else 2 if len(program.nodes) <= 2000 else 1
 
 
 def check_batch(program: Program) -> None:
     """Raise `BackendError` for a Program that has no batch kernel, or that NumPy computes faster."""
-    slow = [] if fused() and lanes() > 1 else sorted({i.op for i in program.instrs} & _IN_VECTORS)
+    slow = [] if fused() and lanes() > 1 else sorted({i.op for i in program.nodes} & _IN_VECTORS)
     if slow:
         raise BackendError(f"{program.name}: {', '.join(slow)} over many points runs with NumPy")
-    if len(program.instrs) > LARGEST:
-        raise BackendError(f"{program.name}: {len(program.instrs)} instructions; machine code takes up to {LARGEST}")
+    if len(program.nodes) > LARGEST:
+        raise BackendError(f"{program.name}: {len(program.nodes)} instructions; machine code takes up to {LARGEST}")
 
 
 def _cost(program: Program) -> float:
     """About how many nanoseconds a point takes."""
-    functions = sum(OPS[i.op].c is not None for i in program.instrs)
+    functions = sum(OPS[i.op].c is not None for i in program.nodes)
     numbers = sum(math.prod(leaf.shape) for leaf in program.leaves)
     return 0.05 * program.operations() + 3.0 * functions + 0.1 * max(numbers, 1)
 

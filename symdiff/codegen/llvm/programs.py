@@ -13,10 +13,11 @@ from symdiff.codegen.llvm.functions import functions as vector_functions
 from symdiff.codegen.llvm.scalar import returning
 from symdiff.codegen.math.lines import Lines, lanes_of
 from symdiff.errors import BackendError
+from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Clear
 from symdiff.lowering.arrays.nesting import Nest, content_of
 from symdiff.lowering.arrays.plan import ArrayPlan, writes
-from symdiff.lowering.arrays.program import Step, size
+from symdiff.lowering.program import size
 from symdiff.vocabulary.ops import dtype_of
 
 MEMORY = 1 << 16  # bytes that are asked for at each call; larger work arrays are kept from call to call, by NumPy
@@ -62,9 +63,9 @@ def whole_function(plan: ArrayPlan, name: str, kernels: dict[int, str], alone: b
     run meanwhile.
     """
     program = plan.program
-    steps = program.steps
-    places: dict[int, str] = {i: f"%in{step.params}" for i, step in enumerate(steps) if step.op == "input"}
-    early = {v for task in plan.fused.tasks[: plan.fused.checked] for v in writes(steps, task)}
+    nodes = program.nodes
+    places: dict[int, str] = {i: f"%in{node.params[0]}" for i, node in enumerate(nodes) if node.op == "input"}
+    early = {v for task in plan.fused.tasks[: plan.fused.checked] for v in writes(nodes, task)}
     numbered = {o.value: k for k, o in enumerate(program.outputs) if o.shape == () and o.value not in early}
     lines: list[str] = []
     constants: list[str] = []
@@ -85,18 +86,18 @@ def whole_function(plan: ArrayPlan, name: str, kernels: dict[int, str], alone: b
                 places[value] = f"%out{numbered[value]}" if value in numbered else room(16)
             elif kind in ("output", "work"):
                 places[value] = f"%out{k}" if kind == "output" else slots[k]
-            elif steps[value].op == "const" and size(steps[value].shape) * dtype_of(steps[value].dtype).itemsize <= MEMORY:
+            elif nodes[value].op == "const" and size(nodes[value].shape) * dtype_of(nodes[value].dtype).itemsize <= MEMORY:
                 places[value] = f"@array{len(constants)}"
-                constants.append(_constant(places[value], np.asarray(steps[value].params, dtype_of(steps[value].dtype))))
+                constants.append(_constant(places[value], np.asarray(nodes[value].params, dtype_of(nodes[value].dtype))))
             else:
-                raise BackendError(f"{program.name}: {steps[value].op} runs with NumPy")
+                raise BackendError(f"{program.name}: {nodes[value].op} runs with NumPy")
         return places[value]
 
     for index, task in enumerate(plan.fused.tasks):
         if program.checks and index == plan.fused.checked:
             lines += _checked([place(check) for check in program.checks], alone)
         if isinstance(task, Clear):
-            lines += _cleared(task, place(task.value), steps[task.value], f"%c{index}")
+            lines += _cleared(task, place(task.value), nodes[task.value], f"%c{index}")
         elif index in plan.nests:
             held = plan.nests[index].arrays
             if any(h.copied for h in held):
@@ -143,19 +144,19 @@ def _constant(name: str, value: np.ndarray) -> str:
 
 
 def _made(plan: ArrayPlan, value: int) -> int:
-    """The step whose array a reshaped result is."""
-    steps = plan.program.steps
-    while steps[value].op == "reshape":
-        value = steps[value].operands[0]
+    """The node whose array a reshaped result is."""
+    nodes = plan.program.nodes
+    while nodes[value].op == "reshape":
+        value = nodes[value].operands[0]
     return value
 
 
-def _cleared(task: Clear, place: str, step: Step, name: str) -> list[str]:
+def _cleared(task: Clear, place: str, node: Node, name: str) -> list[str]:
     """Zeros in an array, but for a region along its first axis."""
-    cells, item = size(step.shape), dtype_of(step.dtype).itemsize
+    cells, item = size(node.shape), dtype_of(node.dtype).itemsize
     parts = [(0, cells)]
     if task.besides:
-        row = cells // step.shape[0]
+        row = cells // node.shape[0]
         start, stop, _ = task.besides[0]
         parts = [(0, start * row), (stop * row, cells)]  # type: ignore[operator]
     lines = []

@@ -13,7 +13,8 @@ from itertools import chain
 from symdiff.codegen.llvm.calls import Calls, Group
 from symdiff.codegen.math.lines import LIBM, PAIRS, TYPES, VECTORS, Lines, Value
 from symdiff.errors import BackendError
-from symdiff.lowering.program import Instr, Output, Program, zero_of
+from symdiff.ir.node import Node
+from symdiff.lowering.program import Output, Program, zero_of
 from symdiff.vocabulary.ops import OPS, dtype_of, is_complex, real_counterpart
 
 _ARITHMETIC = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
@@ -22,16 +23,16 @@ _INTRINSICS = {"sqrt": "sqrt", "abs": "fabs", "floor": "floor", "ceil": "ceil", 
 _COMPLEX_LIBM = frozenset("exp sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh log sqrt pow".split())
 
 
-def computed(program: Program, lines: Lines, load: Callable[[Instr], Value]) -> dict[int, Value]:
+def computed(program: Program, lines: Lines, load: Callable[[Node], Value]) -> dict[int, Value]:
     """The values of all instructions; an input is loaded where it is first needed, so that few wait in registers."""
     values: dict[int, Value] = {}
     calls = Calls(program, lines.most)
-    instrs = program.instrs
-    inside = (position for position, instr in enumerate(instrs) if instr.op != "input")
+    nodes = program.nodes
+    inside = (position for position, node in enumerate(nodes) if node.op != "input")
     for wanted in chain(inside, (cell for output in program.outputs for cell in output.cells)):
         for position in calls.before(wanted, values):
-            if instrs[position].op == "input":
-                values[position] = load(instrs[position])
+            if nodes[position].op == "input":
+                values[position] = load(nodes[position])
             else:
                 values |= made(program, position, calls, lines, values)
     return values
@@ -41,67 +42,67 @@ def made(program: Program, position: int, calls: Calls, lines: Lines, values: di
     """The value of an instruction whose operands' are among `values`, and those of all that are made together with it."""
     group = calls.groups.get(position)
     if group is None:
-        return {position: instruction(program, program.instrs[position], lines, values)}
+        return {position: instruction(program, program.nodes[position], lines, values)}
     return _together(program, group, lines, values)
 
 
 def _together(program: Program, group: Group, lines: Lines, values: dict[int, Value]) -> dict[int, Value]:
-    instrs = program.instrs
-    operands = [[converted(lines, values[o], instrs[o].dtype, group.dtype)[0] for o in operands] for operands in group.operands]
+    nodes = program.nodes
+    operands = [[converted(lines, values[o], nodes[o].dtype, group.dtype)[0] for o in operands] for operands in group.operands]
     results = lines.formulas(group.function, group.dtype, operands)
     return {member: (results[k][place],) for member, (k, place) in group.members.items()}
 
 
-def instruction(program: Program, instr: Instr, lines: Lines, values: dict[int, Value]) -> Value:
+def instruction(program: Program, node: Node, lines: Lines, values: dict[int, Value]) -> Value:
     """The value of one instruction, whose operands' are among `values`."""
-    code = instr.dtype
-    if instr.op == "const":
-        number = instr.payload
+    code = node.dtype
+    if node.op == "const":
+        number = node.params
         if is_complex(code):
             part = real_counterpart(code)
             return lines.literal(complex(number).real, part), lines.literal(complex(number).imag, part)
         return (lines.literal(number, code),)
-    codes = [program.instrs[o].dtype for o in instr.operands]
-    operands = [values[o] for o in instr.operands]
-    if instr.op == "call" or (OPS[instr.op].is_special and instr.op not in VECTORS):
-        name = getattr(instr.payload, "__name__", instr.op)
+    codes = [program.nodes[o].dtype for o in node.operands]
+    operands = [values[o] for o in node.operands]
+    if node.op == "call" or (OPS[node.op].is_special and node.op not in VECTORS):
+        name = getattr(node.params, "__name__", node.op)
         raise BackendError(f"{name} runs with NumPy and SciPy only, not as machine code")
-    if instr.op == "select":
+    if node.op == "select":
         yes, no = (converted(lines, v, c, code) for v, c in zip(operands[1:], codes[1:], strict=True))
         condition = truth(lines, operands[0], codes[0])
         part = real_counterpart(code) if is_complex(code) else code
         return tuple(lines.select(condition, part, y, n) for y, n in zip(yes, no, strict=True))
-    if instr.op == "cast":
+    if node.op == "cast":
         return converted(lines, operands[0], codes[0], code)
-    if instr.op in ("and", "or", "xor"):
+    if node.op in ("and", "or", "xor"):
         first, second = (truth(lines, v, c) for v, c in zip(operands, codes, strict=True))
-        return (lines.op(instr.op, "?", first, second),)
-    if instr.op == "not":
+        return (lines.op(node.op, "?", first, second),)
+    if node.op == "not":
         return (lines.op("xor", "?", truth(lines, operands[0], codes[0]), lines.literal(True, "?")),)
-    if instr.op == "exp" and lines.most and _is_imaginary(program, instr.operands[0]):
+    if node.op == "exp" and lines.most and _is_imaginary(program, node.operands[0]):
         return lines.formula("sincos", real_counterpart(code), operands[0][1])[::-1]
     if any(is_complex(c) for c in codes):
-        return _on_complex(lines, instr, operands, codes)
+        return _on_complex(lines, node, operands, codes)
     if is_complex(code):
-        raise BackendError(f"{instr.op} of real numbers with a complex result runs with NumPy only")
+        raise BackendError(f"{node.op} of real numbers with a complex result runs with NumPy only")
     common = code if code != "?" else ("d" if "d" in codes else "f" if "f" in codes else "?")
     if common == "?":
-        predicate = {"eq": "eq", "ne": "ne"}.get(instr.op)
+        predicate = {"eq": "eq", "ne": "ne"}.get(node.op)
         if predicate is None:
-            raise BackendError(f"{instr.op} of truth values runs with NumPy only")
+            raise BackendError(f"{node.op} of truth values runs with NumPy only")
         return (lines.put(f"icmp {predicate} {lines.kind('?')} {operands[0][0]}, {operands[1][0]}"),)
     parts = [converted(lines, v, c, common)[0] for v, c in zip(operands, codes, strict=True)]
-    return (on_real(lines, instr.op, common, parts),)
+    return (on_real(lines, node.op, common, parts),)
 
 
 def _is_imaginary(program: Program, position: int) -> bool:
     """Whether a value is a real number times one on the imaginary axis."""
-    instr = program.instrs[position]
-    if instr.op != "mul" or not is_complex(instr.dtype):
+    node = program.nodes[position]
+    if node.op != "mul" or not is_complex(node.dtype):
         return False
-    real = [o for o in instr.operands if not is_complex(program.instrs[o].dtype)]
-    others = [program.instrs[o] for o in instr.operands if o not in real]
-    return len(real) == 1 and all(o.op == "const" and complex(o.payload).real == 0.0 for o in others)
+    real = [o for o in node.operands if not is_complex(program.nodes[o].dtype)]
+    others = [program.nodes[o] for o in node.operands if o not in real]
+    return len(real) == 1 and all(o.op == "const" and complex(o.params).real == 0.0 for o in others)
 
 
 def converted(lines: Lines, value: Value, old: str, new: str) -> Value:
@@ -206,11 +207,11 @@ def _log_add_exp(lines: Lines, op: str, code: str, a: str, b: str) -> str:
     return lines.select(lines.compare("oeq", code, a, b), code, equal, lines.op("fadd", code, larger, tail))
 
 
-def _on_complex(lines: Lines, instr: Instr, operands: list[Value], codes: list[str]) -> Value:
+def _on_complex(lines: Lines, node: Node, operands: list[Value], codes: list[str]) -> Value:
     """One operation with a complex operand."""
-    op = instr.op
+    op = node.op
     joined = "d" if any(c in "dD" for c in codes) else "f"
-    code = joined if instr.dtype == "?" else real_counterpart(instr.dtype)
+    code = joined if node.dtype == "?" else real_counterpart(node.dtype)
     wide = [
         tuple(converted(lines, (v,), real_counterpart(c) if is_complex(c) else c, code)[0] for v in value)
         for value, c in zip(operands, codes, strict=True)
@@ -330,7 +331,7 @@ def point_function(program: Program, name: str, together: int = 0) -> str:
     """
     lines = Lines(most=together)
     pointers = [f"ptr %in{i}" for i in range(len(program.inputs))] + [f"ptr %out{i}" for i in range(len(program.outputs))]
-    values = computed(program, lines, lambda i: fetched(lines, f"%in{i.payload[0]}", i.payload[1], i.dtype))
+    values = computed(program, lines, lambda i: fetched(lines, f"%in{i.params[0]}", i.params[1], i.dtype))
     if program.checks:
         holds = functools.reduce(lambda a, b: lines.op("or", "?", a, b), [values[check][0] for check in program.checks])
         lines.text += returning(holds, "checked")
@@ -340,7 +341,7 @@ def point_function(program: Program, name: str, together: int = 0) -> str:
             clear(lines, f"%out{place}", output)
         for cell, value in enumerate(output.cells):
             if value != zero:
-                own = converted(lines, values[value], program.instrs[value].dtype, output.dtype)
+                own = converted(lines, values[value], program.nodes[value].dtype, output.dtype)
                 stored(lines, f"%out{place}", cell, own, output.dtype)
     body = "\n".join(lines.text)
     bodies, needed = called(lines)
