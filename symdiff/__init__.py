@@ -90,7 +90,9 @@ _LATER = {
     "load_rules": "rulebooks.importing",
 }
 wire({
+    "a node as a SymPy symbol": "inspection.expressions",
     "a binding as a SymPy expression": "inspection.expressions",
+    "common subexpressions of a graph by SymPy": "inspection.expressions",
     "the outputs of a graph as SymPy expressions": "inspection.expressions",
     "a graph of SymPy expressions": "inspection.expressions",
     "the value of a graph, binding by binding": "ir.evaluating",

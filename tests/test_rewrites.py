@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from inside import Binding, Var, building, check_binding, monomials, pipeline, rebound
+from inside import Node, building, check_binding, monomials, pipeline, rebound
 
 import symdiff as sd
 from symdiff.errors import InvariantError
@@ -135,12 +135,16 @@ def test_second_derivatives_by_many_absolute_values_stay_small():
 
 
 def test_bindings_of_another_shape_or_dtype_are_refused():
-    x, row = Var("x", (3, 1)), Var("row", (4,))
-    good = Binding(Var("y", (3, 4)), "mul", (x, row), None, "f.py:1", True)
+    x, row = Node("input", (), (3, 1), "d", name="x"), Node("input", (), (4,), "d", name="row")
+
+    def product(shape, code="d"):
+        return Node("mul", (x, row), shape, code, None, "f.py:1", True, "y")
+
+    good = product((3, 4))
     check_binding(good)
-    for symbol in (Var("y", (3, 1)), Var("y", (3, 4), "f"), Var("y")):
+    for wrong in (product((3, 1)), product((3, 4), "f"), product(())):
         with pytest.raises(InvariantError, match=r"f.py:1: y = mul x row: is .*, but its operands make d\(3, 4\)"):
-            check_binding(Binding(symbol, "mul", (x, row), None, "f.py:1", True))
+            check_binding(wrong)
     with pytest.raises(InvariantError, match="cast row"):
         rebound(good, "cast", (row,))
 

@@ -372,7 +372,7 @@ class Function:
                 watch.incomplete = True
             raise
         self._kinds |= traced.kinds
-        differentiated = sum(math.prod(traced.graph.inputs[call.traced.index(i)].symbol.shape) for i in call.wrt)
+        differentiated = sum(math.prod(traced.graph.inputs[call.traced.index(i)].node.shape) for i in call.wrt)
         traced.graph = settled(traced.graph, self.scalarize, differentiated)
         return traced
 

@@ -15,7 +15,8 @@ from symdiff.codegen.text import dtype_text
 from symdiff.lowering.arrays.fusing import Kernel, Sink
 from symdiff.lowering.arrays.plan import full_values
 from symdiff.lowering.arrays.summing import terms_of
-from symdiff.lowering.program import Shape, size
+from symdiff.lowering.program import size
+from symdiff.vocabulary.heads import Shape
 from symdiff.vocabulary.literals import number_literal
 
 INDENT = "    "
@@ -268,7 +269,7 @@ class KernelLines:
 
     def is_bool(self, sink: Sink) -> bool:
         place = self.kernel.sinks.index(sink)
-        return self.program.nodes[self.program.outputs[place].cells[0]].dtype == "?"
+        return bool(self.program.nodes[self.program.outputs[place].value].dtype == "?")
 
     def term(self, sink: Sink, row: int, text: str, alone: bool, lines: list[str]) -> None:
         """A term of a sum over everything: at once, or for each block."""

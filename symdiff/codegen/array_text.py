@@ -12,8 +12,7 @@ import numpy as np
 from symdiff.codegen.text import wrapped
 from symdiff.errors import ExportError
 from symdiff.ir.node import Node
-from symdiff.lowering.program import Shape
-from symdiff.vocabulary.heads import HEADS, NUMPY, Slice, Words, slices_text
+from symdiff.vocabulary.heads import HEADS, NUMPY, Shape, Slice, Words, slices_text
 from symdiff.vocabulary.literals import number_literal
 from symdiff.vocabulary.matrices import PADE, REACH
 

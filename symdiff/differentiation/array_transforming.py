@@ -16,7 +16,8 @@ from symdiff.differentiation.reverse import Reverse
 from symdiff.differentiation.vectorizing import append_batched
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder
-from symdiff.ir.graph import Atom, Constant, Graph, GraphOutput, Var
+from symdiff.ir.graph import Graph, GraphOutput
+from symdiff.ir.node import Atom, Constant, Node
 from symdiff.lowering.expanding import differentiable
 from symdiff.vocabulary.heads import HEADS
 from symdiff.vocabulary.ops import is_complex
@@ -28,14 +29,14 @@ class Whole:
     """A graph opened for extension: its builder and its bindings so far."""
 
     def __init__(self, graph: Graph, wrt: list[int]) -> None:
-        self.wrt = [graph.inputs[p].symbol for p in wrt]
+        self.wrt = [graph.inputs[p].node for p in wrt]
         self.graph = differentiable(graph, self.wrt)
         self.bindings = list(self.graph.bindings)
         self.builder = Builder()
         self.builder.inputs = list(self.graph.inputs)
         self.builder.bindings = list(self.graph.bindings)
-        self.builder.structural = {b.symbol: b for b in self.graph.bindings if b.op in HEADS}
-        self.builder.sums = {(b.operands[0], b.params.params["axes"]): b.symbol for b in self.graph.bindings if b.op == "sum"}
+        self.builder.structural = {b.result: b for b in self.graph.bindings if b.op in HEADS}
+        self.builder.sums = {(b.operands[0], b.params.params["axes"]): b.result for b in self.graph.bindings if b.op == "sum"}
         self.builder.origin = graph.origin
         self.builder._count = 2 * len(self.graph.bindings) + len(graph.bindings)
         self.builder.primal = False
@@ -103,7 +104,7 @@ def _pullback_pair(graph: Graph, wrt: list[int], rules: Any) -> Graph:
     return open_.finished(outputs, graph.name)
 
 
-def _swept(graph: Graph, wrt: list[int], rules: Any) -> tuple[Whole, tuple[dict[Var, Atom], dict[Var, Atom]], Reverse]:
+def _swept(graph: Graph, wrt: list[int], rules: Any) -> tuple[Whole, tuple[dict[Node, Atom], dict[Node, Atom]], Reverse]:
     """A reverse sweep from an input for each output's cotangent."""
     open_ = Whole(graph, wrt)
     b = open_.builder
@@ -116,7 +117,7 @@ def _swept(graph: Graph, wrt: list[int], rules: Any) -> tuple[Whole, tuple[dict[
     return open_, reverse.sweep(seeds, mirrored), reverse
 
 
-def _common(leaf: Var, graph: Graph) -> str:
+def _common(leaf: Node, graph: Graph) -> str:
     """The dtype of a cotangent of an input."""
     code = leaf.dtype
     for output in graph.outputs:
@@ -138,7 +139,7 @@ def wirtinger(graph: Graph, wrt: list[int], rules: Any) -> Graph:
     return open_.finished(outputs, f"{graph.name}_wirtinger")
 
 
-def _partial_pair(open_: Whole, output: GraphOutput, wrt: list[int], rules: Any) -> tuple[dict[Var, Atom], dict[Var, Atom]]:
+def _partial_pair(open_: Whole, output: GraphOutput, wrt: list[int], rules: Any) -> tuple[dict[Node, Atom], dict[Node, Atom]]:
     """The partials of an output by inputs and by their conjugates: a sweep, over a batch of unit arrays for an array."""
     if output.shape == ():
         reverse = Reverse(open_.builder, open_.bindings, open_.wrt, rules)
@@ -151,9 +152,9 @@ def _partial_pair(open_: Whole, output: GraphOutput, wrt: list[int], rules: Any)
 def jacobian(graph: Graph, wrt: list[int], rules: Any, mode: str) -> Graph:
     """All partials, one array for each output and input: a sweep over unit cotangents, or over unit tangents."""
     rows = sum(math.prod(o.shape) for o in graph.outputs)
-    columns = sum(math.prod(graph.inputs[p].symbol.shape) for p in wrt)
+    columns = sum(math.prod(graph.inputs[p].node.shape) for p in wrt)
     if mode == "auto":
-        mode = "reverse" if rows <= columns or any(is_complex(graph.inputs[p].symbol.dtype) for p in wrt) else "forward"
+        mode = "reverse" if rows <= columns or any(is_complex(graph.inputs[p].node.dtype) for p in wrt) else "forward"
     open_ = Whole(graph, wrt)
     blocks = _rows(open_, wrt, rules) if mode == "reverse" else _columns(open_, wrt, rules)
     outputs = []
@@ -175,10 +176,10 @@ def _unit(arrays: Arrays, shape: tuple[int, ...], code: str) -> Atom | Sparse:
     return arrays.reshape(arrays.embed(one), (count, *shape))
 
 
-def _rows(open_: Whole, wrt: list[int], rules: Any) -> dict[tuple[str, Var], Atom]:
-    found: dict[tuple[str, Var], Atom] = {}
+def _rows(open_: Whole, wrt: list[int], rules: Any) -> dict[tuple[str, Node], Atom]:
+    found: dict[tuple[str, Node], Atom] = {}
     for output in open_.graph.outputs:
-        if isinstance(output.atom, Var):
+        if output.atom.op != "const":
             results = _over_units(open_, output, lambda single: pullback(single, wrt, rules))
             found |= {(output.name, leaf): atom for leaf, atom in zip(open_.wrt, results, strict=True)}
     return found
@@ -189,19 +190,17 @@ def _over_units(open_: Whole, output: GraphOutput, pulled_by: Callable[[Graph], 
     single = Graph(open_.graph.name, open_.graph.inputs, (output,), open_.graph.bindings, None, open_.graph.origin)
     pulled = pulled_by(single)
     seed = _unit(open_.arrays, output.shape, output.dtype)
-    results = append_batched(pulled, open_.builder, {pulled.inputs[-1].symbol: seed}, math.prod(output.shape))
+    results = append_batched(pulled, open_.builder, {pulled.inputs[-1].node: seed}, math.prod(output.shape))
     return [open_.arrays.reshape(atom, output.shape + o.shape) for atom, o in zip(results[1:], pulled.outputs[1:], strict=True)]
 
 
-def _columns(open_: Whole, wrt: list[int], rules: Any) -> dict[tuple[str, Var], Atom]:
-    found: dict[tuple[str, Var], Atom] = {}
+def _columns(open_: Whole, wrt: list[int], rules: Any) -> dict[tuple[str, Node], Atom]:
+    found: dict[tuple[str, Node], Atom] = {}
     arrays = open_.arrays
     for place, leaf in zip(wrt, open_.wrt, strict=True):
         pushed = pushforward(open_.graph, [place], rules)
         count = math.prod(leaf.shape)
-        results = append_batched(
-            pushed, open_.builder, {pushed.inputs[-1].symbol: _unit(arrays, leaf.shape, leaf.dtype)}, count
-        )
+        results = append_batched(pushed, open_.builder, {pushed.inputs[-1].node: _unit(arrays, leaf.shape, leaf.dtype)}, count)
         for output, atom in zip(open_.graph.outputs, results[len(open_.graph.outputs) :], strict=True):
             last = arrays.transpose(atom, (*range(1, len(atom.shape)), 0))
             found[output.name, leaf] = arrays.reshape(last, output.shape + leaf.shape)
@@ -211,7 +210,7 @@ def _columns(open_: Whole, wrt: list[int], rules: Any) -> dict[tuple[str, Var], 
 def hessian(graph: Graph, wrt: list[int], rules: Any) -> Graph:
     """Second partials, one array for each pair of inputs: unit tangents pushed through the gradient."""
     first = gradient(graph, wrt, rules, False)
-    complex_inputs = any(is_complex(graph.inputs[p].symbol.dtype) for p in wrt)
+    complex_inputs = any(is_complex(graph.inputs[p].node.dtype) for p in wrt)
     both = jacobian(first, wrt, rules, "reverse" if complex_inputs else "forward")
     leaves = [graph.inputs[p].name for p in wrt]
     names = [f"d2f_d{a}2" if a == b else f"d2f_d{a}_d{b}" for a in leaves for b in leaves]

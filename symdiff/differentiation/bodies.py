@@ -9,7 +9,7 @@ from typing import Any
 from symdiff.differentiation.holomorphy import check_holomorphic
 from symdiff.errors import RuleError
 from symdiff.ir.building import Builder
-from symdiff.ir.graph import Atom, Binding, Constant
+from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.rule import Rule
 from symdiff.tracing.following.following import followed_calls
 from symdiff.tracing.state.attempt import Attempt
@@ -18,10 +18,10 @@ from symdiff.tracing.values.tracer import Tracer, atom_of
 from symdiff.vocabulary.ops import is_complex
 
 
-def python_partials(rule: Rule, builder: Builder, binding: Binding, place: int) -> dict[int, Atom]:
+def python_partials(rule: Rule, builder: Builder, binding: Node, place: int) -> dict[int, Atom]:
     """The partial by argument `place` from a rule's Python body, and the others that it gives, by argument."""
     args = [Tracer(builder, o) if not isinstance(o, Constant) else o.value for o in binding.operands]
-    out = Tracer(builder, binding.symbol)
+    out = Tracer(builder, binding.result)
     name = rule.parameters[place]
     if binding.op == "call":
         check_holomorphic(binding, place, _is_declared_complex(rule, place))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from symdiff.differentiation.partials import ZERO
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, is_same
-from symdiff.ir.graph import Atom
+from symdiff.ir.node import Atom
 
 
 class Masked(NamedTuple):

@@ -13,7 +13,7 @@ import numpy as np
 
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import array_atom
-from symdiff.ir.graph import Atom, Binding, Constant
+from symdiff.ir.node import Atom, Constant, Node
 from symdiff.vocabulary.heads import Shape
 
 _EACH = frozenset({"neg", "conj", "real", "cast"})
@@ -74,7 +74,7 @@ def _at(rank: int, sizes: dict[int, int]) -> Shape:
     return tuple(sizes.get(axis, 1) for axis in range(rank))
 
 
-def applied(a: Arrays, binding: Binding, operands: list[Sparse | Atom]) -> Sparse | None:
+def applied(a: Arrays, binding: Node, operands: list[Sparse | Atom]) -> Sparse | None:
     """The result of a binding whose operands are sparse or the same for all points; None where it is not known as sparse."""
     sparse = [o for o in operands if isinstance(o, Sparse)]
     x, op = sparse[0], binding.op

@@ -16,7 +16,7 @@ from symdiff.differentiation.steepness import Steepness
 from symdiff.differentiation.vanishing import Vanishing, at_zero
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder
-from symdiff.ir.graph import Atom, Binding, Constant
+from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.structural import pushed_forward
 from symdiff.simplification.equalities import beside
 from symdiff.simplification.saturation import Saturation
@@ -32,7 +32,7 @@ class Forward:
     Where a mask was resolved to zeros a symbol is `opened`: its tangent may be zero where a partial is infinite.
     """
 
-    def __init__(self, builder: Builder, bindings: list[Binding], wrt: Iterable[Atom], rules: Any) -> None:
+    def __init__(self, builder: Builder, bindings: list[Node], wrt: Iterable[Atom], rules: Any) -> None:
         self.builder = builder
         self.bindings = bindings = shifted(smoothed(beside(bindings, builder, wrt), builder), builder)
         watch_signs(builder, bindings)
@@ -48,7 +48,7 @@ class Forward:
         outer = b.primal
         b.primal = False
         self.dots = {symbol: Masked(seed, None) for symbol, seed in seeds.items()}
-        self.infinite: dict[Atom, Binding] = {}  # tangents that may be infinite, and the singular head that makes them so
+        self.infinite: dict[Atom, Node] = {}  # tangents that may be infinite, and the singular head that makes them so
         self.opened: set[Atom] = set()
         for binding in self.bindings:
             if binding.dtype in "?l" or not any(o in self.dots for o in binding.operands):
@@ -56,7 +56,7 @@ class Forward:
             b.origin = binding.origin
             found = self._pushed(binding)
             if found is not None:
-                self.dots[binding.symbol] = found
+                self.dots[binding.result] = found
         settled = {atom: self._settled(atom).value for atom in wanted if atom in self.dots}
         b.primal = outer
         return settled
@@ -68,19 +68,19 @@ class Forward:
             return dot
         return Masked(self.masks.arrays.broadcast_to(self.masks.unmasked(dot), atom.shape), None)
 
-    def _pushed(self, binding: Binding) -> Masked | None:
+    def _pushed(self, binding: Node) -> Masked | None:
         if is_structural(binding):
             return self._through_structural(binding)
         if binding.op == "select":
             return self._through_select(binding)
         return self._through_elementwise(binding)
 
-    def _open(self, binding: Binding) -> None:
+    def _open(self, binding: Node) -> None:
         """Note where masks are resolved to zeros."""
         if any(o in self.opened or (o in self.dots and self.dots[o].mask is not None) for o in binding.operands):
-            self.opened.add(binding.symbol)
+            self.opened.add(binding.result)
 
-    def _through_structural(self, binding: Binding) -> Masked | None:
+    def _through_structural(self, binding: Node) -> Masked | None:
         self._open(binding)
         tangents = {}
         for place, operand in enumerate(binding.operands):
@@ -91,20 +91,20 @@ class Forward:
         found = pushed_forward(Arrays(self.builder, binding.origin), binding, tangents)
         return None if found is None else Masked(found, None)
 
-    def _through_select(self, binding: Binding) -> Masked | None:
+    def _through_select(self, binding: Node) -> Masked | None:
         condition, *operands = binding.operands
         arms = [o for o in operands if o in self.dots]
-        if len(arms) == 1 and self.steepness.is_before(binding.symbol):
+        if len(arms) == 1 and self.steepness.is_before(binding.result):
             return self.masks.armed(self.dots[arms[0]], condition, arms[0] is operands[0])
         self._open(binding)
         true, false = (self._settled(o).value if o in self.dots else ZERO for o in operands)
         return self._spread(self.builder.select(condition, true, false), binding)
 
-    def _through_elementwise(self, binding: Binding) -> Masked | None:
+    def _through_elementwise(self, binding: Node) -> Masked | None:
         singular = self.partials.is_singular(binding)
         head = binding if singular else next((self.infinite[o] for o in binding.operands if o in self.infinite), None)
         if head is not None:
-            self.infinite[binding.symbol] = head
+            self.infinite[binding.result] = head
         steep = self.steepness.is_steep(binding)
         slopes = self.saturation.slopes(binding) or []
         moving = {o: self.dots[o] for o in (*binding.operands, *(o for o, _ in slopes)) if o in self.dots}
@@ -118,22 +118,22 @@ class Forward:
             terms += [] if term is None else [term]
         return self._sum(terms, binding) if terms else None
 
-    def _sum(self, terms: list[Masked], binding: Binding) -> Masked:
+    def _sum(self, terms: list[Masked], binding: Node) -> Masked:
         """The sum of the terms of a tangent, within their mask where they have one and an infinite partial can follow."""
         masks = {term.mask for term in terms}
-        whole = len(masks) == 1 and self.steepness.is_before(binding.symbol)
+        whole = len(masks) == 1 and self.steepness.is_before(binding.result)
         if len(masks - {None}) > 1:
-            self.opened.add(binding.symbol)
+            self.opened.add(binding.result)
         values = [term.value if whole else self.masks.unmasked(term) for term in terms]
         total = values[0]
         for value in values[1:]:
             total = self.builder.add(total, value)
         return self._spread(total, binding)._replace(mask=terms[0].mask if whole else None)
 
-    def _spread(self, dot: Atom, binding: Binding) -> Masked:
+    def _spread(self, dot: Atom, binding: Node) -> Masked:
         return Masked(Arrays(self.builder, binding.origin).broadcast_to(dot, binding.shape), None)
 
-    def _term(self, binding: Binding, place: int, dot: Masked, singular: bool, steep: bool) -> Masked | None:
+    def _term(self, binding: Node, place: int, dot: Masked, singular: bool, steep: bool) -> Masked | None:
         b = self.builder
         operand = binding.operands[place]
         p = self.partials.partial(binding, place)
@@ -153,7 +153,7 @@ class Forward:
         counts = self.partials.counts(binding, place) or self.steepness.counts(b, binding, place)
         return Masked(term, dot.mask) if counts is None else self.masks.armed(Masked(term, dot.mask), *counts)
 
-    def _product(self, binding: Binding, operand: Atom, dot: Atom, p: Atom, singular: bool, steep: bool) -> Atom:
+    def _product(self, binding: Node, operand: Atom, dot: Atom, p: Atom, singular: bool, steep: bool) -> Atom:
         """A partial times a tangent, zero where one is zero and the other infinite, as far as that can happen."""
         b = self.builder
         term = b.mul(p, dot)

@@ -6,13 +6,14 @@ the result depends on the argument's conjugate, unless the rule says that it hol
 """
 
 from symdiff.errors import NonHolomorphicError
-from symdiff.ir.graph import Atom, Binding, Graph
+from symdiff.ir.graph import Graph
+from symdiff.ir.node import Atom, Node
 from symdiff.vocabulary.ops import is_complex
 
 _BOTH = frozenset({"real", "imag", "abs", "sign"})
 
 
-def check_holomorphic(binding: Binding, place: int, is_declared: bool) -> None:
+def check_holomorphic(binding: Node, place: int, is_declared: bool) -> None:
     """Raise `NonHolomorphicError` where a call's rule cannot be the derivative by its complex argument `place`."""
     rule, operand = binding.params.rule, binding.operands[place]
     if not is_complex(operand.dtype or "d"):
@@ -25,7 +26,7 @@ def check_holomorphic(binding: Binding, place: int, is_declared: bool) -> None:
             "wirtinger gives the derivatives by z and by its conjugate"
         )
     body = binding.params.graph
-    line = None if is_declared or body is None else mixing_line(body, body.inputs[place].symbol)
+    line = None if is_declared or body is None else mixing_line(body, body.inputs[place].node)
     if line is not None:
         raise NonHolomorphicError(
             f"{line}: {rule.name} depends on the conjugate of {name}, and its rule ({rule.source}) has one partial; where that "
@@ -47,8 +48,8 @@ def mixing_line(graph: Graph, symbol: Atom) -> str | None:
         elif binding.op in _BOTH:
             direct = crossed = True
         if direct:
-            plain.add(binding.symbol)
+            plain.add(binding.result)
         if crossed:
-            mirrored.add(binding.symbol)
+            mirrored.add(binding.result)
             line = binding.origin if binding.op in (*_BOTH, "conj") else line
     return line if any(o.atom in mirrored for o in graph.outputs) else None

@@ -12,7 +12,7 @@ from symdiff.differentiation.bodies import python_partials
 from symdiff.differentiation.holomorphy import check_holomorphic
 from symdiff.errors import RuleError
 from symdiff.ir.building import Builder, is_constant
-from symdiff.ir.graph import Atom, Binding, Constant, Var
+from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.rule import apply
 from symdiff.rulebooks.tables import Template
 from symdiff.simplification.bounds import Bounds
@@ -26,13 +26,13 @@ TINY = 1e-300  # a value above it has a finite root, and the root a finite parti
 class Partials:
     """Instantiates the partials of bindings on a builder, each at most once."""
 
-    def __init__(self, builder: Builder, bindings: list[Binding], rules: Any) -> None:
+    def __init__(self, builder: Builder, bindings: list[Node], rules: Any) -> None:
         self.builder = builder
         self.rules = rules
         self.bounds = Bounds(bindings)
-        self._built: dict[tuple[Var, int, bool], Atom | None] = {}
+        self._built: dict[tuple[Node, int, bool], Atom | None] = {}
 
-    def rule(self, binding: Binding) -> Any:
+    def rule(self, binding: Node) -> Any:
         """The rule of a binding's head."""
         if binding.op == "call":
             return binding.params.rule
@@ -44,15 +44,15 @@ class Partials:
             )
         return rule
 
-    def partial(self, binding: Binding, place: int, conjugate: bool = False) -> Atom | None:
+    def partial(self, binding: Node, place: int, conjugate: bool = False) -> Atom | None:
         """The partial of a binding by operand `place` (by its conjugate), None where it is structurally zero."""
-        key = (binding.symbol, place, conjugate)
+        key = (binding.result, place, conjugate)
         if key not in self._built:
             self._built[key] = self._build(binding, place, conjugate)
         found = self._built[key]
         return None if found is None or is_constant(found, 0) else found
 
-    def _build(self, binding: Binding, place: int, conjugate: bool) -> Atom | None:
+    def _build(self, binding: Node, place: int, conjugate: bool) -> Atom | None:
         if binding.op == "cast":
             return None if conjugate else Constant(1)
         if binding.op == "edge":  # whose further derivatives are NaN, too
@@ -68,7 +68,7 @@ class Partials:
         b.origin = binding.origin
         if rule.body is not None:
             found = python_partials(rule, b, binding, place)
-            self._built |= {(binding.symbol, k, conjugate): atom for k, atom in found.items()}
+            self._built |= {(binding.result, k, conjugate): atom for k, atom in found.items()}
             return found[place]
         if rule.is_user_function and binding.op == "call":
             check_holomorphic(binding, place, False)
@@ -80,15 +80,15 @@ class Partials:
             template = templates[place]
             if template is None:
                 raise RuleError(f"{binding.origin}: {rule.name} has no derivative by {rule.parameters[place]}")
-            result = apply(decided(template, binding.operands), binding.operands, binding.symbol, self._emit)
+            result = apply(decided(template, binding.operands), binding.operands, binding.result, self._emit)
         return result
 
-    def _on_real(self, binding: Binding, rule: Any, place: int) -> Atom:
+    def _on_real(self, binding: Node, rule: Any, place: int) -> Atom:
         """On a real operand, which is its own conjugate, the sum of both partials."""
         if binding.op in _ON_REAL:
             simple = _ON_REAL[binding.op]
             return simple if simple is not None else self.builder.emit("sign", (binding.operands[place],))
-        parts = [apply(t[place], binding.operands, binding.symbol, self._emit) for t in (rule.partials, rule.conj_partials)]
+        parts = [apply(t[place], binding.operands, binding.result, self._emit) for t in (rule.partials, rule.conj_partials)]
         return self.builder.real(self.builder.add(*parts))
 
     def _emit(self, op: str, operands: tuple[Atom, ...], payload: Any = None) -> Atom:
@@ -114,17 +114,17 @@ class Partials:
                 return Constant(1)
         return b.emit(op, operands, payload)
 
-    def counts(self, binding: Binding, place: int) -> tuple[Atom, bool] | None:
+    def counts(self, binding: Node, place: int) -> tuple[Atom, bool] | None:
         """A condition and its value where operand `place` has a part in the result; None where it always has."""
         counts = binding.params.counts if binding.op == "call" else None
         return None if counts is None else counts(self.builder, binding, place)
 
-    def is_root_of_squares(self, binding: Binding) -> bool:
+    def is_root_of_squares(self, binding: Node) -> bool:
         """Whether a head that is singular at zero alone stands over a sum of squares, as in a norm."""
         at_zero = binding.op in ("sqrt", "cbrt") or (binding.op == "pow" and isinstance(binding.operands[1], Constant))
         return at_zero and self.bounds.of(binding.operands[0]).squares
 
-    def is_singular(self, binding: Binding) -> bool:
+    def is_singular(self, binding: Node) -> bool:
         """Whether the head's partial can be infinite where its value is finite, for these operands."""
         rule = None if binding.op in ("cast", "edge") or is_structural(binding) else self.rule(binding)
         if rule is None or not rule.singular:
@@ -169,6 +169,6 @@ def decided(template: Template, args: tuple[Atom, ...]) -> Template:
     return Template(tuple(steps), place[stands[template.result]])
 
 
-def is_structural(binding: Binding) -> bool:
+def is_structural(binding: Node) -> bool:
     """Whether a binding moves, adds up or multiplies whole arrays, rather than working cell by cell."""
     return binding.op not in OPS

@@ -19,7 +19,7 @@ from symdiff.differentiation.vanishing import Vanishing, at_zero
 from symdiff.errors import NonHolomorphicError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, is_constant
-from symdiff.ir.graph import Atom, Binding, Constant, Var
+from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.structural import pulled_back
 from symdiff.simplification.activity import active_symbols
 from symdiff.simplification.equalities import beside
@@ -69,7 +69,7 @@ class Reverse:
     """
 
     def __init__(
-        self, builder: Builder, bindings: list[Binding], wrt: list[Var], rules: Any, earlier: "Reverse | None" = None
+        self, builder: Builder, bindings: list[Node], wrt: list[Node], rules: Any, earlier: "Reverse | None" = None
     ) -> None:
         """`earlier` are sweeps over the same bindings by other inputs, from which the analysis is taken."""
         self.builder = builder
@@ -85,12 +85,12 @@ class Reverse:
         self.steepness = Steepness(bindings, self.partials, self.saturation.growth) if earlier is None else earlier.steepness
         inputs: set[Atom] = set(wrt)
         self.active = active_symbols(bindings, inputs)
-        self.position = {b.symbol: i for i, b in enumerate(bindings) if b.symbol not in inputs}
+        self.position = {b.result: i for i, b in enumerate(bindings) if b.result not in inputs}
         self.mixing: str | None = None
         self.arrays = Arrays(builder)
         self.cotangents = Cotangents(builder, self.arrays)
 
-    def sweep(self, seeds: dict[Atom, Atom], mirrored: bool) -> tuple[dict[Var, Atom], dict[Var, Atom]]:
+    def sweep(self, seeds: dict[Atom, Atom], mirrored: bool) -> tuple[dict[Node, Atom], dict[Node, Atom]]:
         """Cotangents by the inputs `wrt`, and by their conjugates; structurally zero ones are left out."""
         flow = Flow(mirrored)
         bars, conjugates = flow.bars, flow.conjugates
@@ -104,7 +104,7 @@ class Reverse:
         self.builder.primal = False
         while pending:
             binding = self.bindings[-heapq.heappop(pending)]
-            symbol = binding.symbol
+            symbol = binding.result
             if symbol not in bars and symbol not in conjugates:
                 continue
             self.builder.origin = binding.origin
@@ -133,7 +133,7 @@ class Reverse:
         self.builder.primal = outer
         return found, found_conjugate
 
-    def _push(self, binding: Binding, bar: Masked | None, conjugate: Masked | None, flow: "Flow") -> None:
+    def _push(self, binding: Node, bar: Masked | None, conjugate: Masked | None, flow: "Flow") -> None:
         if binding.op == "select":
             self._push_select(binding, bar, conjugate, flow)
         elif is_structural(binding):
@@ -141,7 +141,7 @@ class Reverse:
         else:
             self._push_elementwise(binding, bar, conjugate, flow)
 
-    def _push_elementwise(self, binding: Binding, bar: Masked | None, conjugate: Masked | None, flow: "Flow") -> None:
+    def _push_elementwise(self, binding: Node, bar: Masked | None, conjugate: Masked | None, flow: "Flow") -> None:
         b = self.builder
         care = self._care(binding, bar, flow)
         for operand, slope in self.saturation.slopes(binding) or ():
@@ -173,20 +173,20 @@ class Reverse:
             else:
                 self._put(self._times(conjugate, pc, care), operand, flow.bars, flow, care)
 
-    def _care(self, binding: Binding, bar: Masked | None, flow: "Flow") -> "Care":
+    def _care(self, binding: Node, bar: Masked | None, flow: "Flow") -> "Care":
         """What products with the partials of a binding must mind."""
         guard: Atom | None = None
-        taint = binding.symbol in flow.tainted
+        taint = binding.result in flow.tainted
         singular = self.partials.is_singular(binding)
         if singular:
             if self.partials.is_root_of_squares(binding):
                 guard = binding.operands[0]
             else:
                 taint = True
-        opened = binding.symbol in flow.opened
+        opened = binding.result in flow.opened
         steep = opened and (singular or self.steepness.is_steep(binding))
         if singular and guard is None and bar is not None and self.vanishing.together(bar.value, binding):
-            return Care(None, binding.symbol in flow.tainted, True, opened, taint)
+            return Care(None, binding.result in flow.tainted, True, opened, taint)
         return Care(guard, taint, steep, opened, taint)
 
     def _times(self, cotangent: Masked | None, partial: Atom | None, care: "Care") -> Masked | None:
@@ -218,7 +218,7 @@ class Reverse:
             flow.opened.add(operand)
         return Masked(self.arrays.unbroadcast(self.cotangents.unmasked(item), operand.shape), None)
 
-    def _push_structural(self, binding: Binding, bar: Masked | None, conjugate: Masked | None, flow: "Flow") -> None:
+    def _push_structural(self, binding: Node, bar: Masked | None, conjugate: Masked | None, flow: "Flow") -> None:
         b = self.builder
         arrays = Arrays(b, binding.origin)
         opens = any(c is not None and c.mask is not None for c in (bar, conjugate)) and binding.op not in _MOVING
@@ -238,13 +238,13 @@ class Reverse:
                     found = Masked(b.conj(found.value), found.mask)
                     where = flow.conjugates if is_complex(operand.dtype or "d") else flow.bars
                     where.setdefault(operand, []).append(found)
-            if binding.symbol in flow.tainted:
+            if binding.result in flow.tainted:
                 flow.tainted.add(operand)
             leaves_out = binding.op in _SELECTING and self.steepness.is_behind(operand)
-            if opens or leaves_out or binding.symbol in flow.opened:
+            if opens or leaves_out or binding.result in flow.opened:
                 flow.opened.add(operand)
 
-    def _pulled(self, arrays: Arrays, binding: Binding, place: int, cotangent: Masked) -> Masked | None:
+    def _pulled(self, arrays: Arrays, binding: Node, place: int, cotangent: Masked) -> Masked | None:
         """One cotangent through a structural binding; where cells are only moved, so is its mask."""
         if cotangent.mask is None or binding.op not in _MOVING:
             value = pulled_back(arrays, binding, place, self.cotangents.unmasked(cotangent))
@@ -254,7 +254,7 @@ class Reverse:
         return None if value is None else Masked(value, pulled_back(arrays, binding, place, mask))
 
     def _mirrored(
-        self, binding: Binding, operand: Atom, p: Atom | None, q: Atom | None, bar: Masked | None, care: "Care"
+        self, binding: Node, operand: Atom, p: Atom | None, q: Atom | None, bar: Masked | None, care: "Care"
     ) -> list[Masked | None]:
         """Cotangents of complex symbols are doubled here: v = 2 df/dz."""
         b = self.builder
@@ -265,7 +265,7 @@ class Reverse:
         crossed = self._times(bar, q, care)
         return [self._times(bar, p, care), None if crossed is None else Masked(b.conj(crossed.value), crossed.mask)]
 
-    def _push_select(self, binding: Binding, bar: Masked | None, conjugate: Masked | None, flow: "Flow") -> None:
+    def _push_select(self, binding: Node, bar: Masked | None, conjugate: Masked | None, flow: "Flow") -> None:
         b = self.builder
         condition = binding.operands[0]
         for place in (1, 2):
@@ -280,24 +280,24 @@ class Reverse:
                     item = item if flow.mirrored or where is flow.bars else Masked(b.conj(item.value), item.mask)
                     where = flow.bars
                 where.setdefault(operand, []).append(self._fitted(item, operand, flow))
-            if binding.symbol in flow.tainted:
+            if binding.result in flow.tainted:
                 flow.tainted.add(operand)
-            if binding.symbol in flow.opened:
+            if binding.result in flow.opened:
                 flow.opened.add(operand)
 
-    def _as_written(self, binding: Binding) -> str:
+    def _as_written(self, binding: Node) -> str:
         """The operation on a binding's line that the user wrote, where the sweeps see another one."""
         near = [b for b in self.written if b.origin == binding.origin]
-        if any(b.symbol is binding.symbol and b.op == binding.op for b in near):
+        if any(b.result is binding.result and b.op == binding.op for b in near):
             return binding.op
         return next((b.op for b in near if b.op in ("abs", "real", "imag", "conj")), binding.op)
 
-    def refuse(self, conjugates: dict[Var, Atom]) -> None:
+    def refuse(self, conjugates: dict[Node, Atom]) -> None:
         """Raise `NonHolomorphicError` where a complex input's cotangent by its conjugate is structurally nonzero."""
         symbol = next((s for s in conjugates if is_complex(s.dtype)), None)
         if symbol is None:
             return
-        cell = next((b for b in self.builder.bindings if b.symbol is symbol and b.op == "item"), None)
+        cell = next((b for b in self.builder.bindings if b.result is symbol and b.op == "item"), None)
         name = symbol.name if cell is None else str(cell).partition(" = ")[2]
         raise NonHolomorphicError(
             f"{self.mixing or '?'} makes the output depend on the conjugate of {name}, so that there is no complex "

@@ -8,7 +8,7 @@ without a formula it assumes the worst.
 from symdiff.differentiation.partials import TINY, Partials, is_structural
 from symdiff.ir.arrays.algebra import Arrays, kept_shape
 from symdiff.ir.building import Builder
-from symdiff.ir.graph import Atom, Binding, Constant
+from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.calls import extreme_of
 from symdiff.simplification.growth import Growth
 from symdiff.vocabulary.ops import OPS
@@ -21,14 +21,14 @@ Counted = tuple[Atom, bool]
 class Steepness:
     """Heads whose partials can be infinite, and the values behind and before them; worked out when first asked for."""
 
-    def __init__(self, bindings: list[Binding], partials: Partials, growth: Growth) -> None:
+    def __init__(self, bindings: list[Node], partials: Partials, growth: Growth) -> None:
         self.bindings = bindings
         self.partials = partials
         self.growth = growth
         self._behind: set[Atom] | None = None
         self._before: set[Atom] | None = None
 
-    def is_steep(self, binding: Binding) -> bool:
+    def is_steep(self, binding: Node) -> bool:
         """Whether a partial of an elementwise binding can be infinite."""
         op, operands = binding.op, binding.operands
         if op == "select" or binding.dtype in "?l" or is_structural(binding):
@@ -43,7 +43,7 @@ class Steepness:
         if op == "call" and not extreme_of(binding):
             formula = binding.params.graph
             return formula is None or any(b.op in _STEEP for b in formula.bindings)
-        return binding.symbol in self.growth.explosive or self.partials.is_singular(binding)
+        return binding.result in self.growth.explosive or self.partials.is_singular(binding)
 
     def is_behind(self, atom: Atom) -> bool:
         """Whether a value comes from a steep head."""
@@ -51,7 +51,7 @@ class Steepness:
             self._behind = set()
             for binding in self.bindings:
                 if binding.dtype not in "?l" and (not self._behind.isdisjoint(binding.operands) or self.is_steep(binding)):
-                    self._behind.add(binding.symbol)
+                    self._behind.add(binding.result)
         return atom in self._behind
 
     def is_before(self, atom: Atom) -> bool:
@@ -60,11 +60,11 @@ class Steepness:
             self._before = set()
             for binding in reversed(self.bindings):
                 steep = self.is_steep(binding) and not self.partials.is_singular(binding)
-                if steep or binding.symbol in self._before:
+                if steep or binding.result in self._before:
                     self._before.update(binding.operands)
         return atom in self._before
 
-    def counts(self, builder: Builder, binding: Binding, place: int) -> Counted | None:
+    def counts(self, builder: Builder, binding: Node, place: int) -> Counted | None:
         """A condition and its value where an operand of one of NumPy's extremes has a part in the result, NaN or not.
 
         None where a cotangent of it may as well be multiplied by zero.
@@ -75,13 +75,13 @@ class Steepness:
         if not (extreme or op in ("fmax", "fmin", "kth")):
             return None
         bounded = op in OPS and len(operands) == 2 and isinstance(operands[1 - place], Constant)
-        if not self.is_behind(x) and not (bounded and self.is_before(binding.symbol)):
+        if not self.is_behind(x) and not (bounded and self.is_before(binding.result)):
             return None
         if op in ("fmax", "fmin"):
             other = operands[1 - place]
-            passed = (builder.emit("eq", (binding.symbol, other)), builder.emit("ne", (x, other)))
+            passed = (builder.emit("eq", (binding.result, other)), builder.emit("ne", (x, other)))
             return builder.emit("and", passed), False
-        out: Atom = operands[1 - place] if op in ("max", "min") else binding.symbol
+        out: Atom = operands[1 - place] if op in ("max", "min") else binding.result
         if op in ("amax", "amin", "kth"):
             out = Arrays(builder).reshape(out, kept_shape(x.shape, binding.params.params["axes"]))
         beyond = [builder.emit("lt", pair) for pair in ((x, out), (out, x))]

@@ -19,7 +19,8 @@ from symdiff.differentiation.partials import ZERO
 from symdiff.differentiation.reverse import Reverse
 from symdiff.errors import ShapeError
 from symdiff.ir.building import Builder
-from symdiff.ir.graph import Atom, Binding, Constant, Graph, GraphOutput, Var
+from symdiff.ir.graph import Graph, GraphOutput
+from symdiff.ir.node import Atom, Constant, Node, Seen
 from symdiff.tracing.unrolling.scalarizing import is_unrolled, scalarize
 from symdiff.vocabulary.ops import is_complex
 
@@ -36,18 +37,18 @@ class Unrolled:
         self.builder.bindings = list(self.graph.bindings)
         self.builder.origin = graph.origin
         self.builder._count = len(self.graph.bindings)
-        self._cells: dict[tuple[Atom, int], Var] = {}
-        self._repeated: dict[Atom, Var] = {}
+        self._cells: dict[tuple[Atom, int], Node] = {}
+        self._repeated: dict[Atom, Node] = {}
         for binding in self.graph.bindings:
             if binding.op == "item":
-                first = self._cells.setdefault((binding.operands[0], binding.params), binding.symbol)
-                if first is not binding.symbol:
-                    self._repeated[binding.symbol] = first
-        self._arrays = {b.symbol: b.operands for b in self.graph.bindings if b.op == "array"}
+                first = self._cells.setdefault((binding.operands[0], binding.params), binding.result)
+                if first is not binding.result:
+                    self._repeated[binding.result] = first
+        self._arrays = {b.result: b.operands for b in self.graph.bindings if b.op == "array"}
 
-    def input_cells(self, place: int) -> list[Var]:
+    def input_cells(self, place: int) -> list[Node]:
         """One symbol for each cell of an input, those the function never reads included."""
-        symbol = self.graph.inputs[place].symbol
+        symbol = self.graph.inputs[place].node
         if symbol.shape == ():
             return [symbol]
         found = []
@@ -67,13 +68,13 @@ class Unrolled:
         """The symbol that stands for an atom: a repeated read of a cell counts as the first."""
         return self._repeated.get(atom, atom)
 
-    def once(self) -> list[Binding]:
+    def once(self) -> list[Node]:
         """The function's own bindings, repeated reads of a cell bound to one symbol."""
         repeated = self._repeated
         if not repeated:
             return [b for b in self.graph.bindings if b.op not in ("item", "array")]
         return [
-            Binding(b.symbol, b.op, tuple(repeated.get(o, o) for o in b.operands), b.params, b.origin, b.primal)
+            Seen(b, b.op, tuple(repeated.get(o, o) for o in b.operands), b.params)
             for b in self.graph.bindings
             if b.op not in ("item", "array")
         ]
@@ -122,7 +123,7 @@ def gradient(graph: Graph, wrt: list[int], rules: Any, with_value: bool) -> tupl
     reverse.refuse(conjugates)
     outputs = [GraphOutput("f", atom)] if with_value else []
     for place, group in zip(wrt, cells, strict=True):
-        leaf = graph.inputs[place].symbol
+        leaf = graph.inputs[place].node
         code = derivative_dtype(output.dtype, leaf.dtype)
         name = output_name("f", [leaf.name], False)
         outputs.append(open_.packed(name, [bars.get(c, ZERO) for c in group], leaf.shape, code))
@@ -134,7 +135,7 @@ def jacobian(graph: Graph, wrt: list[int], rules: Any, mode: str, count: Callabl
     if not is_unrolled(graph):
         return whole.jacobian(graph, wrt, rules, mode)
     rows = sum(math.prod(o.shape) for o in graph.outputs)
-    columns = sum(math.prod(graph.inputs[p].symbol.shape) for p in wrt)
+    columns = sum(math.prod(graph.inputs[p].node.shape) for p in wrt)
     if mode == "auto" and (rows == 1 or columns == 1):
         mode = "reverse" if rows <= columns else "forward"
     if mode == "auto":
@@ -157,11 +158,11 @@ def _jacobian(graph: Graph, wrt: list[int], rules: Any, mode: str) -> Graph:
         dots = [forward.sweep({c: ONE}, results) for c in flat]
         column = dict(zip(flat, dots, strict=True))
 
-        def row(atom: Atom, mirrored: bool) -> dict[Var, Atom]:
+        def row(atom: Atom, mirrored: bool) -> dict[Node, Atom]:
             return {c: column[c][atom] for c in flat if atom in column[c]}
     else:
 
-        def row(atom: Atom, mirrored: bool) -> dict[Var, Atom]:
+        def row(atom: Atom, mirrored: bool) -> dict[Node, Atom]:
             bars, conjugates = reverse.sweep({atom: ONE}, mirrored)
             reverse.refuse(conjugates)
             return bars
@@ -169,7 +170,7 @@ def _jacobian(graph: Graph, wrt: list[int], rules: Any, mode: str) -> Graph:
     for place, output in enumerate(open_.graph.outputs):
         found = [row(open_.root(a), not is_complex(output.dtype)) for a in open_.output_cells(place)]
         for input_place, group in zip(wrt, cells, strict=True):
-            leaf = graph.inputs[input_place].symbol
+            leaf = graph.inputs[input_place].node
             code = derivative_dtype(output.dtype, leaf.dtype)
             values = [bars.get(c, ZERO) for bars in found for c in group]
             name = output_name(output.name, [leaf.name], len(graph.outputs) > 1)
@@ -201,7 +202,7 @@ def hessian(graph: Graph, wrt: list[int], rules: Any) -> Graph:
     starts = np.cumsum([0] + [len(g) for g in cells])
     for a, first_place in enumerate(wrt):
         for b, second_place in enumerate(wrt):
-            one, two = graph.inputs[first_place].symbol, graph.inputs[second_place].symbol
+            one, two = graph.inputs[first_place].node, graph.inputs[second_place].node
             code = derivative_dtype(derivative_dtype(output.dtype, one.dtype), two.dtype)
             values = [matrix[i, j] for i in range(starts[a], starts[a + 1]) for j in range(starts[b], starts[b + 1])]
             name = f"d2f_d{one.name}2" if a == b else f"d2f_d{one.name}_d{two.name}"
@@ -217,7 +218,7 @@ def pushforward(graph: Graph, wrt: list[int], rules: Any) -> Graph:
     b = open_.builder
     seeds: dict[Atom, Atom] = {}
     for place in wrt:
-        leaf = graph.inputs[place].symbol
+        leaf = graph.inputs[place].node
         tangent = b.input(f"{leaf.name}_dot", leaf.shape, leaf.dtype)
         for k, cell in enumerate(open_.input_cells(place)):
             seeds[cell] = tangent if leaf.shape == () else b.bind("item", (tangent,), (), leaf.dtype, k)
@@ -228,7 +229,7 @@ def pushforward(graph: Graph, wrt: list[int], rules: Any) -> Graph:
     for place, output in enumerate(open_.graph.outputs):
         code = output.dtype
         for p in wrt:
-            code = derivative_dtype(code, graph.inputs[p].symbol.dtype)
+            code = derivative_dtype(code, graph.inputs[p].node.dtype)
         values = [dots.get(open_.root(a), ZERO) for a in open_.output_cells(place)]
         outputs.append(open_.packed(f"{output.name}_dot", values, output.shape, code))
     return open_.finished(outputs, None, f"{graph.name}_jvp")
@@ -255,7 +256,7 @@ def pullback(graph: Graph, wrt: list[int], rules: Any) -> Graph:
     reverse.refuse(conjugates)
     outputs = list(open_.graph.outputs)
     for place, group in zip(wrt, cells, strict=True):
-        leaf = graph.inputs[place].symbol
+        leaf = graph.inputs[place].node
         code = leaf.dtype
         for output in graph.outputs:
             code = derivative_dtype(code, output.dtype)
@@ -290,7 +291,7 @@ def wirtinger(graph: Graph, wrt: list[int], rules: Any) -> Graph:
     for half, suffix in enumerate(("", "bar")):
         for output, found in zip(open_.graph.outputs, rows, strict=True):
             for place, group in zip(wrt, cells, strict=True):
-                leaf = graph.inputs[place].symbol
+                leaf = graph.inputs[place].node
                 values = [pair[half].get(c, ZERO) for pair in found for c in group]
                 name = output_name(output.name, [leaf.name], len(graph.outputs) > 1) + suffix
                 code = derivative_dtype(output.dtype, leaf.dtype)

@@ -9,7 +9,7 @@ import functools
 
 from symdiff.differentiation.partials import Partials, is_structural
 from symdiff.ir.building import Builder, is_constant
-from symdiff.ir.graph import Atom, Binding, Constant
+from symdiff.ir.node import Atom, Constant, Node
 
 _FAR = 64  # operations of a derivative that are looked at
 _PASSING = frozenset({"select", "add", "sub", "mul", "neg", "cast"})
@@ -18,22 +18,22 @@ _PASSING = frozenset({"select", "add", "sub", "mul", "neg", "cast"})
 class Vanishing:
     """On which inputs values depend, and which lie behind a singular head; worked out when first asked for."""
 
-    def __init__(self, builder: Builder, bindings: list[Binding], partials: Partials) -> None:
+    def __init__(self, builder: Builder, bindings: list[Node], partials: Partials) -> None:
         self.builder = builder
         self.bindings = bindings
         self.partials = partials
         self._inputs: dict[Atom, int] = {}
         self._behind: set[Atom] = set()
-        self._made: dict[Atom, Binding] = {}
+        self._made: dict[Atom, Node] = {}
         self._known = 0
 
-    def together(self, factor: Atom, binding: Binding) -> bool:
+    def together(self, factor: Atom, binding: Node) -> bool:
         """Whether a factor of the partials of `binding`, a singular head, may vanish with what is under it."""
         if isinstance(factor, Constant):
             return False
         if not self._inputs:
             self._follow()
-        head = self._inputs.get(binding.symbol, 0)
+        head = self._inputs.get(binding.result, 0)
         pending, shared = [factor], False
         for _ in range(_FAR):
             if not pending:
@@ -84,19 +84,19 @@ class Vanishing:
             mask = 0
             for operand in binding.operands:
                 mask |= self._inputs[operand]
-            self._inputs[binding.symbol] = mask
+            self._inputs[binding.result] = mask
             if self._is_singular(binding) or not self._behind.isdisjoint(binding.operands):
-                self._behind.add(binding.symbol)
+                self._behind.add(binding.result)
 
-    def _is_singular(self, binding: Binding) -> bool:
+    def _is_singular(self, binding: Node) -> bool:
         if is_structural(binding) or binding.op == "select" or binding.dtype in "?l":
             return False
         return self.partials.is_singular(binding)
 
-    def _binding(self, atom: Atom) -> Binding | None:
+    def _binding(self, atom: Atom) -> Node | None:
         made = self.builder.bindings
         for place in range(self._known, len(made)):
-            self._made[made[place].symbol] = made[place]
+            self._made[made[place].result] = made[place]
         self._known = len(made)
         return self._made.get(atom)
 

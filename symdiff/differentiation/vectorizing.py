@@ -10,7 +10,8 @@ from symdiff.differentiation.deltas import Sparse, applied, dense
 from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, array_atom
-from symdiff.ir.graph import Atom, Binding, Constant, Graph, GraphOutput
+from symdiff.ir.graph import Graph, GraphOutput
+from symdiff.ir.node import Atom, Constant, Node
 from symdiff.vocabulary.heads import HEADS
 from symdiff.vocabulary.ops import OPS
 
@@ -30,14 +31,14 @@ def batched(graph: Graph, axes: list[int | None], count: int, out_axis: int) -> 
     arrays = Arrays(builder, graph.origin)
     seeds: dict[Atom, Atom | Sparse] = {}
     for leaf, axis in zip(graph.inputs, axes, strict=True):
-        shape = leaf.symbol.shape
+        shape = leaf.node.shape
         if axis is None:
             builder.inputs.append(leaf)
             continue
         whole = (count, *shape) if axis == 0 else (*shape, count)
-        symbol = builder.input(leaf.name, whole, leaf.symbol.dtype, leaf.path)
+        symbol = builder.input(leaf.name, whole, leaf.node.dtype, leaf.path)
         last = len(shape)
-        seeds[leaf.symbol] = symbol if axis == 0 else arrays.transpose(symbol, (last, *range(last)))
+        seeds[leaf.node] = symbol if axis == 0 else arrays.transpose(symbol, (last, *range(last)))
     results = append_batched(graph, builder, seeds, count)
     if out_axis != 0:
         results = [arrays.transpose(r, (*range(1, len(r.shape)), 0)) for r in results]
@@ -48,15 +49,15 @@ def batched(graph: Graph, axes: list[int | None], count: int, out_axis: int) -> 
 def append_batched(graph: Graph, builder: Builder, seeds: dict[Atom, Atom | Sparse], count: int) -> list[Atom]:
     """Append a graph's bindings, some inputs given with a leading axis of `count`; its outputs, each with that axis."""
     batch = _Batch(builder, seeds, count)
-    known = {b.symbol for b in builder.bindings}
+    known = {b.result for b in builder.bindings}
     for binding in graph.bindings:
         if any(o in batch.points or o in batch.sparse for o in binding.operands):
             builder.origin = binding.origin
             batch.append(binding)
-        elif binding.symbol not in known:
+        elif binding.result not in known:
             builder.bindings.append(binding)
             if binding.op in HEADS:
-                builder.structural[binding.symbol] = binding
+                builder.structural[binding.result] = binding
     return [batch.full(o.atom) for o in graph.outputs]
 
 
@@ -67,17 +68,17 @@ class _Batch:
         self.sparse: dict[Atom, Sparse] = {k: v for k, v in seeds.items() if isinstance(v, Sparse)}
         self.count = count
 
-    def append(self, binding: Binding) -> None:
+    def append(self, binding: Node) -> None:
         """A binding with an axis of points; it stays sparse as far as the algebra of sparse arrays goes."""
         operands = [self.sparse.get(o, o) for o in binding.operands]
         if any(isinstance(o, Sparse) for o in operands) and not any(o in self.points for o in binding.operands):
             found = applied(Arrays(self.builder, binding.origin), binding, operands)
             if found is not None:
-                self.sparse[binding.symbol] = found
+                self.sparse[binding.result] = found
                 return
         for operand in binding.operands:
             self.settle(operand)
-        self.points[binding.symbol] = self.bind(binding)
+        self.points[binding.result] = self.bind(binding)
 
     def settle(self, atom: Atom) -> None:
         """A sparse array becomes one like others."""
@@ -99,7 +100,7 @@ class _Batch:
         missing = rank - len(atom.shape)
         return a.reshape(found, (self.count, *(1,) * missing, *atom.shape)) if missing > 0 else found
 
-    def bind(self, binding: Binding) -> Atom:
+    def bind(self, binding: Node) -> Atom:
         a = Arrays(self.builder, binding.origin)
         op, operands = binding.op, binding.operands
         if op == "cast":
@@ -119,7 +120,7 @@ class _Batch:
             return a.reshape(a.concatenate(cells, 1), (self.count, *binding.shape))
         return self.structural(a, binding)
 
-    def structural(self, a: Arrays, binding: Binding) -> Atom:
+    def structural(self, a: Arrays, binding: Node) -> Atom:
         op, operands, params = binding.op, binding.operands, binding.params.params
         if op in ("gather", "searchsorted") and operands[0] not in self.points:
             return a.bind(op, operands[0], self.points[operands[1]], **params)

@@ -16,7 +16,8 @@ from symdiff.differentiation import transforming
 from symdiff.errors import TraceError
 from symdiff.inspection.kinks import Kink, kinks
 from symdiff.ir.evaluating import values_of
-from symdiff.ir.graph import Atom, Graph, Var
+from symdiff.ir.graph import Graph
+from symdiff.ir.node import Atom
 from symdiff.tracing.unrolling.scalarizing import settled
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.choices import check
@@ -74,7 +75,7 @@ def explain(f: Callable[..., Any], *args: Any, rules: Any = None, **kwargs: Any)
     call = Call(function, args, kwargs)
     graph = function.graph(*args, **kwargs)
     point = [
-        np.asarray(call.leaves[i], dtype=np.dtype(leaf.symbol.dtype)) for i, leaf in zip(call.traced, graph.inputs, strict=True)
+        np.asarray(call.leaves[i], dtype=np.dtype(leaf.node.dtype)) for i, leaf in zip(call.traced, graph.inputs, strict=True)
     ]
     values = values_of(graph, tuple(point))
     entries = tuple(kinks(graph, values))
@@ -151,7 +152,7 @@ def _flat(graph: Graph, args: list[np.ndarray]) -> list[Any]:
 
 
 def _value(atom: Atom, values: dict[Atom, Any]) -> Any:
-    return values[atom] if isinstance(atom, Var) else atom.value
+    return values[atom] if atom.op != "const" else atom.value
 
 
 def _random(rng: np.random.Generator, like: np.ndarray) -> np.ndarray:

@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 import sympy as sp
 from sympy.codegen import cfunctions
+from sympy.core.expr import Expr
 from sympy.functions.elementary.piecewise import ExprCondPair
 from sympy.logic.boolalg import Boolean, BooleanFunction
 from sympy.printing.latex import LatexPrinter
 
 from symdiff.errors import TraceError
 from symdiff.ir.building import Builder
-from symdiff.ir.graph import Atom, Constant, Graph, GraphOutput, from_sympy, sympy_expression, sympy_expressions
+from symdiff.ir.graph import Graph, GraphOutput, from_sympy, shared_by_sympy, sympy_expressions
+from symdiff.ir.node import Atom, Constant, Node, sympy_expression, sympy_symbol
 from symdiff.tracing.unrolling.scalarizing import scalarize
 from symdiff.vocabulary.ops import OPS
 
@@ -150,13 +152,55 @@ def negated(expr: Any) -> Any:
     return sp.Mul(-1, expr, evaluate=False)
 
 
+class NodeSymbol(sp.Symbol):
+    """The symbol of a node; two are equal only when they stand for the same node."""
+
+    __slots__ = ("node",)
+
+    def __new__(cls, node: Node) -> "NodeSymbol":
+        self = Expr.__new__(cls)
+        self.name = node.name
+        self.node = node
+        self._assumptions = _PLAIN._assumptions
+        self._assumptions_orig = _PLAIN._assumptions_orig
+        self._assumptions0 = _PLAIN._assumptions0
+        return self
+
+    def __hash__(self) -> int:
+        return hash(self.node)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NodeSymbol) and other.node is self.node
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __reduce__(self) -> tuple[Any, ...]:  # type: ignore[override]
+        return NodeSymbol, (self.node,)
+
+    def __getnewargs_ex__(self) -> tuple[Any, ...]:
+        return (self.node,), {}
+
+
+_PLAIN = sp.Symbol("x")
+
+
+@sympy_symbol.written
+def symbol(node: Node) -> Any:
+    """A node as a SymPy atom: a symbol, a number, or an array of numbers."""
+    if node.op != "const":
+        return NodeSymbol(node)
+    return number(node.params) if node.shape == () else sp.ImmutableDenseNDimArray(node.params.tolist())
+
+
 @sympy_expression.written
-def expression(op: str, operands: tuple[Atom, ...], params: Any) -> Any:
+def expression(binding: Node) -> Any:
     """The right-hand side of one binding over its symbols."""
-    args: list[Any] = [number(o.value) if isinstance(o, Constant) else o for o in operands]
+    op, operands, params = binding.op, binding.operands, binding.params
     if op == "item":
-        return sp.IndexedBase(args[0].name, shape=args[0].shape)[tuple(int(i) for i in np.unravel_index(params, args[0].shape))]
-    return build(op if op != "call" else params.__name__, args)
+        base = operands[0]
+        return sp.IndexedBase(base.name, shape=base.shape)[tuple(int(i) for i in np.unravel_index(params, base.shape))]
+    return build(op if op != "call" else params.__name__, [symbol(o) for o in operands])
 
 
 @sympy_expressions.written
@@ -166,15 +210,15 @@ def inlined(graph: Graph) -> Any:
     exprs: dict[Atom, Any] = {}
     sizes: dict[Atom, int] = {}
     for leaf in graph.inputs:
-        exprs[leaf.symbol] = sp.Symbol(leaf.name)
-        sizes[leaf.symbol] = 1
+        exprs[leaf.node] = sp.Symbol(leaf.name)
+        sizes[leaf.node] = 1
     for binding in graph.bindings:
         if binding.op == "array":
             continue
         if binding.op == "item":
             base = binding.operands[0]
-            exprs[binding.symbol] = sp.Symbol(cell_name(base.name, base.shape, binding.params))
-            sizes[binding.symbol] = 1
+            exprs[binding] = sp.Symbol(cell_name(base.name, base.shape, binding.params))
+            sizes[binding] = 1
             continue
         size = 1 + sum(sizes.get(o, 1) for o in binding.operands)
         if size > LIMIT:
@@ -182,10 +226,10 @@ def inlined(graph: Graph) -> Any:
                 f"{binding.origin}: the inlined formula of {graph.name} has more than {LIMIT} nodes; "
                 "use graph.bindings, which keeps shared parts shared"
             )
-        sizes[binding.symbol] = size
+        sizes[binding] = size
         args = [number(o.value) if isinstance(o, Constant) else exprs[o] for o in binding.operands]
-        exprs[binding.symbol] = build(binding.op if binding.op != "call" else binding.params.__name__, args)
-    arrays = {b.symbol: b.operands for b in graph.bindings if b.op == "array"}
+        exprs[binding] = build(binding.op if binding.op != "call" else binding.params.__name__, args)
+    arrays = {b: b.operands for b in graph.bindings if b.op == "array"}
 
     def cells(atom: Atom) -> list[Any]:
         found = arrays.get(atom, (atom,))  # type: ignore[arg-type]
@@ -198,6 +242,13 @@ def inlined(graph: Graph) -> Any:
 def cell_name(name: str, shape: tuple[int, ...], cell: int) -> str:
     """The name of one cell of an array: x3, or W1_2 for a matrix."""
     return name + "_".join(str(int(i)) for i in np.unravel_index(cell, shape))
+
+
+@shared_by_sympy.written
+def shared(graph: Graph) -> tuple[list[tuple[Any, Any]], list[Any]]:
+    """SymPy's common subexpressions of the inlined outputs."""
+    found = inlined(graph)
+    return sp.cse(found if isinstance(found, list) else [found])  # type: ignore[no-any-return]
 
 
 @from_sympy.written

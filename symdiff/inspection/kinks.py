@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.ir.graph import Atom, Binding, Constant, Graph, Var
+from symdiff.ir.graph import Graph
+from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.calls import extreme_of
 from symdiff.simplification.activity import active_symbols
 from symdiff.simplification.bounds import Bounds
@@ -115,34 +116,34 @@ _PLACES = frozenset({"argsort", "order", "argmax", "argmin", "searchsorted"})  #
 
 def kinks(graph: Graph, values: Values) -> list[Kink]:
     """The places of a graph where it is not smooth, in order."""
-    made = {b.symbol: b for b in graph.bindings}
-    active = active_symbols(graph.bindings, {leaf.symbol for leaf in graph.inputs})
+    made = {b: b for b in graph.bindings}
+    active = active_symbols(graph.bindings, {leaf.node for leaf in graph.inputs})
     read = _read(graph, values)
     bounds = Bounds(graph.bindings)
-    thinness = Thinness([leaf.symbol for leaf in graph.inputs])
+    thinness = Thinness([leaf.node for leaf in graph.inputs])
     thinness.include(graph.bindings)
     found = []
     with np.errstate(all="ignore"):
         for binding in graph.bindings:
-            operands = [values[o] if isinstance(o, Var) else o.value for o in binding.operands]
+            operands = [values[o] if o.op != "const" else o.value for o in binding.operands]
             if binding.op == "select":
                 found += _boundaries(binding, operands, made, values, read, thinness)
-            elif binding.symbol in active or (binding.op in _PLACES and not active.isdisjoint(binding.operands)):
+            elif binding in active or (binding.op in _PLACES and not active.isdisjoint(binding.operands)):
                 squares = bounds.of(binding.operands[0]).squares if binding.op in ("sqrt", "pow") else False
                 found += _at(binding, operands, values, read, squares)
     return found
 
 
-def _at(binding: Binding, operands: list[Any], values: Values, read: dict[Atom, Any], squares: bool) -> list[Kink]:
-    reads = read.get(binding.symbol, np.zeros(binding.shape, bool))
+def _at(binding: Node, operands: list[Any], values: Values, read: dict[Atom, Any], squares: bool) -> list[Kink]:
+    reads = read.get(binding, np.zeros(binding.shape, bool))
     if binding.op in ("amax", "amin", "kth"):
-        return _ties(binding, operands[0], values[binding.symbol], reads)
+        return _ties(binding, operands[0], values[binding], reads)
     if binding.op in ("argmax", "argmin"):
         return _tied_places(binding, operands[0], reads)
     if binding.op in _ORDERED:
-        return _neighbours(binding, operands[0] if binding.op in _PLACES else values[binding.symbol], reads)
+        return _neighbours(binding, operands[0] if binding.op in _PLACES else values[binding], reads)
     if binding.op == "call" and extreme_of(binding):
-        return _equals(binding, operands, values[binding.symbol], reads)
+        return _equals(binding, operands, values[binding], reads)
     if binding.op == "call":
         points = [(np.array(p), s) for p, s in binding.params.rule.kinks if len(p) == len(operands)]
         tests = [
@@ -162,7 +163,7 @@ def _at(binding: Binding, operands: list[Any], values: Values, read: dict[Atom, 
         if hits.any():
             kind, chosen = ("kink", f"of a sum of squares; {_FLAT}") if squares and kind == "edge" else (kind, chosen)
             found.append(_kink(binding, operands, kind, chosen, hits))
-    outside = np.isnan(values[binding.symbol]) & reads
+    outside = np.isnan(values[binding]) & reads
     for operand in operands:
         outside = outside & ~(np.isnan(operand) if binding.op in OPS else np.any(np.isnan(operand)))
     if np.any(outside) and not found:
@@ -170,7 +171,7 @@ def _at(binding: Binding, operands: list[Any], values: Values, read: dict[Atom, 
     return found
 
 
-def _kink(binding: Binding, operands: list[Any], kind: str, chosen: str, hits: Any) -> Kink:
+def _kink(binding: Node, operands: list[Any], kind: str, chosen: str, hits: Any) -> Kink:
     first = np.unravel_index(int(np.argmax(hits)), hits.shape)
     cells = []
     for operand in operands:
@@ -180,7 +181,7 @@ def _kink(binding: Binding, operands: list[Any], kind: str, chosen: str, hits: A
     return Kink(binding.origin, operation, tuple(c.item() for c in map(np.asarray, cells)), kind, chosen, int(hits.sum()))
 
 
-def _ties(binding: Binding, x: Any, out: Any, reads: Any) -> list[Kink]:
+def _ties(binding: Node, x: Any, out: Any, reads: Any) -> list[Kink]:
     axes = binding.params.params["axes"]
     count = np.sum(x == np.expand_dims(out, axes), axis=axes)
     hits = np.asarray(count > 1) & reads
@@ -191,7 +192,7 @@ def _ties(binding: Binding, x: Any, out: Any, reads: Any) -> list[Kink]:
     return [Kink(binding.origin, binding.op, (value,), "kink", f"{most} equal cells share the slope", int(hits.sum()))]
 
 
-def _tied_places(binding: Binding, x: Any, reads: Any) -> list[Kink]:
+def _tied_places(binding: Node, x: Any, reads: Any) -> list[Kink]:
     axis = binding.params.params["axis"]
     best = (np.max if binding.op == "argmax" else np.min)(x, axis=axis)
     count = np.sum(x == np.expand_dims(best, axis), axis=axis)
@@ -202,7 +203,7 @@ def _tied_places(binding: Binding, x: Any, reads: Any) -> list[Kink]:
     return [Kink(binding.origin, binding.op, (value,), "jump", f"the first of {most} equal cells is taken", int(hits.sum()))]
 
 
-def _equals(binding: Binding, operands: list[Any], out: Any, reads: Any) -> list[Kink]:
+def _equals(binding: Node, operands: list[Any], out: Any, reads: Any) -> list[Kink]:
     """Operands of an extreme that are equal to it."""
     count = sum(np.equal(o, out).astype(int) for o in operands)
     hits = np.asarray(count > 1) & reads
@@ -212,7 +213,7 @@ def _equals(binding: Binding, operands: list[Any], out: Any, reads: Any) -> list
     return [_kink(binding, operands, "kink", _HALVES if len(operands) == 2 else f"{many} equal numbers share the slope", hits)]
 
 
-def _neighbours(binding: Binding, x: Any, reads: Any) -> list[Kink]:
+def _neighbours(binding: Node, x: Any, reads: Any) -> list[Kink]:
     axis = binding.params.params.get("axis", -1) % np.ndim(x)
     equal = np.diff(np.sort(x, axis=axis), axis=axis) == 0
     if not equal.any() or not np.any(reads):
@@ -223,9 +224,9 @@ def _neighbours(binding: Binding, x: Any, reads: Any) -> list[Kink]:
 
 
 def _boundaries(
-    binding: Binding,
+    binding: Node,
     operands: list[Any],
-    made: dict[Atom, Binding],
+    made: dict[Atom, Node],
     values: Values,
     read: dict[Atom, Any],
     thinness: Thinness,
@@ -233,7 +234,7 @@ def _boundaries(
     """A selection whose condition compares equal numbers."""
     found = []
     pending: list[Atom] = [binding.operands[0]]
-    reads = read.get(binding.symbol, np.zeros(binding.shape, bool))
+    reads = read.get(binding, np.zeros(binding.shape, bool))
     while pending:
         comparison = made.get(pending.pop())
         if comparison is None:
@@ -242,7 +243,7 @@ def _boundaries(
             pending += comparison.operands
         if comparison.op not in _COMPARISONS:
             continue
-        sides = [values[o] if isinstance(o, Var) else o.value for o in comparison.operands]
+        sides = [values[o] if o.op != "const" else o.value for o in comparison.operands]
         hits = np.broadcast_to(np.equal(*sides), binding.shape) & reads
         if hits.any():
             first = np.unravel_index(int(np.argmax(hits)), hits.shape)
@@ -268,18 +269,18 @@ def _read(graph: Graph, values: Values) -> dict[Atom, Any]:
     read: dict[Atom, Any] = {}
 
     def mark(atom: Atom, cells: Any) -> None:
-        if isinstance(atom, Var):
+        if atom.op != "const":
             read[atom] = read.get(atom, np.zeros(atom.shape, bool)) | cells
 
     for output in graph.outputs:
         mark(output.atom, np.ones(output.shape, bool))
     for binding in reversed(graph.bindings):
-        cells = read.get(binding.symbol)
+        cells = read.get(binding)
         if cells is None or not np.any(cells):
             continue
         if binding.op == "select":
             condition = binding.operands[0]
-            holds = np.asarray(values[condition] if isinstance(condition, Var) else condition.value, bool)
+            holds = np.asarray(values[condition] if condition.op != "const" else condition.value, bool)
             mark(condition, _gathered(cells, condition.shape))
             for operand, part in zip(binding.operands[1:], (cells & holds, cells & ~holds), strict=True):
                 mark(operand, _gathered(part, operand.shape))
@@ -300,7 +301,7 @@ def _gathered(cells: Any, shape: tuple[int, ...]) -> Any:
     return np.any(cells, axis=axes, keepdims=True)
 
 
-def _moved(binding: Binding, cells: Any) -> list[Any]:
+def _moved(binding: Node, cells: Any) -> list[Any]:
     """The cells of each operand that a structural binding reads: those it moves there, else all."""
     shapes = [o.shape for o in binding.operands]
     if binding.op == "item":

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from symdiff.errors import TraceError
-from symdiff.ir.graph import ArrayConstant, Atom, Binding, Constant, Graph, GraphInput, GraphOutput, Var, live_bindings
+from symdiff.ir.graph import Graph, GraphInput, GraphOutput, live_bindings
+from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.vocabulary.heads import Static
 from symdiff.vocabulary.ops import OPS, is_complex, real_counterpart
 
@@ -90,11 +91,11 @@ class Builder:
     def __init__(self, parent: "Builder | None" = None) -> None:
         self.parent = parent
         self.level: int = 0 if parent is None else parent.level + 1
-        self.bindings: list[Binding] = []
+        self.bindings: list[Node] = []
         self.inputs: list[GraphInput] = []
-        self.captures: dict[Atom, Var] = {}
+        self.captures: dict[Atom, Node] = {}
         self.captured: list[Any] = []
-        self.structural: dict[Atom, Binding] = {}  # what is known of whole arrays, by their symbols
+        self.structural: dict[Atom, Node] = {}  # what is known of whole arrays, by their symbols
         self.sums: dict[tuple[Atom, tuple[int, ...]], Atom] = {}  # the sums of arrays over axes that there are
         self.signs: Any = None  # the signs that are factors of values, see `sign_factors`
         self.fixed: set[Atom] = set()  # inputs that are captured arrays, and what is computed of these alone
@@ -103,26 +104,26 @@ class Builder:
         self.primal = True
         self._count = 0
 
-    def input(self, name: str, shape: tuple[int, ...], dtype: str, path: str = "") -> Var:
+    def input(self, name: str, shape: tuple[int, ...], dtype: str, path: str = "") -> Node:
         """A new input symbol."""
-        symbol = Var(name, shape, dtype)
+        symbol = Node("input", (), shape, dtype, None, "", True, name)
         self.inputs.append(GraphInput(symbol, path or name))
         return symbol
 
     def bind(
         self, op: str, operands: tuple[Atom, ...], shape: tuple[int, ...], dtype: str, params: Any = None, origin: str = ""
-    ) -> Var:
+    ) -> Node:
         """Append `symbol = op(operands)` and return the symbol."""
-        symbol = Var(f"v{self._count}", shape, dtype)
+        bound = Node(op, operands, shape, dtype, params, origin or self.origin, self.primal, f"v{self._count}")
         self._count += 1
         if not self._count & _BLOCK:
-            check_room(self._count, origin or self.origin)
-        if self.fixed and operands and all(type(o) is not Var or o in self.fixed for o in operands):
-            self.fixed.add(symbol)
-        self.bindings.append(Binding(symbol, op, operands, params, origin or self.origin, self.primal))
+            check_room(self._count, bound.origin)
+        if self.fixed and operands and all(o.op == "const" or o in self.fixed for o in operands):
+            self.fixed.add(bound)
+        self.bindings.append(bound)
         if self.signs is not None:
-            self.signs.note(self.bindings[-1])
-        return symbol
+            self.signs.note(bound)
+        return bound
 
     def emit(self, op: str, operands: tuple[Atom, ...], payload: Any = None, origin: str = "") -> Atom:
         """An elementwise operation, its dtype and broadcast shape worked out."""
@@ -279,7 +280,7 @@ class Builder:
             return Constant(complex(a.value) if code in "FD" else a.value, code)
         return a if a.dtype == code else self.emit("cast", (a,), code)
 
-    def array(self, cells: list[Atom], shape: tuple[int, ...], dtype: str) -> Var:
+    def array(self, cells: list[Atom], shape: tuple[int, ...], dtype: str) -> Node:
         """An array of scalar cells in C order."""
         return self.bind("array", tuple(cells), shape, dtype)
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from symdiff.errors import ShapeError
 from symdiff.ir.branches import branches_of
-from symdiff.ir.graph import Atom, Binding, Graph, Var, evaluated
+from symdiff.ir.graph import Graph, evaluated
 from symdiff.ir.hidden import hidden_of, visible
+from symdiff.ir.node import Atom, Node
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.ops import OPS
 
@@ -21,8 +22,7 @@ def evaluate(graph: Graph, args: tuple[Any, ...]) -> Any:
     """The graph's result at `args`, one for each input but captured arrays, in the function's own result structure."""
     values = values_of(graph, args)
     results = [
-        np.asarray(values[o.atom] if isinstance(o.atom, Var) else o.atom.value, dtype=np.dtype(o.dtype))[()]
-        for o in graph.outputs
+        np.asarray(values[o.atom] if o.atom.op != "const" else o.atom.value, dtype=np.dtype(o.dtype))[()] for o in graph.outputs
     ]
     if graph.out_tree is not None:
         return structures.unflatten(graph.out_tree, results)
@@ -39,22 +39,22 @@ def values_of(graph: Graph, args: tuple[Any, ...]) -> dict[Atom, Any]:
         branches.check(graph.name, args)
     values: dict[Atom, Any] = {}
     for leaf, arg in zip(graph.inputs, args, strict=True):
-        value = np.asarray(arg, dtype=np.dtype(leaf.symbol.dtype))
-        if value.shape != leaf.symbol.shape:
-            raise ShapeError(f"{graph.name}: {leaf.name} has shape {value.shape}, {leaf.symbol.shape} expected")
-        values[leaf.symbol] = value[()]
+        value = np.asarray(arg, dtype=np.dtype(leaf.node.dtype))
+        if value.shape != leaf.node.shape:
+            raise ShapeError(f"{graph.name}: {leaf.name} has shape {value.shape}, {leaf.node.shape} expected")
+        values[leaf.node] = value[()]
 
     def of(atom: Atom) -> Any:
-        return values[atom] if isinstance(atom, Var) else atom.value
+        return values[atom] if atom.op != "const" else atom.value
 
     with np.errstate(all="ignore"):
         for binding in graph.bindings:
             operands = [of(o) for o in binding.operands]
-            values[binding.symbol] = applied(binding, operands)
+            values[binding] = applied(binding, operands)
     return values
 
 
-def applied(binding: Binding, operands: list[Any]) -> Any:
+def applied(binding: Node, operands: list[Any]) -> Any:
     """The value of a binding at the values of its operands."""
     dtype = np.dtype(binding.dtype)
     if binding.op == "item":

@@ -12,16 +12,17 @@ import numpy as np
 
 from symdiff.errors import InvariantError
 from symdiff.ir.building import result_code
-from symdiff.ir.graph import Atom, Binding, Graph
+from symdiff.ir.graph import Graph
+from symdiff.ir.node import Atom, Node, Seen
 from symdiff.vocabulary.heads import HEADS, Shape
 from symdiff.vocabulary.ops import OPS, real_counterpart
 
 _FREE = frozenset({"cast", "call"})  # operations whose dtype their operands do not tell
 
 
-def rebound(binding: Binding, op: str, operands: tuple[Atom, ...], params: Any = None) -> Binding:
-    """A binding as a rewrite sees it, under the same symbol."""
-    found = Binding(binding.symbol, op, operands, params, binding.origin, binding.primal)
+def rebound(binding: Node, op: str, operands: tuple[Atom, ...], params: Any = None) -> Seen:
+    """A binding as a rewrite sees it, with the same value."""
+    found = Seen(binding.result, op, operands, params)
     check_binding(found)
     return found
 
@@ -32,7 +33,7 @@ def check_bindings(graph: Graph) -> None:
         check_binding(binding)
 
 
-def check_binding(binding: Binding) -> None:
+def check_binding(binding: Node) -> None:
     """Raise `InvariantError` where a binding has not its operation's shape or dtype."""
     try:
         shape, code = _shape(binding), _code(binding)
@@ -43,7 +44,7 @@ def check_binding(binding: Binding) -> None:
         raise InvariantError(f"{binding.origin}: {binding}: is {made}, but its operands make {found}")
 
 
-def _shape(binding: Binding) -> Shape:
+def _shape(binding: Node) -> Shape:
     params = binding.params.params if binding.op in HEADS else binding.params
     return shape_of(binding.op, [o.shape for o in binding.operands], params, binding.shape)
 
@@ -64,11 +65,11 @@ def shape_of(op: str, shapes: list[Shape], params: Any, own: Shape) -> Shape:
     return () if not found else found.pop() if len(found) == 1 else np.broadcast_shapes(*found)
 
 
-def _code(binding: Binding) -> str | None:
+def _code(binding: Node) -> str | None:
     """The dtype code; None where the operands do not tell."""
     op, operands = binding.op, binding.operands
     if op == "item":
-        return operands[0].dtype
+        return str(operands[0].dtype)
     return code_of(op, lambda: result_code(operands[1:] if op == "select" else operands))
 
 

@@ -5,7 +5,8 @@ nothing: inputs that only the second has are appended.
 """
 
 from symdiff.ir.building import Builder
-from symdiff.ir.graph import Atom, Graph, GraphOutput
+from symdiff.ir.graph import Graph, GraphOutput
+from symdiff.ir.node import Atom
 
 
 def side_by_side(first: Graph, second: Graph) -> Graph:
@@ -17,11 +18,11 @@ def side_by_side(first: Graph, second: Graph) -> Graph:
         atoms: dict[Atom, Atom] = {}
         for leaf in graph.inputs:
             if leaf.name not in inputs:
-                inputs[leaf.name] = builder.input(leaf.name, leaf.symbol.shape, leaf.symbol.dtype, leaf.path)
-            atoms[leaf.symbol] = inputs[leaf.name]
+                inputs[leaf.name] = builder.input(leaf.name, leaf.node.shape, leaf.node.dtype, leaf.path)
+            atoms[leaf.node] = inputs[leaf.name]
         for b in graph.bindings:
             builder.primal = b.primal
             operands = tuple(atoms.get(o, o) for o in b.operands)
-            atoms[b.symbol] = builder.bind(b.op, operands, b.shape, b.dtype, b.params, b.origin)
+            atoms[b] = builder.bind(b.op, operands, b.shape, b.dtype, b.params, b.origin)
         outputs += [GraphOutput(o.name, atoms.get(o.atom, o.atom)) for o in graph.outputs]
     return builder.graph(first.name, tuple(outputs), origin=first.origin)

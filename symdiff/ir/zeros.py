@@ -4,7 +4,7 @@ Assumes bindings in order. Guarantees to name every value of whose zeros an oper
 never -0.0; results of the function count as equal whichever zero they are.
 """
 
-from symdiff.ir.graph import Atom, Binding, Constant
+from symdiff.ir.node import Atom, Constant, Node
 
 # Operations that hand the sign of a zero on to their result, and those in whose result there is nothing of it.
 _KEEPING = frozenset(
@@ -15,7 +15,7 @@ _LOSING = frozenset("abs cos cosh exp exp2 log log2 log10 lt le gt ge eq ne and 
 _POSITIVE = frozenset("abs exp exp2 cosh hypot".split())
 
 
-def signed_zeros(bindings: list[Binding]) -> set[Atom]:
+def signed_zeros(bindings: list[Node]) -> set[Atom]:
     """Sums with zero of which the sign of a zero is told; empty where there are none."""
     if not any(b.op in ("add", "sub") and any(is_zero(o) for o in b.operands) for b in bindings):
         return set()
@@ -26,9 +26,9 @@ def signed_zeros(bindings: list[Binding]) -> set[Atom]:
         handed = binding.op in _KEEPING and not _is_complex(binding)
         for place, operand in enumerate(binding.operands):
             own = handed or (binding.op == "div" and place == 0 and binding.dtype not in "FD")
-            if not own or binding.symbol in told:
+            if not own or binding in told:
                 told.add(operand)
-    return told - {b.symbol for b in bindings if _is_never_negative(b)}
+    return told - {b for b in bindings if _is_never_negative(b)}
 
 
 def is_zero(atom: Atom) -> bool:
@@ -36,11 +36,11 @@ def is_zero(atom: Atom) -> bool:
     return isinstance(atom, Constant) and not isinstance(atom.value, complex) and atom.value == 0
 
 
-def _is_complex(binding: Binding) -> bool:
+def _is_complex(binding: Node) -> bool:
     return any(o.dtype is not None and o.dtype in "FD" for o in binding.operands)
 
 
-def _is_never_negative(binding: Binding) -> bool:
+def _is_never_negative(binding: Node) -> bool:
     """Whether a value is never -0.0: squares and lengths."""
     same = binding.op == "mul" and binding.operands[0] is binding.operands[1] and binding.dtype not in "FD"
     return same or binding.op in _POSITIVE

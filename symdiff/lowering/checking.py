@@ -81,5 +81,5 @@ def _made(program: Program, node: Node) -> tuple[tuple[int, ...], str | None]:
 def _common(operands: list[Node]) -> str:
     """The dtype of values together; a constant has no precision of its own beside them."""
     strong = [o for o in operands if o.op != "const"] or operands
-    code = functools.reduce(join, [str(o.dtype) for o in strong])
+    code = functools.reduce(join, [o.dtype for o in strong])
     return join(code, "F") if any(isinstance(o.params, complex) for o in operands if o.op == "const") else code

@@ -9,17 +9,18 @@ from collections.abc import Callable
 
 from symdiff.ir.arrays.algebra import Arrays, full_key, kept_shape
 from symdiff.ir.building import Builder
-from symdiff.ir.graph import Atom, Binding, Constant, Graph, GraphOutput, Var
+from symdiff.ir.graph import Graph, GraphOutput
+from symdiff.ir.node import Atom, Constant, Node
 from symdiff.simplification.activity import active_symbols
 from symdiff.vocabulary.heads import HEADS
 from symdiff.vocabulary.ops import is_complex
 
-Expansion = Callable[[Arrays, Binding, tuple[Atom, ...]], Atom]
+Expansion = Callable[[Arrays, Node, tuple[Atom, ...]], Atom]
 
 
 def expanded(graph: Graph, expansions: dict[str, Expansion], which: set[Atom] | None = None) -> Graph:
     """The graph with some heads written out; `which` limits this to some symbols."""
-    if not any(b.op in expansions and (which is None or b.symbol in which) for b in graph.bindings):
+    if not any(b.op in expansions and (which is None or b in which) for b in graph.bindings):
         return graph
     builder = Builder()
     builder.inputs = list(graph.inputs)
@@ -27,18 +28,21 @@ def expanded(graph: Graph, expansions: dict[str, Expansion], which: set[Atom] | 
     atoms: dict[Atom, Atom] = {}
     for binding in graph.bindings:
         operands = tuple(atoms.get(o, o) for o in binding.operands)
-        if binding.op in expansions and (which is None or binding.symbol in which):
+        if binding.op in expansions and (which is None or binding in which):
             builder.origin, builder.primal = binding.origin, binding.primal
-            atoms[binding.symbol] = expansions[binding.op](Arrays(builder, binding.origin), binding, operands)
+            atoms[binding] = expansions[binding.op](Arrays(builder, binding.origin), binding, operands)
             continue
-        builder.bindings.append(Binding(binding.symbol, binding.op, operands, binding.params, binding.origin, binding.primal))
+        kept = binding if operands == binding.operands else binding.on(operands)
+        builder.bindings.append(kept)
+        if kept is not binding:
+            atoms[binding] = kept
         if binding.op in HEADS:
-            builder.structural[binding.symbol] = builder.bindings[-1]
+            builder.structural[kept] = kept
     outputs = tuple(GraphOutput(o.name, atoms.get(o.atom, o.atom)) for o in graph.outputs)
     return builder.graph(graph.name, outputs, graph.out_tree, origin=graph.origin, doc=graph.doc, notes=dict(graph.notes))
 
 
-def differentiable(graph: Graph, wrt: list[Var]) -> Graph:
+def differentiable(graph: Graph, wrt: list[Node]) -> Graph:
     """The graph with products written out where they depend on `wrt`."""
     active = active_symbols(graph.bindings, set(wrt))
     return expanded(graph, {"prod": _product, "cumprod": _running_product}, active)
@@ -49,12 +53,12 @@ def computable(graph: Graph, exact: bool = False) -> Graph:
 
     `exact`: the cells that a mask selects are added in the order in which NumPy adds them.
     """
-    vectors = {b.symbol for b in graph.bindings if b.op == "matmul" and all(len(o.shape) == 1 for o in b.operands)}
-    which = vectors | {b.symbol for b in graph.bindings if b.op == "logsumexp" or (b.op == "sum_of" and not exact)}
+    vectors = {b for b in graph.bindings if b.op == "matmul" and all(len(o.shape) == 1 for o in b.operands)}
+    which = vectors | {b for b in graph.bindings if b.op == "logsumexp" or (b.op == "sum_of" and not exact)}
     return expanded(together(graph), {"logsumexp": _log_sum_exp, "matmul": _inner, "sum_of": _sum_of}, which)
 
 
-def _sum_of(a: Arrays, binding: Binding, operands: tuple[Atom, ...]) -> Atom:
+def _sum_of(a: Arrays, binding: Node, operands: tuple[Atom, ...]) -> Atom:
     """The sum of selected cells; the others are zero."""
     return a.sum(operands[0], binding.params.params["axes"])
 
@@ -75,12 +79,12 @@ def together(graph: Graph) -> Graph:
         if b.op in whole:
             asked.setdefault((whole[b.op], b.operands[0]), set()).add(b.op)
     which = {
-        b.symbol
+        b
         for b in graph.bindings
         if b.op in whole and (len(asked[whole[b.op], b.operands[0]]) > 1 or (b.op == "eigenvalues" and is_complex(b.dtype)))
     }
 
-    def part(a: Arrays, binding: Binding, operands: tuple[Atom, ...]) -> Atom:
+    def part(a: Arrays, binding: Node, operands: tuple[Atom, ...]) -> Atom:
         x = operands[0]
         lead = (*x.shape[:-2], -1)
         name = whole[binding.op]
@@ -97,23 +101,23 @@ def together(graph: Graph) -> Graph:
     return expanded(graph, dict.fromkeys(whole, part), which)
 
 
-def _inner(a: Arrays, binding: Binding, operands: tuple[Atom, ...]) -> Atom:
+def _inner(a: Arrays, binding: Node, operands: tuple[Atom, ...]) -> Atom:
     """The product of two vectors."""
     return a.sum(a.emit("mul", *operands), (0,))
 
 
 def relaxed(graph: Graph) -> Graph:
     """The graph with sums over products of matrices taken apart, where all sums may be regrouped (`fastmath`)."""
-    made = {b.symbol: b for b in graph.bindings}
+    made = {b: b for b in graph.bindings}
 
-    def regrouped(a: Arrays, binding: Binding, operands: tuple[Atom, ...]) -> Atom:
+    def regrouped(a: Arrays, binding: Node, operands: tuple[Atom, ...]) -> Atom:
         product = made[binding.operands[0]]
         x, y = product.operands if product.op == "matmul" else made[product.operands[0]].operands
         if product.op == "matmul":  # sum(x @ y): the sums of columns times the sums of rows
             return a.sum(a.emit("mul", a.sum(x, (0,)), a.sum(y, (1,))), (0,))
         return a.sum(a.emit("mul", x, a.swapped(y)), (0, 1))  # trace(x @ y)
 
-    def fits(binding: Binding) -> bool:
+    def fits(binding: Node) -> bool:
         product = made.get(binding.operands[0])
         if product is None or len(binding.shape):
             return False
@@ -121,11 +125,11 @@ def relaxed(graph: Graph) -> Graph:
             product = made.get(product.operands[0])
         return product is not None and product.op == "matmul" and all(len(o.shape) == 2 for o in product.operands)
 
-    found: set[Atom] = {b.symbol for b in graph.bindings if b.op == "sum" and fits(b)}
+    found: set[Atom] = {b for b in graph.bindings if b.op == "sum" and fits(b)}
     return expanded(graph, {"sum": regrouped}, found) if found else graph
 
 
-def _product(a: Arrays, binding: Binding, operands: tuple[Atom, ...]) -> Atom:
+def _product(a: Arrays, binding: Node, operands: tuple[Atom, ...]) -> Atom:
     """A product by halves, so that its derivative divides by nothing."""
     x = operands[0]
     axes = binding.params.params["axes"]
@@ -151,7 +155,7 @@ def _part(a: Arrays, x: Atom, start: int, stop: int) -> Atom:
     return a.getitem(x, (*full_key(x.shape)[:-1], (start, stop, 1)))
 
 
-def _running_product(a: Arrays, binding: Binding, operands: tuple[Atom, ...]) -> Atom:
+def _running_product(a: Arrays, binding: Node, operands: tuple[Atom, ...]) -> Atom:
     """Running products by doubling (Hillis and Steele's scan): log2(n) passes."""
     axis = binding.params.params["axis"]
     last = len(binding.shape) - 1
@@ -166,7 +170,7 @@ def _running_product(a: Arrays, binding: Binding, operands: tuple[Atom, ...]) ->
     return a.transpose(x, tuple(order))
 
 
-def _log_sum_exp(a: Arrays, binding: Binding, operands: tuple[Atom, ...]) -> Atom:
+def _log_sum_exp(a: Arrays, binding: Node, operands: tuple[Atom, ...]) -> Atom:
     """The largest cell, where it is finite, is taken out of the exponentials."""
     x = operands[0]
     axes = binding.params.params["axes"]

@@ -13,12 +13,14 @@ import numpy as np
 
 from symdiff.errors import InvariantError
 from symdiff.ir.building import dtype_code, result_code
-from symdiff.ir.graph import ArrayConstant, Atom, Binding, Constant, Graph, GraphOutput
+from symdiff.ir.graph import Graph, GraphOutput
+from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.ir.zeros import signed_zeros
 from symdiff.lowering.cuts import CUTS
-from symdiff.lowering.program import Input, Output, Program, Shape
+from symdiff.lowering.program import Input, Output, Program
 from symdiff.lowering.table import Table
 from symdiff.lowering.walks import live_only
+from symdiff.vocabulary.heads import Shape
 from symdiff.vocabulary.ops import OPS, real_counterpart
 
 # Exactly rounded in IEEE 754, for real operands.
@@ -37,7 +39,7 @@ def number(graph: Graph, *, fold: bool = True, name: str | None = None, whole: b
     numbering = _Numbering(graph, fold and not whole, whole)
     for binding in graph.bindings:
         numbering.bind(binding)
-    inputs = tuple(Input(leaf.name, leaf.symbol.shape, leaf.symbol.dtype) for leaf in graph.inputs)
+    inputs = tuple(Input(leaf.name, leaf.node.shape, leaf.node.dtype) for leaf in graph.inputs)
     outputs = tuple(map(numbering.output, graph.outputs))
     return live_only(Program(name or graph.name, inputs, outputs, numbering.nodes))
 
@@ -58,7 +60,7 @@ class _Numbering(Table):
         self.signed = signed_zeros(graph.bindings) if fold else set()
         self.values: dict[Atom, int] = {}
         self.cells: dict[Atom, tuple[Atom, ...]] = {}  # arrays of numbers, which are results
-        self.place = {leaf.symbol: i for i, leaf in enumerate(graph.inputs)}
+        self.place = {leaf.node: i for i, leaf in enumerate(graph.inputs)}
         for leaf, place in self.place.items():
             if whole or leaf.shape == ():
                 params = (place, None if leaf.shape else 0)
@@ -83,13 +85,13 @@ class _Numbering(Table):
             cells.append(self.as_dtype(value, output.dtype, self.nodes[value].origin))
         return Output(output.name, output.shape, output.dtype, tuple(cells))
 
-    def bind(self, binding: Binding) -> None:
+    def bind(self, binding: Node) -> None:
         """Number what a binding computes."""
         op, code, row = binding.op, binding.dtype, OPS.get(binding.op)
         if op == "array" and not self.whole:
-            self.cells[binding.symbol] = binding.operands
+            self.cells[binding] = binding.operands
         elif op == "item":
-            self.values[binding.symbol] = self.item(binding)
+            self.values[binding] = self.item(binding)
         elif row is None and not self.whole:
             raise InvariantError(f"{binding}: not unrolled")
         else:
@@ -100,11 +102,11 @@ class _Numbering(Table):
                 op, params = "cells", {"shape": binding.shape}
             elif binding.params is not None:
                 params = binding.params.function if op == "call" else binding.params.params
-            signed = binding.symbol in self.signed
+            signed = binding in self.signed
             value = self.apply(op, operands, code, params, binding.origin, binding.primal, binding.shape, signed)
-            self.values[binding.symbol] = value
+            self.values[binding] = value
 
-    def item(self, binding: Binding) -> int:
+    def item(self, binding: Node) -> int:
         """One cell of an array: of an input, a number of its own; of another array, a region without axes."""
         source, code, origin = binding.operands[0], binding.dtype, binding.origin
         if not self.whole:

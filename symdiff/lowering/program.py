@@ -175,7 +175,7 @@ def print_program(program: Program) -> str:
 
 
 def _typed(leaf: Input | Node) -> str:
-    kind = {"?": "bool", "f": "f32", "d": "f64", "F": "c64", "D": "c128", "l": "int"}[leaf.dtype or "d"]
+    kind = {"?": "bool", "f": "f32", "d": "f64", "F": "c64", "D": "c128", "l": "int"}[leaf.dtype]
     return kind + (f"[{', '.join(map(str, leaf.shape))}]" if leaf.shape else "")
 
 

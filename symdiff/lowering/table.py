@@ -7,7 +7,8 @@ commuting operands stand in one order, and that constants keep their bits.
 from typing import Any
 
 from symdiff.ir.node import Node, Number
-from symdiff.lowering.program import Shape, static_key
+from symdiff.lowering.program import static_key
+from symdiff.vocabulary.heads import Shape
 from symdiff.vocabulary.ops import OPS, real_counterpart
 
 _COMMUTING = frozenset(op for op, row in OPS.items() if row.commutes)

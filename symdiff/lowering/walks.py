@@ -70,7 +70,7 @@ def in_two(program: Program) -> tuple[Program, Program]:
         c for o in program.outputs for c in o.cells
     }
     carried = [p for p in sorted(cone & needed) if program.nodes[p].op not in ("input", "const")]
-    kinds = [str(program.nodes[p].dtype) for p in carried]
+    kinds = [program.nodes[p].dtype for p in carried]
     outputs = tuple(Output(f"v{k}", (), code, (p,)) for k, (p, code) in enumerate(zip(carried, kinds, strict=True)))
     first = live_only(replace(program, outputs=outputs))
     inputs = (*program.inputs, *(Input(o.name, (), o.dtype) for o in outputs))

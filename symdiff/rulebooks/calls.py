@@ -9,12 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 from symdiff.ir.building import Builder, result_code
-from symdiff.ir.graph import Atom, Binding, Constant, Graph, GraphOutput
+from symdiff.ir.graph import Graph, GraphOutput
+from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.rule import Rule, apply
 from symdiff.rulebooks.tables import Template
 from symdiff.vocabulary.literals import identifier
 
-Counts = Callable[[Builder, Binding, int], tuple[Atom, bool]]
+Counts = Callable[[Builder, Node, int], tuple[Atom, bool]]
 
 
 class CallSite:
@@ -45,7 +46,7 @@ def formula_site(rule: Rule, operands: tuple[Atom, ...]) -> CallSite:
     return CallSite(rule.value, rule, _formula_graph(rule.name, rule.parameters, rule.primal, codes))
 
 
-def extreme_of(binding: Binding) -> str:
+def extreme_of(binding: Node) -> str:
     """Which extreme of its operands a binding is, NumPy's or Python's own: "max", "min", or "" for none."""
     if binding.op in ("max", "min", "amax", "amin"):
         return binding.op[-3:]

@@ -12,7 +12,7 @@ import numpy as np
 
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import array_atom
-from symdiff.ir.graph import Atom, Constant
+from symdiff.ir.node import Atom, Constant
 
 _WITHIN = {"f": 1e-4}  # of what counts as rounding, relative
 

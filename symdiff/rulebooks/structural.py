@@ -18,7 +18,7 @@ import numpy as np
 from symdiff.errors import RuleError
 from symdiff.ir.arrays.algebra import Arrays, full_key, kept_shape
 from symdiff.ir.building import array_atom
-from symdiff.ir.graph import Atom, Binding, Constant
+from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.book import table_folder
 from symdiff.rulebooks.matrices import WORDS
 from symdiff.vocabulary.heads import HEADS, Shape
@@ -94,7 +94,7 @@ def _shown(columns: list[str], operands: tuple[str, ...]) -> str:
     return "\n".join(lines)
 
 
-def pulled_back(arrays: Arrays, binding: Binding, place: int, cotangent: Atom) -> Atom | None:
+def pulled_back(arrays: Arrays, binding: Node, place: int, cotangent: Atom) -> Atom | None:
     """The cotangent of operand `place` from the result's; None where the operand has no derivative."""
     if binding.op == "concatenate":
         axis = binding.params.params["axis"]
@@ -114,7 +114,7 @@ def pulled_back(arrays: Arrays, binding: Binding, place: int, cotangent: Atom) -
     return None if formula is None else _walk(formula, _Words(arrays, binding, rule, {"ds": cotangent}), rule)
 
 
-def pushed_forward(arrays: Arrays, binding: Binding, tangents: dict[int, Atom]) -> Atom | None:
+def pushed_forward(arrays: Arrays, binding: Node, tangents: dict[int, Atom]) -> Atom | None:
     """The tangent of the result from those of some operands, by their places; None where it has none."""
     if binding.op == "concatenate":
         parts = [
@@ -141,19 +141,19 @@ def pushed_forward(arrays: Arrays, binding: Binding, tangents: dict[int, Atom]) 
     return total
 
 
-def _linear(arrays: Arrays, binding: Binding, tangent: Atom) -> Atom:
+def _linear(arrays: Arrays, binding: Node, tangent: Atom) -> Atom:
     """A linear head applied to a tangent, simplified where the algebra knows more."""
     params = binding.params.params
     known = getattr(arrays, binding.op, None)
     return known(tangent, **params) if known is not None else arrays.bind(binding.op, tangent, **params)
 
 
-def _cell(binding: Binding) -> tuple[tuple[int, int, int], ...]:
+def _cell(binding: Node) -> tuple[tuple[int, int, int], ...]:
     at = np.unravel_index(binding.params, binding.operands[0].shape)
     return tuple((int(i), int(i) + 1, 1) for i in at)
 
 
-def rule_of(binding: Binding) -> StructuralRule:
+def rule_of(binding: Node) -> StructuralRule:
     """The rule of a structural binding. Raises `RuleError` where there is none for its operands."""
     rule = structural_rules().get(binding.op)
     if rule is None:
@@ -166,10 +166,10 @@ def rule_of(binding: Binding) -> StructuralRule:
 class _Words:
     """What a formula can say."""
 
-    def __init__(self, arrays: Arrays, binding: Binding, rule: StructuralRule, given: dict[str, Atom]) -> None:
+    def __init__(self, arrays: Arrays, binding: Node, rule: StructuralRule, given: dict[str, Atom]) -> None:
         self.arrays = arrays
         self.names: dict[str, Any] = dict(zip(rule.operands, binding.operands, strict=True))
-        self.names |= binding.params.params | given | {"out": binding.symbol}
+        self.names |= binding.params.params | given | {"out": binding.result}
 
     def call(self, name: str, args: list[Any], rule: StructuralRule) -> Any:
         a = self.arrays

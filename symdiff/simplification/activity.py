@@ -5,7 +5,7 @@ Assumes bindings in order. Guarantees that conditions, and places such as those 
 
 from collections.abc import Iterable
 
-from symdiff.ir.graph import Atom, Binding
+from symdiff.ir.node import Atom, Node
 from symdiff.vocabulary.heads import HEADS
 
 _PLACES = frozenset(head.name for head in HEADS.values() if head.result == "count")
@@ -17,19 +17,19 @@ class Activity:
     def __init__(self, seeds: Iterable[Atom]) -> None:
         self.symbols = set(seeds)
 
-    def include(self, binding: Binding) -> None:
+    def include(self, binding: Node) -> None:
         """The binding that comes after those known."""
         if binding.dtype not in "?l" and binding.op not in _PLACES:
             places = binding.operands[1:] if binding.op == "select" else binding.operands
             if not self.symbols.isdisjoint(places):
-                self.symbols.add(binding.symbol)
+                self.symbols.add(binding.result)
 
     def has(self, atom: Atom) -> bool:
         """Whether a value depends on the seeds."""
         return atom in self.symbols
 
 
-def active_symbols(bindings: Iterable[Binding], seeds: Iterable[Atom]) -> set[Atom]:
+def active_symbols(bindings: Iterable[Node], seeds: Iterable[Atom]) -> set[Atom]:
     """The symbols that depend on the seeds differentiably."""
     activity = Activity(seeds)
     for binding in bindings:

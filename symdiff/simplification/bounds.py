@@ -8,7 +8,7 @@ import math
 from typing import NamedTuple
 
 from symdiff.ir.building import is_constant
-from symdiff.ir.graph import Atom, Binding, Constant
+from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.calls import extreme_of
 from symdiff.vocabulary.ops import is_complex
 
@@ -28,8 +28,8 @@ _FOLLOWED = frozenset({"add", "mul", "div", "sqrt", "rint", "select"}) | _CELLS
 class Bounds:
     """Bounds of the values of bindings, each worked out once, with an explicit stack."""
 
-    def __init__(self, bindings: list[Binding]) -> None:
-        self.bindings: dict[Atom, Binding] = {b.symbol: b for b in bindings}
+    def __init__(self, bindings: list[Node]) -> None:
+        self.bindings: dict[Atom, Node] = {b.result: b for b in bindings}
         self._known: dict[Atom, Bound] = {}
 
     def of(self, atom: Atom) -> Bound:
@@ -49,7 +49,7 @@ class Bounds:
                 self._known[top] = self._bound(top, binding)
         return self._known[atom]
 
-    def _bound(self, atom: Atom, binding: Binding | None) -> Bound:
+    def _bound(self, atom: Atom, binding: Node | None) -> Bound:
         if isinstance(atom, Constant) and not isinstance(atom.value, complex):
             return Bound(False, float(atom.value))
         if binding is None or is_complex(atom.dtype or "d"):
@@ -92,6 +92,6 @@ class Bounds:
         return Bound(op == "add" and all(b.squares for b in below), low)
 
 
-def _is_followed(binding: Binding) -> bool:
+def _is_followed(binding: Node) -> bool:
     """Whether a binding's bound follows from those of its operands."""
     return binding.op in _FOLLOWED or extreme_of(binding) == "max"

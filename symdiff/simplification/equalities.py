@@ -15,7 +15,7 @@ import numpy as np
 
 from symdiff.ir.building import Builder
 from symdiff.ir.evaluating import applied
-from symdiff.ir.graph import Atom, Binding, Constant
+from symdiff.ir.node import Atom, Constant, Node, Seen
 from symdiff.simplification.activity import Activity
 from symdiff.vocabulary.heads import Static
 
@@ -39,14 +39,14 @@ class Thinness:
     def __init__(self, wrt: Iterable[Atom]) -> None:
         self.activity = Activity(wrt)
         self.wrt = set(wrt)
-        self.made: dict[Atom, Binding] = {}
+        self.made: dict[Atom, Node] = {}
         self._free: dict[Atom, frozenset[Any]] = {}
         self._trials: dict[Atom, Any] = {}
 
-    def include(self, bindings: Iterable[Binding]) -> None:
+    def include(self, bindings: Iterable[Node]) -> None:
         """Bindings that come after those known."""
         for binding in bindings:
-            self.made[binding.symbol] = binding
+            self.made[binding.result] = binding
             self.activity.include(binding)
 
     def of(self, condition: Atom) -> bool | None:
@@ -153,7 +153,7 @@ class Thinness:
             self._free[atom] = self._computed(made)
         return self._free[atom]
 
-    def _computed(self, made: Binding) -> frozenset[Any]:
+    def _computed(self, made: Node) -> frozenset[Any]:
         op, operands = made.op, made.operands
         if op == "item" and operands[0] in self.wrt:
             return frozenset([(operands[0], made.params)])
@@ -172,7 +172,7 @@ class Thinness:
         return found[0] if still[1] else found[1] if still[0] else frozenset()
 
 
-def _is_whole_power(made: Binding) -> bool:
+def _is_whole_power(made: Node) -> bool:
     exponent = made.operands[-1]
     return made.op == "pow" and isinstance(exponent, Constant) and np.ndim(exponent.value) == 0 and exponent.value % 1 == 0
 
@@ -207,34 +207,34 @@ class Poles:
                 self._missed[ready.pop()] = self._through(made)
         return self._missed[atom]
 
-    def _through(self, made: Binding) -> Atom | None:
+    def _through(self, made: Node) -> Atom | None:
         b = self.builder
         parts = dict.fromkeys(found for o in made.operands if (found := self._missed[o]) is not None)
         if made.op in _POLES and self.thinness.activity.has(made.operands[-1 if made.op == "div" else 0]):
-            parts[b.emit("isfinite", (made.symbol,))] = None
-        if made.symbol in self.seen:
-            condition, is_thin = self.seen[made.symbol]
+            parts[b.emit("isfinite", (made.result,))] = None
+        if made.result in self.seen:
+            condition, is_thin = self.seen[made.result]
             smooth = b.emit("not", (condition,)) if is_thin else condition
             axes = tuple(range(len(smooth.shape)))
             parts[b.bind("all", (smooth,), (), "?", Static("all", {"axes": axes})) if axes else smooth] = None
         whole: Atom | None = None
         for part in parts:
-            if part.shape in ((), made.symbol.shape):  # those of other cells are left to the arm's own value
+            if part.shape in ((), made.result.shape):  # those of other cells are left to the arm's own value
                 whole = part if whole is None else b.emit("and", (whole, part))
         return whole
 
 
-def beside(bindings: list[Binding], builder: Builder, wrt: Iterable[Atom]) -> list[Binding]:
+def beside(bindings: list[Node], builder: Builder, wrt: Iterable[Atom]) -> list[Node]:
     """The bindings with the conditions of such selects false where both arms agree; new symbols are bound on the builder."""
     if not any(b.op == "select" and b.primal for b in bindings):
         return bindings
     thinness = Thinness(wrt)
     thinness.include(bindings)
     poles = Poles(thinness, builder)
-    found: list[Binding] = []
+    found: list[Node] = []
     start = len(builder.bindings)
     for binding in bindings:
-        if binding.op == "select" and binding.primal and thinness.activity.has(binding.symbol):
+        if binding.op == "select" and binding.primal and thinness.activity.has(binding.result):
             builder.origin = binding.origin
             binding = _seen(binding, thinness, poles, builder)
         found += [*builder.bindings[start:], binding]
@@ -242,7 +242,7 @@ def beside(bindings: list[Binding], builder: Builder, wrt: Iterable[Atom]) -> li
     return found
 
 
-def _seen(binding: Binding, thinness: Thinness, poles: Poles, b: Builder) -> Binding:
+def _seen(binding: Node, thinness: Thinness, poles: Poles, b: Builder) -> Node:
     """A select as the sweeps see it."""
     condition, first, second = binding.operands
     is_thin = thinness.of(condition)
@@ -258,8 +258,8 @@ def _seen(binding: Binding, thinness: Thinness, poles: Poles, b: Builder) -> Bin
         if missed is not None and missed.shape in ((), near.shape):
             near = b.emit("and", (near, missed))
         seen = b.emit("and", (condition, b.emit("not", (near,)))) if is_thin else b.emit("or", (condition, near))
-    poles.seen[binding.symbol] = seen, is_thin
-    return Binding(binding.symbol, "select", (seen, first, second), None, binding.origin, binding.primal)
+    poles.seen[binding.result] = seen, is_thin
+    return Seen(binding.result, "select", (seen, first, second))
 
 
 def agree(a: Any, b: Any) -> bool:

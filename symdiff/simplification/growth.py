@@ -6,7 +6,7 @@ exponential's sake, as far as sums, products, powers and moved cells go.
 
 import math
 
-from symdiff.ir.graph import Atom, Binding, Constant
+from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.calls import extreme_of
 from symdiff.simplification.bounds import Bounds
 from symdiff.vocabulary.heads import HEADS
@@ -20,16 +20,16 @@ _HANDED = frozenset({"reshape", "broadcast_to", "rint", "getitem"})
 class Growth:
     """`explosive` values, and those `alone` at the end of a path of sums, factors and powers from one exponential."""
 
-    def __init__(self, bindings: list[Binding], bounds: Bounds) -> None:
+    def __init__(self, bindings: list[Node], bounds: Bounds) -> None:
         self.bounds = bounds
-        self.made: dict[Atom, Binding] = {b.symbol: b for b in bindings}
+        self.made: dict[Atom, Node] = {b.result: b for b in bindings}
         self.explosive: set[Atom] = set()
         self.alone: set[Atom] = set()
         for binding in bindings:
             if binding.dtype in "fd" and (self.explosive or binding.op in _EXPONENTIALS):
                 self._classify(binding)
 
-    def _classify(self, binding: Binding) -> None:
+    def _classify(self, binding: Node) -> None:
         op, operands = binding.op, binding.operands
         explosive = [o for o in operands if o in self.explosive]
         argument = exponential(binding)
@@ -44,9 +44,9 @@ class Growth:
             alone = len(explosive) == 1 and explosive[0] in self.alone
             alone = alone and (op in ("add", "sub", "mul", "neg", "cast") or power > 0)
         if grows:
-            self.explosive.add(binding.symbol)
+            self.explosive.add(binding.result)
         if alone:
-            self.alone.add(binding.symbol)
+            self.alone.add(binding.result)
 
     def is_bounded_above(self, atom: Atom) -> bool:
         """Whether an exponential's argument is known to be small: a constant, or minus something positive."""
@@ -84,7 +84,7 @@ class Growth:
         return atom in self.made and self.is_bounded_above(atom)
 
 
-def exponential(binding: Binding) -> tuple[Atom, float] | None:
+def exponential(binding: Node) -> tuple[Atom, float] | None:
     """(w, k) of an exponential exp(k*w), a power of a positive constant for example; None for anything else."""
     op, operands = binding.op, binding.operands
     if op in _RATES:
@@ -95,7 +95,7 @@ def exponential(binding: Binding) -> tuple[Atom, float] | None:
     return (operands[1], math.log(base.value)) if 0 < base.value != 1 else None
 
 
-def exponent(binding: Binding) -> float:
+def exponent(binding: Node) -> float:
     """The constant exponent of a power, 0 for everything else."""
     found = binding.operands[1] if binding.op == "pow" else None
     return 0.0 if not isinstance(found, Constant) or isinstance(found.value, complex) else float(found.value)

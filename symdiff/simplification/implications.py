@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from symdiff.simplification.interning import Node, Values
+from symdiff.ir.node import Node
+from symdiff.simplification.interning import Values
 
 _LESS, _EQUAL, _GREATER, _UNORDERED = 1, 2, 4, 8
 _ANY = 15
@@ -52,7 +53,7 @@ class Implications:
             return found
         node = self.values.nodes[number]
         if node.op == "const":
-            return bool(node.params.value)
+            return bool(node.params)
         if node.op == "not":
             inside = self.known(node.operands[0])
             return None if inside is None else not inside
@@ -145,7 +146,7 @@ class Implications:
 
 def _number(node: Node) -> float | None:
     """A constant real number."""
-    value = node.params.value if node.op == "const" and node.shape == () else None
+    value = node.params if node.op == "const" and node.shape == () else None
     try:
         return float(value) if isinstance(value, (bool, int, float)) else None
     except OverflowError:

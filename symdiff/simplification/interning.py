@@ -6,35 +6,23 @@ nothing: what cannot be compared counts as different.
 """
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from symdiff.ir.building import Builder, result_code
-from symdiff.ir.graph import ArrayConstant, Atom, Constant, Var
+from symdiff.ir.node import Atom, Constant, Known, Node
 from symdiff.rulebooks.calls import CallSite
 from symdiff.vocabulary.heads import Static
 from symdiff.vocabulary.ops import OPS
 
 
-class Node(NamedTuple):
-    """A binding over numbers. `params` of a "const" is the constant itself; `static` tells parameters apart."""
-
-    op: str
-    operands: tuple[int, ...]
-    shape: tuple[int, ...]
-    dtype: str | None
-    params: Any
-    origin: str
-    primal: bool
-    static: Any
-
-
 class Values:
-    """The table: `nodes[number]`."""
+    """The table: `nodes[number]`, whose operands are numbers; `statics` tell their parameters apart."""
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
+        self.statics: list[Any] = []
         self._seen: dict[tuple[Any, ...], int] = {}
 
     def put(
@@ -48,19 +36,28 @@ class Values:
         primal: bool = True,
     ) -> int:
         """The number of an operation."""
-        static = _static(params)
         row = OPS.get(op)
         ordered = tuple(sorted(operands)) if row is not None and row.commutes else operands
-        key = (op, ordered, shape, dtype, static)
+        return self._once(Node(op, operands, shape, dtype, params, origin, primal), ordered, _static(params))
+
+    def constant(self, atom: Known) -> int:
+        """The number of a constant."""
+        value = atom.value
+        return self._once(atom, (), _frozen(value) if atom.shape else (type(value).__name__, repr(value)))
+
+    def _once(self, node: Node, ordered: tuple[int, ...], static: Any) -> int:
+        key = (node.op, ordered, node.shape, node.dtype, static)
         found = self._seen.get(key)
         if found is None:
             found = self._seen[key] = len(self.nodes)
-            self.nodes.append(Node(op, operands, shape, dtype, params, origin, primal, static))
+            self.nodes.append(node)
+            self.statics.append(static)
         return found
 
-    def constant(self, atom: Constant | ArrayConstant) -> int:
-        """The number of a constant."""
-        return self.put("const", (), atom.shape, atom.dtype, atom)
+    def is_alike(self, one: int, other: int) -> bool:
+        """Whether two numbers are of one operation, whatever its operands."""
+        a, b = self.nodes[one], self.nodes[other]
+        return (a.op, a.shape, a.dtype) == (b.op, b.shape, b.dtype) and bool(self.statics[one] == self.statics[other])
 
     def like(self, number: int, operands: tuple[int, ...]) -> int:
         """The operation of a node on other operands."""
@@ -75,14 +72,14 @@ class Values:
         truths = {self.truth(yes), self.truth(no)}
         if truths == {True, False}:
             return condition if self.truth(yes) else self.negation(condition)
-        code = result_code((_stand_in(a), _stand_in(b)))
+        code = result_code((a, b))
         shape = np.broadcast_shapes(a.shape, b.shape)
         return self.put("select", (condition, self._cast(yes, code), self._cast(no, code)), shape, code, None, origin)
 
     def truth(self, number: int) -> bool | None:
         """The value of a constant truth, None for anything else."""
         node = self.nodes[number]
-        value = node.params.value if node.op == "const" and node.shape == () else None
+        value = node.params if node.op == "const" and node.shape == () else None
         return bool(value) if isinstance(value, (bool, np.bool_)) else None
 
     def _cast(self, number: int, code: str) -> int:
@@ -120,7 +117,7 @@ class Values:
         for number in sorted(self.cone(roots, symbols.keys())):  # type: ignore[arg-type]
             node = self.nodes[number]
             if node.op == "const":
-                symbols[number] = node.params
+                symbols[number] = node
                 continue
             operands = tuple(symbols[o] for o in node.operands)
             builder.primal = node.primal
@@ -151,7 +148,7 @@ class Numbered:
         builder = self.builder
         own = len(builder.inputs) - len(builder.captures)
         for place in range(self._inputs, len(builder.inputs)):
-            symbol = builder.inputs[place].symbol
+            symbol = builder.inputs[place].node
             source: Any = place
             if place >= own:
                 outer = list(builder.captures)[place - own]
@@ -162,25 +159,14 @@ class Numbered:
         for k in range(self._bindings, len(builder.bindings)):
             b = builder.bindings[k]
             operands = tuple([self._number(o) for o in b.operands])
-            self.numbers[b.symbol] = self.values.put(b.op, operands, b.shape, b.dtype, b.params, b.origin, b.primal)
+            self.numbers[b.result] = self.values.put(b.op, operands, b.shape, b.dtype, b.params, b.origin, b.primal)
         self._bindings = len(builder.bindings)
-
-
-def _stand_in(node: Node) -> Atom:
-    """An atom with the dtype of a node."""
-    if node.op == "const" and node.shape == ():
-        return node.params  # type: ignore[no-any-return]
-    return Var("", node.shape, node.dtype or "d")
 
 
 def _static(params: Any) -> Any:
     """What tells parameters apart."""
     if isinstance(params, Static):
         return (params.head, *((key, _frozen(value)) for key, value in params.params.items()))
-    if isinstance(params, Constant):
-        return type(params.value).__name__, repr(params.value)
-    if isinstance(params, ArrayConstant):
-        return params.value.shape, params.value.tobytes()
     if isinstance(params, CallSite):
         return id(params.rule), id(params.function) if params.graph is None else 0
     return params

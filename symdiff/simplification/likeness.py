@@ -6,7 +6,7 @@ tell is different.
 """
 
 from symdiff.ir.building import is_constant
-from symdiff.ir.graph import ArrayConstant, Atom, Binding, Constant
+from symdiff.ir.node import Atom, Constant, Known, Node
 from symdiff.simplification.interning import Values
 from symdiff.vocabulary.heads import Static
 
@@ -16,8 +16,8 @@ Direction = tuple[int, int]  # the number of a value, or of a difference turned 
 class Likeness:
     """Numbers of values, equal ones the same; worked out when the first is asked for."""
 
-    def __init__(self, bindings: list[Binding]) -> None:
-        self.made: dict[Atom, Binding] = {b.symbol: b for b in bindings}
+    def __init__(self, bindings: list[Node]) -> None:
+        self.made: dict[Atom, Node] = {b.result: b for b in bindings}
         self._values = Values()
         self._numbers: dict[Atom, int] = {}
 
@@ -73,12 +73,12 @@ class Likeness:
                 stack += missing
         return self._numbers[atom]
 
-    def _put(self, atom: Atom, binding: Binding | None) -> int:
+    def _put(self, atom: Atom, binding: Node | None) -> int:
         v = self._values
-        if isinstance(atom, (Constant, ArrayConstant)):
+        if isinstance(atom, Known):
             return v.constant(atom)
         if binding is None:
-            return v.put("input", (), atom.shape, atom.dtype, id(atom))
+            return v.put("input", (), atom.shape, atom.dtype, atom)
         operands = tuple(self._numbers[o] for o in binding.operands)
         if binding.op == "pow" and is_constant(binding.operands[1], 2):
             return v.put("mul", (operands[0], operands[0]), binding.shape, binding.dtype)

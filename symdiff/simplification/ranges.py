@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.ir.graph import Atom
+from symdiff.ir.node import Atom, Node
 from symdiff.rulebooks.calls import extreme_of
-from symdiff.simplification.interning import Node
 from symdiff.vocabulary.heads import HEADS, Static
 
 _DEEP = 60  # operations below a value that are looked at
@@ -92,11 +91,11 @@ def _is_cut(path: Any, node: Node) -> bool:
         return False
     size, limit = (nodes[o] for o in condition.operands)
     constant = limit.op == instead.op == "const" and size.op == "abs" and size.operands == chosen.operands
-    return constant and np.array_equal(instead.params.value, -limit.params.value)
+    return constant and np.array_equal(instead.params, -limit.params)
 
 
 def _constant(node: Node) -> Between:
-    cells = np.asarray(node.params.value)
+    cells = np.asarray(node.params)
     if cells.size == 0 or cells.dtype.kind not in "biuf" or not np.isfinite(cells).all():
         return Between()
     return Between(float(cells.min()), float(cells.max()), False, True, bool(np.all(np.floor(cells) == cells)))

@@ -8,7 +8,7 @@ saturating function has slope zero where its argument is infinite. Real values o
 import math
 
 from symdiff.ir.building import Builder
-from symdiff.ir.graph import Atom, Binding, Constant
+from symdiff.ir.node import Atom, Constant, Node
 from symdiff.simplification.bounds import Bounds
 from symdiff.simplification.growth import Growth, exponent, exponential
 
@@ -22,7 +22,7 @@ Slopes = list[tuple[Atom, Atom]]
 class Saturation:
     """Tells which bindings saturate over what overflows, and builds their derivatives."""
 
-    def __init__(self, builder: Builder, bindings: list[Binding], bounds: Bounds) -> None:
+    def __init__(self, builder: Builder, bindings: list[Node], bounds: Bounds) -> None:
         self.builder = builder
         self.growth = growth = Growth(bindings, bounds)
         self.made, self._explosive, self._alone = growth.made, growth.explosive, growth.alone
@@ -30,16 +30,16 @@ class Saturation:
 
     # -- what the sweeps ask
 
-    def slopes(self, binding: Binding) -> Slopes | None:
+    def slopes(self, binding: Node) -> Slopes | None:
         """The partials of a logarithm, quotient or negative power by operands far below it; None for other bindings.
 
         A quotient's numerator is among them only where it is an exponential.
         """
-        if binding.symbol not in self._slopes:
-            self._slopes[binding.symbol] = self._built(binding)
-        return self._slopes[binding.symbol]
+        if binding.result not in self._slopes:
+            self._slopes[binding.result] = self._built(binding)
+        return self._slopes[binding.result]
 
-    def _built(self, binding: Binding) -> Slopes | None:
+    def _built(self, binding: Node) -> Slopes | None:
         op, operands = binding.op, binding.operands
         power = exponent(binding)
         if op in _LOGARITHMS:
@@ -55,13 +55,13 @@ class Saturation:
                 whole = self.builder.emit("add", (ONE, operands[0])) if op == "log1p" else operands[0]
                 return self._below(operands[0], whole, unit)
         elif op == "div" and operands[1] in self._alone:
-            above = self._below(operands[0], operands[0], binding.symbol) if self._is_exponential(operands[0]) else []
-            return above + self._below(operands[1], operands[1], self.builder.neg(binding.symbol))
+            above = self._below(operands[0], operands[0], binding.result) if self._is_exponential(operands[0]) else []
+            return above + self._below(operands[1], operands[1], self.builder.neg(binding.result))
         elif power < 0 and operands[0] in self._alone:
-            return self._below(operands[0], operands[0], self.builder.mul(Constant(power), binding.symbol))
+            return self._below(operands[0], operands[0], self.builder.mul(Constant(power), binding.result))
         return None
 
-    def _of_hyperbolic(self, binding: Binding, unit: Atom) -> Slopes:
+    def _of_hyperbolic(self, binding: Node, unit: Atom) -> Slopes:
         """The slope of the logarithm of a hyperbolic function or of expm1."""
         b, w = self.builder, binding.operands[0]
         if binding.op == "expm1":
@@ -111,7 +111,7 @@ class Saturation:
         b = self.builder
         return b.select(b.emit("isinf", (term,)), limit, b.emit("div", (part, whole)))
 
-    def remaining(self, binding: Binding) -> tuple[int, ...]:
+    def remaining(self, binding: Node) -> tuple[int, ...]:
         """The places of the operands that `slopes` leaves to the binding's own partials."""
         if self.slopes(binding) is None:
             return tuple(range(len(binding.operands)))
@@ -120,7 +120,7 @@ class Saturation:
     def _is_exponential(self, atom: Atom) -> bool:
         return atom in self._alone and exponential(self.made[atom]) is not None
 
-    def overflowed(self, binding: Binding, place: int) -> Atom | None:
+    def overflowed(self, binding: Node, place: int) -> Atom | None:
         """The condition under which operand `place` has overflowed where the head is flat; None where it cannot be."""
         operand = binding.operands[place]
         if operand not in self._explosive:

@@ -12,8 +12,8 @@ import numpy as np
 
 from symdiff.ir.arrays.algebra import Arrays, kept_shape
 from symdiff.ir.building import Builder, is_constant
-from symdiff.ir.graph import Atom, Binding, Constant
 from symdiff.ir.invariants import rebound
+from symdiff.ir.node import Atom, Constant, Node
 from symdiff.simplification.bounds import Bounds
 from symdiff.simplification.growth import Growth, exponent, exponential
 from symdiff.simplification.likeness import Likeness
@@ -24,7 +24,7 @@ _DEEP = 40  # operations that are taken apart from within each other
 _MOVING = frozenset({"reshape", "transpose", "getitem", "broadcast_to", "item"})
 
 
-def shifted(bindings: list[Binding], builder: Builder) -> list[Binding]:
+def shifted(bindings: list[Node], builder: Builder) -> list[Node]:
     """The bindings with logarithms and quotients of sums of exponentials in a form that does not overflow."""
     growth = Growth(bindings, Bounds(bindings))
     return _Shifting(bindings, builder, growth).run() if growth.explosive else bindings
@@ -36,7 +36,7 @@ class _Shifting:
     A value that several others use, and one that is moved, is taken apart once: what is added is linear in the graph.
     """
 
-    def __init__(self, bindings: list[Binding], builder: Builder, growth: Growth) -> None:
+    def __init__(self, bindings: list[Node], builder: Builder, growth: Growth) -> None:
         self.bindings = bindings
         self.builder = builder
         self.arrays = Arrays(builder)
@@ -44,13 +44,13 @@ class _Shifting:
         self.made = growth.made
         self.likeness = Likeness(bindings)
         self.shared = self._shared()
-        self._places = {binding.symbol: place for place, binding in enumerate(bindings)}
+        self._places = {binding.result: place for place, binding in enumerate(bindings)}
         self._tops: dict[Atom, Atom | None] = {}
         self._rounded: dict[Atom, Atom] = {}
         self._pairs: dict[Atom, tuple[Atom, Atom]] = {}
 
-    def run(self) -> list[Binding]:
-        found: list[Binding] = []
+    def run(self) -> list[Node]:
+        found: list[Node] = []
         start = len(self.builder.bindings)
         for binding in self.bindings:
             self.builder.origin = self.arrays.origin = binding.origin
@@ -70,7 +70,7 @@ class _Shifting:
         found: set[Atom] = set()
         depths: dict[Atom, int] = {}
         for binding in self.bindings:
-            symbol = binding.symbol
+            symbol = binding.result
             if symbol in self.growth.explosive and exponential(binding) is None:
                 depth = 1 + max((depths.get(o, 0) for o in binding.operands), default=0)
                 if uses.get(symbol, 0) > 1 or depth > _DEEP:
@@ -78,7 +78,7 @@ class _Shifting:
                 depths[symbol] = 0 if symbol in found else depth
         return found
 
-    def _seen(self, binding: Binding) -> Atom | None:
+    def _seen(self, binding: Node) -> Atom | None:
         """What a binding is for the sweeps; None where that is what it is."""
         op, operands = binding.op, binding.operands
         if op in _LOGARITHMS and (operands[0] in self.growth.explosive or self._share(operands[0])):
@@ -127,12 +127,12 @@ class _Shifting:
             return None
         quotient = self.made.get(made.operands[1])
         whole = self.made.get(quotient.operands[1]) if quotient is not None and quotient.op == "div" else None
-        if whole is None or whole.op != "add" or whole.symbol not in self.growth.explosive:
+        if whole is None or whole.op != "add" or whole.result not in self.growth.explosive:
             return None
         part = quotient.operands[0]  # type: ignore[union-attr]
         for a, b in (whole.operands, whole.operands[::-1]):
             if (is_constant(a, 1) and is_constant(part, 1)) or self.likeness.same(a, part):
-                return b, whole.symbol
+                return b, whole.result
         return None
 
     # -- quotients
@@ -183,7 +183,7 @@ class _Shifting:
                     self._tops[atom] = self._top_of(binding)
         return self._tops[x]
 
-    def _top_of(self, binding: Binding) -> Atom | None:
+    def _top_of(self, binding: Node) -> Atom | None:
         b, op, operands = self.builder, binding.op, binding.operands
         argument = exponential(binding)
         if argument is not None:
@@ -257,7 +257,7 @@ class _Shifting:
         assert own is not None
         return self._scaled(x, own), own
 
-    def _expanded(self, binding: Binding, top: Atom) -> Atom:
+    def _expanded(self, binding: Node, top: Atom) -> Atom:
         """x*exp(-top) by the operands of x."""
         b, op, operands = self.builder, binding.op, binding.operands
         power = exponent(binding)
@@ -294,7 +294,7 @@ class _Shifting:
         left = b.emit("sub" if op == "mul" else "add", (top, own))
         return b.emit(op, (self._scaled(first, left), self._scaled(second, own)))
 
-    def _moved(self, binding: Binding, x: Atom) -> Atom:
+    def _moved(self, binding: Node, x: Atom) -> Atom:
         """The cells of x, which may be repeated, where a binding moves them."""
         if isinstance(x, Constant):
             return x
@@ -312,6 +312,6 @@ class _Shifting:
         return found
 
 
-def _read_by(binding: Binding) -> tuple[Atom, ...]:
+def _read_by(binding: Node) -> tuple[Atom, ...]:
     """The operands that a value's size depends on: all but the exponent of a power."""
     return binding.operands[: 1 if exponent(binding) > 0 else None]

@@ -6,7 +6,7 @@ directions in one value none is followed.
 """
 
 from symdiff.ir.building import Builder
-from symdiff.ir.graph import Atom, Binding, Constant
+from symdiff.ir.node import Atom, Constant, Node
 from symdiff.simplification.likeness import Likeness
 from symdiff.vocabulary.ops import is_complex
 
@@ -18,7 +18,7 @@ _LINEAR = {  # operations that hand on factors, and the operands from which
 NONE: frozenset[int] = frozenset()
 
 
-def watch_signs(builder: Builder, bindings: list[Binding]) -> None:
+def watch_signs(builder: Builder, bindings: list[Node]) -> None:
     """Have a builder leave out squares of signs, where the bindings that it differentiates can give some."""
     if builder.signs is None and any(b.op in ("abs", "sign") and not is_complex(b.dtype) for b in bindings):
         builder.signs = SignFactors(builder, bindings)
@@ -27,10 +27,10 @@ def watch_signs(builder: Builder, bindings: list[Binding]) -> None:
 class SignFactors:
     """The factors sign(x) of the values on a builder, each by the number of x's direction, and those of terms of sums."""
 
-    def __init__(self, builder: Builder, bindings: list[Binding]) -> None:
+    def __init__(self, builder: Builder, bindings: list[Node]) -> None:
         self.builder = builder
         self.likeness = Likeness(bindings)
-        self.made: dict[Atom, Binding] = {}
+        self.made: dict[Atom, Node] = {}
         self._factors: dict[Atom, frozenset[int]] = {}
         self._terms: dict[Atom, frozenset[int]] = {}  # those of some terms
         self._signs: dict[int, Atom] = {}
@@ -38,12 +38,12 @@ class SignFactors:
         for binding in bindings:
             self.note(binding)
 
-    def note(self, binding: Binding) -> None:
+    def note(self, binding: Node) -> None:
         """Work out the factors of a new binding."""
         op, operands = binding.op, binding.operands
         if op == "sign" and not is_complex(binding.dtype):
             direction = self.likeness.direction(operands[0])[0]
-            self._signs.setdefault(direction, binding.symbol)
+            self._signs.setdefault(direction, binding.result)
             factors = terms = frozenset({direction})
         else:
             places = _LINEAR.get(op)
@@ -54,8 +54,8 @@ class SignFactors:
             each = [self._factors.get(o, NONE) for o in among]
             factors = NONE.union(*each) if op == "mul" else frozenset.intersection(*each) if each else NONE
         if terms and len(terms) <= _MANY:
-            self._factors[binding.symbol], self._terms[binding.symbol] = factors, terms
-            self.made[binding.symbol] = binding
+            self._factors[binding.result], self._terms[binding.result] = factors, terms
+            self.made[binding.result] = binding
 
     def product(self, a: Atom, b: Atom) -> Atom | None:
         """a*b without the signs that both have; None where they have none in common."""

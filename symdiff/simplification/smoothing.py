@@ -9,8 +9,8 @@ import math
 
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, is_constant
-from symdiff.ir.graph import Atom, Binding, Constant
 from symdiff.ir.invariants import rebound
+from symdiff.ir.node import Atom, Constant, Node
 from symdiff.simplification.bounds import Bounds
 from symdiff.simplification.likeness import Likeness
 from symdiff.vocabulary.ops import is_complex
@@ -20,7 +20,7 @@ _ROOTS = {"sqrt": 1 / 2, "cbrt": 1 / 3}
 _SCALING = frozenset({"mul", "neg", "div", "cast"})
 
 
-def smoothed(bindings: list[Binding], builder: Builder) -> list[Binding]:
+def smoothed(bindings: list[Node], builder: Builder) -> list[Node]:
     """The bindings with products of equal roots in terms of what is under them; new symbols are bound on the builder."""
     if not any(_is_root(b) or b.op in ("max", "min", "pow", "hypot") for b in bindings):
         return bindings
@@ -34,7 +34,7 @@ def _even(exponent: Atom) -> int:
     return int(exponent.value) if exponent.value > 0 and exponent.value % 2 == 0 else 0
 
 
-def _is_root(binding: Binding) -> bool:
+def _is_root(binding: Node) -> bool:
     if is_complex(binding.dtype):
         return False
     if binding.op == "pow":
@@ -43,7 +43,7 @@ def _is_root(binding: Binding) -> bool:
     return binding.op in ("sqrt", "abs", "hypot")
 
 
-def _fraction(binding: Binding) -> float:
+def _fraction(binding: Node) -> float:
     """The exponent of a square root or another power that is no integer, 0 for anything else."""
     if binding.op == "sqrt" and not is_complex(binding.dtype):
         return 0.5
@@ -54,29 +54,29 @@ def _fraction(binding: Binding) -> float:
 
 
 class _Smoothing:
-    def __init__(self, bindings: list[Binding], builder: Builder) -> None:
+    def __init__(self, bindings: list[Node], builder: Builder) -> None:
         self.bindings = bindings
         self.builder = builder
-        self.made: dict[Atom, Binding] = {}
+        self.made: dict[Atom, Node] = {}
         self.likeness = Likeness(bindings)
         self.bounds = Bounds(bindings)
         self.rooted: set[Atom] = set()  # what has a root among its factors
 
-    def run(self) -> list[Binding]:
-        found: list[Binding] = []
+    def run(self) -> list[Node]:
+        found: list[Node] = []
         start = len(self.builder.bindings)
         for binding in self.bindings:
             self.builder.origin = binding.origin
             seen = self._seen(binding)
             for new in (*self.builder.bindings[start:], seen):
                 found.append(new)
-                self.made[new.symbol] = new
+                self.made[new.result] = new
                 if _is_root(new) or _fraction(new) or (new.op in _SCALING and self.rooted.intersection(new.operands)):
-                    self.rooted.add(new.symbol)
+                    self.rooted.add(new.result)
             start = len(self.builder.bindings)
         return found
 
-    def _seen(self, binding: Binding) -> Binding:
+    def _seen(self, binding: Node) -> Node:
         """A binding as the sweeps see it."""
         op, operands = binding.op, binding.operands
         found: Atom | None = None
@@ -97,10 +97,10 @@ class _Smoothing:
             found = self._power_of_power(self.made[operands[0]], operands[1])
         return binding if found is None else self._renamed(found, binding)
 
-    def _renamed(self, found: Atom, binding: Binding) -> Binding:
+    def _renamed(self, found: Atom, binding: Node) -> Node:
         """The binding of what was found, under the symbol of `binding`."""
         bindings = self.builder.bindings
-        if bindings and bindings[-1].symbol is found:
+        if bindings and bindings[-1].result is found:
             last = bindings.pop()
             if last.shape == binding.shape and last.dtype == binding.dtype:
                 return rebound(binding, last.op, last.operands, last.params)
@@ -176,14 +176,14 @@ class _Smoothing:
                     return self.builder.mul(self.builder.real(c), t) if complex(c.value).real else Constant(0.0)
         return self.builder.real(w)
 
-    def _factors(self, product: Binding) -> list[tuple[str, Atom]]:
+    def _factors(self, product: Node) -> list[tuple[str, Atom]]:
         """The factors and divisors of a product, each with "mul", "div" or, for a sign, "neg"."""
         found: list[tuple[str, Atom]] = []
-        pending: list[Atom] = [product.symbol]
-        self.made[product.symbol] = product
+        pending: list[Atom] = [product.result]
+        self.made[product.result] = product
         while pending:
             atom = pending.pop()
-            binding = self.made.get(atom) if atom in self.rooted or atom is product.symbol else None
+            binding = self.made.get(atom) if atom in self.rooted or atom is product.result else None
             if binding is None or binding.op not in ("mul", "neg", "div") or len(found) + len(pending) > _LONG:
                 found.append(("mul", atom))
             elif binding.op == "mul":
@@ -240,11 +240,11 @@ class _Smoothing:
         product = self.builder.real(self.builder.emit("mul", (x, self.builder.conj(y))))
         return product if sign == other else self.builder.emit("neg", (product,))
 
-    def _pair(self, root: Binding, other: Binding) -> Atom | None:
+    def _pair(self, root: Node, other: Node) -> Atom | None:
         """The product of two roots of the same."""
         if root.op == other.op == "abs":
             return self._sizes(root.operands[0], other.operands[0])
-        return self._even_power(root, 2) if self.likeness.same(root.symbol, other.symbol) else None
+        return self._even_power(root, 2) if self.likeness.same(root.result, other.result) else None
 
     def _power(self, factors: list[tuple[str, Atom]], power: int) -> Atom | None:
         """A product with roots among its factors to an even power."""
@@ -261,7 +261,7 @@ class _Smoothing:
             return None
         return self._multiplied(found, [(op, self._raised(atom, power)) for op, atom in rest])
 
-    def _power_of_power(self, base: Binding, exponent: Atom) -> Atom | None:
+    def _power_of_power(self, base: Node, exponent: Atom) -> Atom | None:
         """A positive integer power of a root: what is under it to the product of the exponents, where that has a slope."""
         power = _ROOTS.get(base.op, 0.0)
         if base.op == "pow" and isinstance(base.operands[1], Constant) and not isinstance(base.operands[1].value, complex):
@@ -289,7 +289,7 @@ class _Smoothing:
             square = b.neg(square) if op == "neg" else b.mul(square, atom) if op == "mul" else b.emit("div", (square, atom))
         return square
 
-    def _even_power(self, root: Binding, power: int) -> Atom | None:
+    def _even_power(self, root: Node, power: int) -> Atom | None:
         """A power of a root in terms of what is under the root; None where that has no such form."""
         b = self.builder
         under = root.operands[0]

@@ -12,7 +12,7 @@ import numpy as np
 
 from symdiff.errors import ArgumentError, RuleError, TraceError
 from symdiff.ir.building import Builder
-from symdiff.ir.graph import Constant
+from symdiff.ir.node import Constant
 from symdiff.rulebooks.calls import CallSite
 from symdiff.rulebooks.rule import Rule
 from symdiff.tracing.following.following import recorded_call

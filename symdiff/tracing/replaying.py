@@ -8,7 +8,8 @@ from typing import Any
 
 from symdiff.ir.branches import branches_of
 from symdiff.ir.building import Builder
-from symdiff.ir.graph import ArrayConstant, Atom, Constant, Graph, Var
+from symdiff.ir.graph import Graph
+from symdiff.ir.node import ArrayConstant, Atom, Constant
 from symdiff.tracing.values.tracer import Tracer, atom_of
 
 
@@ -37,21 +38,21 @@ def replay(graph: Graph, sources: list[Any], builder: Builder, origin: str) -> l
     atoms: dict[Atom, Atom] = {}
     for leaf, source in zip(graph.inputs, sources, strict=True):
         atom = atom_of(source, builder, origin)
-        if leaf.symbol.shape == () and isinstance(atom, Constant):
-            atom = Constant(complex(atom.value) if leaf.symbol.dtype in "FD" else float(atom.value), leaf.symbol.dtype)
-        atoms[leaf.symbol] = atom
+        if leaf.node.shape == () and isinstance(atom, Constant):
+            atom = Constant(complex(atom.value) if leaf.node.dtype in "FD" else float(atom.value), leaf.node.dtype)
+        atoms[leaf.node] = atom
     for binding in graph.bindings:
         if binding.op == "item" and isinstance(atoms[binding.operands[0]], ArrayConstant):
             value = atoms[binding.operands[0]].value.ravel()[binding.params]
-            atoms[binding.symbol] = Constant(value.item(), binding.dtype)
+            atoms[binding] = Constant(value.item(), binding.dtype)
             continue
         operands = tuple(atoms.get(o, o) for o in binding.operands)
-        atoms[binding.symbol] = builder.bind(
+        atoms[binding] = builder.bind(
             binding.op, operands, binding.shape, binding.dtype, binding.params, binding.origin or origin
         )
         builder.bindings[-1].primal = binding.primal
     results: list[Any] = []
     for output in graph.outputs:
         atom = atoms.get(output.atom, output.atom)
-        results.append(Tracer(builder, atom) if isinstance(atom, Var) else atom.value)
+        results.append(Tracer(builder, atom) if atom.op != "const" else atom.value)
     return results

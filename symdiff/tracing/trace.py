@@ -17,8 +17,9 @@ import numpy as np
 from symdiff.errors import SymdiffError, TraceError, note, noted
 from symdiff.ir.branches import branches_of
 from symdiff.ir.building import Builder, active_builders, array_atom, dtype_code
-from symdiff.ir.graph import ArrayConstant, Atom, Constant, Graph, GraphOutput, Var
+from symdiff.ir.graph import Graph, GraphOutput
 from symdiff.ir.hidden import KEY, Hidden
+from symdiff.ir.node import ArrayConstant, Atom, Constant
 from symdiff.tracing.branches.paths import Path, Run, followed
 from symdiff.tracing.captures.reaching import is_users
 from symdiff.tracing.captures.restoring import Outside
@@ -341,11 +342,11 @@ def outputs_of(result: Any, builder: Builder, name: str, where: str) -> tuple[tu
         if leaf is None or isinstance(leaf, (str, bytes)) or callable(leaf):
             raise TraceError(f"{where}: {name} returns {type(leaf).__name__}; return numbers, arrays, lists or tuples of them")
         atom = atom_of(leaf, builder, where)
-        if not isinstance(atom, Var) and (code := getattr(leaf, "dtype", np.dtype(float))).char in "egG":
+        if atom.op == "const" and (code := getattr(leaf, "dtype", np.dtype(float))).char in "egG":
             raise TraceError(f"{where}: {name} returns {code}; convert it by astype(float)")
         if isinstance(atom, ArrayConstant) and atom.value.size > CELLS:
             atom = array_atom(atom.value.astype(np.dtype(dtype_code(atom.value.dtype))))
-        elif not isinstance(atom, (Var, Constant)):
+        elif isinstance(atom, ArrayConstant):
             atom = builder.array([Constant(v) for v in atom.value.ravel().tolist()], atom.shape, dtype_code(atom.value.dtype))
         elif isinstance(atom, Constant) and isinstance(atom.value, int):
             atom = Constant(float(atom.value))

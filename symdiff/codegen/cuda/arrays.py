@@ -12,8 +12,9 @@ from symdiff.codegen.c_like import INDENT, parameters
 from symdiff.codegen.cuda.header import CUDA_RESERVED, LANGUAGE
 from symdiff.codegen.names import Names
 from symdiff.lowering.arrays.fusing import Kernel, Sink
-from symdiff.lowering.program import Program, Shape, size
+from symdiff.lowering.program import Program, size
 from symdiff.lowering.walks import live_only
+from symdiff.vocabulary.heads import Shape
 
 BLOCK, BLOCKS = 256, 65_535  # threads of a block, and the most blocks of a launch
 SUMMING = 1024  # the most blocks that add up one number

@@ -43,7 +43,7 @@ def _is_reciprocal(nodes: list[Node], node: Node) -> bool:
     if node.op != "div" or node.dtype != "d":
         return False
     one = nodes[node.operands[0]]
-    return one.op == "const" and one.dtype == "d" and one.params == 1
+    return bool(one.op == "const" and one.dtype == "d" and one.params == 1)
 
 
 def _lower_bounds(nodes: list[Node]) -> list[float]:

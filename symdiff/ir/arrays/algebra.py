@@ -15,7 +15,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from symdiff.errors import TraceError
 from symdiff.ir.building import Builder, array_atom, is_constant, result_code
-from symdiff.ir.graph import ArrayConstant, Atom, Binding, Constant
+from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.vocabulary.heads import HEADS, Shape, Slice, Static
 from symdiff.vocabulary.ops import is_complex, real_counterpart
 
@@ -65,7 +65,7 @@ class Arrays:
         b.structural[symbol] = b.bindings[-1]
         return symbol
 
-    def made_by(self, atom: Atom, name: str) -> Binding | None:
+    def made_by(self, atom: Atom, name: str) -> Node | None:
         """The binding of an atom, when it is by that head."""
         binding = self.builder.structural.get(atom)
         return binding if binding is not None and binding.op == name else None

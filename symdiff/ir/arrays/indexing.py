@@ -11,7 +11,7 @@ import numpy as np
 from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import array_atom
-from symdiff.ir.graph import Atom, Constant, Var
+from symdiff.ir.node import Atom, Constant, Node
 from symdiff.vocabulary.heads import Shape, Slice
 
 
@@ -84,12 +84,12 @@ def indexed(arrays: Arrays, x: Atom, key: Any) -> Atom:
             taken.append(None)
         else:
             slices.append((0, n, 1))
-            taken.append(part if isinstance(part, Var) else _checked(part, n, axis, origin))
+            taken.append(part if isinstance(part, Node) else _checked(part, n, axis, origin))
         widened.append(n)
         axis += 1
     x = arrays.reshape(x, tuple(widened))
     integers = [t for t in taken if t is not None]
-    if not any(isinstance(t, Var) for t in integers) and all(t.ndim == 0 for t in integers):
+    if not any(isinstance(t, Node) for t in integers) and all(t.ndim == 0 for t in integers):
         key_of_region = tuple(s if t is None else (int(t), int(t) + 1, 1) for s, t in zip(slices, taken, strict=True))
         if integers and len(integers) == len(taken):
             flat = int(np.ravel_multi_index([int(t) for t in integers], x.shape))
@@ -130,7 +130,7 @@ def _gathered(arrays: Arrays, x: Atom, taken: list[Any], apart: bool = False) ->
     sizes = tuple(x.shape[a] for a in places)
     rest = tuple(x.shape[a] for a in others)
     rows = arrays.reshape(arrays.transpose(x, (*places, *others)), (int(np.prod(sizes)), *rest))
-    if any(isinstance(t, Var) for t in integers):
+    if any(isinstance(t, Node) for t in integers):
         flat = _flat(arrays, integers, sizes)
         found = arrays.bind("gather", rows, flat)
     else:
@@ -149,7 +149,7 @@ def _flat(arrays: Arrays, integers: list[Any], sizes: Shape) -> Any:
     """Places along several axes as places in the merged one."""
     total: Any = None
     for part, n in zip(integers, sizes, strict=True):
-        own = part if isinstance(part, Var) else array_atom(part.astype(float))
+        own = part if isinstance(part, Node) else array_atom(part.astype(float))
         total = own if total is None else arrays.emit("add", arrays.emit("mul", total, Constant(n)), own)
     return total
 

@@ -15,7 +15,7 @@ from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.arrays.indexing import along, region_key
 from symdiff.ir.building import array_atom
-from symdiff.ir.graph import Atom, Constant
+from symdiff.ir.node import Atom, Constant
 from symdiff.vocabulary.heads import Shape
 
 Function = Callable[..., Atom]

@@ -14,7 +14,7 @@ from symdiff.ir.arrays import reducing
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.arrays.indexing import region_key
 from symdiff.ir.arrays.moving import diagonal, moveaxis, ravel, size, tril
-from symdiff.ir.graph import Atom, Constant
+from symdiff.ir.node import Atom, Constant
 from symdiff.vocabulary.ops import is_complex
 
 Function = Callable[..., Any]

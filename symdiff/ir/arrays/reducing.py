@@ -15,7 +15,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays, kept_shape
 from symdiff.ir.arrays.moving import ravel, size
-from symdiff.ir.graph import Atom, Constant
+from symdiff.ir.node import Atom, Constant
 from symdiff.vocabulary.ops import is_complex
 
 Function = Callable[..., Atom]

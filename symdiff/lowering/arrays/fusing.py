@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from symdiff.ir.node import Node
-from symdiff.lowering.program import ASSEMBLE, Input, Output, Program, Shape, is_elementwise, is_view, size
+from symdiff.lowering.program import ASSEMBLE, Input, Output, Program, is_elementwise, is_view, size
 from symdiff.lowering.table import Table
 from symdiff.lowering.walks import cone_of, live_only
-from symdiff.vocabulary.heads import HEADS, Slice
+from symdiff.vocabulary.heads import HEADS, Shape, Slice
 
 Share = Callable[[Program], Program]
 _CHEAP = frozenset("add sub mul neg select eq ne lt le gt ge and or not xor abs copysign".split())
@@ -68,7 +68,9 @@ Task = Kernel | Call | Clear
 
 @dataclass(slots=True)
 class Fused:
-    """A Program of whole arrays and its tasks in order. After the first `checked` ones its checks are known, and nothing is written."""
+    """A Program of whole arrays and its tasks in order. After the first `checked` ones its checks are known, and nothing is
+    written.
+    """
 
     program: Program
     tasks: list[Task]
@@ -195,7 +197,7 @@ class _Fusing:
         if node.op in ("input", "const") or is_view(node):
             return 0
         if self.is_sum(position):
-            return self.level[node.operands[0]]
+            return int(self.level[node.operands[0]])
         shape = node.shape if is_elementwise(node) else None
         found = [self.level[o] if shape is not None and self.together(o, shape) else self.available(o) for o in node.operands]
         return max([base, *found])

@@ -8,8 +8,8 @@ import math
 from typing import NamedTuple
 
 from symdiff.ir.node import Node
-from symdiff.lowering.program import Shape, is_view
-from symdiff.vocabulary.heads import Slice
+from symdiff.lowering.program import is_view
+from symdiff.vocabulary.heads import Shape, Slice
 
 Strides = tuple[int, ...]
 

@@ -11,7 +11,8 @@ from symdiff.errors import InvariantError
 from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Kernel, Sink
 from symdiff.lowering.arrays.layouts import Layout, Strides, broadcast, contiguous, layout, merged, region
-from symdiff.lowering.program import Input, Output, Program, Shape, key_of, size
+from symdiff.lowering.program import Input, Output, Program, key_of, size
+from symdiff.vocabulary.heads import Shape
 
 
 class Cells(NamedTuple):

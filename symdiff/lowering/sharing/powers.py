@@ -241,7 +241,7 @@ class Lowering(Table):
             if constant.op == "const" and other.op != "const":
                 if isinstance(constant.params, complex) and not is_complex(other.dtype):
                     return "F" if other.dtype == "f" else "D"
-                return other.dtype
+                return str(other.dtype)
         return join(first.dtype, second.dtype)
 
     def _chain(self, factors: list[int]) -> int:

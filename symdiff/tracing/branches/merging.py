@@ -9,7 +9,8 @@ from collections import deque
 from dataclasses import dataclass
 from math import prod
 
-from symdiff.simplification.interning import Node, Values
+from symdiff.ir.node import Node
+from symdiff.simplification.interning import Values
 from symdiff.vocabulary.ops import OPS
 
 _NUMERIC = frozenset({"add", "sub", "mul", "div", "lt", "le", "gt", "ge", "eq", "ne", "array"})  # may take other constants
@@ -96,8 +97,7 @@ class _Join:
     def _operands(self, pair: tuple[int, int]) -> tuple[tuple[int, int], ...] | None:
         nodes = self.values.nodes
         a, b = nodes[pair[0]], nodes[pair[1]]
-        same = a.op == b.op and a.static == b.static and a.shape == b.shape and a.dtype == b.dtype
-        if not same or a.op in _FIXED or len(a.operands) != len(b.operands):
+        if not self.values.is_alike(*pair) or a.op in _FIXED or len(a.operands) != len(b.operands):
             return None
         if pair[0] in self.fixed and pair[1] in self.fixed:
             return None

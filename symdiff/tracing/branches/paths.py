@@ -18,7 +18,8 @@ from symdiff.errors import PathsError, SymdiffError, TraceError
 from symdiff.ir.branches import KEY, Branches, kept_exception
 from symdiff.ir.building import Builder
 from symdiff.ir.evaluating import applied
-from symdiff.ir.graph import Atom, Binding, Graph, GraphOutput, Var
+from symdiff.ir.graph import Graph, GraphOutput
+from symdiff.ir.node import Atom, Node
 from symdiff.simplification.equalities import Thinness, agree
 from symdiff.simplification.implications import Implications, Range
 from symdiff.simplification.interning import Numbered, Values
@@ -164,7 +165,7 @@ class Path:
     def _is_thin(self, atom: Atom) -> bool | None:
         assert self.builder is not None
         if self._thinness is None:
-            self._thinness = Thinness([leaf.symbol for leaf in self.builder.inputs])
+            self._thinness = Thinness([leaf.node for leaf in self.builder.inputs])
         self._thinness.include(self.builder.bindings[len(self._thinness.made) :])
         return self._thinness.of(atom)
 
@@ -196,17 +197,17 @@ class _Concrete:
         self.builder = builder
         self.values: dict[Atom, Any] = {}
         for leaf, value in zip(builder.inputs, given, strict=False):
-            self.values[leaf.symbol] = np.asarray(value, dtype=np.dtype(leaf.symbol.dtype))[()]
+            self.values[leaf.node] = np.asarray(value, dtype=np.dtype(leaf.node.dtype))[()]
         self._done = 0
 
     def of(self, atom: Atom) -> Any:
         with np.errstate(all="ignore"):
             for binding in self.builder.bindings[self._done :]:
-                self.values[binding.symbol] = self._applied(binding)
+                self.values[binding] = self._applied(binding)
         self._done = len(self.builder.bindings)
         return self._at(atom)
 
-    def _applied(self, binding: Binding) -> Any:
+    def _applied(self, binding: Node) -> Any:
         """The value of a binding; what a function of the user's raises here is no condition, and meets no handler."""
         try:
             return applied(binding, [self._at(o) for o in binding.operands])
@@ -218,7 +219,7 @@ class _Concrete:
             raise path.unmergeable(text) from None
 
     def _at(self, atom: Atom) -> Any:
-        if not isinstance(atom, Var):
+        if atom.op == "const":
             return atom.value
         if atom not in self.values:  # a symbol that this trace captured from an enclosing one
             place = list(self.builder.captures.values()).index(atom)
@@ -399,7 +400,7 @@ def _named(error: Exception, builder: Builder | None) -> Exception:
         if binding.op == "item":
             array = binding.operands[0]
             index = ", ".join(str(int(i)) for i in np.unravel_index(binding.params, array.shape))
-            old, new = f"<traced {binding.symbol.name} ", f"<traced {array}[{index}] "
+            old, new = f"<traced {binding.name} ", f"<traced {array}[{index}] "
             error.args = tuple(a.replace(old, new) if isinstance(a, str) else a for a in error.args)
     return error
 
@@ -447,14 +448,14 @@ def _built(values: Values, runs: list[tuple[Path, Run]], results: list[int], con
     symbols: dict[int, Atom] = {}
     for path, found in runs:
         for place, leaf in enumerate(found.builder.inputs):
-            number = path.number(leaf.symbol)
+            number = path.number(leaf.node)
             if number in symbols:
                 continue
             if place < own:
-                symbols[number] = leaf.symbol
+                symbols[number] = leaf.node
                 builder.inputs.append(leaf)
                 continue
-            symbols[number] = builder.input(f"captured{len(builder.captured)}", leaf.symbol.shape, leaf.symbol.dtype)
+            symbols[number] = builder.input(f"captured{len(builder.captured)}", leaf.node.shape, leaf.node.dtype)
             builder.captures[list(found.builder.captures)[place - own]] = symbols[number]  # type: ignore[assignment]
             builder.captured.append(found.builder.captured[place - own])
     checks = Builder()

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from symdiff.ir.building import Builder
-from symdiff.ir.graph import Atom, GraphInput
+from symdiff.ir.graph import GraphInput
 from symdiff.ir.hidden import Captured, arrays_of
+from symdiff.ir.node import Atom
 from symdiff.tracing.captures.watching import Watch
 from symdiff.tracing.following.implicit import PLAIN, written
 from symdiff.tracing.state.attempt import Contents, current, current_reading
@@ -62,8 +63,8 @@ class Reading:
 
     def used(self, inputs: tuple[GraphInput, ...], symbols: set[Atom]) -> tuple[tuple[GraphInput, ...], tuple[Captured, ...]]:
         """The inputs without the arrays that are not among the symbols, and the arrays that are."""
-        kept = tuple(i for i in inputs if i.symbol not in self._inputs or i.symbol in symbols)
-        return kept, tuple(self._inputs[i.symbol] for i in kept if i.symbol in self._inputs)
+        kept = tuple(i for i in inputs if i.node not in self._inputs or i.node in symbols)
+        return kept, tuple(self._inputs[i.node] for i in kept if i.node in self._inputs)
 
     def need_all(self) -> None:
         """The trace needs the contents of every array."""
@@ -77,7 +78,7 @@ class Reading:
             return  # or the run is repeated, and follows what asks here
         if value.builder is not self._builder:
             self.need_all()
-        by = {b.symbol: b for b in self._builder.bindings}
+        by = {b: b for b in self._builder.bindings}
         waiting, seen = [value.atom], set()
         while waiting:
             atom = waiting.pop()

@@ -19,7 +19,7 @@ from symdiff.ir.arrays.moving import MOVING, diagonal
 from symdiff.ir.arrays.products import LINALG, PRODUCTS, hermitian, trace
 from symdiff.ir.arrays.reducing import REDUCING
 from symdiff.ir.building import array_atom
-from symdiff.ir.graph import Atom, Var
+from symdiff.ir.node import Atom
 from symdiff.rulebooks.book import default_rules, without_derivative
 from symdiff.rulebooks.calls import formula_site
 from symdiff.rulebooks.rule import apply
@@ -504,7 +504,7 @@ def _moved(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], x: Trac
     """The view at a place, read by the function itself."""
 
     def how(arrays: Arrays, atom: Any) -> Any:
-        base = Tracer(arrays.builder, atom) if isinstance(atom, Var) else atom.value
+        base = Tracer(arrays.builder, atom) if atom.op != "const" else atom.value
         given = structures.mapped(lambda v: base if isinstance(v, Tracer) else v, (args, kwargs))
         if not isinstance(base, Tracer):
             return array_atom(np.asarray(function(*given[0], **given[1])))
@@ -605,7 +605,7 @@ def _cells_of(values: Any) -> list[Any]:
 
 
 def _given(atom: Any, builder: Any) -> Any:
-    return Tracer(builder, atom) if isinstance(atom, Var) else atom.value
+    return Tracer(builder, atom) if atom.op != "const" else atom.value
 
 
 @item_of.written

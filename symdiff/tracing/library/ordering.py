@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from symdiff.ir.building import Builder
-from symdiff.ir.graph import Atom, Binding, Graph, GraphOutput
+from symdiff.ir.graph import Graph, GraphOutput
+from symdiff.ir.node import Atom, Node
 from symdiff.rulebooks.rule import Rule
 from symdiff.tracing.library.mathematics import traced
 from symdiff.tracing.unrolling.reductions import called
@@ -95,12 +96,12 @@ def _body(name: str, count: int, code: str) -> Graph:
     return builder.graph(name, (GraphOutput(name, result),))
 
 
-def _counts(name: str, builder: Builder, binding: Binding, place: int) -> tuple[Atom, bool]:
+def _counts(name: str, builder: Builder, binding: Node, place: int) -> tuple[Atom, bool]:
     """A condition and its value where an operand is the extreme; the first one is where nothing wins over it, NaN or not."""
     first, *others = binding.operands
     if place:
-        return builder.emit("eq", (binding.operands[place], binding.symbol)), True
-    return _wins(builder, name, others[0] if len(others) == 1 else binding.symbol, first), False
+        return builder.emit("eq", (binding.operands[place], binding)), True
+    return _wins(builder, name, others[0] if len(others) == 1 else binding, first), False
 
 
 @functools.lru_cache(maxsize=256)

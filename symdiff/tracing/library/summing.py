@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from symdiff.ir.building import Builder
-from symdiff.ir.graph import Atom, Constant, Graph, GraphOutput
+from symdiff.ir.graph import Graph, GraphOutput
+from symdiff.ir.node import Atom, Constant
 from symdiff.rulebooks.calls import CallSite
 from symdiff.rulebooks.rule import Rule
 from symdiff.tracing.values.kinds import PYTHON

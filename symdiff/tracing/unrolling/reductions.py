@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from symdiff.ir.building import Builder, result_code
-from symdiff.ir.graph import Atom, Constant, Graph, GraphOutput
+from symdiff.ir.graph import Graph, GraphOutput
+from symdiff.ir.node import Atom, Constant
 from symdiff.rulebooks.calls import CallSite, Counts
 from symdiff.rulebooks.rule import Rule
 from symdiff.tracing.values.tracer import Tracer, atom_of, builder_of

@@ -13,7 +13,8 @@ import numpy as np
 from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, array_atom
-from symdiff.ir.graph import ArrayConstant, Atom, Binding, Constant, Graph, GraphOutput, Var
+from symdiff.ir.graph import Graph, GraphOutput
+from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.tracing.unrolling import placing, reductions
 from symdiff.tracing.unrolling.fourier_cells import FOURIER_CELLS
 from symdiff.tracing.values.kinds import PYTHON
@@ -31,11 +32,11 @@ MOVED = 1_000  # cells of results up to which they are: moving cells is no opera
 
 def is_scalar(graph: Graph) -> bool:
     """Whether a graph is in the unrolled regime already."""
-    arrays: set[Atom] = {leaf.symbol for leaf in graph.inputs if leaf.symbol.shape != ()}
+    arrays: set[Atom] = {leaf.node for leaf in graph.inputs if leaf.node.shape != ()}
     results: set[Atom] = set()
     for binding in graph.bindings:
         if binding.op == "array":
-            results.add(binding.symbol)
+            results.add(binding)
             if any(o in arrays or o in results for o in binding.operands):
                 return False
         elif binding.op == "item":
@@ -91,11 +92,11 @@ def scalarize(graph: Graph) -> Graph:
     cells = Cells(builder, graph.origin)
     scalars: dict[Atom, Atom] = {}
     for leaf in graph.inputs:
-        symbol = builder.input(leaf.name, leaf.symbol.shape, leaf.symbol.dtype, leaf.path)
-        if leaf.symbol.shape == ():
-            scalars[leaf.symbol] = symbol
+        symbol = builder.input(leaf.name, leaf.node.shape, leaf.node.dtype, leaf.path)
+        if leaf.node.shape == ():
+            scalars[leaf.node] = symbol
         else:
-            cells.read(leaf.symbol, symbol)
+            cells.read(leaf.node, symbol)
     for binding in graph.bindings:
         builder.origin = binding.origin
         builder.primal = binding.primal
@@ -121,23 +122,23 @@ class Cells(dict[Atom, np.ndarray]):
         super().__init__()
         self._builder = builder
         self._origin = origin
-        self._parts: dict[Atom, tuple[Var, np.ndarray]] = {}
-        self._items: dict[tuple[Var, int], Var] = {}
+        self._parts: dict[Atom, tuple[Node, np.ndarray]] = {}
+        self._items: dict[tuple[Node, int], Node] = {}
 
-    def read(self, leaf: Var, symbol: Var) -> None:
+    def read(self, leaf: Node, symbol: Node) -> None:
         """An input array: `symbol` is the builder's."""
         self._parts[leaf] = symbol, np.arange(math.prod(leaf.shape)).reshape(leaf.shape)
         if math.prod(leaf.shape) <= EAGER:
             self[leaf] = self.__missing__(leaf)
 
-    def move(self, binding: Binding) -> bool:
+    def move(self, binding: Node) -> bool:
         """Cells moved out of a large input by a structural binding; False where it is none."""
         if binding.op not in _MOVING or len(binding.operands) != 1 or dict.__contains__(self, binding.operands[0]):
             return False
         part = self._parts.get(binding.operands[0])
         if part is None:
             return False
-        self._parts[binding.symbol] = part[0], np.asarray(HEADS[binding.op].function(part[1], **binding.params.params))
+        self._parts[binding] = part[0], np.asarray(HEADS[binding.op].function(part[1], **binding.params.params))
         return True
 
     def item(self, atom: Atom, place: int) -> Atom:
@@ -155,7 +156,7 @@ class Cells(dict[Atom, np.ndarray]):
         found = self[atom] = _grid([self._item(symbol, k) for k in places.ravel().tolist()], places.shape)
         return found
 
-    def _item(self, symbol: Var, place: int) -> Var:
+    def _item(self, symbol: Node, place: int) -> Node:
         found = self._items.get((symbol, place))
         if found is None:
             found = self._items[symbol, place] = self._builder.bind("item", (symbol,), (), symbol.dtype, place, self._origin)
@@ -171,8 +172,8 @@ def _grid(atoms: list[Any], shape: tuple[int, ...]) -> np.ndarray:
     return grid.reshape(shape)
 
 
-def _unroll(binding: Binding, builder: Builder, cells: Cells, scalars: dict[Atom, Atom]) -> None:
-    symbol = binding.symbol
+def _unroll(binding: Node, builder: Builder, cells: Cells, scalars: dict[Atom, Atom]) -> None:
+    symbol = binding
     if binding.op == "item":
         scalars[symbol] = cells.item(binding.operands[0], binding.params)
     elif binding.op == "array":
@@ -198,7 +199,7 @@ def _unroll(binding: Binding, builder: Builder, cells: Cells, scalars: dict[Atom
         _run(binding, builder, cells, scalars)
 
 
-def _picked(binding: Binding, builder: Builder, cells: Cells, scalars: dict[Atom, Atom]) -> np.ndarray:
+def _picked(binding: Node, builder: Builder, cells: Cells, scalars: dict[Atom, Atom]) -> np.ndarray:
     """A selection by a constant mask: the cells themselves."""
     mask, yes, no = (np.broadcast_to(_cells_of(o, cells, scalars), binding.shape).ravel() for o in binding.operands)
     chosen = [a if m.value else b for m, a, b in zip(mask, yes, no, strict=True)]
@@ -213,13 +214,13 @@ def _cells_of(atom: Atom, cells: Cells, scalars: dict[Atom, Atom]) -> np.ndarray
     return _grid([scalars.get(atom, atom)], ())
 
 
-def _run(binding: Binding, builder: Builder, cells: Cells, scalars: dict[Atom, Atom]) -> None:
+def _run(binding: Node, builder: Builder, cells: Cells, scalars: dict[Atom, Atom]) -> None:
     """A structural binding: its function runs on object arrays of traced scalars of Python's kind, whose truths are numbers."""
-    symbol = binding.symbol
+    symbol = binding
     arrays = []
     for operand in binding.operands:
         grid = _cells_of(operand, cells, scalars)
-        wrapped = [Tracer(builder, c, PYTHON) if isinstance(c, Var) else c.value for c in grid.ravel()]
+        wrapped = [Tracer(builder, c, PYTHON) if c.op != "const" else c.value for c in grid.ravel()]
         arrays.append(_grid(wrapped, grid.shape))
     static = binding.params
     head = HEADS[static.head]
@@ -257,18 +258,18 @@ def expand_calls(graph: Graph) -> Graph:
     return builder.graph(graph.name, outputs, graph.out_tree, origin=graph.origin, doc=graph.doc, notes=dict(graph.notes))
 
 
-def _append(bindings: list[Binding], builder: Builder, atoms: dict[Atom, Atom]) -> None:
+def _append(bindings: list[Node], builder: Builder, atoms: dict[Atom, Atom]) -> None:
     for b in bindings:
         operands = tuple(atoms.get(o, o) for o in b.operands)
         if b.op == "call" and b.params.graph is not None:
             body = scalarize(b.params.graph)
-            inside: dict[Atom, Atom] = {leaf.symbol: o for leaf, o in zip(body.inputs, operands, strict=True)}
+            inside: dict[Atom, Atom] = {leaf.node: o for leaf, o in zip(body.inputs, operands, strict=True)}
             _append(body.bindings, builder, inside)
             result = inside.get(body.outputs[0].atom, body.outputs[0].atom)
             result = builder.cast(result, b.dtype) if isinstance(result, Constant) else result
-            atoms[b.symbol] = Arrays(builder, b.origin).broadcast_to(result, b.shape)
+            atoms[b] = Arrays(builder, b.origin).broadcast_to(result, b.shape)
             continue
         builder.primal = b.primal
         cellwise = b.op in OPS and b.shape == ()  # a body of numbers may be given whole arrays
         shape = np.broadcast_shapes(*(o.shape for o in operands)) if cellwise else b.shape
-        atoms[b.symbol] = builder.bind(b.op, operands, shape, b.dtype, b.params, b.origin)
+        atoms[b] = builder.bind(b.op, operands, shape, b.dtype, b.params, b.origin)

@@ -13,7 +13,7 @@ import numpy as np
 from symdiff.errors import ItemError, TraceError
 from symdiff.ir.arrays.indexing import is_basic, view_key
 from symdiff.ir.building import Builder
-from symdiff.ir.graph import ArrayConstant, Atom, Constant
+from symdiff.ir.node import ArrayConstant, Atom, Constant
 from symdiff.tracing.values.integers import Integer, is_whole, truncated
 from symdiff.tracing.values.operands import as_array, as_atom
 from symdiff.tracing.values.storage import CELLS, Storage, View, arranged, constant

@@ -12,7 +12,7 @@ import numpy as np
 
 from symdiff.errors import TraceError
 from symdiff.ir.building import Builder
-from symdiff.ir.graph import Atom, Var
+from symdiff.ir.node import Atom
 from symdiff.simplification.ranges import Between, between
 from symdiff.tracing.branches.paths import LIMIT
 from symdiff.tracing.state.attempt import current, note_stuck
@@ -46,7 +46,7 @@ class Integer(Tracer):
             return value
         if value.held is not None:
             return cls.showing(value.builder, value.held, value.dtype)
-        return cls(value.builder, value.atom, value.kind) if isinstance(value.atom, Var) else value
+        return cls(value.builder, value.atom, value.kind) if value.atom.op != "const" else value
 
     def _number(self, found: Any) -> Any:
         return np.int64(found.value) if found.shape == () else found.value.astype(np.int64)
@@ -202,4 +202,4 @@ whole_number.written(Integer.of)
 
 def integer(builder: Builder, atom: Atom) -> Any:
     """Whole numbers as traced integers, constant ones as they are."""
-    return Integer(builder, atom) if isinstance(atom, Var) else atom.value
+    return Integer(builder, atom) if atom.op != "const" else atom.value

@@ -11,7 +11,7 @@ import numpy as np
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.arrays.moving import stack
 from symdiff.ir.building import Builder
-from symdiff.ir.graph import Atom, Var
+from symdiff.ir.node import Atom
 from symdiff.tracing.values.tracer import Tracer, atom_of, builder_of, is_traced
 from symdiff.vocabulary.libraries import user_line
 
@@ -40,7 +40,7 @@ def as_array(value: Any) -> Any:
     origin = user_line()
     builder = builder_of(cells(value))
     atom = as_atom(value, builder, origin)
-    return Tracer(builder, atom) if isinstance(atom, Var) else np.asarray(atom.value)
+    return Tracer(builder, atom) if atom.op != "const" else np.asarray(atom.value)
 
 
 def cells(value: Any) -> list[Any]:
@@ -59,4 +59,4 @@ def atoms(*values: Any) -> tuple[Arrays, tuple[Atom, ...]]:
 
 def given(arrays: Arrays, atom: Atom) -> Any:
     """An atom as the value that the user's function goes on with."""
-    return Tracer(arrays.builder, atom) if isinstance(atom, Var) else atom.value
+    return Tracer(arrays.builder, atom) if atom.op != "const" else atom.value

@@ -16,7 +16,7 @@ from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.arrays.indexing import normal_slice, take
 from symdiff.ir.building import Builder, array_atom
-from symdiff.ir.graph import ArrayConstant, Atom, Constant, Var
+from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.vocabulary.heads import Shape, Slice
 
 _IMAGED = (
@@ -89,7 +89,7 @@ class Storage:
             value = (
                 value.reshape(shape) if isinstance(value, np.ndarray) else Arrays(self.builder, origin).reshape(value, shape)
             )
-        if self.memory.size <= CELLS and not (isinstance(value, Var) and _is_all(place, self.memory)):
+        if self.memory.size <= CELLS and not (isinstance(value, Node) and value.op != "const" and _is_all(place, self.memory)):
             self._write_cells(numbers(place, self.memory), value, origin)
         else:
             self._write_region(place, value, origin)

@@ -22,7 +22,7 @@ import numpy as np
 from symdiff.errors import TraceError, TruthError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, array_atom
-from symdiff.ir.graph import ArrayConstant, Atom, Constant, Var
+from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.tracing.state.attempt import current, current_reading, note_shown, note_stuck
 from symdiff.tracing.state.raising import awaits, check_operator, check_range
 from symdiff.tracing.values.kinds import (
@@ -117,7 +117,7 @@ def atom_of(value: Any, builder: Builder, origin: str) -> Atom:
     raise TraceError(f"{origin}: {type(value).__name__} cannot be combined with a traced value; numbers and NumPy arrays can")
 
 
-def _captured(tracer: "Tracer", builder: Builder, origin: str) -> Var:
+def _captured(tracer: "Tracer", builder: Builder, origin: str) -> Node:
     parent = builder.parent
     while parent is not None and parent is not tracer.builder:
         parent = parent.parent
@@ -152,7 +152,7 @@ def array_of_objects(cells: np.ndarray, builder: Builder, origin: str) -> Atom:
     atoms = [atom_of(c, builder, origin) for c in flat]
     if cells.shape == ():
         return atoms[0]
-    if any(isinstance(a, Var) for a in atoms):
+    if any(a.op != "const" for a in atoms):
         codes = [a.dtype if a.dtype is not None else np.asarray(a.value).dtype.char for a in atoms]
         joined = np.result_type(*(np.dtype(c) for c in codes))
         shape = cells.shape
@@ -176,7 +176,7 @@ class Tracer(Operators):
     __slots__ = ("__weakref__", "_dtype", "_held", "_shape", "_value", "builder", "kind")
     __array_priority__ = 1000.0
 
-    def __init__(self, builder: Builder, atom: Var, kind: Kind = NUMPY) -> None:
+    def __init__(self, builder: Builder, atom: Node, kind: Kind = NUMPY) -> None:
         self.builder = builder
         self._value: Any = atom
         self._held: View | None = None
@@ -197,7 +197,7 @@ class Tracer(Operators):
         return self
 
     @classmethod
-    def argument(cls, builder: Builder, symbol: Var, kind: Kind = ARRAY, axes: tuple[int, ...] = ()) -> "Tracer":
+    def argument(cls, builder: Builder, symbol: Node, kind: Kind = ARRAY, axes: tuple[int, ...] = ()) -> "Tracer":
         """A value of the caller's, which is not assigned to; `axes` as they lie in memory, if not in their own order."""
         self = cls(builder, symbol, kind)
         if symbol.shape:
@@ -272,7 +272,7 @@ class Tracer(Operators):
         kind = type(self)
         if isinstance(found, View):
             return kind.showing(self.builder, found, self.dtype)
-        return kind(self.builder, found) if isinstance(found, Var) else self._number(found)
+        return kind(self.builder, found) if found.op != "const" else self._number(found)
 
     def _number(self, found: Any) -> Any:
         return self.dtype.type(found.value) if found.shape == () else found.value
@@ -835,7 +835,7 @@ def record_on(op: str, left: Any, right: Any, kind: Kind | None = None) -> Any:
     return laid(found, (left, right))
 
 
-def narrowed(builder: Builder, result: Var, *operands: Any) -> Any:
+def narrowed(builder: Builder, result: Node, *operands: Any) -> Any:
     """A number in single precision where numbers of Python's meet NumPy's of single precision."""
     if result.shape or result.dtype not in _NARROW or len(operands) < 2 or any(type(v) in _PLAIN for v in operands):
         return result
@@ -894,6 +894,6 @@ def _order(place: np.ndarray) -> tuple[int, ...]:
     return () if like.flags.c_contiguous else tuple(int(k) for k in np.argsort([-step for step in like.strides], kind="stable"))
 
 
-def record(builder: Builder, op: str, operands: tuple[Atom, ...], origin: str) -> Var:
+def record(builder: Builder, op: str, operands: tuple[Atom, ...], origin: str) -> Node:
     """An elementwise operation on operands of this builder."""
     return builder.emit(op, operands, None, origin)  # type: ignore[return-value]
