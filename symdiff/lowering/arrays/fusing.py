@@ -197,7 +197,8 @@ class _Fusing:
         if node.op in ("input", "const") or is_view(node):
             return 0
         if self.is_sum(position):
-            return int(self.level[node.operands[0]])
+            source: int = node.operands[0]
+            return self.level[source]
         shape = node.shape if is_elementwise(node) else None
         found = [self.level[o] if shape is not None and self.together(o, shape) else self.available(o) for o in node.operands]
         return max([base, *found])
