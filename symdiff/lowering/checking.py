@@ -61,7 +61,10 @@ def _wrong(program: Program, node: Node) -> str:
 
 
 def _made(program: Program, node: Node) -> tuple[tuple[int, ...], str | None]:
-    """The shape and the dtype that a node's operation gives its operands; None where they do not tell the dtype."""
+    """The shape and the dtype that a node's operation gives its operands; None where they do not tell the dtype.
+
+    The zeros of an `edge` are one number, which a kernel spreads over the shape of its result.
+    """
     operands = [program.nodes[o] for o in node.operands]
     if node.op == "input":
         place, cell = node.params
@@ -72,14 +75,15 @@ def _made(program: Program, node: Node) -> tuple[tuple[int, ...], str | None]:
     if node.op == ASSEMBLE:
         return node.shape, None
     try:
-        shape = shape_of(node.op, [o.shape for o in operands], node.params, node.shape)
+        spread = [node.shape] if node.op in OPS else []
+        shape = shape_of(node.op, [o.shape for o in operands] + spread, node.params, node.shape)
     except (ValueError, IndexError) as error:
         raise InvariantError(f"{node.origin}: {node.op}{node.operands}: {error}") from None
-    return shape, code_of(node.op, lambda: _common(operands[1:] if node.op == "select" else operands))
+    around = operands[1:] if node.op == "select" else operands
+    return shape, None if all(o.op == "const" for o in around) else code_of(node.op, lambda: _common(around))
 
 
 def _common(operands: list[Node]) -> str:
     """The dtype of values together; a constant has no precision of its own beside them."""
-    strong = [o for o in operands if o.op != "const"] or operands
-    code = functools.reduce(join, [o.dtype for o in strong])
+    code = functools.reduce(join, [o.dtype for o in operands if o.op != "const"])
     return join(code, "F") if any(isinstance(o.params, complex) for o in operands if o.op == "const") else code
