@@ -183,6 +183,9 @@ def machine_of(program: Program, result: Any = None) -> Machine:
         raise BackendError(
             f"{program.name}: machine code takes up to {ARGUMENTS} floating-point arguments and results, real and complex"
         )
+    problem = llvm.lacking(program)
+    if problem:
+        raise BackendError(problem)
     size = llvm_parts.statements(program)
     together = engine.lanes() if engine.fused() else 0
     with collector_off():
@@ -198,7 +201,7 @@ def array_kernel_of(fused: Fused, result: Any = None) -> Machine | Callable[...,
 
     Raises `BackendError` where machine code cannot be used at all.
     """
-    from symdiff.codegen.llvm.programs import whole_function
+    from symdiff.codegen.llvm.programs import arranged, whole_function
     from symdiff.runtime.kernels import LARGE, Kernels
 
     problem = engine.supported()
@@ -207,13 +210,12 @@ def array_kernel_of(fused: Fused, result: Any = None) -> Machine | Callable[...,
     with collector_off():
         kernels = Kernels(fused)
         plan = array_plan_of(fused, kernels.nests)
-        try:
-            text, memory = whole_function(plan, "kernel", kernels.names, fused.operations() < LARGE)
-            if is_native(fused):
-                return Machine(fused, f"{kernels.text}\n{text}", 2, memory, apart=True, result=result, passes=kernels.passes)
-        except BackendError:
-            pass  # NumPy calls the kernels
-        return load(_emit("numpy_arrays", plan, name=fused.name, builtins=kernels.builtins()))
+        arrangement = arranged(plan) if is_native(fused) else None
+        if arrangement is None:  # NumPy calls the kernels
+            return load(_emit("numpy_arrays", plan, name=fused.name, builtins=kernels.builtins()))
+        text = whole_function(plan, arrangement, "kernel", kernels.names, fused.operations() < LARGE)
+        memory = arrangement.memory
+        return Machine(fused, f"{kernels.text}\n{text}", 2, memory, apart=True, result=result, passes=kernels.passes)
 
 
 def gufunc_of(program: Program) -> Any:
@@ -232,15 +234,15 @@ def batch_kernel_of(
     threads: int | None = None,
 ) -> Any:  # fmt: skip
     """The function of a Program over points: machine code where there is some, else NumPy over blocks in one thread."""
-    from symdiff.runtime.batch import NativeBatch
+    from symdiff.runtime.batch import NativeBatch, batch_problem
 
     if backend == "native" or (backend == "auto" and not options.exact and not engine.supported()):
-        try:
+        problem = batch_problem(program)
+        if not problem:
             with collector_off():
                 return NativeBatch(program, in_axes, out_axes, threads)
-        except BackendError:
-            if backend == "native":
-                raise
+        if backend == "native":
+            raise BackendError(problem)
     return kernel_of(plan_of(program, "batch", in_axes, out_axes), "numpy", program.name)
 
 

@@ -1,9 +1,8 @@
 """A kernel over whole arrays as LLVM IR: loops around explicit vectors, with sums kept in registers.
 
 Assumes operands and results in contiguous arrays, or views of them, of sizes that are known. Guarantees the arithmetic of
-`llvm` in every cell; sums whose error grows no faster than that of NumPy's pairwise ones (partial sums of `SPAN` vectors,
-added up with compensation: Knuth's two-sum); a masked last vector, so that no cell beyond an array is touched. Refuses what
-`llvm` refuses.
+`scalar` in every cell; sums whose error grows no faster than that of NumPy's pairwise ones (partial sums of `SPAN` vectors,
+added up with compensation: Knuth's two-sum); a masked last vector, so that no cell beyond an array is touched.
 """
 
 import math

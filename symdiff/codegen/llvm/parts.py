@@ -1,8 +1,8 @@
 """A large Program to LLVM IR in parts: functions of some hundred statements each, over values in a common workspace.
 
-Assumes what `llvm` assumes. Guarantees the same operations in the same order as one function would have, that all inputs
+Assumes what `scalar` assumes. Guarantees the same operations in the same order as one function would have, that all inputs
 are read before an output is written, and that compiling takes time linear in the Program's length, on a stack that does
-not grow with it. Refuses what `llvm` refuses.
+not grow with it.
 """
 
 import functools
