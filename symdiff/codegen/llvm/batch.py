@@ -1,7 +1,7 @@
 """Program to LLVM IR over many points: a loop over explicit vectors of points, and one last vector for those that remain.
 
-Assumes points at any steps, outputs that overlap no input, operations that `scalar` has, no truth values as arguments or results.
-Guarantees the arithmetic of `scalar` for every point, whichever other points are computed in the same call.
+Assumes points at any steps, outputs that overlap no input, operations that `scalar` has, and no truth values as arguments or
+results. Guarantees the arithmetic of `scalar` for every point, whichever other points are computed in the same call.
 """
 
 from collections.abc import Sequence
