@@ -1,9 +1,9 @@
 """Values that overflow before the result does: one exponential under a logarithm, in a divisor, under tanh.
 
-Assumes bindings in order. Guarantees that the derivative of such a result is not zero times infinity: where whole = s*exp(w) + r,
-log(whole) is differentiated by w, s and r at once, by w with the share 1/(1 + r/s*exp(-w)) that the exponential has in the
-sum, which neither overflows nor cancels; and a saturating function has slope zero where its argument is infinite. Real values
-only.
+Assumes bindings in order. Guarantees that the derivative of such a result is not zero times infinity: where whole is
+s*exp(w) + r, log(whole) is differentiated by w, s and r at once, by w with the share 1/(1 + r/s*exp(-w)) that the
+exponential has in the sum, which neither overflows nor cancels; and a saturating function has slope zero where its argument
+is infinite. Real values only.
 """
 
 import math
@@ -16,6 +16,7 @@ from symdiff.simplification.growth import Growth, exponent, exponential
 ONE = Constant(1.0)
 _FLAT = frozenset({"tanh", "atan", "erf", "erfc", "expit"})  # where their argument is infinite
 _LOGARITHMS = {"log": 1.0, "log2": 1 / math.log(2), "log10": 1 / math.log(10), "log1p": 1.0}
+_ROOTS = {"sqrt": 1 / 2, "cbrt": 1 / 3}
 _HYPERBOLIC = frozenset({"cosh", "sinh", "expm1"})
 Slopes = list[tuple[Atom, Atom]]
 
@@ -42,7 +43,7 @@ class Saturation:
 
     def _built(self, binding: Node) -> Slopes | None:
         op, operands = binding.op, binding.operands
-        power = exponent(binding)
+        power = _ROOTS.get(op) or exponent(binding)
         if op in _LOGARITHMS:
             unit = Constant(_LOGARITHMS[op])
             quotient = self.made.get(operands[0])
@@ -59,7 +60,7 @@ class Saturation:
             return above + self._below(operands[1], self.builder.neg(binding.result))
         elif op == "div" and operands[1] in self._explosive and self.made[operands[1]].op in _HYPERBOLIC:
             return self._of_hyperbolic(self.made[operands[1]], self.builder.neg(binding.result))
-        elif power < 0 and operands[0] in self._alone:
+        elif (power < 0 and operands[0] in self._alone) or (power and self._is_exponential(operands[0])):
             return self._below(operands[0], self.builder.mul(Constant(power), binding.result))
         return None
 

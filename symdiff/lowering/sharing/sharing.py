@@ -8,6 +8,7 @@ nothing; above `MAX_TRIED` instructions only the one that wins most often is tri
 from symdiff.ir.node import Node
 from symdiff.lowering.cuts import before_cuts, promoted
 from symdiff.lowering.program import Program
+from symdiff.lowering.sharing.exponentials import with_reciprocals
 from symdiff.lowering.sharing.factoring import Factoring, Fresh, Terms, take_out_constants
 from symdiff.lowering.sharing.monomials import Atom, Polynomial, Sum, collected, polynomial
 from symdiff.lowering.sharing.powers import Lowering
@@ -25,6 +26,7 @@ def share(program: Program, *, fastmath: bool = False, checks: int = 0) -> Progr
     The first `checks` outputs are computed as they stand, but for powers, and before the others.
     """
     program = promoted(program)
+    program = with_reciprocals(program, cone_of(program, tuple(o.cells[0] for o in program.outputs[:checks])))
     plain = expand_powers(program)
     plain.operations_before = program.operations()
     if checks:
