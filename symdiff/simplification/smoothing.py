@@ -84,6 +84,8 @@ class _Smoothing:
             found = self._of_opposites(op, *operands)
         elif op == "sqrt" or (op == "pow" and _is_root(binding)):
             found = self._of_squares(operands[0])
+        elif op == "abs" and self.bounds.of(operands[0]).low >= 0.0:
+            found = operands[0]
         elif op == "abs":
             found = self._of_exponential(operands[0])
         elif op == "hypot":
