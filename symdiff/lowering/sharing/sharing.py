@@ -72,8 +72,9 @@ def _rewritten(program: Program, fastmath: bool, factor: bool, reciprocals: bool
         Factoring(real, fresh).run()
         sums = real | others
     dissolve_single_terms(poly, sums, post_order(poly, sums))
-    Signs(poly, sums, post_order(poly, sums)).settle()
-    return Lowering(poly, sums, reciprocals).lower()
+    order = post_order(poly, sums)
+    Signs(poly, sums, order).settle()
+    return Lowering(poly, sums, reciprocals).lower(order)
 
 
 def _products(poly: Polynomial, live: set[int]) -> Terms:

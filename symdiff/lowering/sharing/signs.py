@@ -96,18 +96,19 @@ def post_order(poly: Polynomial, sums: dict[int, list[Form]]) -> list[int]:
     assert poly.program is not None
     roots = [poly.forms[c] for o in poly.program.outputs for c in o.cells]
     order: list[int] = []
-    done: set[int] = set()
-    stack = [(a, False) for _, m in reversed(roots) for a, _ in reversed(m)]
+    done = bytearray(len(poly.atoms))
+    stack = [a for _, m in reversed(roots) for a, _ in reversed(m)]
     while stack:
-        atom, ready = stack.pop()
-        if ready:
-            order.append(atom)
-            continue
-        if atom in done:
-            continue
-        done.add(atom)
-        stack.append((atom, True))
-        stack.extend((a, False) for _, m in reversed(children(poly, sums, atom)) for a, _ in reversed(m) if a not in done)
+        atom = stack.pop()
+        if atom < 0:  # its operands are done
+            order.append(~atom)
+        elif not done[atom]:
+            done[atom] = 1
+            stack.append(~atom)
+            for _, monomial in reversed(children(poly, sums, atom)):
+                for factor, _ in reversed(monomial):
+                    if not done[factor]:
+                        stack.append(factor)
     return order
 
 
