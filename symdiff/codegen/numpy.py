@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from symdiff.codegen.exceptions import Raised
-from symdiff.codegen.expressions import ATOM, leaf_names, levels, statements
+from symdiff.codegen.expressions import ATOM, leaf_texts, levels, statements
 from symdiff.codegen.names import Names, argument_names, cell_names
 from symdiff.codegen.numpy_batch import batch_lines
 from symdiff.codegen.source import MISS, PythonFile, Source
@@ -186,7 +186,7 @@ def _point_lines(
             flat = argument if len(leaf.shape) == 1 else f"{argument}.ravel()"
             tail = f"{',' if len(own) == 1 else ''} = {flat}"
             lines += wrapped("", own, tail, INDENT) if len(own) > 1 else [f"{INDENT}{own[0]}{tail}"]
-    leaves = leaf_names(program, cells, number_literal)
+    leaves = leaf_texts(program, lambda place, cell: cells[place][cell], lambda node: number_literal(node.params))
     texts = {leaf.name: argument for leaf, argument in zip(program.inputs, arguments, strict=True)}
 
     def ends(k: int, condition: str) -> list[str]:

@@ -7,7 +7,7 @@ while the value is still needed, and that every output cell is written. Refuses,
 from dataclasses import dataclass, field
 
 from symdiff.errors import InvariantError
-from symdiff.lowering.program import Program, print_program
+from symdiff.lowering.program import Program, is_leaf, print_program
 from symdiff.lowering.walks import last_uses
 
 
@@ -34,7 +34,7 @@ class Plan:
             return text
         arrays = ", ".join(f"{n} of {code}" for code, n in sorted(self.work.items())) or "none"
         lines = text.splitlines()
-        values = [i for i, node in enumerate(self.program.nodes) if node.op not in ("input", "const")]
+        values = [i for i, node in enumerate(self.program.nodes) if not is_leaf(node)]
         placed = [
             f"{line:<64} slot {'output' if slot is None else f'{slot[0]}{slot[1]}'}"
             for line, slot in zip(lines[1:], (self.slots[v] for v in values), strict=False)

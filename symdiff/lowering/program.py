@@ -87,9 +87,14 @@ class Program:
         return print_program(self)
 
 
+def is_leaf(node: Node) -> bool:
+    """Whether a node computes nothing."""
+    return node.op == "input" or node.op == "const"
+
+
 def is_elementwise(node: Node) -> bool:
     """Whether a node works cell by cell."""
-    return node.op in OPS and node.op not in ("input", "const")
+    return node.op in OPS and not is_leaf(node)
 
 
 def is_view(node: Node) -> bool:
@@ -163,7 +168,7 @@ def print_program(program: Program) -> str:
         before = "" if program.operations_before is None else f", {program.operations_before} before sharing"
         lines[0] += f"{' ' * 10}{program.operations()} ops{before}"
     for position, node in enumerate(program.nodes):
-        if node.op in ("input", "const"):
+        if is_leaf(node):
             continue
         text = f"  {names[position]} = {node.op} {' '.join(names[o] for o in node.operands)}"
         if node.op in HEADS:

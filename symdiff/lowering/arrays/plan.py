@@ -15,7 +15,7 @@ from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Call, Clear, Fused, Kernel, Task
 from symdiff.lowering.arrays.nesting import Nest
 from symdiff.lowering.plan import Plan
-from symdiff.lowering.program import ASSEMBLE, Program, is_view, size
+from symdiff.lowering.program import ASSEMBLE, Program, is_leaf, is_view, size
 from symdiff.vocabulary.heads import HEADS
 from symdiff.vocabulary.ops import dtype_of
 
@@ -150,7 +150,7 @@ def last_reads(plan: ArrayPlan) -> dict[int, int]:
 def check_array_plan(plan: ArrayPlan) -> None:
     """Raise `InvariantError` where a value's array is read before it is written, or overwritten while it is needed."""
     nodes = plan.program.nodes
-    written = {k for k, node in enumerate(nodes) if node.op in ("input", "const")}
+    written = {k for k, node in enumerate(nodes) if is_leaf(node)}
     for task in plan.fused.tasks:
         unwritten = [v for v in reads(nodes, task) if v not in written]
         if unwritten:
@@ -174,6 +174,6 @@ def check_array_plan(plan: ArrayPlan) -> None:
         if (
             np.prod(output.shape, dtype=int)
             and base_of(nodes, output.value) not in {v for t in plan.fused.tasks for v in writes(nodes, t)}
-            and nodes[base_of(nodes, output.value)].op not in ("input", "const")
+            and not is_leaf(nodes[base_of(nodes, output.value)])
         ):
             raise InvariantError(f"output {output.name} is never written")

@@ -8,7 +8,7 @@ import heapq
 from itertools import pairwise
 
 from symdiff.ir.node import Number
-from symdiff.lowering.program import Output, Program, constant_key
+from symdiff.lowering.program import Output, Program, constant_key, is_leaf
 from symdiff.lowering.sharing.monomials import Form, Monomial, Polynomial
 from symdiff.lowering.sharing.signs import children
 from symdiff.lowering.table import Table
@@ -294,7 +294,7 @@ class Lowering(Table):
         else:
             node = entry.node
             assert node is not None and self.program is not None
-            if node.op in ("input", "const"):
+            if is_leaf(node):
                 self._atoms[atom] = self.put(node.op, (), node.dtype, node.params, entry.origin)
                 return
             codes = [self.program.nodes[o].dtype for o in node.operands]
