@@ -116,7 +116,7 @@ class KernelLines:
     def step(
         self, position: int, names: dict[int, str], slots: dict[tuple[str, int], str], targets: dict[int, str], lines: list[str]
     ) -> None:
-        """One instruction, in place."""
+        """One node, in place."""
         slot = self.plan.slots[position]
         target = slots[slot] if slot is not None else targets[self.plan.finals[position][0][0]]
         program = self.program

@@ -101,7 +101,7 @@ def known_names(nodes: list[Node], special: bool) -> list[tuple[str, object]]:
 
 
 def called(nodes: list[Node]) -> dict[int, str]:
-    """The names of the opaque functions that instructions call, by identity: two may have one name."""
+    """The names of the opaque functions that nodes call, by identity: two may have one name."""
     found: dict[int, str] = {}
     names = Names()
     for node in nodes:
@@ -132,7 +132,7 @@ def checks(inputs: tuple[Input, ...], arguments: list[str], axes: tuple[int | No
 
 
 def spelling(program: Program, position: int, calls: Mapping[int, str]) -> tuple[str, int, tuple[int, ...]]:
-    """Template, level and operand levels of one instruction on NumPy scalars; `calls` are the names of opaque functions."""
+    """Template, level and operand levels of one node on NumPy scalars; `calls` are the names of opaque functions."""
     node = program.nodes[position]
     op = OPS[node.op]
     kind = dtype_text(node.dtype)

@@ -77,7 +77,7 @@ class ArrayWriter:
         self.nodes = plan.program.nodes
         self.style = style
         self.result = flat_result(len(plan.program.outputs)) if result is None else result
-        self.scalars = [i for t in plan.fused.tasks if isinstance(t, Kernel) for i in t.program.nodes]
+        self.scalars = plan.fused.scalars
         self.calls = called(self.scalars)
         self.keeps = False
         words = (*_WORDS, *(("point", "error") if raised else ()))

@@ -272,7 +272,7 @@ class _Checks(_Batch):
 
 
 def in_place(program: Program, position: int, operands: list[str], target: str, calls: Mapping[int, str]) -> str:
-    """One instruction as a NumPy statement that writes into a given array; `calls` are the names of opaque functions."""
+    """One node as a NumPy statement that writes into a given array; `calls` are the names of opaque functions."""
     node = program.nodes[position]
     listed = ", ".join(operands)
     if node.op == "call":

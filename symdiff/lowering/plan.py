@@ -4,6 +4,7 @@ Assumes a Program that passes `check_program`. Guarantees (checked by `check_pla
 while the value is still needed, and that every output cell is written. Refuses, with `InvariantError`, plans that break this.
 """
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from symdiff.errors import InvariantError
@@ -46,13 +47,16 @@ def check_plan(plan: Plan) -> None:
     """Raise `InvariantError` where a value is overwritten while it is needed."""
     if plan.kind == "point":
         return
-    last = last_uses(plan.program)
+    check_places(((at, at, slot) for at, slot in enumerate(plan.slots) if slot is not None), last_uses(plan.program))
+
+
+def check_places(writes: Iterable[tuple[int, int, tuple[str, int]]], last: Sequence[int] | Mapping[int, int]) -> None:
+    """Raise `InvariantError` where a value is overwritten while it is needed: `writes` tell when a value is put in its place,
+    `last` when each is read last.
+    """
     holder: dict[tuple[str, int], int] = {}
-    for position, node in enumerate(plan.program.nodes):
-        slot = plan.slots[position]
-        if slot is None:
-            continue
-        before = holder.get(slot)
-        if before is not None and (last[before] > position):
-            raise InvariantError(f"value {position} ({node.op}) overwrites {before}, which is used at {last[before]}")
-        holder[slot] = position
+    for moment, value, place in writes:
+        before = holder.get(place, value)
+        if before != value and last[before] > moment:
+            raise InvariantError(f"v{value} overwrites v{before}, which is read at {last[before]}")
+        holder[place] = value

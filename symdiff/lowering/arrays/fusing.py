@@ -91,6 +91,11 @@ class Fused:
         """The program's outputs."""
         return self.program.outputs
 
+    @property
+    def scalars(self) -> list[Node]:
+        """The nodes of all kernels."""
+        return [node for task in self.tasks if isinstance(task, Kernel) for node in task.program.nodes]
+
     def operations(self) -> int:
         """Operations on cells: those of kernels times their cells, and what structural calls take."""
         return sum(self.by_kind().values())

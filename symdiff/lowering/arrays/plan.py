@@ -14,7 +14,7 @@ from symdiff.errors import InvariantError
 from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Call, Clear, Fused, Kernel, Task
 from symdiff.lowering.arrays.nesting import Nest
-from symdiff.lowering.plan import Plan
+from symdiff.lowering.plan import Plan, check_places
 from symdiff.lowering.program import ASSEMBLE, Program, is_leaf, is_view, size
 from symdiff.vocabulary.heads import HEADS
 from symdiff.vocabulary.ops import dtype_of
@@ -118,7 +118,7 @@ def is_planned(node: Node) -> bool:
 
 
 def written_directly(kernel: Kernel) -> list[bool]:
-    """Which sinks are filled by the instruction itself: a region that others are added to holds no value to read later."""
+    """Which sinks are filled by the node itself: a region that others are added to holds no value to read later."""
     cells = [o.cells[0] for o in kernel.program.outputs]
     return [s.kind == "store" or (s.kind == "put" and cells.count(c) == 1) for s, c in zip(kernel.sinks, cells, strict=True)]
 
@@ -156,17 +156,8 @@ def check_array_plan(plan: ArrayPlan) -> None:
         if unwritten:
             raise InvariantError(f"v{unwritten[0]} is read before it is written")
         written.update(writes(nodes, task))
-    last = last_reads(plan)
-    holder: dict[tuple[str, int], int] = {}
-    for index, task in enumerate(plan.fused.tasks):
-        for value in writes(nodes, task):
-            place = plan.places.get(value)
-            if place is None or place[0] not in ("work", "output"):
-                continue
-            before = holder.get(place)
-            if before is not None and before != value and last[before] > index:
-                raise InvariantError(f"v{value} overwrites v{before}, which task {last[before]} reads")
-            holder[place] = value
+    made = [(k, v, plan.places.get(v, ("", 0))) for k, task in enumerate(plan.fused.tasks) for v in writes(nodes, task)]
+    check_places((write for write in made if write[2][0] in ("work", "output")), last_reads(plan))
     early = {v for task in plan.fused.tasks[: plan.fused.checked] for v in writes(nodes, task)}
     if any(plan.places.get(v, ("", 0))[0] == "output" for v in early):
         raise InvariantError("a result is written before the checks are known")

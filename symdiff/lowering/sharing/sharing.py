@@ -2,7 +2,7 @@
 
 Assumes a Program that passes `check_program`. Guarantees the same values up to rounding, by the semantics of the value
 (sums of the value part keep their order and their parentheses); the cheapest of the competing forms wins. Refuses
-nothing; above `MAX_TRIED` instructions only the one that wins most often is tried.
+nothing; above `MAX_TRIED` nodes only the one that wins most often is tried.
 """
 
 from symdiff.ir.node import Node
