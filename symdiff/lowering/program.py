@@ -7,7 +7,7 @@ number or array, of a "call" the function, of a head its static parameters. Node
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -68,7 +68,7 @@ class Program:
         """The values of checks and outputs."""
         return [*self.checks, *(cell for output in self.outputs for cell in output.cells)]
 
-    def over(self, nodes: list[Node], place: Sequence[int]) -> "Program":
+    def over(self, nodes: list[Node], place: Sequence[int] | Mapping[int, int]) -> "Program":
         """The program of other nodes, in which value i is value `place[i]`."""
         outputs = tuple(Output(o.name, o.shape, o.dtype, tuple([place[c] for c in o.cells])) for o in self.outputs)
         checks = tuple(place[c] for c in self.checks)

@@ -8,7 +8,7 @@ import heapq
 from itertools import pairwise
 
 from symdiff.ir.node import Number
-from symdiff.lowering.program import Output, Program, constant_key, is_leaf
+from symdiff.lowering.program import Program, constant_key, is_leaf
 from symdiff.lowering.sharing.monomials import Form, Monomial, Polynomial
 from symdiff.lowering.sharing.signs import children
 from symdiff.lowering.table import Table
@@ -124,7 +124,6 @@ class Lowering(Table):
         self.reciprocals = reciprocals
         self._divides: dict[int, int] = {}  # how many different products an atom divides
         self.program = poly.program
-        assert self.program is not None
         self.single = all(i.dtype in "fF?" for i in self.program.nodes)
         self._atoms: dict[int, int] = {}
         self._product_index: dict[tuple[Number, Monomial], int] = {}
@@ -136,19 +135,12 @@ class Lowering(Table):
 
     def lower(self, order: list[int]) -> Program:
         """The Program, whose atoms come in this order."""
-        program = self.program
-        assert program is not None
-        roots = [self.poly.forms[c] for o in program.outputs for c in o.cells]
-        self._collect(order, roots)
+        program, forms = self.program, self.poly.forms
+        self._collect(order, [forms[c] for c in program.results])
         for atom in order:
             self._lower_atom(atom)
-        outputs = []
-        for output in program.outputs:
-            cells = tuple(self._form(self.poly.forms[c], program.nodes[c].dtype) for c in output.cells)
-            outputs.append(Output(output.name, output.shape, output.dtype, cells))
-        before = program.operations_before if program.operations_before is not None else program.operations()
-        lowered = Program(program.name, program.inputs, tuple(outputs), self.nodes, before)
-        return live_only(absorb_negations(lowered))
+        place = {c: self._form(forms[c], program.nodes[c].dtype) for c in program.results}
+        return live_only(absorb_negations(program.over(self.nodes, place)))
 
     def _collect(self, order: list[int], roots: list[Form]) -> None:
         """Register every product that will be needed, then share their pairs."""
@@ -293,7 +285,7 @@ class Lowering(Table):
             self._atoms[atom] = self._form(entry.product, entry.dtype, entry.origin)
         else:
             node = entry.node
-            assert node is not None and self.program is not None
+            assert node is not None
             if is_leaf(node):
                 self._atoms[atom] = self.put(node.op, (), node.dtype, node.params, entry.origin)
                 return

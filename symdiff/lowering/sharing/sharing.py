@@ -79,9 +79,7 @@ def _rewritten(program: Program, fastmath: bool, factor: bool, reciprocals: bool
 
 def _products(poly: Polynomial, live: set[int]) -> Terms:
     """The forms outside sums: outputs, operands of functions, products that are atoms."""
-    assert poly.program is not None
-    cells = {c for o in poly.program.outputs for c in o.cells}
-    found = [poly.forms[c] for c in sorted(cells)]
+    found = [poly.forms[c] for c in sorted(set(poly.program.results))]
     for i in sorted(live):
         entry = poly.atoms[i]
         found += [entry.product] if entry.product is not None else entry.operands
