@@ -56,12 +56,11 @@ class Steepness:
         return atom in behind
 
     def is_before(self, atom: Atom) -> bool:
-        """Whether a steep head comes from a value; singular ones, which mind a zero themselves, do not count."""
+        """Whether a steep head comes from a value."""
         if self._before is None:
             self._before = set()
             for binding in reversed(self.bindings):
-                steep = self.is_steep(binding) and not self.partials.is_singular(binding)
-                if steep or binding.result in self._before:
+                if self.is_steep(binding) or binding.result in self._before:
                     self._before.update(binding.operands)
         return atom in self._before
 

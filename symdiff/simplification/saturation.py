@@ -60,8 +60,13 @@ class Saturation:
             return above + self._below(operands[1], self.builder.neg(binding.result))
         elif op == "div" and operands[1] in self._explosive and self.made[operands[1]].op in _HYPERBOLIC:
             return self._of_hyperbolic(self.made[operands[1]], self.builder.neg(binding.result))
-        elif (power < 0 and operands[0] in self._alone) or (power and self._is_exponential(operands[0])):
-            return self._below(operands[0], self.builder.mul(Constant(power), binding.result))
+        elif power and binding.dtype in "fd":
+            under = self.made.get(operands[0])
+            argument = None if under is None else exponential(under)
+            weight = self.builder.mul(Constant(power), binding.result)
+            if argument is not None:
+                return [(argument[0], self.builder.mul(Constant(argument[1]), weight))]
+            return self._below(operands[0], weight) if power < 0 and operands[0] in self._alone else None
         return None
 
     def _of_hyperbolic(self, binding: Node, weight: Atom) -> Slopes:
