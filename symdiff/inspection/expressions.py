@@ -367,6 +367,6 @@ def _lowered(expr: Any, args: list[Atom], builder: Builder) -> Atom:
             result = builder.select(args[position + 1], args[position], result)
         return result
     op = _OP_OF.get(type(expr), "")
-    if not op or OPS[op].arity not in (-1, len(args)):
+    if op not in OPS or OPS[op].arity not in (-1, len(args)):
         raise TraceError(f"SymPy's {type(expr).__name__} has no operation in symdiff: {str(expr)[:60]}")
     return builder.emit(op, tuple(args))
