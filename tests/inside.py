@@ -33,7 +33,7 @@ NAMES = {
     "symdiff.rulebooks.structural": "structural_rules",
     "symdiff.ir.branches": "branches_of",
     "symdiff.ir.building": "Builder",
-    "symdiff.ir.evaluating": "values_of",
+    "symdiff.ir.evaluating": "applied values_of",
     "symdiff.inspection.expressions": "build latex",
     "symdiff.ir.node": "Node",
     "symdiff.ir.hidden": "SMALL hidden_of",
