@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.errors import InvariantError
+from symdiff.errors import InvariantError, TraceError
 from symdiff.ir.building import result_code
 from symdiff.ir.graph import Graph
+from symdiff.ir.loops import check_loop
 from symdiff.ir.node import Atom, Node, Seen
+from symdiff.vocabulary.extents import broadcast
 from symdiff.vocabulary.heads import HEADS, Shape
 from symdiff.vocabulary.ops import OPS, real_counterpart
 
@@ -36,7 +38,7 @@ def check_binding(binding: Node) -> None:
     """Raise `InvariantError` where a binding has not its operation's shape or dtype."""
     try:
         shape, code = _shape(binding), _code(binding)
-    except (ValueError, IndexError) as error:
+    except (ValueError, IndexError, TraceError) as error:
         raise InvariantError(f"{binding.origin}: {binding}: {error}") from None
     if shape != binding.shape or (code is not None and code != binding.dtype):
         made, found = f"{binding.dtype}{binding.shape}", f"{code or binding.dtype}{shape}"
@@ -45,10 +47,18 @@ def check_binding(binding: Node) -> None:
 
 def _shape(binding: Node) -> Shape:
     op, shapes = binding.op, [o.shape for o in binding.operands]
+    if op == "loop":
+        check_loop(binding)
+        for inner in binding.params.body.bindings:
+            check_binding(inner)
+    if op == "part":
+        return binding.operands[0].params.results[binding.params].shape  # type: ignore[no-any-return]
+    if op in ("loop", "size"):
+        return ()
     if op in HEADS:
         return tuple(HEADS[op].shape(*shapes, **binding.params.params))
     if op == "item":
-        if not 0 <= binding.params < math.prod(shapes[0]):
+        if not (binding.params >= 0 and binding.params < math.prod(shapes[0])):
             raise IndexError(f"there is no cell {binding.params}")
         return ()
     if op == "array":
@@ -56,7 +66,7 @@ def _shape(binding: Node) -> Shape:
             raise ValueError(f"{len(shapes)} cells for the shape {binding.shape}")
         return binding.shape
     found = {s for s in shapes if s != ()}
-    return () if not found else found.pop() if len(found) == 1 else np.broadcast_shapes(*found)
+    return () if not found else found.pop() if len(found) == 1 else broadcast(*found)
 
 
 def _code(binding: Node) -> str | None:
@@ -64,6 +74,8 @@ def _code(binding: Node) -> str | None:
     op, operands = binding.op, binding.operands
     if op in HEADS:
         return None
+    if op == "part":
+        return operands[0].params.results[binding.params].dtype  # type: ignore[no-any-return]
     if op == "item":
         return operands[0].dtype
     row = OPS.get(op)
