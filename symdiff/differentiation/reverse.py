@@ -19,6 +19,7 @@ from symdiff.differentiation.vanishing import Vanishing, at_zero
 from symdiff.errors import NonHolomorphicError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, is_constant
+from symdiff.ir.loops import pulled_through
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.structural import pulled_back
 from symdiff.simplification.activity import active_symbols
@@ -136,6 +137,8 @@ class Reverse:
     def _push(self, binding: Node, bar: Masked | None, conjugate: Masked | None, flow: "Flow") -> None:
         if binding.op == "select":
             self._push_select(binding, bar, conjugate, flow)
+        elif binding.op == "loop":
+            self._push_loop(binding, bar, conjugate, flow)
         elif is_structural(binding):
             self._push_structural(binding, bar, conjugate, flow)
         else:
@@ -243,6 +246,18 @@ class Reverse:
             leaves_out = binding.op in _SELECTING and self.steepness.is_behind(operand)
             if opens or leaves_out or binding.result in flow.opened:
                 flow.opened.add(operand)
+
+    def _push_loop(self, binding: Node, bar: Masked | None, conjugate: Masked | None, flow: "Flow") -> None:
+        """All operands at once: their cotangents come from one loop."""
+        if conjugate is not None:
+            raise NonHolomorphicError(f"{binding.origin}: a loop whose result has a part in the output by its conjugate")
+        if bar is not None:
+            rules = self.partials.rules
+            for place, found in pulled_through(self.builder, binding, bar.value, self.active, rules, flow.mirrored).items():
+                flow.bars.setdefault(binding.operands[place], []).append(Masked(found, None))
+        for kind in (flow.tainted, flow.opened):
+            if binding.result in kind:
+                kind.update(binding.operands)
 
     def _pulled(self, arrays: Arrays, binding: Node, place: int, cotangent: Masked) -> Masked | None:
         """One cotangent through a structural binding; where cells are only moved, so is its mask."""

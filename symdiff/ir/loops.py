@@ -14,11 +14,11 @@ rows are within their arrays, that no two rounds give the same row, and that car
 Source of the form: `scan` and `while_loop` of JAX's jaxprs.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from symdiff.ir.graph import Graph, GraphOutput, live_bindings, typed
+from symdiff.ir.graph import Graph, GraphInput, GraphOutput, live_bindings, typed
 from symdiff.ir.node import Atom, Node
 from symdiff.vocabulary.extents import Count, Extent, Size, names_in
 from symdiff.vocabulary.seams import Seam
@@ -223,12 +223,10 @@ def trimmed(
         if binding.op == "part":
             wanted.setdefault(operands[0], set()).add(binding.params)
         elif binding.op == "loop":
-            loop, kept, places = narrowed(binding.params, wanted.get(binding, set()))
-            operands = tuple(operands[p] for p in kept)
-            if loop is not binding.params:
-                made = binding.on(operands)
-                made.params = loop
-                smaller[binding] = made, places
+            found, places = narrowed(binding, wanted.get(binding, set()))
+            operands = found.operands
+            if found is not binding:
+                smaller[binding] = found, places
         needed.update(operands)
         if counting:
             needed.update(counting[name] for name in sizes_of(smaller.get(binding, (binding,))[0]) if name in counting)
@@ -275,50 +273,99 @@ def _placed(
     return order, made
 
 
-def narrowed(loop: Loop, wanted: set[int]) -> tuple[Loop, tuple[int, ...], tuple[int, ...]]:
-    """A loop with the `wanted` results and what they need: the loop, its operands and, by the old places of results, the new."""
-    inputs, outputs, carried = loop.body.inputs, loop.body.outputs, loop.carried
-    ends = len(outputs) - loop.tested
-    keep = {k for k in wanted if k < ends}
-    place = {leaf.node: i for i, leaf in enumerate(inputs)}
+def narrowed(binding: Node, wanted: set[int]) -> tuple[Node, tuple[int, ...]]:
+    """A loop with the `wanted` results and what they need, and, by the old places of results, the new."""
+    whole = Rounds.of(binding)
+    bindings = binding.params.body.bindings
+    inside = {leaf.node: k for k, (leaf, _, _) in enumerate(whole.carried)}
+    kept = [k in wanted for k in range(len(binding.params.results))]
     while True:
-        kept = [o for k, o in enumerate(outputs) if k in keep or k >= ends]
-        live = live_bindings(loop.body.bindings, tuple(kept))
-        read = {place[a] for a in (*(o for b in live for o in b.operands), *(o.atom for o in kept)) if a in place}
-        more = {i - 1 for i in read if 0 < i <= carried} - keep
+        outputs = whole.outputs([k for k, is_kept in enumerate(kept) if is_kept])
+        live = live_bindings(bindings, outputs)
+        read = {*(o.atom for o in outputs), *(o for b in live for o in b.operands)}
+        more = [k for node, k in inside.items() if node in read and not kept[k]]
         if not more:
             break
-        keep |= more
-    used = [i for i in range(1, len(inputs)) if i in read or (i <= carried and i - 1 in keep)]
-    places, count = [], 0
-    for k in range(len(loop.results)):
-        places.append(count)
-        count += k in keep or k >= ends
-    if len(kept) == len(outputs) and len(used) == len(inputs) - 1:
-        return loop, tuple(range(len(inputs) - 1)), tuple(places)
-    stacks = tuple(s for k, s in enumerate(loop.stacks, carried) if k in keep)
-    body = Graph(loop.body.name, tuple(inputs[i] for i in (0, *used)), tuple(kept), live, None, loop.body.origin)
-    small = replace(
-        loop, body=body, carried=sum(k < carried for k in keep), stacks=stacks,
-        rows=tuple(p for i, p in enumerate(loop.rows, carried + 1) if i in read),
-        sums=sum(carried + len(loop.stacks) <= k < ends for k in keep),
+        for k in more:
+            kept[k] = True
+    if all(kept[: whole.ends]) and read.issuperset(leaf.node for leaf, *_ in (*whole.rows, *whole.others)):
+        return binding, tuple(range(len(kept)))
+    body = Graph("", (), outputs, live)
+    stacks = len(whole.carried) + len(whole.stacks)
+    small = Rounds(
+        [c for c, is_kept in zip(whole.carried, kept, strict=False) if is_kept],
+        [row for row in whole.rows if row[0].node in read],
+        [other for other in whole.others if other[0].node in read],
+        [s for s, is_kept in zip(whole.stacks, kept[len(whole.carried) :], strict=False) if is_kept],
+        [o for o, is_kept in zip(whole.sums, kept[stacks:], strict=False) if is_kept],
+        whole.test,
     )  # fmt: skip
-    return small, tuple(i - 1 for i in used), tuple(places)
+    kept[whole.ends :] = [True] * (len(kept) - whole.ends)
+    return small.bound(binding, body), tuple(sum(kept[:k]) for k in range(len(kept)))
 
 
-def widened(binding: Node, stacks: tuple[tuple[Stack, GraphOutput], ...]) -> tuple[Loop, tuple[int, ...], list[int]]:
-    """A loop that stacks more of what a round computes: it, the places of the old results there, and those of the new."""
-    loop: Loop = binding.params
-    start = loop.carried + len(loop.stacks)
-    outputs = loop.body.outputs
-    known = {(s, o.atom): k for k, (s, o) in enumerate(zip(loop.stacks, outputs[loop.carried :], strict=False), loop.carried)}
-    more: list[tuple[Stack, GraphOutput]] = []
-    found = []
-    for stack, output in stacks:
-        if (stack, output.atom) not in known:
-            known[stack, output.atom] = start + len(more)
-            more.append((stack, output))
-        found.append(known[stack, output.atom])
-    body = replace_outputs(loop.body, (*outputs[:start], *(o for _, o in more), *outputs[start:]))
-    wide = replace(loop, body=body, stacks=(*loop.stacks, *(s for s, _ in more)))
-    return wide, tuple(k if k < start else k + len(more) for k in range(len(loop.results))), found
+@dataclass(slots=True)
+class Rounds:
+    """A loop taken apart, or put together: each carried value as it begins, in a round and in the next; and so on."""
+
+    carried: list[tuple[GraphInput, Atom, GraphOutput]] = field(default_factory=list)
+    rows: list[tuple[GraphInput, Atom, Place]] = field(default_factory=list)
+    others: list[tuple[GraphInput, Atom]] = field(default_factory=list)
+    stacks: list[tuple[GraphOutput, Stack]] = field(default_factory=list)
+    sums: list[GraphOutput] = field(default_factory=list)
+    test: GraphOutput | None = None
+
+    @classmethod
+    def of(cls, binding: Node, body: Graph | None = None) -> "Rounds":
+        """The parts of a loop, or of one with another `body` of the same form."""
+        loop: Loop = binding.params
+        body = loop.body if body is None else body
+        c, r, s = loop.carried, len(loop.rows), len(loop.stacks)
+        given = list(zip(body.inputs[1:], binding.operands, strict=True))
+        outputs = body.outputs
+        return cls(
+            [(*pair, output) for pair, output in zip(given[:c], outputs, strict=False)],
+            [(*pair, place) for pair, place in zip(given[c:], loop.rows, strict=False)],
+            given[c + r :],
+            list(zip(outputs[c:], loop.stacks, strict=False)),
+            list(outputs[c + s : c + s + loop.sums]),
+            outputs[-1] if loop.tested else None,
+        )
+
+    @property
+    def ends(self) -> int:
+        """How many results come of values."""
+        return len(self.carried) + len(self.stacks) + len(self.sums)
+
+    def outputs(self, which: Iterable[int] | None = None) -> tuple[GraphOutput, ...]:
+        """The body's outputs, all or those of some results."""
+        found = [*(o for *_, o in self.carried), *(o for o, _ in self.stacks), *self.sums]
+        chosen = found if which is None else [found[k] for k in which if k < len(found)]
+        return (*chosen, *([] if self.test is None else [self.test]))
+
+    def stack(self, output: GraphOutput, stack: Stack) -> int:
+        """The place among the stacks of one of such values, which is added where it is missing."""
+        known = [k for k, (o, s) in enumerate(self.stacks) if o.atom is output.atom and s == stack]
+        if not known:
+            self.stacks.append((output, stack))
+        return known[0] if known else len(self.stacks) - 1
+
+    def places(self, old: "Rounds") -> tuple[int, ...]:
+        """The places here of the results of another one, of which this has more of each kind."""
+        stacks = len(self.carried)
+        sums = stacks + len(self.stacks)
+        found = [*range(len(old.carried)), *range(stacks, stacks + len(old.stacks)), *range(sums, sums + len(old.sums))]
+        return (*found, *([] if self.test is None else [self.ends]))
+
+    def bound(self, like: Node, body: Graph, **changes: Any) -> Node:
+        """The loop whose `body` has these outputs and its bindings, the rest as in another one but for `changes`."""
+        loop: Loop = like.params
+        given = [*self.carried, *self.rows, *self.others]
+        inputs = (loop.body.inputs[0], *(leaf for leaf, *_ in given))
+        made = like.on(tuple(operand for _, operand, *_ in given))
+        made.params = replace(
+            loop, body=Graph(loop.body.name, inputs, body.outputs, body.bindings, None, loop.body.origin),
+            carried=len(self.carried), rows=tuple(place for *_, place in self.rows),
+            stacks=tuple(stack for _, stack in self.stacks), sums=len(self.sums), **changes,
+        )  # fmt: skip
+        return made
