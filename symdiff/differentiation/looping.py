@@ -31,7 +31,7 @@ def tangents(builder: Builder, binding: Node, dots: dict[int, Atom], rules: Any)
     moving, _ = _moving(binding.params, dots)
     opened = Whole(binding.params.body, [place + 1 for place in moving])
     outputs = opened.graph.outputs
-    seeds: dict[Atom, GraphInput] = {leaf: _input(opened.builder, leaf, "dot", leaf.dtype) for leaf in opened.wrt}
+    seeds: dict[Atom, GraphInput] = {leaf: _input(opened.builder, leaf, leaf.shape, "dot", leaf.dtype) for leaf in opened.wrt}
     given: dict[Atom, Atom] = {leaf: seed.node for leaf, seed in seeds.items()}
     found = Forward(opened.builder, opened.bindings, given, rules).sweep(given, [o.atom for o in outputs])
 
@@ -94,7 +94,8 @@ def cotangents(builder: Builder, binding: Node, bars: Atom, active: set[Atom], r
         if k >= loop.carried and isinstance(source, Constant):
             seed: Atom = opened.arrays.broadcast_to(source, output.shape)
         else:
-            leaf = _input(opened.builder, output, "bar", wide or output.dtype)
+            named = body.carried[k][0] if k < loop.carried else output
+            leaf = _input(opened.builder, named, output.shape, "bar", wide or output.dtype)
             seed = leaf.node
             if k < loop.carried:
                 begins[k] = leaf
@@ -184,12 +185,14 @@ def _put(builder: Builder, made: Node) -> Node:
     return builder.loop(made.params, made.operands, made.origin)
 
 
-def _input(inside: Builder, of: Node | GraphOutput, what: str, code: str) -> GraphInput:
+def _input(
+    inside: Builder, of: Node | GraphInput | GraphOutput, shape: tuple[int, ...], what: str, code: str
+) -> GraphInput:
     """Another argument of the body, with a name that none has."""
     name = f"{of.name}_{what}"
     while any(leaf.name == name for leaf in inside.inputs):
         name += "_"
-    inside.input(name, of.shape, code)
+    inside.input(name, shape, code)
     return inside.inputs[-1]
 
 

@@ -200,6 +200,12 @@ def expression(binding: Node) -> Any:
     if op == "item":
         base = operands[0]
         return sp.IndexedBase(base.name, shape=base.shape)[tuple(int(i) for i in np.unravel_index(params, base.shape))]
+    if op == "loop":
+        raise TraceError(f"{binding.origin}: a loop of {params.rounds} rounds is no expression; its body's bindings have theirs")
+    if op == "part":
+        return sp.Symbol(str(binding).partition(" = ")[2])
+    if op == "size":
+        return sp.Add(params.constant, *(times * sp.Symbol(size.name, integer=True) for size, times in params.terms))
     return build(op if op != "call" else params.__name__, [symbol(o) for o in operands])
 
 

@@ -17,6 +17,7 @@ from symdiff.ir.graph import Graph, GraphOutput
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.tracing.unrolling import placing, reductions
 from symdiff.tracing.unrolling.fourier_cells import FOURIER_CELLS
+from symdiff.tracing.unrolling.rounds import unrolled
 from symdiff.tracing.values.kinds import PYTHON
 from symdiff.tracing.values.tracer import Tracer, atom_of
 from symdiff.vocabulary.heads import HEADS
@@ -72,6 +73,9 @@ def settled(graph: Graph, unroll: bool | None = None, differentiated: int = 0) -
             return graph
         cells = 0
         for binding in graph.bindings:
+            if binding.op == "loop" and not isinstance(binding.params.operations(), int):
+                return graph
+            cells += binding.params.operations() if binding.op == "loop" else 0
             head = HEADS.get(binding.op)
             if head is not None and not head.cells:
                 return graph
@@ -88,6 +92,7 @@ def scalarize(graph: Graph) -> Graph:
     """The same function over scalar symbols only."""
     if is_scalar(graph):
         return graph
+    graph = unrolled(graph)
     builder = Builder()
     cells = Cells(builder, graph.origin)
     scalars: dict[Atom, Atom] = {}
