@@ -1,8 +1,8 @@
 """Loops, extents that are symbols, and bindings of several results, built by hand: nothing traces loops yet."""
 
-import copy
 import pickle
 import random
+import re
 
 import numpy as np
 import pytest
@@ -13,19 +13,24 @@ from inside import (
     Constant,
     GraphOutput,
     Loop,
+    Node,
     Place,
     Stack,
-    Static,
+    broadcast,
+    cells,
+    check_binding,
     check_bindings,
     check_graph,
     counted,
     default_rules,
     extent,
     scalarize,
+    sliced,
     transforming,
 )
 
 import symdiff as sd
+from symdiff.errors import InvariantError
 
 K = Place()
 
@@ -70,16 +75,6 @@ def checked(graph):
 def gradient(graph, wrt=None):
     wrt = list(range(len(graph.inputs))) if wrt is None else wrt
     return checked(transforming.gradient(graph, wrt, default_rules(), False)[0])
-
-
-def first(graph, place=0):
-    """The graph of one output, summed."""
-    builder = Builder()
-    builder.inputs, builder.bindings, builder._count = list(graph.inputs), list(graph.bindings), 10_000
-    atom = graph.outputs[place].atom
-    for _ in atom.shape:
-        atom = builder.bind("sum", (atom,), atom.shape[1:], atom.dtype, Static("sum", {"axes": (0,)}))
-    return builder.graph(graph.name, (GraphOutput("f", atom),))
 
 
 def differences(function, args, place, step=1e-6):
@@ -197,7 +192,9 @@ def nested(n=None):
     n = extent("n", 2) if n is None else n
     w = Writer(x=(n,), c=())
     inner = Writer(k=(), a=(), x=(n,), c=())
-    (line,) = inner.loop(lambda j, b, a, c: np.exp(-c * (a - b) ** 2), n, rows=[(inner.x, K)], others=(inner.a, inner.c), sums=1)
+    (line,) = inner.loop(
+        lambda j, b, a, c: np.exp(-c * (a - b) ** 2), n, rows=[(inner.x, K)], others=(inner.a, inner.c), sums=1
+    )
     turned = inner.head("gather", inner.x, inner.emit("sub", inner.builder.size(n - 1), inner.k))
     body = inner.graph(inner.emit("mul", line, turned), name="total")
     return w.graph(*w.loop(body, n, rows=[(w.x, K)], others=(w.x, w.c), sums=1))
@@ -260,7 +257,9 @@ def gathering(n=6):
     inner = Writer(k=(), i=(), b=(2,), x=(n, 2))
     squares = inner.emit("mul", inner.emit("mul", inner.b, inner.b), inner.head("gather", inner.x, inner.i))
     body = inner.graph(inner.head("sum", squares, axes=(0,)), name="total")
-    return w.graph(*w.loop(body, 3, rows=[(ArrayConstant(np.array([4.0, 0.0, 4.0])), K), (w.x, Place(-2, n - 1))], others=(w.x,), sums=1))
+    return w.graph(
+        *w.loop(body, 3, rows=[(ArrayConstant(np.array([4.0, 0.0, 4.0])), K), (w.x, Place(-2, n - 1))], others=(w.x,), sums=1)
+    )
 
 
 def gathering_plain(x):
@@ -331,7 +330,9 @@ def test_tangents_and_second_derivatives(name, k):
     close(pushed(*args, *dots)[1], sum(np.sum(a * b) for a, b in zip(bars, dots, strict=True)))
     # H v: forward over reverse, the pullback of the gradient, and differences of the gradient along v
     hvp = in_tuple(checked(transforming.hessian_product(graph, wrt, default_rules()))(*args, *dots))
-    back = checked(transforming.pullback(checked(transforming.gradient(graph, wrt, default_rules(), False)[0]), wrt, default_rules()))
+    back = checked(
+        transforming.pullback(checked(transforming.gradient(graph, wrt, default_rules(), False)[0]), wrt, default_rules())
+    )
     for one, other in zip(hvp, back(*args, *dots)[len(wrt) :], strict=True):
         close(one, other)
     if name != "newton":  # whose rounds change with the arguments
@@ -349,3 +350,315 @@ def test_gradients_are_those_of_the_loop_written_out(name):
     close(flat(*args), plain(*args), 1e-13)
     for one, other in zip(in_tuple(gradient(graph)(*args)), in_tuple(gradient(flat)(*args)), strict=True):
         close(one, other, 1e-12)
+
+
+def test_complex_loops():
+    args = (0.3 + 0.2j, 0.4)
+
+    def graph(function, finish, sums=0):
+        w = Writer()
+        z, c = w.builder.input("z", (), "D"), w.builder.input("c", (), "d")
+        results = w.loop(function, 4, begin=(z,), others=(c,), sums=sums)
+        return w.graph(finish(w, results[-1]))
+
+    def holomorphic(k, z, c):
+        return z * z * 0.5 + c * 1j + np.exp(z) * 0.1
+
+    def mixed(k, z, c):
+        return z * np.conj(z) * 0.5 + c * 1j + np.exp(z) * 0.1, np.abs(z) ** 2 + z.imag * c
+
+    real = graph(holomorphic, lambda w, e: w.emit("abs", e))
+    complex_ = graph(holomorphic, lambda w, e: e)
+    crossed = graph(mixed, lambda w, e: e, 1)
+    for f, wrt in ((real, [1]), (complex_, [0]), (complex_, [1]), (complex_, [0, 1]), (crossed, [1])):
+        for transform, more in ((transforming.pullback, [0.7]), (transforming.pushforward, [(0.2 + 1j, 0.3)[k] for k in wrt])):
+            found, other = (transform(g, wrt, default_rules())(*args, *more) for g in (f, scalarize(f)))
+            close(found, other)
+    for found, other in zip(
+        *(transforming.wirtinger(g, [0], default_rules())(*args) for g in (crossed, scalarize(crossed))), strict=True
+    ):
+        close(found, other)
+    with pytest.raises(sd.NonHolomorphicError, match="conjugate of z"):
+        gradient(crossed, [0])
+    with pytest.raises(sd.NonHolomorphicError, match=r"conj: a loop's complex result .*\n?.*sd.jvp"):
+        transforming.pullback(graph(lambda *args: mixed(*args)[0], lambda w, e: e), [0], default_rules())
+
+
+OPERATIONS = {
+    "add": lambda u, v: u + v,
+    "sub": lambda u, v: u - 0.5 * v,
+    "mul": lambda u, v: u * v,
+    "sin": lambda u, v: np.sin(u),
+    "tanh": lambda u, v: np.tanh(v),
+    "div": lambda u, v: u / (2.0 + v * v),
+    "chain": lambda u, v: np.where(u > v, u * u, np.cos(v)),
+}
+
+
+def random_loop(source, size):
+    """A loop with operands and results of all kinds, and a body of random operations."""
+    w = Writer(p=(), q=(), x=(size + 2,), y=(size, 2), c=())
+    rounds, backward = source.randint(1, size), source.random() < 0.3
+
+    def place(n):
+        step = source.choice([1, 1, -1, 2, -2])
+        while abs(step) * (rounds - 1) >= n:
+            step //= abs(step)
+        low = source.randint(0, n - 1 - abs(step) * (rounds - 1))
+        return Place(step, low if step > 0 else low - step * (rounds - 1))
+
+    steps = [source.choice(list(OPERATIONS)) for _ in range(source.randint(3, 9))]
+    picks = [(source.random(), source.random()) for _ in range(40)]
+
+    def body(k, p, q, a, b, row, c):
+        values = [p, q, a, b, row[0], row[1], c, 0.1 * k + 1.0]
+        for n, op in enumerate(steps):
+            values.append(OPERATIONS[op](*(values[int(r * len(values))] for r in picks[n])))
+        ends = [values[int(r * len(values))] for r, _ in picks[20:26]]
+        return np.tanh(ends[0]), np.sin(ends[1]), ends[2], np.stack([ends[3], ends[4]]), ends[5]
+
+    stacks = [Stack(place(size + 3), size + 3), Stack(place(size), size)]
+    results = w.loop(body, rounds, (w.p, w.q), [(w.x, place(size + 2)), (w.x, place(size + 2)), (w.y, place(size))],
+                     (w.c,), stacks, 1, backward=backward)  # fmt: skip
+    if source.random() < 0.5:  # another loop over what the first one gives
+        results += w.loop(lambda k, s, a, c: s * np.sin(a) + c, size + 3, (results[0],), [(results[2], K)], (w.c,))
+    total = results[1]
+    for r in source.sample(results, source.randint(1, len(results))):
+        for _ in r.shape:
+            r = w.head("sum", r, axes=(len(r.shape) - 1,))
+        total = w.emit("add", w.emit("mul", r, Constant(source.uniform(0.5, 2))), total)
+    return w.graph(total)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_loops_against_those_written_out(seed):
+    source, numbers = random.Random(seed), np.random.default_rng(seed)
+    graph = random_loop(source, source.randint(1, 5))
+    flat = scalarize(graph)
+    args = [numbers.normal(size=leaf.node.shape) for leaf in graph.inputs]
+    dots = [numbers.normal(size=leaf.node.shape) for leaf in graph.inputs]
+    wrt = sorted(source.sample(range(len(args)), source.randint(1, len(args))))
+    moved = [dots[k] for k in wrt]
+    close(graph(*args), flat(*args), 1e-12)
+    for one, other in zip(in_tuple(gradient(graph, wrt)(*args)), in_tuple(gradient(flat, wrt)(*args)), strict=True):
+        close(one, other)
+    for transform in (transforming.pushforward, transforming.hessian_product):
+        pair = [in_tuple(checked(transform(g, wrt, default_rules()))(*args, *moved)) for g in (graph, flat)]
+        for one, other in zip(*pair, strict=True):
+            close(one, other)
+
+
+def test_results_that_nobody_reads_are_dropped_and_loops_that_do_more_take_their_place():
+    d = gradient(newton()[0], [0])
+    forward, backward = (b.params for b in d.bindings if b.op == "loop")
+    assert [r.name for r in forward.results] == ["x", "x_was", "rounds"]  # the loop itself, with what the other needs
+    assert [r.name for r in backward.results] == ["x_bar", "a_bar"]
+    assert not any(b.op == "abs" for b in backward.body.bindings)
+    sums = [b.params for b in gradient(rosenbrock()).bindings if b.op == "loop"]
+    assert [r.name for loop in sums for r in loop.results] == ["a_bar", "b_bar"]  # no stack, and no value
+    w = Writer(x=(5,), c=())
+    ends = w.loop(
+        lambda k, s, t, u, a, c: (s + a, t * c, u + t, a * c, s), 5, (w.c, w.c, w.c), [(w.x, K)], (w.c,), [Stack(K, 5)], 1
+    )
+    loop = w.graph(ends[0]).bindings[0].params
+    assert (loop.carried, len(loop.rows), len(loop.body.inputs), loop.stacks, loop.sums) == (1, 1, 3, (), 0)
+    loop = w.graph(ends[2]).bindings[0].params  # u needs t, and t needs c
+    assert (loop.carried, loop.rows, [leaf.name for leaf in loop.body.inputs]) == (2, (), ["k", "t", "u", "c"])
+
+
+def test_the_text_of_a_loop():
+    text = str(stencil()).replace("test_loop_bindings.py", "here").splitlines()
+    assert [line.split("    ")[0 if line[:3] != "   " else 1].strip() for line in text if not line.startswith("      ")] == [
+        "f(u: f64[n], d: f64) -> f",
+        "v0 = loop k < n-2: a = u[k], b = u[k+1], c = u[k+2], d",
+        "v1 = v0.f",
+        "v2 = loop k < n: a = v1[k]",
+        "v3 = v2.f",
+    ]
+    assert [line[6:].split("  ")[0] for line in text if line.startswith("      ")] == [
+        *("v0 = mul 2 b", "v1 = sub a v0", "v2 = add v1 c", "v3 = sin v2", "v4 = mul d v3", "v5 = add b v4", "f[k+1] = v5"),
+        *("v0 = mul a a", "f += v0"),
+    ]
+    assert "    v1 = v0.f                          f64[n]" in str(stencil()).replace("  v1", "    v1")
+    assert re.search(r"v\d+ = loop k < r, backward: x_bar = v\d+, x = v\d+\[k\], a\n", str(gradient(newton()[0])))
+    assert "k < m <= 50" in str(adaptive()[1])
+
+
+def test_results_of_several_kinds():
+    y, ys, rounds = adaptive()[1](0.1, 1.0)
+    assert rounds == 6 and ys.shape == (6,) and ys[0] == 0.1 and y > ys[-1]
+    assert newton()[1](4.0, 2.0) == (2.0, 0.0)  # no round at all
+    w = Writer(y=())
+    end, rounds = w.loop(lambda k, y: (y + 1, y < 100.0), counted("m"), (w.y,), tested=True, limit=3)
+    assert w.graph(end, rounds)(0.0) == (3.0, 3.0)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_graphs_with_loops_are_pickled_and_told_apart(name):
+    for graph in (EXAMPLES[name][0], gradient(EXAMPLES[name][0])):
+        args = EXAMPLES[name][2][0]
+        again = checked(pickle.loads(pickle.dumps(graph)))
+        assert str(again) == str(graph) and again.fingerprint() == graph.fingerprint()
+        for one, other in zip(in_tuple(again(*args)), in_tuple(graph(*args)), strict=True):
+            np.testing.assert_array_equal(one, other)
+    assert pendulum(8).fingerprint() != pendulum(9).fingerprint()
+
+
+def test_operations_and_formulas():
+    assert str(rosenbrock().operations()) == "7*n" and rosenbrock(10).operations() == 70
+    assert str(newton()[0].operations()) == "8*r+1"
+    assert float(product(2).expr.subs({"x0": 2, "x1": 3}).doit()) == pytest.approx(product_plain([2, 3]))
+    with pytest.raises(sd.TraceError, match="a loop of n rounds is not written out"):
+        _ = rosenbrock().expr
+    with pytest.raises(sd.TraceError, match="no expression"):
+        _ = rosenbrock().bindings[0].expr
+    assert str(rosenbrock().bindings[1].expr) == "v0.f"
+
+
+def broken():
+    """What loops must not be: (body, operands, options) and a part of the message."""
+    w = Writer(x=(5,), y=(4, 2), s=())
+    two = lambda k, a: a  # noqa: E731
+    yield w, (two, 6, (), [(w.x, K)], (), (), 1), "rows k, k < 6, of 5"
+    yield w, (two, 3, (), [(w.x, Place(2, 0))], (), [Stack(Place(3, 0), 6)]), "rows 3.k, k < 3, of 6"
+    yield w, (two, 5, (), [(w.x, Place(0, 1))], (), (), 1), "rows 0.k"
+    yield w, (two, 5, (), [(w.x, Place(-1, 3))], (), (), 1), "rows -k.3"
+    yield w, (two, extent("n"), (), [(w.x, K)], (), (), 1), "depends on the sizes"
+    yield w, (two, 4, (w.s,), (), (), (), 1), "outputs"
+    yield w, (lambda k, s: s > 0, 4, (w.s,)), "is f64, and .* in the next round"
+    yield w, (lambda k, s, x: s + x, 4, (w.s,), (), (w.x,)), "next round"
+    yield w, (lambda k, s: (s, s), 4, (w.s,), (), (), (), 0, {"tested": True}), "truth value"
+
+
+@pytest.mark.parametrize("case", list(broken()), ids=lambda case: case[2])
+def test_loops_that_do_not_fit_are_refused(case):
+    w, (body, rounds, *others), message = case
+    options = others.pop() if isinstance(others[-1], dict) else {}
+    results = w.loop(body, counted("r") if options else rounds, *others, **options)
+    graph = w.builder.graph("f", (GraphOutput("f", results[0]),))
+    check_graph(graph)
+    with pytest.raises(InvariantError, match=message):
+        check_bindings(graph)
+
+
+def test_parts_and_operands_are_checked():
+    graph = product(3)
+    loop = graph.bindings[0]
+    with pytest.raises(InvariantError, match=r"is d\(3,\), but its operands make d\(\)"):
+        check_binding(Node("part", (loop,), (3,), "d", 0))
+    with pytest.raises(InvariantError, match=r"rows k, k < 3, of 0"):
+        check_binding(loop.on((loop.operands[0], Writer(x=()).x)))
+    w = Writer()
+    with pytest.raises(InvariantError, match="no argument and no loop before it tells m"):
+        w.graph(w.builder.size(extent("m")))
+    loop.params.body.bindings.reverse()
+    with pytest.raises(InvariantError, match="before it is bound"):
+        check_graph(graph)
+
+
+def test_sizes_are_told_by_arguments_and_checked():
+    graph = stencil()
+    with pytest.raises(sd.ShapeError, match=r"u has 2 cells along an axis of n, where n >= 3"):
+        graph(np.ones(2), 0.1)
+    w = Writer(x=(2 * extent("n"),), y=(extent("n") + 1,))
+    graph = w.graph(w.head("concatenate", w.x, w.y, axis=0))
+    assert graph.outputs[0].shape == (3 * extent("n") + 1,)
+    assert graph(np.ones(4), np.zeros(3)).shape == (7,)
+    with pytest.raises(sd.ShapeError, match="x has 5 cells"):
+        graph(np.ones(5), np.zeros(3))
+    with pytest.raises(sd.ShapeError, match=r"y has shape \(4,\), \(n\+1,\) expected"):
+        graph(np.ones(4), np.zeros(4))
+
+
+N, M = extent("n", 2), extent("m")
+
+
+@pytest.mark.parametrize(
+    ("head", "shapes", "params", "shape"),
+    [
+        ("sum", [(N, 3)], {"axes": (0,)}, (3,)),
+        ("getitem", [(N + 1,)], {"key": ((1, N + 1, 1),)}, (N,)),
+        ("getitem", [(N, 3)], {"key": ((N - 1, None, -1), (0, 3, 2))}, (N, 2)),
+        ("getitem", [(2 * N,)], {"key": ((1, 2 * N, 2),)}, (N,)),
+        ("reshape", [(N, 2)], {"shape": (2 * N,)}, (2 * N,)),
+        ("reshape", [(N, M)], {"shape": (M, N)}, (M, N)),
+        ("broadcast_to", [(N,), (M,)], {"shape": (M, N)}, (M, N)),
+        ("transpose", [(N, M)], {"axes": (1, 0)}, (M, N)),
+        ("concatenate", [(N,), (1,)], {"axis": 0}, (N + 1,)),
+        ("put", [(N - 1,)], {"key": ((1, N, 1),), "shape": (N,)}, (N,)),
+        ("matmul", [(3, N), (N, M)], {}, (3, M)),
+    ],
+)
+def test_shapes_of_structural_operations(head, shapes, params, shape):
+    w = Writer(**{f"x{k}": s for k, s in enumerate(shapes)})
+    operands = [leaf.node for leaf in w.builder.inputs]
+    graph = w.graph(w.head(head, *operands[: 1 if head == "broadcast_to" else None], **params))
+    assert graph.outputs[0].shape == shape
+    sizes = {"n": 5, "m": 3}
+    given = [np.arange(np.prod([n if isinstance(n, int) else n.at(sizes) for n in s]), dtype=float).reshape(
+        [n if isinstance(n, int) else n.at(sizes) for n in s]) for s in shapes]  # fmt: skip
+    assert graph(*given).shape == tuple(n if isinstance(n, int) else n.at(sizes) for n in shape)
+
+
+@pytest.mark.parametrize(
+    ("head", "shapes", "params", "message"),
+    [
+        ("getitem", [(N,)], {"key": ((1, N + 1, 1),)}, "1 to n are not among n"),
+        ("getitem", [(N,)], {"key": ((3, N, 1),)}, "depends on the sizes"),
+        ("getitem", [(N,)], {"key": ((0, N, 2),)}, "whole number"),
+        ("reshape", [(N, 2)], {"shape": (2 * N + 1,)}, "for all sizes"),
+        ("matmul", [(3, N), (M, 2)], {}, "do not fit"),
+        ("broadcast_to", [(N,)], {"shape": (M,)}, "do not broadcast"),
+        ("inv", [(N, N)], {}, None),
+        ("triangular", [(N, 3)], {}, "depends on the sizes"),
+    ],
+)
+def test_what_cannot_be_told_for_all_sizes_is_refused(head, shapes, params, message):
+    w = Writer(**{f"x{k}": s for k, s in enumerate(shapes)})
+    if message is None:
+        assert w.head(head, *(leaf.node for leaf in w.builder.inputs)).shape == (N, N)
+        return
+    with pytest.raises(sd.TraceError, match=message):
+        w.head(head, *(leaf.node for leaf in w.builder.inputs), **params)
+
+
+def test_elementwise_operations_on_symbols():
+    w = Writer(x=(N, 3), y=(3,), z=(N + 1, 1), s=())
+    assert w.emit("mul", w.x, w.y).shape == (N, 3)
+    assert w.emit("add", w.x, w.s).shape == (N, 3)
+    with pytest.raises(sd.TraceError, match=r"shapes \(n, 3\) and \(n\+1, 1\) do not broadcast"):
+        w.emit("mul", w.x, w.z)
+
+
+def test_extents():
+    texts = [N, N + 1, 2 * N - 1, 3 - N, N + 2 * M - 1, -(N - 12)]
+    assert [str(t) for t in texts] == ["n", "n+1", "2*n-1", "-n+3", "2*m+n-1", "-n+12"]
+    assert N + 1 == 1 + N and hash(N + 1) == hash(1 + N) and N - N == 0 and N != M and N != 5 and (N + M) - M == N
+    assert N > 1 and N >= 2 and not N < 1 and N + M >= N + 1 and (4 * N + 2) // 2 == 2 * N + 1
+    assert pickle.loads(pickle.dumps(2 * N - 1)) == 2 * N - 1
+    assert broadcast((N, 1), (3,)) == (N, 3) and cells((N, 2)) == cells((2 * N,)) and sliced(N, (1, N, 1)) == N - 1
+    for undecided in (
+        lambda: N < M,
+        lambda: N > 2,
+        lambda: range(N),
+        lambda: N * M,
+        lambda: N // 2,
+        lambda: float(N),
+        lambda: bool(M - 1),
+    ):
+        with pytest.raises(sd.TraceError):
+            undecided()
+
+
+def test_derivatives_of_whole_arrays_of_symbols():
+    w = Writer(x=(N,), a=())
+    y = w.emit("mul", w.emit("sin", w.x), w.a)
+    head, tail = (w.head("getitem", y, key=((k, N - 1 + k, 1),)) for k in (0, 1))
+    graph = w.graph(w.head("sum", w.emit("mul", head, tail), axes=(0,)))
+    plain = lambda x, a: np.sum((np.sin(x) * a)[:-1] * (np.sin(x) * a)[1:])  # noqa: E731
+    d = gradient(graph)
+    for n in (2, 7):
+        args = np.random.default_rng(n).normal(size=n), 0.7
+        close(graph(*args), plain(*args))
+        for place, one in enumerate(d(*args)):
+            close(one, differences(plain, args, place), 1e-6)

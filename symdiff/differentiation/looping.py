@@ -16,6 +16,7 @@ from symdiff.differentiation.array_transforming import Whole
 from symdiff.differentiation.forward import Forward
 from symdiff.differentiation.partials import ZERO
 from symdiff.differentiation.reverse import Reverse
+from symdiff.errors import NonHolomorphicError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, is_constant
 from symdiff.ir.graph import Graph, GraphInput, GraphOutput
@@ -72,8 +73,8 @@ def cotangents(builder: Builder, binding: Node, bars: Atom, active: set[Atom], r
     loop: Loop = binding.params
     moving, inside = _moving(loop, [p for p, o in enumerate(binding.operands) if o in active])
     given = {k: bar for k, bar in enumerate(bars.operands[: len(loop.body.outputs) - loop.tested]) if not is_constant(bar, 0)}
-    carried = _asked(loop, given, inside)
-    asked = [k for k in sorted({*given, *carried}) if loop.body.outputs[k].atom in inside]
+    carried = _asked(loop, given, inside).intersection(moving)
+    asked = [k for k in sorted({*given, *carried}) if k in carried or loop.body.outputs[k].atom in inside]
     if not asked:
         return {}
     taped, tapes = _taped(builder, binding)
@@ -108,8 +109,11 @@ def cotangents(builder: Builder, binding: Node, bars: Atom, active: set[Atom], r
         seeds[output.atom] = opened.builder.add(seeds[output.atom], seed) if output.atom in seeds else seed
     sweep = Reverse(opened.builder, opened.bindings, opened.wrt, rules)
     found, conjugates = sweep.sweep(seeds, mirrored)
-    if not mirrored:
-        sweep.refuse(conjugates)
+    if not mirrored and any(is_complex(leaf.dtype) for leaf in conjugates):
+        raise NonHolomorphicError(
+            f"{sweep.mixing}: a loop's complex result depends on the conjugate of what a round takes; forward derivatives "
+            "(sd.jvp), and those of real results, take this"
+        )
 
     def bar_of(place: int) -> GraphOutput:
         leaf = opened.graph.inputs[place + 1].node
@@ -185,9 +189,7 @@ def _put(builder: Builder, made: Node) -> Node:
     return builder.loop(made.params, made.operands, made.origin)
 
 
-def _input(
-    inside: Builder, of: Node | GraphInput | GraphOutput, shape: tuple[int, ...], what: str, code: str
-) -> GraphInput:
+def _input(inside: Builder, of: Node | GraphInput | GraphOutput, shape: tuple[int, ...], what: str, code: str) -> GraphInput:
     """Another argument of the body, with a name that none has."""
     name = f"{of.name}_{what}"
     while any(leaf.name == name for leaf in inside.inputs):

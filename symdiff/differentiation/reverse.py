@@ -250,9 +250,12 @@ class Reverse:
     def _push_loop(self, binding: Node, bar: Masked | None, conjugate: Masked | None, flow: "Flow") -> None:
         """All operands at once: their cotangents come from one loop."""
         if conjugate is not None:
-            raise NonHolomorphicError(f"{binding.origin}: a loop whose result has a part in the output by its conjugate")
+            raise NonHolomorphicError(
+                f"{self.mixing} makes the output depend on the conjugate of a loop's result; sd.jvp takes this"
+            )
         if bar is not None:
             rules = self.partials.rules
+            self.mixing = self.mixing or f"{binding.origin}: a loop"
             for place, found in pulled_through(self.builder, binding, bar.value, self.active, rules, flow.mirrored).items():
                 flow.bars.setdefault(binding.operands[place], []).append(Masked(found, None))
         for kind in (flow.tainted, flow.opened):

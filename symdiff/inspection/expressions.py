@@ -201,7 +201,9 @@ def expression(binding: Node) -> Any:
         base = operands[0]
         return sp.IndexedBase(base.name, shape=base.shape)[tuple(int(i) for i in np.unravel_index(params, base.shape))]
     if op == "loop":
-        raise TraceError(f"{binding.origin}: a loop of {params.rounds} rounds is no expression; its body's bindings have theirs")
+        raise TraceError(
+            f"{binding.origin}: a loop of {params.rounds} rounds is no expression; its body's bindings have theirs"
+        )
     if op == "part":
         return sp.Symbol(str(binding).partition(" = ")[2])
     if op == "size":

@@ -135,7 +135,7 @@ class Graph:
         return found.hexdigest()
 
     def operations(self) -> int:
-        """Elementwise operations of the scalar bindings as they stand, before sharing; an expression of sizes with such loops."""
+        """Elementwise operations of the scalar bindings as they stand, before sharing; with symbols, an expression of these."""
         loops = sum(b.params.operations() for b in self.bindings if b.op == "loop")
         return loops + sum(OPS[b.op].cost for b in self.bindings if b.op in OPS)  # type: ignore[no-any-return]
 

@@ -7,14 +7,12 @@ where it is made, and never becomes loops over memory that nobody wrote. Refuses
 import math
 from typing import Any
 
-import numpy as np
-
 from symdiff.errors import InvariantError, TraceError
 from symdiff.ir.building import result_code
 from symdiff.ir.graph import Graph
-from symdiff.ir.loops import check_loop
+from symdiff.ir.loops import check_loop, sizes_of
 from symdiff.ir.node import Atom, Node, Seen
-from symdiff.vocabulary.extents import broadcast
+from symdiff.vocabulary.extents import broadcast, names_in
 from symdiff.vocabulary.heads import HEADS, Shape
 from symdiff.vocabulary.ops import OPS, real_counterpart
 
@@ -29,9 +27,14 @@ def rebound(binding: Node, op: str, operands: tuple[Atom, ...], params: Any = No
 
 
 def check_bindings(graph: Graph) -> None:
-    """Raise `InvariantError` where a binding has not its operation's shape or dtype."""
+    """Raise `InvariantError` where a binding has not its operation's shape or dtype, or speaks of a size that nothing tells."""
+    known = names_in(tuple(leaf.node.shape for leaf in graph.inputs))
     for binding in graph.bindings:
         check_binding(binding)
+        if unknown := sizes_of(binding) - known:
+            raise InvariantError(f"{binding.origin}: {binding}: no argument and no loop before it tells {min(unknown)}")
+        if binding.op == "loop" and binding.params.tested:
+            known.add(binding.params.counted)
 
 
 def check_binding(binding: Node) -> None:

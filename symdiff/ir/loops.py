@@ -155,7 +155,9 @@ def sizes_of(binding: Node) -> set[str]:
     """The names of the sizes that a binding speaks of."""
     if binding.op == "loop":
         return binding.params.sizes()  # type: ignore[no-any-return]
-    return names_in((binding.shape, binding.params if binding.op in ("size", "item") else getattr(binding.params, "params", ())))
+    return names_in(
+        (binding.shape, binding.params if binding.op in ("size", "item") else getattr(binding.params, "params", ()))
+    )
 
 
 def counted(name: str) -> Extent:
@@ -238,9 +240,7 @@ def trimmed(
     return live, outputs
 
 
-def _placed(
-    bindings: list[Node], wider: Mapping[Atom, tuple[Node, tuple[int, ...]]]
-) -> tuple[list[Node], dict[Atom, Atom]]:
+def _placed(bindings: list[Node], wider: Mapping[Atom, tuple[Node, tuple[int, ...]]]) -> tuple[list[Node], dict[Atom, Atom]]:
     """The bindings with parts of the other loops, each after what it needs, and by the old nodes the new ones."""
     counting = {b.params.counted: b for b in bindings if b.op == "loop" and b.params.tested and b not in wider}
     made: dict[Atom, Atom] = {}

@@ -46,7 +46,9 @@ class Extent:
 
     def __mul__(self, other: Any) -> "int | Extent":
         if isinstance(other, Extent):
-            raise TraceError(f"({self})*({other}) is no affine expression of sizes; fewer axes of symbols, or their numbers, work")
+            raise TraceError(
+                f"({self})*({other}) is no affine expression of sizes; fewer axes of symbols, or their numbers, work"
+            )
         if not isinstance(other, (int, np.integer)):
             return NotImplemented
         return _reduced(self.constant * int(other), {size: times * int(other) for size, times in self.terms})
@@ -55,10 +57,10 @@ class Extent:
         return self * -1
 
     def __sub__(self, other: Any) -> "int | Extent":
-        return self + -other
+        return self + (-other)  # type: ignore[no-any-return]
 
     def __rsub__(self, other: Any) -> "int | Extent":
-        return -self + other
+        return (-self) + other  # type: ignore[no-any-return]
 
     __radd__, __rmul__ = __add__, __mul__
 
@@ -107,7 +109,9 @@ class Extent:
         return float(self.__index__())
 
     def __str__(self) -> str:
-        text = "".join(f"{times:+d}*{size.name}" for size, times in self.terms) + (f"{self.constant:+d}" if self.constant else "")
+        text = "".join(f"{times:+d}*{size.name}" for size, times in self.terms) + (
+            f"{self.constant:+d}" if self.constant else ""
+        )
         return text.removeprefix("+").replace("+1*", "+").replace("-1*", "-").removeprefix("1*")
 
     __repr__ = __str__
@@ -117,6 +121,7 @@ class Extent:
 
 
 Count = int | Extent
+Shape = tuple[Any, ...]  # of numbers and extents
 
 
 def _reduced(constant: int, terms: Mapping[Size, int]) -> Count:
@@ -160,7 +165,7 @@ def numbers(value: Any, sizes: Mapping[str, int]) -> Any:
     return value
 
 
-def solved(shapes: list[tuple[str, tuple[Count, ...], tuple[int, ...]]]) -> dict[str, int]:
+def solved(shapes: list[tuple[str, Shape, tuple[int, ...]]]) -> dict[str, int]:
     """The sizes that given shapes tell, from (name, shape, given shape). Raises `ValueError` where there are none such."""
     sizes: dict[str, int] = {}
     pairs = [(name, n, m) for name, shape, given in shapes for n, m in zip(shape, given, strict=False) if isinstance(n, Extent)]
@@ -176,7 +181,7 @@ def solved(shapes: list[tuple[str, tuple[Count, ...], tuple[int, ...]]]) -> dict
     return sizes
 
 
-def cells(shape: tuple[Count, ...]) -> dict[tuple[str, ...], int]:
+def cells(shape: Shape) -> dict[tuple[str, ...], int]:
     """The number of cells as a polynomial of sizes: coefficients by products of names. Equal ones are equal for all sizes."""
     total: dict[tuple[str, ...], int] = {(): 1}
     for n in shape:
@@ -190,17 +195,17 @@ def cells(shape: tuple[Count, ...]) -> dict[tuple[str, ...], int]:
     return total
 
 
-def reshaped(shape: tuple[Count, ...], new: tuple[Count, ...]) -> tuple[Count, ...]:
+def reshaped(old: Shape, shape: Shape) -> Shape:
     """The new shape of an array. Raises `ValueError` where it has another number of cells for some sizes."""
-    if any(True for _ in extents_in((shape, new))) and cells(shape) != cells(new):
-        raise ValueError(f"an array of shape {shape} has not the cells of one of {new} for all sizes")
-    return new
+    if any(True for _ in extents_in((old, shape))) and cells(old) != cells(shape):
+        raise ValueError(f"an array of shape {old} has not the cells of one of {shape} for all sizes")
+    return shape
 
 
-def broadcast(*shapes: tuple[Count, ...]) -> tuple[Count, ...]:
+def broadcast(*shapes: Shape) -> Shape:
     """The shape to which shapes broadcast. Raises `ValueError` where they do not, or not for all sizes."""
     if not any(True for _ in extents_in(shapes)):
-        return np.broadcast_shapes(*shapes)  # type: ignore[arg-type]
+        return np.broadcast_shapes(*shapes)
     rank = max(map(len, shapes))
     columns = zip(*((1,) * (rank - len(s)) + tuple(s) for s in shapes), strict=True)
     found = [{n for n in column if n != 1} or {1} for column in columns]
@@ -209,11 +214,11 @@ def broadcast(*shapes: tuple[Count, ...]) -> tuple[Count, ...]:
     return tuple(kinds.pop() for kinds in found)
 
 
-def sliced(n: Count, part: tuple[Any, Any, int]) -> Count:
+def sliced(n: Count, part: tuple[Any, Any, int]) -> Any:
     """How many cells a slice with its ends written out has of `n`. Raises `ValueError` where it leaves these."""
     start, stop, step = part
     if not any(True for _ in extents_in((n, start, stop))):
-        return len(range(n)[slice(*part)])  # type: ignore[arg-type]
+        return len(range(n)[slice(*part)])
     last = start if stop is None else stop - 1 if step > 0 else stop + 1
     low, high = (start, last) if step > 0 else (0 if stop is None else last, start)
     if not (low >= 0 and high < n and high - low >= -1):

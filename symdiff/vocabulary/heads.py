@@ -107,7 +107,7 @@ def _without(shape: Shape, axes: tuple[int, ...]) -> Shape:
 
 
 def _sliced(shape: Shape, key: tuple[Slice, ...]) -> Shape:
-    return tuple(sliced(n, part) for n, part in zip(shape, key, strict=True))  # type: ignore[misc]
+    return tuple(sliced(n, part) for n, part in zip(shape, key, strict=True))
 
 
 def _zeros(shape: Shape, like: Any) -> Any:
@@ -291,7 +291,7 @@ _ROWS = [
          out=True, cost=_size),
     Head("cumsum", lambda x, axis: np.cumsum(x, axis=axis), _first, "{np}.cumsum({0}, axis={axis})", out=True, cost=_size),
     Head("cumprod", lambda x, axis: np.cumprod(x, axis=axis), _first, "{np}.cumprod({0}, axis={axis})", out=True, cost=_size),
-    Head("reshape", lambda x, shape: np.reshape(x, shape), lambda s, shape: reshaped(s, shape), "{0}.reshape({shape})", view=True),
+    Head("reshape", lambda x, shape: np.reshape(x, shape), reshaped, "{0}.reshape({shape})", view=True),
     Head("transpose", lambda x, axes: np.transpose(x, axes), lambda s, axes: tuple(s[a] for a in axes),
          "{0}.transpose({axes})", view=True),
     Head("broadcast_to", lambda x, shape: np.broadcast_to(x, shape), lambda s, shape: broadcast(s, shape),
