@@ -78,6 +78,7 @@ class Graph:
 
         Arguments are float64 scalars. Raises `TraceError` for a head without an operation of ours.
 
+        >>> import sympy as sp
         >>> x, y = sp.symbols("x y")
         >>> float(Graph.from_sympy([x, y], x*sp.exp(y))(2.0, 0.0))
         2.0

@@ -53,9 +53,10 @@ def computable(graph: Graph, exact: bool = False) -> Graph:
 
     `exact`: the cells that a mask selects are added in the order in which NumPy adds them.
     """
+    graph = together(graph)
     vectors = {b for b in graph.bindings if b.op == "matmul" and all(len(o.shape) == 1 for o in b.operands)}
     which = vectors | {b for b in graph.bindings if b.op == "logsumexp" or (b.op == "sum_of" and not exact)}
-    return expanded(together(graph), {"logsumexp": _log_sum_exp, "matmul": _inner, "sum_of": _sum_of}, which)
+    return expanded(graph, {"logsumexp": _log_sum_exp, "matmul": _inner, "sum_of": _sum_of}, which)
 
 
 def _sum_of(a: Arrays, binding: Node, operands: tuple[Atom, ...]) -> Atom:
@@ -108,22 +109,19 @@ def _inner(a: Arrays, binding: Node, operands: tuple[Atom, ...]) -> Atom:
 
 def relaxed(graph: Graph) -> Graph:
     """The graph with sums over products of matrices taken apart, where all sums may be regrouped (`fastmath`)."""
-    made = {b: b for b in graph.bindings}
 
     def regrouped(a: Arrays, binding: Node, operands: tuple[Atom, ...]) -> Atom:
-        product = made[binding.operands[0]]
-        x, y = product.operands if product.op == "matmul" else made[product.operands[0]].operands
+        product = operands[0]
+        x, y = product.operands if product.op == "matmul" else product.operands[0].operands
         if product.op == "matmul":  # sum(x @ y): the sums of columns times the sums of rows
             return a.sum(a.emit("mul", a.sum(x, (0,)), a.sum(y, (1,))), (0,))
         return a.sum(a.emit("mul", x, a.swapped(y)), (0, 1))  # trace(x @ y)
 
     def fits(binding: Node) -> bool:
-        product = made.get(binding.operands[0])
-        if product is None or len(binding.shape):
-            return False
+        product = binding.operands[0]
         if product.op == "diagonal":
-            product = made.get(product.operands[0])
-        return product is not None and product.op == "matmul" and all(len(o.shape) == 2 for o in product.operands)
+            product = product.operands[0]
+        return binding.shape == () and product.op == "matmul" and all(len(o.shape) == 2 for o in product.operands)
 
     found: set[Atom] = {b for b in graph.bindings if b.op == "sum" and fits(b)}
     return expanded(graph, {"sum": regrouped}, found) if found else graph

@@ -22,16 +22,16 @@ def halved(graph: Graph) -> Graph:
 
 
 def _of_real(graph: Graph) -> Graph:
-    made = {b: b for b in graph.bindings if b.op in ("fft", "bfft") and not is_complex(b.operands[0].dtype or "d")}
-
     def is_half(binding: Node) -> bool:
-        transform = made.get(binding.operands[0])
-        if binding.op != "getitem" or transform is None:
+        transform = binding.operands[0] if binding.op == "getitem" else binding
+        if transform.op not in ("fft", "bfft") or is_complex(transform.operands[0].dtype or "d"):
             return False
-        return bool(binding.params.params["key"] == _half_key(transform.shape, transform.params.params["axis"]))
+        return binding is not transform and bool(
+            binding.params.params["key"] == _half_key(transform.shape, transform.params.params["axis"])
+        )
 
     def half(a: Arrays, binding: Node, operands: tuple[Atom, ...]) -> Atom:
-        transform = made[binding.operands[0]]
+        transform = operands[0]
         found = a.bind("rfft", transform.operands[0], axis=transform.params.params["axis"])
         return a.emit("conj", found) if transform.op == "bfft" else found
 
@@ -39,29 +39,29 @@ def _of_real(graph: Graph) -> Graph:
 
 
 def _to_real(graph: Graph) -> Graph:
-    made: dict[Atom, Node] = {b: b for b in graph.bindings if b.op in ("fft", "bfft", "put", "mul")}
-
-    def filled(binding: Node) -> Node | None:
-        """The `put` that fills a half spectrum with zeros, where the binding is the real part of its transform."""
-        transform = made.get(binding.operands[0]) if binding.op == "real" else None
-        found = made.get(transform.operands[0]) if transform is not None and transform.op in ("fft", "bfft") else None
-        if transform is None or found is None or found.op != "put" or not is_complex(found.operands[0].dtype or "d"):
+    def filled(transform: Node) -> Node | None:
+        """The `put` that fills a half spectrum with zeros, where it is transformed."""
+        found = transform.operands[0] if transform.op in ("fft", "bfft") else transform
+        if found.op != "put" or not is_complex(found.operands[0].dtype or "d"):
             return None
         whole = _half_key(found.shape, transform.params.params["axis"]) == found.params.params["key"]
         return found if whole and found.operands[0].op != "const" else None
 
     def real_transform(a: Arrays, binding: Node, operands: tuple[Atom, ...]) -> Atom:
-        transform, put = made[binding.operands[0]], filled(binding)
+        transform = operands[0]
+        put = filled(transform)
         assert put is not None
         axis = transform.params.params["axis"]
         n = put.shape[axis]
         weights = half_weights(n).reshape((-1,) + (1,) * (len(put.shape) - axis - 1))
-        u = _unweighted(made.get(put.operands[0]), weights)
+        u = _unweighted(put.operands[0], weights)
         if u is None:
             u = a.emit("mul", put.operands[0], array_atom((1 / weights).astype("f" if binding.dtype == "f" else "d")))
         return a.bind("brfft", a.emit("conj", u) if transform.op == "fft" else u, n=n, axis=axis)
 
-    return expanded(graph, {"real": real_transform}, {b for b in graph.bindings if filled(b) is not None})
+    return expanded(
+        graph, {"real": real_transform}, {b for b in graph.bindings if b.op == "real" and filled(b.operands[0]) is not None}
+    )
 
 
 def _half_key(shape: Shape, axis: int) -> tuple[tuple[int, int, int], ...]:
@@ -69,9 +69,9 @@ def _half_key(shape: Shape, axis: int) -> tuple[tuple[int, int, int], ...]:
     return tuple((0, n // 2 + 1 if i == axis else n, 1) for i, n in enumerate(shape))
 
 
-def _unweighted(product: Node | None, weights: np.ndarray) -> Atom | None:
+def _unweighted(product: Node, weights: np.ndarray) -> Atom | None:
     """The other factor of a product with the weights."""
-    for k, operand in enumerate(product.operands if product is not None and product.op == "mul" else ()):
+    for k, operand in enumerate(product.operands if product.op == "mul" else ()):
         if isinstance(operand, ArrayConstant) and np.array_equal(operand.value, weights):
-            return product.operands[1 - k]  # type: ignore[union-attr, no-any-return]
+            return product.operands[1 - k]  # type: ignore[no-any-return]
     return None

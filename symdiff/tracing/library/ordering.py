@@ -100,8 +100,8 @@ def _counts(name: str, builder: Builder, binding: Node, place: int) -> tuple[Ato
     """A condition and its value where an operand is the extreme; the first one is where nothing wins over it, NaN or not."""
     first, *others = binding.operands
     if place:
-        return builder.emit("eq", (binding.operands[place], binding)), True
-    return _wins(builder, name, others[0] if len(others) == 1 else binding, first), False
+        return builder.emit("eq", (binding.operands[place], binding.result)), True
+    return _wins(builder, name, others[0] if len(others) == 1 else binding.result, first), False
 
 
 @functools.lru_cache(maxsize=256)
