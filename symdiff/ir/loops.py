@@ -141,14 +141,9 @@ class Loop:
 
     def lines(self, names: Mapping[Node, str]) -> Iterator[str]:
         """The body, below the head."""
-        plain = replace_outputs(self.body, ())
+        plain = Graph(self.body.name, self.body.inputs, (), self.body.bindings)
         yield from (f"    {line}" for line in plain._lines(names))
         yield f"      {self.end(names)}"
-
-
-def replace_outputs(body: Graph, outputs: tuple[GraphOutput, ...]) -> Graph:
-    """A body with all its bindings and other outputs."""
-    return Graph(body.name, body.inputs, outputs, body.bindings, None, body.origin)
 
 
 def sizes_of(binding: Node) -> set[str]:

@@ -156,8 +156,9 @@ def _linear(arrays: Arrays, binding: Node, tangent: Atom) -> Atom:
 
 
 def _cell(binding: Node) -> tuple[tuple[int, int, int], ...]:
-    at = np.unravel_index(binding.params, binding.operands[0].shape)
-    return tuple((int(i), int(i) + 1, 1) for i in at)
+    shape, place = binding.operands[0].shape, binding.params
+    at = (place,) if len(shape) == 1 else map(int, np.unravel_index(place, shape))
+    return tuple((i, i + 1, 1) for i in at)
 
 
 def rule_of(binding: Node) -> StructuralRule:
