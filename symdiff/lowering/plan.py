@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from symdiff.errors import InvariantError
 from symdiff.lowering.program import Program, print_program
+from symdiff.lowering.walks import last_uses
 
 
 @dataclass(slots=True)
@@ -33,26 +34,12 @@ class Plan:
             return text
         arrays = ", ".join(f"{n} of {code}" for code, n in sorted(self.work.items())) or "none"
         lines = text.splitlines()
-        values = [i for i, instr in enumerate(self.program.instrs) if instr.op not in ("input", "const")]
+        values = [i for i, node in enumerate(self.program.nodes) if node.op not in ("input", "const")]
         placed = [
             f"{line:<64} slot {'output' if slot is None else f'{slot[0]}{slot[1]}'}"
             for line, slot in zip(lines[1:], (self.slots[v] for v in values), strict=False)
         ]
         return "\n".join([f"{lines[0]}, work arrays: {arrays}", *placed])
-
-
-def last_uses(program: Program) -> list[int]:
-    """The position of the last instruction that reads each value; the program's length for outputs and checks, -1 for none."""
-    last = [-1] * len(program.instrs)
-    for position, instr in enumerate(program.instrs):
-        for operand in instr.operands:
-            last[operand] = position
-    for output in program.outputs:
-        for cell in output.cells:
-            last[cell] = len(program.instrs)
-    for check in program.checks:
-        last[check] = len(program.instrs)
-    return last
 
 
 def check_plan(plan: Plan) -> None:
@@ -61,11 +48,11 @@ def check_plan(plan: Plan) -> None:
         return
     last = last_uses(plan.program)
     holder: dict[tuple[str, int], int] = {}
-    for position, instr in enumerate(plan.program.instrs):
+    for position, node in enumerate(plan.program.nodes):
         slot = plan.slots[position]
         if slot is None:
             continue
         before = holder.get(slot)
         if before is not None and (last[before] > position):
-            raise InvariantError(f"value {position} ({instr.op}) overwrites {before}, which is used at {last[before]}")
+            raise InvariantError(f"value {position} ({node.op}) overwrites {before}, which is used at {last[before]}")
         holder[slot] = position

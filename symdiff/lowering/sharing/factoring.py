@@ -10,7 +10,7 @@ algebraic factorization and common subexpression elimination, IEEE TCAD 25 (2006
 import heapq
 from collections.abc import Iterable
 
-from symdiff.lowering.program import Number
+from symdiff.ir.node import Number
 from symdiff.lowering.sharing.monomials import Form, Monomial, degree, times
 
 MAX_TERMS = 400  # longer sums are not factored: each change enumerates a sum anew
