@@ -16,6 +16,7 @@ from typing import Any
 from symdiff.codegen.llvm import parts as llvm_parts
 from symdiff.codegen.llvm import scalar as llvm
 from symdiff.codegen.source import Source
+from symdiff.differentiation.mapping import mapped
 from symdiff.errors import BackendError
 from symdiff.ir.graph import Graph, check_graph
 from symdiff.ir.invariants import check_bindings
@@ -66,6 +67,9 @@ def program_of(
     count = 0 if checks is None else len(checks.outputs)
     if checks is not None:
         name, graph = name or graph.name, side_by_side(settled(checks), graph)
+    graph = mapped(graph)
+    if any(b.op == "loop" for b in graph.bindings):
+        return looped_of(graph, options, name)
     if not is_scalar(graph):
         return fused_of(graph, options, name, count)
     checking = os.environ.get("SYMDIFF_CHECK") == "1"
@@ -81,6 +85,24 @@ def program_of(
         if checking:
             check_program(program)
     return program
+
+
+def looped_of(graph: Graph, options: Options = DEFAULT, name: str | None = None) -> Program:
+    """The Program of a Graph with loops, whose bodies are programs: of numbers and shared, where there are only numbers."""
+    with collector_off():
+        whole = computable(expand_calls(graph), options.exact)
+
+        def lowered(body: Graph) -> Program:
+            found = program_of(body, options) if is_scalar(body) else looped_of(body, options)
+            assert isinstance(found, Program)
+            return found
+
+        program = number(whole, name=name, whole=True, lower=lowered)
+        if os.environ.get("SYMDIFF_CHECK") == "1":
+            check_graph(whole)
+            check_bindings(whole)
+            check_program(program)
+        return program
 
 
 def fused_of(graph: Graph, options: Options = DEFAULT, name: str | None = None, checks: int = 0) -> Fused:
@@ -140,6 +162,13 @@ def source_of(plan: Plan | ArrayPlan, target: str, **layout: Any) -> Source:
     """The Plan as text for a target."""
     if target not in TARGETS:
         raise BackendError(f"unknown target {target!r}; there are {', '.join(TARGETS)}")
+    if isinstance(plan, Plan) and any(node.op == "loop" for node in plan.program.nodes):
+        if target != "python":
+            raise BackendError(
+                f"{plan.program.name}: a loop whose rounds need each other, or whose number is told at a call, is printed by the "
+                f"python target only, not by {target!r}"
+            )
+        return _emit("python_loops", plan, **layout)
     if isinstance(plan, ArrayPlan):
         if target not in ("numpy", "cupy"):
             raise BackendError(

@@ -38,6 +38,14 @@ class GraphInput:
     def name(self) -> str:
         return self.node.name
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.node.shape
+
+    @property
+    def dtype(self) -> str:
+        return str(self.node.dtype)
+
 
 @dataclass(frozen=True, slots=True)
 class GraphOutput:

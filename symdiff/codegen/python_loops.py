@@ -1,0 +1,352 @@
+"""Programs with loops to plain Python: `for` and `while` over numbers and lists of numbers.
+
+Assumes a point Plan whose values are float64, complex128 or Boolean, in loops and around them numbers, vectors and rows of
+vectors. Guarantees the rounds' order, and one function for all sizes where these are symbols. Refuses other operations on whole
+arrays with `BackendError`; errors of Python's `math` (1/0, log(0)) are the caller's to handle.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from symdiff.codegen.expressions import ATOM, DEPTH, SIGN, SUM, TERM, WIDTH, Expression, bare, in_reading_order
+from symdiff.codegen.names import Names, argument_names
+from symdiff.codegen.python import INDENT, check_double, literal, spelling
+from symdiff.codegen.source import PythonFile, Source
+from symdiff.errors import BackendError
+from symdiff.ir.node import Node
+from symdiff.lowering.plan import Plan
+from symdiff.lowering.program import Program
+from symdiff.lowering.walks import cone_of, uses_of
+from symdiff.vocabulary.extents import Count, Extent, extents_in
+from symdiff.vocabulary.literals import docstring
+from symdiff.vocabulary.ops import OPS
+
+_MODULE = re.compile(r"\b(c?math)\.")  # in templates of ours
+
+
+def emit(
+    plan: Plan, *, name: str, style: str = "runtime", header: Sequence[str] = (), doc: str = "", **_: Any
+) -> Source:  # fmt: skip
+    """A function of numbers and lists, which returns numbers and lists."""
+    check_double(plan.program)
+    writer = _Writer(plan.program)
+    entry = writer.names.fresh(name)
+    lines = [f"def {entry}({', '.join(writer.arguments)}):", *docstring(doc), *(INDENT + line for line in writer.lines())]
+    text = "\n".join(lines)
+    return PythonFile(tuple(header), frozenset(_MODULE.findall(text)), (), (), (), (text,)).source(entry, "python")
+
+
+class _Writer:
+    """Names of arguments, sizes and values, and the lines of the function."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.names = Names()
+        self.arguments = argument_names(program.inputs, self.names)
+        self.sizes: dict[str, str] = {}
+
+    def lines(self) -> list[str]:
+        """The body of the function."""
+        lines = self.given()
+        steps, results = self.block(self.program, [Expression(a, ATOM, 0) for a in self.arguments])
+        return [*lines, *steps, f"return {', '.join(results)}"]
+
+    # -- arguments and sizes
+
+    def given(self) -> list[str]:
+        """The arguments as Python's own numbers, and the sizes that they tell."""
+        lines = []
+        for leaf, argument in zip(self.program.inputs, self.arguments, strict=True):
+            number = "complex" if leaf.dtype in "FD" else "float"
+            nested = f"{number}({argument})"
+            if len(leaf.shape) == 1:
+                nested = f"[{number}(v) for v in {argument}]"
+            elif len(leaf.shape) == 2:
+                nested = f"[[{number}(v) for v in row] for row in {argument}]"
+            elif leaf.shape:
+                raise _beyond(f"an argument with {len(leaf.shape)} axes")
+            lines.append(f"{argument} = {nested}")
+        checks = []
+        for leaf, argument in zip(self.program.inputs, self.arguments, strict=True):
+            for axis, extent in enumerate(leaf.shape):
+                length = f"len({argument})" if axis == 0 else f"len({argument}[0])"
+                lines += self.told(extent, length)
+                if axis == 0:
+                    checks.append((f"len({argument}) != {self.extent(extent)}", argument, leaf.shape))
+                else:
+                    checks.append((f"any(len(row) != {self.extent(extent)} for row in {argument})", argument, leaf.shape))
+        for check, argument, shape in checks:
+            lines += [f"if {check}:", f'{INDENT}raise ValueError("{argument} has another shape than {shape}, which is expected")']
+        return lines
+
+    def told(self, extent: Count, length: str) -> list[str]:
+        """The line that works out a size that nothing has told before."""
+        found = [t for t in extent.terms if t[0].name not in self.sizes] if isinstance(extent, Extent) else []
+        if len(found) != 1 or not isinstance(extent, Extent):
+            return []
+        size, times = found[0]
+        rest = self.extent(extent - times * Extent(0, ((size, 1),)))
+        self.sizes[size.name] = name = self.names.fresh(size.name)
+        moved = length if rest == "0" else f"{length} - ({rest})" if not rest.isdecimal() else f"{length} - {rest}"
+        return [f"{name} = {moved}" if times == 1 else f"{name} = ({moved})//{times}"]
+
+    def extent(self, extent: Count) -> str:
+        """An extent as an expression of sizes."""
+        if not isinstance(extent, Extent):
+            return str(extent)
+        parts = [self.sizes[size.name] if times == 1 else f"{times}*{self.sizes[size.name]}" for size, times in extent.terms]
+        text = " + ".join(parts) + (f" + {extent.constant}" if extent.constant else "")
+        return text.replace("+ -", "- ")
+
+    def place(self, place: Any, k: str) -> str:
+        """A row's place in round k."""
+        k = k if place.step == 1 else f"-{k}" if place.step == -1 else f"{place.step}*{k}"
+        start = self.extent(place.start)
+        return k if start == "0" else f"{start} - {k[1:]}" if k[0] == "-" else f"{k} - {start[1:]}" if start[0] == "-" else f"{k} + {start}"
+
+    # -- blocks
+
+    def block(self, program: Program, leaves: list[Expression]) -> tuple[list[str], list[str]]:
+        """The statements of a program whose inputs are `leaves`, and the expressions of its outputs."""
+        block = _Block(self, program, leaves)
+        for position in range(len(program.nodes)):
+            block.add(position)
+        return block.lines, [block.output(o) for o in program.outputs]
+
+
+class _Block:
+    """The statements of a program, one after the other."""
+
+    def __init__(self, writer: _Writer, program: Program, leaves: list[Expression]) -> None:
+        self.writer = writer
+        self.names = writer.names
+        self.program = program
+        self.leaves = leaves
+        self.uses = uses_of(program)
+        self.named = {o for node in program.nodes if node.op == "loop" for o in node.operands}
+        self.made: dict[int, Expression] = {}
+        self.parts: dict[int, list[str]] = {}
+        self.lines: list[str] = []
+
+    def output(self, output: Any) -> str:
+        """A result as an expression."""
+        cells = [bare(self.made[c].text) for c in output.cells]
+        whole = len(cells) == 1 and self.program.nodes[output.value].shape == output.shape
+        if whole:
+            return cells[0]
+        if len(output.shape) > 1:
+            raise _beyond("a result of cells with two axes")
+        return f"[{', '.join(cells)}]"
+
+    def add(self, position: int) -> None:
+        """One node: a statement, several, or an expression that its user holds."""
+        if position in self.made or position in self.parts:
+            return
+        node = self.program.nodes[position]
+        if node.op == "loop":
+            self.parts[position] = self.loop(node)
+            return
+        if node.op == "part":
+            self.made[position] = Expression(self.parts[node.operands[0]][node.params], ATOM, 0)
+            return
+        found = self.leaf(node) if node.op in ("input", "const", "size") else self.expression(position, node)
+        inlined = node.op in ("input", "const", "size") and not (found.depth and self.uses[position] > 1)
+        short = found.depth < DEPTH and len(found.text) <= WIDTH
+        if inlined or (self.uses[position] == 1 and position not in self.named and short and not node.shape):
+            self.made[position] = found
+            return
+        self.made[position] = Expression(self.assign(found.text), ATOM, 0)
+
+    def assign(self, text: str, name: str = "") -> str:
+        """A name for an expression."""
+        name = self.names.fresh(name) if name else self.names.numbered("v")
+        self.lines.append(f"{name} = {bare(text)}")
+        return name
+
+    def leaf(self, node: Node) -> Expression:
+        if node.op == "size":
+            return Expression(f"float({self.writer.extent(node.params)})", ATOM, 0)
+        if node.op == "const":
+            text = literal(node.params) if not node.shape else _listed(node.params.tolist())
+            return Expression(text, SIGN if text.startswith("-") else ATOM, len(node.shape))
+        place, cell = node.params
+        leaf = self.leaves[place]
+        shape = self.program.inputs[place].shape
+        if cell is None or not shape:
+            return leaf
+        at = f"[{cell}]" if len(shape) == 1 else f"[{cell // shape[1]}][{cell % shape[1]}]"
+        return Expression(leaf.text + at, ATOM, 0)
+
+    def expression(self, position: int, node: Node) -> Expression:
+        operands = [self.made[o] for o in node.operands]
+        shapes = [self.program.nodes[o].shape for o in node.operands]
+        if node.op not in OPS:
+            return self.structural(node, [o.at(ATOM) for o in operands], shapes)
+        template, level, needed = spelling(self.program, position)
+        order = in_reading_order(self.program, position)
+        if node.shape:
+            return self.cellwise(template, [self.made[o].at(ATOM) for o in order], [self.program.nodes[o].shape for o in order])
+        parts = [self.made[o] for o in order]
+        text = template.format(*(p.at(n) for p, n in zip(parts, needed, strict=True)))
+        return Expression(text, level, 1 + max((p.depth for p in parts), default=0))
+
+    def cellwise(self, template: str, texts: list[str], shapes: list[tuple[int, ...]]) -> Expression:
+        """An operation on vectors, cell by cell."""
+        if any(len(s) > 1 for s in shapes) or any(n == 1 for s in shapes for n in s) and len({s for s in shapes if s}) > 1:
+            raise _beyond("an operation on the cells of an array with two axes")
+        cells = [self.names.numbered("c") if s else t for s, t in zip(shapes, texts, strict=True)]
+        given = [(c, t) for c, s, t in zip(cells, shapes, texts, strict=True) if s]
+        over = f"{given[0][0]} in {given[0][1]}"
+        if len(given) > 1:
+            over = f"{', '.join(c for c, _ in given)} in zip({', '.join(t for _, t in given)})"
+        return Expression(f"[{bare(template.format(*cells))} for {over}]", ATOM, 1)
+
+    def structural(self, node: Node, x: list[str], shapes: list[tuple[int, ...]]) -> Expression:
+        """An operation that moves or adds up the cells of vectors."""
+        op, params, ranks = node.op, node.params, [len(s) for s in shapes]
+        extent = self.writer.extent
+        found = ""
+        if op == "gather" and ranks[1] == 0:
+            found = f"{x[0]}[{_within(x[1], f'len({x[0]})')}]"
+        elif op in ("cells", "array") and len(node.shape) == 1:
+            found = f"[{', '.join(x)}]"
+        elif max(ranks) > 1 or len(node.shape) > 1:
+            pass
+        elif op == "scatter_at" and ranks == [0, 0]:
+            found = self.assign(f"[0.0]*{_grouped(extent(params['size']))}")
+            self.lines.append(f"{found}[{_within(x[1], extent(params['size']))}] = {x[0]}")
+        elif op == "sum":
+            found = f"sum({x[0]})"
+        elif op == "concatenate":
+            return Expression(" + ".join(x), SUM, 1)
+        elif op == "broadcast_to":
+            times = _grouped(extent(node.shape[0]))
+            return Expression(f"[{x[0]}]*{times}" if not ranks[0] else f"{x[0]}*{times}", TERM, 1)
+        elif op == "reshape" and (not node.shape or not ranks[0]):
+            found = f"{x[0]}[0]" if ranks[0] else f"[{x[0]}]"
+        elif op == "getitem":
+            found = f"{x[0]}[{self.sliced(params['key'][0])}]"
+        elif op == "put":
+            found = self.assign(f"[0.0]*{_grouped(extent(node.shape[0]))}")
+            self.lines.append(f"{found}[{self.sliced(params['key'][0])}] = {x[0]}")
+        if not found:
+            raise _beyond(f"{op} of arrays of shape {', '.join(map(str, shapes))}")
+        return Expression(found, ATOM, 1)
+
+    def sliced(self, part: tuple[Any, Any, int]) -> str:
+        start, stop, step = part
+        ends = [self.writer.extent(start), "" if stop is None else self.writer.extent(stop)]
+        return ":".join(ends if step == 1 else [*ends, str(step)])
+
+    # -- loops
+
+    def loop(self, node: Node) -> list[str]:
+        """The statements of a loop; the names of its results."""
+        writer, loop, fresh = self.writer, node.params, self.names.fresh
+        given = [self.made[o].text for o in node.operands]
+        body, carried = loop.body, loop.carried
+        k = fresh(loop.counted or body.inputs[0].name)
+        ends = [fresh(leaf.name) for leaf in body.inputs[1 : carried + 1]]
+        results = loop.results
+        stacks = [fresh(r.name) for r in results[carried : carried + len(loop.stacks)]]
+        sums = [fresh(r.name) for r in results[carried + len(stacks) :][: loop.sums]]
+        self.lines += [f"{end} = {bare(begin)}" for end, begin in zip(ends, given, strict=False)]
+        grown = [s.place == (1, 0) and s.size == loop.rounds and not loop.backward for s in loop.stacks]
+        for name, grows, result in zip(stacks, grown, results[carried:], strict=False):
+            self.lines.append(f"{name} = []" if grows else f"{name} = {self.zeros(result.shape)}")
+        for name, result in zip(sums, results[carried + len(stacks) :], strict=False):
+            self.lines.append(f"{name} = {self.zeros(result.shape)}")
+        leaves = [Expression(f"float({k})", ATOM, 1)]
+        for text, place in zip(given, loop.places(), strict=True):
+            at = "" if place is None else f"[{writer.place(place, k)}]"
+            leaves.append(Expression(text + at, ATOM, 0 if place is None else 1))
+        leaves[1 : carried + 1] = [Expression(end, ATOM, 0) for end in ends]
+        inner = _Block(writer, body, leaves)
+        test = body.outputs[-1].value if loop.tested else -1
+        for position in sorted(cone_of(body, (test,))) if loop.tested else ():
+            inner.add(position)
+        head, first = self.head(loop, k, inner, test)
+        inside = self.rounds(loop, k, inner, ends, list(zip(stacks, grown, strict=True)), sums)
+        self.lines += [*head, *(INDENT + line for line in [*first, *inside])]
+        if loop.counted:
+            writer.sizes[loop.counted] = k
+        return [*ends, *stacks, *sums, *([f"float({k})"] if loop.tested else [])]
+
+    def head(self, loop: Any, k: str, inner: "_Block", test: int) -> tuple[list[str], list[str]]:
+        """The lines before a round's own, and those of its own that tell whether there is one."""
+        if not loop.tested:
+            count = f"range({self.writer.extent(loop.rounds)})"
+            return [f"for {k} in {f'reversed({count})' if loop.backward else count}:"], []
+        holds = inner.made[test]
+        limit = "" if loop.limit is None else f"{k} < {self.writer.extent(loop.limit)}"
+        if not inner.lines:
+            both = f"{limit} and {holds.at(ATOM)}" if limit else bare(holds.text)
+            return [f"{k} = 0", f"while {both}:"], []
+        first, inner.lines = inner.lines, []
+        return [f"{k} = 0", f"while {limit or 'True'}:"], [*first, f"if not {holds.at(ATOM)}:", f"{INDENT}break"]
+
+    def rounds(
+        self, loop: Any, k: str, inner: "_Block", ends: list[str], stacks: list[tuple[str, bool]], sums: list[str]
+    ) -> list[str]:
+        """The rest of a round."""
+        body = loop.body
+        start = loop.carried + len(stacks)
+        scattered: dict[int, str] = {}
+        for name, output in zip(sums, body.outputs[start:], strict=False):
+            node = body.nodes[output.value]
+            if node.op == "scatter_at" and inner.uses[output.value] == 1 and len(node.shape) == 1 and len(output.cells) == 1:
+                scattered[output.value] = name
+        for position in range(len(body.nodes)):
+            if position not in scattered:
+                inner.add(position)
+        lines = inner.lines
+        for value, name in scattered.items():
+            cell, at = (inner.made[o] for o in body.nodes[value].operands)
+            size = self.writer.extent(body.nodes[value].params["size"])
+            lines.append(f"{name}[{_within(at.text, size)}] += {bare(cell.text)}")
+        for (name, grows), stack, output in zip(stacks, loop.stacks, body.outputs[loop.carried :], strict=False):
+            text = inner.output(output)
+            lines.append(f"{name}.append({text})" if grows else f"{name}[{self.writer.place(stack.place, k)}] = {text}")
+        for name, output in zip(sums, body.outputs[start:], strict=False):
+            if output.value in scattered:
+                continue
+            if len(output.shape) > 1:
+                raise _beyond("a sum of arrays with two axes")
+            text = inner.output(output)
+            cells = [self.names.numbered("c") for _ in range(2)]
+            vector = f"{name} = [{cells[0]} + {cells[1]} for {cells[0]}, {cells[1]} in zip({name}, {text})]"
+            lines.append(vector if output.shape else f"{name} += {text}")
+        pairs = [(end, inner.output(o)) for end, o in zip(ends, body.outputs, strict=False)]
+        pairs = [(end, text) for end, text in pairs if end != text]
+        if pairs:
+            lines.append(f"{', '.join(e for e, _ in pairs)} = {', '.join(t for _, t in pairs)}")
+        if loop.counted:
+            lines.append(f"{k} += 1")
+        return lines or ["pass"]
+
+    def zeros(self, shape: tuple[int, ...]) -> str:
+        """An array of zeros."""
+        if len(shape) > 2:
+            raise _beyond("an array with three axes")
+        times = [_grouped(self.writer.extent(n)) for n in shape]
+        if len(shape) == 2:
+            return f"[[0.0]*{times[1]} for _ in range({times[0]})]"
+        return f"[0.0]*{times[0]}" if shape else "0.0"
+
+
+def _within(index: str, size: str) -> str:
+    """A whole number as an index; the first or last for one out of bounds."""
+    return f"min(max(int({bare(index)}), 0), {size} - 1)"
+
+
+def _grouped(text: str) -> str:
+    return text if text.isidentifier() or text.isdecimal() else f"({text})"
+
+
+def _listed(value: Any) -> str:
+    return f"[{', '.join(map(_listed, value))}]" if isinstance(value, list) else literal(value)
+
+
+def _beyond(what: str) -> BackendError:
+    return BackendError(f"{what} in a program with loops: plain Python takes numbers and vectors there")
