@@ -21,11 +21,18 @@ from inside import (
     check_binding,
     check_bindings,
     check_graph,
+    check_program,
     counted,
     default_rules,
     extent,
+    kernel_of,
+    mapped,
+    pipeline,
+    plan_of,
+    program_of,
     scalarize,
     sliced,
+    source_of,
     transforming,
 )
 
@@ -662,3 +669,132 @@ def test_derivatives_of_whole_arrays_of_symbols():
         close(graph(*args), plain(*args))
         for place, one in enumerate(d(*args)):
             close(one, differences(plain, args, place), 1e-6)
+
+
+MAPPED = {
+    "rosenbrock": rosenbrock(5),
+    "stencil": stencil(7),
+    "nested": nested(4),
+    "gathering": gathering(),
+}
+
+
+@pytest.mark.parametrize("name", MAPPED)
+def test_loops_without_carried_values_are_operations_on_whole_arrays(name):
+    args = EXAMPLES[name][2][0]
+    for graph in (MAPPED[name], gradient(MAPPED[name])):
+        whole = checked(mapped(graph))
+        assert not any(b.op in ("loop", "part") for b in whole.bindings)
+        fused = program_of(graph, name="f")
+        kernel = kernel_of(plan_of(fused), "numpy", "f")
+        for found in (whole(*args), kernel(*args)):
+            for one, other in zip(in_tuple(found), in_tuple(graph(*args)), strict=True):
+                close(one, other, 1e-12)
+    assert any(b.op == "loop" for b in mapped(pendulum()).bindings)  # whose rounds need each other
+
+
+def in_python(graph, name="f", style="export"):
+    source = source_of(plan_of(program_of(graph, name=name, loops=True)), "python", name=name, style=style)
+    space = dict(source.names)
+    exec(compile(source.text, name, "exec"), space)
+    return source.text, space[source.entry]
+
+
+@pytest.mark.parametrize(("name", "k"), POINTS)
+def test_plain_python_of_loops_and_their_derivatives(name, k):
+    graph, _, args = example(name, k)
+    wrt = list(range(len(args)))
+    more = [np.ones(np.shape(a)) for a in args]
+    product = transforming.hessian_product(graph, wrt, default_rules())
+    for one, given in ((graph, args), (gradient(graph), args), (checked(product), (*args, *more))):
+        text, function = in_python(one)
+        assert ("for " in text or "while " in text) and "np." not in text
+        found = in_tuple(function(*(np.asarray(a).tolist() for a in given)))
+        for value, other in zip(found, in_tuple(one(*given)), strict=True):
+            close(np.array(value), other)
+        for value, other in zip(in_tuple(in_python(one, style="runtime")[1](*given)), in_tuple(one(*given)), strict=True):
+            assert type(value) is type(other)
+            close(value, other)
+
+
+NEWTON = """
+def newton_grad(a, x):
+    a = float(a)
+    x = float(x)
+    x_was = []
+    r = 0
+    while abs(x*x - a) > (1e-15*a):
+        x_was.append(x)
+        x = 0.5*(x + a/x)
+        r += 1
+    x_bar = x + x
+    a_bar = 0.0
+    for k in reversed(range(r)):
+        x_ = x_was[k]
+        v0 = 0.5*x_bar
+        a_bar += v0/x_
+        x_bar = v0 - a*v0/x_/x_
+    return a_bar
+"""
+ROSENBROCK = """
+def rosenbrock_grad(x):
+    x = [float(v) for v in x]
+    n = len(x) - 1
+    if n < 1:
+        raise ValueError("x has another shape than (n+1,), which is expected")
+    a_bar = [0.0]*(n + 1)
+    b_bar = [0.0]*(n + 1)
+    for k in range(n):
+        a = x[k]
+        v0 = 200.0*(x[k + 1] - a*a)
+        a_bar[k] = -2.0*(1.0 - a + a*v0)
+        b_bar[k + 1] = v0
+    return [c0 + c1 for c0, c1 in zip(a_bar, b_bar)]
+"""
+
+
+def test_the_text_of_loops_in_plain_python():
+    assert in_python(gradient(newton()[0], [0]), "newton_grad")[0].strip() == NEWTON.strip()
+    assert in_python(gradient(rosenbrock()), "rosenbrock_grad")[0].strip() == ROSENBROCK.strip()
+
+
+def test_programs_with_loops_are_printed_and_checked():
+    program = program_of(newton()[0], loops=True)
+    assert "v2 = loop k < r: x, a" in str(program) and "next x = v2; while v7" in str(program)
+    assert str(program.operations()) == "8*r+1"
+    position = next(i for i, node in enumerate(program.nodes) if node.op == "part")
+    program.nodes[position] = program.nodes[position].on(program.nodes[position].operands)
+    program.nodes[position].shape = (3,)
+    with pytest.raises(InvariantError, match="but the result is d"):
+        check_program(program)
+
+
+@pytest.mark.parametrize("target", ["numpy", "c", "cupy", "cuda"])
+def test_targets_without_loops_refuse_them(target):
+    with pytest.raises(sd.BackendError, match=r"loops whose rounds need each other.*target.*scalarize=True"):
+        source_of(plan_of(program_of(pendulum(), name="pendulum")), target, name="pendulum")
+    with pytest.raises(sd.BackendError, match="loops whose rounds"):
+        source_of(plan_of(program_of(rosenbrock(), name="rosenbrock")), target, name="rosenbrock")
+
+
+def test_machine_code_and_points_refuse_loops_for_now():
+    program = program_of(pendulum())
+    for refused in (
+        lambda: pipeline.machine_of(program),
+        lambda: plan_of(program, "batch"),
+        lambda: pipeline.gufunc_of(program),
+    ):
+        with pytest.raises(sd.BackendError, match="loops whose rounds need each other"):
+            refused()
+
+
+def test_plain_python_of_sizes():
+    w = Writer(x=(2 * extent("n"),), y=(extent("n"), extent("m")))
+    (total,) = w.loop(lambda k, a: a * k, extent("n"), rows=[(w.x, Place(2, 1))], sums=1)
+    text, function = in_python(w.graph(total))
+    assert "n = len(x)//2" in text and "float(k)*x[2*k + 1]" in text
+    assert function([1.0, 2.0, 3.0, 4.0], [[1.0], [2.0]]) == 4.0
+    with pytest.raises(ValueError, match="x has another shape"):
+        function([1.0, 2.0, 3.0], [[1.0], [2.0]])
+    with pytest.raises(ValueError, match="y has another shape"):
+        function([1.0, 2.0, 3.0, 4.0], [[1.0], [2.0, 3.0]])

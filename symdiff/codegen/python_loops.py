@@ -5,9 +5,14 @@ vectors. Guarantees the rounds' order, and one function for all sizes where thes
 arrays with `BackendError`; errors of Python's `math` (1/0, log(0)) are the caller's to handle.
 """
 
+import cmath
+import itertools
+import math
 import re
 from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from symdiff.codegen.expressions import ATOM, DEPTH, SIGN, SUM, TERM, WIDTH, Expression, bare, in_reading_order
 from symdiff.codegen.names import Names, argument_names
@@ -18,8 +23,8 @@ from symdiff.ir.node import Node
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Program
 from symdiff.lowering.walks import cone_of, uses_of
-from symdiff.vocabulary.extents import Count, Extent, extents_in
-from symdiff.vocabulary.literals import docstring
+from symdiff.vocabulary.extents import Count, Extent
+from symdiff.vocabulary.literals import docstring, formatted
 from symdiff.vocabulary.ops import OPS
 
 _MODULE = re.compile(r"\b(c?math)\.")  # in templates of ours
@@ -32,8 +37,10 @@ def emit(
     check_double(plan.program)
     writer = _Writer(plan.program)
     entry = writer.names.fresh(name)
-    lines = [f"def {entry}({', '.join(writer.arguments)}):", *docstring(doc), *(INDENT + line for line in writer.lines())]
+    lines = [f"def {entry}({', '.join(writer.arguments)}):", *docstring(doc), *(INDENT + line for line in writer.lines(style))]
     text = "\n".join(lines)
+    if style == "runtime":
+        return Source(text + "\n", entry, "python", (("array", np.array), ("math", math), ("cmath", cmath)))
     return PythonFile(tuple(header), frozenset(_MODULE.findall(text)), (), (), (), (text,)).source(entry, "python")
 
 
@@ -42,77 +49,71 @@ class _Writer:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.names = Names()
+        self.names = Names(["array"])
         self.arguments = argument_names(program.inputs, self.names)
         self.sizes: dict[str, str] = {}
 
-    def lines(self) -> list[str]:
+    def lines(self, style: str) -> list[str]:
         """The body of the function."""
-        lines = self.given()
-        steps, results = self.block(self.program, [Expression(a, ATOM, 0) for a in self.arguments])
-        return [*lines, *steps, f"return {', '.join(results)}"]
+        given = self.given()
+        block = _Block(self, self.program, [Expression(a, ATOM, 0) for a in self.arguments])
+        for position in range(len(self.program.nodes)):
+            block.add(position)
+        results = [block.output(o) for o in self.program.outputs]
+        if style == "runtime":
+            results = [f"array({r}, {o.dtype!r})[()]" for r, o in zip(results, self.program.outputs, strict=True)]
+        return [*given, *block.lines, f"return {', '.join(results)}"]
 
     # -- arguments and sizes
 
     def given(self) -> list[str]:
         """The arguments as Python's own numbers, and the sizes that they tell."""
-        lines = []
+        lines, checks = [], []
         for leaf, argument in zip(self.program.inputs, self.arguments, strict=True):
             number = "complex" if leaf.dtype in "FD" else "float"
-            nested = f"{number}({argument})"
-            if len(leaf.shape) == 1:
-                nested = f"[{number}(v) for v in {argument}]"
-            elif len(leaf.shape) == 2:
-                nested = f"[[{number}(v) for v in row] for row in {argument}]"
-            elif leaf.shape:
+            nested = [f"{number}({argument})", f"[{number}(v) for v in {argument}]",
+                      f"[[{number}(v) for v in row] for row in {argument}]"]  # fmt: skip
+            if len(leaf.shape) > 2:
                 raise _beyond(f"an argument with {len(leaf.shape)} axes")
-            lines.append(f"{argument} = {nested}")
-        checks = []
+            lines.append(f"{argument} = {nested[len(leaf.shape)]}")
         for leaf, argument in zip(self.program.inputs, self.arguments, strict=True):
+            wrong = []
             for axis, extent in enumerate(leaf.shape):
-                length = f"len({argument})" if axis == 0 else f"len({argument}[0])"
-                lines += self.told(extent, length)
-                if axis == 0:
-                    checks.append((f"len({argument}) != {self.extent(extent)}", argument, leaf.shape))
-                else:
-                    checks.append((f"any(len(row) != {self.extent(extent)} for row in {argument})", argument, leaf.shape))
-        for check, argument, shape in checks:
-            lines += [f"if {check}:", f'{INDENT}raise ValueError("{argument} has another shape than {shape}, which is expected")']
-        return lines
+                told, least = self.told(extent, f"len({argument}[0])" if axis else f"len({argument})")
+                lines += told
+                rows = f"any(len(row) != {self.extent(extent)} for row in {argument})"
+                wrong.append(rows if axis else least or f"len({argument}) != {self.extent(extent)}")
+            if wrong:
+                expected = f"{argument} has another shape than {leaf.shape}, which is expected"
+                checks += [f"if {' or '.join(wrong)}:", f"{INDENT}raise ValueError({formatted(expected)})"]
+        return lines + checks
 
-    def told(self, extent: Count, length: str) -> list[str]:
-        """The line that works out a size that nothing has told before."""
+    def told(self, extent: Count, length: str) -> tuple[list[str], str]:
+        """The line that works out a size that nothing has told before, and what is wrong with one that is too small."""
         found = [t for t in extent.terms if t[0].name not in self.sizes] if isinstance(extent, Extent) else []
         if len(found) != 1 or not isinstance(extent, Extent):
-            return []
+            return [], ""
         size, times = found[0]
-        rest = self.extent(extent - times * Extent(0, ((size, 1),)))
+        rest = -(extent - times * Extent(0, ((size, 1),)))
         self.sizes[size.name] = name = self.names.fresh(size.name)
-        moved = length if rest == "0" else f"{length} - ({rest})" if not rest.isdecimal() else f"{length} - {rest}"
-        return [f"{name} = {moved}" if times == 1 else f"{name} = ({moved})//{times}"]
+        moved = f"{length} + {self.extent(rest)}".replace("+ -", "- ").removesuffix(" + 0")
+        if times == 1:
+            return [f"{name} = {moved}"], f"{name} < {size.least}"
+        return [f"{name} = {_grouped(moved) if ' ' in moved else moved}//{times}"], ""
 
     def extent(self, extent: Count) -> str:
         """An extent as an expression of sizes."""
         if not isinstance(extent, Extent):
             return str(extent)
         parts = [self.sizes[size.name] if times == 1 else f"{times}*{self.sizes[size.name]}" for size, times in extent.terms]
-        text = " + ".join(parts) + (f" + {extent.constant}" if extent.constant else "")
-        return text.replace("+ -", "- ")
+        return " + ".join([*parts, *([str(extent.constant)] if extent.constant else [])]).replace("+ -", "- ")
 
     def place(self, place: Any, k: str) -> str:
         """A row's place in round k."""
-        k = k if place.step == 1 else f"-{k}" if place.step == -1 else f"{place.step}*{k}"
+        k = k if place.step == 1 else f"{place.step}*{k}"
         start = self.extent(place.start)
-        return k if start == "0" else f"{start} - {k[1:]}" if k[0] == "-" else f"{k} - {start[1:]}" if start[0] == "-" else f"{k} + {start}"
-
-    # -- blocks
-
-    def block(self, program: Program, leaves: list[Expression]) -> tuple[list[str], list[str]]:
-        """The statements of a program whose inputs are `leaves`, and the expressions of its outputs."""
-        block = _Block(self, program, leaves)
-        for position in range(len(program.nodes)):
-            block.add(position)
-        return block.lines, [block.output(o) for o in program.outputs]
+        found = f"{start} + {k}" if place.step < 0 else f"{k} + {start}"
+        return found.replace("+ -", "- ").replace("- 1*", "- ").removesuffix(" + 0").removeprefix("0 + ")
 
 
 class _Block:
@@ -124,20 +125,20 @@ class _Block:
         self.program = program
         self.leaves = leaves
         self.uses = uses_of(program)
-        self.named = {o for node in program.nodes if node.op == "loop" for o in node.operands}
+        self.named = {o for node in program.nodes if node.op == "loop" for o in node.operands[node.params.carried :]}
         self.made: dict[int, Expression] = {}
         self.parts: dict[int, list[str]] = {}
+        self.local: set[str] = set()  # names of rows, which nothing after the round has
         self.lines: list[str] = []
 
     def output(self, output: Any) -> str:
         """A result as an expression."""
         cells = [bare(self.made[c].text) for c in output.cells]
-        whole = len(cells) == 1 and self.program.nodes[output.value].shape == output.shape
-        if whole:
-            return cells[0]
-        if len(output.shape) > 1:
-            raise _beyond("a result of cells with two axes")
-        return f"[{', '.join(cells)}]"
+        return cells[0] if self.is_whole(output) else _nested(output.shape, cells)
+
+    def is_whole(self, output: Any) -> bool:
+        """Whether a result is one value, not one for each cell."""
+        return len(output.cells) == 1 and self.program.nodes[output.value].shape == output.shape
 
     def add(self, position: int) -> None:
         """One node: a statement, several, or an expression that its user holds."""
@@ -151,16 +152,19 @@ class _Block:
             self.made[position] = Expression(self.parts[node.operands[0]][node.params], ATOM, 0)
             return
         found = self.leaf(node) if node.op in ("input", "const", "size") else self.expression(position, node)
-        inlined = node.op in ("input", "const", "size") and not (found.depth and self.uses[position] > 1)
-        short = found.depth < DEPTH and len(found.text) <= WIDTH
-        if inlined or (self.uses[position] == 1 and position not in self.named and short and not node.shape):
-            self.made[position] = found
-            return
-        self.made[position] = Expression(self.assign(found.text), ATOM, 0)
+        once = self.uses[position] == 1 and position not in self.named
+        if found.depth and not (once and found.depth < DEPTH and len(found.text) <= WIDTH):
+            name = self.program.inputs[node.params[0]].name if node.op == "input" else ""
+            found = Expression(self.assign(found.text, name), ATOM, 0)
+        self.made[position] = found
 
     def assign(self, text: str, name: str = "") -> str:
         """A name for an expression."""
-        name = self.names.fresh(name) if name else self.names.numbered("v")
+        if name:
+            name = self.names.fresh(name)
+            self.local.add(name)
+        else:
+            name = self.names.numbered("v")
         self.lines.append(f"{name} = {bare(text)}")
         return name
 
@@ -171,10 +175,12 @@ class _Block:
             text = literal(node.params) if not node.shape else _listed(node.params.tolist())
             return Expression(text, SIGN if text.startswith("-") else ATOM, len(node.shape))
         place, cell = node.params
-        leaf = self.leaves[place]
+        leaf: Expression = self.leaves[place]
         shape = self.program.inputs[place].shape
         if cell is None or not shape:
             return leaf
+        if leaf.depth:  # a row, whose cells are read one by one
+            leaf = self.leaves[place] = Expression(self.assign(leaf.text, self.program.inputs[place].name), ATOM, 0)
         at = f"[{cell}]" if len(shape) == 1 else f"[{cell // shape[1]}][{cell % shape[1]}]"
         return Expression(leaf.text + at, ATOM, 0)
 
@@ -186,21 +192,23 @@ class _Block:
         template, level, needed = spelling(self.program, position)
         order = in_reading_order(self.program, position)
         if node.shape:
-            return self.cellwise(template, [self.made[o].at(ATOM) for o in order], [self.program.nodes[o].shape for o in order])
+            texts, shapes = [self.made[o].at(ATOM) for o in order], [self.program.nodes[o].shape for o in order]
+            return Expression(self.cellwise(template, texts, shapes), ATOM, 1)
         parts = [self.made[o] for o in order]
         text = template.format(*(p.at(n) for p, n in zip(parts, needed, strict=True)))
         return Expression(text, level, 1 + max((p.depth for p in parts), default=0))
 
-    def cellwise(self, template: str, texts: list[str], shapes: list[tuple[int, ...]]) -> Expression:
-        """An operation on vectors, cell by cell."""
-        if any(len(s) > 1 for s in shapes) or any(n == 1 for s in shapes for n in s) and len({s for s in shapes if s}) > 1:
-            raise _beyond("an operation on the cells of an array with two axes")
+    def cellwise(self, template: str, texts: list[str], shapes: list[tuple[int, ...]]) -> str:
+        """An operation on arrays of one shape, and on numbers, cell by cell."""
+        if not any(shapes):
+            return bare(template.format(*texts))
+        if len({s for s in shapes if s}) > 1:
+            raise _beyond("an operation on arrays of several shapes")
         cells = [self.names.numbered("c") if s else t for s, t in zip(shapes, texts, strict=True)]
-        given = [(c, t) for c, s, t in zip(cells, shapes, texts, strict=True) if s]
-        over = f"{given[0][0]} in {given[0][1]}"
-        if len(given) > 1:
-            over = f"{', '.join(c for c, _ in given)} in zip({', '.join(t for _, t in given)})"
-        return Expression(f"[{bare(template.format(*cells))} for {over}]", ATOM, 1)
+        inside = self.cellwise(template, cells, [s[1:] for s in shapes])
+        names, lists = zip(*((c, t) for c, s, t in zip(cells, shapes, texts, strict=True) if s), strict=True)
+        over = lists[0] if len(lists) == 1 else f"zip({', '.join(lists)})"
+        return f"[{inside} for {', '.join(names)} in {over}]"
 
     def structural(self, node: Node, x: list[str], shapes: list[tuple[int, ...]]) -> Expression:
         """An operation that moves or adds up the cells of vectors."""
@@ -211,11 +219,11 @@ class _Block:
             found = f"{x[0]}[{_within(x[1], f'len({x[0]})')}]"
         elif op in ("cells", "array") and len(node.shape) == 1:
             found = f"[{', '.join(x)}]"
+        elif op == "scatter_at" and ranks[1] == 0:
+            found = self.assign(self.zeros(node.shape))
+            self.lines.append(f"{found}[{_within(x[1], extent(params['size']))}] = {x[0]}")
         elif max(ranks) > 1 or len(node.shape) > 1:
             pass
-        elif op == "scatter_at" and ranks == [0, 0]:
-            found = self.assign(f"[0.0]*{_grouped(extent(params['size']))}")
-            self.lines.append(f"{found}[{_within(x[1], extent(params['size']))}] = {x[0]}")
         elif op == "sum":
             found = f"sum({x[0]})"
         elif op == "concatenate":
@@ -228,7 +236,7 @@ class _Block:
         elif op == "getitem":
             found = f"{x[0]}[{self.sliced(params['key'][0])}]"
         elif op == "put":
-            found = self.assign(f"[0.0]*{_grouped(extent(node.shape[0]))}")
+            found = self.assign(self.zeros(node.shape))
             self.lines.append(f"{found}[{self.sliced(params['key'][0])}] = {x[0]}")
         if not found:
             raise _beyond(f"{op} of arrays of shape {', '.join(map(str, shapes))}")
@@ -247,11 +255,11 @@ class _Block:
         given = [self.made[o].text for o in node.operands]
         body, carried = loop.body, loop.carried
         k = fresh(loop.counted or body.inputs[0].name)
-        ends = [fresh(leaf.name) for leaf in body.inputs[1 : carried + 1]]
+        ends = [self.carrier(o, leaf.name) for o, leaf in zip(node.operands[:carried], body.inputs[1:], strict=False)]
         results = loop.results
         stacks = [fresh(r.name) for r in results[carried : carried + len(loop.stacks)]]
         sums = [fresh(r.name) for r in results[carried + len(stacks) :][: loop.sums]]
-        self.lines += [f"{end} = {bare(begin)}" for end, begin in zip(ends, given, strict=False)]
+        self.lines += [f"{end} = {bare(begin)}" for end, begin in zip(ends, given, strict=False) if end != begin]
         grown = [s.place == (1, 0) and s.size == loop.rounds and not loop.backward for s in loop.stacks]
         for name, grows, result in zip(stacks, grown, results[carried:], strict=False):
             self.lines.append(f"{name} = []" if grows else f"{name} = {self.zeros(result.shape)}")
@@ -269,9 +277,18 @@ class _Block:
         head, first = self.head(loop, k, inner, test)
         inside = self.rounds(loop, k, inner, ends, list(zip(stacks, grown, strict=True)), sums)
         self.lines += [*head, *(INDENT + line for line in [*first, *inside])]
+        self.names.taken -= inner.local
         if loop.counted:
             writer.sizes[loop.counted] = k
+        else:
+            self.names.taken.discard(k)
         return [*ends, *stacks, *sums, *([f"float({k})"] if loop.tested else [])]
+
+    def carrier(self, begin: int, name: str) -> str:
+        """The variable of a carried value: that of the value it begins with, where nothing else needs this."""
+        text, op = self.made[begin].text, self.program.nodes[begin].op
+        own = op not in ("input", "const") or (op == "input" and self.program is self.writer.program)
+        return text if own and text.isidentifier() and self.uses[begin] == 1 else self.names.fresh(name)
 
     def head(self, loop: Any, k: str, inner: "_Block", test: int) -> tuple[list[str], list[str]]:
         """The lines before a round's own, and those of its own that tell whether there is one."""
@@ -295,7 +312,7 @@ class _Block:
         scattered: dict[int, str] = {}
         for name, output in zip(sums, body.outputs[start:], strict=False):
             node = body.nodes[output.value]
-            if node.op == "scatter_at" and inner.uses[output.value] == 1 and len(node.shape) == 1 and len(output.cells) == 1:
+            if node.op == "scatter_at" and inner.uses[output.value] == 1 and not body.nodes[node.operands[1]].shape:
                 scattered[output.value] = name
         for position in range(len(body.nodes)):
             if position not in scattered:
@@ -304,19 +321,23 @@ class _Block:
         for value, name in scattered.items():
             cell, at = (inner.made[o] for o in body.nodes[value].operands)
             size = self.writer.extent(body.nodes[value].params["size"])
-            lines.append(f"{name}[{_within(at.text, size)}] += {bare(cell.text)}")
+            row, inside = f"{name}[{_within(at.text, size)}]", body.nodes[value].shape[1:]
+            added = self.cellwise("{0} + {1}", [row, cell.text], [inside] * 2) if inside else ""
+            lines.append(f"{row} = {added}" if inside else f"{row} += {bare(cell.text)}")
         for (name, grows), stack, output in zip(stacks, loop.stacks, body.outputs[loop.carried :], strict=False):
             text = inner.output(output)
             lines.append(f"{name}.append({text})" if grows else f"{name}[{self.writer.place(stack.place, k)}] = {text}")
         for name, output in zip(sums, body.outputs[start:], strict=False):
             if output.value in scattered:
                 continue
-            if len(output.shape) > 1:
-                raise _beyond("a sum of arrays with two axes")
             text = inner.output(output)
-            cells = [self.names.numbered("c") for _ in range(2)]
-            vector = f"{name} = [{cells[0]} + {cells[1]} for {cells[0]}, {cells[1]} in zip({name}, {text})]"
-            lines.append(vector if output.shape else f"{name} += {text}")
+            if not output.shape:
+                lines.append(f"{name} += {text}")
+            elif inner.is_whole(output):
+                lines.append(f"{name} = {self.cellwise('{0} + {1}', [name, text], [output.shape] * 2)}")
+            else:
+                for value, places in zip(output.cells, itertools.product(*map(range, output.shape)), strict=True):
+                    lines.append(f"{name}[{']['.join(map(str, places))}] += {bare(inner.made[value].text)}")
         pairs = [(end, inner.output(o)) for end, o in zip(ends, body.outputs, strict=False)]
         pairs = [(end, text) for end, text in pairs if end != text]
         if pairs:
@@ -337,11 +358,20 @@ class _Block:
 
 def _within(index: str, size: str) -> str:
     """A whole number as an index; the first or last for one out of bounds."""
-    return f"min(max(int({bare(index)}), 0), {size} - 1)"
+    last = str(int(size) - 1) if size.isdecimal() else f"{size} - 1"
+    return f"min(max(int({bare(index)}), 0), {last})"
 
 
 def _grouped(text: str) -> str:
     return text if text.isidentifier() or text.isdecimal() else f"({text})"
+
+
+def _nested(shape: tuple[int, ...], cells: list[str]) -> str:
+    """Cells in C order as lists of lists."""
+    if not shape:
+        return cells[0]
+    width = len(cells) // shape[0] if shape[0] else 0
+    return f"[{', '.join(_nested(shape[1:], cells[k * width : (k + 1) * width]) for k in range(shape[0]))}]"
 
 
 def _listed(value: Any) -> str:

@@ -103,8 +103,8 @@ class _Numbering(Table):
         elif op == "loop" and self.lower is not None:
             self.values[binding] = self.loop(binding, self.lower)
         elif op in ("part", "size") and self.whole:
-            operands = tuple(self.values[o] for o in binding.operands)
-            self.values[binding] = self.put(op, operands, code, binding.params, binding.origin, binding.primal, binding.shape)
+            several = tuple(self.values[o] for o in binding.operands)
+            self.values[binding] = self.put(op, several, code, binding.params, binding.origin, binding.primal, binding.shape)
         elif row is None and not self.whole:
             raise InvariantError(f"{binding}: not unrolled")
         else:
