@@ -220,8 +220,16 @@ class _Block:
         elif op in ("cells", "array") and len(node.shape) == 1:
             found = f"[{', '.join(x)}]"
         elif op == "scatter_at" and ranks[1] == 0:
-            found = self.assign(self.zeros(node.shape))
+            found = self.assign(self.filled(node.shape))
             self.lines.append(f"{found}[{_within(x[1], extent(params['size']))}] = {x[0]}")
+        elif op == "broadcast_to" and not ranks[0]:
+            return Expression(self.filled(node.shape, x[0]), TERM, 1)
+        elif op == "sum" and ranks[0] == 2:
+            found = {(0,): "[sum({}) for {} in zip(*{})]", (1,): "[sum({}) for {} in {}]"}.get(
+                params["axes"], "sum(map(sum, {2}))"
+            )
+            cell = self.names.numbered("c")
+            found = found.format(cell, cell, x[0])
         elif max(ranks) > 1 or len(node.shape) > 1:
             pass
         elif op == "sum":
@@ -229,14 +237,13 @@ class _Block:
         elif op == "concatenate":
             return Expression(" + ".join(x), SUM, 1)
         elif op == "broadcast_to":
-            times = _grouped(extent(node.shape[0]))
-            return Expression(f"[{x[0]}]*{times}" if not ranks[0] else f"{x[0]}*{times}", TERM, 1)
+            return Expression(f"{x[0]}*{_grouped(extent(node.shape[0]))}", TERM, 1)
         elif op == "reshape" and (not node.shape or not ranks[0]):
             found = f"{x[0]}[0]" if ranks[0] else f"[{x[0]}]"
         elif op == "getitem":
             found = f"{x[0]}[{self.sliced(params['key'][0])}]"
         elif op == "put":
-            found = self.assign(self.zeros(node.shape))
+            found = self.assign(self.filled(node.shape))
             self.lines.append(f"{found}[{self.sliced(params['key'][0])}] = {x[0]}")
         if not found:
             raise _beyond(f"{op} of arrays of shape {', '.join(map(str, shapes))}")
@@ -262,9 +269,9 @@ class _Block:
         self.lines += [f"{end} = {bare(begin)}" for end, begin in zip(ends, given, strict=False) if end != begin]
         grown = [s.place == (1, 0) and s.size == loop.rounds and not loop.backward for s in loop.stacks]
         for name, grows, result in zip(stacks, grown, results[carried:], strict=False):
-            self.lines.append(f"{name} = []" if grows else f"{name} = {self.zeros(result.shape)}")
+            self.lines.append(f"{name} = []" if grows else f"{name} = {self.filled(result.shape)}")
         for name, result in zip(sums, results[carried + len(stacks) :], strict=False):
-            self.lines.append(f"{name} = {self.zeros(result.shape)}")
+            self.lines.append(f"{name} = {self.filled(result.shape)}")
         leaves = [Expression(f"float({k})", ATOM, 1)]
         for text, place in zip(given, loop.places(), strict=True):
             at = "" if place is None else f"[{writer.place(place, k)}]"
@@ -346,14 +353,11 @@ class _Block:
             lines.append(f"{k} += 1")
         return lines or ["pass"]
 
-    def zeros(self, shape: tuple[int, ...]) -> str:
-        """An array of zeros."""
-        if len(shape) > 2:
-            raise _beyond("an array with three axes")
-        times = [_grouped(self.writer.extent(n)) for n in shape]
-        if len(shape) == 2:
-            return f"[[0.0]*{times[1]} for _ in range({times[0]})]"
-        return f"[0.0]*{times[0]}" if shape else "0.0"
+    def filled(self, shape: tuple[int, ...], value: str = "0.0") -> str:
+        """An array of one number."""
+        if len(shape) > 1:
+            return f"[{self.filled(shape[1:], value)} for _ in range({self.writer.extent(shape[0])})]"
+        return f"[{value}]*{_grouped(self.writer.extent(shape[0]))}" if shape else value
 
 
 def _within(index: str, size: str) -> str:
