@@ -35,6 +35,7 @@ NAMES = {
     "symdiff.ir.branches": "branches_of",
     "symdiff.ir.arrays.algebra": "Arrays",
     "symdiff.differentiation.mapping": "mapped",
+    "symdiff.differentiation.vectorizing": "batched",
     "symdiff.ir.building": "Builder",
     "symdiff.ir.graph": "GraphOutput check_graph",
     "symdiff.ir.loops": "Loop Place Stack counted trimmed",

@@ -16,6 +16,7 @@ from inside import (
     Node,
     Place,
     Stack,
+    batched,
     broadcast,
     cells,
     check_binding,
@@ -798,3 +799,25 @@ def test_plain_python_of_sizes():
         function([1.0, 2.0, 3.0], [[1.0], [2.0]])
     with pytest.raises(ValueError, match="y has another shape"):
         function([1.0, 2.0, 3.0, 4.0], [[1.0], [2.0, 3.0]])
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_hessians_and_many_points_at_once(name):
+    args = EXAMPLES[name][2][0]
+    graph = FIXED[name](args)
+    wrt = list(range(len(args)))
+    whole, flat = (checked(transforming.hessian(g, wrt, default_rules())) for g in (graph, scalarize(graph)))
+    for one, other in zip(in_tuple(whole(*args)), in_tuple(flat(*args)), strict=True):
+        close(one, other)
+    many = [np.random.default_rng(3).normal(size=(3, *np.shape(a))) for a in args]
+    for g in (graph, gradient(graph)):
+        found = in_tuple(checked(batched(g, [0] * len(args), 3, 0))(*many))
+        each = [in_tuple(g(*(m[k] for m in many))) for k in range(3)]
+        for place, one in enumerate(found):
+            close(one, np.array([e[place] for e in each]))
+
+
+def test_rounds_that_points_tell_each_for_itself_are_refused():
+    close(checked(transforming.hessian(newton()[0], [0, 1], default_rules()))(2.0, 1.0), [0.0] * 4)  # one point's own rounds
+    with pytest.raises(sd.TraceError, match="each point has rounds of its own"):
+        batched(newton()[0], [0, 0], 3, 0)
