@@ -789,16 +789,22 @@ def test_machine_code_and_points_refuse_loops_for_now():
             refused()
 
 
-def test_plain_python_of_sizes():
+def test_plain_python_of_sizes_and_names():
     w = Writer(x=(2 * extent("n"),), y=(extent("n"), extent("m")))
     (total,) = w.loop(lambda k, a: a * k, extent("n"), rows=[(w.x, Place(2, 1))], sums=1)
     text, function = in_python(w.graph(total))
-    assert "n = len(x)//2" in text and "float(k)*x[2*k + 1]" in text
+    assert "n = (len(x))//2" in text and "float(k)*x[2*k + 1]" in text
     assert function([1.0, 2.0, 3.0, 4.0], [[1.0], [2.0]]) == 4.0
     with pytest.raises(ValueError, match="x has another shape"):
         function([1.0, 2.0, 3.0], [[1.0], [2.0]])
-    with pytest.raises(ValueError, match="y has another shape"):
-        function([1.0, 2.0, 3.0, 4.0], [[1.0], [2.0, 3.0]])
+    for y in ([[1.0], [2.0, 3.0]], [], [[], []]):
+        with pytest.raises(ValueError, match="y has another shape"):
+            function([1.0, 2.0, 3.0, 4.0], y)
+    w = Writer(x=(extent("n") + extent("m"),), y=(extent("m"),), s=())
+    (a,) = w.loop(lambda k, t, a: t + a, extent("n"), (w.s,), rows=[(w.x, Place(1, extent("m")))])
+    (b,) = w.loop(lambda k, t: t * 2, 3, (w.builder.cast(w.s, "D"),))  # beginning with what is read elsewhere, too
+    text, function = in_python(w.graph(w.emit("add", w.emit("mul", a, b), w.s)))
+    assert function([1.0, 2.0, 3.0], [0.0], 0.5) == (0.5 + 5.0) * 4.0 + 0.5
 
 
 @pytest.mark.parametrize("name", FIXED)

@@ -30,9 +30,7 @@ from symdiff.vocabulary.ops import OPS
 _MODULE = re.compile(r"\b(c?math)\.")  # in templates of ours
 
 
-def emit(
-    plan: Plan, *, name: str, style: str = "runtime", header: Sequence[str] = (), doc: str = "", **_: Any
-) -> Source:  # fmt: skip
+def emit(plan: Plan, *, name: str, style: str = "runtime", header: Sequence[str] = (), doc: str = "") -> Source:
     """A function of numbers and lists, which returns numbers and lists."""
     check_double(plan.program)
     writer = _Writer(plan.program)
@@ -49,7 +47,7 @@ class _Writer:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.names = Names(["array"])
+        self.names = Names(["array", "reversed"])
         self.arguments = argument_names(program.inputs, self.names)
         self.sizes: dict[str, str] = {}
 
@@ -67,44 +65,54 @@ class _Writer:
     # -- arguments and sizes
 
     def given(self) -> list[str]:
-        """The arguments as Python's own numbers, and the sizes that they tell."""
-        lines, checks = [], []
+        """The arguments as Python's own numbers, the sizes that they tell, and what is raised for other shapes."""
+        lines, axes = [], []
         for leaf, argument in zip(self.program.inputs, self.arguments, strict=True):
-            number = "complex" if leaf.dtype in "FD" else "float"
-            nested = [f"{number}({argument})", f"[{number}(v) for v in {argument}]",
-                      f"[[{number}(v) for v in row] for row in {argument}]"]  # fmt: skip
+            number = {"?": "bool", "D": "complex"}.get(leaf.dtype, "float")
+            nested = (f"{number}({argument})", f"[{number}(v) for v in {argument}]",
+                      f"[[{number}(v) for v in row] for row in {argument}]")  # fmt: skip
             if len(leaf.shape) > 2:
                 raise _beyond(f"an argument with {len(leaf.shape)} axes")
             lines.append(f"{argument} = {nested[len(leaf.shape)]}")
-        for leaf, argument in zip(self.program.inputs, self.arguments, strict=True):
-            wrong = []
-            for axis, extent in enumerate(leaf.shape):
-                told, least = self.told(extent, f"len({argument}[0])" if axis else f"len({argument})")
-                lines += told
-                rows = f"any(len(row) != {self.extent(extent)} for row in {argument})"
-                wrong.append(rows if axis else least or f"len({argument}) != {self.extent(extent)}")
-            if wrong:
-                expected = f"{argument} has another shape than {leaf.shape}, which is expected"
-                checks += [f"if {' or '.join(wrong)}:", f"{INDENT}raise ValueError({formatted(expected)})"]
-        return lines + checks
+            axes += [(leaf, argument, axis) for axis in range(len(leaf.shape))]
+        told = {}  # by argument and axis, what is wrong with a size that it tells
+        for _ in axes:
+            for leaf, argument, axis in axes:
+                found = self.told(
+                    leaf.shape[axis], f"(len({argument}[0]) if {argument} else 0)" if axis else f"len({argument})"
+                )
+                if found is not None:
+                    lines.append(found[0])
+                    told[argument, axis] = found[1]
+        for leaf, argument, axis in axes:
+            extent = self.extent(leaf.shape[axis])
+            rows = f"any(len(row) != {extent} for row in {argument})"
+            few = told.get((argument, axis), "")
+            wrong = f"{few} or {rows}" if axis and few else rows if axis else few or f"len({argument}) != {extent}"
+            expected = f"{argument} has another shape than {leaf.shape}, which is expected"
+            lines += [f"if {wrong}:", f"{INDENT}raise ValueError({formatted(expected)})"]
+        return lines
 
-    def told(self, extent: Count, length: str) -> tuple[list[str], str]:
+    def told(self, extent: Count, length: str) -> tuple[str, str] | None:
         """The line that works out a size that nothing has told before, and what is wrong with one that is too small."""
         found = [t for t in extent.terms if t[0].name not in self.sizes] if isinstance(extent, Extent) else []
-        if len(found) != 1 or not isinstance(extent, Extent):
-            return [], ""
+        if len(found) != 1:
+            return None
         size, times = found[0]
-        rest = -(extent - times * Extent(0, ((size, 1),)))
+        rest = self.extent(times * Extent(0, ((size, 1),)) - extent)
         self.sizes[size.name] = name = self.names.fresh(size.name)
-        moved = f"{length} + {self.extent(rest)}".replace("+ -", "- ").removesuffix(" + 0")
-        if times == 1:
-            return [f"{name} = {moved}"], f"{name} < {size.least}"
-        return [f"{name} = {_grouped(moved) if ' ' in moved else moved}//{times}"], ""
+        moved = f"{length} + {rest}".replace("+ -", "- ").removesuffix(" + 0")
+        return (
+            f"{name} = {moved}" if times == 1 else f"{name} = ({moved})//{times}",
+            f"{name} < {size.least}" if times == 1 else "",
+        )
 
     def extent(self, extent: Count) -> str:
         """An extent as an expression of sizes."""
         if not isinstance(extent, Extent):
             return str(extent)
+        if any(size.name not in self.sizes for size, _ in extent.terms):
+            raise _beyond(f"{extent}, which the arguments do not tell,")
         parts = [self.sizes[size.name] if times == 1 else f"{times}*{self.sizes[size.name]}" for size, times in extent.terms]
         return " + ".join([*parts, *([str(extent.constant)] if extent.constant else [])]).replace("+ -", "- ")
 
@@ -129,6 +137,7 @@ class _Block:
         self.made: dict[int, Expression] = {}
         self.parts: dict[int, list[str]] = {}
         self.local: set[str] = set()  # names of rows, which nothing after the round has
+        self.owners: dict[str, int] = {}  # the values that names were made for
         self.lines: list[str] = []
 
     def output(self, output: Any) -> str:
@@ -149,13 +158,15 @@ class _Block:
             self.parts[position] = self.loop(node)
             return
         if node.op == "part":
-            self.made[position] = Expression(self.parts[node.operands[0]][node.params], ATOM, 0)
+            name = self.parts[node.operands[0]][node.params]
+            self.made[position], self.owners[name] = Expression(name, ATOM, 0), position
             return
         found = self.leaf(node) if node.op in ("input", "const", "size") else self.expression(position, node)
         once = self.uses[position] == 1 and position not in self.named
         if found.depth and not (once and found.depth < DEPTH and len(found.text) <= WIDTH):
             name = self.program.inputs[node.params[0]].name if node.op == "input" else ""
             found = Expression(self.assign(found.text, name), ATOM, 0)
+            self.owners[found.text] = position
         self.made[position] = found
 
     def assign(self, text: str, name: str = "") -> str:
@@ -225,11 +236,8 @@ class _Block:
         elif op == "broadcast_to" and not ranks[0]:
             return Expression(self.filled(node.shape, x[0]), TERM, 1)
         elif op == "sum" and ranks[0] == 2:
-            found = {(0,): "[sum({}) for {} in zip(*{})]", (1,): "[sum({}) for {} in {}]"}.get(
-                params["axes"], "sum(map(sum, {2}))"
-            )
-            cell = self.names.numbered("c")
-            found = found.format(cell, cell, x[0])
+            over = {(0,): f"zip(*{x[0]})", (1,): x[0]}.get(params["axes"])
+            found = f"sum(map(sum, {x[0]}))" if over is None else f"list(map(sum, {over}))"
         elif max(ranks) > 1 or len(node.shape) > 1:
             pass
         elif op == "sum":
@@ -293,9 +301,10 @@ class _Block:
 
     def carrier(self, begin: int, name: str) -> str:
         """The variable of a carried value: that of the value it begins with, where nothing else needs this."""
-        text, op = self.made[begin].text, self.program.nodes[begin].op
-        own = op not in ("input", "const") or (op == "input" and self.program is self.writer.program)
-        return text if own and text.isidentifier() and self.uses[begin] == 1 else self.names.fresh(name)
+        text = self.made[begin].text
+        given = self.program is self.writer.program and self.program.nodes[begin].op == "input"
+        own = (given or self.owners.get(text) == begin) and text.isidentifier() and self.uses[begin] == 1
+        return text if own else self.names.fresh(name)
 
     def head(self, loop: Any, k: str, inner: "_Block", test: int) -> tuple[list[str], list[str]]:
         """The lines before a round's own, and those of its own that tell whether there is one."""

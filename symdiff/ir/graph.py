@@ -171,8 +171,8 @@ class Graph:
         constants = [f"  {o.name} = {o.atom}" for o in self.outputs if o.atom.op == "const"]
         return "\n".join(map(printable, lines + constants))
 
-    def _repr_latex_(self) -> str:
-        return shown(self)
+    def _repr_latex_(self) -> str | None:
+        return None if any(b.op == "loop" for b in self.bindings) else shown(self)
 
 
 def _unflattened(

@@ -80,8 +80,10 @@ class Program:
         return loops + sum([OPS[node.op].cost for node in self.nodes if node.op in OPS])  # type: ignore[no-any-return]
 
     def by_kind(self) -> dict[str, int]:
-        """How often each operation occurs, most frequent first."""
+        """How often each operation occurs, most frequent first; those of rounds whose number a call tells are left out."""
         counts = Counter(node.op for node in self.nodes if node.op in OPS and OPS[node.op].cost)
+        for loop in (node.params for node in self.nodes if node.op == "loop" and isinstance(node.params.rounds, int)):
+            counts.update({kind: count * loop.rounds for kind, count in loop.body.by_kind().items()})
         return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
     def __str__(self) -> str:
