@@ -559,6 +559,13 @@ def test_parts_and_operands_are_checked():
     w = Writer()
     with pytest.raises(InvariantError, match="no argument and no loop before it tells m"):
         w.graph(w.builder.size(extent("m")))
+    w = Writer(x=(extent("r"),), s=())
+    options = {"begin": (w.s,), "tested": True}
+    ends = w.loop(lambda k, s: (s + 1, s < 3.0), counted("r"), **options)
+    with pytest.raises(InvariantError, match="two loops count r"):
+        w.loop(lambda k, s: (s + 2, s < 5.0), counted("r"), **options)
+    with pytest.raises(InvariantError, match="r is told by something else"):
+        w.graph(ends[0])
     loop.params.body.bindings.reverse()
     with pytest.raises(InvariantError, match="before it is bound"):
         check_graph(graph)
