@@ -834,3 +834,27 @@ def test_rounds_that_points_tell_each_for_itself_are_refused():
     close(checked(transforming.hessian(newton()[0], [0, 1], default_rules()))(2.0, 1.0), [0.0] * 4)  # one point's own rounds
     with pytest.raises(sd.TraceError, match="each point has rounds of its own"):
         batched(newton()[0], [0, 0], 3, 0)
+
+
+@pytest.mark.parametrize(
+    ("body", "rounds", "begin", "x"),
+    [
+        (lambda k, s: np.where(k > 0.5, 5.0, np.sqrt(s)), 2, lambda w: w.x, 0.0),  # a later round does not take the root
+        (lambda k, s: np.where(s > 0, np.log(s), 0.0), 1, lambda w: w.x, 0.0),
+        (
+            lambda k, s: np.sqrt(s),
+            1,
+            lambda w: w.emit("mul", w.x, w.x),
+            0.0,
+        ),  # an infinite cotangent meets a zero before the loop
+        (lambda k, s: np.sqrt(s) * s, 2, lambda w: w.x, 0.0),
+        (lambda k, s: np.abs(s) + k, 2, lambda w: w.x, 0.0),
+    ],
+)
+def test_branches_and_kinks_are_minded_across_rounds(body, rounds, begin, x):
+    w = Writer(x=())
+    graph = w.graph(*w.loop(body, rounds, (begin(w),)))
+    flat = scalarize(graph)
+    close(gradient(graph)(x), gradient(flat)(x))
+    pushed = (transforming.pushforward(g, [0], default_rules())(x, 1.0)[1] for g in (graph, flat))
+    close(*pushed)
