@@ -32,7 +32,7 @@ from symdiff.lowering.expanding import computable, relaxed
 from symdiff.lowering.numbering import number
 from symdiff.lowering.plan import Plan, check_plan
 from symdiff.lowering.program import Program, content_of, with_checks
-from symdiff.lowering.scheduling import schedule, schedule_checks, schedule_kernel
+from symdiff.lowering.scheduling import schedule
 from symdiff.lowering.sharing.sharing import share
 from symdiff.lowering.spectra import halved
 from symdiff.lowering.walks import live_only
@@ -164,12 +164,12 @@ def checks_of(checks: Graph, in_axes: tuple[int | None, ...]) -> Plan:
     """The Plan of the checks that a Graph's outputs are, for a batch of points."""
     program = program_of(settled(checks, True), Options(exact=True))
     assert isinstance(program, Program)
-    return schedule_checks(live_only(with_checks(program, len(program.outputs))), in_axes)
+    return schedule(live_only(with_checks(program, len(program.outputs))), "batch", in_axes)
 
 
 def array_plan_of(fused: Fused, nests: Mapping[int, Nest] | None = None) -> ArrayPlan:
     """The ArrayPlan of fused tasks, those with `nests` as machine code."""
-    plan = plan_arrays(fused, schedule_kernel, nests)
+    plan = plan_arrays(fused, nests)
     if os.environ.get("SYMDIFF_CHECK") == "1":
         check_array_plan(plan)
     return plan

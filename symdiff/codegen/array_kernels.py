@@ -8,14 +8,14 @@ import re
 from typing import Any
 
 from symdiff.codegen.array_text import listed, region
-from symdiff.codegen.expressions import in_reading_order, statements
+from symdiff.codegen.expressions import in_reading_order, leaf_texts, statements
 from symdiff.codegen.numpy import spelling
 from symdiff.codegen.numpy_batch import in_place
 from symdiff.codegen.text import dtype_text
 from symdiff.lowering.arrays.fusing import Kernel, Sink
 from symdiff.lowering.arrays.plan import full_values
 from symdiff.lowering.arrays.summing import terms_of
-from symdiff.lowering.program import size
+from symdiff.lowering.program import is_leaf, size
 from symdiff.vocabulary.heads import Shape
 from symdiff.vocabulary.literals import number_literal
 
@@ -56,13 +56,12 @@ class KernelLines:
 
     def numbers(self) -> list[str]:
         """A kernel over numbers: plain expressions."""
-        leaves = {}
-        for position, node in enumerate(self.program.nodes):
-            if node.op == "input":
-                text = self.writer.text(self.kernel.operands[node.params[0]])
-                leaves[position] = f"{text}[()]" if text.endswith(".reshape(())") else text
-            elif node.op == "const":
-                leaves[position] = number_literal(node.params)
+
+        def read(place: int, _: int) -> str:
+            text = self.writer.text(self.kernel.operands[place])
+            return f"{text}[()]" if text.endswith(".reshape(())") else text
+
+        leaves = leaf_texts(self.program, read, lambda node: number_literal(node.params))
         lines, values = statements(self.program, leaves, lambda i: spelling(self.program, i, self.writer.calls), self.writer)
         for sink, output in zip(self.kernel.sinks, self.program.outputs, strict=True):
             text = values[output.cells[0]]
@@ -81,17 +80,14 @@ class KernelLines:
         """The lines for one block."""
         lines: list[str] = []
         program = self.program
-        names: dict[int, str] = {}
-        for position, node in enumerate(program.nodes):
-            if node.op == "input":
-                names[position] = self.operand(self.kernel.operands[node.params[0]], lines)
-            elif node.op == "const":
-                names[position] = number_literal(node.params)
+        names = leaf_texts(
+            program, lambda place, _: self.operand(self.kernel.operands[place], lines), lambda node: number_literal(node.params)
+        )
         summed, needless, coefficients = self.sums()
         slots = self.slots({self.plan.slots[p] for p in range(len(program.nodes)) if p not in needless}, lines)
         targets = self.targets(lines)
         for position, node in enumerate(program.nodes):
-            if node.op not in ("input", "const") and position not in needless:
+            if not is_leaf(node) and position not in needless:
                 self.step(position, names, slots, targets, lines)
             for sink, row, product in summed.get(position, ()):
                 if product:
@@ -107,20 +103,20 @@ class KernelLines:
             value = output.cells[0]
             node = program.nodes[value]
             if sink.kind in ("store", "put"):
-                if written.get(value) != place or node.op in ("input", "const"):
+                if written.get(value) != place or is_leaf(node):
                     lines.append(f"np.copyto({targets[place]}, {names[value]})")
             elif sink.kind == "add":
                 lines.append(f"np.add({targets[place]}, {names[value]}, out={targets[place]})")
             elif sink in coefficients:
                 self.total(sink, coefficients[sink], lines)
             else:
-                self.sum(sink, names[value], node.op in ("input", "const"), lines)
+                self.sum(sink, names[value], is_leaf(node), lines)
         return lines
 
     def step(
         self, position: int, names: dict[int, str], slots: dict[tuple[str, int], str], targets: dict[int, str], lines: list[str]
     ) -> None:
-        """One instruction, in place."""
+        """One node, in place."""
         slot = self.plan.slots[position]
         target = slots[slot] if slot is not None else targets[self.plan.finals[position][0][0]]
         program = self.program
@@ -236,7 +232,7 @@ class KernelLines:
     def reduced(self, sink: Sink, position: int, block: str) -> str:
         """The sum of a block over everything."""
         node = self.program.nodes[position]
-        if node.op in ("input", "const"):
+        if is_leaf(node):
             block = self.repeated(block)
         axis = "" if len(self.kernel.domain) == 1 or self.loop.axis == -1 else ", axis=None"
         kind = ", dtype=np.float64" if node.dtype == "?" else ""

@@ -5,10 +5,10 @@ zeros where the compiler keeps to IEEE 754. Refuses opaque primitives, and funct
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from symdiff.codegen.expressions import ATOM, levels, statements
+from symdiff.codegen.expressions import ATOM, leaf_texts, levels, statements
 from symdiff.codegen.names import Names
 from symdiff.errors import BackendError
 from symdiff.ir.node import Node
@@ -162,20 +162,12 @@ class Dialect:
             raise self.lacking(node.op)
         return f"{name}{'f' if node.dtype in 'fF' else ''}({places})", ATOM, (0,) * op.arity
 
-    def leaves(self, program: Program, arguments: list[str]) -> dict[int, str]:
-        """The text of every input and constant: numbers by name, cells of arrays in C order."""
-        found = {}
-        for position, node in enumerate(program.nodes):
-            if node.op == "const":
-                found[position] = self.literal(node.params, node.dtype)
-            elif node.op == "input":
-                place, cell = node.params
-                scalar = program.inputs[place].shape == ()
-                found[position] = arguments[place] if scalar else f"{arguments[place]}[{cell}]"
-        return found
+    def body(self, program: Program, read: Callable[[int, int], str], names: Names) -> tuple[list[str], dict[int, str]]:
+        """The statements of a Program, and the expression of every output value; a check that holds returns its number.
 
-    def body(self, program: Program, leaves: dict[int, str], names: Names) -> tuple[list[str], dict[int, str]]:
-        """The statements of a Program, and the expression of every output value; a check that holds returns its number."""
+        `read` gives the text of an argument's cell.
+        """
+        leaves = leaf_texts(program, read, lambda node: self.literal(node.params, node.dtype))
         steps, values = statements(
             program,
             leaves,
@@ -188,7 +180,8 @@ class Dialect:
 
     def function_text(self, program: Program, head: str, names: Names, arguments: list[str], targets: list[str]) -> list[str]:
         """The whole function: `head void name(arguments, results)` and its statements."""
-        lines, values = self.body(program, self.leaves(program, arguments), names)
+        cells = [a if leaf.shape == () else f"{a}[{{}}]" for leaf, a in zip(program.inputs, arguments, strict=True)]
+        lines, values = self.body(program, lambda place, cell: cells[place].format(cell), names)
         for output, target in zip(program.outputs, targets, strict=True):
             for cell, value in enumerate(output.cells):
                 place = f"*{target}" if output.shape == () else f"{target}[{cell}]"

@@ -5,9 +5,10 @@ them out would change the order of operations.
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
-from symdiff.lowering.program import Program
+from symdiff.ir.node import Node
+from symdiff.lowering.program import Program, is_leaf
 
 # How tightly an expression binds: its own level, and the least level its operands need without parentheses.
 SUM, TERM, SIGN, ATOM = 1, 2, 3, 5
@@ -107,16 +108,10 @@ def bare(text: str) -> str:
     return text[1:-1]
 
 
-def leaf_names(program: Program, cells: list[list[str]], literal: Callable[[Any], str]) -> dict[int, str]:
-    """The text of every input and constant: cells by argument, constants by `literal`."""
-    leaves = {}
-    for position, node in enumerate(program.nodes):
-        if node.op == "input":
-            place, cell = node.params
-            leaves[position] = cells[place][cell]
-        elif node.op == "const":
-            leaves[position] = literal(node.params)
-    return leaves
+def leaf_texts(program: Program, read: Callable[[int, int], str], literal: Callable[[Node], str]) -> dict[int, str]:
+    """The text of every input, by its place among the arguments and its cell, and of every constant."""
+    leaves = [(position, node) for position, node in enumerate(program.nodes) if is_leaf(node)]
+    return {position: read(*node.params) if node.op == "input" else literal(node) for position, node in leaves}
 
 
 def in_reading_order(program: Program, position: int) -> tuple[int, ...]:

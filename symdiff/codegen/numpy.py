@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from symdiff.codegen.exceptions import Raised
-from symdiff.codegen.expressions import ATOM, leaf_names, levels, statements
+from symdiff.codegen.expressions import ATOM, leaf_texts, levels, statements
 from symdiff.codegen.names import Names, argument_names, cell_names
 from symdiff.codegen.numpy_batch import batch_lines
 from symdiff.codegen.source import MISS, PythonFile, Source
@@ -101,7 +101,7 @@ def known_names(nodes: list[Node], special: bool) -> list[tuple[str, object]]:
 
 
 def called(nodes: list[Node]) -> dict[int, str]:
-    """The names of the opaque functions that instructions call, by identity: two may have one name."""
+    """The names of the opaque functions that nodes call, by identity: two may have one name."""
     found: dict[int, str] = {}
     names = Names()
     for node in nodes:
@@ -132,7 +132,7 @@ def checks(inputs: tuple[Input, ...], arguments: list[str], axes: tuple[int | No
 
 
 def spelling(program: Program, position: int, calls: Mapping[int, str]) -> tuple[str, int, tuple[int, ...]]:
-    """Template, level and operand levels of one instruction on NumPy scalars; `calls` are the names of opaque functions."""
+    """Template, level and operand levels of one node on NumPy scalars; `calls` are the names of opaque functions."""
     node = program.nodes[position]
     op = OPS[node.op]
     kind = dtype_text(node.dtype)
@@ -186,7 +186,7 @@ def _point_lines(
             flat = argument if len(leaf.shape) == 1 else f"{argument}.ravel()"
             tail = f"{',' if len(own) == 1 else ''} = {flat}"
             lines += wrapped("", own, tail, INDENT) if len(own) > 1 else [f"{INDENT}{own[0]}{tail}"]
-    leaves = leaf_names(program, cells, number_literal)
+    leaves = leaf_texts(program, lambda place, cell: cells[place][cell], lambda node: number_literal(node.params))
     texts = {leaf.name: argument for leaf, argument in zip(program.inputs, arguments, strict=True)}
 
     def ends(k: int, condition: str) -> list[str]:

@@ -21,7 +21,7 @@ from symdiff.codegen.text import Result, dtype_text, flat_result, is_flat, packe
 from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Call, Clear, Kernel
 from symdiff.lowering.arrays.plan import ArrayPlan, is_planned
-from symdiff.lowering.program import ASSEMBLE, is_view, size
+from symdiff.lowering.program import ASSEMBLE, is_leaf, is_view, size
 from symdiff.vocabulary.heads import NUMPY
 from symdiff.vocabulary.literals import docstring, number_literal
 from symdiff.vocabulary.ops import OPS, dtype_of
@@ -77,7 +77,7 @@ class ArrayWriter:
         self.nodes = plan.program.nodes
         self.style = style
         self.result = flat_result(len(plan.program.outputs)) if result is None else result
-        self.scalars = [i for t in plan.fused.tasks if isinstance(t, Kernel) for i in t.program.nodes]
+        self.scalars = plan.fused.scalars
         self.calls = called(self.scalars)
         self.keeps = False
         words = (*_WORDS, *(("point", "error") if raised else ()))
@@ -312,7 +312,7 @@ class ArrayWriter:
                 values.append(target)
                 continue
             node = self.nodes[output.value]
-            bare = node.op not in ("const", "input") and not is_view(node)
+            bare = not is_leaf(node) and not is_view(node)
             text = self.text(output.value)
             values.append(text if bare else f"np.{dtype_text(output.dtype)}({text})")
         if all(o.shape != () for o in self.program.outputs):

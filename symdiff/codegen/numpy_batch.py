@@ -11,7 +11,7 @@ from symdiff.codegen.expressions import in_reading_order
 from symdiff.codegen.names import Names, cell_suffix
 from symdiff.codegen.text import Result, dtype_text, flat_result, is_flat, packed_lines, unpacked, within
 from symdiff.lowering.plan import Plan
-from symdiff.lowering.program import Program
+from symdiff.lowering.program import Program, is_leaf
 from symdiff.vocabulary.literals import number_literal
 from symdiff.vocabulary.ops import OPS
 
@@ -234,9 +234,7 @@ class _Batch:
     def outputs(self) -> list[str]:
         lines = []
         for value, places in sorted(self.plan.finals.items()):
-            home = (
-                places[0] if self.plan.slots[value] is None and self.program.nodes[value].op not in ("input", "const") else None
-            )
+            home = places[0] if self.plan.slots[value] is None and not is_leaf(self.program.nodes[value]) else None
             for final in places:
                 if final != home:
                     lines.append(f"np.copyto({self.final_names[final]}, {self.value_names[value]})")
@@ -274,7 +272,7 @@ class _Checks(_Batch):
 
 
 def in_place(program: Program, position: int, operands: list[str], target: str, calls: Mapping[int, str]) -> str:
-    """One instruction as a NumPy statement that writes into a given array; `calls` are the names of opaque functions."""
+    """One node as a NumPy statement that writes into a given array; `calls` are the names of opaque functions."""
     node = program.nodes[position]
     listed = ", ".join(operands)
     if node.op == "call":

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.codegen.expressions import ATOM, leaf_names, levels, statements
+from symdiff.codegen.expressions import ATOM, leaf_texts, levels, statements
 from symdiff.codegen.names import Names, argument_names, cell_names
 from symdiff.codegen.source import MISS, Source
 from symdiff.errors import BackendError
@@ -82,7 +82,7 @@ def body(
     program: Program, cells: list[list[str]], names: Names, ends: Callable[[int, str], list[str]] | None = None
 ) -> tuple[list[str], dict[int, str]]:
     """The statements that compute every value, and the expressions of the outputs."""
-    leaves = leaf_names(program, cells, literal)
+    leaves = leaf_texts(program, lambda place, cell: cells[place][cell], lambda node: literal(node.params))
     return statements(program, leaves, lambda i: spelling(program, i), names, ends=ends)
 
 

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 from symdiff.codegen import python
 from symdiff.codegen.exceptions import Raised
-from symdiff.codegen.expressions import ATOM, leaf_names, statements
+from symdiff.codegen.expressions import ATOM, leaf_texts, statements
 from symdiff.codegen.names import Names, argument_names, cell_names
 from symdiff.codegen.source import PythonFile, Source
 from symdiff.codegen.text import Result, flat_result, packed, within, wrapped
 from symdiff.lowering.plan import Plan
-from symdiff.lowering.program import Input, Output, Program
+from symdiff.lowering.program import Input, Output, Program, is_leaf
 from symdiff.lowering.walks import in_two, uses_of
 from symdiff.vocabulary.literals import docstring, formatted
 from symdiff.vocabulary.ops import is_complex
@@ -98,7 +98,7 @@ def emit(
         unpacking += [INDENT + step for step in checking]
         cells += [[found[output.cells[0]]] for output in first.outputs]
     raising = {i.op for i in program.nodes if i.op in (_COMPLEX_RAISING if is_complex(i.dtype) else _RAISING)}
-    used |= _modules(python.spelling(program, p)[0] for p, i in enumerate(program.nodes) if i.op not in ("input", "const"))
+    used |= _modules(python.spelling(program, p)[0] for p, i in enumerate(program.nodes) if not is_leaf(i))
     used |= _modules(python.literal(i.params) for i in program.nodes if i.op == "const")
     steps, values = python.body(program, cells, names)
     flat_cells = [v for output in program.outputs for v in (values[c] for c in output.cells)]
@@ -165,7 +165,7 @@ def _careful(
     ends: Callable[[int, str], list[str]] | None = None,
 ) -> tuple[list[str], dict[int, str]]:  # fmt: skip
     """The statements with every raising operation replaced by its careful form; what they call is noted in `used`."""
-    leaves = leaf_names(program, cells, python.literal)
+    leaves = leaf_texts(program, lambda place, cell: cells[place][cell], lambda node: python.literal(node.params))
     used |= _modules(python.literal(i.params) for i in program.nodes if i.op == "const")
 
     def spell(position: int) -> tuple[str, int, tuple[int, ...]]:

@@ -40,7 +40,7 @@ from symdiff.ir.branches import branches_of
 from symdiff.ir.graph import Graph
 from symdiff.ir.hidden import Hidden, hidden_of
 from symdiff.ir.node import Node
-from symdiff.lowering.arrays.fusing import Fused, Kernel
+from symdiff.lowering.arrays.fusing import Fused
 from symdiff.lowering.arrays.plan import ArrayPlan
 from symdiff.lowering.program import Program
 from symdiff.pipeline import DEFAULT, checks_of, plan_of, program_of, source_of
@@ -68,10 +68,8 @@ def _needs(target: str, nodes: list[Node]) -> str:
 
 
 def _nodes(program: Program | Fused) -> list[Node]:
-    """The scalar instructions of a program, those of all kernels for whole arrays."""
-    if isinstance(program, Program):
-        return program.nodes
-    return [i for task in program.tasks if isinstance(task, Kernel) for i in task.program.nodes]
+    """The nodes of a program of numbers, those of all kernels for whole arrays."""
+    return program.nodes if isinstance(program, Program) else program.scalars
 
 
 @exported_source.written

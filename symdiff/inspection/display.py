@@ -17,7 +17,7 @@ from symdiff.inspection.expressions import build, cell_name, latex, number
 from symdiff.ir import graph as graphs
 from symdiff.ir.graph import Graph
 from symdiff.lowering.arrays.fusing import Fused
-from symdiff.lowering.program import Program
+from symdiff.lowering.program import Program, is_leaf
 from symdiff.pipeline import DEFAULT, Options, program_of, refuse_loops
 from symdiff.vocabulary.heads import slices_text
 from symdiff.vocabulary.literals import printable
@@ -97,12 +97,7 @@ def whole_steps(program: Program) -> tuple[list[tuple[sp.Symbol, Any]], list[tup
             expr = _built(node.op, args)
         else:
             expr = sp.Function(node.op)(*args)
-        if (
-            node.op not in ("input", "const")
-            and position not in ends
-            and (uses[position] > 1 or deep > 6)
-            and not expr.is_Symbol
-        ):
+        if not is_leaf(node) and position not in ends and (uses[position] > 1 or deep > 6) and not expr.is_Symbol:
             symbol = sp.Symbol(f"v{len(named)}")
             named.append((symbol, expr))
             expr, deep = symbol, 0

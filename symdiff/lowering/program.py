@@ -7,7 +7,7 @@ number or array, of a "call" the function, of a head its static parameters. Node
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -68,7 +68,7 @@ class Program:
         """The values of checks and outputs."""
         return [*self.checks, *(cell for output in self.outputs for cell in output.cells)]
 
-    def over(self, nodes: list[Node], place: Sequence[int]) -> "Program":
+    def over(self, nodes: list[Node], place: Sequence[int] | Mapping[int, int]) -> "Program":
         """The program of other nodes, in which value i is value `place[i]`."""
         outputs = tuple(Output(o.name, o.shape, o.dtype, tuple([place[c] for c in o.cells])) for o in self.outputs)
         checks = tuple(place[c] for c in self.checks)
@@ -90,9 +90,14 @@ class Program:
         return print_program(self)
 
 
+def is_leaf(node: Node) -> bool:
+    """Whether a node computes nothing."""
+    return node.op == "input" or node.op == "const"
+
+
 def is_elementwise(node: Node) -> bool:
     """Whether a node works cell by cell."""
-    return node.op in OPS and node.op not in ("input", "const")
+    return node.op in OPS and not is_leaf(node)
 
 
 def is_view(node: Node) -> bool:
@@ -166,7 +171,7 @@ def print_program(program: Program) -> str:
         before = "" if program.operations_before is None else f", {program.operations_before} before sharing"
         lines[0] += f"{' ' * 10}{program.operations()} ops{before}"
     for position, node in enumerate(program.nodes):
-        if node.op in ("input", "const"):
+        if is_leaf(node):
             continue
         inside = [names[o] for o in node.operands]
         text = f"  {names[position]} = {node.op} {' '.join(inside)}"

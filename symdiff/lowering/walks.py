@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from symdiff.ir.node import Node
-from symdiff.lowering.program import Input, Output, Program
+from symdiff.lowering.program import Input, Output, Program, is_leaf
 
 
 def uses_of(program: Program) -> list[int]:
@@ -69,7 +69,7 @@ def in_two(program: Program) -> tuple[Program, Program]:
     needed = {o for p, i in enumerate(program.nodes) if p not in cone for o in i.operands} | {
         c for o in program.outputs for c in o.cells
     }
-    carried = [p for p in sorted(cone & needed) if program.nodes[p].op not in ("input", "const")]
+    carried = [p for p in sorted(cone & needed) if not is_leaf(program.nodes[p])]
     kinds = [program.nodes[p].dtype for p in carried]
     outputs = tuple(Output(f"v{k}", (), code, (p,)) for k, (p, code) in enumerate(zip(carried, kinds, strict=True)))
     first = live_only(replace(program, outputs=outputs))

@@ -223,19 +223,16 @@ class KernelText:
         """The statements for one cell, and what each output is."""
         program = self.kernel.program
         lines: list[str] = []
-        leaves: dict[int, str] = {}
-        for position, node in enumerate(program.nodes):
-            if node.op == "const":
-                leaves[position] = LANGUAGE.literal(node.params, node.dtype)
-            elif node.op == "input":
-                cells = self.operands[node.params[0]]
-                text = self.place(cells)
-                if cells.alone:
-                    leaves[position] = text
-                    continue
-                leaves[position] = self.names.numbered("x")
-                lines.append(f"const {LANGUAGE.types[node.dtype]} {leaves[position]} = {text};")
-        steps, values = LANGUAGE.body(program, leaves, self.names)
+
+        def read(place: int, _: int) -> str:
+            text = self.place(self.operands[place])
+            if self.operands[place].alone:
+                return text
+            name = self.names.numbered("x")
+            lines.append(f"const {LANGUAGE.types[program.inputs[place].dtype]} {name} = {text};")
+            return name
+
+        steps, values = LANGUAGE.body(program, read, self.names)
         return [*lines, *steps], values
 
     def stores(self, values: dict[int, str]) -> list[str]:

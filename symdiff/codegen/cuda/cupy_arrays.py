@@ -36,7 +36,7 @@ from symdiff.codegen.text import Result, dtype_text, is_flat, packed, unpacked, 
 from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Call, Clear, Kernel
 from symdiff.lowering.arrays.plan import ArrayPlan, is_planned
-from symdiff.lowering.program import ASSEMBLE, Program, is_view
+from symdiff.lowering.program import ASSEMBLE, Program, is_leaf, is_view
 from symdiff.vocabulary.heads import CUPY, HEADS, as_slices
 from symdiff.vocabulary.literals import docstring, number_literal
 
@@ -79,12 +79,7 @@ class _Writer(ArrayWriter):
         self.homes: dict[int, Cells] = {}
         for k, output in enumerate(self.program.outputs):
             node = self.nodes[output.value]
-            if (
-                output.shape == ()
-                and node.op not in ("input", "const")
-                and not is_view(node)
-                and output.value not in self.homes
-            ):
+            if output.shape == () and not is_leaf(node) and not is_view(node) and output.value not in self.homes:
                 self.homes[output.value] = Cells(self.targets[k], output.dtype)
 
     def own_names(self) -> tuple[str, ...]:
@@ -232,7 +227,7 @@ class _Writer(ArrayWriter):
             value = output.value
             if output.shape == ():
                 node = self.nodes[value]
-                if node.op in ("const", "input"):
+                if is_leaf(node):
                     number = node.op == "const" or node.params[0] in self.by_value
                     text = number_literal(node.params, "cp") if node.op == "const" else self.arguments[node.params[0]]
                     lines.append(f"{self.targets[k]}.fill({text})" if number else f"cp.copyto({self.targets[k]}, {text})")

@@ -36,7 +36,7 @@ def with_reciprocals(program: Program) -> Program:
             if place == position != reciprocal:
                 made[-1] = Node("mul", (operands[0], order[reciprocal]), (), node.dtype, None, node.origin, node.primal)
             order[place] = len(made) - 1
-    return live_only(program.over(made, [order[k] for k in range(len(nodes))]))
+    return live_only(program.over(made, order))
 
 
 def _is_reciprocal(nodes: list[Node], node: Node) -> bool:

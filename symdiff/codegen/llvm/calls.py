@@ -34,7 +34,7 @@ class Calls:
         level: dict[int, int] = {}  # the calls that an instruction waits for, one after another
         for position in sorted(self._inside):
             node = self._nodes[position]
-            level[position] = max((level.get(o, 0) for o in node.operands), default=0)
+            level[position] = max([level.get(o, 0) for o in node.operands], default=0)
             if self._is_real(node):
                 function, place = VECTORS[node.op]
                 same = alike.setdefault((level[position], function, node.dtype), {})

@@ -13,7 +13,7 @@ from symdiff.codegen.llvm.calls import Calls
 from symdiff.codegen.llvm.scalar import called, clear, converted, fetched, instruction, made, returning, stored
 from symdiff.codegen.math.lines import TYPES, Lines, Value
 from symdiff.ir.node import Node
-from symdiff.lowering.program import Program, zero_of
+from symdiff.lowering.program import Program, is_leaf, zero_of
 from symdiff.vocabulary.ops import is_complex
 
 PART = 250  # statements of a part: with 500 compiling takes 1.5 times as long, with 1000 three times, for no faster code
@@ -93,7 +93,7 @@ def _parts(program: Program) -> Iterator[list[Step]]:
     full = 0
     for position, node in enumerate(program.nodes):
         steps = stores.get(position, [])
-        if node.op not in ("input", "const"):
+        if not is_leaf(node):
             steps = [Step(position), *steps]
         for step in steps:
             part.append(step)

@@ -32,8 +32,9 @@ def functions(nests: dict[int, Nest], lanes: int, fused: bool) -> tuple[str, dic
     used: set[str] = set()
     declared: dict[str, str] = {}
     known: dict[tuple[object, ...], str] = {}
+    keys = {index: content_of(nest) for index, nest in nests.items()}
     for index, nest in nests.items():
-        key = content_of(nest)
+        key = keys[index]
         if key in known:
             continue
         known[key] = ""
@@ -48,7 +49,7 @@ def functions(nests: dict[int, Nest], lanes: int, fused: bool) -> tuple[str, dic
     few = {symbol for symbol in used if sum(text.count(f"@{symbol}(") for text in texts.values()) <= INLINED}
     bodies, needed = vector_functions(used, few)
     declared |= needed
-    names = {index: known[content_of(nest)] for index, nest in nests.items() if known[content_of(nest)]}
+    names = {index: known[key] for index, key in keys.items() if known[key]}
     return "\n".join([*declared.values(), *bodies]), texts, names
 
 

@@ -63,6 +63,8 @@ def instruction(program: Program, node: Node, lines: Lines, values: dict[int, Va
         return (lines.literal(number, code),)
     codes = [program.nodes[o].dtype for o in node.operands]
     operands = [values[o] for o in node.operands]
+    if code in ("d", "f") and node.op in _REAL and codes.count(code) == len(codes):
+        return (on_real(lines, node.op, code, [value[0] for value in operands]),)
     if node.op == "select":
         yes, no = (converted(lines, v, c, code) for v, c in zip(operands[1:], codes[1:], strict=True))
         condition = truth(lines, operands[0], codes[0])

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from symdiff.ir.node import Node
-from symdiff.lowering.program import ASSEMBLE, Input, Output, Program, is_elementwise, is_view, size
+from symdiff.lowering.program import ASSEMBLE, Input, Output, Program, is_elementwise, is_leaf, is_view, size
 from symdiff.lowering.table import Table
 from symdiff.lowering.walks import cone_of, live_only
 from symdiff.vocabulary.heads import HEADS, Shape, Slice
@@ -91,6 +91,11 @@ class Fused:
         """The program's outputs."""
         return self.program.outputs
 
+    @property
+    def scalars(self) -> list[Node]:
+        """The nodes of all kernels."""
+        return [node for task in self.tasks if isinstance(task, Kernel) for node in task.program.nodes]
+
     def operations(self) -> int:
         """Operations on cells: those of kernels times their cells, and what structural calls take."""
         return sum(self.by_kind().values())
@@ -160,7 +165,7 @@ class _Fusing:
     def available(self, value: int) -> int:
         """The level from which a value can be read as an array."""
         node = self.nodes[value]
-        if node.op in ("input", "const"):
+        if is_leaf(node):
             return 0
         return self.available(node.operands[0]) if is_view(node) else self.level[value] + 1
 
@@ -194,7 +199,7 @@ class _Fusing:
     def least(self, position: int, base: int) -> int:
         """The lowest level, from `base` on, at which a node finds its operands; 0 for what is no task."""
         node = self.nodes[position]
-        if node.op in ("input", "const") or is_view(node):
+        if is_leaf(node) or is_view(node):
             return 0
         if self.is_sum(position):
             source: int = node.operands[0]
@@ -259,7 +264,7 @@ class _Fusing:
         groups: dict[tuple[int, Shape], list[int]] = {}
         order: list[tuple[int, int, tuple[int, Shape] | int]] = []
         for position, node in enumerate(self.nodes):
-            if node.op in ("input", "const") or is_view(node) or self.is_sum(position):
+            if is_leaf(node) or is_view(node) or self.is_sum(position):
                 continue
             if is_elementwise(node):
                 key = (self.level[position], node.shape)

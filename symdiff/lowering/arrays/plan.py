@@ -14,8 +14,8 @@ from symdiff.errors import InvariantError
 from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Call, Clear, Fused, Kernel, Task
 from symdiff.lowering.arrays.nesting import Nest
-from symdiff.lowering.plan import Plan
-from symdiff.lowering.program import ASSEMBLE, Program, is_view, size
+from symdiff.lowering.plan import Plan, check_places
+from symdiff.lowering.program import ASSEMBLE, Program, is_leaf, is_view, size
 from symdiff.vocabulary.heads import HEADS
 from symdiff.vocabulary.ops import dtype_of
 
@@ -118,7 +118,7 @@ def is_planned(node: Node) -> bool:
 
 
 def written_directly(kernel: Kernel) -> list[bool]:
-    """Which sinks are filled by the instruction itself: a region that others are added to holds no value to read later."""
+    """Which sinks are filled by the node itself: a region that others are added to holds no value to read later."""
     cells = [o.cells[0] for o in kernel.program.outputs]
     return [s.kind == "store" or (s.kind == "put" and cells.count(c) == 1) for s, c in zip(kernel.sinks, cells, strict=True)]
 
@@ -150,23 +150,14 @@ def last_reads(plan: ArrayPlan) -> dict[int, int]:
 def check_array_plan(plan: ArrayPlan) -> None:
     """Raise `InvariantError` where a value's array is read before it is written, or overwritten while it is needed."""
     nodes = plan.program.nodes
-    written = {k for k, node in enumerate(nodes) if node.op in ("input", "const")}
+    written = {k for k, node in enumerate(nodes) if is_leaf(node)}
     for task in plan.fused.tasks:
         unwritten = [v for v in reads(nodes, task) if v not in written]
         if unwritten:
             raise InvariantError(f"v{unwritten[0]} is read before it is written")
         written.update(writes(nodes, task))
-    last = last_reads(plan)
-    holder: dict[tuple[str, int], int] = {}
-    for index, task in enumerate(plan.fused.tasks):
-        for value in writes(nodes, task):
-            place = plan.places.get(value)
-            if place is None or place[0] not in ("work", "output"):
-                continue
-            before = holder.get(place)
-            if before is not None and before != value and last[before] > index:
-                raise InvariantError(f"v{value} overwrites v{before}, which task {last[before]} reads")
-            holder[place] = value
+    made = [(k, v, plan.places.get(v, ("", 0))) for k, task in enumerate(plan.fused.tasks) for v in writes(nodes, task)]
+    check_places((write for write in made if write[2][0] in ("work", "output")), last_reads(plan))
     early = {v for task in plan.fused.tasks[: plan.fused.checked] for v in writes(nodes, task)}
     if any(plan.places.get(v, ("", 0))[0] == "output" for v in early):
         raise InvariantError("a result is written before the checks are known")
@@ -174,6 +165,6 @@ def check_array_plan(plan: ArrayPlan) -> None:
         if (
             np.prod(output.shape, dtype=int)
             and base_of(nodes, output.value) not in {v for t in plan.fused.tasks for v in writes(nodes, t)}
-            and nodes[base_of(nodes, output.value)].op not in ("input", "const")
+            and not is_leaf(nodes[base_of(nodes, output.value)])
         ):
             raise InvariantError(f"output {output.name} is never written")

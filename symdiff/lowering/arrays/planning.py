@@ -4,7 +4,7 @@ Assumes tasks in order. Guarantees that an array is used again once its value is
 writes cell by cell, and that results are computed in the outputs themselves.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Fused, Kernel
@@ -23,15 +23,13 @@ from symdiff.lowering.arrays.plan import (
 )
 from symdiff.lowering.arrays.summing import terms_of
 from symdiff.lowering.plan import Plan
-from symdiff.lowering.program import Program, size
+from symdiff.lowering.program import is_leaf, size
+from symdiff.lowering.scheduling import NOT_IN_PLACE, schedule
 from symdiff.lowering.walks import last_uses
 from symdiff.vocabulary.heads import HEADS
 
-ScheduleKernel = Callable[[Program, list[bool]], Plan]
-_NOT_IN_PLACE = frozenset({"select", "cast", "real", "imag", "call"})
 
-
-def plan_arrays(fused: Fused, schedule_kernel: ScheduleKernel, nests: Mapping[int, Nest] | None = None) -> ArrayPlan:
+def plan_arrays(fused: Fused, nests: Mapping[int, Nest] | None = None) -> ArrayPlan:
     """The plan of fused tasks; kernels that have `nests` run as machine code."""
     plan = ArrayPlan(fused, nests=nests or {})
     _outputs(plan)
@@ -41,7 +39,7 @@ def plan_arrays(fused: Fused, schedule_kernel: ScheduleKernel, nests: Mapping[in
     for index, task in enumerate(fused.tasks):
         if isinstance(task, Kernel) and task.domain != () and index not in plan.nests:
             loop = _loop(plan, task)
-            inner = schedule_kernel(task.program, written_directly(task))
+            inner = schedule(task.program, "batch", stored=written_directly(task))
             plan.kernels[index] = (loop, inner)
             for code, rows in inner.work.items():
                 old = plan.scratch.get(code, (0, 0))
@@ -110,7 +108,7 @@ def _outputs(plan: ArrayPlan) -> None:
         while nodes[value].op == "reshape":
             value = nodes[value].operands[0]
         node = nodes[value]
-        if output.shape == () or node.shape == () or value in plan.places or node.op in ("input", "const"):
+        if output.shape == () or node.shape == () or value in plan.places or is_leaf(node):
             continue
         if value in early or (node.op in HEADS and not is_planned(node)):
             continue
@@ -165,7 +163,7 @@ def _overwritten(plan: ArrayPlan, kernel: Kernel, value: int) -> Iterator[int]:
     if store is None:
         return
     position = program.outputs[store].cells[0]
-    if program.nodes[position].op in _NOT_IN_PLACE or program.nodes[position].op in ("input", "const"):
+    if program.nodes[position].op in NOT_IN_PLACE or is_leaf(program.nodes[position]):
         return
     reading = last_uses(program)
     bases = [base_of(nodes, o) for o in kernel.operands]

@@ -11,7 +11,7 @@ from symdiff.lowering.walks import uses_of
 
 
 class Term(NamedTuple):
-    """A coefficient times the sum of an instruction's value; `product`: of the product of its two operands."""
+    """A coefficient times the sum of a node's value; `product`: of the product of its two operands."""
 
     coefficient: complex
     position: int
@@ -19,7 +19,7 @@ class Term(NamedTuple):
 
 
 def terms_of(program: Program, place: int, full: list[bool], exact: bool = False) -> tuple[list[Term], set[int]]:
-    """The terms of the sum of output `place`, and the instructions that need not be computed for it.
+    """The terms of the sum of output `place`, and the nodes that need not be computed for it.
 
     `full` tells which values have the cells of the domain: only these are multiplied by a dot product. `exact` keeps the
     sum whole.

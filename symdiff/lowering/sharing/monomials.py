@@ -48,9 +48,9 @@ class Atom:
 class Polynomial:
     """Atoms, and the form of every output cell."""
 
+    program: Program
     atoms: list[Atom] = field(default_factory=list)
     forms: list[Form] = field(default_factory=list)  # by node of the original Program
-    program: Program | None = None
     quotients: set[Monomial] = field(default_factory=set)  # divisions of the value part, which stay divisions
 
 
@@ -96,7 +96,7 @@ class _Reader:
         self.program = program
         self.fixed = fixed
         self.fastmath = fastmath
-        self.result = Polynomial(program=program)
+        self.result = Polynomial(program)
         self.uses = uses_of(program)
         self.sum_atoms: dict[int, int] = {}  # by identity of the Sum
         self.sum_uses: dict[int, int] = {}

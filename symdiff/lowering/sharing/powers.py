@@ -8,9 +8,9 @@ import heapq
 from itertools import pairwise
 
 from symdiff.ir.node import Number
-from symdiff.lowering.program import Output, Program, constant_key
+from symdiff.lowering.program import Program, constant_key, is_leaf
 from symdiff.lowering.sharing.monomials import Form, Monomial, Polynomial
-from symdiff.lowering.sharing.signs import children, post_order
+from symdiff.lowering.sharing.signs import children
 from symdiff.lowering.table import Table
 from symdiff.lowering.walks import live_only, uses_of
 from symdiff.vocabulary.ops import is_complex, join, real_counterpart
@@ -18,7 +18,7 @@ from symdiff.vocabulary.ops import is_complex, join, real_counterpart
 
 def absorb_negations(program: Program) -> Program:
     """-(k*x), -(k/x) and -(a - b) as (-k)*x, (-k)/x and b - a where the inner value has no other use."""
-    if not any(node.op == "neg" for node in program.nodes):
+    if not any(node.op == "neg" and program.nodes[node.operands[0]].op in ("mul", "div", "sub") for node in program.nodes):
         return program
     uses = uses_of(program)
     place: list[int] = []
@@ -124,7 +124,6 @@ class Lowering(Table):
         self.reciprocals = reciprocals
         self._divides: dict[int, int] = {}  # how many different products an atom divides
         self.program = poly.program
-        assert self.program is not None
         self.single = all(i.dtype in "fF?" for i in self.program.nodes)
         self._atoms: dict[int, int] = {}
         self._product_index: dict[tuple[Number, Monomial], int] = {}
@@ -134,21 +133,14 @@ class Lowering(Table):
         self._constant_values: dict[int, Number] = {}
         self._pair_values: dict[int, int] = {}
 
-    def lower(self) -> Program:
-        program = self.program
-        assert program is not None
-        roots = [self.poly.forms[c] for o in program.outputs for c in o.cells]
-        order = post_order(self.poly, self.sums)
-        self._collect(order, roots)
+    def lower(self, order: list[int]) -> Program:
+        """The Program, whose atoms come in this order."""
+        program, forms = self.program, self.poly.forms
+        self._collect(order, [forms[c] for c in program.results])
         for atom in order:
             self._lower_atom(atom)
-        outputs = []
-        for output in program.outputs:
-            cells = tuple(self._form(self.poly.forms[c], program.nodes[c].dtype) for c in output.cells)
-            outputs.append(Output(output.name, output.shape, output.dtype, cells))
-        before = program.operations_before if program.operations_before is not None else program.operations()
-        lowered = Program(program.name, program.inputs, tuple(outputs), self.nodes, before)
-        return live_only(absorb_negations(lowered))
+        place = {c: self._form(forms[c], program.nodes[c].dtype) for c in program.results}
+        return live_only(absorb_negations(program.over(self.nodes, place)))
 
     def _collect(self, order: list[int], roots: list[Form]) -> None:
         """Register every product that will be needed, then share their pairs."""
@@ -173,7 +165,7 @@ class Lowering(Table):
 
     def _split(self, monomial: Monomial) -> tuple[Monomial, Monomial]:
         """Numerator (with reciprocals as negative exponents) and denominator."""
-        if all(e > 0 for _, e in monomial):
+        if not [e for _, e in monomial if e < 0]:
             return monomial, ()
         kept = monomial in self.poly.quotients
         upper, lower = [], []
@@ -202,7 +194,8 @@ class Lowering(Table):
 
     def _factor(self, factor: int) -> int:
         """The value of an atom, a constant, or a shared pair (their parts first, with an explicit stack)."""
-        stack = [factor]
+        found = self._known(factor)
+        stack = [factor] if found is None else []
         while stack:
             top = stack[-1]
             if self._known(top) is not None:
@@ -214,7 +207,7 @@ class Lowering(Table):
                 stack += missing
                 continue
             self._pair_values[top] = self._multiply(self._known(a), self._known(b))  # type: ignore[arg-type]
-        return self._known(factor)  # type: ignore[return-value]
+        return self._known(factor) if found is None else found  # type: ignore[return-value]
 
     def _known(self, factor: int) -> int | None:
         if factor in self.products.pairs:
@@ -246,8 +239,8 @@ class Lowering(Table):
 
     def _chain(self, factors: list[int]) -> int:
         values = [self._factor(f) for f in factors]
-        # Real factors first, which halves the work; a constant last, where it can take up a sign.
-        values.sort(key=lambda v: (is_complex(self.nodes[v].dtype), self.nodes[v].op == "const"))
+        if len(values) > 1:  # real factors first, which halves the work; a constant last, where it can take up a sign
+            values.sort(key=lambda v: (is_complex(self.nodes[v].dtype), self.nodes[v].op == "const"))
         result = values[0]
         for value in values[1:]:
             result = self._multiply(result, value)
@@ -292,8 +285,8 @@ class Lowering(Table):
             self._atoms[atom] = self._form(entry.product, entry.dtype, entry.origin)
         else:
             node = entry.node
-            assert node is not None and self.program is not None
-            if node.op in ("input", "const"):
+            assert node is not None
+            if is_leaf(node):
                 self._atoms[atom] = self.put(node.op, (), node.dtype, node.params, entry.origin)
                 return
             codes = [self.program.nodes[o].dtype for o in node.operands]

@@ -2,8 +2,10 @@
 
 Assumes a Program that passes `check_program`. Guarantees the same values up to rounding, by the semantics of the value
 (sums of the value part keep their order and their parentheses); the cheapest of the competing forms wins. Refuses
-nothing; above `MAX_TRIED` instructions only the one that wins most often is tried.
+nothing; above `MAX_TRIED` nodes only the one that wins most often is tried.
 """
+
+from dataclasses import replace
 
 from symdiff.ir.node import Node
 from symdiff.lowering.cuts import before_cuts, promoted
@@ -24,20 +26,17 @@ def share(program: Program, *, fastmath: bool = False, checks: int = 0) -> Progr
 
     The first `checks` outputs are computed as they stand, but for powers, and before the others.
     """
-    program = promoted(program)
-    plain = expand_powers(program)
-    plain.operations_before = program.operations()
-    if checks:
-        program = plain
-    candidates = [plain]
+    fitting = promoted(program)
+    before = fitting.operations()
+    as_it_is = fitting is program and not any(node.op == "pow" for node in program.nodes)
+    plain = program if as_it_is else expand_powers(fitting)
+    program = plain if checks else fitting
+    fixed = cone_of(program, tuple(o.cells[0] for o in program.outputs[:checks])) | before_cuts(program)
     forms = [(False, False), (True, False), (True, True)] if len(program.nodes) <= MAX_TRIED else [(True, False)]
-    if sum(node.op in ("div", "pow") for node in program.nodes) < 2:
+    if sum([node.op in ("div", "pow") for node in program.nodes]) < 2:
         forms = [(factor, reciprocals) for factor, reciprocals in forms if not reciprocals]
-    for factor, reciprocals in forms:
-        found = _rewritten(program, fastmath, factor, reciprocals, checks)
-        found.operations_before = plain.operations_before
-        candidates.append(found)
-    return min(candidates, key=Program.operations)
+    candidates = [plain, *(_rewritten(program, fastmath, factor, reciprocals, fixed) for factor, reciprocals in forms)]
+    return replace(min(candidates, key=Program.operations), operations_before=before)
 
 
 class _NewSums(Fresh):
@@ -55,9 +54,8 @@ class _NewSums(Fresh):
         return len(atoms) - 1
 
 
-def _rewritten(program: Program, fastmath: bool, factor: bool, reciprocals: bool, checks: int) -> Program:
-    fixed = cone_of(program, tuple(o.cells[0] for o in program.outputs[:checks]))
-    poly = polynomial(program, fastmath, fixed | before_cuts(program))
+def _rewritten(program: Program, fastmath: bool, factor: bool, reciprocals: bool, fixed: set[int]) -> Program:
+    poly = polynomial(program, fastmath, fixed)
     sums = {
         i: list(a.sum.terms) if a.sum.primal else collected(a.sum.terms) for i, a in enumerate(poly.atoms) if a.sum is not None
     }
@@ -72,15 +70,14 @@ def _rewritten(program: Program, fastmath: bool, factor: bool, reciprocals: bool
         Factoring(real, fresh).run()
         sums = real | others
     dissolve_single_terms(poly, sums, post_order(poly, sums))
-    Signs(poly, sums, post_order(poly, sums)).settle()
-    return Lowering(poly, sums, reciprocals).lower()
+    order = post_order(poly, sums)
+    Signs(poly, sums, order).settle()
+    return Lowering(poly, sums, reciprocals).lower(order)
 
 
 def _products(poly: Polynomial, live: set[int]) -> Terms:
     """The forms outside sums: outputs, operands of functions, products that are atoms."""
-    assert poly.program is not None
-    cells = {c for o in poly.program.outputs for c in o.cells}
-    found = [poly.forms[c] for c in sorted(cells)]
+    found = [poly.forms[c] for c in sorted(set(poly.program.results))]
     for i in sorted(live):
         entry = poly.atoms[i]
         found += [entry.product] if entry.product is not None else entry.operands

@@ -20,8 +20,7 @@ class Signs:
         for atom in order:
             for form in children(poly, sums, atom):
                 self._use(form, atom)
-        assert poly.program is not None
-        self.cells = sorted({c for o in poly.program.outputs for c in o.cells})
+        self.cells = sorted(set(poly.program.results))
         self.readers: dict[int, list[int]] = {}
         for cell in self.cells:
             for factor, e in poly.forms[cell][1]:
@@ -93,21 +92,21 @@ def children(poly: Polynomial, sums: dict[int, list[Form]], atom: int) -> list[F
 
 def post_order(poly: Polynomial, sums: dict[int, list[Form]]) -> list[int]:
     """The atoms that outputs need, operands first."""
-    assert poly.program is not None
-    roots = [poly.forms[c] for o in poly.program.outputs for c in o.cells]
+    roots = [poly.forms[c] for c in poly.program.results]
     order: list[int] = []
-    done: set[int] = set()
-    stack = [(a, False) for _, m in reversed(roots) for a, _ in reversed(m)]
+    done = bytearray(len(poly.atoms))
+    stack = [a for _, m in reversed(roots) for a, _ in reversed(m)]
     while stack:
-        atom, ready = stack.pop()
-        if ready:
-            order.append(atom)
-            continue
-        if atom in done:
-            continue
-        done.add(atom)
-        stack.append((atom, True))
-        stack.extend((a, False) for _, m in reversed(children(poly, sums, atom)) for a, _ in reversed(m) if a not in done)
+        atom = stack.pop()
+        if atom < 0:  # its operands are done
+            order.append(~atom)
+        elif not done[atom]:
+            done[atom] = 1
+            stack.append(~atom)
+            for _, monomial in reversed(children(poly, sums, atom)):
+                for factor, _ in reversed(monomial):
+                    if not done[factor]:
+                        stack.append(factor)
     return order
 
 
@@ -146,10 +145,8 @@ def dissolve_single_terms(poly: Polynomial, sums: dict[int, list[Form]], order: 
             entry.product = dissolved(entry.product)
         else:
             entry.operands = tuple(dissolved(f) for f in entry.operands)
-    assert poly.program is not None
-    for output in poly.program.outputs:
-        for cell in output.cells:
-            poly.forms[cell] = dissolved(poly.forms[cell])
+    for cell in poly.program.results:
+        poly.forms[cell] = dissolved(poly.forms[cell])
 
 
 def _negative(c: object) -> bool:
