@@ -32,6 +32,8 @@ NAMES = {
     "symdiff.rulebooks.structural": "structural_rules",
     "symdiff.ir.branches": "branches_of",
     "symdiff.ir.arrays.algebra": "Arrays",
+    "symdiff.differentiation.mapping": "mapped",
+    "symdiff.differentiation.vectorizing": "batched",
     "symdiff.ir.building": "Builder",
     "symdiff.ir.graph": "GraphOutput check_graph",
     "symdiff.ir.loops": "Loop Place Stack counted trimmed",

@@ -16,6 +16,7 @@ from inside import (
     Node,
     Place,
     Stack,
+    batched,
     broadcast,
     cells,
     check_binding,
@@ -24,6 +25,10 @@ from inside import (
     counted,
     default_rules,
     extent,
+    kernel_of,
+    mapped,
+    plan_of,
+    program_of,
     scalarize,
     sliced,
     transforming,
@@ -266,6 +271,20 @@ def gathering_plain(x):
     return sum(np.sum(x[i] * x[len(x) - 1 - 2 * k] ** 2) for k, i in enumerate([4, 0, 4]))
 
 
+def roots():
+    """A sum of square roots, each by a loop of its own rounds."""
+    n = extent("n")
+    w, inner = Writer(x=(n,)), Writer(k=(), a=())
+    found = inner.loop(lambda k, s, a: (0.5 * (s + a / s), abs(s * s - a) > 1e-14 * a), counted("r"), (Constant(1.0),),
+                       others=(inner.a,), tested=True)  # fmt: skip
+    body = inner.builder.graph("root", (GraphOutput("root", found[0]),))
+    return w.graph(*w.loop(body, n, rows=[(w.x, K)], sums=1))
+
+
+def roots_plain(x):
+    return np.sum(np.sqrt(x))
+
+
 RNG = np.random.default_rng(5)
 EXAMPLES = {
     "rosenbrock": (rosenbrock(), rosenbrock_plain, [(RNG.normal(size=6),), (RNG.normal(size=11),)]),
@@ -279,6 +298,7 @@ EXAMPLES = {
     "conditional": (conditional(), conditional_plain, [(0.3, 1.7), (3.0, -0.6)]),
     "backwards": (backwards(), backwards_plain, [(RNG.normal(size=5), 0.9)]),
     "gathering": (gathering(), gathering_plain, [(RNG.normal(size=(6, 2)),)]),
+    "roots": (roots(), roots_plain, [(np.array([2.0, 3.0, 4.5]),)]),
 }
 FIXED = {
     "rosenbrock": lambda args: rosenbrock(len(args[0]) - 1),
@@ -335,7 +355,7 @@ def test_tangents_and_second_derivatives(name, k):
     )
     for one, other in zip(hvp, back(*args, *dots)[len(wrt) :], strict=True):
         close(one, other)
-    if name != "newton":  # whose rounds change with the arguments
+    if name not in ("newton", "roots"):  # whose rounds change with the arguments
         ends = [in_tuple(gradient(graph)(*(a + s * 1e-5 * d for a, d in zip(args, dots, strict=True)))) for s in (1, -1)]
         for one, high, low in zip(hvp, *ends, strict=True):
             close(one, (high - low) / 2e-5, 1e-5)
@@ -551,6 +571,13 @@ def test_parts_and_operands_are_checked():
     w = Writer()
     with pytest.raises(InvariantError, match="no argument and no loop before it tells m"):
         w.graph(w.builder.size(extent("m")))
+    w = Writer(x=(extent("r"),), s=())
+    options = {"begin": (w.s,), "tested": True}
+    ends = w.loop(lambda k, s: (s + 1, s < 3.0), counted("r"), **options)
+    with pytest.raises(InvariantError, match="two loops count r"):
+        w.loop(lambda k, s: (s + 2, s < 5.0), counted("r"), **options)
+    with pytest.raises(InvariantError, match="r is told by something else"):
+        w.graph(ends[0])
     loop.params.body.bindings.reverse()
     with pytest.raises(InvariantError, match="before it is bound"):
         check_graph(graph)
@@ -662,3 +689,70 @@ def test_derivatives_of_whole_arrays_of_symbols():
         close(graph(*args), plain(*args))
         for place, one in enumerate(d(*args)):
             close(one, differences(plain, args, place), 1e-6)
+
+
+MAPPED = {
+    "rosenbrock": rosenbrock(5),
+    "stencil": stencil(7),
+    "nested": nested(4),
+    "gathering": gathering(),
+}
+
+
+@pytest.mark.parametrize("name", MAPPED)
+def test_loops_without_carried_values_are_operations_on_whole_arrays(name):
+    args = EXAMPLES[name][2][0]
+    for graph in (MAPPED[name], gradient(MAPPED[name])):
+        whole = checked(mapped(graph))
+        assert not any(b.op in ("loop", "part") for b in whole.bindings)
+        kernel = kernel_of(plan_of(program_of(whole, name="f")), "numpy", "f")
+        for found in (whole(*args), kernel(*args)):
+            for one, other in zip(in_tuple(found), in_tuple(graph(*args)), strict=True):
+                close(one, other, 1e-12)
+    assert any(b.op == "loop" for b in mapped(pendulum()).bindings)  # whose rounds need each other
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_hessians_and_many_points_at_once(name):
+    args = EXAMPLES[name][2][0]
+    graph = FIXED[name](args)
+    wrt = list(range(len(args)))
+    whole, flat = (checked(transforming.hessian(g, wrt, default_rules())) for g in (graph, scalarize(graph)))
+    for one, other in zip(in_tuple(whole(*args)), in_tuple(flat(*args)), strict=True):
+        close(one, other)
+    many = [np.random.default_rng(3).normal(size=(3, *np.shape(a))) for a in args]
+    for g in (graph, gradient(graph)):
+        found = in_tuple(checked(batched(g, [0] * len(args), 3, 0))(*many))
+        each = [in_tuple(g(*(m[k] for m in many))) for k in range(3)]
+        for place, one in enumerate(found):
+            close(one, np.array([e[place] for e in each]))
+
+
+def test_rounds_that_points_tell_each_for_itself_are_refused():
+    close(checked(transforming.hessian(newton()[0], [0, 1], default_rules()))(2.0, 1.0), [0.0] * 4)  # one point's own rounds
+    with pytest.raises(sd.TraceError, match="each point has rounds of its own"):
+        batched(newton()[0], [0, 0], 3, 0)
+
+
+@pytest.mark.parametrize(
+    ("body", "rounds", "begin", "x"),
+    [
+        (lambda k, s: np.where(k > 0.5, 5.0, np.sqrt(s)), 2, lambda w: w.x, 0.0),  # a later round does not take the root
+        (lambda k, s: np.where(s > 0, np.log(s), 0.0), 1, lambda w: w.x, 0.0),
+        (
+            lambda k, s: np.sqrt(s),
+            1,
+            lambda w: w.emit("mul", w.x, w.x),
+            0.0,
+        ),  # an infinite cotangent meets a zero before the loop
+        (lambda k, s: np.sqrt(s) * s, 2, lambda w: w.x, 0.0),
+        (lambda k, s: np.abs(s) + k, 2, lambda w: w.x, 0.0),
+    ],
+)
+def test_branches_and_kinks_are_minded_across_rounds(body, rounds, begin, x):
+    w = Writer(x=())
+    graph = w.graph(*w.loop(body, rounds, (begin(w),)))
+    flat = scalarize(graph)
+    close(gradient(graph)(x), gradient(flat)(x))
+    pushed = (transforming.pushforward(g, [0], default_rules())(x, 1.0)[1] for g in (graph, flat))
+    close(*pushed)

@@ -15,7 +15,7 @@ from typing import Any
 from symdiff.differentiation.array_transforming import Whole
 from symdiff.differentiation.forward import Forward
 from symdiff.differentiation.partials import ZERO
-from symdiff.differentiation.reverse import Reverse
+from symdiff.differentiation.reverse import Flow, Reverse
 from symdiff.errors import NonHolomorphicError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, is_constant
@@ -68,47 +68,53 @@ def tangents(builder: Builder, binding: Node, dots: dict[int, Atom], rules: Any)
 
 
 @pulled_through.written
-def cotangents(builder: Builder, binding: Node, bars: Atom, active: set[Atom], rules: Any, mirrored: bool) -> dict[int, Atom]:
-    """The cotangents of a loop's `active` operands, by their places, from a bundle of those of its results."""
-    loop: Loop = binding.params
-    moving, inside = _moving(loop, [p for p, o in enumerate(binding.operands) if o in active])
+def cotangents(
+    reverse: Reverse, binding: Node, bars: Atom, flow: Flow, tainted: bool = False, opened: bool = False
+) -> dict[int, Atom]:
+    """The cotangents of a loop's active operands, by their places, from a bundle of those of its results.
+
+    Those of carried values may be infinite (`tainted`), or zero where a partial is (`opened`), as what follows the loop, or a
+    later round, makes them.
+    """
+    loop, builder, mirrored = binding.params, reverse.builder, flow.mirrored
+    moving, inside = _moving(loop, [p for p, o in enumerate(binding.operands) if o in reverse.active])
     given = {k: bar for k, bar in enumerate(bars.operands[: len(loop.body.outputs) - loop.tested]) if not is_constant(bar, 0)}
     carried = _asked(loop, given, inside).intersection(moving)
     asked = [k for k in sorted({*given, *carried}) if k in carried or loop.body.outputs[k].atom in inside]
-    if not asked:
-        return {}
-    taped, tapes = _taped(builder, binding)
-    opened = Whole(loop.body, [place + 1 for place in moving])
-    arrays = Arrays(builder, binding.origin)
-    body = Rounds.of(binding, opened.graph)
-    codes = [leaf.dtype for leaf in opened.wrt] + [bar.dtype or "d" for bar in given.values()]
-    wide = "" if mirrored else next((c for c in [reduce(join, codes)] if is_complex(c)), "")
-    rounds = Rounds()
-    rounds.rows = [(leaf, tape, Place()) for (leaf, *_), tape in zip(body.carried, tapes, strict=True)] + body.rows
-    rounds.others = list(body.others)
+    whole = Whole(loop.body, [place + 1 for place in moving])
+    body, rounds = Rounds.of(binding, whole.graph), Rounds()
+    codes = [leaf.dtype for leaf in whole.wrt] + [bar.dtype or "d" for bar in given.values()]
+    wide = "" if mirrored else next((c for c in [reduce(join, codes, "?")] if is_complex(c)), "")
     seeds: dict[Atom, Atom] = {}
     begins: dict[int, GraphInput] = {}
+    ends = loop.carried + len(loop.stacks)
     for k in asked:
-        output = opened.graph.outputs[k]
-        bar = given.get(k, ZERO)
-        source, _ = arrays.repeated(bar)
+        output, bar = whole.graph.outputs[k], given.get(k, ZERO)
+        source, _ = Arrays(builder, binding.origin).repeated(bar)
         if k >= loop.carried and isinstance(source, Constant):
-            seed: Atom = opened.arrays.broadcast_to(source, output.shape)
+            seed: Atom = whole.arrays.broadcast_to(source, output.shape)
         else:
             named = body.carried[k][0] if k < loop.carried else output
-            leaf = _input(opened.builder, named, output.shape, "bar", wide or output.dtype)
+            leaf = _input(whole.builder, named, output.shape, "bar", wide or output.dtype)
             seed = leaf.node
             if k < loop.carried:
                 begins[k] = leaf
-            elif k < loop.carried + len(loop.stacks) and source.shape:
+            elif k < ends and source.shape:
                 stack = loop.stacks[k - loop.carried]
-                rounds.rows.append((leaf, _filled(builder, bar, (stack.size, *output.shape), leaf.node.dtype), stack.place))
+                rounds.rows.append((leaf, _filled(builder, bar, (stack.size, *output.shape), leaf.dtype), stack.place))
             else:
-                whole = source if k < loop.carried + len(loop.stacks) else bar
-                rounds.others.append((leaf, _filled(builder, whole, output.shape, leaf.node.dtype)))
-        seeds[output.atom] = opened.builder.add(seeds[output.atom], seed) if output.atom in seeds else seed
-    sweep = Reverse(opened.builder, opened.bindings, opened.wrt, rules)
-    found, conjugates = sweep.sweep(seeds, mirrored)
+                rounds.others.append((leaf, _filled(builder, source if k < ends else bar, output.shape, leaf.dtype)))
+        seeds[output.atom] = whole.builder.add(seeds[output.atom], seed) if output.atom in seeds else seed
+    sweep = Reverse(whole.builder, whole.bindings, whole.wrt, reverse.partials.rules)
+    inner = Flow(mirrored)
+    for kind, outer, own in ((inner.tainted, flow.tainted, tainted), (inner.opened, flow.opened, opened)):
+        kind.update(seeds if own or binding.result in outer else ())
+    found, conjugates = sweep.sweep(seeds, mirrored, inner)
+    inner.opened |= {leaf for leaf in found if any(part.mask is not None for part in inner.bars[leaf])}
+    again = {leaf.node for k, (leaf, *_) in enumerate(body.carried) if k in begins}
+    more = not tainted and bool(again & inner.tainted), not opened and bool(again & inner.opened)
+    if any(more):
+        return cotangents(reverse, binding, bars, flow, tainted or more[0], opened or more[1])
     if not mirrored and any(is_complex(leaf.dtype) for leaf in conjugates):
         raise NonHolomorphicError(
             f"{sweep.mixing}: a loop's complex result depends on the conjugate of what a round takes; forward derivatives "
@@ -116,31 +122,34 @@ def cotangents(builder: Builder, binding: Node, bars: Atom, active: set[Atom], r
         )
 
     def bar_of(place: int) -> GraphOutput:
-        leaf = opened.graph.inputs[place + 1].node
-        value = found.get(leaf)
+        leaf = whole.graph.inputs[place + 1]
+        value = found.get(leaf.node)
         if mirrored and value is not None and is_complex(leaf.dtype):  # twice the derivative by z, as sweeps carry it
-            value = opened.builder.mul(Constant(2.0), value)
-        return GraphOutput(f"{leaf.name}_bar", opened.typed(value, leaf.shape, wide or leaf.dtype))
+            value = whole.builder.mul(Constant(2.0), value)
+        return GraphOutput(f"{leaf.name}_bar", whole.typed(value, leaf.shape, wide or leaf.dtype))
 
-    results: dict[int, tuple[str, int]] = {}
+    results: dict[int, tuple[list[Any], int]] = {}
     for k, leaf in begins.items():
-        results[k] = "carried", len(rounds.carried)
-        rounds.carried.append((leaf, _filled(builder, given.get(k), leaf.node.shape, leaf.node.dtype), bar_of(k)))
-    first = loop.carried + len(loop.rows)
+        results[k] = rounds.carried, len(rounds.carried)
+        rounds.carried.append((leaf, _filled(builder, given.get(k), leaf.shape, leaf.dtype), bar_of(k)))
     for place in moving:
-        if opened.graph.inputs[place + 1].node in found and place >= loop.carried:
-            if place < first:
-                operand = binding.operands[place]
-                stack = Stack(loop.rows[place - loop.carried], operand.shape[0])
-                results[place] = "stacks", len(rounds.stacks)
-                rounds.stacks.append((bar_of(place), stack))
-            else:
-                results[place] = "sums", len(rounds.sums)
-                rounds.sums.append(bar_of(place))
+        leaf = whole.graph.inputs[place + 1]
+        if leaf.node in found and place >= loop.carried:
+            row = loop.places()[place]
+            kind: list[Any] = rounds.sums if row is None else rounds.stacks
+            results[place] = kind, len(kind)
+            kind.append(bar_of(place) if row is None else (bar_of(place), Stack(row, binding.operands[place].shape[0])))
+        for seen, outer in ((inner.tainted, flow.tainted), (inner.opened, flow.opened)):
+            if leaf.node in seen:
+                outer.add(binding.operands[place])
+    taped, tapes = _taped(builder, binding)
+    rounds.rows += [(leaf, tape, Place()) for (leaf, *_), tape in zip(body.carried, tapes, strict=True)] + body.rows
+    rounds.others += body.others
     backward = loop.backward != bool(rounds.carried)
-    made = _bound(builder, rounds, taped, opened.builder, tested=False, limit=None, backward=backward)
-    starts = {"carried": 0, "stacks": len(rounds.carried), "sums": len(rounds.carried) + len(rounds.stacks)}
-    return {place: builder.part(made, starts[kind] + k) for place, (kind, k) in results.items()}
+    made = _bound(builder, rounds, taped, whole.builder, tested=False, limit=None, backward=backward)
+    starts = (rounds.carried, 0), (rounds.stacks, len(rounds.carried)), (rounds.sums, len(rounds.carried) + len(rounds.stacks))
+    first = {id(kind): start for kind, start in starts}
+    return {place: builder.part(made, first[id(kind)] + k) for place, (kind, k) in results.items()}
 
 
 def _moving(loop: Loop, places: Iterable[int]) -> tuple[list[int], set[Atom]]:
@@ -172,13 +181,14 @@ def _asked(loop: Loop, results: Iterable[int], active: set[Atom]) -> set[int]:
 
 def _taped(builder: Builder, binding: Node) -> tuple[Node, list[Atom]]:
     """A loop that stacks its carried values as well, in place of one that does not; and the stacks."""
-    old, rounds = (Rounds.of(binding) for _ in range(2))
-    stack = Stack(Place(), binding.params.rounds)
+    made, _ = builder.wider.get(binding, (binding, ()))
+    old, rounds = Rounds.of(binding), Rounds.of(made)
+    known, stack = len(rounds.stacks), Stack(Place(), binding.params.rounds)
     tapes = [rounds.stack(GraphOutput(f"{leaf.name}_was", leaf.node), stack) for leaf, _, _ in old.carried]
-    body = binding.params.body
-    made = _put(builder, rounds.bound(binding, Graph("", (), rounds.outputs(), body.bindings)))
-    builder.wider[binding] = made, rounds.places(old)
-    return made, [builder.part(made, len(old.carried) + k) for k in tapes]
+    if len(rounds.stacks) > known:
+        made = _put(builder, rounds.bound(made, Graph("", (), rounds.outputs(), made.params.body.bindings)))
+        builder.wider[binding] = made, rounds.places(old)
+    return made, [builder.part(made, len(rounds.carried) + k) for k in tapes]
 
 
 def _bound(builder: Builder, rounds: Rounds, like: Node, inside: Builder, **changes: Any) -> Node:

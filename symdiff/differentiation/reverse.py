@@ -91,9 +91,14 @@ class Reverse:
         self.arrays = Arrays(builder)
         self.cotangents = Cotangents(builder, self.arrays)
 
-    def sweep(self, seeds: dict[Atom, Atom], mirrored: bool) -> tuple[dict[Node, Atom], dict[Node, Atom]]:
-        """Cotangents by the inputs `wrt`, and by their conjugates; structurally zero ones are left out."""
-        flow = Flow(mirrored)
+    def sweep(
+        self, seeds: dict[Atom, Atom], mirrored: bool, flow: Flow | None = None
+    ) -> tuple[dict[Node, Atom], dict[Node, Atom]]:
+        """Cotangents by the inputs `wrt`, and by their conjugates; structurally zero ones are left out.
+
+        A `flow` says what is known of the seeds, and keeps what becomes known.
+        """
+        flow = Flow(mirrored) if flow is None else flow
         bars, conjugates = flow.bars, flow.conjugates
         pending: list[int] = []  # a heap of positions, so that a sweep costs what it reaches
         for symbol, seed in seeds.items():
@@ -254,13 +259,9 @@ class Reverse:
                 f"{self.mixing} makes the output depend on the conjugate of a loop's result; sd.jvp takes this"
             )
         if bar is not None:
-            rules = self.partials.rules
             self.mixing = self.mixing or f"{binding.origin}: a loop"
-            for place, found in pulled_through(self.builder, binding, bar.value, self.active, rules, flow.mirrored).items():
+            for place, found in pulled_through(self, binding, bar.value, flow).items():
                 flow.bars.setdefault(binding.operands[place], []).append(Masked(found, None))
-        for kind in (flow.tainted, flow.opened):
-            if binding.result in kind:
-                kind.update(binding.operands)
 
     def _pulled(self, arrays: Arrays, binding: Node, place: int, cotangent: Masked) -> Masked | None:
         """One cotangent through a structural binding; where cells are only moved, so is its mask."""

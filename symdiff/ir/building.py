@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.errors import TraceError
+from symdiff.errors import InvariantError, TraceError
 from symdiff.ir.graph import Graph, GraphInput, GraphOutput, live_bindings
 from symdiff.ir.loops import SEVERAL, Loop, trimmed
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
@@ -295,6 +295,8 @@ class Builder:
 
     def loop(self, loop: Loop, operands: tuple[Atom, ...], origin: str = "") -> Node:
         """A loop, whose results are its parts."""
+        if self.primal and any(b.op == "loop" and b.params.counted == loop.counted for b in self.bindings if loop.tested):
+            raise InvariantError(f"{origin}: two loops count {loop.counted}")
         return self.bind("loop", operands, (), SEVERAL, loop, origin)
 
     def part(self, several: Node, place: int) -> Atom:

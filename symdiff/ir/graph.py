@@ -38,6 +38,14 @@ class GraphInput:
     def name(self) -> str:
         return self.node.name
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.node.shape
+
+    @property
+    def dtype(self) -> str:
+        return str(self.node.dtype)
+
 
 @dataclass(frozen=True, slots=True)
 class GraphOutput:
@@ -163,8 +171,8 @@ class Graph:
         constants = [f"  {o.name} = {o.atom}" for o in self.outputs if o.atom.op == "const"]
         return "\n".join(map(printable, lines + constants))
 
-    def _repr_latex_(self) -> str:
-        return shown(self)
+    def _repr_latex_(self) -> str | None:
+        return None if any(b.op == "loop" for b in self.bindings) else shown(self)
 
 
 def _unflattened(

@@ -28,13 +28,21 @@ def rebound(binding: Node, op: str, operands: tuple[Atom, ...], params: Any = No
 
 def check_bindings(graph: Graph) -> None:
     """Raise `InvariantError` where a binding has not its operation's shape or dtype, or speaks of a size that nothing tells."""
-    known = names_in(tuple(leaf.node.shape for leaf in graph.inputs))
+    _check(graph, names_in(tuple(leaf.node.shape for leaf in graph.inputs)))
+
+
+def _check(graph: Graph, told: set[str]) -> None:
+    """Check the bindings of a graph, or of a loop's body, where some sizes are told outside."""
+    known = set(told)
     for binding in graph.bindings:
         check_binding(binding)
         if unknown := sizes_of(binding) - known:
             raise InvariantError(f"{binding.origin}: {binding}: no argument and no loop before it tells {min(unknown)}")
-        if binding.op == "loop" and binding.params.tested:
-            known.add(binding.params.counted)
+        if binding.op == "loop":
+            _check(binding.params.body, known)
+            if binding.params.counted in told:
+                raise InvariantError(f"{binding.origin}: {binding}: {binding.params.counted} is told by something else, too")
+            known |= {binding.params.counted} - {None}
 
 
 def check_binding(binding: Node) -> None:
@@ -52,8 +60,6 @@ def _shape(binding: Node) -> Shape:
     op, shapes = binding.op, [o.shape for o in binding.operands]
     if op == "loop":
         check_loop(binding)
-        for inner in binding.params.body.bindings:
-            check_binding(inner)
     if op == "part":
         return binding.operands[0].params.results[binding.params].shape  # type: ignore[no-any-return]
     if op in ("loop", "size"):

@@ -67,7 +67,7 @@ class Loop:
     goes on while the body's last output holds, up to `limit` rounds where there is one. `backward`: the last round comes first.
     """
 
-    body: Graph
+    body: Any  # a Graph; in a program a Program
     rounds: Count
     carried: int = 0
     rows: tuple[Place, ...] = ()
@@ -81,17 +81,17 @@ class Loop:
     def results(self) -> tuple[Result, ...]:
         """The names, shapes and dtypes of the results."""
         outputs, carried = self.body.outputs, self.carried
-        found = [Result(leaf.name, leaf.node.shape, leaf.node.dtype) for leaf in self.body.inputs[1 : carried + 1]]
+        found = [Result(leaf.name, leaf.shape, leaf.dtype) for leaf in self.body.inputs[1 : carried + 1]]
         for stack, output in zip(self.stacks, outputs[carried:], strict=False):
             found.append(Result(output.name, (stack.size, *output.shape), output.dtype))  # type: ignore[arg-type]
         found += [Result(o.name, o.shape, o.dtype) for o in self.terms]
         return (*found, Result("rounds", (), "d")) if self.tested else tuple(found)
 
     @property
-    def terms(self) -> tuple[GraphOutput, ...]:
+    def terms(self) -> tuple[Any, ...]:
         """The body's outputs that are summed."""
         start = self.carried + len(self.stacks)
-        return self.body.outputs[start : start + self.sums]
+        return tuple(self.body.outputs[start : start + self.sums])
 
     @property
     def counted(self) -> str | None:
@@ -112,7 +112,7 @@ class Loop:
 
     def fingerprint(self) -> str:
         """The digests of the body and of what a round gives."""
-        return self.body.fingerprint() + self.end({b: f"v{k}" for k, b in enumerate(self.body.bindings)})
+        return str(self.body.fingerprint() + self.end(self.given({b: f"v{k}" for k, b in enumerate(self.body.bindings)})))
 
     def told(self, operands: list[str]) -> str:
         """The head of the loop as text, with the names of its operands."""
@@ -128,9 +128,12 @@ class Loop:
         count = len(self.body.inputs) - 1
         return ((None,) * self.carried + self.rows + (None,) * count)[:count]
 
-    def end(self, names: Mapping[Node, str]) -> str:
+    def given(self, names: Mapping[Node, str]) -> list[str]:
+        """The names of the body's outputs."""
+        return [names.get(o.atom) or o.atom.name for o in self.body.outputs]
+
+    def end(self, outputs: list[str]) -> str:
         """What a round gives, as text."""
-        outputs = [names.get(o.atom) or o.atom.name for o in self.body.outputs]
         results = self.results
         parts = [f"next {r.name} = {o}" for r, o in zip(results[: self.carried], outputs, strict=False)]
         for stack, output, result in zip(self.stacks, outputs[self.carried :], results[self.carried :], strict=False):
@@ -143,7 +146,7 @@ class Loop:
         """The body, below the head."""
         plain = Graph(self.body.name, self.body.inputs, (), self.body.bindings)
         yield from (f"    {line}" for line in plain._lines(names))
-        yield f"      {self.end(names)}"
+        yield f"      {self.end(self.given(names))}"
 
 
 def sizes_of(binding: Node) -> set[str]:

@@ -197,14 +197,14 @@ def cells(shape: Shape) -> dict[tuple[str, ...], int]:
 
 def reshaped(old: Shape, shape: Shape) -> Shape:
     """The new shape of an array. Raises `ValueError` where it has another number of cells for some sizes."""
-    if any(True for _ in extents_in((old, shape))) and cells(old) != cells(shape):
+    if any(type(n) is Extent for n in (*old, *shape)) and cells(old) != cells(shape):
         raise ValueError(f"an array of shape {old} has not the cells of one of {shape} for all sizes")
     return shape
 
 
 def broadcast(*shapes: Shape) -> Shape:
     """The shape to which shapes broadcast. Raises `ValueError` where they do not, or not for all sizes."""
-    if not any(True for _ in extents_in(shapes)):
+    if not any(type(n) is Extent for shape in shapes for n in shape):
         return np.broadcast_shapes(*shapes)
     rank = max(map(len, shapes))
     columns = zip(*((1,) * (rank - len(s)) + tuple(s) for s in shapes), strict=True)
@@ -217,7 +217,7 @@ def broadcast(*shapes: Shape) -> Shape:
 def sliced(n: Count, part: tuple[Any, Any, int]) -> Any:
     """How many cells a slice with its ends written out has of `n`. Raises `ValueError` where it leaves these."""
     start, stop, step = part
-    if not any(True for _ in extents_in((n, start, stop))):
+    if not any(type(end) is Extent for end in (n, start, stop)):
         return len(range(n)[slice(*part)])
     last = start if stop is None else stop - 1 if step > 0 else stop + 1
     low, high = (start, last) if step > 0 else (0 if stop is None else last, start)
