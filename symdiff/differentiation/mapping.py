@@ -5,6 +5,7 @@ inside that does, or holds what has no form with one axis more, stays a loop.
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -14,36 +15,19 @@ from symdiff.ir.arrays.algebra import Arrays, full_key
 from symdiff.ir.building import Builder, array_atom
 from symdiff.ir.graph import Graph, GraphOutput
 from symdiff.ir.loops import Loop, Place
-from symdiff.ir.node import Atom, Node
-from symdiff.vocabulary.heads import HEADS, Slice
+from symdiff.ir.node import Atom
+from symdiff.tracing.unrolling.rounds import without_loops
+from symdiff.vocabulary.heads import Slice
 
 CELLS = 10**7  # of an array up to which a loop becomes one: 80 MB
 
 
 def mapped(graph: Graph) -> Graph:
     """The graph with such loops as operations on whole arrays."""
-    if not any(b.op == "loop" for b in graph.bindings):
-        return graph
-    builder = Builder()
-    builder.inputs = list(graph.inputs)
-    atoms: dict[Atom, Atom] = {}
-    for b in graph.bindings:
-        builder.origin, builder.primal = b.origin, b.primal
-        operands = tuple(atoms.get(o, o) for o in b.operands)
-        several = _spread(b.params, operands, builder) if b.op == "loop" else None
-        if several is not None:
-            atoms[b] = several
-        elif b.op == "part":
-            atoms[b] = builder.part(operands[0], b.params)  # type: ignore[arg-type]
-        else:
-            atoms[b] = made = builder.bind(b.op, operands, b.shape, b.dtype, b.params)
-            if b.op in HEADS:
-                builder.structural[made] = made
-    outputs = tuple(GraphOutput(o.name, atoms.get(o.atom, o.atom)) for o in graph.outputs)
-    return builder.graph(graph.name, outputs, graph.out_tree, origin=graph.origin, doc=graph.doc, notes=dict(graph.notes))
+    return without_loops(graph, _spread)
 
 
-def _spread(loop: Loop, operands: tuple[Atom, ...], builder: Builder) -> Node | None:
+def _spread(loop: Loop, operands: tuple[Atom, ...], builder: Builder) -> Sequence[Atom] | None:
     """The results of a loop with all rounds at once; None where one needs another."""
     body, rounds = mapped(loop.body), loop.rounds
     if loop.carried or loop.tested or not isinstance(rounds, int) or rounds < 1 or any(b.op == "loop" for b in body.bindings):
@@ -74,7 +58,7 @@ def _spread(loop: Loop, operands: tuple[Atom, ...], builder: Builder) -> Node | 
     for stack, output, rows in zip(loop.stacks, outputs, found, strict=False):
         key = (_rows(stack.place, rounds), *full_key(output.shape))
         stacks.append(arrays.put(rows, key, (stack.size, *output.shape)))  # type: ignore[arg-type]
-    return builder.bundle((*stacks, *(arrays.sum(terms, (0,)) for terms in found[len(stacks) :])))
+    return (*stacks, *(arrays.sum(terms, (0,)) for terms in found[len(stacks) :]))
 
 
 def _rows(place: Place, rounds: int) -> Slice:

@@ -4,6 +4,8 @@ Assumes rounds whose number is known. Guarantees the operations of the rounds in
 loops whose rounds an argument tells.
 """
 
+from collections.abc import Callable, Sequence
+
 from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder
@@ -13,24 +15,33 @@ from symdiff.ir.node import Atom, Constant, Node
 from symdiff.vocabulary.heads import HEADS
 
 
+Results = Callable[[Loop, tuple[Atom, ...], Builder], Sequence[Atom] | None]
+
+
 def unrolled(graph: Graph) -> Graph:
     """The graph without loops."""
+    return without_loops(graph, _results)
+
+
+def without_loops(graph: Graph, results: Results) -> Graph:
+    """The graph with the `results` of loops, appended to a builder, in their place; a loop of which there are none stays."""
     if not any(b.op == "loop" for b in graph.bindings):
         return graph
     builder = Builder()
     builder.inputs = list(graph.inputs)
     atoms: dict[Atom, Atom] = {}
-    _append(graph.bindings, builder, atoms)
+    _append(graph.bindings, builder, atoms, results)
     outputs = tuple(GraphOutput(o.name, atoms.get(o.atom, o.atom)) for o in graph.outputs)
     return builder.graph(graph.name, outputs, graph.out_tree, origin=graph.origin, doc=graph.doc, notes=dict(graph.notes))
 
 
-def _append(bindings: list[Node], builder: Builder, atoms: dict[Atom, Atom]) -> None:
+def _append(bindings: list[Node], builder: Builder, atoms: dict[Atom, Atom], results: Results) -> None:
     for b in bindings:
         builder.origin, builder.primal = b.origin, b.primal
         operands = tuple(atoms.get(o, o) for o in b.operands)
-        if b.op == "loop":
-            atoms[b] = builder.bundle(tuple(_results(b.params, operands, builder)))
+        found = results(b.params, operands, builder) if b.op == "loop" else None
+        if found is not None:
+            atoms[b] = builder.bundle(tuple(found))
         elif b.op == "part":
             atoms[b] = builder.part(operands[0], b.params)  # type: ignore[arg-type]
         else:
@@ -50,7 +61,7 @@ def _results(loop: Loop, operands: tuple[Atom, ...], builder: Builder) -> list[A
     for k in reversed(range(loop.rounds)) if loop.backward else range(loop.rounds):
         given = [v if p is None else _row(arrays, v, p.at(k)) for v, p in zip(values, loop.places(), strict=True)]
         atoms: dict[Atom, Atom] = {leaf.node: v for leaf, v in zip(body.inputs, [Constant(float(k)), *given], strict=True)}
-        _append(body.bindings, builder, atoms)
+        _append(body.bindings, builder, atoms, _results)
         found = [atoms.get(o.atom, o.atom) for o in body.outputs]
         values[: loop.carried] = found[: loop.carried]
         for rows, stack, row in zip(stacks, loop.stacks, found[loop.carried :], strict=False):
