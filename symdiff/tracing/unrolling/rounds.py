@@ -14,7 +14,6 @@ from symdiff.ir.loops import Loop
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.vocabulary.heads import HEADS
 
-
 Results = Callable[[Loop, tuple[Atom, ...], Builder], Sequence[Atom] | None]
 
 
