@@ -40,7 +40,7 @@ NAMES = {
     "symdiff.ir.graph": "GraphOutput check_graph",
     "symdiff.ir.loops": "Loop Place Stack counted trimmed",
     "symdiff.vocabulary.extents": "broadcast cells extent reshaped sliced",
-    "symdiff.ir.evaluating": "values_of",
+    "symdiff.ir.evaluating": "applied values_of",
     "symdiff.inspection.expressions": "build latex",
     "symdiff.ir.node": "ArrayConstant Constant Node",
     "symdiff.ir.hidden": "SMALL hidden_of",

@@ -536,6 +536,12 @@ def test_operations_and_formulas():
     with pytest.raises(sd.TraceError, match="no expression"):
         _ = rosenbrock().bindings[0].expr
     assert str(rosenbrock().bindings[1].expr) == "v0.f"
+    w = Writer(x=(extent("n"),))
+    cells = [w.builder.bind("item", (w.x,), (), "d", place) for place in (0, extent("n") - 1)]
+    assert [str(c.expr) for c in (*cells, w.builder.size(2 * extent("n") - 1))] == ["x[0]", "x[n - 1]", "2*n - 1"]
+    graph = w.graph(w.emit("mul", *cells))
+    assert graph([2.0, 5.0, 3.0]) == 6.0
+    close(gradient(graph)([2.0, 5.0, 3.0]), [3.0, 0.0, 2.0])
 
 
 def broken():

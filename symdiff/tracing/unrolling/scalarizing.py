@@ -21,6 +21,7 @@ from symdiff.tracing.unrolling.fourier_cells import FOURIER_CELLS
 from symdiff.tracing.unrolling.rounds import unrolled
 from symdiff.tracing.values.kinds import PYTHON
 from symdiff.tracing.values.tracer import Tracer, atom_of
+from symdiff.vocabulary.extents import Extent
 from symdiff.vocabulary.heads import HEADS
 from symdiff.vocabulary.ops import OPS
 
@@ -34,6 +35,8 @@ MOVED = 1_000  # cells of results up to which they are: moving cells is no opera
 
 def is_scalar(graph: Graph) -> bool:
     """Whether a graph is in the unrolled regime already."""
+    if any(isinstance(n, Extent) for leaf in graph.inputs for n in leaf.shape):
+        return False
     arrays: set[Atom] = {leaf.node for leaf in graph.inputs if leaf.node.shape != ()}
     results: set[Atom] = set()
     for binding in graph.bindings:
