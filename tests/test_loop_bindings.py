@@ -879,3 +879,12 @@ def test_branches_and_kinks_are_minded_across_rounds(body, rounds, begin, x):
     close(gradient(graph)(x), gradient(flat)(x))
     pushed = (transforming.pushforward(g, [0], default_rules())(x, 1.0)[1] for g in (graph, flat))
     close(*pushed)
+
+
+def test_what_does_not_count_after_a_loop_does_not_meet_what_is_infinite_in_it():
+    w = Writer(x=())
+    (logarithm,) = w.loop(lambda k, s: np.log(s), 1, (w.x,))
+    graph = w.graph(w.emit("max", logarithm, Constant(-5.0)))
+    with np.errstate(all="ignore"):
+        assert gradient(graph)(0.0) == 0.0 == gradient(scalarize(graph))(0.0)
+        assert transforming.pushforward(graph, [0], default_rules())(0.0, 1.0)[1] == 0.0

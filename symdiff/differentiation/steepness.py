@@ -29,8 +29,10 @@ class Steepness:
         self._before: set[Atom] | None = None
 
     def is_steep(self, binding: Node) -> bool:
-        """Whether a partial of an elementwise binding can be infinite."""
+        """Whether a partial of an elementwise binding, or of a loop, can be infinite."""
         op, operands = binding.op, binding.operands
+        if op == "loop":
+            return True  # its body may have such heads
         if op == "select" or binding.dtype in "?l" or is_structural(binding):
             return False
         if op in ("div", *_LOGARITHMS):
