@@ -539,6 +539,7 @@ def test_operations_and_formulas():
     w = Writer(x=(extent("n"),))
     cells = [w.builder.bind("item", (w.x,), (), "d", place) for place in (0, extent("n") - 1)]
     assert [str(c.expr) for c in (*cells, w.builder.size(2 * extent("n") - 1))] == ["x[0]", "x[n - 1]", "2*n - 1"]
+    assert str(w.head("getitem", w.x, key=((0, extent("n") - 1, 1),)).expr) == "getitem(x, ((0, n - 1, 1),))"
     graph = w.graph(w.emit("mul", *cells))
     assert graph([2.0, 5.0, 3.0]) == 6.0
     close(gradient(graph)([2.0, 5.0, 3.0]), [3.0, 0.0, 2.0])
