@@ -68,13 +68,10 @@ def tangents(builder: Builder, binding: Node, dots: dict[int, Atom], rules: Any)
 
 
 @pulled_through.written
-def cotangents(
-    reverse: Reverse, binding: Node, bars: Atom, flow: Flow, tainted: bool = False, opened: bool = False
-) -> dict[int, Atom]:
+def cotangents(reverse: Reverse, binding: Node, bars: Atom, flow: Flow, opened: bool = False) -> dict[int, Atom]:
     """The cotangents of a loop's active operands, by their places, from a bundle of those of its results.
 
-    Those of carried values may be infinite (`tainted`), or zero where a partial is (`opened`), as what follows the loop, or a
-    later round, makes them.
+    `opened`: a later round makes those of carried values zero where a partial may be infinite, as what follows the loop can.
     """
     loop, builder, mirrored = binding.params, reverse.builder, flow.mirrored
     moving, inside = _moving(loop, [p for p, o in enumerate(binding.operands) if o in reverse.active])
@@ -107,14 +104,11 @@ def cotangents(
         seeds[output.atom] = whole.builder.add(seeds[output.atom], seed) if output.atom in seeds else seed
     sweep = Reverse(whole.builder, whole.bindings, whole.wrt, reverse.partials.rules)
     inner = Flow(mirrored)
-    for kind, outer, own in ((inner.tainted, flow.tainted, tainted), (inner.opened, flow.opened, opened)):
-        kind.update(seeds if own or binding.result in outer else ())
+    inner.opened.update(seeds if opened or binding.result in flow.opened else ())
     found, conjugates = sweep.sweep(seeds, mirrored, inner)
     inner.opened |= {leaf for leaf in found if any(part.mask is not None for part in inner.bars[leaf])}
-    again = {leaf.node for k, (leaf, *_) in enumerate(body.carried) if k in begins}
-    more = not tainted and bool(again & inner.tainted), not opened and bool(again & inner.opened)
-    if any(more):
-        return cotangents(reverse, binding, bars, flow, tainted or more[0], opened or more[1])
+    if not opened and any(leaf.node in inner.opened for k, (leaf, *_) in enumerate(body.carried) if k in begins):
+        return cotangents(reverse, binding, bars, flow, True)
     if not mirrored and any(is_complex(leaf.dtype) for leaf in conjugates):
         raise NonHolomorphicError(
             f"{sweep.mixing}: a loop's complex result depends on the conjugate of what a round takes; forward derivatives "
@@ -139,9 +133,8 @@ def cotangents(
             kind: list[Any] = rounds.sums if row is None else rounds.stacks
             results[place] = kind, len(kind)
             kind.append(bar_of(place) if row is None else (bar_of(place), Stack(row, binding.operands[place].shape[0])))
-        for seen, outer in ((inner.tainted, flow.tainted), (inner.opened, flow.opened)):
-            if leaf.node in seen:
-                outer.add(binding.operands[place])
+        if leaf.node in inner.opened:
+            flow.opened.add(binding.operands[place])
     taped, tapes = _taped(builder, binding)
     rounds.rows += [(leaf, tape, Place()) for (leaf, *_), tape in zip(body.carried, tapes, strict=True)] + body.rows
     rounds.others += body.others
