@@ -97,6 +97,8 @@ wire({
     "a graph of SymPy expressions": "inspection.expressions",
     "the value of a graph, binding by binding": "ir.evaluating",
     "a call of a function with a rule": "tracing.recording",
+    "the tangents of a loop": "differentiation.looping",
+    "the cotangents of a loop": "differentiation.looping",
     "the LaTeX of a graph": "inspection.display",
     "the LaTeX of a derivative": "inspection.display",
     "the cost of a derivative": "inspection.costing",

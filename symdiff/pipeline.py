@@ -16,10 +16,12 @@ from typing import Any
 from symdiff.codegen.llvm import parts as llvm_parts
 from symdiff.codegen.llvm import scalar as llvm
 from symdiff.codegen.source import Source
+from symdiff.differentiation.mapping import mapped
 from symdiff.errors import BackendError
 from symdiff.ir.graph import Graph, check_graph
 from symdiff.ir.invariants import check_bindings
 from symdiff.ir.joining import side_by_side
+from symdiff.ir.loops import sizes_of
 from symdiff.lowering.arrays.fusing import Fused, fuse
 from symdiff.lowering.arrays.gathering import gathered
 from symdiff.lowering.arrays.nesting import Nest
@@ -57,15 +59,21 @@ DEFAULT = Options()
 
 
 def program_of(
-    graph: Graph, options: Options = DEFAULT, name: str | None = None, checks: Graph | None = None
+    graph: Graph, options: Options = DEFAULT, name: str | None = None, checks: Graph | None = None, loops: bool = False
 ) -> Program | Fused:
     """The shared Program of a Graph, with the fewest operations that `options` allow; fused tasks for whole arrays.
 
-    `checks` is a Graph over the same inputs, whose outputs become the Program's checks.
+    `checks` is a Graph over the same inputs, whose outputs become the Program's checks. With `loops`, those whose rounds can
+    be taken at once stay loops, too.
     """
     count = 0 if checks is None else len(checks.outputs)
     if checks is not None:
         name, graph = name or graph.name, side_by_side(settled(checks), graph)
+    graph = graph if loops else mapped(graph)
+    if any(b.op == "loop" for b in graph.bindings):
+        if count:
+            raise BackendError(f"{graph.name}: a function with loops and with paths that raise is not compiled yet")
+        return looped_of(graph, options, name)
     if not is_scalar(graph):
         return fused_of(graph, options, name, count)
     checking = os.environ.get("SYMDIFF_CHECK") == "1"
@@ -81,6 +89,35 @@ def program_of(
         if checking:
             check_program(program)
     return program
+
+
+def refuse_loops(program: Program, what: str) -> None:
+    """Raise `BackendError` where a program has loops, for what cannot have them."""
+    if any(node.op == "loop" for node in program.nodes):
+        raise BackendError(
+            f"{program.name}: loops whose rounds need each other, or whose number a call tells, are for the python target; "
+            f"{what} has none yet, and takes loops of a known number of rounds written out (scalarize=True)"
+        )
+
+
+def looped_of(graph: Graph, options: Options = DEFAULT, name: str | None = None) -> Program:
+    """The Program of a Graph with loops, whose bodies are programs: of numbers and shared, where there are only numbers."""
+    with collector_off():
+        whole = computable(expand_calls(graph), options.exact)
+
+        def lowered(body: Graph) -> Program:
+            whole = any(sizes_of(b) or b.op in ("gather", "scatter_at") for b in body.bindings)
+            body = body if whole else settled(body)
+            found = program_of(body, options) if is_scalar(body) else looped_of(body, options)
+            assert isinstance(found, Program)
+            return found
+
+        program = number(whole, name=name, whole=True, lower=lowered)
+        if os.environ.get("SYMDIFF_CHECK") == "1":
+            check_graph(whole)
+            check_bindings(whole)
+            check_program(program)
+        return program
 
 
 def fused_of(graph: Graph, options: Options = DEFAULT, name: str | None = None, checks: int = 0) -> Fused:
@@ -115,6 +152,8 @@ def plan_of(program: Program | Fused, kind: str = "point", in_axes: Any = None, 
     checking = os.environ.get("SYMDIFF_CHECK") == "1"
     if isinstance(program, Fused):
         return array_plan_of(program)
+    if kind != "point":
+        refuse_loops(program, "points")
     plan = schedule(program, kind, in_axes, out_axes)
     if checking:
         check_plan(plan)
@@ -140,6 +179,10 @@ def source_of(plan: Plan | ArrayPlan, target: str, **layout: Any) -> Source:
     """The Plan as text for a target."""
     if target not in TARGETS:
         raise BackendError(f"unknown target {target!r}; there are {', '.join(TARGETS)}")
+    if isinstance(plan, Plan) and any(node.op == "loop" for node in plan.program.nodes):
+        if target != "python":
+            refuse_loops(plan.program, f"target {target!r}")
+        return _emit("python_loops", plan, **layout)
     if isinstance(plan, ArrayPlan):
         if target not in ("numpy", "cupy"):
             raise BackendError(
@@ -179,6 +222,7 @@ def machine_of(program: Program, result: Any = None) -> Machine:
     problem = engine.supported()
     if problem:
         raise BackendError(problem)
+    refuse_loops(program, "machine code")
     if not is_native(program):
         raise BackendError(
             f"{program.name}: machine code takes up to {ARGUMENTS} floating-point arguments and results, real and complex"
@@ -222,6 +266,7 @@ def gufunc_of(program: Program) -> Any:
     """The Program as a NumPy generalised ufunc. Raises `BackendError` where there is none for it."""
     from symdiff.runtime.gufunc import gufunc
 
+    refuse_loops(program, "a ufunc")
     problem = engine.supported()
     if problem:
         raise BackendError(problem)
@@ -236,6 +281,7 @@ def batch_kernel_of(
     """The function of a Program over points: machine code where there is some, else NumPy over blocks in one thread."""
     from symdiff.runtime.batch import NativeBatch, batch_problem
 
+    refuse_loops(program, "points")
     if backend == "native" or (backend == "auto" and not options.exact and not engine.supported()):
         problem = batch_problem(program)
         if not problem:

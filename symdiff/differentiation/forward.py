@@ -16,6 +16,7 @@ from symdiff.differentiation.steepness import Steepness
 from symdiff.differentiation.vanishing import Vanishing, at_zero
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder
+from symdiff.ir.loops import pushed_through
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.structural import pushed_forward
 from symdiff.simplification.equalities import beside
@@ -88,6 +89,8 @@ class Forward:
                 counts = self.steepness.counts(self.builder, binding, place)
                 dot = self._settled(operand)
                 tangents[place] = self.masks.unmasked(dot if counts is None else self.masks.armed(dot, *counts))
+        if binding.op == "loop":
+            return Masked(pushed_through(self.builder, binding, tangents, self.partials.rules), None)
         found = pushed_forward(Arrays(self.builder, binding.origin), binding, tangents)
         return None if found is None else Masked(found, None)
 

@@ -19,6 +19,7 @@ from symdiff.differentiation.vanishing import Vanishing, at_zero
 from symdiff.errors import NonHolomorphicError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, is_constant
+from symdiff.ir.loops import pulled_through
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.structural import pulled_back
 from symdiff.simplification.activity import active_symbols
@@ -87,9 +88,14 @@ class Reverse:
         self.arrays = Arrays(builder)
         self.cotangents = Cotangents(builder, self.arrays)
 
-    def sweep(self, seeds: dict[Atom, Atom], mirrored: bool) -> tuple[dict[Node, Atom], dict[Node, Atom]]:
-        """Cotangents by the inputs `wrt`, and by their conjugates; structurally zero ones are left out."""
-        flow = Flow(mirrored)
+    def sweep(
+        self, seeds: dict[Atom, Atom], mirrored: bool, flow: Flow | None = None
+    ) -> tuple[dict[Node, Atom], dict[Node, Atom]]:
+        """Cotangents by the inputs `wrt`, and by their conjugates; structurally zero ones are left out.
+
+        A `flow` says what is known of the seeds, and keeps what becomes known.
+        """
+        flow = Flow(mirrored) if flow is None else flow
         bars, conjugates = flow.bars, flow.conjugates
         pending: list[int] = []  # a heap of positions, so that a sweep costs what it reaches
         for symbol, seed in seeds.items():
@@ -133,6 +139,8 @@ class Reverse:
     def _push(self, binding: Node, bar: Masked | None, conjugate: Masked | None, flow: "Flow") -> None:
         if binding.op == "select":
             self._push_select(binding, bar, conjugate, flow)
+        elif binding.op == "loop":
+            self._push_loop(binding, bar, conjugate, flow)
         elif is_structural(binding):
             self._push_structural(binding, bar, conjugate, flow)
         else:
@@ -227,6 +235,17 @@ class Reverse:
             leaves_out = binding.op in _SELECTING and self.steepness.is_behind(operand)
             if opens or leaves_out or binding.result in flow.opened:
                 flow.opened.add(operand)
+
+    def _push_loop(self, binding: Node, bar: Masked | None, conjugate: Masked | None, flow: "Flow") -> None:
+        """All operands at once: their cotangents come from one loop."""
+        if conjugate is not None:
+            raise NonHolomorphicError(
+                f"{self.mixing} makes the output depend on the conjugate of a loop's result; sd.jvp takes this"
+            )
+        if bar is not None:
+            self.mixing = self.mixing or f"{binding.origin}: a loop"
+            for place, found in pulled_through(self, binding, bar.value, flow).items():
+                flow.bars.setdefault(binding.operands[place], []).append(Masked(found, None))
 
     def _pulled(self, arrays: Arrays, binding: Node, place: int, cotangent: Masked) -> Masked | None:
         """One cotangent through a structural binding; where cells are only moved, so is its mask."""

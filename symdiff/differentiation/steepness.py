@@ -31,6 +31,8 @@ class Steepness:
     def is_steep(self, binding: Node, growing: bool = True) -> bool:
         """Whether a partial of an elementwise binding can be infinite, where it overflows too unless `growing` is False."""
         op, operands = binding.op, binding.operands
+        if op == "loop":
+            return True  # its body may have such heads
         if op == "select" or binding.dtype in "?l" or is_structural(binding):
             return False
         if op in ("div", *_LOGARITHMS):

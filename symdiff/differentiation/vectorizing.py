@@ -10,7 +10,8 @@ from symdiff.differentiation.deltas import Sparse, applied, dense
 from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, array_atom
-from symdiff.ir.graph import Graph, GraphOutput
+from symdiff.ir.graph import Graph, GraphInput, GraphOutput
+from symdiff.ir.loops import Rounds
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.vocabulary.heads import HEADS
 from symdiff.vocabulary.ops import OPS
@@ -105,6 +106,10 @@ class _Batch:
         op, operands = binding.op, binding.operands
         if op == "cast":
             return self.builder.cast(self.points[operands[0]], binding.dtype)
+        if op == "loop":
+            return self.loop(a, binding)
+        if op == "part":
+            return self.builder.part(self.points[operands[0]], binding.params)  # type: ignore[arg-type]
         if op == "call":
             parts = tuple(self.aligned(o, len(binding.shape), a) for o in operands)
             return self.builder.bind(op, parts, (self.count, *binding.shape), binding.dtype, binding.params, binding.origin)
@@ -119,6 +124,57 @@ class _Batch:
             cells = [a.reshape(self.full(o), (self.count, 1)) for o in operands]
             return a.reshape(a.concatenate(cells, 1), (self.count, *binding.shape))
         return self.structural(a, binding)
+
+    def loop(self, a: Arrays, binding: Node) -> Atom:
+        """The results of a loop over all points at once, those that depend on the points with an axis of them."""
+        body, inside, rounds = binding.params.body, Builder(), Rounds.of(binding)
+        moving = self.moving(binding)
+        if rounds.test is not None and rounds.test.atom in moving:
+            raise TraceError(f"{binding.origin}: a loop of which each point has rounds of its own, at many points at once")
+        inside.inputs = [body.inputs[0]]
+        seeds: dict[Atom, Atom | Sparse] = {}
+
+        def given(leaf: GraphInput, operand: Atom, row: bool = False) -> tuple[GraphInput, Atom]:
+            if leaf.node not in moving:
+                inside.inputs.append(leaf)
+                return leaf, operand
+            seeds[leaf.node] = inside.input(leaf.name, (self.count, *leaf.shape), leaf.dtype)
+            whole = self.builder.cast(self.full(operand), leaf.dtype)
+            return inside.inputs[-1], a.transpose(whole, (1, 0, *range(2, len(whole.shape)))) if row else whole
+
+        carried = [given(leaf, operand) for leaf, operand, _ in rounds.carried]
+        rounds.rows = [(*given(leaf, operand, True), place) for leaf, operand, place in rounds.rows]
+        rounds.others = [given(leaf, operand) for leaf, operand in rounds.others]
+        apart = [o.atom in moving or any(o is c[2] and c[0].node in moving for c in rounds.carried) for o in rounds.outputs()]
+        found = zip(append_batched(body, inside, seeds, self.count), rounds.outputs(), apart, strict=True)
+        outputs = tuple(GraphOutput(o.name, inside.cast(f, o.dtype)) if own else o for f, o, own in found)
+        whole = inside.graph("", outputs)
+        rounds.carried = [(*pair, output) for pair, output in zip(carried, whole.outputs, strict=False)]
+        made = rounds.bound(binding, whole)
+        made = self.builder.loop(made.params, made.operands, binding.origin)
+        results = []
+        for k in range(len(made.params.results)):
+            part = self.builder.part(made, k)
+            if k >= rounds.ends or not apart[k]:
+                part = a.broadcast_to(part, (self.count, *part.shape))
+            elif len(carried) <= k < len(carried) + len(rounds.stacks):
+                part = a.transpose(part, (1, 0, *range(2, len(part.shape))))
+            results.append(part)
+        return self.builder.bundle(tuple(results))
+
+    def moving(self, binding: Node) -> set[Atom]:
+        """What in the body of a loop depends on the points."""
+        body, carried = binding.params.body, binding.params.carried
+        given = zip(body.inputs[1:], binding.operands, strict=True)
+        found: set[Atom] = {leaf.node for leaf, operand in given if operand in self.points}
+        while True:
+            for b in body.bindings:
+                if not found.isdisjoint(b.operands):
+                    found.add(b)
+            more = {i.node for i, o in zip(body.inputs[1 : carried + 1], body.outputs, strict=False) if o.atom in found} - found
+            if not more:
+                return found
+            found |= more
 
     def structural(self, a: Arrays, binding: Node) -> Atom:
         op, operands, params = binding.op, binding.operands, binding.params.params

@@ -18,7 +18,7 @@ from symdiff.ir import graph as graphs
 from symdiff.ir.graph import Graph
 from symdiff.lowering.arrays.fusing import Fused
 from symdiff.lowering.program import Program, is_leaf
-from symdiff.pipeline import DEFAULT, Options, program_of
+from symdiff.pipeline import DEFAULT, Options, program_of, refuse_loops
 from symdiff.vocabulary.heads import slices_text
 from symdiff.vocabulary.literals import printable
 from symdiff.vocabulary.ops import OPS
@@ -109,6 +109,8 @@ def whole_steps(program: Program) -> tuple[list[tuple[sp.Symbol, Any]], list[tup
 def shown_steps(graph: Graph, options: Options) -> tuple[list[tuple[sp.Symbol, Any]], list[tuple[str, Any]]]:
     """Named steps and outputs of a graph in either regime."""
     program = program_of(graph, options)
+    if isinstance(program, Program):
+        refuse_loops(program, "a formula")
     return whole_steps(program.program) if isinstance(program, Fused) else steps(program, inline=True)
 
 

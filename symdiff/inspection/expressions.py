@@ -21,6 +21,7 @@ from symdiff.ir.building import Builder
 from symdiff.ir.graph import Graph, GraphOutput, from_sympy, shared_by_sympy, sympy_expressions
 from symdiff.ir.node import Atom, Constant, Node, sympy_expression, sympy_symbol
 from symdiff.tracing.unrolling.scalarizing import scalarize
+from symdiff.vocabulary.extents import Count, Extent
 from symdiff.vocabulary.heads import Static
 from symdiff.vocabulary.ops import OPS
 
@@ -230,13 +231,29 @@ def symbol(node: Node) -> Any:
     return number(node.params) if isinstance(node, Constant) else NodeSymbol(node)
 
 
+def _affine(extent: Count) -> Any:
+    """A number of cells, or a place, as a SymPy expression."""
+    if not isinstance(extent, Extent):
+        return sp.Integer(extent)
+    return sp.Add(extent.constant, *(times * sp.Symbol(size.name, integer=True) for size, times in extent.terms))
+
+
 @sympy_expression.written
 def expression(binding: Node) -> Any:
     """The right-hand side of one binding over its symbols."""
     op, operands, params = binding.op, binding.operands, binding.params
     if op == "item":
         base = operands[0]
-        return sp.IndexedBase(base.name, shape=base.shape)[tuple(int(i) for i in np.unravel_index(params, base.shape))]
+        cell = (params,) if len(base.shape) == 1 else map(int, np.unravel_index(params, base.shape))
+        return sp.IndexedBase(base.name, shape=tuple(map(_affine, base.shape)))[tuple(map(_affine, cell))]
+    if op == "loop":
+        raise TraceError(
+            f"{binding.origin}: a loop of {params.rounds} rounds is no expression; its body's bindings have theirs"
+        )
+    if op == "part":
+        return sp.Symbol(str(binding).partition(" = ")[2])
+    if op == "size":
+        return _affine(params)
     args = [symbol(o) for o in operands]
     if isinstance(params, Static):
         return _own(op)(*args, *map(_parameter, params.params.values()), evaluate=False)
@@ -249,6 +266,8 @@ def _parameter(value: Any) -> Any:
         return sp.Tuple(*map(_parameter, value))
     if isinstance(value, np.ndarray):
         return sp.ImmutableDenseNDimArray(value.tolist())
+    if isinstance(value, Extent):
+        return _affine(value)
     return sp.sympify(value) if isinstance(value, (bool, int, float)) else sp.Symbol(str(value))
 
 

@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.errors import TraceError
+from symdiff.errors import InvariantError, TraceError
 from symdiff.ir.graph import Graph, GraphInput, GraphOutput, live_bindings
+from symdiff.ir.loops import SEVERAL, Loop, trimmed
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
+from symdiff.vocabulary.extents import Count, Extent, broadcast
 from symdiff.vocabulary.heads import Static
 from symdiff.vocabulary.ops import OPS, is_complex, real_counterpart
 
@@ -97,6 +99,7 @@ class Builder:
         self.captured: list[Any] = []
         self.structural: dict[Atom, Node] = {}  # what is known of whole arrays, by their symbols
         self.sums: dict[tuple[Atom, tuple[int, ...]], Atom] = {}  # the sums of arrays over axes that there are
+        self.wider: dict[Atom, tuple[Node, tuple[int, ...]]] = {}  # loops that have the results of others, see `loops.trimmed`
         self.signs: Any = None  # the signs that are factors of values, see `sign_factors`
         self.fixed: set[Atom] = set()  # inputs that are captured arrays, and what is computed of these alone
         self.path: Any = None  # the conditions of the run that fills it, see `tracing.paths`
@@ -166,7 +169,7 @@ class Builder:
             shape = shapes[0]
         else:
             try:
-                shape = np.broadcast_shapes(*shapes)
+                shape = broadcast(*shapes)
             except ValueError:
                 listed = " and ".join(str(s) for s in shapes)
                 raise TraceError(f"{origin or self.origin}: {op}: shapes {listed} do not broadcast") from None
@@ -189,7 +192,7 @@ class Builder:
             folding = {"mul": self.mul, "add": self.add, "neg": self.neg}.get(op)
             found = folding(*narrow) if folding else self.emit(op, narrow, payload, origin)
             try:
-                shape = np.broadcast_shapes(*(o.shape for o in operands))
+                shape = broadcast(*(o.shape for o in operands))
             except ValueError:
                 return None
             return found if found.shape == shape else self._whole("broadcast_to", found, shape=shape)
@@ -223,6 +226,8 @@ class Builder:
 
     def add(self, a: Atom, b: Atom) -> Atom:
         """a + b, without structural zeros; in derivatives of whole arrays nothing is added to its own negative."""
+        if a.op == "bundle" and b.op == "bundle":
+            return self.bundle(tuple(map(self.add, a.operands, b.operands)))
         if is_constant(a, 0):
             return b
         if is_constant(b, 0):
@@ -284,9 +289,34 @@ class Builder:
         """An array of scalar cells in C order."""
         return self.bind("array", tuple(cells), shape, dtype)
 
+    def bundle(self, atoms: tuple[Atom, ...]) -> Node:
+        """Several values as one, which is taken apart again: what stands for the results of a loop in its derivative."""
+        return self.bind("bundle", atoms, (), SEVERAL)
+
+    def loop(self, loop: Loop, operands: tuple[Atom, ...], origin: str = "") -> Node:
+        """A loop, whose results are its parts."""
+        if self.primal and any(b.op == "loop" and b.params.counted == loop.counted for b in self.bindings if loop.tested):
+            raise InvariantError(f"{origin}: two loops count {loop.counted}")
+        return self.bind("loop", operands, (), SEVERAL, loop, origin)
+
+    def part(self, several: Node, place: int) -> Atom:
+        """One result of a binding of several."""
+        if several.op == "bundle":
+            return several.operands[place]
+        _, shape, dtype = several.params.results[place]
+        return self.bind("part", (several,), shape, dtype, place, several.origin)
+
+    def size(self, extent: Count) -> Atom:
+        """The number that an extent is, at a call."""
+        return self.bind("size", (), (), "d", extent) if isinstance(extent, Extent) else Constant(float(extent))
+
     def graph(self, name: str, outputs: tuple[GraphOutput, ...], out_tree: Any = None, **facts: Any) -> Graph:
         """The finished Graph, without dead bindings."""
-        return Graph(name, tuple(self.inputs), outputs, live_bindings(self.bindings, outputs), out_tree, **facts)
+        if any(b.op == "loop" for b in self.bindings):
+            live, outputs = trimmed(self.bindings, outputs, self.wider)
+        else:
+            live = live_bindings(self.bindings, outputs)
+        return Graph(name, tuple(self.inputs), outputs, live, out_tree, **facts)
 
 
 def is_constant(atom: Atom, value: float) -> bool:

@@ -4,6 +4,9 @@ Assumes arguments of the inputs' shapes. Guarantees NumPy's own results, in IEEE
 binding computed once. Refuses a wrong number of arguments with `ShapeError`.
 """
 
+import itertools
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -12,8 +15,11 @@ from symdiff.errors import ShapeError
 from symdiff.ir.branches import branches_of
 from symdiff.ir.graph import Graph, evaluated
 from symdiff.ir.hidden import hidden_of, visible
+from symdiff.ir.loops import Loop
 from symdiff.ir.node import Atom, Node
 from symdiff.vocabulary import structures
+from symdiff.vocabulary.extents import numbers, solved
+from symdiff.vocabulary.heads import Static
 from symdiff.vocabulary.ops import OPS
 
 
@@ -38,27 +44,44 @@ def values_of(graph: Graph, args: tuple[Any, ...]) -> dict[Atom, Any]:
     if branches is not None:
         branches.check(graph.name, args)
     values: dict[Atom, Any] = {}
-    for leaf, arg in zip(graph.inputs, args, strict=True):
-        value = np.asarray(arg, dtype=np.dtype(leaf.node.dtype))
-        if value.shape != leaf.node.shape:
-            raise ShapeError(f"{graph.name}: {leaf.name} has shape {value.shape}, {leaf.node.shape} expected")
+    given = [np.asarray(arg, dtype=np.dtype(leaf.node.dtype)) for leaf, arg in zip(graph.inputs, args, strict=True)]
+    try:
+        sizes = solved([(leaf.name, leaf.node.shape, value.shape) for leaf, value in zip(graph.inputs, given, strict=True)])
+    except ValueError as error:
+        raise ShapeError(f"{graph.name}: {error}") from None
+    for leaf, value in zip(graph.inputs, given, strict=True):
+        shape = leaf.node.shape
+        if len(value.shape) != len(shape) or value.shape != numbers(shape, sizes):
+            raise ShapeError(f"{graph.name}: {leaf.name} has shape {value.shape}, {shape} expected")
         values[leaf.node] = value[()]
-
-    def of(atom: Atom) -> Any:
-        return values[atom] if atom.op != "const" else atom.value
-
     with np.errstate(all="ignore"):
-        for binding in graph.bindings:
-            operands = [of(o) for o in binding.operands]
-            values[binding] = applied(binding, operands)
+        _compute(graph.bindings, values, sizes)
     return values
 
 
-def applied(binding: Node, operands: list[Any]) -> Any:
-    """The value of a binding at the values of its operands."""
+def _value(atom: Atom, values: dict[Atom, Any]) -> Any:
+    return values[atom] if atom.op != "const" else atom.params
+
+
+def _compute(bindings: list[Node], values: dict[Atom, Any], sizes: dict[str, int]) -> None:
+    """Add the values of bindings, and the sizes that loops among them count."""
+    for binding in bindings:
+        values[binding] = applied(binding, [_value(o, values) for o in binding.operands], sizes)
+        if binding.op == "loop" and binding.params.tested:
+            sizes[binding.params.counted] = int(values[binding][-1])
+
+
+def applied(binding: Node, operands: list[Any], sizes: Mapping[str, int] = MappingProxyType({})) -> Any:
+    """The value of a binding at the values of its operands; a tuple of several."""
+    if binding.op == "loop":
+        return _run(binding.params, operands, dict(sizes))
+    if binding.op == "part":
+        return operands[0][binding.params]
     dtype = np.dtype(binding.dtype)
+    if binding.op == "size":
+        return np.asarray(numbers(binding.params, sizes), dtype)[()]
     if binding.op == "item":
-        return operands[0].ravel()[binding.params]
+        return operands[0].ravel()[numbers(binding.params, sizes)]
     if binding.op == "array":
         return np.array(operands, dtype=dtype).reshape(binding.shape)
     if binding.op == "cast":
@@ -67,4 +90,35 @@ def applied(binding: Node, operands: list[Any]) -> Any:
         return binding.params.function(*operands)
     if binding.op in OPS:
         return np.asarray(OPS[binding.op].function()(*operands)).astype(dtype)[()]
-    return np.asarray(binding.params.function(*operands)).astype(dtype)[()]
+    static = binding.params
+    if sizes:
+        static = Static(static.head, numbers(static.params, sizes))
+    return np.asarray(static.function(*operands)).astype(dtype)[()]
+
+
+def _run(loop: Loop, operands: list[Any], sizes: dict[str, int]) -> tuple[Any, ...]:
+    """The results of a loop, round by round."""
+    body, results = loop.body, loop.results
+    sums = [np.zeros(numbers(o.shape, sizes), o.dtype)[()] for o in loop.terms]
+    carried = [np.asarray(v, leaf.node.dtype)[()] for v, leaf in zip(operands[: loop.carried], body.inputs[1:], strict=False)]
+    rounds = numbers(loop.limit if loop.tested else loop.rounds, sizes)
+    kept: list[tuple[int, list[Any]]] = []
+    for k in itertools.count() if rounds is None else reversed(range(rounds)) if loop.backward else range(rounds):
+        whole = [*carried, *operands[loop.carried :]]
+        given = [v if p is None else v[numbers(p.at(k), sizes)] for v, p in zip(whole, loop.places(), strict=True)]
+        values: dict[Atom, Any] = {leaf.node: v for leaf, v in zip(body.inputs, [float(k), *given], strict=True)}
+        _compute(body.bindings, values, dict(sizes))
+        outputs = [np.asarray(_value(o.atom, values), o.dtype)[()] for o in body.outputs]
+        if loop.tested and not outputs[-1]:
+            break
+        carried, rest = outputs[: loop.carried], outputs[loop.carried :]
+        kept.append((k, rest))
+        sums = [total + term for total, term in zip(sums, rest[len(loop.stacks) :], strict=False)]
+    if loop.counted is not None:
+        sizes[loop.counted] = len(kept)
+    stacks = []
+    for place, (stack, result) in enumerate(zip(loop.stacks, results[loop.carried :], strict=False)):
+        stacks.append(np.zeros(numbers(result.shape, sizes), result.dtype))
+        for k, rest in kept:
+            stacks[-1][numbers(stack.place.at(k), sizes)] = rest[place]
+    return (*carried, *stacks, *sums, *([float(len(kept))] if loop.tested else []))

@@ -7,9 +7,9 @@ one: SymPy flattens nested sums and products, which destroys the sharing that a 
 """
 
 import hashlib
-import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,14 @@ class GraphInput:
     @property
     def name(self) -> str:
         return self.node.name
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.node.shape
+
+    @property
+    def dtype(self) -> str:
+        return str(self.node.dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +135,8 @@ class Graph:
         names: dict[Node, str] = {binding: f"v{k}" for k, binding in enumerate(self.bindings)}
         found = hashlib.sha256("\n".join([self._headline(), *(f"  {b.told(names)}" for b in self.bindings)]).encode())
         for binding in self.bindings:
+            if binding.op == "loop":
+                found.update(binding.params.fingerprint().encode())
             parameters: dict[str, Any] = getattr(binding.params, "params", {})
             for value in (*parameters.values(), *(o.value for o in binding.operands if isinstance(o, ArrayConstant))):
                 if isinstance(value, np.ndarray):
@@ -134,22 +144,25 @@ class Graph:
         return found.hexdigest()
 
     def operations(self) -> int:
-        """Elementwise operations of the scalar bindings as they stand, before sharing."""
-        return sum(OPS[b.op].cost for b in self.bindings if b.op in OPS)
+        """Elementwise operations of the scalar bindings as they stand, before sharing; with symbols, an expression of these."""
+        loops = sum(b.params.operations() for b in self.bindings if b.op == "loop")
+        return loops + sum(OPS[b.op].cost for b in self.bindings if b.op in OPS)  # type: ignore[no-any-return]
 
     def _headline(self) -> str:
         signature = ", ".join(f"{i.name}: {typed(i.node)}" for i in self.inputs)
         return f"{self.name}({signature}) -> {', '.join(o.name for o in self.outputs)}"
 
-    def _lines(self) -> Iterator[str]:
+    def _lines(self, names: Mapping[Node, str] = MappingProxyType({})) -> Iterator[str]:
         results: dict[Atom, list[str]] = {}
         for output in self.outputs:
             results.setdefault(output.atom, []).append(output.name)
         wide = max([8, *(len(typed(b)) for b in self.bindings)])
         for binding in self.bindings:
-            text = f"  {binding}"
+            text = f"  {binding.told(names)}"
             end = f"= {', '.join(results[binding])}" if binding in results else ""
             yield f"{text:<36} {typed(binding):<{wide}} {binding.origin:<20} {end}".rstrip()
+            if binding.op == "loop":
+                yield from binding.params.lines(names)
 
     def __str__(self) -> str:
         branches = self.notes.get("branches")
@@ -158,8 +171,8 @@ class Graph:
         constants = [f"  {o.name} = {o.atom}" for o in self.outputs if o.atom.op == "const"]
         return "\n".join(map(printable, lines + constants))
 
-    def _repr_latex_(self) -> str:
-        return shown(self)
+    def _repr_latex_(self) -> str | None:
+        return None if any(b.op == "loop" for b in self.bindings) else shown(self)
 
 
 def _unflattened(
@@ -178,7 +191,7 @@ def _unflattened(
 
 def typed(node: Node) -> str:
     """The type of a value as printed: f64, c128[3, 4], bool."""
-    names = {"?": "bool", "f": "f32", "d": "f64", "F": "c64", "D": "c128"}
+    names = {"?": "bool", "f": "f32", "d": "f64", "F": "c64", "D": "c128", "*": ""}
     kind = names.get(node.dtype, node.dtype)
     return kind + (f"[{', '.join(map(str, node.shape))}]" if node.shape else "")
 
@@ -206,11 +219,13 @@ def check_graph(graph: Graph) -> None:
                 raise InvariantError(f"{binding.name} uses {operand.name} before it is bound")
         if binding in bound:
             raise InvariantError(f"{binding.name} is bound twice")
+        if binding.op == "loop":
+            check_graph(binding.params.body)
         if binding.op in OPS and OPS[binding.op].arity not in (-1, len(binding.operands)):
             raise InvariantError(f"{binding}: wrong number of operands")
         bound.add(binding)
     for output in graph.outputs:
         if output.atom.op != "const" and output.atom not in bound:
             raise InvariantError(f"output {output.name} is not bound")
-        if math.prod(output.shape) < 0:
+        if any(n < 0 for n in output.shape):
             raise InvariantError(f"output {output.name} has a negative size")

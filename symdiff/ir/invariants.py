@@ -8,12 +8,12 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from symdiff.errors import InvariantError
+from symdiff.errors import InvariantError, TraceError
 from symdiff.ir.building import result_code
 from symdiff.ir.graph import Graph
+from symdiff.ir.loops import check_loop, sizes_of
 from symdiff.ir.node import Atom, Node, Seen
+from symdiff.vocabulary.extents import broadcast, names_in
 from symdiff.vocabulary.heads import HEADS, Shape
 from symdiff.vocabulary.ops import OPS, real_counterpart
 
@@ -28,16 +28,29 @@ def rebound(binding: Node, op: str, operands: tuple[Atom, ...], params: Any = No
 
 
 def check_bindings(graph: Graph) -> None:
-    """Raise `InvariantError` where a binding has not its operation's shape or dtype."""
+    """Raise `InvariantError` where a binding has not its operation's shape or dtype, or speaks of a size that nothing tells."""
+    _check(graph, names_in(tuple(leaf.node.shape for leaf in graph.inputs)))
+
+
+def _check(graph: Graph, told: set[str]) -> None:
+    """Check the bindings of a graph, or of a loop's body, where some sizes are told outside."""
+    known = set(told)
     for binding in graph.bindings:
         check_binding(binding)
+        if unknown := sizes_of(binding) - known:
+            raise InvariantError(f"{binding.origin}: {binding}: no argument and no loop before it tells {min(unknown)}")
+        if binding.op == "loop":
+            _check(binding.params.body, known)
+            if binding.params.counted in told:
+                raise InvariantError(f"{binding.origin}: {binding}: {binding.params.counted} is told by something else, too")
+            known |= {binding.params.counted} - {None}
 
 
 def check_binding(binding: Node) -> None:
     """Raise `InvariantError` where a binding has not its operation's shape or dtype."""
     try:
         shape, code = _shape(binding), _code(binding)
-    except (ValueError, IndexError) as error:
+    except (ValueError, IndexError, TraceError) as error:
         raise InvariantError(f"{binding.origin}: {binding}: {error}") from None
     if shape != binding.shape or (code is not None and code != binding.dtype):
         made, found = f"{binding.dtype}{binding.shape}", f"{code or binding.dtype}{shape}"
@@ -45,6 +58,12 @@ def check_binding(binding: Node) -> None:
 
 
 def _shape(binding: Node) -> Shape:
+    if binding.op == "loop":
+        check_loop(binding)
+    if binding.op == "part":
+        return binding.operands[0].params.results[binding.params].shape  # type: ignore[no-any-return]
+    if binding.op in ("loop", "size"):
+        return ()
     params = binding.params.params if binding.op in HEADS else binding.params
     return shape_of(binding.op, [o.shape for o in binding.operands], params, binding.shape)
 
@@ -54,7 +73,7 @@ def shape_of(op: str, shapes: list[Shape], params: Any, own: Shape) -> Shape:
     if op in HEADS:
         return tuple(HEADS[op].shape(*shapes, **params))
     if op == "item":
-        if not 0 <= params < math.prod(shapes[0]):
+        if not (params >= 0 and params < math.prod(shapes[0])):
             raise IndexError(f"there is no cell {params}")
         return ()
     if op == "array":
@@ -62,12 +81,14 @@ def shape_of(op: str, shapes: list[Shape], params: Any, own: Shape) -> Shape:
             raise ValueError(f"{len(shapes)} cells for the shape {own}")
         return own
     found = {s for s in shapes if s != ()}
-    return () if not found else found.pop() if len(found) == 1 else np.broadcast_shapes(*found)
+    return () if not found else found.pop() if len(found) == 1 else broadcast(*found)
 
 
 def _code(binding: Node) -> str | None:
     """The dtype code; None where the operands do not tell."""
     op, operands = binding.op, binding.operands
+    if op == "part":
+        return operands[0].params.results[binding.params].dtype  # type: ignore[no-any-return]
     if op == "item":
         return str(operands[0].dtype)
     return code_of(op, lambda: result_code(operands[1:] if op == "select" else operands))

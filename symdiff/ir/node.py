@@ -21,9 +21,11 @@ class Node:
     """`op` applied to `operands`, with a shape and a dtype code.
 
     In a graph the operands are nodes, in a flat program positions of earlier nodes. `params` holds what is static: the
-    parameters of a head, the function of a call, the number of a "const", the place of an "input", the flat cell of an "item".
+    parameters of a head, the function of a call, the number of a "const", the place of an "input", the flat cell of an "item",
+    the body of a "loop", the place of a "part" among the results of such a binding of several.
     `primal` tells that the user wrote the operation (derivatives and helpers of ours have it False), `origin` at which
-    "file.py:line". A dtype code is one of "?", "f", "d", "F", "D"; None for Python's weak numbers.
+    "file.py:line". A dtype code is one of "?", "f", "d", "F", "D", or "*" for several results; None for Python's weak numbers.
+    In a shape an extent may stand for a number (`vocabulary/extents.py`).
     """
 
     __slots__ = ("dtype", "name", "op", "operands", "origin", "params", "primal", "shape")
@@ -81,10 +83,18 @@ class Node:
             return name
         inside = [names.get(o) or o.name for o in self.operands]
         if self.op == "item":
-            index = ", ".join(str(int(i)) for i in np.unravel_index(self.params, self.operands[0].shape))
+            shape = self.operands[0].shape
+            cell = (self.params,) if len(shape) == 1 else np.unravel_index(self.params, shape)
+            index = ", ".join(map(str, cell))
             return f"{name} = {inside[0]}[{index}]"
         if self.op == "call":
             return f"{name} = {self.params.__name__} {' '.join(inside)}"
+        if self.op == "part":
+            return f"{name} = {inside[0]}.{self.operands[0].params.results[self.params].name}"
+        if self.op == "loop":
+            return f"{name} = loop {self.params.told(inside)}"
+        if self.op == "size":
+            return f"{name} = {self.params}"
         if self.params is not None and self.op != "array":
             inside += [f"{key}={value}" for key, value in self.params.items()]
         return f"{name} = {self.op} {' '.join(inside)}"

@@ -47,6 +47,8 @@ def check_program(program: Program) -> None:
 
 def _wrong(program: Program, node: Node) -> str:
     """What is wrong with a node, "" where nothing is."""
+    if node.op in ("loop", "part", "size"):
+        return _several(program, node)
     row = OPS.get(node.op)
     if row is None and node.op not in HEADS and node.op != ASSEMBLE:
         return "unknown operation"
@@ -57,6 +59,22 @@ def _wrong(program: Program, node: Node) -> str:
     shape, codes = _made(program, node)
     if node.shape != shape or (codes and node.dtype not in codes):
         return f"is {node.dtype}{node.shape}, but its operands make {' or '.join(codes) or node.dtype}{shape}"
+    return ""
+
+
+def _several(program: Program, node: Node) -> str:
+    """What is wrong with a loop or one of its results, "" where nothing is."""
+    if node.op == "loop":
+        check_program(node.params.body)
+        leaves = zip(node.operands, node.params.body.inputs[1:], node.params.places(), strict=True)
+        for operand, leaf, place in leaves:
+            given = program.nodes[operand]
+            if (given.shape if place is None else given.shape[1:], given.dtype) != (leaf.shape, leaf.dtype):
+                return f"{leaf.name} is {leaf.dtype}{leaf.shape}, but {given.dtype}{given.shape} is given"
+    if node.op == "part":
+        result = program.nodes[node.operands[0]].params.results[node.params]
+        if (result.shape, result.dtype) != (node.shape, node.dtype):
+            return f"is {node.dtype}{node.shape}, but the result is {result.dtype}{result.shape}"
     return ""
 
 

@@ -7,6 +7,7 @@ rounded operations on constants are folded. Refuses, with `InvariantError`, arra
 import math
 import operator
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,9 +35,15 @@ _FOLDED: dict[str, Callable[..., float]] = {
 _WIDENED = frozenset("add sub mul div pow atan2 hypot max min fmax fmin".split())
 
 
-def number(graph: Graph, *, fold: bool = True, name: str | None = None, whole: bool = False) -> Program:
-    """The Program of a Graph: of numbers, or of `whole` arrays. `fold` folds numbers' constants (not with `exact=True`)."""
-    numbering = _Numbering(graph, fold and not whole, whole)
+def number(
+    graph: Graph, *, fold: bool = True, name: str | None = None, whole: bool = False,
+    lower: Callable[[Graph], Program] | None = None,
+) -> Program:  # fmt: skip
+    """The Program of a Graph: of numbers, or of `whole` arrays. `fold` folds numbers' constants (not with `exact=True`).
+
+    `lower` gives the programs of loops' bodies.
+    """
+    numbering = _Numbering(graph, fold and not whole, whole, lower)
     for binding in graph.bindings:
         numbering.bind(binding)
     inputs = tuple(Input(leaf.name, leaf.node.shape, leaf.node.dtype) for leaf in graph.inputs)
@@ -51,8 +58,9 @@ def _real(number: Any) -> float:
 class _Numbering(Table):
     """The values of a graph's atoms: numbers, or `whole` arrays."""
 
-    def __init__(self, graph: Graph, fold: bool, whole: bool) -> None:
+    def __init__(self, graph: Graph, fold: bool, whole: bool, lower: Callable[[Graph], Program] | None) -> None:
         super().__init__()
+        self.lower = lower
         self.fold = fold
         self.whole = whole
         # A function has branch cuts, beside which z + 0 and z*1 are not z where -0.0 is a part of it.
@@ -92,6 +100,11 @@ class _Numbering(Table):
             self.cells[binding] = binding.operands
         elif op == "item":
             self.values[binding] = self.item(binding)
+        elif op == "loop" and self.lower is not None:
+            self.values[binding] = self.loop(binding, self.lower)
+        elif op in ("part", "size") and self.whole:
+            several = tuple(self.values[o] for o in binding.operands)
+            self.values[binding] = self.put(op, several, code, binding.params, binding.origin, binding.primal, binding.shape)
         elif row is None and not self.whole:
             raise InvariantError(f"{binding}: not unrolled")
         else:
@@ -113,9 +126,18 @@ class _Numbering(Table):
             if source not in self.place:
                 raise InvariantError(f"{binding}: item of an array that is not an input")
             return self.put("input", (), code, (self.place[source], binding.params), origin, True)
-        at = tuple((int(i), int(i) + 1, 1) for i in np.unravel_index(binding.params, source.shape))
+        cells = (binding.params,) if len(source.shape) == 1 else map(int, np.unravel_index(binding.params, source.shape))
+        at = tuple((i, i + 1, 1) for i in cells)
         cell = self.put("getitem", (self.value_of(source, code),), code, {"key": at}, origin, True, (1,) * len(source.shape))
         return self.put("reshape", (cell,), code, {"shape": ()}, origin, binding.primal)
+
+    def loop(self, binding: Node, lower: Callable[[Graph], Program]) -> int:
+        """A loop, whose body is a program of its own."""
+        loop = binding.params
+        leaves = zip(binding.operands, loop.body.inputs[1:], strict=True)
+        operands = tuple(self.as_dtype(self.value_of(o, leaf.dtype), leaf.dtype) for o, leaf in leaves)
+        params = replace(loop, body=lower(loop.body))
+        return self.put("loop", operands, binding.dtype, params, binding.origin, binding.primal)
 
     def apply(
         self, op: str, operands: list[int], code: str, params: Any, origin: str, primal: bool, shape: Shape = (),

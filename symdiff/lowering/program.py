@@ -76,11 +76,14 @@ class Program:
 
     def operations(self) -> int:
         """The number of operations on numbers: + - * / negation, comparison, select or function call, one each."""
-        return sum([OPS[node.op].cost for node in self.nodes])
+        loops = sum([node.params.operations() for node in self.nodes if node.op == "loop"])
+        return loops + sum([OPS[node.op].cost for node in self.nodes if node.op in OPS])  # type: ignore[no-any-return]
 
     def by_kind(self) -> dict[str, int]:
-        """How often each operation occurs, most frequent first."""
-        counts = Counter(node.op for node in self.nodes if OPS[node.op].cost)
+        """How often each operation occurs, most frequent first; those of rounds whose number a call tells are left out."""
+        counts = Counter(node.op for node in self.nodes if node.op in OPS and OPS[node.op].cost)
+        for loop in (node.params for node in self.nodes if node.op == "loop" and isinstance(node.params.rounds, int)):
+            counts.update({kind: count * loop.rounds for kind, count in loop.body.by_kind().items()})
         return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
     def __str__(self) -> str:
@@ -170,22 +173,39 @@ def print_program(program: Program) -> str:
     for position, node in enumerate(program.nodes):
         if is_leaf(node):
             continue
-        text = f"  {names[position]} = {node.op} {' '.join(names[o] for o in node.operands)}"
+        inside = [names[o] for o in node.operands]
+        text = f"  {names[position]} = {node.op} {' '.join(inside)}"
+        if node.op == "loop":
+            text = f"  {names[position]} = loop {node.params.told(inside)}"
+        elif node.op == "part":
+            text = f"  {names[position]} = {inside[0]}.{program.nodes[node.operands[0]].params.results[node.params].name}"
+        elif node.op == "size":
+            text = f"  {names[position]} = {node.params}"
         if node.op in HEADS:
             text += "".join(f" {key}={_shown(key, value)}" for key, value in node.params.items())
         columns = f"{text:<48} {_typed(node):<14} " if whole else f"{text:<36}"
         result = f"= {', '.join(ends[position])}" if position in ends else ""
         lines.append(f"{columns}{node.origin:<20}{result}".rstrip())
+        if node.op == "loop":
+            lines += [f"    {line}" for line in print_program(node.params.body).splitlines()[1:]]
+            lines.append(f"      {node.params.end(_results(node.params.body))}")
     return "\n".join(lines)
 
 
 def _typed(leaf: Input | Node) -> str:
-    kind = {"?": "bool", "f": "f32", "d": "f64", "F": "c64", "D": "c128", "l": "int"}[leaf.dtype]
+    kind = {"?": "bool", "f": "f32", "d": "f64", "F": "c64", "D": "c128", "l": "int", "*": ""}[leaf.dtype]
     return kind + (f"[{', '.join(map(str, leaf.shape))}]" if leaf.shape else "")
 
 
 def _shown(key: str, value: Any) -> str:
     return str(shown(key, value)) if key == "key" or isinstance(value, np.ndarray) else repr(value).replace(" ", "")
+
+
+def _results(body: Program) -> list[str]:
+    """The names of a loop's outputs, cell by cell where they have some."""
+    names = _names(body, any(node.op not in OPS or node.shape for node in body.nodes))
+    cells = [[names[c] for c in output.cells] for output in body.outputs]
+    return [own[0] if len(own) == 1 else f"[{', '.join(own)}]" for own in cells]
 
 
 def _names(program: Program, whole: bool) -> list[str]:

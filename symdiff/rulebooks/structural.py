@@ -17,13 +17,14 @@ import numpy as np
 
 from symdiff.errors import RuleError
 from symdiff.ir.arrays.algebra import Arrays, full_key, kept_shape
-from symdiff.ir.building import array_atom
+from symdiff.ir.building import array_atom, is_constant
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.book import table_folder
 from symdiff.rulebooks.matrices import WORDS
 from symdiff.vocabulary.heads import HEADS, Shape
 from symdiff.vocabulary.ops import is_complex
 
+ZERO = Constant(0.0)
 _HEAD = re.compile(r"(?P<name>\w+)\((?P<operands>[\w, ]+)(;(?P<params>[\w, ]+))?\)")
 
 
@@ -109,6 +110,9 @@ def pulled_back(arrays: Arrays, binding: Node, place: int, cotangent: Atom) -> A
     if binding.op == "array":
         at = np.unravel_index(place, binding.shape)
         return arrays.reshape(arrays.getitem(cotangent, tuple((int(i), int(i) + 1, 1) for i in at)), ())
+    if binding.op == "part":
+        several = binding.operands[0].params.results
+        return arrays.builder.bundle(tuple(cotangent if k == binding.params else ZERO for k in range(len(several))))
     rule = rule_of(binding)
     formula = rule.cotangents[place]
     return None if formula is None else _walk(formula, _Words(arrays, binding, rule, {"ds": cotangent}), rule)
@@ -127,6 +131,9 @@ def pushed_forward(arrays: Arrays, binding: Node, tangents: dict[int, Atom]) -> 
     if binding.op == "array":
         cells = tuple(tangents.get(i, Constant(0.0)) for i in range(len(binding.operands)))
         return arrays.builder.array(list(cells), binding.shape, binding.dtype)
+    if binding.op == "part":
+        dot = arrays.builder.part(tangents[0], binding.params)  # type: ignore[arg-type]
+        return None if is_constant(dot, 0) else dot
     rule = rule_of(binding)
     total: Atom | None = None
     for place, tangent in tangents.items():
@@ -149,8 +156,9 @@ def _linear(arrays: Arrays, binding: Node, tangent: Atom) -> Atom:
 
 
 def _cell(binding: Node) -> tuple[tuple[int, int, int], ...]:
-    at = np.unravel_index(binding.params, binding.operands[0].shape)
-    return tuple((int(i), int(i) + 1, 1) for i in at)
+    shape, place = binding.operands[0].shape, binding.params
+    at = (place,) if len(shape) == 1 else map(int, np.unravel_index(place, shape))
+    return tuple((i, i + 1, 1) for i in at)
 
 
 def rule_of(binding: Node) -> StructuralRule:

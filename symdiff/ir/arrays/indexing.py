@@ -12,6 +12,7 @@ from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import array_atom
 from symdiff.ir.node import Atom, Constant, Node
+from symdiff.vocabulary.extents import Extent, written_out
 from symdiff.vocabulary.heads import Shape, Slice
 
 
@@ -30,6 +31,8 @@ def view_key(key: Any) -> tuple[Any, ...]:
 
 def normal_slice(part: slice, n: int) -> Slice:
     """A slice with its ends written out; one that runs down to the first cell has no stop."""
+    if any(isinstance(end, Extent) for end in (n, part.start, part.stop)):
+        return written_out(part, n)
     start, stop, step = part.indices(n)
     count = len(range(start, stop, step))
     if count == 0:
@@ -90,9 +93,9 @@ def indexed(arrays: Arrays, x: Atom, key: Any) -> Atom:
     x = arrays.reshape(x, tuple(widened))
     integers = [t for t in taken if t is not None]
     if not any(isinstance(t, Node) for t in integers) and all(t.ndim == 0 for t in integers):
-        key_of_region = tuple(s if t is None else (int(t), int(t) + 1, 1) for s, t in zip(slices, taken, strict=True))
-        if integers and len(integers) == len(taken):
-            flat = int(np.ravel_multi_index([int(t) for t in integers], x.shape))
+        key_of_region = tuple(s if t is None else (t.item(), t.item() + 1, 1) for s, t in zip(slices, taken, strict=True))
+        if integers and len(integers) == len(taken) and (len(taken) == 1 or all(isinstance(n, int) for n in x.shape)):
+            flat = integers[0].item() if len(taken) == 1 else int(np.ravel_multi_index([int(t) for t in integers], x.shape))
             return arrays.builder.bind("item", (x,), (), x.dtype or "d", flat, origin)
         found = arrays.getitem(x, key_of_region)
         return arrays.reshape(found, tuple(n for n, t in zip(found.shape, taken, strict=True) if t is None))
@@ -106,6 +109,11 @@ def _checked(part: Any, n: int, axis: int, origin: str) -> np.ndarray:
         found = found.astype(np.intp)
     if found.dtype.kind not in "iu":
         raise TraceError(f"{origin}: an index of type {found.dtype}; integers, slices and masks are possible")
+    if isinstance(n, Extent) and found.ndim == 0:
+        place = int(found) if found >= 0 else n + int(found)
+        if not (place >= 0 and place < n):
+            raise IndexError(f"{origin}: index {found} is out of bounds for axis {axis} with size {n}")
+        return np.asarray(place)
     if found.size and (found.min() < -n or found.max() >= n):
         worst = int(found.min() if found.min() < -n else found.max())
         raise IndexError(f"{origin}: index {worst} is out of bounds for axis {axis} with size {n}")

@@ -14,11 +14,14 @@ from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, array_atom
 from symdiff.ir.graph import Graph, GraphOutput
+from symdiff.ir.loops import sizes_of
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.tracing.unrolling import placing, reductions
 from symdiff.tracing.unrolling.fourier_cells import FOURIER_CELLS
+from symdiff.tracing.unrolling.rounds import unrolled
 from symdiff.tracing.values.kinds import PYTHON
 from symdiff.tracing.values.tracer import Tracer, atom_of
+from symdiff.vocabulary.extents import Extent
 from symdiff.vocabulary.heads import HEADS
 from symdiff.vocabulary.ops import OPS
 
@@ -32,6 +35,8 @@ MOVED = 1_000  # cells of results up to which they are: moving cells is no opera
 
 def is_scalar(graph: Graph) -> bool:
     """Whether a graph is in the unrolled regime already."""
+    if any(isinstance(n, Extent) for leaf in graph.inputs for n in leaf.shape):
+        return False
     arrays: set[Atom] = {leaf.node for leaf in graph.inputs if leaf.node.shape != ()}
     results: set[Atom] = set()
     for binding in graph.bindings:
@@ -72,6 +77,10 @@ def settled(graph: Graph, unroll: bool | None = None, differentiated: int = 0) -
             return graph
         cells = 0
         for binding in graph.bindings:
+            if binding.op == "loop":
+                if binding.params.tested or sizes_of(binding):
+                    return graph
+                cells += binding.params.operations()
             head = HEADS.get(binding.op)
             if head is not None and not head.cells:
                 return graph
@@ -88,6 +97,7 @@ def scalarize(graph: Graph) -> Graph:
     """The same function over scalar symbols only."""
     if is_scalar(graph):
         return graph
+    graph = unrolled(graph)
     builder = Builder()
     cells = Cells(builder, graph.origin)
     scalars: dict[Atom, Atom] = {}

@@ -1,0 +1,395 @@
+"""Programs with loops to plain Python: `for` and `while` over numbers and lists of numbers.
+
+Assumes a point Plan whose values are float64, complex128 or Boolean, in loops and around them numbers, vectors and rows of
+vectors. Guarantees the rounds' order, and one function for all sizes where these are symbols. Refuses other operations on whole
+arrays with `BackendError`; errors of Python's `math` (1/0, log(0)) are the caller's to handle.
+"""
+
+import cmath
+import itertools
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from symdiff.codegen.expressions import ATOM, DEPTH, SIGN, SUM, TERM, WIDTH, Expression, bare, in_reading_order
+from symdiff.codegen.names import Names, argument_names
+from symdiff.codegen.python import INDENT, check_double, literal, spelling
+from symdiff.codegen.source import PythonFile, Source
+from symdiff.errors import BackendError
+from symdiff.ir.node import Node
+from symdiff.lowering.plan import Plan
+from symdiff.lowering.program import Program
+from symdiff.lowering.walks import cone_of, uses_of
+from symdiff.vocabulary.extents import Count, Extent
+from symdiff.vocabulary.literals import docstring, formatted
+from symdiff.vocabulary.ops import OPS
+
+_MODULE = re.compile(r"\b(c?math)\.")  # in templates of ours
+
+
+def emit(plan: Plan, *, name: str, style: str = "runtime", header: Sequence[str] = (), doc: str = "") -> Source:
+    """A function of numbers and lists, which returns numbers and lists."""
+    check_double(plan.program)
+    writer = _Writer(plan.program)
+    entry = writer.names.fresh(name)
+    lines = [f"def {entry}({', '.join(writer.arguments)}):", *docstring(doc), *(INDENT + line for line in writer.lines(style))]
+    text = "\n".join(lines)
+    if style == "runtime":
+        return Source(text + "\n", entry, "python", (("array", np.array), ("math", math), ("cmath", cmath)))
+    return PythonFile(tuple(header), frozenset(_MODULE.findall(text)), (), (), (), (text,)).source(entry, "python")
+
+
+class _Writer:
+    """Names of arguments, sizes and values, and the lines of the function."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.names = Names(["array", "reversed"])
+        self.arguments = argument_names(program.inputs, self.names)
+        self.sizes: dict[str, str] = {}
+
+    def lines(self, style: str) -> list[str]:
+        """The body of the function."""
+        given = self.given()
+        block = _Block(self, self.program, [Expression(a, ATOM, 0) for a in self.arguments])
+        for position in range(len(self.program.nodes)):
+            block.add(position)
+        results = [block.output(o) for o in self.program.outputs]
+        if style == "runtime":
+            results = [f"array({r}, {o.dtype!r})[()]" for r, o in zip(results, self.program.outputs, strict=True)]
+        return [*given, *block.lines, f"return {', '.join(results)}"]
+
+    # -- arguments and sizes
+
+    def given(self) -> list[str]:
+        """The arguments as Python's own numbers, the sizes that they tell, and what is raised for other shapes."""
+        lines, axes = [], []
+        for leaf, argument in zip(self.program.inputs, self.arguments, strict=True):
+            number = {"?": "bool", "D": "complex"}.get(leaf.dtype, "float")
+            nested = (f"{number}({argument})", f"[{number}(v) for v in {argument}]",
+                      f"[[{number}(v) for v in row] for row in {argument}]")  # fmt: skip
+            if len(leaf.shape) > 2:
+                raise _beyond(f"an argument with {len(leaf.shape)} axes")
+            lines.append(f"{argument} = {nested[len(leaf.shape)]}")
+            axes += [(leaf, argument, axis) for axis in range(len(leaf.shape))]
+        told = {}  # by argument and axis, what is wrong with a size that it tells
+        for _ in axes:
+            for leaf, argument, axis in axes:
+                found = self.told(
+                    leaf.shape[axis], f"(len({argument}[0]) if {argument} else 0)" if axis else f"len({argument})"
+                )
+                if found is not None:
+                    lines.append(found[0])
+                    told[argument, axis] = found[1]
+        for leaf, argument, axis in axes:
+            extent = self.extent(leaf.shape[axis])
+            rows = f"any(len(row) != {extent} for row in {argument})"
+            few = told.get((argument, axis), "")
+            wrong = f"{few} or {rows}" if axis and few else rows if axis else few or f"len({argument}) != {extent}"
+            expected = f"{argument} has another shape than {leaf.shape}, which is expected"
+            lines += [f"if {wrong}:", f"{INDENT}raise ValueError({formatted(expected)})"]
+        return lines
+
+    def told(self, extent: Count, length: str) -> tuple[str, str] | None:
+        """The line that works out a size that nothing has told before, and what is wrong with one that is too small."""
+        found = [t for t in extent.terms if t[0].name not in self.sizes] if isinstance(extent, Extent) else []
+        if len(found) != 1:
+            return None
+        size, times = found[0]
+        rest = self.extent(times * Extent(0, ((size, 1),)) - extent)
+        self.sizes[size.name] = name = self.names.fresh(size.name)
+        moved = f"{length} + {rest}".replace("+ -", "- ").removesuffix(" + 0")
+        return (
+            f"{name} = {moved}" if times == 1 else f"{name} = ({moved})//{times}",
+            f"{name} < {size.least}" if times == 1 else "",
+        )
+
+    def extent(self, extent: Count) -> str:
+        """An extent as an expression of sizes."""
+        if not isinstance(extent, Extent):
+            return str(extent)
+        if any(size.name not in self.sizes for size, _ in extent.terms):
+            raise _beyond(f"{extent}, which the arguments do not tell,")
+        parts = [self.sizes[size.name] if times == 1 else f"{times}*{self.sizes[size.name]}" for size, times in extent.terms]
+        return " + ".join([*parts, *([str(extent.constant)] if extent.constant else [])]).replace("+ -", "- ")
+
+    def place(self, place: Any, k: str) -> str:
+        """A row's place in round k."""
+        k = k if place.step == 1 else f"{place.step}*{k}"
+        start = self.extent(place.start)
+        found = f"{start} + {k}" if place.step < 0 else f"{k} + {start}"
+        return found.replace("+ -", "- ").replace("- 1*", "- ").removesuffix(" + 0").removeprefix("0 + ")
+
+
+class _Block:
+    """The statements of a program, one after the other."""
+
+    def __init__(self, writer: _Writer, program: Program, leaves: list[Expression]) -> None:
+        self.writer = writer
+        self.names = writer.names
+        self.program = program
+        self.leaves = leaves
+        self.uses = uses_of(program)
+        self.named = {o for node in program.nodes if node.op == "loop" for o in node.operands[node.params.carried :]}
+        self.made: dict[int, Expression] = {}
+        self.parts: dict[int, list[str]] = {}
+        self.local: set[str] = set()  # names of rows, which nothing after the round has
+        self.owners: dict[str, int] = {}  # the values that names were made for
+        self.lines: list[str] = []
+
+    def output(self, output: Any) -> str:
+        """A result as an expression."""
+        cells = [bare(self.made[c].text) for c in output.cells]
+        return cells[0] if self.is_whole(output) else _nested(output.shape, cells)
+
+    def is_whole(self, output: Any) -> bool:
+        """Whether a result is one value, not one for each cell."""
+        return len(output.cells) == 1 and self.program.nodes[output.value].shape == output.shape
+
+    def add(self, position: int) -> None:
+        """One node: a statement, several, or an expression that its user holds."""
+        if position in self.made or position in self.parts:
+            return
+        node = self.program.nodes[position]
+        if node.op == "loop":
+            self.parts[position] = self.loop(node)
+            return
+        if node.op == "part":
+            name = self.parts[node.operands[0]][node.params]
+            self.made[position], self.owners[name] = Expression(name, ATOM, 0), position
+            return
+        found = self.leaf(node) if node.op in ("input", "const", "size") else self.expression(position, node)
+        once = self.uses[position] == 1 and position not in self.named
+        if found.depth and not (once and found.depth < DEPTH and len(found.text) <= WIDTH):
+            name = self.program.inputs[node.params[0]].name if node.op == "input" else ""
+            found = Expression(self.assign(found.text, name), ATOM, 0)
+            self.owners[found.text] = position
+        self.made[position] = found
+
+    def assign(self, text: str, name: str = "") -> str:
+        """A name for an expression."""
+        if name:
+            name = self.names.fresh(name)
+            self.local.add(name)
+        else:
+            name = self.names.numbered("v")
+        self.lines.append(f"{name} = {bare(text)}")
+        return name
+
+    def leaf(self, node: Node) -> Expression:
+        if node.op == "size":
+            return Expression(f"float({self.writer.extent(node.params)})", ATOM, 0)
+        if node.op == "const":
+            text = literal(node.params) if not node.shape else _listed(node.params.tolist())
+            return Expression(text, SIGN if text.startswith("-") else ATOM, len(node.shape))
+        place, cell = node.params
+        leaf: Expression = self.leaves[place]
+        shape = self.program.inputs[place].shape
+        if cell is None or not shape:
+            return leaf
+        if leaf.depth:  # a row, whose cells are read one by one
+            leaf = self.leaves[place] = Expression(self.assign(leaf.text, self.program.inputs[place].name), ATOM, 0)
+        at = f"[{cell}]" if len(shape) == 1 else f"[{cell // shape[1]}][{cell % shape[1]}]"
+        return Expression(leaf.text + at, ATOM, 0)
+
+    def expression(self, position: int, node: Node) -> Expression:
+        operands = [self.made[o] for o in node.operands]
+        shapes = [self.program.nodes[o].shape for o in node.operands]
+        if node.op not in OPS:
+            return self.structural(node, [o.at(ATOM) for o in operands], shapes)
+        template, level, needed = spelling(self.program, position)
+        order = in_reading_order(self.program, position)
+        if node.shape:
+            texts, shapes = [self.made[o].at(ATOM) for o in order], [self.program.nodes[o].shape for o in order]
+            return Expression(self.cellwise(template, texts, shapes), ATOM, 1)
+        parts = [self.made[o] for o in order]
+        text = template.format(*(p.at(n) for p, n in zip(parts, needed, strict=True)))
+        return Expression(text, level, 1 + max((p.depth for p in parts), default=0))
+
+    def cellwise(self, template: str, texts: list[str], shapes: list[tuple[int, ...]]) -> str:
+        """An operation on arrays of one shape, and on numbers, cell by cell."""
+        if not any(shapes):
+            return bare(template.format(*texts))
+        if len({s for s in shapes if s}) > 1:
+            raise _beyond("an operation on arrays of several shapes")
+        cells = [self.names.numbered("c") if s else t for s, t in zip(shapes, texts, strict=True)]
+        inside = self.cellwise(template, cells, [s[1:] for s in shapes])
+        names, lists = zip(*((c, t) for c, s, t in zip(cells, shapes, texts, strict=True) if s), strict=True)
+        over = lists[0] if len(lists) == 1 else f"zip({', '.join(lists)})"
+        return f"[{inside} for {', '.join(names)} in {over}]"
+
+    def structural(self, node: Node, x: list[str], shapes: list[tuple[int, ...]]) -> Expression:
+        """An operation that moves or adds up the cells of vectors."""
+        op, params, ranks = node.op, node.params, [len(s) for s in shapes]
+        extent = self.writer.extent
+        found = ""
+        if op == "gather" and ranks[1] == 0:
+            found = f"{x[0]}[{_within(x[1], f'len({x[0]})')}]"
+        elif op in ("cells", "array") and len(node.shape) == 1:
+            found = f"[{', '.join(x)}]"
+        elif op == "scatter_at" and ranks[1] == 0:
+            found = self.assign(self.filled(node.shape))
+            self.lines.append(f"{found}[{_within(x[1], extent(params['size']))}] = {x[0]}")
+        elif op == "broadcast_to" and not ranks[0]:
+            return Expression(self.filled(node.shape, x[0]), TERM, 1)
+        elif op == "sum" and ranks[0] == 2:
+            over = {(0,): f"zip(*{x[0]})", (1,): x[0]}.get(params["axes"])
+            found = f"sum(map(sum, {x[0]}))" if over is None else f"list(map(sum, {over}))"
+        elif max(ranks) > 1 or len(node.shape) > 1:
+            pass
+        elif op == "sum":
+            found = f"sum({x[0]})"
+        elif op == "concatenate":
+            return Expression(" + ".join(x), SUM, 1)
+        elif op == "broadcast_to":
+            return Expression(f"{x[0]}*{_grouped(extent(node.shape[0]))}", TERM, 1)
+        elif op == "reshape" and (not node.shape or not ranks[0]):
+            found = f"{x[0]}[0]" if ranks[0] else f"[{x[0]}]"
+        elif op == "getitem":
+            found = f"{x[0]}[{self.sliced(params['key'][0])}]"
+        elif op == "put":
+            found = self.assign(self.filled(node.shape))
+            self.lines.append(f"{found}[{self.sliced(params['key'][0])}] = {x[0]}")
+        if not found:
+            raise _beyond(f"{op} of arrays of shape {', '.join(map(str, shapes))}")
+        return Expression(found, ATOM, 1)
+
+    def sliced(self, part: tuple[Any, Any, int]) -> str:
+        start, stop, step = part
+        ends = [self.writer.extent(start), "" if stop is None else self.writer.extent(stop)]
+        return ":".join(ends if step == 1 else [*ends, str(step)])
+
+    # -- loops
+
+    def loop(self, node: Node) -> list[str]:
+        """The statements of a loop; the names of its results."""
+        writer, loop, fresh = self.writer, node.params, self.names.fresh
+        given = [self.made[o].text for o in node.operands]
+        body, carried = loop.body, loop.carried
+        k = fresh(loop.counted or body.inputs[0].name)
+        ends = [self.carrier(o, leaf.name) for o, leaf in zip(node.operands[:carried], body.inputs[1:], strict=False)]
+        results = loop.results
+        stacks = [fresh(r.name) for r in results[carried : carried + len(loop.stacks)]]
+        sums = [fresh(r.name) for r in results[carried + len(stacks) :][: loop.sums]]
+        self.lines += [f"{end} = {bare(begin)}" for end, begin in zip(ends, given, strict=False) if end != begin]
+        grown = [s.place == (1, 0) and s.size == loop.rounds and not loop.backward for s in loop.stacks]
+        for name, grows, result in zip(stacks, grown, results[carried:], strict=False):
+            self.lines.append(f"{name} = []" if grows else f"{name} = {self.filled(result.shape)}")
+        for name, result in zip(sums, results[carried + len(stacks) :], strict=False):
+            self.lines.append(f"{name} = {self.filled(result.shape)}")
+        leaves = [Expression(f"float({k})", ATOM, 1)]
+        for text, place in zip(given, loop.places(), strict=True):
+            at = "" if place is None else f"[{writer.place(place, k)}]"
+            leaves.append(Expression(text + at, ATOM, 0 if place is None else 1))
+        leaves[1 : carried + 1] = [Expression(end, ATOM, 0) for end in ends]
+        inner = _Block(writer, body, leaves)
+        test = body.outputs[-1].value if loop.tested else -1
+        for position in sorted(cone_of(body, (test,))) if loop.tested else ():
+            inner.add(position)
+        head, first = self.head(loop, k, inner, test)
+        inside = self.rounds(loop, k, inner, ends, list(zip(stacks, grown, strict=True)), sums)
+        self.lines += [*head, *(INDENT + line for line in [*first, *inside])]
+        self.names.taken -= inner.local
+        if loop.counted:
+            writer.sizes[loop.counted] = k
+        else:
+            self.names.taken.discard(k)
+        return [*ends, *stacks, *sums, *([f"float({k})"] if loop.tested else [])]
+
+    def carrier(self, begin: int, name: str) -> str:
+        """The variable of a carried value: that of the value it begins with, where nothing else needs this."""
+        text = self.made[begin].text
+        given = self.program is self.writer.program and self.program.nodes[begin].op == "input"
+        own = (given or self.owners.get(text) == begin) and text.isidentifier() and self.uses[begin] == 1
+        return text if own else self.names.fresh(name)
+
+    def head(self, loop: Any, k: str, inner: "_Block", test: int) -> tuple[list[str], list[str]]:
+        """The lines before a round's own, and those of its own that tell whether there is one."""
+        if not loop.tested:
+            count = f"range({self.writer.extent(loop.rounds)})"
+            return [f"for {k} in {f'reversed({count})' if loop.backward else count}:"], []
+        holds = inner.made[test]
+        limit = "" if loop.limit is None else f"{k} < {self.writer.extent(loop.limit)}"
+        if not inner.lines:
+            both = f"{limit} and {holds.at(ATOM)}" if limit else bare(holds.text)
+            return [f"{k} = 0", f"while {both}:"], []
+        first, inner.lines = inner.lines, []
+        return [f"{k} = 0", f"while {limit or 'True'}:"], [*first, f"if not {holds.at(ATOM)}:", f"{INDENT}break"]
+
+    def rounds(
+        self, loop: Any, k: str, inner: "_Block", ends: list[str], stacks: list[tuple[str, bool]], sums: list[str]
+    ) -> list[str]:
+        """The rest of a round."""
+        body = loop.body
+        start = loop.carried + len(stacks)
+        scattered: dict[int, str] = {}
+        for name, output in zip(sums, body.outputs[start:], strict=False):
+            node = body.nodes[output.value]
+            if node.op == "scatter_at" and inner.uses[output.value] == 1 and not body.nodes[node.operands[1]].shape:
+                scattered[output.value] = name
+        for position in range(len(body.nodes)):
+            if position not in scattered:
+                inner.add(position)
+        lines = inner.lines
+        for value, name in scattered.items():
+            cell, at = (inner.made[o] for o in body.nodes[value].operands)
+            size = self.writer.extent(body.nodes[value].params["size"])
+            row, inside = f"{name}[{_within(at.text, size)}]", body.nodes[value].shape[1:]
+            added = self.cellwise("{0} + {1}", [row, cell.text], [inside] * 2) if inside else ""
+            lines.append(f"{row} = {added}" if inside else f"{row} += {bare(cell.text)}")
+        for (name, grows), stack, output in zip(stacks, loop.stacks, body.outputs[loop.carried :], strict=False):
+            text = inner.output(output)
+            lines.append(f"{name}.append({text})" if grows else f"{name}[{self.writer.place(stack.place, k)}] = {text}")
+        for name, output in zip(sums, body.outputs[start:], strict=False):
+            if output.value in scattered:
+                continue
+            text = inner.output(output)
+            if not output.shape:
+                lines.append(f"{name} += {text}")
+            elif inner.is_whole(output):
+                lines.append(f"{name} = {self.cellwise('{0} + {1}', [name, text], [output.shape] * 2)}")
+            else:
+                for value, places in zip(output.cells, itertools.product(*map(range, output.shape)), strict=True):
+                    lines.append(f"{name}[{']['.join(map(str, places))}] += {bare(inner.made[value].text)}")
+        pairs = [(end, inner.output(o)) for end, o in zip(ends, body.outputs, strict=False)]
+        pairs = [(end, text) for end, text in pairs if end != text]
+        if pairs:
+            lines.append(f"{', '.join(e for e, _ in pairs)} = {', '.join(t for _, t in pairs)}")
+        if loop.counted:
+            lines.append(f"{k} += 1")
+        return lines or ["pass"]
+
+    def filled(self, shape: tuple[int, ...], value: str = "0.0") -> str:
+        """An array of one number."""
+        if len(shape) > 1:
+            return f"[{self.filled(shape[1:], value)} for _ in range({self.writer.extent(shape[0])})]"
+        return f"[{value}]*{_grouped(self.writer.extent(shape[0]))}" if shape else value
+
+
+def _within(index: str, size: str) -> str:
+    """A whole number as an index; the first or last for one out of bounds."""
+    last = str(int(size) - 1) if size.isdecimal() else f"{size} - 1"
+    return f"min(max(int({bare(index)}), 0), {last})"
+
+
+def _grouped(text: str) -> str:
+    return text if text.isidentifier() or text.isdecimal() else f"({text})"
+
+
+def _nested(shape: tuple[int, ...], cells: list[str]) -> str:
+    """Cells in C order as lists of lists."""
+    if not shape:
+        return cells[0]
+    width = len(cells) // shape[0] if shape[0] else 0
+    return f"[{', '.join(_nested(shape[1:], cells[k * width : (k + 1) * width]) for k in range(shape[0]))}]"
+
+
+def _listed(value: Any) -> str:
+    return f"[{', '.join(map(_listed, value))}]" if isinstance(value, list) else literal(value)
+
+
+def _beyond(what: str) -> BackendError:
+    return BackendError(f"{what} in a program with loops: plain Python takes numbers and vectors there")

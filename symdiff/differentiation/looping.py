@@ -1,0 +1,209 @@
+"""The derivative of a loop is a loop: the tangents' has its carried values doubled, the cotangents' goes the rounds backwards.
+
+Assumes bodies with rules for what is in them. The cotangents' loop runs the body's own sweep over carried values that the loop,
+in a wider form that takes its place, has stacked; what the sweep does not read is not stacked (`ir.loops.trimmed`). So sums
+need no stack; loops in loops, derivatives of derivatives and loops with a condition are no cases of their own. Refuses complex
+derivatives that do not exist, with `NonHolomorphicError`.
+
+Source of the method: Griewank and Walther, Evaluating Derivatives, 2nd ed., chapter 12, with a checkpoint in every round.
+"""
+
+from collections.abc import Iterable
+from functools import reduce
+from typing import Any
+
+from symdiff.differentiation.array_transforming import Whole
+from symdiff.differentiation.forward import Forward
+from symdiff.differentiation.partials import ZERO
+from symdiff.differentiation.reverse import Flow, Reverse
+from symdiff.errors import NonHolomorphicError
+from symdiff.ir.arrays.algebra import Arrays
+from symdiff.ir.building import Builder, is_constant
+from symdiff.ir.graph import Graph, GraphInput, GraphOutput
+from symdiff.ir.loops import Loop, Place, Rounds, Stack, pulled_through, pushed_through
+from symdiff.ir.node import Atom, Constant, Node
+from symdiff.simplification.activity import active_symbols
+from symdiff.vocabulary.ops import is_complex, join
+
+
+@pushed_through.written
+def tangents(builder: Builder, binding: Node, dots: dict[int, Atom], rules: Any) -> Atom:
+    """The tangents of a loop's results, from those of operands by their places: a loop over values and tangents."""
+    moving, _ = _moving(binding.params, dots)
+    opened = Whole(binding.params.body, [place + 1 for place in moving])
+    outputs = opened.graph.outputs
+    seeds: dict[Atom, GraphInput] = {leaf: _input(opened.builder, leaf, leaf.shape, "dot", leaf.dtype) for leaf in opened.wrt}
+    given: dict[Atom, Atom] = {leaf: seed.node for leaf, seed in seeds.items()}
+    found = Forward(opened.builder, opened.bindings, given, rules).sweep(given, [o.atom for o in outputs])
+
+    def dot(output: GraphOutput) -> GraphOutput:
+        return GraphOutput(f"{output.name}_dot", opened.typed(found.get(output.atom), output.shape, output.dtype))
+
+    old, rounds = (Rounds.of(binding, opened.graph) for _ in range(2))
+    for place, (leaf, operand, *rest) in enumerate((*old.carried, *old.rows, *old.others)):
+        if leaf.node in seeds:
+            pair = seeds[leaf.node], _filled(builder, dots.get(place), operand.shape, leaf.node.dtype)
+            if place < len(old.carried):
+                rounds.carried.append((*pair, dot(rest[0])))
+            elif rest:
+                rounds.rows.append((*pair, rest[0]))
+            else:
+                rounds.others.append(pair)
+    ends = [p for p in moving if p < len(old.carried)]
+    stacked = {k: rounds.stack(dot(o), s) for k, (o, s) in enumerate(old.stacks) if o.atom in found}
+    summed = {k: len(old.sums) + i for i, k in enumerate(k for k, o in enumerate(old.sums) if o.atom in found)}
+    rounds.sums += [dot(old.sums[k]) for k in summed]
+    made = _bound(builder, rounds, binding, opened.builder)
+    places = rounds.places(old)
+    builder.wider[binding] = made, places
+    results: list[Atom] = [ZERO] * len(places)
+    first, last = len(old.carried), len(old.carried) + len(old.stacks)
+    for k, place in enumerate(ends):
+        results[place] = builder.part(made, first + k)
+    for k, place in stacked.items():
+        results[first + k] = builder.part(made, len(rounds.carried) + place)
+    for k, place in summed.items():
+        results[last + k] = builder.part(made, len(rounds.carried) + len(rounds.stacks) + place)
+    return builder.bundle(tuple(results))
+
+
+@pulled_through.written
+def cotangents(reverse: Reverse, binding: Node, bars: Atom, flow: Flow, opened: bool = False) -> dict[int, Atom]:
+    """The cotangents of a loop's active operands, by their places, from a bundle of those of its results.
+
+    `opened`: a later round makes those of carried values zero where a partial may be infinite, as what follows the loop can.
+    """
+    loop, builder, mirrored = binding.params, reverse.builder, flow.mirrored
+    moving, inside = _moving(loop, [p for p, o in enumerate(binding.operands) if o in reverse.active])
+    given = {k: bar for k, bar in enumerate(bars.operands[: len(loop.body.outputs) - loop.tested]) if not is_constant(bar, 0)}
+    carried = _asked(loop, given, inside).intersection(moving)
+    asked = [k for k in sorted({*given, *carried}) if k in carried or loop.body.outputs[k].atom in inside]
+    whole = Whole(loop.body, [place + 1 for place in moving])
+    body, rounds = Rounds.of(binding, whole.graph), Rounds()
+    codes = [leaf.dtype for leaf in whole.wrt] + [bar.dtype or "d" for bar in given.values()]
+    wide = "" if mirrored else next((c for c in [reduce(join, codes, "?")] if is_complex(c)), "")
+    seeds: dict[Atom, Atom] = {}
+    begins: dict[int, GraphInput] = {}
+    ends = loop.carried + len(loop.stacks)
+    for k in asked:
+        output, bar = whole.graph.outputs[k], given.get(k, ZERO)
+        source, _ = Arrays(builder, binding.origin).repeated(bar)
+        if k >= loop.carried and isinstance(source, Constant):
+            seed: Atom = whole.arrays.broadcast_to(source, output.shape)
+        else:
+            named = body.carried[k][0] if k < loop.carried else output
+            leaf = _input(whole.builder, named, output.shape, "bar", wide or output.dtype)
+            seed = leaf.node
+            if k < loop.carried:
+                begins[k] = leaf
+            elif k < ends and source.shape:
+                stack = loop.stacks[k - loop.carried]
+                rounds.rows.append((leaf, _filled(builder, bar, (stack.size, *output.shape), leaf.dtype), stack.place))
+            else:
+                rounds.others.append((leaf, _filled(builder, source if k < ends else bar, output.shape, leaf.dtype)))
+        seeds[output.atom] = whole.builder.add(seeds[output.atom], seed) if output.atom in seeds else seed
+    sweep = Reverse(whole.builder, whole.bindings, whole.wrt, reverse.partials.rules)
+    inner = Flow(mirrored)
+    inner.opened.update(seeds if opened or binding.result in flow.opened else ())
+    found, conjugates = sweep.sweep(seeds, mirrored, inner)
+    inner.opened |= {leaf for leaf in found if any(part.mask is not None for part in inner.bars[leaf])}
+    if not opened and any(leaf.node in inner.opened for k, (leaf, *_) in enumerate(body.carried) if k in begins):
+        return cotangents(reverse, binding, bars, flow, True)
+    if not mirrored and any(is_complex(leaf.dtype) for leaf in conjugates):
+        raise NonHolomorphicError(
+            f"{sweep.mixing}: a loop's complex result depends on the conjugate of what a round takes; forward derivatives "
+            "(sd.jvp), and those of real results, take this"
+        )
+
+    def bar_of(place: int) -> GraphOutput:
+        leaf = whole.graph.inputs[place + 1]
+        value = found.get(leaf.node)
+        if mirrored and value is not None and is_complex(leaf.dtype):  # twice the derivative by z, as sweeps carry it
+            value = whole.builder.mul(Constant(2.0), value)
+        return GraphOutput(f"{leaf.name}_bar", whole.typed(value, leaf.shape, wide or leaf.dtype))
+
+    results: dict[int, tuple[list[Any], int]] = {}
+    for k, leaf in begins.items():
+        results[k] = rounds.carried, len(rounds.carried)
+        rounds.carried.append((leaf, _filled(builder, given.get(k), leaf.shape, leaf.dtype), bar_of(k)))
+    for place in moving:
+        leaf = whole.graph.inputs[place + 1]
+        if leaf.node in found and place >= loop.carried:
+            row = loop.places()[place]
+            kind: list[Any] = rounds.sums if row is None else rounds.stacks
+            results[place] = kind, len(kind)
+            kind.append(bar_of(place) if row is None else (bar_of(place), Stack(row, binding.operands[place].shape[0])))
+        if leaf.node in inner.opened:
+            flow.opened.add(binding.operands[place])
+    taped, tapes = _taped(builder, binding)
+    rounds.rows += [(leaf, tape, Place()) for (leaf, *_), tape in zip(body.carried, tapes, strict=True)] + body.rows
+    rounds.others += body.others
+    backward = loop.backward != bool(rounds.carried)
+    made = _bound(builder, rounds, taped, whole.builder, tested=False, limit=None, backward=backward)
+    starts = (rounds.carried, 0), (rounds.stacks, len(rounds.carried)), (rounds.sums, len(rounds.carried) + len(rounds.stacks))
+    first = {id(kind): start for kind, start in starts}
+    return {place: builder.part(made, first[id(kind)] + k) for place, (kind, k) in results.items()}
+
+
+def _moving(loop: Loop, places: Iterable[int]) -> tuple[list[int], set[Atom]]:
+    """The places of operands of which the rounds depend on some of them, and what in the body does."""
+    inputs, outputs = loop.body.inputs, loop.body.outputs
+    moving = {p for p in places if inputs[p + 1].node.dtype not in "?l"}
+    while True:
+        active = active_symbols(loop.body.bindings, {inputs[p + 1].node for p in moving})
+        more = {k for k in range(loop.carried) if outputs[k].atom in active} - moving
+        if not more:
+            return sorted(moving), active
+        moving |= more
+
+
+def _asked(loop: Loop, results: Iterable[int], active: set[Atom]) -> set[int]:
+    """The carried values whose cotangents are not zero in all rounds, where those of some results are not."""
+    inputs, outputs = loop.body.inputs, loop.body.outputs
+    carried = {k for k in results if k < loop.carried}
+    while True:
+        reached = {outputs[k].atom for k in (*results, *carried)} & active
+        for b in reversed(loop.body.bindings):
+            if b in reached:
+                reached.update(o for o in b.operands if o in active)
+        more = {k for k in range(loop.carried) if inputs[k + 1].node in reached} - carried
+        if not more:
+            return carried
+        carried |= more
+
+
+def _taped(builder: Builder, binding: Node) -> tuple[Node, list[Atom]]:
+    """A loop that stacks its carried values as well, in place of one that does not; and the stacks."""
+    made, _ = builder.wider.get(binding, (binding, ()))
+    old, rounds = Rounds.of(binding), Rounds.of(made)
+    known, stack = len(rounds.stacks), Stack(Place(), binding.params.rounds)
+    tapes = [rounds.stack(GraphOutput(f"{leaf.name}_was", leaf.node), stack) for leaf, _, _ in old.carried]
+    if len(rounds.stacks) > known:
+        made = _put(builder, rounds.bound(made, Graph("", (), rounds.outputs(), made.params.body.bindings)))
+        builder.wider[binding] = made, rounds.places(old)
+    return made, [builder.part(made, len(rounds.carried) + k) for k in tapes]
+
+
+def _bound(builder: Builder, rounds: Rounds, like: Node, inside: Builder, **changes: Any) -> Node:
+    return _put(builder, rounds.bound(like, inside.graph("", rounds.outputs()), **changes))
+
+
+def _put(builder: Builder, made: Node) -> Node:
+    return builder.loop(made.params, made.operands, made.origin)
+
+
+def _input(inside: Builder, of: Node | GraphInput | GraphOutput, shape: tuple[int, ...], what: str, code: str) -> GraphInput:
+    """Another argument of the body, with a name that none has."""
+    name = f"{of.name}_{what}"
+    while any(leaf.name == name for leaf in inside.inputs):
+        name += "_"
+    inside.input(name, shape, code)
+    return inside.inputs[-1]
+
+
+def _filled(builder: Builder, atom: Atom | None, shape: tuple[int, ...], code: str) -> Atom:
+    """A derivative with exactly this shape and dtype; zeros where there is none."""
+    b = builder
+    atom = ZERO if atom is None else atom
+    atom = atom if is_complex(code) else b.real(atom)
+    return Arrays(b).broadcast_to(b.cast(atom, code), shape)

@@ -1,0 +1,235 @@
+"""Extents of axes that are known at a call only: n, n + 1, 2*n - 1, affine expressions of named sizes.
+
+Guarantees that two extents are equal only where they are for all sizes, and that an order between them is told where it holds
+for all sizes. Refuses the rest, and what needs the number itself, with `TraceError`: never a wrong shape. A symbol is never
+broadcast, even where it will be 1.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symdiff.errors import InvariantError, TraceError
+
+
+class Size(NamedTuple):
+    """A number of cells, or of rounds, that has a name; it is `least` or more."""
+
+    name: str
+    least: int = 1
+
+
+class Extent:
+    """`constant` and a multiple of each of some sizes, never none; with integers as operands, what becomes a number is one."""
+
+    __slots__ = ("constant", "terms")
+
+    def __init__(self, constant: int, terms: tuple[tuple[Size, int], ...]) -> None:
+        self.constant = constant
+        self.terms = terms
+
+    def at(self, sizes: Mapping[str, int]) -> int:
+        """The number where the sizes are known."""
+        missing = [size.name for size, _ in self.terms if size.name not in sizes]
+        if missing:
+            raise InvariantError(f"{self}: no argument and no loop tells {missing[0]}")
+        return self.constant + sum(times * sizes[size.name] for size, times in self.terms)
+
+    def __add__(self, other: Any) -> "int | Extent":
+        if not isinstance(other, (int, np.integer, Extent)):
+            return NotImplemented
+        terms = dict(self.terms)
+        for size, times in other.terms if isinstance(other, Extent) else ():
+            terms[size] = terms.get(size, 0) + times
+        return _reduced(self.constant + (other.constant if isinstance(other, Extent) else int(other)), terms)
+
+    def __mul__(self, other: Any) -> "int | Extent":
+        if isinstance(other, Extent):
+            raise TraceError(
+                f"({self})*({other}) is no affine expression of sizes; fewer axes of symbols, or their numbers, work"
+            )
+        if not isinstance(other, (int, np.integer)):
+            return NotImplemented
+        return _reduced(self.constant * int(other), {size: times * int(other) for size, times in self.terms})
+
+    def __neg__(self) -> "int | Extent":
+        return self * -1
+
+    def __sub__(self, other: Any) -> "int | Extent":
+        return self + (-other)  # type: ignore[no-any-return]
+
+    def __rsub__(self, other: Any) -> "int | Extent":
+        return (-self) + other  # type: ignore[no-any-return]
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __floordiv__(self, other: int) -> "int | Extent":
+        if self.constant % other or any(times % other for _, times in self.terms):
+            raise TraceError(f"({self})/{other} is not a whole number for all sizes")
+        return _reduced(self.constant // other, {size: times // other for size, times in self.terms})
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Extent) and (self.constant, self.terms) == (other.constant, other.terms)
+
+    def __hash__(self) -> int:
+        return hash((self.constant, self.terms))
+
+    def _is_positive(self, asked: str) -> bool:
+        """Whether it is 1 or more for all sizes; an error where that depends on them."""
+        least = self.constant + sum(times * size.least for size, times in self.terms)
+        if least >= 1 and all(times > 0 for _, times in self.terms):
+            return True
+        if least <= 0 and all(times < 0 for _, times in self.terms):
+            return False
+        known = ", ".join(f"{size.name} >= {size.least}" for size, _ in self.terms)
+        raise TraceError(f"whether {asked} depends on the sizes, of which {known} is known")
+
+    def __gt__(self, other: Any) -> bool:
+        return _is_positive(self - other, f"{self} > {other}")
+
+    def __ge__(self, other: Any) -> bool:
+        return _is_positive(self - other + 1, f"{self} >= {other}")
+
+    def __lt__(self, other: Any) -> bool:
+        return _is_positive(other - self, f"{self} < {other}")
+
+    def __le__(self, other: Any) -> bool:
+        return _is_positive(other - self + 1, f"{self} <= {other}")
+
+    def __bool__(self) -> bool:
+        return self > 0
+
+    def __index__(self) -> int:
+        raise TraceError(f"{self} is a number at a call only, and is asked for before; a loop or an array operation may work")
+
+    __int__ = __index__
+
+    def __float__(self) -> float:
+        return float(self.__index__())
+
+    def __str__(self) -> str:
+        text = "".join(f"{times:+d}*{size.name}" for size, times in self.terms) + (
+            f"{self.constant:+d}" if self.constant else ""
+        )
+        return text.removeprefix("+").replace("+1*", "+").replace("-1*", "-").removeprefix("1*")
+
+    __repr__ = __str__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Extent, (self.constant, self.terms)
+
+
+Count = int | Extent
+Shape = tuple[Any, ...]  # of numbers and extents
+
+
+def _reduced(constant: int, terms: Mapping[Size, int]) -> Count:
+    kept = tuple(sorted((size, times) for size, times in terms.items() if times))
+    return Extent(constant, kept) if kept else constant
+
+
+def _is_positive(difference: Count, asked: str) -> bool:
+    return difference._is_positive(asked) if isinstance(difference, Extent) else difference > 0
+
+
+def extent(name: str, least: int = 1) -> Extent:
+    """A size by its name."""
+    return Extent(0, ((Size(name, least), 1),))
+
+
+def extents_in(value: Any) -> Iterator[Extent]:
+    """The extents in a shape, or in other static parameters."""
+    if isinstance(value, Extent):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for part in value:
+            yield from extents_in(part)
+    elif isinstance(value, dict):
+        yield from extents_in(tuple(value.values()))
+
+
+def names_in(value: Any) -> set[str]:
+    """The names of the sizes in a shape, or in other static parameters."""
+    return {size.name for found in extents_in(value) for size, _ in found.terms}
+
+
+def numbers(value: Any, sizes: Mapping[str, int]) -> Any:
+    """A shape, or other static parameters, with the numbers of its extents."""
+    if isinstance(value, Extent):
+        return value.at(sizes)
+    if isinstance(value, dict):
+        return {key: numbers(part, sizes) for key, part in value.items()}
+    if type(value) is tuple and any(True for _ in extents_in(value)):
+        return tuple(numbers(part, sizes) for part in value)
+    return value
+
+
+def solved(shapes: list[tuple[str, Shape, tuple[int, ...]]]) -> dict[str, int]:
+    """The sizes that given shapes tell, from (name, shape, given shape). Raises `ValueError` where there are none such."""
+    sizes: dict[str, int] = {}
+    pairs = [(name, n, m) for name, shape, given in shapes for n, m in zip(shape, given, strict=False) if isinstance(n, Extent)]
+    for _ in pairs:
+        for name, n, m in pairs:
+            open_ = [(size, times) for size, times in n.terms if size.name not in sizes]
+            if len(open_) == 1:
+                (size, times), = open_  # fmt: skip
+                rest = m - n.constant - sum(t * sizes[s.name] for s, t in n.terms if s.name in sizes)
+                if rest % times or rest // times < size.least:
+                    raise ValueError(f"{name} has {m} cells along an axis of {n}, where {size.name} >= {size.least}")
+                sizes[size.name] = rest // times
+    return sizes
+
+
+def cells(shape: Shape) -> dict[tuple[str, ...], int]:
+    """The number of cells as a polynomial of sizes: coefficients by products of names. Equal ones are equal for all sizes."""
+    total: dict[tuple[str, ...], int] = {(): 1}
+    for n in shape:
+        parts = [((), n)] if not isinstance(n, Extent) else [((), n.constant), *(((s.name,), t) for s, t in n.terms)]
+        product: dict[tuple[str, ...], int] = {}
+        for names, times in total.items():
+            for more, factor in parts:
+                key = tuple(sorted(names + more))
+                product[key] = product.get(key, 0) + times * factor
+        total = {names: times for names, times in product.items() if times}
+    return total
+
+
+def reshaped(old: Shape, shape: Shape) -> Shape:
+    """The new shape of an array. Raises `ValueError` where it has another number of cells for some sizes."""
+    if any(type(n) is Extent for n in (*old, *shape)) and cells(old) != cells(shape):
+        raise ValueError(f"an array of shape {old} has not the cells of one of {shape} for all sizes")
+    return shape
+
+
+def broadcast(*shapes: Shape) -> Shape:
+    """The shape to which shapes broadcast. Raises `ValueError` where they do not, or not for all sizes."""
+    if not any(type(n) is Extent for shape in shapes for n in shape):
+        return np.broadcast_shapes(*shapes)
+    rank = max(map(len, shapes))
+    columns = zip(*((1,) * (rank - len(s)) + tuple(s) for s in shapes), strict=True)
+    found = [{n for n in column if n != 1} or {1} for column in columns]
+    if any(len(kinds) > 1 for kinds in found):
+        raise ValueError(f"shapes {' and '.join(map(str, shapes))} do not broadcast for all sizes")
+    return tuple(kinds.pop() for kinds in found)
+
+
+def sliced(n: Count, part: tuple[Any, Any, int]) -> Any:
+    """How many cells a slice with its ends written out has of `n`. Raises `ValueError` where it leaves these."""
+    start, stop, step = part
+    if not any(type(end) is Extent for end in (n, start, stop)):
+        return len(range(n)[slice(*part)])
+    last = start if stop is None else stop - 1 if step > 0 else stop + 1
+    low, high = (start, last) if step > 0 else (0 if stop is None else last, start)
+    if not (low >= 0 and high < n and high - low >= -1):
+        raise ValueError(f"the cells {low} to {high} are not among {n}")
+    return (high - low) // abs(step) + 1
+
+
+def written_out(part: slice, n: Count) -> tuple[Any, Any, int]:
+    """A slice of an axis of `n`, a symbol, as its first cell, its stop, and its step."""
+    step = 1 if part.step is None else part.step
+    ends = [end if end is None or not isinstance(end, int) or end >= 0 else n + end for end in (part.start, part.stop)]
+    if step > 0:
+        return (0 if ends[0] is None else ends[0], n if ends[1] is None else ends[1], step)
+    return (n - 1 if ends[0] is None else ends[0], ends[1], step)
