@@ -14,7 +14,7 @@ from symdiff.ir.building import result_code
 from symdiff.ir.graph import Graph
 from symdiff.ir.node import Atom, Node, Seen
 from symdiff.vocabulary.heads import HEADS, Shape
-from symdiff.vocabulary.ops import OPS, real_counterpart
+from symdiff.vocabulary.ops import OPS, check_cast, real_counterpart
 
 _FREE = frozenset({"cast", "call"})  # operations whose dtype their operands do not tell
 
@@ -66,6 +66,9 @@ def _code(binding: Node) -> str | None:
         return None
     if op == "item":
         return operands[0].dtype
+    if op in ("cast", "array"):
+        for operand in operands:
+            check_cast(operand.dtype, binding.dtype)
     row = OPS.get(op)
     if row is None or op in _FREE:
         return None

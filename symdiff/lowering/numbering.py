@@ -16,7 +16,7 @@ from symdiff.ir.node import Atom, Constant
 from symdiff.ir.zeros import signed_zeros
 from symdiff.lowering.cuts import CUTS
 from symdiff.lowering.program import Input, Instr, Output, Program, constant_key, live_only
-from symdiff.vocabulary.ops import OPS, real_counterpart
+from symdiff.vocabulary.ops import OPS, check_cast, real_counterpart
 
 # Exactly rounded in IEEE 754, for real operands.
 _FOLDED: dict[str, Callable[..., float]] = {
@@ -133,6 +133,7 @@ class _Table:
         if instr.op == "const":
             number = instr.payload
             return self.put(Instr("const", (), code, complex(number) if code in "FD" else number), "")
+        check_cast(instr.dtype, code)
         return self.put(Instr("cast", (value,), code, None, instr.primal), self.origins[value])
 
     def apply(self, op: str, operands: list[int], code: str, primal: bool, origin: str, signed: bool = False) -> int:

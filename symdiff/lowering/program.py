@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from symdiff.errors import InvariantError
-from symdiff.vocabulary.ops import OPS
+from symdiff.vocabulary.ops import OPS, check_cast
 
 Number = bool | int | float | complex
 CLEARED = 16  # cells of zeros from which on an output is cleared before the others are written
@@ -197,6 +197,9 @@ def check_program(program: Program) -> None:
             if not 0 <= operand < position:
                 raise InvariantError(f"instruction {position} uses {operand}, which does not come before it")
             used[operand] = 1
+        if op.result == "same" and instr.op != "call":
+            for operand in instr.operands[1:] if instr.op == "select" else instr.operands:
+                check_cast(program.instrs[operand].dtype, instr.dtype)
         payload = constant_key(instr.payload) if instr.op == "const" else instr.payload
         key = (instr.op, instr.operands, instr.dtype, payload)
         if key in seen:
@@ -206,6 +209,7 @@ def check_program(program: Program) -> None:
         if len(output.cells) != math.prod(output.shape):
             raise InvariantError(f"output {output.name}: {len(output.cells)} cells for shape {output.shape}")
         for cell in output.cells:
+            check_cast(program.instrs[cell].dtype, output.dtype)
             used[cell] = 1
     for check in program.checks:
         used[check] = 1

@@ -14,7 +14,7 @@ from symdiff.ir.graph import Graph
 from symdiff.ir.node import ArrayConstant, Atom, Constant
 from symdiff.lowering.arrays.program import ASSEMBLE, ArrayOutput, ArrayProgram, Step, live_steps
 from symdiff.lowering.program import Input, constant_key
-from symdiff.vocabulary.ops import OPS, real_counterpart
+from symdiff.vocabulary.ops import OPS, check_cast, real_counterpart
 
 
 def number_arrays(graph: Graph, name: str | None = None) -> ArrayProgram:
@@ -74,6 +74,7 @@ def number_arrays(graph: Graph, name: str | None = None) -> ArrayProgram:
         value = value_of(output.atom, output.dtype)
         step = table.steps[value]
         if step.dtype != output.dtype:
+            check_cast(step.dtype, output.dtype)
             value = table.put(Step("cast", (value,), step.shape, output.dtype, None, step.primal), "")
         outputs.append(ArrayOutput(output.name, output.shape, output.dtype, value))
     program = live_steps(ArrayProgram(name or graph.name, inputs, tuple(outputs), table.steps, table.origins))

@@ -11,7 +11,7 @@ from typing import Any
 from symdiff.lowering.program import Instr, Number, Output, Program, constant_key, live_only, uses_of
 from symdiff.lowering.sharing.monomials import Form, Monomial, Polynomial
 from symdiff.lowering.sharing.signs import children, post_order
-from symdiff.vocabulary.ops import OPS, is_complex, join, real_counterpart
+from symdiff.vocabulary.ops import OPS, check_cast, is_complex, join, real_counterpart
 
 
 def absorb_negations(program: Program) -> Program:
@@ -310,6 +310,7 @@ class Lowering:
         instr = self.instrs[value]
         if instr.dtype == dtype or dtype == "?":
             return value
+        check_cast(instr.dtype, dtype)
         if instr.op == "const":
             return self._put("const", (), dtype, complex(instr.payload) if is_complex(dtype) else instr.payload)
         return self._put("cast", (value,), dtype)
@@ -351,7 +352,8 @@ class Lowering:
             code = self._common(result, value)
             minus = not isinstance(c, complex) and c < 0
             result = self._put("sub" if minus else "add", (result, value), code, None, origin)
-        return self._as(result, dtype)
+        # Where the complex terms of a sum cancel, it is a real one, and may be another's part; who reads it widens it.
+        return self._as(result, dtype if is_complex(self.instrs[result].dtype) else real_counterpart(dtype))
 
     def _term(self, form: Form, dtype: str) -> int:
         """The value of a term without its sign."""
