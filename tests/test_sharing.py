@@ -5,7 +5,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from inside import (
-    Builder, Constant, Input, Instr, Options, Output, Program, check_program, number, point_function, program_of, scalarize, share,
+    Builder,
+    Constant,
+    Input,
+    Instr,
+    Options,
+    Output,
+    Program,
+    check_program,
+    number,
+    point_function,
+    program_of,
+    scalarize,
+    share,
 )  # fmt: skip
 
 import symdiff as sd
