@@ -142,5 +142,5 @@ def test_a_complex_value_is_stored_nowhere_as_a_real_one():
             "f", (Input("z", (), "D"),), (Output("f", (), "d", (cell,)),), [Instr("input", (), "D", (0, 0)), square]
         )
         for stage in (check_program, lambda p: point_function(p, "f")):
-            with pytest.raises(InvariantError, match="complex value|2 parts"):
+            with pytest.raises(InvariantError, match=r"complex value|2 parts"):
                 stage(program)

@@ -196,9 +196,13 @@ def test_values_and_slopes(f):
     "made", ["np.full((2, 2), x[0])", "np.full((2, 2), x[:2], order='F')", "np.array(x[0])", "np.full((), x[0])"]
 )
 @pytest.mark.parametrize(
-    "view", ["v.T", "np.transpose(v)", "np.ravel(v)", "v.ravel()[::2]", "v.reshape(-1)", "np.expand_dims(v, 0)", "np.squeeze(v)",
-             "np.flip(v)", "np.einsum('...->...', v)", "v[None]", "v[...]", "v.copy()", "np.atleast_1d(v)", "np.moveaxis(v, 0, -1)"],
-)  # fmt: skip
+    "view",
+    [
+        *("v.T", "np.transpose(v)", "np.ravel(v)", "v.ravel()[::2]", "v.reshape(-1)", "np.expand_dims(v, 0)", "np.squeeze(v)"),
+        *("np.flip(v)", "np.einsum('...->...', v)", "v[None]", "v[...]", "v.copy()", "np.atleast_1d(v)"),
+        "np.moveaxis(v, 0, -1)",
+    ],
+)
 def test_a_write_through_a_view_of_a_new_array_is_seen(made, view):
     text = f"def f(x):\n    v = {made}\n    w = {view}\n    w[...] *= 3\n    return np.sum(v) * x[1] + np.sum(w)\n"
     space = {"np": np}
@@ -211,7 +215,8 @@ def test_a_write_through_a_view_of_a_new_array_is_seen(made, view):
 
 
 OVERLAPPING = [
-    *(f"v.flat[{key}] = {value}" for key in ("1:3", "::-1", "[1, 1, 3]", "np.array([True, False, True, True])") for value in ("v", "v[1:]", "v.flat", "v[:0]")),
+    *(f"v.flat[{key}] = {value}" for key in ("1:3", "::-1", "[1, 1, 3]", "np.array([True, False, True, True])")
+      for value in ("v", "v[1:]", "v.flat", "v[:0]")),
     *(f"v.flat = {value}" for value in ("v", "v[1:]", "v[::-1]", "v[1::2]", "v.reshape(2, 2).T", "v.flat", "v[:0]")),
     *(f"np.putmask(v, v < 1, {value})" for value in ("v[:0]", "[]", "v[1:]", "w[:3]", "w[1]", "v")),
     *(f"np.place(v, v > 9, {value})" for value in ("w[:0]", "[]", "w[:3]")),
