@@ -21,6 +21,7 @@ from symdiff.ir.building import Builder
 from symdiff.ir.graph import Graph, GraphOutput, from_sympy, shared_by_sympy, sympy_expressions
 from symdiff.ir.node import Atom, Constant, Node, sympy_expression, sympy_symbol
 from symdiff.tracing.unrolling.scalarizing import scalarize
+from symdiff.vocabulary.heads import Static
 from symdiff.vocabulary.ops import OPS
 
 LIMIT = 20_000
@@ -29,8 +30,19 @@ LIMIT = 20_000
 def _head(name: str) -> type[Any]:
     """A head of our own: a condition, which stands in a Piecewise, or a function of numbers."""
     row = OPS.get(name)
-    base: type[Any] = BooleanFunction if row is not None and row.result == "bool" else sp.Function
-    return type(name, (base,), {"__module__": __name__, "_latex": _function_latex, "_eval_evalf": lambda self, precision: None})
+    own: dict[str, Any] = {"__module__": __name__, "_latex": _function_latex}
+    if row is not None and row.result == "bool":
+        return type(name, (BooleanFunction,), own | {"eval": classmethod(lambda cls, *args: _computed(name, args))})
+    return type(name, (sp.Function,), own | {"_eval_evalf": lambda self, precision: _computed(name, self.args)})
+
+
+def _computed(name: str, args: tuple[Any, ...]) -> Any:
+    """What NumPy or SciPy computes of numbers; None for anything else."""
+    if name not in OPS or not all(arg.is_number for arg in args):
+        return None
+    values = [complex(arg) for arg in args]
+    with np.errstate(all="ignore"):
+        return number(OPS[name].function()(*(v if v.imag else v.real for v in values)).item())
 
 
 def _function_latex(self: Any, printer: Any, exp: Any = None) -> str:
@@ -53,18 +65,42 @@ def latex(expr: Any, **settings: Any) -> str:
     return _Printer(settings).doprint(expr)  # type: ignore[no-any-return]
 
 
+class _CubeRoot(cfunctions.Cbrt):  # type: ignore[misc]
+    """The real cube root, which has values."""
+
+    def _eval_evalf(self, precision: int) -> Any:
+        return _computed("cbrt", self.args)
+
+
+def _of(head: Any, *first: int) -> Any:
+    """A function of SymPy's with its first arguments."""
+    return lambda *args: head(*first, *args, evaluate=False)
+
+
 _FUNCTIONS: dict[str, Any] = {
     "sqrt": lambda x: sp.Pow(x, sp.Rational(1, 2), evaluate=False),
     "exp": sp.exp, "log": sp.log, "sin": sp.sin, "cos": sp.cos, "tan": sp.tan,
     "asin": sp.asin, "acos": sp.acos, "atan": sp.atan, "sinh": sp.sinh, "cosh": sp.cosh, "tanh": sp.tanh,
     "asinh": sp.asinh, "acosh": sp.acosh, "atanh": sp.atanh, "atan2": sp.atan2,
     "exp2": cfunctions.exp2, "expm1": cfunctions.expm1, "log1p": cfunctions.log1p, "log2": cfunctions.log2,
-    "log10": cfunctions.log10, "cbrt": cfunctions.Cbrt, "hypot": cfunctions.hypot,
+    "log10": cfunctions.log10, "cbrt": _CubeRoot, "hypot": cfunctions.hypot,
     "abs": sp.Abs, "sign": sp.sign, "floor": sp.floor, "ceil": sp.ceiling,
     "conj": sp.conjugate, "real": sp.re, "imag": sp.im, "max": sp.Max, "min": sp.Min, "mod": sp.Mod,
     "lt": sp.StrictLessThan, "le": sp.LessThan, "gt": sp.StrictGreaterThan, "ge": sp.GreaterThan,
     "eq": sp.Eq, "ne": sp.Ne, "and": sp.And, "or": sp.Or, "xor": sp.Xor, "not": sp.Not,
     "select": lambda c, a, b: _chosen(c, a, b),
+    "erf": sp.erf, "erfc": sp.erfc, "erfi": sp.erfi, "erfinv": sp.erfinv,
+    "gamma": sp.gamma, "loggamma": sp.loggamma, "digamma": sp.digamma, "polygamma": sp.polygamma, "beta": sp.beta,
+    "zeta": sp.zeta, "binom": sp.binomial, "poch": sp.RisingFactorial,
+    "expi": sp.Ei, "exp1": _of(sp.expint, 1), "expn": sp.expint,
+    "sinint": sp.Si, "cosint": sp.Ci, "sinhint": sp.Shi, "coshint": sp.Chi, "fresnels": sp.fresnels, "fresnelc": sp.fresnelc,
+    "jv": sp.besselj, "yv": sp.bessely, "iv": sp.besseli, "kv": sp.besselk, "hankel1": sp.hankel1, "hankel2": sp.hankel2,
+    **{f"{letter}{order}": _of(head, order) for letter, head in zip("jyik", (sp.besselj, sp.bessely, sp.besseli, sp.besselk),
+                                                                     strict=True) for order in (0, 1)},
+    "airyai": sp.airyai, "airyaip": sp.airyaiprime, "airybi": sp.airybi, "airybip": sp.airybiprime,
+    "ellipk": sp.elliptic_k, "ellipe": sp.elliptic_e, "ellipkinc": sp.elliptic_f, "ellipeinc": _of(sp.elliptic_e),
+    "eval_chebyt": sp.chebyshevt, "eval_chebyu": sp.chebyshevu, "eval_legendre": sp.legendre, "eval_hermite": sp.hermite,
+    "eval_genlaguerre": sp.assoc_laguerre, "eval_gegenbauer": sp.gegenbauer, "eval_jacobi": sp.jacobi,
 }  # fmt: skip
 _LOGICAL = frozenset({"and", "or", "xor", "not"})
 _OWN: dict[str, Any] = {}
@@ -103,13 +139,16 @@ def build(op: str, args: list[Any]) -> Any:
         return sp.Pow(*args, evaluate=False)
     if op in ("cast", "edge"):
         return args[0]
-    head = _FUNCTIONS.get(op)
-    if head is None:
-        head = _OWN.get(op)
-        if head is None:
-            head = _OWN[op] = _head(op)
-            _OP_OF[head] = op
+    head = _FUNCTIONS.get(op) or _own(op)
     return head(*args, evaluate=False) if isinstance(head, type) else head(*args)
+
+
+def _own(op: str) -> Any:
+    """Our own head of an operation."""
+    if op not in _OWN:
+        _OWN[op] = _head(op)
+        _OP_OF[_OWN[op]] = op
+    return _OWN[op]
 
 
 def _is_condition(expr: Any) -> bool:
@@ -187,10 +226,8 @@ _PLAIN = sp.Symbol("x")
 
 @sympy_symbol.written
 def symbol(node: Node) -> Any:
-    """A node as a SymPy atom: a symbol, a number, or an array of numbers."""
-    if node.op != "const":
-        return NodeSymbol(node)
-    return number(node.params) if node.shape == () else sp.ImmutableDenseNDimArray(node.params.tolist())
+    """A node as a SymPy atom: a number, or a symbol, also for an array of numbers."""
+    return number(node.params) if isinstance(node, Constant) else NodeSymbol(node)
 
 
 @sympy_expression.written
@@ -200,7 +237,19 @@ def expression(binding: Node) -> Any:
     if op == "item":
         base = operands[0]
         return sp.IndexedBase(base.name, shape=base.shape)[tuple(int(i) for i in np.unravel_index(params, base.shape))]
-    return build(op if op != "call" else params.__name__, [symbol(o) for o in operands])
+    args = [symbol(o) for o in operands]
+    if isinstance(params, Static):
+        return _own(op)(*args, *map(_parameter, params.params.values()), evaluate=False)
+    return build(op if op != "call" else params.__name__, args)
+
+
+def _parameter(value: Any) -> Any:
+    """A static parameter, axes or an index for example."""
+    if isinstance(value, tuple):
+        return sp.Tuple(*map(_parameter, value))
+    if isinstance(value, np.ndarray):
+        return sp.ImmutableDenseNDimArray(value.tolist())
+    return sp.sympify(value) if isinstance(value, (bool, int, float)) else sp.Symbol(str(value))
 
 
 @sympy_expressions.written
@@ -318,6 +367,6 @@ def _lowered(expr: Any, args: list[Atom], builder: Builder) -> Atom:
             result = builder.select(args[position + 1], args[position], result)
         return result
     op = _OP_OF.get(type(expr), "")
-    if not op:
+    if op not in OPS or OPS[op].arity not in (-1, len(args)):
         raise TraceError(f"SymPy's {type(expr).__name__} has no operation in symdiff: {str(expr)[:60]}")
     return builder.emit(op, tuple(args))
