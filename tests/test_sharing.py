@@ -119,6 +119,7 @@ def test_a_sum_behind_a_shared_sign_is_shared_itself():
         (lambda x: np.sum(np.ldexp(np.fft.hfft(x, n=4, axis=0)[..., None], np.array([1, 2, 3]))), (3, 4)),
         (lambda x: np.sum(np.fft.ifft(x).real) * np.exp(np.sum(np.fft.fft(x).imag)), (4,)),
         (lambda x: np.cos(np.sum(np.fft.irfft2(x))), (3, 2)),
+        (lambda x: np.sum(np.sin(np.fft.irfft(np.fft.fft(x * x).real, n=6)) * np.fft.irfft(np.fft.fft(x * x).real, n=6)), (4,)),
     ],
 )
 def test_complex_terms_that_cancel_leave_a_real_cell(f, shape):

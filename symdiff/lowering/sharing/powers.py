@@ -297,7 +297,8 @@ class Lowering(Table):
         terms = self.sums[atom]
         positive = [t for t in terms if isinstance(t[0], complex) or t[0] > 0]
         if not positive:
-            result = self.put("neg", (self._term(terms[0], dtype),), dtype)
+            term = self._term(terms[0], dtype)
+            result = self.put("neg", (term,), self.nodes[term].dtype)
             rest = terms[1:]
         else:
             lead = terms[0]
