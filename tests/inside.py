@@ -12,6 +12,7 @@ NAMES = {
     "symdiff.codegen.cuda.points": "point_kernel",
     "symdiff.codegen.cuda.wide": "wide_kernel",
     "symdiff.codegen.llvm.batch": "BatchModule",
+    "symdiff.codegen.llvm.scalar": "point_function",
     "symdiff.codegen.llvm.functions": "FUNCTIONS functions",
     "symdiff.codegen.math.lines": "LIBM PAIRS VECTORS",
     "symdiff.runtime.engine": "fused lanes",

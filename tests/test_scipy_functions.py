@@ -1,5 +1,7 @@
 """SciPy's functions of traced arrays: values, derivatives, vmap, and what is said of those that cannot be followed."""
 
+import itertools
+
 import numpy as np
 import pytest
 from test_numpy_functions import (
@@ -22,6 +24,7 @@ import symdiff as sd
 scipy = pytest.importorskip("scipy", reason="SciPy's functions need SciPy")
 for package in "fft integrate interpolate linalg ndimage optimize signal stats".split():
     pytest.importorskip(f"scipy.{package}")
+special = pytest.importorskip("scipy.special")
 
 CASES = {
     "expm": (lambda S: (scipy.linalg.expm(S), scipy.linalg.expm(3 * S) * 1e-3), (S,)),
@@ -154,3 +157,57 @@ def test_counts_of_binomial_distributions_are_truncated(name):
             if np.isfinite(value):
                 wanted = (function(k, n, 0.37 + 1e-6) - function(k, n, 0.37 - 1e-6)) / 2e-6
                 np.testing.assert_allclose(slope, wanted, rtol=1e-6, atol=1e-8, err_msg=f"{k}, {n}")
+
+
+def test_polar_decompositions_of_stacks():
+    for shape in ((2, 2, 2), (3, 2, 2), (2, 3, 2)):
+        x = np.random.default_rng(0).normal(size=shape)
+        for side in ("right", "left"):
+            parts = scipy.linalg.polar(x, side)
+            found = sd.trace(lambda a, side=side: scipy.linalg.polar(a, side), x)(x)
+            for one, other in zip(found, parts, strict=True):
+                np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
+
+
+def at(f, x, order):
+    return float(sd.derivative(f, order=order)(x))
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "order", "wanted"),
+    [
+        (sd.special.log1pexp, 0.0, 2, 0.25),
+        (sd.special.log1pexp, 0.0, 4, -0.125),
+        (sd.special.loglogistic, 0.0, 2, -0.25),
+        (sd.special.logistic, 0.0, 3, -0.125),
+        (special.exprel, 1e-17, 1, 0.5),
+        (special.exprel, 0.0, 2, 1 / 3),
+        (special.exprel, 1e-9, 2, 0.33333333358333333),
+        (special.exprel, -1e-20, 3, 0.25),
+        (special.j1, 1e-9, 2, -3.75e-10),
+        (special.j1, 0.0, 2, 0.0),
+        (special.i1, 1e-20, 2, 3.75e-21),
+        (special.i1e, 1e-9, 2, -0.9999999981249999),
+        (special.dawsn, 1e7, 1, -5.00000000000007e-15),
+        (special.dawsn, 1e8, 1, -5e-17),
+        (special.dawsn, 10.0001, 1, -0.005076840635483309),
+        (special.dawsn, 11.0, 2, 0.0007705431039216976),
+        (lambda x: special.it2j0y0(x)[0], 1e-9, 1, 2.5e-10),
+        (lambda x: special.it2i0k0(x)[0], 1e-9, 2, 0.25),
+        (lambda x: special.binom(special.erf(x), x), 25.0, 1, 0.0016666666666666668),
+        (lambda n: special.binom(n, 1e-12), 3.0, 1, 2.838229557376757e-13),
+        (lambda k: special.binom(1.0, k), 4.0, 2, 0.09722222222222222),
+        (lambda x: special.betaln(x, 1e-12), 2.0, 1, -6.449340668480244e-13),
+        (lambda x: special.poch(x, 1e-12), 2.0, 1, 6.44934066848297e-13),
+    ],
+)
+def test_derivatives_beside_special_points_do_not_cancel(f, x, order, wanted):
+    assert at(f, x, order) == pytest.approx(wanted, rel=3e-12, abs=1e-300)
+
+
+@pytest.mark.parametrize("f", [special.kl_div, special.rel_entr, lambda x, y: special.gammasgn(x) + y])
+def test_nan_stays_nan_in_the_formulas_of_scipys_functions(f):
+    with np.errstate(all="ignore"):
+        for x, y in itertools.product([np.nan, 0.0, 1.5, -0.5], repeat=2):
+            points = np.array([x]), np.array([y])
+            np.testing.assert_allclose(sd.vmap(f)(*points), f(*points), rtol=1e-14)

@@ -4,9 +4,24 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from inside import Options, number, program_of, scalarize, share
+from inside import (
+    Builder,
+    Constant,
+    Input,
+    Node,
+    Options,
+    Output,
+    Program,
+    check_program,
+    number,
+    point_function,
+    program_of,
+    scalarize,
+    share,
+)  # fmt: skip
 
 import symdiff as sd
+from symdiff.errors import InvariantError
 
 
 def operations(f, *args):
@@ -95,3 +110,36 @@ def test_a_sum_behind_a_shared_sign_is_shared_itself():
     value, gradient = sd.value_and_grad(f, fastmath=True)(x)
     np.testing.assert_allclose(value, f(x), rtol=1e-14)
     np.testing.assert_allclose(gradient, [-4 * x[0] + 2.5 * x[1], 2.5 * x[0]], rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "f, shape",
+    [
+        (lambda x: np.sin(np.sum(np.fft.irfft(x, n=4))), (3,)),
+        (lambda x: np.sum(np.ldexp(np.fft.hfft(x, n=4, axis=0)[..., None], np.array([1, 2, 3]))), (3, 4)),
+        (lambda x: np.sum(np.fft.ifft(x).real) * np.exp(np.sum(np.fft.fft(x).imag)), (4,)),
+        (lambda x: np.cos(np.sum(np.fft.irfft2(x))), (3, 2)),
+        (lambda x: np.sum(np.sin(np.fft.irfft(np.fft.fft(x * x).real, n=6)) * np.fft.irfft(np.fft.fft(x * x).real, n=6)), (4,)),
+    ],
+)
+def test_complex_terms_that_cancel_leave_a_real_cell(f, shape):
+    x = np.random.default_rng(0).normal(size=shape)
+    memory = np.full(x.size + 24, 7.0)
+    found = sd.grad(f, scalarize=True)(x, out=memory[: x.size].reshape(shape))
+    assert (memory[x.size :] == 7.0).all()
+    steps = [np.eye(x.size)[k].reshape(shape) * 1e-6 for k in range(x.size)]
+    np.testing.assert_allclose(found.ravel(), [(f(x + s) - f(x - s)) / 2e-6 for s in steps], atol=1e-8)
+
+
+def test_a_complex_value_is_stored_nowhere_as_a_real_one():
+    b = Builder()
+    z = b.input("z", (), "D")
+    for made in (lambda: b.array([z], (1,), "d"), lambda: b.cast(z, "d"), lambda: b.cast(Constant(1j), "d")):
+        with pytest.raises(InvariantError, match="complex value"):
+            made()
+    z, square = Node("input", (), (), "D", (0, 0)), Node("mul", (0, 0), (), "d")
+    for cell in (0, 1):
+        program = Program("f", (Input("z", (), "D"),), (Output("f", (), "d", (cell,)),), [z, square])
+        for stage in (check_program, lambda p: point_function(p, "f")):
+            with pytest.raises(InvariantError, match=r"complex value|2 parts|operands make D"):
+                stage(program)

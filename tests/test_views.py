@@ -192,6 +192,62 @@ def test_values_and_slopes(f):
     np.testing.assert_allclose(gradient, [(f(X + e) - f(X - e)) / 2e-6 for e in steps], rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "made", ["np.full((2, 2), x[0])", "np.full((2, 2), x[:2], order='F')", "np.array(x[0])", "np.full((), x[0])"]
+)
+@pytest.mark.parametrize(
+    "view",
+    [
+        *("v.T", "np.transpose(v)", "np.ravel(v)", "v.ravel()[::2]", "v.reshape(-1)", "np.expand_dims(v, 0)", "np.squeeze(v)"),
+        *("np.flip(v)", "np.einsum('...->...', v)", "v[None]", "v[...]", "v.copy()", "np.atleast_1d(v)"),
+        "np.moveaxis(v, 0, -1)",
+    ],
+)
+def test_a_write_through_a_view_of_a_new_array_is_seen(made, view):
+    text = f"def f(x):\n    v = {made}\n    w = {view}\n    w[...] *= 3\n    return np.sum(v) * x[1] + np.sum(w)\n"
+    space = {"np": np}
+    exec(compile(text, "new_views.py", "exec"), space)
+    try:
+        wanted = space["f"](X)
+    except (ValueError, TypeError, np.exceptions.AxisError):
+        return  # an array of shape () has no axes
+    assert sd.value_and_grad(space["f"])(X)[0] == pytest.approx(wanted, rel=1e-12)
+
+
+OVERLAPPING = [
+    *(f"v.flat[{key}] = {value}" for key in ("1:3", "::-1", "[1, 1, 3]", "np.array([True, False, True, True])")
+      for value in ("v", "v[1:]", "v.flat", "v[:0]")),
+    *(f"v.flat = {value}" for value in ("v", "v[1:]", "v[::-1]", "v[1::2]", "v.reshape(2, 2).T", "v.flat", "v[:0]")),
+    *(f"np.putmask(v, v < 1, {value})" for value in ("v[:0]", "[]", "v[1:]", "w[:3]", "w[1]", "v")),
+    *(f"np.place(v, v > 9, {value})" for value in ("w[:0]", "[]", "w[:3]")),
+    *(f"np.put(v, [3, 0, 3], {value})" for value in ("v[:0]", "[]", "v[1:]", "w[1]")),
+    *(f"np.fill_diagonal(v.reshape({shape}), {value}, {wrap})" for shape in ("2, 2", "4, 1", "1, 4")
+      for value in ("w[:0]", "w[:2]", "v[1:]", "w[1]") for wrap in (True, False)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("statement", OVERLAPPING)
+def test_values_that_are_few_or_lie_in_the_array_itself_are_read_as_numpy_reads_them(statement):
+    text = f"def f(x):\n    v, w = np.sin(x), x * 2\n    {statement}\n    return np.sum(v * np.arange(4)) + np.sum(w)\n"
+    space = {"np": np}
+    exec(compile(text, "overlapping.py", "exec"), space)
+    test_values_and_slopes(space["f"])
+
+
+ONE_CELL = (
+    "add multiply hypot logaddexp logaddexp2 subtract divide power maximum fmax arctan2 fmod logical_xor copysign".split()
+)
+
+
+@pytest.mark.parametrize("name", ONE_CELL)
+@pytest.mark.parametrize("method", ["reduce", "accumulate", "reduceat"])
+def test_reductions_of_one_cell_begin_as_numpys_do(name, method):
+    arguments = (([0],) if method == "reduceat" else ()), {"axis": -1}
+    test_values_and_slopes(
+        lambda x: np.sum(getattr(getattr(np, name), method)(x[:, None], *arguments[0], **arguments[1]) * x[0])
+    )
+
+
 SQUARE = np.arange(1.0, 10.0).reshape(3, 3)
 ARGUMENTS = (
     "(y)", "(y, y)", "(y, 0)", "(y, 1)", "(y, 3)", "(y, -1)", "(y, (9,))", "(y, (0, 1))", "(y, 0, 1)", "(y, (2, 3, 3))",

@@ -17,7 +17,7 @@ from symdiff.ir.loops import SEVERAL, Loop, trimmed
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.vocabulary.extents import Count, Extent, broadcast
 from symdiff.vocabulary.heads import Static
-from symdiff.vocabulary.ops import OPS, is_complex, real_counterpart
+from symdiff.vocabulary.ops import OPS, check_cast, is_complex, real_counterpart
 
 _WEAK = {bool: True, int: 1, float: 1.0, complex: 1j}
 _FLOATING = "fdFD?"
@@ -116,7 +116,10 @@ class Builder:
     def bind(
         self, op: str, operands: tuple[Atom, ...], shape: tuple[int, ...], dtype: str, params: Any = None, origin: str = ""
     ) -> Node:
-        """Append `symbol = op(operands)` and return the symbol."""
+        """Append `symbol = op(operands)` and return the symbol; no cell of a real array is complex."""
+        if op == "array":
+            for cell in operands:
+                check_cast("D" if isinstance(cell.params, complex) else cell.dtype, dtype)
         bound = Node(op, operands, shape, dtype, params, origin or self.origin, self.primal, f"v{self._count}")
         self._count += 1
         if not self._count & _BLOCK:
@@ -146,6 +149,7 @@ class Builder:
             if op in _COMPARING and result_code(operands) != "?":  # a truth beside a number is 0 or 1
                 operands = tuple(self._as_number(o, "d", origin) for o in operands)
         elif op == "cast":
+            check_cast(operands[0].dtype, payload)
             code = payload
         else:
             code = result_code(operands)
@@ -276,12 +280,13 @@ class Builder:
     def real(self, a: Atom) -> Atom:
         """The real part; a real value is its own."""
         if isinstance(a, Constant):
-            return Constant(a.value.real, None) if isinstance(a.value, complex) else a
+            return Constant(a.value.real, None) if isinstance(a.value, complex) or a.dtype in ("F", "D") else a
         return self.emit("real", (a,)) if a.dtype in "FD" else a
 
     def cast(self, a: Atom, code: str) -> Atom:
         """a with the dtype `code`."""
         if isinstance(a, Constant):
+            check_cast("D" if isinstance(a.value, complex) else None, code)
             return Constant(complex(a.value) if code in "FD" else a.value, code)
         return a if a.dtype == code else self.emit("cast", (a,), code)
 

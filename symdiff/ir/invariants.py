@@ -15,7 +15,7 @@ from symdiff.ir.loops import check_loop, sizes_of
 from symdiff.ir.node import Atom, Node, Seen
 from symdiff.vocabulary.extents import broadcast, names_in
 from symdiff.vocabulary.heads import HEADS, Shape
-from symdiff.vocabulary.ops import OPS, real_counterpart
+from symdiff.vocabulary.ops import OPS, check_cast, real_counterpart
 
 _FREE = frozenset({"cast", "call"})  # operations whose dtype their operands do not tell
 
@@ -91,6 +91,9 @@ def _code(binding: Node) -> str | None:
         return operands[0].params.results[binding.params].dtype  # type: ignore[no-any-return]
     if op == "item":
         return str(operands[0].dtype)
+    if op in ("cast", "array"):
+        for operand in operands:
+            check_cast(operand.dtype, binding.dtype)
     return code_of(op, lambda: result_code(operands[1:] if op == "select" else operands))
 
 

@@ -7,6 +7,7 @@ step of a rule names a row of `OPS`. Unknown names are the callers' errors.
 
 import numpy as np
 
+from symdiff.errors import InvariantError
 from symdiff.vocabulary import special_operations
 from symdiff.vocabulary.operation import Op
 
@@ -102,6 +103,12 @@ def real_counterpart(code: str) -> str:
 def is_complex(code: str) -> bool:
     """Whether a dtype code is one of the two complex ones."""
     return code in "FD"
+
+
+def check_cast(old: str | None, new: str) -> None:
+    """Raise `InvariantError` where a complex value would be taken for a real one, which `real` alone makes of it."""
+    if new not in "FD" and old is not None and old in "FD":
+        raise InvariantError(f"a complex value ({old}) stands where a real one ({new}) is declared")
 
 
 def dtype_of(code: str) -> np.dtype:

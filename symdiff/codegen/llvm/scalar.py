@@ -12,9 +12,10 @@ from itertools import chain
 
 from symdiff.codegen.llvm.calls import Calls, Group
 from symdiff.codegen.math.lines import LIBM, PAIRS, TYPES, VECTORS, Lines, Value
+from symdiff.errors import InvariantError
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Output, Program, zero_of
-from symdiff.vocabulary.ops import OPS, dtype_of, is_complex, real_counterpart
+from symdiff.vocabulary.ops import OPS, check_cast, dtype_of, is_complex, real_counterpart
 
 _ARITHMETIC = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 _COMPARISONS = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"}
@@ -41,7 +42,11 @@ def made(program: Program, position: int, calls: Calls, lines: Lines, values: di
     """The value of an instruction whose operands' are among `values`, and those of all that are made together with it."""
     group = calls.groups.get(position)
     if group is None:
-        return {position: instruction(program, program.nodes[position], lines, values)}
+        node = program.nodes[position]
+        value = instruction(program, node, lines, values)
+        if len(value) != 1 + is_complex(node.dtype):  # stored, it would fill another cell
+            raise InvariantError(f"{node.op}: {len(value)} parts for the dtype {node.dtype}")
+        return {position: value}
     return _together(program, group, lines, values)
 
 
@@ -102,6 +107,7 @@ def converted(lines: Lines, value: Value, old: str, new: str) -> Value:
     """A value with another dtype."""
     if old == new:
         return value
+    check_cast(old, new)
     part = real_counterpart(new) if is_complex(new) else new
     own = real_counterpart(old) if is_complex(old) else old
     found = value

@@ -86,6 +86,11 @@ def is_exact(a: Number, b: Number) -> bool:
     return float(a).is_integer() and float(b).is_integer() and abs(a * b) < 2**53
 
 
+def plain(c: Number) -> Number:
+    """A coefficient, real where it can be: as keys a complex number and the real one that it is equal to are the same."""
+    return c.real if isinstance(c, complex) and c.imag == 0 else c
+
+
 def polynomial(program: Program, fastmath: bool, fixed: Set[int] = frozenset()) -> Polynomial:
     """The Program as sums of monomials; the `fixed` nodes stay as they are."""
     return _Reader(program, fastmath, fixed).read()
@@ -263,6 +268,6 @@ def collected(terms: list[Form]) -> list[Form]:
     found: dict[tuple[tuple[int, int], ...], Form] = {}
     for c, monomial in terms:
         before = found.get(monomial)
-        found[monomial] = (c if before is None else before[0] + c, monomial)
+        found[monomial] = (c if before is None else plain(before[0] + c), monomial)
     kept = [t for t in found.values() if t[0] != 0]
     return kept or [next(iter(found.values()))]

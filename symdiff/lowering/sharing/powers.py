@@ -299,7 +299,8 @@ class Lowering(Table):
         terms = self.sums[atom]
         positive = [t for t in terms if isinstance(t[0], complex) or t[0] > 0]
         if not positive:
-            result = self.put("neg", (self._term(terms[0], dtype),), dtype)
+            term = self._term(terms[0], dtype)
+            result = self.put("neg", (term,), self.nodes[term].dtype)
             rest = terms[1:]
         else:
             lead = terms[0]
@@ -316,7 +317,8 @@ class Lowering(Table):
             code = self._common(result, value)
             minus = not isinstance(c, complex) and c < 0
             result = self.put("sub" if minus else "add", (result, value), code, None, origin)
-        return self._as(result, dtype)
+        # Where the complex terms of a sum cancel, it is a real one, and may be another's part; who reads it widens it.
+        return self._as(result, dtype if is_complex(self.nodes[result].dtype) else real_counterpart(dtype))
 
     def _term(self, form: Form, dtype: str) -> int:
         """The value of a term without its sign."""

@@ -4,7 +4,17 @@ Assumes a Polynomial and its sums. Guarantees that every value keeps its sign: f
 form in which it stands to an odd power.
 """
 
-from symdiff.lowering.sharing.monomials import MAX_DEGREE, SHARED_DEGREE, Form, Monomial, Polynomial, collected, degree, times
+from symdiff.lowering.sharing.monomials import (
+    MAX_DEGREE,
+    SHARED_DEGREE,
+    Form,
+    Monomial,
+    Polynomial,
+    collected,
+    degree,
+    plain,
+    times,
+)
 
 PASSES = 3
 
@@ -121,13 +131,13 @@ def dissolve_single_terms(poly: Polynomial, sums: dict[int, list[Form]], order: 
 
     def dissolved(form: Form) -> Form:
         c, monomial = form
-        if not any(a in single for a, _ in monomial):
+        if not any(a in single for a, _ in monomial) or any(e < 0 and a in single and single[a][0] == 0 for a, e in monomial):
             return form
         result: Monomial = tuple((a, e) for a, e in monomial if a not in single)
         for a, e in monomial:
             if a in single:
                 inner, factors = single[a]
-                c = c * inner**e
+                c = plain(c * inner**e)
                 result = times(result, tuple((f, k * e) for f, k in factors))
         return c, result
 

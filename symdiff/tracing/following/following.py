@@ -33,7 +33,7 @@ from symdiff.tracing.following.substitution import substituted
 from symdiff.tracing.library.builtin_functions import BUILTINS
 from symdiff.tracing.library.cupy_names import of_cupy, spelled
 from symdiff.tracing.library.distributions import of_distribution
-from symdiff.tracing.library.functions import call_function
+from symdiff.tracing.library.functions import call_function, minds_memory
 from symdiff.tracing.library.instead import INSTEAD, public_name
 from symdiff.tracing.library.making import MAKING, fresh
 from symdiff.tracing.library.mathematics import MATHEMATICS
@@ -41,7 +41,7 @@ from symdiff.tracing.library.ordering import sort_list
 from symdiff.tracing.library.scipy_functions import SCIPY, STEERING
 from symdiff.tracing.library.shaping import vectorized
 from symdiff.tracing.library.table import COMPOSED, called
-from symdiff.tracing.state.attempt import Attempt, Stuck, current, need_all_contents
+from symdiff.tracing.state.attempt import Attempt, Stuck, current, need_all_contents, note_stuck
 from symdiff.tracing.state.raising import handled
 from symdiff.tracing.values.answers import check_answer
 from symdiff.tracing.values.assigning import plain
@@ -434,11 +434,28 @@ def _iterating(f: Anything) -> Anything:
     return lambda *args, **kwargs: f(*(iterated(call, a) for a in args), **kwargs)
 
 
+def _note_objects(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """NumPy's arrays of traced objects share no memory with what becomes of them here: in a thorough run they are traced."""
+    objects = [a for a in (*args, *kwargs.values()) if isinstance(a, np.ndarray) and a.dtype == object]
+    if any(isinstance(cell, Tracer) for a in objects for cell in a.flat):
+        note_stuck()
+
+
+def _locked(f: Any, array: Any) -> Any:
+    """An array of traced objects as a traced one, whose views NumPy would write to the objects."""
+    found = as_array(array)
+    if isinstance(array, np.ndarray) and isinstance(found, Tracer) and minds_memory(f):
+        found.shared().storage.refusal = "an array of objects is assigned to by another name; take a copy first: y = y.copy()"
+    return found
+
+
 def _of_lists(f: Anything) -> Anything:
     """A function of NumPy's that is given traced numbers in lists: it is recorded as if they were arrays."""
 
     def recorded(*args: Any, **kwargs: Any) -> Any:
+        _note_objects(args, kwargs)
         if any(map(holds_traced, (*args, *kwargs.values()))):
+            args = tuple(_locked(f, a) if isinstance(a, np.ndarray) and a.dtype == object else a for a in args)
             return call_function(f, args, kwargs, user_line())
         return f(*args, **kwargs)
 
@@ -457,9 +474,10 @@ class _OfCells:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         f = self._function
+        _note_objects(args, kwargs)
         held = [not isinstance(a, Tracer) and holds_traced(a) for a in (args[:1] if self._first else args)]
         if any(held) and f not in _OF_PARTS:
-            args = (*(as_array(a) if h else a for a, h in zip(args, held, strict=False)), *args[len(held) :])
+            args = (*(_locked(f, a) if h else a for a, h in zip(args, held, strict=False)), *args[len(held) :])
         elif not any(map(holds_traced, args)):
             return f(*args, **kwargs)
         try:

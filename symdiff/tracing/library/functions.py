@@ -37,6 +37,7 @@ from symdiff.tracing.values.selecting import Selected
 from symdiff.tracing.values.storage import Lens, Storage, View, arranged
 from symdiff.tracing.values.traced_keys import is_traced_key, parts_of, read
 from symdiff.tracing.values.tracer import (
+    Flat,
     Tracer,
     atom_of,
     builder_of,
@@ -231,6 +232,9 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
     name = getattr(function, "__name__", str(function))
     leaves, tree = structures.flatten((args, kwargs), none_is_leaf=True)
     check_plain(origin, *leaves)
+    if any(isinstance(leaf, Flat) for leaf in leaves):
+        cells = structures.mapped(lambda v: v.cells() if isinstance(v, Flat) else v, (args, kwargs))
+        return call_function(function, *cells, origin)
     selected = next((leaf for leaf in leaves if isinstance(leaf, Selected)), None)
     if selected is not None:  # where NumPy was not asked first
         return selected.__array_function__(function, (), args, kwargs)
@@ -775,3 +779,8 @@ _FRESH = (
     frozenset(getattr(np, name, None) for name in (*REDUCING, *SEARCHING, *PRODUCTS, *_MAKING))
     | frozenset(f for module in (np.linalg, np.fft) for f in vars(module).values() if callable(f))
 ) - {np.linalg.matrix_power}  # functions whose result is always in memory of its own
+
+
+def minds_memory(function: Any) -> bool:
+    """Whether a function's result may be a view of its argument, or its argument is changed."""
+    return function in _ASKED or function in _IN_PLACE

@@ -20,7 +20,7 @@ from symdiff.tracing.library.searching import take
 from symdiff.tracing.values.assigning import copied, filled
 from symdiff.tracing.values.integers import Integer, is_whole
 from symdiff.tracing.values.kinds import ARRAY
-from symdiff.tracing.values.operands import as_atom, holds_traced
+from symdiff.tracing.values.operands import as_array, as_atom, holds_traced
 from symdiff.tracing.values.storage import View, numbers
 from symdiff.tracing.values.tracer import Tracer, builder_of, is_traced
 from symdiff.vocabulary.libraries import user_line
@@ -198,6 +198,19 @@ def _decided(native: Standing) -> Standing:
     return lambda *args, **kwargs: native(*map(known, args), **{k: known(v) for k, v in kwargs.items()})
 
 
+def _full(shape: Any, fill_value: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """An array of traced numbers in memory of its own, as all other arrays of them are."""
+    if not holds_traced(fill_value):
+        return np.full(shape, fill_value, dtype, *args, **kwargs)
+    value = as_array(fill_value)
+    made = np.full(shape, 0, value.dtype if dtype is None or np.dtype(dtype) == object else dtype, *args, **kwargs)
+    if made.dtype.kind not in "fc":
+        return copied(np.broadcast_to(value.astype(made.dtype), made.shape), made)
+    found = filled(value.builder, made)
+    found[...] = value
+    return found
+
+
 MAKING: dict[tuple[str, str], Standing] = {
     ("numpy", "array"): _array(np.array),
     ("numpy", "require"): _require,
@@ -214,7 +227,8 @@ MAKING: dict[tuple[str, str], Standing] = {
     **{("numpy", k.__name__): _number_type(k) for k in (np.float64, np.float32, np.complex128, np.complex64)},
     **{("numpy", k.__name__): _number_type(k) for k in (np.int64, np.int32, np.intp)},
     ("numpy", "take"): _take,
-    **{("numpy", name): _decided(getattr(np, name)) for name in "arange zeros ones empty full eye identity linspace".split()},
+    **{("numpy", name): _decided(getattr(np, name)) for name in "arange zeros ones empty eye identity linspace".split()},
+    ("numpy", "full"): _decided(_full),
     ("scipy.special._basic", "polygamma"): _of_scipy("polygamma", 2),
     ("scipy.special._basic", "zeta"): _of_scipy("zeta", 2),
     **{("scipy.special._logsumexp", n): _of_scipy(n, None) for n in ("logsumexp", "softmax", "log_softmax")},

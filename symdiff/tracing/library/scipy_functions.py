@@ -133,6 +133,7 @@ def null_space(A: Any, rcond: Any = None) -> Any:
 
 def polar(a: Any, side: str = "right") -> Any:
     u, s, vh = np.linalg.svd(as_array(a), full_matrices=False)
+    s = s[..., None, :]
     return u @ vh, (np.swapaxes(vh, -1, -2) * s) @ vh if side == "right" else (u * s) @ np.swapaxes(u, -1, -2)
 
 

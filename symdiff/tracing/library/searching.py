@@ -111,6 +111,8 @@ def extract(origin: str, condition: Any, arr: Any) -> Any:
 def putmask(origin: str, a: Any, mask: Any, values: Any) -> None:
     """`a[mask] = values[mask]`, values repeated as often as needed."""
     _check_own(origin, a, "putmask")
+    if not np.size(values):
+        return
     values = values if np.ndim(values) == 0 or np.shape(values) == a.shape else np.resize(values, a.shape)
     a[...] = np.where(mask, values, a)
 
@@ -125,6 +127,8 @@ def place(origin: str, arr: Any, mask: Any, vals: Any) -> None:
     if isinstance(vals, Tracer) and arr.shared().overlaps(vals.shared()):
         raise TraceError(f"{origin}: np.place reads values from the array while it changes it; give a copy: vals.copy()")
     known = pattern(_truth(mask)) if isinstance(mask, Tracer) else np.asarray(mask, bool)
+    if not np.size(vals) and known.any():
+        raise ValueError(f"{origin}: Cannot insert from an empty array!")
     arr[known] = np.resize(vals, int(known.sum()))
 
 

@@ -5,6 +5,7 @@ values where integers or masks must be static.
 """
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -208,14 +209,15 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     places = np.atleast_1d(_static(ind, "the places of np.put"))
     if mode != "raise":
         places = places % a.size if mode == "wrap" else np.clip(places, 0, a.size - 1)
-    a[np.unravel_index(np.where(places < 0, places + a.size, places), a.shape)] = np.resize(as_array(v), places.shape)
+    if np.size(v):
+        a[np.unravel_index(np.where(places < 0, places + a.size, places), a.shape)] = np.resize(as_array(v), places.shape)
 
 
 def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
-    if wrap or a.ndim < 2:
-        raise TraceError(f"{user_line()}: np.fill_diagonal(wrap=True) of a traced array; assign to y[i, i] in a loop")
-    count = np.arange(min(a.shape))
-    a[(count,) * a.ndim] = val if np.ndim(val) == 0 else np.resize(as_array(val), (len(count),))
+    if a.ndim < 2 or (a.ndim > 2 and len(set(a.shape)) > 1):
+        raise ValueError("an array of two axes, or of several that are equally long, is needed")
+    end = None if wrap or a.ndim > 2 else a.shape[1] ** 2
+    a.flat[: end : 1 + sum(math.prod(a.shape[k:]) for k in range(1, a.ndim))] = val
 
 
 # -- paddings with values that are computed

@@ -56,7 +56,7 @@ def reduceat(ufunc: Any, array: Any, indices: Any, axis: int = 0, dtype: Any = N
     found = []
     for start, stop in zip(starts, [*starts[1:], n], strict=True):
         part = x[(*lead, slice(start, stop if stop > start else start + 1))]
-        found.append(ufunc.reduce(part, axis=axis))
+        found.append(ufunc.reduce(part, axis=axis) if part.shape[axis] > 1 else part[(*lead, 0)])
     return np.stack(found, axis=axis)
 
 
@@ -65,8 +65,17 @@ def reduce(ufunc: Any, array: Any, axis: Any = 0, dtype: Any = None, *, keepdims
     x = _first(ufunc, array, dtype)
     if not isinstance(axis, int) or not x.ndim or not x.shape[axis]:
         raise ValueError("of traced values it is taken along one axis with cells")
-    found = functools.reduce(ufunc, np.moveaxis(x, axis, 0))
+    cells = np.moveaxis(x, axis, 0)
+    begins = ufunc.identity is not None and x.shape[axis] == 1 and _is_changed(ufunc, x.dtype)
+    found = ufunc(ufunc.identity, cells[0]) if begins else functools.reduce(ufunc, cells)
     return np.expand_dims(found, axis) if keepdims else found
+
+
+@functools.cache
+def _is_changed(ufunc: np.ufunc, dtype: np.dtype) -> bool:
+    """Whether NumPy's `reduce` gives another number than the one it is given: it begins with the identity."""
+    one = np.array([-1]).astype(dtype)
+    return bool(ufunc.reduce(one) != one[0])
 
 
 def _first(ufunc: Any, array: Any, dtype: Any) -> Any:

@@ -251,8 +251,8 @@ def _run(binding: Node, builder: Builder, cells: Cells, scalars: dict[Atom, Atom
 
 def _typed(atom: Atom, code: str, builder: Builder) -> Atom:
     """A cell with the dtype of its array, as NumPy would have it."""
-    if isinstance(atom, Constant):
-        return Constant(atom.value, code) if code != "?" else atom
+    if isinstance(atom, Constant) and code == "?":
+        return atom
     return atom if atom.dtype == code else builder.cast(atom, code)
 
 

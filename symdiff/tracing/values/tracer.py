@@ -213,7 +213,10 @@ class Tracer(Operators):
         """The same number as one of Python's, which are of double precision, or NumPy's."""
         wide = _WIDE.get(self.dtype.char) if kind.python and not kind.several else None
         atom = self.atom if wide is None else self.builder.cast(self.atom, wide)
-        return (type(self) if self.whole else Tracer)(self.builder, atom, kind)
+        found = (type(self) if self.whole else Tracer)(self.builder, atom, kind)
+        if kind.array and not kind.several:
+            found.shared()  # it has memory, as an array of any shape
+        return found
 
     @property
     def form(self) -> Form:
@@ -550,6 +553,9 @@ class Tracer(Operators):
 
     @flat.setter
     def flat(self, value: Any) -> None:
+        value = value.cells() if isinstance(value, Flat) else value
+        if isinstance(value, Tracer) and self._place().flags.f_contiguous and not value._place().flags.f_contiguous:
+            value = value.copy()  # as NumPy's setter does
         self.flat[...] = value
 
     def __len__(self) -> int:
@@ -736,14 +742,25 @@ class Flat:
             chosen = np.arange(x.size)[key]
         except IndexError as error:
             raise IndexError(f"{user_line()}: {error}") from None
+        value = value.cells() if isinstance(value, Flat) else value
+        if not chosen.shape and np.ndim(value):
+            raise ValueError(f"{user_line()}: an array for one cell")
         if np.size(value) != 1:
-            if isinstance(value, Tracer) and x.shared().overlaps(value.shared()) and not x.shared().is_at(value.shared()):
-                raise TraceError(f"{user_line()}: values are read from the array while it changes; give a copy: y.copy()")
+            if not np.size(value):
+                return
+            if isinstance(value, Tracer) and value.dtype == x.dtype and x.shared().overlaps(value.shared()):
+                for k, number in enumerate(chosen.ravel()):  # each is read after the ones before were written
+                    x[np.unravel_index(number, x.shape)] = value[np.unravel_index(k % value.size, value.shape)]
+                return
             value = np.resize(np.ravel(value), chosen.shape)  # type: ignore[call-overload]
         if x.shape == ():
             x[...] = np.ravel(value)[0]  # type: ignore[call-overload]
             return
         x[np.unravel_index(chosen, x.shape)] = value
+
+    def cells(self) -> Any:
+        """The cells as NumPy's functions take them: a view where they lie in a row."""
+        return np.ravel(self._array)  # type: ignore[call-overload]
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         return self.copy().__array__(dtype, copy)
