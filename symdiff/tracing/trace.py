@@ -21,7 +21,7 @@ from symdiff.ir.graph import Graph, GraphOutput
 from symdiff.ir.hidden import KEY, Hidden
 from symdiff.ir.node import ArrayConstant, Atom, Constant
 from symdiff.tracing.branches.paths import Path, Run, followed
-from symdiff.tracing.captures.reaching import is_users
+from symdiff.tracing.captures.reaching import Found, is_users
 from symdiff.tracing.captures.restoring import Outside
 from symdiff.tracing.captures.watching import Watch
 from symdiff.tracing.following.entering import noticed
@@ -183,15 +183,15 @@ def _trace_leaves(
         found = tried(None if outermost else current_reading())
         if watch is not None:
             watch.begin()
-            watch.include(found.called)
+            watch.include((*found.called, *_given(leaves, tree)))
         outer = current()
         for called in found.called if outer is not None else ():
             outer.known.setdefault(called)  # type: ignore[union-attr]
         return found
     watch.begin()
-    asked = any(map(_asks, {*map(type, leaves), *_nodes(tree)}))
+    watch.include(_given(leaves, tree))
     while True:
-        wary = asked or watch.asks
+        wary = watch.asks
         watch.compare([c for c in watch.large if not hide or c.now() is None])
         reading = Reading(watch) if watch.large else None
         with noticed(wary):
@@ -207,12 +207,11 @@ def _trace_leaves(
             return result
 
 
-def _asks(cls: type) -> bool:
-    """Whether code of a class of the user's, whose objects are arguments, asks what a value is."""
-    watch = Watch(cls)
-    if is_users(cls):
-        watch.begin()
-    return watch.asks
+def _given(leaves: list[Any], tree: Any) -> list[Found]:
+    """What the function can read of its arguments beside numbers and texts: their classes, callables, other objects' state."""
+    kinds = {cls for cls in (*map(type, leaves), *_nodes(tree)) if is_users(cls) and not issubclass(cls, Tracer)}
+    kept = structures.objects_of(structures.marks(structures.unflatten(tree, leaves)))
+    return [Found(value) for value in (*kinds, *filter(callable, leaves), *kept)]
 
 
 def _nodes(tree: Any) -> Iterator[type]:
