@@ -121,7 +121,7 @@ class Compiled:
 
         return through
 
-    def structured_door(self, tree: Any, marks: tuple[Any, ...]) -> Callable[..., Any]:
+    def structured_door(self, tree: Any, marks: list[Any]) -> Callable[..., Any]:
         """The generated function behind arguments and results in their structures; `tree` and `marks` are those of
         `(args, kwargs)`.
         """
@@ -131,7 +131,7 @@ class Compiled:
         expected = None if self.tree is None else structures.structure(structures.unflatten(self.tree, self.program.outputs))
 
         def through(*args: Any, out: Any = None) -> Any:
-            leaves, given, found = structures.taken((args, {}))
+            leaves, given, found = structures.taken(args, {})
             if found != marks or given != tree:
                 return MISS
             if out is None:

@@ -252,7 +252,7 @@ class Function:
             else (type(leaf), *((leaf.shape, leaf.dtype.str, leaf.tobytes()) if isinstance(leaf, np.ndarray) else (leaf,)))
             for i, leaf in enumerate(call.leaves)
         ]
-        return (call.tree, call.marks, tuple(parts), tuple(call.wrt))
+        return (call.tree, tuple(call.marks), tuple(parts), tuple(call.wrt))
 
     def _specialised(self, call: Call, key: Any) -> Compiled:
         """A new specialisation, or a kept one whose path turns out to be taken."""

@@ -50,12 +50,16 @@ _registered: dict[type, Callable[[Any], tuple[Iterable[Any], Any]]] = {}
 
 
 class _Object:
-    """What an object holds: `names` are its children's, `rest` is its other state. Alike are two with the same names."""
+    """What an object holds: `names` are its children's, `rest` is its other state. Alike are two with the same names.
 
-    __slots__ = ("kind", "names", "rest")
+    `plain`: its children are all its attributes.
+    """
 
-    def __init__(self, kind: type, names: tuple[str, ...], rest: dict[str, Any]) -> None:
+    __slots__ = ("kind", "names", "plain", "rest")
+
+    def __init__(self, kind: type, names: tuple[str, ...], rest: dict[str, Any], plain: bool = False) -> None:
         self.kind = kind
+        self.plain = plain
         self.names = names
         self.rest = rest
 
@@ -67,8 +71,12 @@ class _Object:
 
     def with_children(self, children: Iterable[Any]) -> Any:
         """An object in this state, made without its class's constructor."""
-        base: Any = next(c for c in self.kind.__mro__ if not c.__flags__ & _HEAP)
-        made = base.__new__(self.kind) if base is not tuple else tuple.__new__(self.kind, children)
+        kind: Any = self.kind
+        base = _base(kind)
+        made = base.__new__(kind) if base is not tuple else tuple.__new__(kind, children)
+        if self.plain:
+            _attributes(made).update(zip(self.names, children, strict=True))
+            return made
         for name, value in self.rest.items():
             _put(made, name, value)
         if base is not tuple:
@@ -80,14 +88,19 @@ class _Object:
 _HEAP = 1 << 9  # in a type's flags: made at run time, by a class statement
 
 
+@functools.lru_cache(maxsize=1024)
+def _base(cls: type) -> Any:
+    """The class written in C that says how objects of a class lie in memory."""
+    return next(c for c in cls.__mro__ if not c.__flags__ & _HEAP)
+
+
 def _put(made: Any, name: str, value: Any) -> None:
     """Set an attribute where it is stored, also of a frozen object."""
-    held = getattr(made, "__dict__", None)
     kind: Any = type(made)
-    if held is None or is_accessor(kind, name):
+    if is_accessor(kind, name):
         object.__setattr__(made, name, value)
     else:
-        held[name] = value
+        _attributes(made)[name] = value
 
 
 @functools.lru_cache(maxsize=4096)
@@ -131,6 +144,10 @@ def _of_object(value: Any) -> tuple[list[Any], _Object]:
     plain: Any = _plain(kind)
     if plain is not None and tuple(held := _attributes(value)) == plain.names:
         return list(held.values()), plain
+    slotted = _slotted(kind)
+    if slotted is not None:
+        with contextlib.suppress(AttributeError):  # where one is empty
+            return [object.__getattribute__(value, name) for name in slotted.names], slotted
     rest = _held(value)
     children: dict[str, Any] = {}
     for name in _fields(kind):
@@ -145,7 +162,14 @@ def _of_object(value: Any) -> tuple[list[Any], _Object]:
 def _plain(cls: Any) -> Any:
     """What objects of a class hold that have its fields alone; None where they are stored otherwise than as attributes."""
     fields = _fields(cls)
-    return None if _slots(cls) or any(is_accessor(cls, name) for name in fields) else _Object(cls, fields, {})
+    return None if _slots(cls) or any(is_accessor(cls, name) for name in fields) else _Object(cls, fields, {}, True)
+
+
+@functools.lru_cache(maxsize=1024)
+def _slotted(cls: Any) -> Any:
+    """What objects of a class hold that has a slot for each of its fields, and room for nothing else; None for others."""
+    fields = _fields(cls)
+    return _Object(cls, fields, {}) if not cls.__dictoffset__ and sorted(fields) == sorted(_slots(cls)) else None
 
 
 @functools.lru_cache(maxsize=1024)
@@ -252,14 +276,14 @@ def _walk(value: Any) -> list[Any]:
         sort = _sort(type(top))  # type: ignore[arg-type]
         if sort is dict:
             keys = tuple(top)
-            found.append(keys if {*map(type, keys)} <= _TEXTS else tuple(map(_mark, keys)))
+            found.append(keys if _TEXTS.issuperset(map(type, keys)) else tuple(map(_mark, keys)))
             stack += top.values()
         elif sort is list:
             stack += top
         elif sort is not None:
             if sort not in _registered:
                 _learn(sort)
-            children, rest = _registered.get(sort, _taken(sort))(top)
+            children, rest = _registered[sort](top) if sort in _registered else _taken(sort)(top)
             held = rest.rest if type(rest) is _Object else rest
             if held is not None and (type(held) is not dict or held):
                 found.append(_mark(held))
@@ -281,6 +305,7 @@ def objects_of(found: Any) -> Iterator[Any]:
             yield from objects_of(part)
 
 
+@functools.lru_cache(maxsize=1024)
 def _taken(cls: type) -> Callable[[Any], tuple[Iterable[Any], Any]]:
     return _of_tuple if issubclass(cls, tuple) else _of_object
 
@@ -300,10 +325,14 @@ def _sort(cls: type) -> type | None:
     return cls if dataclasses.is_dataclass(cls) and not cls.__module__.startswith("symdiff.") else None
 
 
-def taken(value: Any) -> tuple[list[Any], Any, tuple[Any, ...]]:
-    """The leaves of a structure, None among them, the structure itself, and its marks."""
-    found = _walk(value)
-    return *optree.tree_flatten(value, none_is_leaf=True, namespace=NAMESPACE), tuple(found)
+def taken(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any, list[Any]]:
+    """The leaves of arguments, None among them, the structure of `(args, kwargs)`, and its marks."""
+    found = _walk(args)
+    if kwargs:
+        found += _walk(kwargs)
+    value: Any = (args, kwargs)
+    leaves, tree = optree.tree_flatten(value, none_is_leaf=True, namespace=NAMESPACE)
+    return leaves, tree, found
 
 
 def flatten(value: Any, none_is_leaf: bool = False) -> tuple[list[Any], Any]:

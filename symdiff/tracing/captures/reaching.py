@@ -49,7 +49,7 @@ _ATOMS = (
     bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype, np.ufunc, range, type(...), type(NotImplemented),
     types.CodeType, types.FrameType, types.TracebackType, types.GetSetDescriptorType, types.MemberDescriptorType,
     types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType, decimal.Decimal, re.Pattern,
-    operator.attrgetter, operator.methodcaller, operator.itemgetter,
+    operator.attrgetter, operator.methodcaller, operator.itemgetter, type(collections.namedtuple("_", "of").of),
 )  # fmt: skip
 _FIXED = (
     tuple, frozenset, types.MethodType, types.BuiltinMethodType, types.MethodWrapperType, types.MappingProxyType, property,
