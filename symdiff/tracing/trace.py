@@ -5,6 +5,7 @@ one binding for each operation, with the user's file:line, and that integers, st
 static unless they are differentiated. Refuses, with `TraceError`, results that are neither numbers nor arrays.
 """
 
+import contextvars
 import inspect
 import os
 import traceback
@@ -167,29 +168,32 @@ def _trace_leaves(
     watch: Watch | None,
     hide: bool,
 ) -> Traced:
-    outside = Outside(f, definition_line(f))
+    given = _given(leaves, tree)
+    outside = Outside((f, *given), definition_line(f))
     outermost = parent is None and not active_builders()
 
     def tried(reading: Reading | None) -> Traced:
         try:
-            return _traced(f, leaves, tree, traced, paths, parent, Attempt(rules, False, reading), mode, outside)
+            made = _traced(f, leaves, tree, traced, paths, parent, Attempt(rules, False, reading), mode, outside)
         except Stuck:
             outside.restore()
-            return _traced(f, leaves, tree, traced, paths, parent, Attempt(rules, True, reading), mode, outside)
+            made = _traced(f, leaves, tree, traced, paths, parent, Attempt(rules, True, reading), mode, outside)
         finally:
             outside.restore()
+        outside.require_restored()
+        return made
 
     if watch is None or not outermost:
         found = tried(None if outermost else current_reading())
         if watch is not None:
             watch.begin()
-            watch.include((*found.called, *_given(leaves, tree)))
+            watch.include((*found.called, *given))
         outer = current()
         for called in found.called if outer is not None else ():
             outer.known.setdefault(called)  # type: ignore[union-attr]
         return found
     watch.begin()
-    watch.include(_given(leaves, tree))
+    watch.include(given)
     while True:
         wary = watch.asks
         watch.compare([c for c in watch.large if not hide or c.now() is None])
@@ -272,7 +276,7 @@ def _traced(
         stack.append(builder)
         try:
             with noted() as refusals:
-                result = followed_calls(f, attempt)(*args, **kwargs)
+                result = contextvars.copy_context().run(followed_calls(f, attempt), *args, **kwargs)
                 done = Run(builder, *outputs_of(result, builder, name, where))
         except Exception as error:
             kept = path.problem or (refusals[0] if refusals and not isinstance(error, SymdiffError) else None)
