@@ -28,6 +28,12 @@ def check():
     np.testing.assert_allclose(derivative()(X), [2 * X[0] * X[1], X[0] ** 2 + np.cos(X[1])])
 
 
+@pytest.fixture(scope="module", autouse=True)
+def guards():
+    """The code that asks whether `np` is what it was, which all functions share, is made before anything is counted."""
+    sd.grad(lambda x: x[0] * np.cos(x[1]), backend="native")(X)
+
+
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     place = tmp_path / "objects"
