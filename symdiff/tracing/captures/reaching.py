@@ -224,6 +224,7 @@ class Reach:
         return value
 
     def _reach(self, value: Any, name: str, holder: Any = None) -> None:
+        self.last = value
         if _is_atom(value):
             return
         if holder is not None:

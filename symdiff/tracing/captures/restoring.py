@@ -295,13 +295,18 @@ def _set_of_object(holder: Any, name: str, value: Any) -> None:
 
 
 def _entries(value: dict[Any, Any]) -> list[Any]:
-    return [*dict.keys(value), *dict.values(value)]
+    kind = _kind_of_dict(value)
+    return [*kind.keys(value), *kind.values(value)]
+
+
+def _kind_of_dict(value: dict[Any, Any]) -> Any:
+    return collections.OrderedDict if isinstance(value, collections.OrderedDict) else dict
 
 
 def _put_entries(holder: dict[Any, Any], kept: Sequence[Any]) -> None:
-    kind: Any = collections.OrderedDict if isinstance(holder, collections.OrderedDict) else dict
+    kind = _kind_of_dict(holder)
     keys, values = kept[: len(kept) // 2], kept[len(kept) // 2 :]
-    now = [*dict.keys(holder)]
+    now = [*kind.keys(holder)]
     if len(now) != len(keys) or not all(map(operator.is_, now, keys)):
         kind.clear(holder)
     for key, value in zip(keys, values, strict=True):
