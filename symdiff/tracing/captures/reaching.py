@@ -17,6 +17,7 @@ import datetime
 import decimal
 import functools
 import gc
+import inspect
 import io
 import itertools
 import logging
@@ -79,6 +80,7 @@ _METADATA = frozenset("__annotations__ __doc__ __module__ __name__ __qualname__ 
 _STATES = ("state", "__getstate__", "n_children_spawned", "dumps")  # by which the state of a random generator is read
 _CONSTRUCTORS = frozenset("__init__ __new__ __post_init__ __init_subclass__ __set_name__".split())
 COMPUTED = frozenset("getattr hasattr vars dir __dict__ attrgetter methodcaller".split())  # read names made at run time
+_TRAPPING = frozenset(("FloatingPointError", "ArithmeticError"))  # what NumPy raises where it is told to
 _NAMESPACES = frozenset("globals eval exec __globals__".split())
 _BUILTINS = frozenset(vars(builtins))
 _ENTERING = frozenset("eval exec __call__".split())  # names of what enters code
@@ -266,8 +268,6 @@ class Reach:
             self._of_container(value, name)
         elif _root(kind) == "symdiff":
             self._of_ours(value, name)
-        elif isinstance(value, logging.Logger):
-            self._watch.state("logger", _level, value, _level(value))
         elif _root(kind) not in _SKIPPED:
             self._of_container(value, name)
             self._of_object(value, name)
@@ -365,7 +365,7 @@ class Reach:
             self._state("local", _entries_of_thread, value, name)
             self._of_class(kind, name)
             return
-        attributes = _attributes(value)
+        attributes = None if isinstance(value, logging.Logger) else _attributes(value)
         if attributes is not None:
             self._watch.word("type", type, value, kind)
             self._watch.word("attributes", _attributes, value, attributes)
@@ -380,6 +380,8 @@ class Reach:
             self._watch.state("slots", functools.partial(map, read), slots, kept)
         self._of_class(kind, name)
         self._of_memory(value, name)
+        if any(inspect.getattr_static(value, key, None) is not None for key in _INTERFACES):
+            self._reach(np.asarray(value), name, value)
 
     def _of_attributes(self, attributes: dict[str, Any], name: str) -> None:
         if id(attributes) not in self._seen:
@@ -394,6 +396,13 @@ class Reach:
             return
         if isinstance(value, weakref.ref):
             self._state("reference", _referent, value, name)
+        elif isinstance(value, weakref.finalize):
+            self._watch.state("alive", _alive, value, _alive(value))
+        elif isinstance(value, np.void):
+            self._watch.state("row", _row, value, _row(value))
+            self._reach(value.base, name, value)
+        elif isinstance(value, logging.Logger):
+            self._state("logger", _settings_of_logger, value, name)
         elif isinstance(value, weakref.ProxyTypes):
             self._reach(value.__str__.__self__, name)  # type: ignore[attr-defined]
         elif isinstance(value, contextvars.ContextVar):
@@ -426,7 +435,9 @@ class Reach:
         key = name.partition("[")[0].rpartition(".")  # of an attribute
         for word in _STATES if isinstance(value, _RANDOM) else (*COMPUTED, key[2]) if key[1] else ("",):
             self._await(word, Standing(value), name)
-        if not isinstance(value, (types.GeneratorType, *_RANDOM)):
+        if isinstance(value, io.IOBase) and not value.closed and isinstance(getattr(value, "name", None), (str, bytes, int)):
+            self._reach(File(value.name), name)  # type: ignore[attr-defined]
+        if not isinstance(value, _RANDOM):
             for item in gc.get_referents(value):
                 self._reach(item, name, value)
 
@@ -497,6 +508,8 @@ class Reach:
         self._mention(mentioned)
         given = any(isinstance(namespace.get(name), types.FunctionType) for name in read)  # which others may call
         self.entered = self.entered or given or not _ENTERING.isdisjoint(mentioned) or _builds_class(code)
+        if not _TRAPPING.isdisjoint(mentioned):
+            self._of_settings(np.errstate)
         if not _NAMESPACES.isdisjoint(mentioned):
             self._of_namespace(namespace, "globals")
         self._of_names(namespace, loaded, "")
@@ -593,6 +606,8 @@ def _is_atom(value: Any) -> bool:
     kind = type(value)
     if kind is np.ufunc:
         return not value.__name__.endswith(" (vectorized)")  # what np.frompyfunc makes of a function
+    if isinstance(value, np.void):
+        return False  # a row of an array
     return kind in _NUMBERS or value is ABSENT or (isinstance(value, _ATOMS) and not is_users(kind))
 
 
@@ -680,7 +695,14 @@ def _stamp(path: Any) -> list[Any]:
         found = os.stat(path)
     except OSError:
         return []
-    return [os.path.abspath(path), found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_dev]
+    return [
+        path if isinstance(path, int) else os.path.abspath(path),
+        found.st_mtime_ns,
+        found.st_ctime_ns,
+        found.st_size,
+        found.st_ino,
+        found.st_dev,
+    ]
 
 
 def _has_metadata(value: Any, name: str) -> bool:
@@ -706,8 +728,24 @@ def _factory(value: Any) -> list[Any]:
     return [value.default_factory]
 
 
-def _level(value: logging.Logger) -> list[Any]:
-    return [value.getEffectiveLevel(), value.disabled, value.manager.disable]
+_INTERFACES = ("__array_interface__", "__array_struct__")  # of what is an array without being one
+
+
+def _alive(value: Any) -> list[Any]:
+    return [value.alive]
+
+
+def _row(value: Any) -> list[Any]:
+    return [str(value.dtype), value.tobytes()]
+
+
+def _settings_of_logger(value: logging.Logger) -> list[Any]:
+    """What a logger shows, without what its handlers hold and what it remembers of its levels."""
+    found: list[Any] = [value.getEffectiveLevel(), value.manager.disable]
+    for name, held in vars(value).items():
+        if name not in ("_cache", "manager"):
+            found += [name, type(held), *map(id, held)] if name in ("handlers", "filters") else [name, held]
+    return found
 
 
 def _text(value: Any) -> list[Any]:

@@ -165,7 +165,7 @@ class Outside:
         seen, reach = _Seen(), Reach()
         try:
             reach.walk(seen, found)
-        except SymdiffError:
+        except (SymdiffError, RecursionError):
             raise
         except Exception as error:
             raise TraceError(
