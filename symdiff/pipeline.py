@@ -21,18 +21,19 @@ from symdiff.ir.graph import Graph, check_graph
 from symdiff.ir.invariants import check_bindings
 from symdiff.ir.joining import side_by_side
 from symdiff.lowering.arrays.fusing import Fused, fuse
+from symdiff.lowering.arrays.gathering import gathered
 from symdiff.lowering.arrays.nesting import Nest
-from symdiff.lowering.arrays.numbering import number_arrays
 from symdiff.lowering.arrays.plan import ArrayPlan, check_array_plan
 from symdiff.lowering.arrays.planning import plan_arrays
-from symdiff.lowering.arrays.program import check_array_program
+from symdiff.lowering.checking import check_program
 from symdiff.lowering.expanding import computable, relaxed
 from symdiff.lowering.numbering import number
 from symdiff.lowering.plan import Plan, check_plan
-from symdiff.lowering.program import Program, check_program, content_of, live_only, with_checks
-from symdiff.lowering.scheduling import schedule, schedule_checks, schedule_kernel
+from symdiff.lowering.program import Program, content_of, with_checks
+from symdiff.lowering.scheduling import schedule
 from symdiff.lowering.sharing.sharing import share
 from symdiff.lowering.spectra import halved
+from symdiff.lowering.walks import live_only
 from symdiff.runtime import engine
 from symdiff.runtime.fastcall import ARGUMENTS, Machine, is_native
 from symdiff.runtime.loading import load
@@ -95,18 +96,17 @@ def fused_of(graph: Graph, options: Options = DEFAULT, name: str | None = None, 
         if key not in known:
             known[key] = share(kernel, fastmath=options.fastmath)
         found = known[key]
-        return replace(found, inputs=kernel.inputs, instrs=list(found.instrs), origins=list(found.origins))
+        return replace(found, inputs=kernel.inputs)
 
     with collector_off():
         whole = computable(halved(expand_calls(relaxed(graph) if options.fastmath else graph)), options.exact)
         check_bindings(whole)
-        program = number_arrays(whole, name)
+        program = gathered(number(whole, name=name, whole=True))
         if checks:
-            first, outputs = program.outputs[:checks], program.outputs[checks:]
-            program = replace(program, outputs=outputs, checks=tuple(o.value for o in first))
+            program = with_checks(program, checks)
         if checking:
             check_graph(whole)
-            check_array_program(program)
+            check_program(program)
         return fuse(program, shared, options.exact)
 
 
@@ -125,12 +125,12 @@ def checks_of(checks: Graph, in_axes: tuple[int | None, ...]) -> Plan:
     """The Plan of the checks that a Graph's outputs are, for a batch of points."""
     program = program_of(settled(checks, True), Options(exact=True))
     assert isinstance(program, Program)
-    return schedule_checks(live_only(with_checks(program, len(program.outputs))), in_axes)
+    return schedule(live_only(with_checks(program, len(program.outputs))), "batch", in_axes)
 
 
 def array_plan_of(fused: Fused, nests: Mapping[int, Nest] | None = None) -> ArrayPlan:
     """The ArrayPlan of fused tasks, those with `nests` as machine code."""
-    plan = plan_arrays(fused, schedule_kernel, nests)
+    plan = plan_arrays(fused, nests)
     if os.environ.get("SYMDIFF_CHECK") == "1":
         check_array_plan(plan)
     return plan
@@ -183,6 +183,9 @@ def machine_of(program: Program, result: Any = None) -> Machine:
         raise BackendError(
             f"{program.name}: machine code takes up to {ARGUMENTS} floating-point arguments and results, real and complex"
         )
+    problem = llvm.lacking(program)
+    if problem:
+        raise BackendError(problem)
     size = llvm_parts.statements(program)
     together = engine.lanes() if engine.fused() else 0
     with collector_off():
@@ -198,7 +201,7 @@ def array_kernel_of(fused: Fused, result: Any = None) -> Machine | Callable[...,
 
     Raises `BackendError` where machine code cannot be used at all.
     """
-    from symdiff.codegen.llvm.programs import whole_function
+    from symdiff.codegen.llvm.programs import arranged, whole_function
     from symdiff.runtime.kernels import LARGE, Kernels
 
     problem = engine.supported()
@@ -207,13 +210,12 @@ def array_kernel_of(fused: Fused, result: Any = None) -> Machine | Callable[...,
     with collector_off():
         kernels = Kernels(fused)
         plan = array_plan_of(fused, kernels.nests)
-        try:
-            text, memory = whole_function(plan, "kernel", kernels.names, fused.operations() < LARGE)
-            if is_native(fused):
-                return Machine(fused, f"{kernels.text}\n{text}", 2, memory, apart=True, result=result, passes=kernels.passes)
-        except BackendError:
-            pass  # NumPy calls the kernels
-        return load(_emit("numpy_arrays", plan, name=fused.name, builtins=kernels.builtins()))
+        arrangement = arranged(plan) if is_native(fused) else None
+        if arrangement is None:  # NumPy calls the kernels
+            return load(_emit("numpy_arrays", plan, name=fused.name, builtins=kernels.builtins()))
+        text = whole_function(plan, arrangement, "kernel", kernels.names, fused.operations() < LARGE)
+        memory = arrangement.memory
+        return Machine(fused, f"{kernels.text}\n{text}", 2, memory, apart=True, result=result, passes=kernels.passes)
 
 
 def gufunc_of(program: Program) -> Any:
@@ -232,15 +234,15 @@ def batch_kernel_of(
     threads: int | None = None,
 ) -> Any:  # fmt: skip
     """The function of a Program over points: machine code where there is some, else NumPy over blocks in one thread."""
-    from symdiff.runtime.batch import NativeBatch
+    from symdiff.runtime.batch import NativeBatch, batch_problem
 
     if backend == "native" or (backend == "auto" and not options.exact and not engine.supported()):
-        try:
+        problem = batch_problem(program)
+        if not problem:
             with collector_off():
                 return NativeBatch(program, in_axes, out_axes, threads)
-        except BackendError:
-            if backend == "native":
-                raise
+        if backend == "native":
+            raise BackendError(problem)
     return kernel_of(plan_of(program, "batch", in_axes, out_axes), "numpy", program.name)
 
 

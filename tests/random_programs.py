@@ -1,7 +1,7 @@
 """Random Programs of point values, and how far rounding may carry each of their values."""
 
 import numpy as np
-from inside import OPS, Input, Instr, Output, Program, dtype_of, live_only
+from inside import OPS, Input, Node, Output, Program, dtype_of, live_only
 
 REAL = "add sub mul div neg exp log sin cos tanh sqrt abs max min atan2 hypot lt select expm1 log1p pow cast".split()
 COMPLEX = "add sub mul div neg exp log sin cos sinh cosh tan tanh sqrt conj abs real imag asin acos atan asinh pow eq".split()
@@ -13,45 +13,44 @@ def random_program(seed, code, length=40):
     rng = np.random.default_rng(seed)
     x, y = points(rng, code)
     inputs = (Input("x", (), code), Input("y", (3,), code))
-    instrs = [Instr("input", (), code, (0, 0), True), *(Instr("input", (), code, (1, k), True) for k in range(3))]
+    nodes = [Node("input", (), (), code, (0, 0)), *(Node("input", (), (), code, (1, k)) for k in range(3))]
     real = code.lower()
-    instrs += [Instr("const", (), real, float(v), True) for v in (0.5, -1.25)]
+    nodes += [Node("const", (), (), real, float(v)) for v in (0.5, -1.25)]
     if code in "FD":
-        instrs.append(Instr("const", (), code, 0.5 - 0.25j, True))
-    known = values_and_bounds(Program("made", inputs, (), instrs), x, y)
+        nodes.append(Node("const", (), (), code, 0.5 - 0.25j))
+    known = values_and_bounds(Program("made", inputs, (), nodes), x, y)
     seen = set()
-    while len(instrs) < length:
+    while len(nodes) < length:
         op = str(rng.choice(COMPLEX if code in "FD" else REAL))
         arity = OPS[op].arity
-        bools = [i for i, instr in enumerate(instrs) if instr.dtype == "?"]
-        numbers = [i for i, instr in enumerate(instrs) if instr.dtype != "?"]
+        bools = [i for i, node in enumerate(nodes) if node.dtype == "?"]
+        numbers = [i for i, node in enumerate(nodes) if node.dtype != "?"]
         if op == "select" and not bools:
             continue
         own = code.upper() if code in "FD" else code
-        pool = [i for i in numbers if instrs[i].dtype == own] if OPS[op].result == "real" or arity == 1 else numbers
+        pool = [i for i in numbers if nodes[i].dtype == own] if OPS[op].result == "real" or arity == 1 else numbers
         operands = tuple(int(i) for i in rng.choice(pool[-12:], arity))
         if op == "select":
             operands = (int(rng.choice(bools)), *operands[1:])
-        if all(instrs[o].op == "const" for o in operands) or (op, operands) in seen:
+        if all(nodes[o].op == "const" for o in operands) or (op, operands) in seen:
             continue
-        if not any(instrs[o].dtype in "FD" for o in operands) and op in ("eq", "pow") and code in "FD":
+        if not any(nodes[o].dtype in "FD" for o in operands) and op in ("eq", "pow") and code in "FD":
             continue
         seen.add((op, operands))
-        codes = [instrs[o].dtype for o in operands if instrs[o].dtype != "?"]
+        codes = [nodes[o].dtype for o in operands if nodes[o].dtype != "?"]
         joined = own if own in codes else real
         dtype = {"bool": "?", "real": real}.get(OPS[op].result, joined)
         with np.errstate(all="ignore"):
             value, bound = _applied(op, dtype_of(dtype), [known[o] for o in operands])
             sure = bound <= 1e4 * np.finfo(dtype.replace("?", "d")).eps * np.abs(value) if dtype != "?" else bound == 0
         if np.mean(sure) > 0.8:
-            instrs.append(Instr(op, operands, dtype, None, True))
+            nodes.append(Node(op, operands, (), dtype, None, "", True))
             known.append((value, bound))
-    last = [i for i, instr in enumerate(instrs) if instr.op not in ("input", "const") and instr.dtype != "?"][-6:]
-    cells = [i for i in last if instrs[i].dtype == instrs[last[-1]].dtype][:2]
-    outputs = [Output(f"f{k}", (), instrs[i].dtype, (i,)) for k, i in enumerate(last)]
-    outputs.append(Output("g", (len(cells),), instrs[cells[0]].dtype, tuple(cells)))
-    origins = [""] * len(instrs)
-    return live_only(Program("made", inputs, tuple(outputs), instrs, origins))
+    last = [i for i, node in enumerate(nodes) if node.op not in ("input", "const") and node.dtype != "?"][-6:]
+    cells = [i for i in last if nodes[i].dtype == nodes[last[-1]].dtype][:2]
+    outputs = [Output(f"f{k}", (), nodes[i].dtype, (i,)) for k, i in enumerate(last)]
+    outputs.append(Output("g", (len(cells),), nodes[cells[0]].dtype, tuple(cells)))
+    return live_only(Program("made", inputs, tuple(outputs), nodes))
 
 
 def points(rng, code, n=33):
@@ -62,20 +61,20 @@ def points(rng, code, n=33):
 
 
 def values_and_bounds(program, x, y):
-    """Each instruction's value, by NumPy, and a running bound of its rounding error, to first order."""
+    """Each node's value, by NumPy, and a running bound of its rounding error, to first order."""
     found = []
     with np.errstate(all="ignore"):
-        for instr in program.instrs:
-            dtype = dtype_of(instr.dtype)
-            if instr.op == "input":
-                value = (x if instr.payload[0] == 0 else y[:, instr.payload[1]]).astype(dtype)
+        for node in program.nodes:
+            dtype = dtype_of(node.dtype)
+            if node.op == "input":
+                value = (x if node.params[0] == 0 else y[:, node.params[1]]).astype(dtype)
                 found.append((value, np.zeros(len(x))))
                 continue
-            if instr.op == "const":
-                found.append((np.full(len(x), instr.payload, dtype), np.zeros(len(x))))
+            if node.op == "const":
+                found.append((np.full(len(x), node.params, dtype), np.zeros(len(x))))
                 continue
-            parts = [found[o] for o in instr.operands]
-            found.append(_applied(instr.op, dtype, parts))
+            parts = [found[o] for o in node.operands]
+            found.append(_applied(node.op, dtype, parts))
     return found
 
 

@@ -77,8 +77,8 @@ def test_rosenbrock_hessian():
     assert np.trace(matrix) == pytest.approx(79401)
     assert matrix.sum() == pytest.approx(-199)
     output = hessian.program(x).outputs[0]
-    instrs = hessian.program(x).instrs
-    assert sum(instrs[c].op != "const" or instrs[c].payload != 0 for c in output.cells) == 598
+    nodes = hessian.program(x).nodes
+    assert sum(nodes[c].op != "const" or nodes[c].params != 0 for c in output.cells) == 598
 
 
 def test_chebyshev():

@@ -52,7 +52,7 @@ class Compiled:
         self.backend = backend
         self.program: Program | Fused = self._numbered()
         self._whole = isinstance(self.program, Fused)
-        codes = set() if self._whole else {instr.dtype for instr in self.program.instrs}
+        codes = set() if self._whole else {node.dtype for node in self.program.nodes}
         codes |= {leaf.dtype for leaf in (*self.program.inputs, *self.program.outputs)}
         self._doubles = not codes & {"f", "F"}
         self._leaf = tree is None or optree.treespec_is_leaf(tree)

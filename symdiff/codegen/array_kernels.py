@@ -8,14 +8,15 @@ import re
 from typing import Any
 
 from symdiff.codegen.array_text import listed, region
-from symdiff.codegen.expressions import in_reading_order, statements
+from symdiff.codegen.expressions import in_reading_order, leaf_texts, statements
 from symdiff.codegen.numpy import spelling
 from symdiff.codegen.numpy_batch import in_place
 from symdiff.codegen.text import dtype_text
 from symdiff.lowering.arrays.fusing import Kernel, Sink
 from symdiff.lowering.arrays.plan import full_values
-from symdiff.lowering.arrays.program import Shape, size
 from symdiff.lowering.arrays.summing import terms_of
+from symdiff.lowering.program import is_leaf, size
+from symdiff.vocabulary.heads import Shape
 from symdiff.vocabulary.literals import number_literal
 
 INDENT = "    "
@@ -29,7 +30,7 @@ class KernelLines:
         self.writer = writer
         self.kernel = kernel
         self.program = kernel.program
-        self.steps = writer.steps
+        self.nodes = writer.nodes
         self.before: list[str] = []
         self.after: list[str] = []
         self.rows: dict[int, str] = {}
@@ -55,17 +56,16 @@ class KernelLines:
 
     def numbers(self) -> list[str]:
         """A kernel over numbers: plain expressions."""
-        leaves = {}
-        for position, instr in enumerate(self.program.instrs):
-            if instr.op == "input":
-                text = self.writer.text(self.kernel.operands[instr.payload[0]])
-                leaves[position] = f"{text}[()]" if text.endswith(".reshape(())") else text
-            elif instr.op == "const":
-                leaves[position] = number_literal(instr.payload)
+
+        def read(place: int, _: int) -> str:
+            text = self.writer.text(self.kernel.operands[place])
+            return f"{text}[()]" if text.endswith(".reshape(())") else text
+
+        leaves = leaf_texts(self.program, read, lambda node: number_literal(node.params))
         lines, values = statements(self.program, leaves, lambda i: spelling(self.program, i, self.writer.calls), self.writer)
         for sink, output in zip(self.kernel.sinks, self.program.outputs, strict=True):
             text = values[output.cells[0]]
-            if self.program.instrs[output.cells[0]].op == "const":
+            if self.program.nodes[output.cells[0]].op == "const":
                 text = f"np.{dtype_text(output.dtype)}({text})"
             if not text.isidentifier():
                 name = self.writer.fresh()
@@ -80,21 +80,18 @@ class KernelLines:
         """The lines for one block."""
         lines: list[str] = []
         program = self.program
-        names: dict[int, str] = {}
-        for position, instr in enumerate(program.instrs):
-            if instr.op == "input":
-                names[position] = self.operand(self.kernel.operands[instr.payload[0]], lines)
-            elif instr.op == "const":
-                names[position] = number_literal(instr.payload)
+        names = leaf_texts(
+            program, lambda place, _: self.operand(self.kernel.operands[place], lines), lambda node: number_literal(node.params)
+        )
         summed, needless, coefficients = self.sums()
-        slots = self.slots({self.plan.slots[p] for p in range(len(program.instrs)) if p not in needless}, lines)
+        slots = self.slots({self.plan.slots[p] for p in range(len(program.nodes)) if p not in needless}, lines)
         targets = self.targets(lines)
-        for position, instr in enumerate(program.instrs):
-            if instr.op not in ("input", "const") and position not in needless:
+        for position, node in enumerate(program.nodes):
+            if not is_leaf(node) and position not in needless:
                 self.step(position, names, slots, targets, lines)
             for sink, row, product in summed.get(position, ()):
                 if product:
-                    first, second = (names[o] for o in instr.operands)
+                    first, second = (names[o] for o in node.operands)
                     text = f"np.dot({first}, {second})"
                 else:
                     text = self.reduced(sink, position, names[position])
@@ -104,34 +101,34 @@ class KernelLines:
         ends.sort(key=lambda end: end[1][0].kind == "add")  # a region is put before others are added
         for place, (sink, output) in ends:
             value = output.cells[0]
-            instr = program.instrs[value]
+            node = program.nodes[value]
             if sink.kind in ("store", "put"):
-                if written.get(value) != place or instr.op in ("input", "const"):
+                if written.get(value) != place or is_leaf(node):
                     lines.append(f"np.copyto({targets[place]}, {names[value]})")
             elif sink.kind == "add":
                 lines.append(f"np.add({targets[place]}, {names[value]}, out={targets[place]})")
             elif sink in coefficients:
                 self.total(sink, coefficients[sink], lines)
             else:
-                self.sum(sink, names[value], instr.op in ("input", "const"), lines)
+                self.sum(sink, names[value], is_leaf(node), lines)
         return lines
 
     def step(
         self, position: int, names: dict[int, str], slots: dict[tuple[str, int], str], targets: dict[int, str], lines: list[str]
     ) -> None:
-        """One instruction, in place."""
+        """One node, in place."""
         slot = self.plan.slots[position]
         target = slots[slot] if slot is not None else targets[self.plan.finals[position][0][0]]
         program = self.program
-        operands = program.instrs[position].operands
-        ordered = in_reading_order(program, position) if program.instrs[position].op == "add" else operands
+        operands = program.nodes[position].operands
+        ordered = in_reading_order(program, position) if program.nodes[position].op == "add" else operands
         lines.append(in_place(program, position, [names[o] for o in ordered], target, self.writer.calls))
         names[position] = target
 
     def sums(self) -> tuple[dict[int, list[tuple[Sink, int, bool]]], set[int], dict[Sink, list[complex]]]:
         """The terms of sums over the whole domain by position (sink, row, whether a product), what they make needless,
         and the coefficients of each sum."""
-        full = full_values(self.steps, self.kernel, self.loop)
+        full = full_values(self.nodes, self.kernel, self.loop)
         by_position: dict[int, list[tuple[Sink, int, bool]]] = {}
         needless: set[int] = set()
         coefficients: dict[Sink, list[complex]] = {}
@@ -150,7 +147,7 @@ class KernelLines:
     def operand(self, value: int, lines: list[str]) -> str:
         """An operand's block."""
         text: str = self.writer.text(value)
-        shape = self.steps[value].shape
+        shape = self.nodes[value].shape
         if shape == () or self.loop.axis is None:
             if text.isidentifier():
                 return text
@@ -218,7 +215,7 @@ class KernelLines:
                 continue
             text = self.writer.text(sink.value)
             if sink.kind in ("add", "put"):
-                text = region(text, sink.key, self.steps[sink.value].shape)
+                text = region(text, sink.key, self.nodes[sink.value].shape)
             if self.loop.axis is not None:
                 found[place] = self.cut(text, self.kernel.domain, lines)
             elif text.isidentifier():
@@ -234,17 +231,17 @@ class KernelLines:
 
     def reduced(self, sink: Sink, position: int, block: str) -> str:
         """The sum of a block over everything."""
-        instr = self.program.instrs[position]
-        if instr.op in ("input", "const"):
+        node = self.program.nodes[position]
+        if is_leaf(node):
             block = self.repeated(block)
         axis = "" if len(self.kernel.domain) == 1 or self.loop.axis == -1 else ", axis=None"
-        kind = ", dtype=np.float64" if instr.dtype == "?" else ""
+        kind = ", dtype=np.float64" if node.dtype == "?" else ""
         return f"np.add.reduce({block}{axis}{kind})"
 
     def sum(self, sink: Sink, block: str, repeated: bool, lines: list[str]) -> None:
         """A sum over some axes."""
         block = self.repeated(block) if repeated else block
-        code = self.steps[sink.value].dtype
+        code = self.nodes[sink.value].dtype
         kind = ", dtype=np.float64" if code == "d" and self.is_bool(sink) else ""
         target = self.writer.text(sink.value)
         axes = repr(sink.axes[0] if len(sink.axes) == 1 else sink.axes)
@@ -258,7 +255,7 @@ class KernelLines:
             else:
                 lines.append(f"np.add.reduce({block}, axis={axes}{kind}, out={part})")
         else:
-            shape = self.steps[sink.value].shape
+            shape = self.nodes[sink.value].shape
             rows = self.plan.work.get(code, 0)
             part = self.writer.names.fresh("sums")
             scratch = f"{self.writer.scratch_name(code)}[{rows}, :{size(shape)}]"
@@ -268,7 +265,7 @@ class KernelLines:
 
     def is_bool(self, sink: Sink) -> bool:
         place = self.kernel.sinks.index(sink)
-        return self.program.instrs[self.program.outputs[place].cells[0]].dtype == "?"
+        return bool(self.program.nodes[self.program.outputs[place].value].dtype == "?")
 
     def term(self, sink: Sink, row: int, text: str, alone: bool, lines: list[str]) -> None:
         """A term of a sum over everything: at once, or for each block."""
@@ -276,7 +273,7 @@ class KernelLines:
             self.rows[row] = self.writer.texts[sink.value] if alone else self.writer.names.numbered("sum")
             lines.append(f"{self.rows[row]} = {text}")
             return
-        partial = self.writer.partial_name(self.steps[sink.value].dtype)
+        partial = self.writer.partial_name(self.nodes[sink.value].dtype)
         lines.append(f"{partial}[{row}, start // {self.loop.rows}] = {text}")
         self.rows[row] = f"np.add.reduce({partial}[{row}, :{self.loop.blocks}])"
 

@@ -1,7 +1,7 @@
 """Views and structural calls as NumPy text, as people write them: `x[1:]`, `W.T`, `np.matmul(W, X, out=v0)`.
 
-Assumes steps of an ArrayProgram. Guarantees text that evaluates to the step's value. Refuses, with `ExportError`, to write
-constant arrays beyond `LARGEST` numbers into a file.
+Assumes nodes of a Program of whole arrays. Guarantees text that evaluates to the node's value. Refuses, with `ExportError`, to
+write constant arrays beyond `LARGEST` numbers into a file.
 """
 
 from collections.abc import Callable
@@ -11,8 +11,8 @@ import numpy as np
 
 from symdiff.codegen.text import wrapped
 from symdiff.errors import ExportError
-from symdiff.lowering.arrays.program import Shape, Step
-from symdiff.vocabulary.heads import HEADS, NUMPY, Slice, Words, slices_text
+from symdiff.ir.node import Node
+from symdiff.vocabulary.heads import HEADS, NUMPY, Shape, Slice, Words, slices_text
 from symdiff.vocabulary.literals import number_literal
 from symdiff.vocabulary.matrices import PADE, REACH
 
@@ -35,24 +35,24 @@ def cleared(text: str, besides: tuple[Slice, ...], shape: Shape) -> list[str]:
     return lines + ([f"{text}[{stop if stop < shape[0] - 9 else stop - shape[0]}:].fill(0)"] if stop < shape[0] else [])  # type: ignore[operator]
 
 
-def view_text(steps: list[Step], value: int, text: Text, words: Words) -> str:
+def view_text(nodes: list[Node], value: int, text: Text, words: Words) -> str:
     """A view as an expression over what it looks at, in the words of a library."""
-    step = steps[value]
-    source = step.operands[0]
-    inner = steps[source]
-    if step.op == "reshape":
-        indexed = _indexed(steps, value, text)
-        return indexed or _shaped(inner, step.shape, text(source), words.np)
-    if step.op == "transpose":
-        return _transposed(text(source), step.params["axes"])
-    if step.op == "getitem":
-        return region(text(source), step.params["key"], inner.shape)
-    if step.op == "broadcast_to":
-        return f"{words.np}.broadcast_to({text(source)}, {step.shape!r})"
-    return HEADS[step.op].text.format(text(source), **words._asdict())
+    node = nodes[value]
+    source = node.operands[0]
+    inner = nodes[source]
+    if node.op == "reshape":
+        indexed = _indexed(nodes, value, text)
+        return indexed or _shaped(inner, node.shape, text(source), words.np)
+    if node.op == "transpose":
+        return _transposed(text(source), node.params["axes"])
+    if node.op == "getitem":
+        return region(text(source), node.params["key"], inner.shape)
+    if node.op == "broadcast_to":
+        return f"{words.np}.broadcast_to({text(source)}, {node.shape!r})"
+    return HEADS[node.op].text.format(text(source), **words._asdict())
 
 
-def _shaped(inner: Step, shape: Shape, text: str, np: str) -> str:
+def _shaped(inner: Node, shape: Shape, text: str, np: str) -> str:
     """A reshape; a new last or first axis by None."""
     if inner.shape == ():
         return f"{np}.reshape({text}, {shape!r})"
@@ -68,18 +68,18 @@ def listed(shape: Shape) -> str:
     return ", ".join(map(str, shape)) if shape else "()"
 
 
-def _indexed(steps: list[Step], value: int, text: Text) -> str:
+def _indexed(nodes: list[Node], value: int, text: Text) -> str:
     """`x[3, 1:]`, where a region of single cells along some axes loses these axes; else ""."""
-    step = steps[value]
-    inner = steps[step.operands[0]]
+    node = nodes[value]
+    inner = nodes[node.operands[0]]
     if inner.op != "getitem":
         return ""
     key = inner.params["key"]
     single = [n == 1 and k[2] == 1 and k[1] == k[0] + 1 for n, k in zip(inner.shape, key, strict=True)]
-    if not any(single) or tuple(n for n, s in zip(inner.shape, single, strict=True) if not s) != step.shape:
+    if not any(single) or tuple(n for n, s in zip(inner.shape, single, strict=True) if not s) != node.shape:
         return ""
     source = inner.operands[0]
-    shape = steps[source].shape
+    shape = nodes[source].shape
     whole = [k == (0, n, 1) for k, n in zip(key, shape, strict=True)]
     parts = [
         str(k[0]) if s else ":" if all_of_it else slices_text((k,), (n,))
@@ -101,20 +101,20 @@ def _transposed(text: str, axes: tuple[int, ...]) -> str:
 
 
 def structural_text(
-    steps: list[Step], value: int, texts: list[str], target: str, planned: bool, named: Callable[[np.ndarray], str],
+    nodes: list[Node], value: int, texts: list[str], target: str, planned: bool, named: Callable[[np.ndarray], str],
     words: Words = NUMPY, around: str = "{}",
 ) -> list[str]:  # fmt: skip
-    """The lines that compute a structural step into `target`, in the words of a library.
+    """The lines that compute a structural node into `target`, in the words of a library.
 
     `named` gives constant arrays their names; `around` goes around a call that makes an array of its own.
     """
-    step = steps[value]
-    filled = _FILLING.get(step.op)
-    params = {k: named(v) if isinstance(v, np.ndarray) else _param(v) for k, v in (step.params or {}).items()}
+    node = nodes[value]
+    filled = _FILLING.get(node.op)
+    params = {k: named(v) if isinstance(v, np.ndarray) else _param(v) for k, v in (node.params or {}).items()}
     if filled is not None:
-        return filled(step, texts, target, params, words.np)
-    head = HEADS[step.op]
-    if step.op in ("sum", "prod", "amax", "amin") and len(step.params["axes"]) == len(steps[step.operands[0]].shape):
+        return filled(node, texts, target, params, words.np)
+    head = HEADS[node.op]
+    if node.op in ("sum", "prod", "amax", "amin") and len(node.params["axes"]) == len(nodes[node.operands[0]].shape):
         call = f"{head.text.partition('(')[0].format(**words._asdict())}({texts[0]})"
     else:
         call = head.text.format(*texts, operands=", ".join(texts), **params, **words._asdict())
@@ -127,49 +127,49 @@ def _param(value: Any) -> str:
     return repr(value[0] if isinstance(value, tuple) and len(value) == 1 and isinstance(value[0], int) else value)
 
 
-def _cells(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
+def _cells(node: Node, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
     if len(set(texts)) == 1:
         return [f"{target}.fill({texts[0]})"]
-    flat = target if len(step.shape) == 1 else f"{target}.reshape(-1)"
+    flat = target if len(node.shape) == 1 else f"{target}.reshape(-1)"
     return wrapped(f"{flat}[...] = [", texts, "]", "")
 
 
-def _put(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
-    return [f"{target}.fill(0)", f"{region(target, step.params['key'], step.shape)}[...] = {texts[0]}"]
+def _put(node: Node, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
+    return [f"{target}.fill(0)", f"{region(target, node.params['key'], node.shape)}[...] = {texts[0]}"]
 
 
-def _set(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
-    assignment = f"{region(target, step.params['key'], step.shape)}[...] = {texts[1]}"
+def _set(node: Node, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
+    assignment = f"{region(target, node.params['key'], node.shape)}[...] = {texts[1]}"
     return [f"{np}.copyto({target}, {texts[0]})", assignment]
 
 
-def _set_at(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
+def _set_at(node: Node, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
     return [f"{np}.copyto({target}, {texts[0]})", f"{target}.reshape(-1)[{params['indices']}] = {texts[1]}"]
 
 
-def _scatter(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
+def _scatter(node: Node, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
     return [f"{target}.fill(0)", f"{np}.add.at({target}, {params['indices']}, {texts[0]})"]
 
 
-def _scatter_at(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
-    places = f"{np}.asarray({texts[1]}).astype({np}.intp).clip(0, {step.shape[0] - 1})"
+def _scatter_at(node: Node, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
+    places = f"{np}.asarray({texts[1]}).astype({np}.intp).clip(0, {node.shape[0] - 1})"
     return [f"{target}.fill(0)", f"{np}.add.at({target}, {places}, {texts[0]})"]
 
 
-def _embed(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
-    n = step.shape[-1]
-    flat = f"{target}.reshape({', '.join(map(str, (*step.shape[:-2], n * n)))})"
-    lead = "..., " if len(step.shape) > 2 else ""
+def _embed(node: Node, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
+    n = node.shape[-1]
+    flat = f"{target}.reshape({', '.join(map(str, (*node.shape[:-2], n * n)))})"
+    lead = "..., " if len(node.shape) > 2 else ""
     return [f"{target}.fill(0)", f"{flat}[{lead}::{n + 1}] = {texts[0]}"]
 
 
-def _put_along(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
+def _put_along(node: Node, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
     return [f"{np}.put_along_axis({target}, {texts[1]}, {texts[0]}, axis={params['axis']})"]
 
 
-def _cofactors(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
+def _cofactors(node: Node, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
     """By singular values, so that singular matrices have them too."""
-    n = step.shape[-1]
+    n = node.shape[-1]
     return [
         f"u, s, vh = {np}.linalg.svd({texts[0]})",
         f"others = {np}.prod({np}.where({np}.eye({n}, dtype=bool), 1.0, s[..., None, :]), -1)",
@@ -178,8 +178,8 @@ def _cofactors(step: Step, texts: list[str], target: str, params: dict[str, str]
     ]
 
 
-def _cofactors_along(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
-    n = step.shape[-1]
+def _cofactors_along(node: Node, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
+    n = node.shape[-1]
     return [
         f"u, s, vh = {np}.linalg.svd({texts[0]})",
         f"own = {np}.eye({n}, dtype=bool)",
@@ -193,9 +193,9 @@ def _cofactors_along(step: Step, texts: list[str], target: str, params: dict[str
     ]
 
 
-def _inverse_transposed(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
+def _inverse_transposed(node: Node, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
     """Where a matrix is singular, by its cofactors: infinite or NaN."""
-    cofactors = _cofactors(step, texts, target, params, np)
+    cofactors = _cofactors(node, texts, target, params, np)
     return [
         "try:",
         f"    {target} = {np}.linalg.inv({texts[0]}).swapaxes(-1, -2)",
@@ -205,7 +205,7 @@ def _inverse_transposed(step: Step, texts: list[str], target: str, params: dict[
     ]
 
 
-def _is_definite(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
+def _is_definite(node: Node, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
     return [
         f"{target} = {np}.ones({np}.shape({texts[0]})[:-2])",
         f"for k in {np}.ndindex({target}.shape):",
@@ -217,7 +217,7 @@ def _is_definite(step: Step, texts: list[str], target: str, params: dict[str, st
     ]
 
 
-def _expm(step: Step, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
+def _expm(node: Node, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
     """As `matrices.expm`."""
     b = [repr(c) for c in PADE]
     return [
@@ -225,7 +225,7 @@ def _expm(step: Step, texts: list[str], target: str, params: dict[str, str], np:
         f"u = {np}.max({np}.abs(a).sum(-2)) if a.size else 0.0",
         f"i = max(0, int({np}.ceil({np}.log2(u / {REACH!r})))) if 0 < u < {np}.inf else 0",
         "a = a / 2.0**i",
-        f"s = {np}.eye({step.shape[-1]}, dtype=a.dtype)",
+        f"s = {np}.eye({node.shape[-1]}, dtype=a.dtype)",
         "others = a @ a",
         "r = others @ others",
         "value = r @ others",
@@ -292,9 +292,9 @@ def _pattern(value: np.ndarray, module: str) -> str:
     if value.ndim == 2 and value.dtype == float and np.array_equal(value, np.eye(*value.shape)):
         return f"{module}.eye({listed(value.shape if value.shape[0] != value.shape[1] else value.shape[:1])})"
     if value.ndim == 1 and value.size > 2 and value.dtype.kind == "i" and len(set(np.diff(value).tolist())) == 1:
-        step = int(value[1] - value[0])
-        if step:
-            return f"{module}.arange({int(value[0])}, {int(value[-1]) + (1 if step > 0 else -1)}, {step})"
+        node = int(value[1] - value[0])
+        if node:
+            return f"{module}.arange({int(value[0])}, {int(value[-1]) + (1 if node > 0 else -1)}, {node})"
     first = value.flat[0] if value.size else None
     if value.size > 1 and value.tobytes() == np.full(value.shape, first).astype(value.dtype).tobytes():
         if first == 1 and value.dtype.kind == "f":

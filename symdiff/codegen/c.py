@@ -14,8 +14,9 @@ from symdiff.codegen.names import Names
 from symdiff.codegen.source import Source
 from symdiff.codegen.text import Result
 from symdiff.errors import BackendError
+from symdiff.ir.node import Node
 from symdiff.lowering.plan import Plan
-from symdiff.lowering.program import Instr, Program
+from symdiff.lowering.program import Program
 from symdiff.vocabulary.operation import Op
 
 _PARTS = {"conj": "conj", "real": "creal", "imag": "cimag", "abs": "cabs"}
@@ -35,13 +36,13 @@ class C99(Dialect):
     def complex_literal(self, real: str, imag: str, code: str) -> str:
         return f"({real} + {imag} * I)"
 
-    def on_complex(self, instr: Instr, places: str) -> str:
-        suffix = "f" if instr.dtype in "fF" else ""
-        if instr.op in _PARTS:
-            return f"{_PARTS[instr.op]}{suffix}({places})"
-        if instr.op in _COMPLEX:
-            return f"c{instr.op}{suffix}({places})"
-        raise BackendError(f"{instr.op} of complex numbers is not part of C99")
+    def on_complex(self, node: Node, places: str) -> str:
+        suffix = "f" if node.dtype in "fF" else ""
+        if node.op in _PARTS:
+            return f"{_PARTS[node.op]}{suffix}({places})"
+        if node.op in _COMPLEX:
+            return f"c{node.op}{suffix}({places})"
+        raise BackendError(f"{node.op} of complex numbers is not part of C99")
 
     def precisions(self, codes: set[str]) -> list[str]:
         return ["f"] if codes == {"f"} else ["d"] if codes else []
@@ -81,7 +82,7 @@ def _declared(header: Sequence[str], doc: str, program: Program, signature: list
 
 
 def _includes(program: Program) -> str:
-    codes = {i.dtype for i in program.instrs} | {leaf.dtype for leaf in program.leaves}
+    codes = {i.dtype for i in program.nodes} | {leaf.dtype for leaf in program.leaves}
     return "\n".join(_included(codes, "math.h")) + "\n"
 
 
@@ -92,5 +93,5 @@ def _included(codes: set[str], *others: str) -> list[str]:
 
 
 def _helpers(program: Program) -> str:
-    texts = LANGUAGE.helpers(program.instrs, "static")
+    texts = LANGUAGE.helpers(program.nodes, "static")
     return "\n".join(["", *texts]) if texts else ""

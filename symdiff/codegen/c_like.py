@@ -5,13 +5,14 @@ zeros where the compiler keeps to IEEE 754. Refuses opaque primitives, and funct
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from symdiff.codegen.expressions import ATOM, levels, statements
+from symdiff.codegen.expressions import ATOM, leaf_texts, levels, statements
 from symdiff.codegen.names import Names
 from symdiff.errors import BackendError
-from symdiff.lowering.program import Input, Instr, Output, Program
+from symdiff.ir.node import Node
+from symdiff.lowering.program import Input, Output, Program
 from symdiff.vocabulary.literals import WIDTH, printable_lines, starred
 from symdiff.vocabulary.operation import Op
 from symdiff.vocabulary.ops import OPS, is_complex
@@ -99,7 +100,7 @@ class Dialect:
         """A complex constant, from the texts of its parts."""
         raise NotImplementedError
 
-    def on_complex(self, instr: Instr, places: str) -> str:
+    def on_complex(self, node: Node, places: str) -> str:
         """The template of a function of complex numbers; `places` are its operands."""
         raise NotImplementedError
 
@@ -121,73 +122,66 @@ class Dialect:
 
     def spelling(self, program: Program, position: int) -> Spelled:
         """Template, level and operand levels of one instruction."""
-        instr = program.instrs[position]
-        op = OPS[instr.op]
-        if instr.op == "call":
-            raise self.lacking(instr.payload.__name__)
-        if instr.op in _ARITHMETIC:
-            level, needed = levels(instr.op, op.arity)
-            return _ARITHMETIC[instr.op], level, needed
-        on_complex = any(is_complex(program.instrs[o].dtype) for o in instr.operands)
-        if on_complex and instr.op in ("lt", "le", "gt", "ge"):
-            raise self.lacking(f"the order of complex numbers ({instr.op})")
-        if instr.op in _COMPARED:
-            return f"({{0}} {_COMPARED[instr.op]} {{1}})", ATOM, (ATOM, ATOM)
-        if instr.op == "select":
+        node = program.nodes[position]
+        op = OPS[node.op]
+        if node.op == "call":
+            raise self.lacking(node.params.__name__)
+        if node.op in _ARITHMETIC:
+            level, needed = levels(node.op, op.arity)
+            return _ARITHMETIC[node.op], level, needed
+        on_complex = any(is_complex(program.nodes[o].dtype) for o in node.operands)
+        if on_complex and node.op in ("lt", "le", "gt", "ge"):
+            raise self.lacking(f"the order of complex numbers ({node.op})")
+        if node.op in _COMPARED:
+            return f"({{0}} {_COMPARED[node.op]} {{1}})", ATOM, (ATOM, ATOM)
+        if node.op == "select":
             return "({0} ? {1} : {2})", ATOM, (ATOM, ATOM, ATOM)
-        if instr.op in _LOGIC:
-            return self.logic[instr.op], ATOM, (ATOM,) * op.arity
-        if instr.op == "cast":
-            return self.cast(instr.dtype, program.instrs[instr.operands[0]].dtype)
+        if node.op in _LOGIC:
+            return self.logic[node.op], ATOM, (ATOM,) * op.arity
+        if node.op == "cast":
+            return self.cast(node.dtype, program.nodes[node.operands[0]].dtype)
         places = ", ".join(f"{{{k}}}" for k in range(op.arity))
         if on_complex:
-            return self.on_complex(instr, places), ATOM, (0,) * op.arity
-        return self.on_reals(instr, op, places)
+            return self.on_complex(node, places), ATOM, (0,) * op.arity
+        return self.on_reals(node, op, places)
 
     def cast(self, code: str, source: str) -> Spelled:
         """A value of one dtype as another."""
         return f"({self.types[code]}){{0}}", ATOM, (ATOM,)
 
-    def on_reals(self, instr: Instr, op: Op, places: str) -> Spelled:
+    def on_reals(self, node: Node, op: Op, places: str) -> Spelled:
         """A function of real numbers."""
-        if instr.op in ("conj", "real", "imag"):
-            return ("0.0" if instr.op == "imag" else "{0}"), ATOM, (ATOM,)
-        if instr.op in ("isnan", "isinf", "isfinite"):
-            return f"{instr.op}({{0}})", ATOM, (0,)
-        if instr.op in _CALLED:
-            return f"{_CALLED[instr.op]}({places})", ATOM, (0,) * op.arity
+        if node.op in ("conj", "real", "imag"):
+            return ("0.0" if node.op == "imag" else "{0}"), ATOM, (ATOM,)
+        if node.op in ("isnan", "isinf", "isfinite"):
+            return f"{node.op}({{0}})", ATOM, (0,)
+        if node.op in _CALLED:
+            return f"{_CALLED[node.op]}({places})", ATOM, (0,) * op.arity
         name = self.function(op)
         if name is None:
-            raise self.lacking(instr.op)
-        return f"{name}{'f' if instr.dtype in 'fF' else ''}({places})", ATOM, (0,) * op.arity
+            raise self.lacking(node.op)
+        return f"{name}{'f' if node.dtype in 'fF' else ''}({places})", ATOM, (0,) * op.arity
 
-    def leaves(self, program: Program, arguments: list[str]) -> dict[int, str]:
-        """The text of every input and constant: numbers by name, cells of arrays in C order."""
-        found = {}
-        for position, instr in enumerate(program.instrs):
-            if instr.op == "const":
-                found[position] = self.literal(instr.payload, instr.dtype)
-            elif instr.op == "input":
-                place, cell = instr.payload
-                scalar = program.inputs[place].shape == ()
-                found[position] = arguments[place] if scalar else f"{arguments[place]}[{cell}]"
-        return found
+    def body(self, program: Program, read: Callable[[int, int], str], names: Names) -> tuple[list[str], dict[int, str]]:
+        """The statements of a Program, and the expression of every output value; a check that holds returns its number.
 
-    def body(self, program: Program, leaves: dict[int, str], names: Names) -> tuple[list[str], dict[int, str]]:
-        """The statements of a Program, and the expression of every output value; a check that holds returns its number."""
+        `read` gives the text of an argument's cell.
+        """
+        leaves = leaf_texts(program, read, lambda node: self.literal(node.params, node.dtype))
         steps, values = statements(
             program,
             leaves,
             lambda i: self.spelling(program, i),
             names,
-            declare=lambda i: f"const {self.types[program.instrs[i].dtype]} ",
+            declare=lambda i: f"const {self.types[program.nodes[i].dtype]} ",
             ends=lambda k, condition: [f"if ({condition})", f"{INDENT}return {k + 1}"],
         )
         return [step if step.startswith("if (") else f"{step};" for step in steps], values
 
     def function_text(self, program: Program, head: str, names: Names, arguments: list[str], targets: list[str]) -> list[str]:
         """The whole function: `head void name(arguments, results)` and its statements."""
-        lines, values = self.body(program, self.leaves(program, arguments), names)
+        cells = [a if leaf.shape == () else f"{a}[{{}}]" for leaf, a in zip(program.inputs, arguments, strict=True)]
+        lines, values = self.body(program, lambda place, cell: cells[place].format(cell), names)
         for output, target in zip(program.outputs, targets, strict=True):
             for cell, value in enumerate(output.cells):
                 place = f"*{target}" if output.shape == () else f"{target}[{cell}]"
@@ -207,11 +201,11 @@ class Dialect:
         parts += [f"{self.types[o.dtype]} *{self.restrict} {target}" for o, target in zip(outputs, targets, strict=True)]
         return parameters(head, parts)
 
-    def helpers(self, instrs: list[Instr], qualifier: str) -> list[str]:
+    def helpers(self, nodes: list[Node], qualifier: str) -> list[str]:
         """The texts of NumPy's functions that the instructions need, for each real type where a language overloads."""
         found = []
         for op, text in _HELPERS.items():
-            codes = {i.dtype for i in instrs if i.op == op and not is_complex(i.dtype)}
+            codes = {i.dtype for i in nodes if i.op == op and not is_complex(i.dtype)}
             found += [text.format(q=qualifier, t=self.types[c], f="f" if c == "f" else "") for c in self.precisions(codes)]
         return found
 

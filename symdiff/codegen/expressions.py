@@ -5,9 +5,10 @@ them out would change the order of operations.
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
-from symdiff.lowering.program import Program
+from symdiff.ir.node import Node
+from symdiff.lowering.program import Program, is_leaf
 
 # How tightly an expression binds: its own level, and the least level its operands need without parentheses.
 SUM, TERM, SIGN, ATOM = 1, 2, 3, 5
@@ -60,17 +61,17 @@ def statements(
     `declare(i)` gives what stands before the name of a value, a type for example; `ends(k, condition)` are the lines for
     the program's check k, which stand where its condition is known.
     """
-    uses = [0] * len(program.instrs)
-    for instr in program.instrs:
-        for operand in instr.operands:
+    uses = [0] * len(program.nodes)
+    for node in program.nodes:
+        for operand in node.operands:
             uses[operand] += 1
     outputs = {cell for output in program.outputs for cell in output.cells}
     checks = list(enumerate(program.checks if ends is not None else ()))
     once = {check: program.checks.count(check) == 1 and uses[check] == 0 for check in program.checks}
-    made: list[Expression | None] = [None] * len(program.instrs)
+    made: list[Expression | None] = [None] * len(program.nodes)
     lines: list[str] = []
     count = 0
-    for position in range(len(program.instrs)):
+    for position in range(len(program.nodes)):
         while ends is not None and checks and checks[0][1] < position:
             k, check = checks.pop(0)
             lines += ends(k, bare(made[check].text))  # type: ignore[union-attr]
@@ -107,26 +108,20 @@ def bare(text: str) -> str:
     return text[1:-1]
 
 
-def leaf_names(program: Program, cells: list[list[str]], literal: Callable[[Any], str]) -> dict[int, str]:
-    """The text of every input and constant: cells by argument, constants by `literal`."""
-    leaves = {}
-    for position, instr in enumerate(program.instrs):
-        if instr.op == "input":
-            place, cell = instr.payload
-            leaves[position] = cells[place][cell]
-        elif instr.op == "const":
-            leaves[position] = literal(instr.payload)
-    return leaves
+def leaf_texts(program: Program, read: Callable[[int, int], str], literal: Callable[[Node], str]) -> dict[int, str]:
+    """The text of every input, by its place among the arguments and its cell, and of every constant."""
+    leaves = [(position, node) for position, node in enumerate(program.nodes) if is_leaf(node)]
+    return {position: read(*node.params) if node.op == "input" else literal(node) for position, node in leaves}
 
 
 def in_reading_order(program: Program, position: int) -> tuple[int, ...]:
     """The operands as people write them: a constant before a product, and after a sum."""
-    instr = program.instrs[position]
-    if instr.op in ("mul", "add"):
-        first, second = instr.operands
-        if (program.instrs[second if instr.op == "mul" else first].op == "const") and first != second:
+    node = program.nodes[position]
+    if node.op in ("mul", "add"):
+        first, second = node.operands
+        if (program.nodes[second if node.op == "mul" else first].op == "const") and first != second:
             return second, first
-    return instr.operands
+    return node.operands
 
 
 def levels(op: str, arity: int) -> tuple[int, tuple[int, ...]]:

@@ -11,14 +11,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from symdiff.codegen.exceptions import Raised
-from symdiff.codegen.expressions import ATOM, leaf_names, levels, statements
+from symdiff.codegen.expressions import ATOM, leaf_texts, levels, statements
 from symdiff.codegen.names import Names, argument_names, cell_names
 from symdiff.codegen.numpy_batch import batch_lines
 from symdiff.codegen.source import MISS, PythonFile, Source
 from symdiff.codegen.text import Result, dtype_text, flat_result, is_flat, packed, unpacked, within, wrapped
-from symdiff.lowering.arrays.program import ArrayOutput
+from symdiff.ir.node import Node
 from symdiff.lowering.plan import Plan
-from symdiff.lowering.program import Input, Instr, Output, Program, uses_of
+from symdiff.lowering.program import Input, Output, Program
+from symdiff.lowering.walks import uses_of
 from symdiff.vocabulary.literals import docstring, number_literal
 from symdiff.vocabulary.operation import scipy_special
 from symdiff.vocabulary.ops import OPS
@@ -54,7 +55,7 @@ def emit(
     """
     program = plan.program
     result = flat_result(len(program.outputs)) if result is None else result
-    calls = called(program.instrs)
+    calls = called(program.nodes)
     names = Names((*OWN, *calls.values(), *(("point", "error") if before is not None else ())))
     arguments = argument_names(program.inputs, names)
     entry = names.fresh(name)
@@ -66,10 +67,10 @@ def emit(
         lines, threads = _point_lines(plan, arguments, names, result, calls, style == "export", raised), False
     signature = wrapped(f"def {entry}(", [*arguments, "out=None"], "):", "")
     text = "\n".join([*signature, *docstring(doc), *tests, *lines])
-    special = any(OPS[i.op].is_special for i in [*program.instrs, *(before.program.instrs if before else ())])
+    special = any(OPS[i.op].is_special for i in [*program.nodes, *(before.program.nodes if before else ())])
     if style == "export":
         return numpy_file(header, threads, special, [], text).source(entry, "numpy")
-    return Source(text + "\n", entry, "numpy", (*known_names(program.instrs, special), ("_local", threading.local())))
+    return Source(text + "\n", entry, "numpy", (*known_names(program.nodes, special), ("_local", threading.local())))
 
 
 def numpy_file(header: Sequence[str], threads: bool, special: bool, constants: list[str], text: str) -> PythonFile:
@@ -81,7 +82,7 @@ def numpy_file(header: Sequence[str], threads: bool, special: bool, constants: l
     )
 
 
-def out_check(outputs: Sequence[Output | ArrayOutput], shapes: Sequence[str], result: Result) -> list[str]:
+def out_check(outputs: Sequence[Output], shapes: Sequence[str], result: Result) -> list[str]:
     """The check of a given `out` in a stand-alone file."""
     parts = [f"({shape}, np.{dtype_text(o.dtype)})" for o, shape in zip(outputs, shapes, strict=True)]
     places = within(result, "out")
@@ -91,21 +92,21 @@ def out_check(outputs: Sequence[Output | ArrayOutput], shapes: Sequence[str], re
     return [f"{INDENT}if out is not None:", *wrapped("_check_out(", [given, *parts], ")", INDENT * 2)]
 
 
-def known_names(instrs: list[Instr], special: bool) -> list[tuple[str, object]]:
+def known_names(nodes: list[Node], special: bool) -> list[tuple[str, object]]:
     """The globals of a function that runs in this process."""
-    functions = {id(i.payload): i.payload for i in instrs if i.op == "call"}
+    functions = {id(i.params): i.params for i in nodes if i.op == "call"}
     known: list[tuple[str, object]] = [("np", np), ("MISS", MISS)]
-    known += [(name, functions[key]) for key, name in called(instrs).items()]
+    known += [(name, functions[key]) for key, name in called(nodes).items()]
     return [*known, ("special", scipy_special())] if special else known
 
 
-def called(instrs: list[Instr]) -> dict[int, str]:
-    """The names of the opaque functions that instructions call, by identity: two may have one name."""
+def called(nodes: list[Node]) -> dict[int, str]:
+    """The names of the opaque functions that nodes call, by identity: two may have one name."""
     found: dict[int, str] = {}
     names = Names()
-    for instr in instrs:
-        if instr.op == "call" and id(instr.payload) not in found:
-            found[id(instr.payload)] = names.fresh(f"call_{getattr(instr.payload, '__name__', '')}")
+    for node in nodes:
+        if node.op == "call" and id(node.params) not in found:
+            found[id(node.params)] = names.fresh(f"call_{getattr(node.params, '__name__', '')}")
     return found
 
 
@@ -131,27 +132,27 @@ def checks(inputs: tuple[Input, ...], arguments: list[str], axes: tuple[int | No
 
 
 def spelling(program: Program, position: int, calls: Mapping[int, str]) -> tuple[str, int, tuple[int, ...]]:
-    """Template, level and operand levels of one instruction on NumPy scalars; `calls` are the names of opaque functions."""
-    instr = program.instrs[position]
-    op = OPS[instr.op]
-    kind = dtype_text(instr.dtype)
-    if instr.op == "call":
-        places = ", ".join(f"{{{k}}}" for k in range(len(instr.operands)))
-        return f"np.{kind}({calls[id(instr.payload)]}({places}))", ATOM, (0,) * len(instr.operands)
-    if instr.op in ("add", "sub", "mul", "div", "neg"):
-        if all(program.instrs[o].op == "const" for o in instr.operands):
+    """Template, level and operand levels of one node on NumPy scalars; `calls` are the names of opaque functions."""
+    node = program.nodes[position]
+    op = OPS[node.op]
+    kind = dtype_text(node.dtype)
+    if node.op == "call":
+        places = ", ".join(f"{{{k}}}" for k in range(len(node.operands)))
+        return f"np.{kind}({calls[id(node.params)]}({places}))", ATOM, (0,) * len(node.operands)
+    if node.op in ("add", "sub", "mul", "div", "neg"):
+        if all(program.nodes[o].op == "const" for o in node.operands):
             text = op.spelled(*PLACES[: op.arity])
-            return (f"np.{kind}({text})" if instr.dtype in "fF" else text), ATOM, (0,) * op.arity
-        level, needed = levels(instr.op, op.arity)
+            return (f"np.{kind}({text})" if node.dtype in "fF" else text), ATOM, (0,) * op.arity
+        level, needed = levels(node.op, op.arity)
         return op.python or "", level, needed
-    if instr.op in _WRAPPED:
-        return f"({{0}} {_WRAPPED[instr.op]} {{1}})", ATOM, (ATOM, ATOM)
-    if instr.op == "select":
+    if node.op in _WRAPPED:
+        return f"({{0}} {_WRAPPED[node.op]} {{1}})", ATOM, (ATOM, ATOM)
+    if node.op == "select":
         return f"np.{kind}({{1}} if {{0}} else {{2}})", ATOM, (0, ATOM, 0)
-    if instr.op == "cast":
+    if node.op == "cast":
         return f"np.{kind}({{0}})", ATOM, (0,)
-    if instr.op in ("real", "imag"):
-        return f"{{0}}.{instr.op}", ATOM, (ATOM,)
+    if node.op in ("real", "imag"):
+        return f"{{0}}.{node.op}", ATOM, (ATOM,)
     if not op.takes_out and op.item is None:
         return f"np.{kind}({op.spelled(*PLACES[: op.arity])})", ATOM, (0,) * op.arity  # a Python function gives a 0-d array
     return op.spelled(*PLACES[: op.arity]), ATOM, (0,) * op.arity
@@ -164,10 +165,10 @@ def _joining(program: Program) -> set[int]:
     stack = [check for check in program.checks if not uses[check]]
     while stack:
         position = stack.pop()
-        instr = program.instrs[position]
-        if instr.op in ("and", "or", "not"):
+        node = program.nodes[position]
+        if node.op in ("and", "or", "not"):
             found.add(position)
-            stack += [o for o in instr.operands if uses[o] == 1]
+            stack += [o for o in node.operands if uses[o] == 1]
     return found
 
 
@@ -185,7 +186,7 @@ def _point_lines(
             flat = argument if len(leaf.shape) == 1 else f"{argument}.ravel()"
             tail = f"{',' if len(own) == 1 else ''} = {flat}"
             lines += wrapped("", own, tail, INDENT) if len(own) > 1 else [f"{INDENT}{own[0]}{tail}"]
-    leaves = leaf_names(program, cells, number_literal)
+    leaves = leaf_texts(program, lambda place, cell: cells[place][cell], lambda node: number_literal(node.params))
     texts = {leaf.name: argument for leaf, argument in zip(program.inputs, arguments, strict=True)}
 
     def ends(k: int, condition: str) -> list[str]:
@@ -196,7 +197,7 @@ def _point_lines(
 
     def spell(position: int) -> tuple[str, int, tuple[int, ...]]:
         if position in joined:
-            op = program.instrs[position].op
+            op = program.nodes[position].op
             return spelled[op], ATOM, (ATOM,) * OPS[op].arity
         return spelling(program, position, calls)
 
@@ -212,7 +213,7 @@ def _point_lines(
         kind = dtype_text(output.dtype)
         listed = [values[c] for c in output.cells]
         if output.shape == ():
-            bare = program.instrs[output.cells[0]].op != "const"
+            bare = program.nodes[output.cells[0]].op != "const"
             fresh.append([listed[0] if bare else f"np.{kind}({listed[0]})"])
         else:
             tail = f"], dtype=np.{kind})" + ("" if len(output.shape) == 1 else f".reshape({output.shape!r})")

@@ -18,9 +18,10 @@ from symdiff.codegen.names import Names, argument_names
 from symdiff.codegen.numpy import OWN, called, checks, known_names, numpy_file, out_check
 from symdiff.codegen.source import Source
 from symdiff.codegen.text import Result, dtype_text, flat_result, is_flat, packed, unpacked, wrapped
+from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Call, Clear, Kernel
 from symdiff.lowering.arrays.plan import ArrayPlan, is_planned
-from symdiff.lowering.arrays.program import ASSEMBLE, Step, is_view, size
+from symdiff.lowering.program import ASSEMBLE, is_leaf, is_view, size
 from symdiff.vocabulary.heads import NUMPY
 from symdiff.vocabulary.literals import docstring, number_literal
 from symdiff.vocabulary.ops import OPS, dtype_of
@@ -46,11 +47,11 @@ def emit(
     """
     writer = ArrayWriter(plan, name, style, result, raised, points)
     text = "\n".join(writer.lines(doc))
-    special = any(OPS[i.op].is_special for i in writer.instrs)
+    special = any(OPS[i.op].is_special for i in writer.scalars)
     if style == "export":
         constants = [f"{n} = {constant_text(c)}" for n, c in writer.constants]
         return numpy_file(header, writer.keeps, special, constants, text).source(writer.entry, "numpy")
-    known = [*known_names(writer.instrs, special), *((name, dtype_of(code)) for code, name in _DTYPES.items())]
+    known = [*known_names(writer.scalars, special), *((name, dtype_of(code)) for code, name in _DTYPES.items())]
     compiled = [(writer.compiled[index], builtin) for index, builtin in (builtins or {}).items()]
     return Source(text + "\n", writer.entry, "numpy", (*known, ("_local", threading.local()), *writer.constants, *compiled))
 
@@ -73,11 +74,11 @@ class ArrayWriter:
         self.points = points or (None,) * len(plan.program.inputs)
         self.raised = raised
         self.program = plan.program
-        self.steps = plan.program.steps
+        self.nodes = plan.program.nodes
         self.style = style
         self.result = flat_result(len(plan.program.outputs)) if result is None else result
-        self.instrs = [i for t in plan.fused.tasks if isinstance(t, Kernel) for i in t.program.instrs]
-        self.calls = called(self.instrs)
+        self.scalars = plan.fused.scalars
+        self.calls = called(self.scalars)
         self.keeps = False
         words = (*_WORDS, *(("point", "error") if raised else ()))
         self.names = Names((*OWN, *_DTYPES.values(), *self.own_names(), *self.calls.values(), *words))
@@ -97,23 +98,23 @@ class ArrayWriter:
         self.partial_names = {code: self.names.fresh(name) for code, name in sums.items()}
         self.compiled = {index: self.names.fresh(f"kernel{index}") for index in plan.nests}
         self.cells: list[tuple[str, str]] = []
-        self.exact = {o for o, step in enumerate(self.steps) if step.op == "input"}
+        self.exact = {o for o, node in enumerate(self.nodes) if node.op == "input"}
         self.known_ones: dict[tuple[int, str], str] = {}
         self.block_names: dict[tuple[str, int], str] = {}
-        for position, step in enumerate(self.steps):
-            if step.op == "input":
-                self.texts[position] = self.arguments[step.params]
-            elif step.op == "const":
-                self.texts[position] = self.constant(step)
+        for position, node in enumerate(self.nodes):
+            if node.op == "input":
+                self.texts[position] = self.arguments[node.params[0]]
+            elif node.op == "const":
+                self.texts[position] = self.constant(node)
 
     def own_names(self) -> tuple[str, ...]:
         """Further names that the file has for its own use."""
         return ()
 
-    def constant(self, step: Step) -> str:
-        if not isinstance(step.params, np.ndarray):
-            return number_literal(step.params, self.words.np)
-        return self.array(np.ascontiguousarray(step.params))
+    def constant(self, node: Node) -> str:
+        if not isinstance(node.params, np.ndarray):
+            return number_literal(node.params, self.words.np)
+        return self.array(np.ascontiguousarray(node.params))
 
     def array(self, value: np.ndarray) -> str:
         """The name of a constant array."""
@@ -134,9 +135,9 @@ class ArrayWriter:
         """A value as an expression: a name, or a view of one."""
         found = self.texts.get(value)
         if found is None:
-            step = self.steps[value]
-            assert is_view(step), f"v{value} ({step.op}) is read before it is made"
-            found = view_text(self.steps, value, self.text, self.words)
+            node = self.nodes[value]
+            assert is_view(node), f"v{value} ({node.op}) is read before it is made"
+            found = view_text(self.nodes, value, self.text, self.words)
             self.texts[value] = found
         return found
 
@@ -156,7 +157,7 @@ class ArrayWriter:
             if isinstance(task, Kernel):
                 body += self.kernel(index, task)
             elif index in self.plan.nests:
-                body += [*(self.made(task.value) if self.steps[task.value].shape else []), *self.builtin(index)]
+                body += [*(self.made(task.value) if self.nodes[task.value].shape else []), *self.builtin(index)]
             else:
                 body += self.structural(task)
         if self.plan.fused.checked == len(self.plan.fused.tasks):
@@ -183,7 +184,7 @@ class ArrayWriter:
         names = [leaf.name for leaf in self.program.inputs]
         for k, value in enumerate(self.program.checks):
             text = self.text(value)
-            if self.steps[value].shape == ():
+            if self.nodes[value].shape == ():
                 lines.append(f"if {text}:")
                 shown = dict(zip(names, self.arguments, strict=True))
                 found = [f"raise {self.raised[k].text(shown)}"] if self.raised else ["return MISS"]
@@ -310,8 +311,8 @@ class ArrayWriter:
             if output.shape != ():
                 values.append(target)
                 continue
-            step = self.steps[output.value]
-            bare = step.op not in ("const", "input") and not is_view(step)
+            node = self.nodes[output.value]
+            bare = not is_leaf(node) and not is_view(node)
             text = self.text(output.value)
             values.append(text if bare else f"np.{dtype_text(output.dtype)}({text})")
         if all(o.shape != () for o in self.program.outputs):
@@ -328,10 +329,10 @@ class ArrayWriter:
         lines = []
         for k, output in enumerate(self.program.outputs):
             value = output.value
-            while self.steps[value].op == "reshape":
-                value = self.steps[value].operands[0]
+            while self.nodes[value].op == "reshape":
+                value = self.nodes[value].operands[0]
             if output.shape != () and self.plan.places.get(value) != ("output", k):
-                source = self.steps[output.value]
+                source = self.nodes[output.value]
                 shown = source.operands[0] if source.op == "broadcast_to" else output.value
                 lines.append(f"np.copyto({self.targets[k]}, {self.text(shown)})")
         return lines
@@ -341,51 +342,51 @@ class ArrayWriter:
     def made(self, value: int) -> list[str]:
         """The lines that give a value its array, under a name."""
         kind, k = self.plan.places[value]
-        step = self.steps[value]
+        node = self.nodes[value]
         if kind == "output":
             output = self.program.outputs[k]
-            if output.shape == step.shape:
+            if output.shape == node.shape:
                 self.texts[value] = self.targets[k]
                 return []
             self.texts[value] = self.fresh()
-            return [f"{self.texts[value]} = {self.targets[k]}.reshape({listed(step.shape)})"]
+            return [f"{self.texts[value]} = {self.targets[k]}.reshape({listed(node.shape)})"]
         self.texts[value] = self.fresh()
         if kind != "work":
             return []
         cells = self.plan.slots[k][1]
-        own = size(step.shape)
+        own = size(node.shape)
         part = self.slot_names[k] if own == cells else f"{self.slot_names[k]}[:{own}]"
-        return [f"{self.texts[value]} = {part}" + ("" if len(step.shape) == 1 else f".reshape({listed(step.shape)})")]
+        return [f"{self.texts[value]} = {part}" + ("" if len(node.shape) == 1 else f".reshape({listed(node.shape)})")]
 
     # -- tasks
 
     def structural(self, task: Call | Clear) -> list[str]:
         value = task.value
-        step = self.steps[value]
+        node = self.nodes[value]
         if isinstance(task, Clear):
             lines = self.made(value)
-            return lines + cleared(self.texts[value], task.besides, step.shape)
-        if step.op == ASSEMBLE:
+            return lines + cleared(self.texts[value], task.besides, node.shape)
+        if node.op == ASSEMBLE:
             target = self.text(value)
             lines = []
             for operand, key in task.pending:
-                place = region(target, key, step.shape)
+                place = region(target, key, node.shape)
                 lines.append(f"np.add({place}, {self.text(operand)}, out={place})")
             return lines
-        texts = [self.text(o) for o in step.operands]
-        planned = is_planned(step) and step.shape != ()
-        source = step.operands[0] if step.operands else -1
-        if step.op in ("set", "set_at") and self.plan.places.get(source) == self.plan.places[value]:
+        texts = [self.text(o) for o in node.operands]
+        planned = is_planned(node) and node.shape != ()
+        source = node.operands[0] if node.operands else -1
+        if node.op in ("set", "set_at") and self.plan.places.get(source) == self.plan.places[value]:
             self.texts[value] = self.texts[source]
-            return structural_text(self.steps, value, texts, self.texts[value], planned, self.array)[1:]
+            return structural_text(self.nodes, value, texts, self.texts[value], planned, self.array)[1:]
         lines = self.made(value)
         target = self.texts[value]
-        return lines + structural_text(self.steps, value, texts, target, planned, self.array)
+        return lines + structural_text(self.nodes, value, texts, target, planned, self.array)
 
     def kernel(self, index: int, task: Kernel) -> list[str]:
         stored: list[str] = []
         for sink in task.sinks:
-            if sink.kind in ("store", "sum") and self.steps[sink.value].shape != ():
+            if sink.kind in ("store", "sum") and self.nodes[sink.value].shape != ():
                 stored += self.made(sink.value)
             elif sink.kind in ("store", "sum") and task.domain != () and index not in self.plan.nests:
                 self.texts[sink.value] = self.fresh()
@@ -400,19 +401,19 @@ class ArrayWriter:
         texts = []
         numbers = []
         for place, held in enumerate(nest.arrays):
-            step = self.steps[held.value]
-            if place in made and step.shape == ():
+            node = self.nodes[held.value]
+            if place in made and node.shape == ():
                 cell = self.names.numbered("cell")
-                self.cells.append((cell, step.dtype))
+                self.cells.append((cell, node.dtype))
                 self.texts[held.value] = self.fresh()
                 self.exact.add(held.value)
                 numbers.append(f"{self.texts[held.value]} = {cell}[()]")
                 texts.append(cell)
                 continue
             text = self.text(held.value)
-            if held.copied or (step.shape != () and self.plan.places.get(held.value) == ("fresh", 0)):
+            if held.copied or (node.shape != () and self.plan.places.get(held.value) == ("fresh", 0)):
                 text = f"np.ascontiguousarray({text})"
-            elif step.shape == () and held.value not in self.exact:
-                text = f"np.{dtype_text(step.dtype)}({text})"
+            elif node.shape == () and held.value not in self.exact:
+                text = f"np.{dtype_text(node.dtype)}({text})"
             texts.append(text)
         return [f"{self.compiled[index]}({', '.join(texts)})", *numbers]

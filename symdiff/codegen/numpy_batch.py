@@ -11,7 +11,7 @@ from symdiff.codegen.expressions import in_reading_order
 from symdiff.codegen.names import Names, cell_suffix
 from symdiff.codegen.text import Result, dtype_text, flat_result, is_flat, packed_lines, unpacked, within
 from symdiff.lowering.plan import Plan
-from symdiff.lowering.program import Program
+from symdiff.lowering.program import Program, is_leaf
 from symdiff.vocabulary.literals import number_literal
 from symdiff.vocabulary.ops import OPS
 
@@ -46,7 +46,7 @@ class _Batch:
         self.several = not isinstance(result, int)
         self.targets = [names.fresh(o.name) for o in self.program.outputs] if self.several else ["out"]
         self.n, self.start, self.stop, self.m, self.work = (names.fresh(w) for w in ("n", "start", "stop", "m", "work"))
-        self.used = {i.payload for i in self.program.instrs if i.op == "input"}
+        self.used = {i.params for i in self.program.nodes if i.op == "input"}
         self.work_names = {code: names.fresh(f"work_{'b' if code == '?' else code}") for code in sorted(self.plan.work)}
         self.row_names = [names.fresh(f"{a}_rows") if self.gathered(k) else "" for k, a in enumerate(arguments)]
         self.target_rows = [names.fresh(f"{t}_rows") if self.scattered(k) else "" for k, t in enumerate(self.targets)]
@@ -146,7 +146,7 @@ class _Batch:
         return lines
 
     def cell(self, position: int) -> str:
-        address: tuple[int, int] = self.program.instrs[position].payload
+        address: tuple[int, int] = self.program.nodes[position].params
         place, cell = address
         leaf = self.program.inputs[place]
         return self.arguments[place] + (cell_suffix(leaf.shape, cell) if leaf.shape else "")
@@ -163,10 +163,10 @@ class _Batch:
                 flat = block if len(leaf.shape) == 1 else f"{block}.reshape(-1, {_size(leaf.shape)})"
                 picked = flat if every else f"{flat}[:, {own}]"
                 lines.append(f"np.copyto({self.row_names[place]}[:, :{self.stop} - {self.start}], {picked}.T)")
-        for position, instr in enumerate(self.program.instrs):
-            if instr.op != "input":
+        for position, node in enumerate(self.program.nodes):
+            if node.op != "input":
                 continue
-            place, cell = instr.payload
+            place, cell = node.params
             leaf = self.program.inputs[place]
             argument, axis = self.arguments[place], self.plan.in_axes[place]
             name = self.names.fresh(self.cell(position) if leaf.shape else f"{argument}_part")
@@ -213,16 +213,16 @@ class _Batch:
         lines = []
         self.value_names: dict[int, str] = {}
         count = 0
-        for position, instr in enumerate(self.program.instrs):
-            if instr.op == "input":
+        for position, node in enumerate(self.program.nodes):
+            if node.op == "input":
                 self.value_names[position] = self.input_names[position]
                 continue
-            if instr.op == "const":
-                self.value_names[position] = number_literal(instr.payload)
+            if node.op == "const":
+                self.value_names[position] = number_literal(node.params)
                 continue
             slot = self.plan.slots[position]
             target = self.slot_names[slot] if slot is not None else self.final_names[self.plan.finals[position][0]]
-            ordered = in_reading_order(self.program, position) if instr.op == "add" else instr.operands
+            ordered = in_reading_order(self.program, position) if node.op == "add" else node.operands
             operands = [self.value_names[o] for o in ordered]
             text = in_place(self.program, position, operands, target, self.calls)
             note = f"  # v{count}"
@@ -234,11 +234,7 @@ class _Batch:
     def outputs(self) -> list[str]:
         lines = []
         for value, places in sorted(self.plan.finals.items()):
-            home = (
-                places[0]
-                if self.plan.slots[value] is None and self.program.instrs[value].op not in ("input", "const")
-                else None
-            )
+            home = places[0] if self.plan.slots[value] is None and not is_leaf(self.program.nodes[value]) else None
             for final in places:
                 if final != home:
                     lines.append(f"np.copyto({self.final_names[final]}, {self.value_names[value]})")
@@ -276,20 +272,20 @@ class _Checks(_Batch):
 
 
 def in_place(program: Program, position: int, operands: list[str], target: str, calls: Mapping[int, str]) -> str:
-    """One instruction as a NumPy statement that writes into a given array; `calls` are the names of opaque functions."""
-    instr = program.instrs[position]
+    """One node as a NumPy statement that writes into a given array; `calls` are the names of opaque functions."""
+    node = program.nodes[position]
     listed = ", ".join(operands)
-    if instr.op == "call":
+    if node.op == "call":
         points = f"zip(*np.broadcast_arrays({listed}), strict=True)"
-        return f"{target}[...] = [{calls[id(instr.payload)]}(*p) for p in {points}]"
-    if instr.op == "select":
+        return f"{target}[...] = [{calls[id(node.params)]}(*p) for p in {points}]"
+    if node.op == "select":
         condition, yes, no = operands
         return f"np.copyto({target}, {no}); np.copyto({target}, {yes}, where={condition})"
-    if instr.op == "cast":
+    if node.op == "cast":
         return f"np.copyto({target}, {operands[0]}, casting='same_kind')"
-    if instr.op in ("real", "imag"):
-        return f"np.copyto({target}, np.{instr.op}({operands[0]}))"
-    op = OPS[instr.op]
+    if node.op in ("real", "imag"):
+        return f"np.copyto({target}, np.{node.op}({operands[0]}))"
+    op = OPS[node.op]
     if not op.takes_out:
         return f"np.copyto({target}, {op.spelled(*operands)})"
     return op.spelled(*operands, f"out={target}")

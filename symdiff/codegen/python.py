@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.codegen.expressions import ATOM, leaf_names, levels, statements
+from symdiff.codegen.expressions import ATOM, leaf_texts, levels, statements
 from symdiff.codegen.names import Names, argument_names, cell_names
 from symdiff.codegen.source import MISS, Source
 from symdiff.errors import BackendError
@@ -49,27 +49,27 @@ _WRAPPED = frozenset(["lt", "le", "gt", "ge", "eq", "ne", "and", "or", "xor", "n
 
 def spelling(program: Program, position: int) -> tuple[str, int, tuple[int, ...]]:
     """Template, level and operand levels of one instruction."""
-    instr = program.instrs[position]
-    op = OPS[instr.op]
-    operands = [program.instrs[o].dtype for o in instr.operands]
-    if instr.op == "call":
-        raise BackendError(f"{getattr(instr.payload, '__name__', 'a primitive')} is opaque; it runs with NumPy only")
-    codes = operands[1:] if instr.op == "select" else operands
+    node = program.nodes[position]
+    op = OPS[node.op]
+    operands = [program.nodes[o].dtype for o in node.operands]
+    if node.op == "call":
+        raise BackendError(f"{getattr(node.params, '__name__', 'a primitive')} is opaque; it runs with NumPy only")
+    codes = operands[1:] if node.op == "select" else operands
     on_complex = any(is_complex(c) for c in codes)
-    template = op.python_complex if on_complex else _REAL.get(instr.op, op.python)
-    if instr.op == "select":
+    template = op.python_complex if on_complex else _REAL.get(node.op, op.python)
+    if node.op == "select":
         template = op.python
     if template is None:
         raise BackendError(f"{op.name} of {'complex' if on_complex else 'real'} numbers has no plain Python spelling")
-    if instr.op in _REAL and not on_complex:
+    if node.op in _REAL and not on_complex:
         return template, ATOM, (ATOM,) * op.arity
-    if instr.op in _WRAPPED:
+    if node.op in _WRAPPED:
         return f"({template})", ATOM, (ATOM,) * op.arity
-    if instr.op == "pow" and on_complex:
+    if node.op == "pow" and on_complex:
         return f"({template})", ATOM, (ATOM, ATOM)
-    if instr.op in ("conj", "real", "imag", "cast"):
+    if node.op in ("conj", "real", "imag", "cast"):
         return template, ATOM, (ATOM,)
-    level, needed = levels(instr.op, op.arity)
+    level, needed = levels(node.op, op.arity)
     return template, level, needed
 
 
@@ -82,13 +82,13 @@ def body(
     program: Program, cells: list[list[str]], names: Names, ends: Callable[[int, str], list[str]] | None = None
 ) -> tuple[list[str], dict[int, str]]:
     """The statements that compute every value, and the expressions of the outputs."""
-    leaves = leaf_names(program, cells, literal)
+    leaves = leaf_texts(program, lambda place, cell: cells[place][cell], lambda node: literal(node.params))
     return statements(program, leaves, lambda i: spelling(program, i), names, ends=ends)
 
 
 def check_double(program: Program) -> None:
     """Raise `BackendError` for a Program that computes in another precision than Python's."""
-    codes = {i.dtype for i in program.instrs} | {o.dtype for o in program.outputs}
+    codes = {i.dtype for i in program.nodes} | {o.dtype for o in program.outputs}
     if codes & {"f", "F"}:
         raise BackendError("the python backend computes in double precision; float32 and complex64 run with NumPy")
 

@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterable, Sequence
 
 from symdiff.codegen import python
 from symdiff.codegen.exceptions import Raised
-from symdiff.codegen.expressions import ATOM, leaf_names, statements
+from symdiff.codegen.expressions import ATOM, leaf_texts, statements
 from symdiff.codegen.names import Names, argument_names, cell_names
 from symdiff.codegen.source import PythonFile, Source
 from symdiff.codegen.text import Result, flat_result, packed, within, wrapped
 from symdiff.lowering.plan import Plan
-from symdiff.lowering.program import Input, Output, Program, in_two, uses_of
+from symdiff.lowering.program import Input, Output, Program, is_leaf
+from symdiff.lowering.walks import in_two, uses_of
 from symdiff.vocabulary.literals import docstring, formatted
 from symdiff.vocabulary.ops import is_complex
 
@@ -96,15 +97,15 @@ def emit(
         )
         unpacking += [INDENT + step for step in checking]
         cells += [[found[output.cells[0]]] for output in first.outputs]
-    raising = {i.op for i in program.instrs if i.op in (_COMPLEX_RAISING if is_complex(i.dtype) else _RAISING)}
-    used |= _modules(python.spelling(program, p)[0] for p, i in enumerate(program.instrs) if i.op not in ("input", "const"))
-    used |= _modules(python.literal(i.payload) for i in program.instrs if i.op == "const")
+    raising = {i.op for i in program.nodes if i.op in (_COMPLEX_RAISING if is_complex(i.dtype) else _RAISING)}
+    used |= _modules(python.spelling(program, p)[0] for p, i in enumerate(program.nodes) if not is_leaf(i))
+    used |= _modules(python.literal(i.params) for i in program.nodes if i.op == "const")
     steps, values = python.body(program, cells, names)
     flat_cells = [v for output in program.outputs for v in (values[c] for c in output.cells)]
     lines = [*wrapped(f"def {entry}(", [*arguments, "out=None"], "):", ""), *docstring(doc), *unpacking]
     functions: list[str] = []
     if raising:
-        read = {i.payload for i, uses in zip(program.instrs, uses_of(program), strict=True) if i.op == "input" and uses}
+        read = {i.params for i, uses in zip(program.nodes, uses_of(program), strict=True) if i.op == "input" and uses}
         order = [c for place, own in enumerate(cells) for k, c in enumerate(own) if (place, k) in read]
         call = f"({', '.join(order)})"
         count = len(flat_cells)
@@ -164,8 +165,8 @@ def _careful(
     ends: Callable[[int, str], list[str]] | None = None,
 ) -> tuple[list[str], dict[int, str]]:  # fmt: skip
     """The statements with every raising operation replaced by its careful form; what they call is noted in `used`."""
-    leaves = leaf_names(program, cells, python.literal)
-    used |= _modules(python.literal(i.payload) for i in program.instrs if i.op == "const")
+    leaves = leaf_texts(program, lambda place, cell: cells[place][cell], lambda node: python.literal(node.params))
+    used |= _modules(python.literal(i.params) for i in program.nodes if i.op == "const")
 
     def spell(position: int) -> tuple[str, int, tuple[int, ...]]:
         spelled = careful(position)
@@ -173,21 +174,21 @@ def _careful(
         return spelled
 
     def careful(position: int) -> tuple[str, int, tuple[int, ...]]:
-        instr = program.instrs[position]
+        node = program.nodes[position]
         template, level, needed = python.spelling(program, position)
-        if is_complex(instr.dtype):
-            if instr.op not in _COMPLEX_RAISING:
+        if is_complex(node.dtype):
+            if node.op not in _COMPLEX_RAISING:
                 return template, level, needed
-            if instr.op in ("div", "pow"):
-                sign = "/" if instr.op == "div" else "**"
+            if node.op in ("div", "pow"):
+                sign = "/" if node.op == "div" else "**"
                 return f"_ieee_complex(lambda a, b: a {sign} b, {{0}}, {{1}})", ATOM, (0, 0)
             function, _, rest = template.partition("(")
             return f"_ieee_complex({function}, {rest}", ATOM, needed
-        if instr.op not in _RAISING:
+        if node.op not in _RAISING:
             return template, level, needed
-        if instr.op in ("floor", "ceil", "trunc", "rint"):
+        if node.op in ("floor", "ceil", "trunc", "rint"):
             return f"({template} if math.isfinite({{0}}) else {{0}})", ATOM, needed
-        if instr.op == "div":
+        if node.op == "div":
             return "_divide({0}, {1})", ATOM, (0, 0)
         function, _, rest = template.partition("(")
         return f"_ieee({function}, {rest}", ATOM, needed

@@ -17,8 +17,7 @@ from symdiff.inspection.expressions import build, cell_name, latex, number
 from symdiff.ir import graph as graphs
 from symdiff.ir.graph import Graph
 from symdiff.lowering.arrays.fusing import Fused
-from symdiff.lowering.arrays.program import ArrayProgram
-from symdiff.lowering.program import Program
+from symdiff.lowering.program import Program, is_leaf
 from symdiff.pipeline import DEFAULT, Options, program_of
 from symdiff.vocabulary.heads import slices_text
 from symdiff.vocabulary.literals import printable
@@ -36,25 +35,25 @@ _CELL = re.compile(r"([A-Za-z]+)(\d+(?:_\d+)+)")
 
 def steps(program: Program, inline: bool) -> tuple[list[tuple[sp.Symbol, Any]], list[tuple[str, Any]]]:
     """Named shared steps and the outputs' cells as SymPy expressions; `inline` substitutes values used once."""
-    uses = [0] * len(program.instrs)
-    for instr in program.instrs:
-        for operand in instr.operands:
+    uses = [0] * len(program.nodes)
+    for node in program.nodes:
+        for operand in node.operands:
             uses[operand] += 1
     exprs: list[Any] = []
     depth: list[int] = []
     named: list[tuple[sp.Symbol, Any]] = []
-    for position, instr in enumerate(program.instrs):
+    for position, node in enumerate(program.nodes):
         deep = 0
-        if instr.op == "input":
-            place, cell = instr.payload
+        if node.op == "input":
+            place, cell = node.params
             leaf = program.inputs[place]
             expr: Any = sp.Symbol(leaf.name if leaf.shape == () else cell_name(leaf.name, leaf.shape, cell))
-        elif instr.op == "const":
-            expr = number(instr.payload)
+        elif node.op == "const":
+            expr = number(node.params)
         else:
-            expr = _built(instr.op, [exprs[o] for o in in_reading_order(program, position)])
-            deep = 1 + max(depth[o] for o in instr.operands)
-            if OPS[instr.op].cost and (not inline or uses[position] > 1 or deep > 12):
+            expr = _built(node.op, [exprs[o] for o in in_reading_order(program, position)])
+            deep = 1 + max(depth[o] for o in node.operands)
+            if OPS[node.op].cost and (not inline or uses[position] > 1 or deep > 12):
                 symbol = sp.Symbol(f"v{len(named)}")
                 named.append((symbol, expr))
                 expr, deep = symbol, 0
@@ -73,37 +72,32 @@ def _built(op: str, args: list[Any]) -> Any:
     return sp.Pow(args[1], -1, evaluate=False) if op == "div" and args[0] == 1 else build(op, args)
 
 
-def whole_steps(program: ArrayProgram) -> tuple[list[tuple[sp.Symbol, Any]], list[tuple[str, Any]]]:
+def whole_steps(program: Program) -> tuple[list[tuple[sp.Symbol, Any]], list[tuple[str, Any]]]:
     """Like `steps`, for whole arrays: products of matrices and their like are functions, regions are written x[1:]."""
-    uses = [0] * len(program.steps)
-    for step in program.steps:
-        for operand in step.operands:
+    uses = [0] * len(program.nodes)
+    for node in program.nodes:
+        for operand in node.operands:
             uses[operand] += 1
     exprs: list[Any] = []
     depth: list[int] = []
     named: list[tuple[sp.Symbol, Any]] = []
     ends = {o.value for o in program.outputs}
-    for position, step in enumerate(program.steps):
-        args = [exprs[o] for o in step.operands]
-        deep = 1 + max((depth[o] for o in step.operands), default=-1)
-        if step.op == "input":
-            expr: Any = sp.Symbol(program.inputs[step.params].name)
-        elif step.op == "const":
-            expr = number(step.params) if step.shape == () else sp.Symbol(f"array{list(step.shape)}")
-        elif step.op in ("reshape", "broadcast_to"):
+    for position, node in enumerate(program.nodes):
+        args = [exprs[o] for o in node.operands]
+        deep = 1 + max((depth[o] for o in node.operands), default=-1)
+        if node.op == "input":
+            expr: Any = sp.Symbol(program.inputs[node.params[0]].name)
+        elif node.op == "const":
+            expr = number(node.params) if node.shape == () else sp.Symbol(f"array{list(node.shape)}")
+        elif node.op in ("reshape", "broadcast_to"):
             expr = args[0]  # the same cells
-        elif step.op == "getitem" and args[0].is_Symbol:
-            expr = sp.Symbol(f"{args[0]}[{slices_text(step.params['key'], program.steps[step.operands[0]].shape)}]")
-        elif step.op in OPS:
-            expr = _built(step.op, args)
+        elif node.op == "getitem" and args[0].is_Symbol:
+            expr = sp.Symbol(f"{args[0]}[{slices_text(node.params['key'], program.nodes[node.operands[0]].shape)}]")
+        elif node.op in OPS:
+            expr = _built(node.op, args)
         else:
-            expr = sp.Function(step.op)(*args)
-        if (
-            step.op not in ("input", "const")
-            and position not in ends
-            and (uses[position] > 1 or deep > 6)
-            and not expr.is_Symbol
-        ):
+            expr = sp.Function(node.op)(*args)
+        if not is_leaf(node) and position not in ends and (uses[position] > 1 or deep > 6) and not expr.is_Symbol:
             symbol = sp.Symbol(f"v{len(named)}")
             named.append((symbol, expr))
             expr, deep = symbol, 0

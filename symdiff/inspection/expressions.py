@@ -29,8 +29,19 @@ LIMIT = 20_000
 def _head(name: str) -> type[Any]:
     """A head of our own: a condition, which stands in a Piecewise, or a function of numbers."""
     row = OPS.get(name)
-    base: type[Any] = BooleanFunction if row is not None and row.result == "bool" else sp.Function
-    return type(name, (base,), {"__module__": __name__, "_latex": _function_latex, "_eval_evalf": lambda self, precision: None})
+    own: dict[str, Any] = {"__module__": __name__, "_latex": _function_latex}
+    if row is not None and row.result == "bool":
+        return type(name, (BooleanFunction,), own | {"eval": classmethod(lambda cls, *args: _computed(name, args))})
+    return type(name, (sp.Function,), own | {"_eval_evalf": lambda self, precision: _computed(name, self.args)})
+
+
+def _computed(name: str, args: tuple[Any, ...]) -> Any:
+    """What NumPy or SciPy computes of numbers; None for anything else."""
+    if name not in OPS or not all(arg.is_number for arg in args):
+        return None
+    values = [complex(arg) for arg in args]
+    with np.errstate(all="ignore"):
+        return number(OPS[name].function()(*(v if v.imag else v.real for v in values)).item())
 
 
 def _function_latex(self: Any, printer: Any, exp: Any = None) -> str:
@@ -53,18 +64,42 @@ def latex(expr: Any, **settings: Any) -> str:
     return _Printer(settings).doprint(expr)  # type: ignore[no-any-return]
 
 
+class _CubeRoot(cfunctions.Cbrt):  # type: ignore[misc]
+    """The real cube root, which has values."""
+
+    def _eval_evalf(self, precision: int) -> Any:
+        return _computed("cbrt", self.args)
+
+
+def _of(head: Any, *first: int) -> Any:
+    """A function of SymPy's with its first arguments."""
+    return lambda *args: head(*first, *args, evaluate=False)
+
+
 _FUNCTIONS: dict[str, Any] = {
     "sqrt": lambda x: sp.Pow(x, sp.Rational(1, 2), evaluate=False),
     "exp": sp.exp, "log": sp.log, "sin": sp.sin, "cos": sp.cos, "tan": sp.tan,
     "asin": sp.asin, "acos": sp.acos, "atan": sp.atan, "sinh": sp.sinh, "cosh": sp.cosh, "tanh": sp.tanh,
     "asinh": sp.asinh, "acosh": sp.acosh, "atanh": sp.atanh, "atan2": sp.atan2,
     "exp2": cfunctions.exp2, "expm1": cfunctions.expm1, "log1p": cfunctions.log1p, "log2": cfunctions.log2,
-    "log10": cfunctions.log10, "cbrt": cfunctions.Cbrt, "hypot": cfunctions.hypot,
+    "log10": cfunctions.log10, "cbrt": _CubeRoot, "hypot": cfunctions.hypot,
     "abs": sp.Abs, "sign": sp.sign, "floor": sp.floor, "ceil": sp.ceiling,
     "conj": sp.conjugate, "real": sp.re, "imag": sp.im, "max": sp.Max, "min": sp.Min, "mod": sp.Mod,
     "lt": sp.StrictLessThan, "le": sp.LessThan, "gt": sp.StrictGreaterThan, "ge": sp.GreaterThan,
     "eq": sp.Eq, "ne": sp.Ne, "and": sp.And, "or": sp.Or, "xor": sp.Xor, "not": sp.Not,
     "select": lambda c, a, b: _chosen(c, a, b),
+    "erf": sp.erf, "erfc": sp.erfc, "erfi": sp.erfi, "erfinv": sp.erfinv,
+    "gamma": sp.gamma, "loggamma": sp.loggamma, "digamma": sp.digamma, "polygamma": sp.polygamma, "beta": sp.beta,
+    "zeta": sp.zeta, "binom": sp.binomial, "poch": sp.RisingFactorial,
+    "expi": sp.Ei, "exp1": _of(sp.expint, 1), "expn": sp.expint,
+    "sinint": sp.Si, "cosint": sp.Ci, "sinhint": sp.Shi, "coshint": sp.Chi, "fresnels": sp.fresnels, "fresnelc": sp.fresnelc,
+    "jv": sp.besselj, "yv": sp.bessely, "iv": sp.besseli, "kv": sp.besselk, "hankel1": sp.hankel1, "hankel2": sp.hankel2,
+    **{f"{letter}{order}": _of(head, order) for letter, head in zip("jyik", (sp.besselj, sp.bessely, sp.besseli, sp.besselk),
+                                                                     strict=True) for order in (0, 1)},
+    "airyai": sp.airyai, "airyaip": sp.airyaiprime, "airybi": sp.airybi, "airybip": sp.airybiprime,
+    "ellipk": sp.elliptic_k, "ellipe": sp.elliptic_e, "ellipkinc": sp.elliptic_f, "ellipeinc": _of(sp.elliptic_e),
+    "eval_chebyt": sp.chebyshevt, "eval_chebyu": sp.chebyshevu, "eval_legendre": sp.legendre, "eval_hermite": sp.hermite,
+    "eval_genlaguerre": sp.assoc_laguerre, "eval_gegenbauer": sp.gegenbauer, "eval_jacobi": sp.jacobi,
 }  # fmt: skip
 _LOGICAL = frozenset({"and", "or", "xor", "not"})
 _OWN: dict[str, Any] = {}

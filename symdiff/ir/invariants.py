@@ -5,6 +5,7 @@ where it is made, and never becomes loops over memory that nobody wrote. Refuses
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -44,17 +45,22 @@ def check_binding(binding: Node) -> None:
 
 
 def _shape(binding: Node) -> Shape:
-    op, shapes = binding.op, [o.shape for o in binding.operands]
+    params = binding.params.params if binding.op in HEADS else binding.params
+    return shape_of(binding.op, [o.shape for o in binding.operands], params, binding.shape)
+
+
+def shape_of(op: str, shapes: list[Shape], params: Any, own: Shape) -> Shape:
+    """The shape that an operation gives operands of these shapes; its `own` where they do not tell."""
     if op in HEADS:
-        return tuple(HEADS[op].shape(*shapes, **binding.params.params))
+        return tuple(HEADS[op].shape(*shapes, **params))
     if op == "item":
-        if not 0 <= binding.params < math.prod(shapes[0]):
-            raise IndexError(f"there is no cell {binding.params}")
+        if not 0 <= params < math.prod(shapes[0]):
+            raise IndexError(f"there is no cell {params}")
         return ()
     if op == "array":
-        if any(s != () for s in shapes) or len(shapes) != math.prod(binding.shape):
-            raise ValueError(f"{len(shapes)} cells for the shape {binding.shape}")
-        return binding.shape
+        if any(s != () for s in shapes) or len(shapes) != math.prod(own):
+            raise ValueError(f"{len(shapes)} cells for the shape {own}")
+        return own
     found = {s for s in shapes if s != ()}
     return () if not found else found.pop() if len(found) == 1 else np.broadcast_shapes(*found)
 
@@ -62,16 +68,19 @@ def _shape(binding: Node) -> Shape:
 def _code(binding: Node) -> str | None:
     """The dtype code; None where the operands do not tell."""
     op, operands = binding.op, binding.operands
-    if op in HEADS:
-        return None
     if op == "item":
-        return operands[0].dtype
+        return str(operands[0].dtype)
+    return code_of(op, lambda: result_code(operands[1:] if op == "select" else operands))
+
+
+def code_of(op: str, common: Callable[[], str]) -> str | None:
+    """The dtype code that an operation gives operands with a `common` one; None where they do not tell."""
     row = OPS.get(op)
     if row is None or op in _FREE:
         return None
     if row.result == "bool":
         return "?"
-    code = result_code(operands[1:] if op == "select" else operands)
+    code = common()
     if op != "select" and code == "?" and op not in ("conj", "real"):
         return "d"
     if row.result == "real":

@@ -4,10 +4,12 @@ Assumes a Program that passes `check_program`. Guarantees (checked by `check_pla
 while the value is still needed, and that every output cell is written. Refuses, with `InvariantError`, plans that break this.
 """
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from symdiff.errors import InvariantError
-from symdiff.lowering.program import Program, print_program
+from symdiff.lowering.program import Program, is_leaf, print_program
+from symdiff.lowering.walks import last_uses
 
 
 @dataclass(slots=True)
@@ -33,7 +35,7 @@ class Plan:
             return text
         arrays = ", ".join(f"{n} of {code}" for code, n in sorted(self.work.items())) or "none"
         lines = text.splitlines()
-        values = [i for i, instr in enumerate(self.program.instrs) if instr.op not in ("input", "const")]
+        values = [i for i, node in enumerate(self.program.nodes) if not is_leaf(node)]
         placed = [
             f"{line:<64} slot {'output' if slot is None else f'{slot[0]}{slot[1]}'}"
             for line, slot in zip(lines[1:], (self.slots[v] for v in values), strict=False)
@@ -41,31 +43,20 @@ class Plan:
         return "\n".join([f"{lines[0]}, work arrays: {arrays}", *placed])
 
 
-def last_uses(program: Program) -> list[int]:
-    """The position of the last instruction that reads each value; the program's length for outputs and checks, -1 for none."""
-    last = [-1] * len(program.instrs)
-    for position, instr in enumerate(program.instrs):
-        for operand in instr.operands:
-            last[operand] = position
-    for output in program.outputs:
-        for cell in output.cells:
-            last[cell] = len(program.instrs)
-    for check in program.checks:
-        last[check] = len(program.instrs)
-    return last
-
-
 def check_plan(plan: Plan) -> None:
     """Raise `InvariantError` where a value is overwritten while it is needed."""
     if plan.kind == "point":
         return
-    last = last_uses(plan.program)
+    check_places(((at, at, slot) for at, slot in enumerate(plan.slots) if slot is not None), last_uses(plan.program))
+
+
+def check_places(writes: Iterable[tuple[int, int, tuple[str, int]]], last: Sequence[int] | Mapping[int, int]) -> None:
+    """Raise `InvariantError` where a value is overwritten while it is needed: `writes` tell when a value is put in its place,
+    `last` when each is read last.
+    """
     holder: dict[tuple[str, int], int] = {}
-    for position, instr in enumerate(plan.program.instrs):
-        slot = plan.slots[position]
-        if slot is None:
-            continue
-        before = holder.get(slot)
-        if before is not None and (last[before] > position):
-            raise InvariantError(f"value {position} ({instr.op}) overwrites {before}, which is used at {last[before]}")
-        holder[slot] = position
+    for moment, value, place in writes:
+        before = holder.get(place, value)
+        if before != value and last[before] > moment:
+            raise InvariantError(f"v{value} overwrites v{before}, which is read at {last[before]}")
+        holder[place] = value

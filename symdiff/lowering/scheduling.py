@@ -4,8 +4,12 @@ Assumes a Program in an order that respects its operands. Guarantees the fewest 
 order gives, reusing an operand's array in place where the operand dies.
 """
 
-from symdiff.lowering.plan import Plan, last_uses
-from symdiff.lowering.program import Program
+from symdiff.lowering.plan import Plan
+from symdiff.lowering.program import Program, is_leaf
+from symdiff.lowering.walks import last_uses
+
+# NumPy's selection and complex parts read all operands after writing begins, so they do not work in place.
+NOT_IN_PLACE = frozenset({"select", "cast", "real", "imag", "call"})
 
 
 def schedule(
@@ -13,33 +17,18 @@ def schedule(
     kind: str = "point",
     in_axes: tuple[int | None, ...] | None = None,
     out_axes: tuple[int, ...] | None = None,
+    stored: list[bool] | None = None,
 ) -> Plan:
-    """The Plan of a Program for one point, or for a batch of points."""
+    """The Plan of a Program for one point, or for a batch of points. Outputs that are not `stored` stay in work arrays."""
     if kind == "point":
         return Plan(program, kind)
     inputs = in_axes if in_axes is not None else (0,) * len(program.inputs)
     outputs = out_axes if out_axes is not None else (0,) * len(program.outputs)
-    plan = Plan(program, kind, tuple(inputs), tuple(outputs), [None] * len(program.instrs))
+    plan = Plan(program, kind, inputs, outputs, [None] * len(program.nodes))
     for place, output in enumerate(program.outputs):
-        for cell, value in enumerate(output.cells):
-            plan.finals.setdefault(value, []).append((place, cell))
-    _allocate(plan)
-    return plan
-
-
-def schedule_checks(program: Program, in_axes: tuple[int | None, ...]) -> Plan:
-    """The Plan of a Program's checks for a batch of points; it has no outputs."""
-    plan = Plan(program, "batch", in_axes, (), [None] * len(program.instrs))
-    _allocate(plan)
-    return plan
-
-
-def schedule_kernel(program: Program, stored: list[bool]) -> Plan:
-    """The Plan of a kernel over blocks: outputs that are `stored` are written in place, the others stay in work arrays."""
-    plan = Plan(program, "batch", (0,) * len(program.inputs), (0,) * len(program.outputs), [None] * len(program.instrs))
-    for place, output in enumerate(program.outputs):
-        if stored[place]:
-            plan.finals.setdefault(output.cells[0], []).append((place, 0))
+        if stored is None or stored[place]:
+            for cell, value in enumerate(output.cells):
+                plan.finals.setdefault(value, []).append((place, cell))
     _allocate(plan)
     return plan
 
@@ -48,27 +37,26 @@ def _allocate(plan: Plan) -> None:
     program = plan.program
     last = last_uses(program)
     free: dict[str, list[int]] = {}
-    for position, instr in enumerate(program.instrs):
-        if instr.op in ("input", "const"):
+    for position, node in enumerate(program.nodes):
+        if is_leaf(node):
             continue
         dying = []
-        for operand in set(instr.operands):
+        for operand in set(node.operands):
             slot = plan.slots[operand]
             if slot is not None and last[operand] == position:
                 dying.append(slot)
-        # NumPy's selection and complex parts read all operands after writing begins, so they do not work in place.
-        for code, index in sorted(dying) if instr.op not in ("select", "cast", "real", "imag", "call") else ():
+        in_place = node.op not in NOT_IN_PLACE
+        for code, index in sorted(dying) if in_place else ():
             free.setdefault(code, []).append(index)
-        if position in plan.finals and program.instrs[position].dtype == program.outputs[plan.finals[position][0][0]].dtype:
+        if position in plan.finals and program.nodes[position].dtype == program.outputs[plan.finals[position][0][0]].dtype:
             plan.slots[position] = None  # written straight into its output
         else:
-            pool = free.setdefault(instr.dtype, [])
+            pool = free.setdefault(node.dtype, [])
             if pool:
-                plan.slots[position] = (instr.dtype, pool.pop())
+                plan.slots[position] = (node.dtype, pool.pop())
             else:
-                index = plan.work.get(instr.dtype, 0)
-                plan.work[instr.dtype] = index + 1
-                plan.slots[position] = (instr.dtype, index)
-        if instr.op in ("select", "cast", "real", "imag", "call"):
-            for code, index in sorted(dying):
-                free.setdefault(code, []).append(index)
+                index = plan.work.get(node.dtype, 0)
+                plan.work[node.dtype] = index + 1
+                plan.slots[position] = (node.dtype, index)
+        for code, index in () if in_place else sorted(dying):
+            free.setdefault(code, []).append(index)

@@ -1,8 +1,8 @@
 """A batch kernel as machine code: many points in one call, in vectors of the widest unit the machine has.
 
 Assumes arrays of the Program's dtypes. Guarantees right results for any strides and overlaps, the same for any number of
-threads, outputs that own their memory, and that other threads run meanwhile. Refuses, with `BackendError`, programs whose
-elementary functions NumPy computes faster.
+threads, outputs that own their memory, and that other threads run meanwhile. `batch_problem` tells beforehand of programs that
+have no such kernel.
 """
 
 import ctypes
@@ -17,8 +17,8 @@ import numpy as np
 
 from symdiff.codegen.llvm.batch import BatchModule, Layout
 from symdiff.codegen.llvm.layouts import LINE
+from symdiff.codegen.llvm.scalar import lacking
 from symdiff.codegen.math.lines import lanes_of
-from symdiff.errors import BackendError
 from symdiff.lowering.program import Input, Output, Program
 from symdiff.runtime import pool
 from symdiff.runtime.batchcall import BatchCall
@@ -49,7 +49,6 @@ class NativeBatch:
     def __init__(
         self, program: Program, in_axes: tuple[int | None, ...], out_axes: tuple[int, ...], threads: int | None = None
     ) -> None:
-        check_batch(program)
         self.program = program
         self.in_axes = in_axes
         self.out_axes = out_axes
@@ -161,21 +160,24 @@ class NativeBatch:
 def effort_of(program: Program) -> int:
     """How hard LLVM tries: over long straight code with many stores it takes more than linear time."""
     cells = sum(len(output.cells) for output in program.outputs)
-    return 0 if cells > 500 else 2 if len(program.instrs) <= 2000 else 1
+    return 0 if cells > 500 else 2 if len(program.nodes) <= 2000 else 1
 
 
-def check_batch(program: Program) -> None:
-    """Raise `BackendError` for a Program that has no batch kernel, or that NumPy computes faster."""
-    slow = [] if fused() and lanes() > 1 else sorted({i.op for i in program.instrs} & _IN_VECTORS)
+def batch_problem(program: Program) -> str:
+    """Why a Program has no batch kernel, or NumPy computes it faster; "" where machine code is the way."""
+    slow = [] if fused() and lanes() > 1 else sorted({i.op for i in program.nodes} & _IN_VECTORS)
     if slow:
-        raise BackendError(f"{program.name}: {', '.join(slow)} over many points runs with NumPy")
-    if len(program.instrs) > LARGEST:
-        raise BackendError(f"{program.name}: {len(program.instrs)} instructions; machine code takes up to {LARGEST}")
+        return f"{program.name}: {', '.join(slow)} over many points runs with NumPy"
+    if len(program.nodes) > LARGEST:
+        return f"{program.name}: {len(program.nodes)} instructions; machine code takes up to {LARGEST}"
+    if any(leaf.dtype == "?" for leaf in program.leaves):
+        return "truth values of many points run with NumPy only"
+    return lacking(program)
 
 
 def _cost(program: Program) -> float:
     """About how many nanoseconds a point takes."""
-    functions = sum(OPS[i.op].c is not None for i in program.instrs)
+    functions = sum(OPS[i.op].c is not None for i in program.nodes)
     numbers = sum(math.prod(leaf.shape) for leaf in program.leaves)
     return 0.05 * program.operations() + 3.0 * functions + 0.1 * max(numbers, 1)
 

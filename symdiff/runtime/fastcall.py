@@ -16,7 +16,6 @@ import numpy as np
 
 from symdiff.codegen.source import MISS
 from symdiff.lowering.arrays.fusing import Fused
-from symdiff.lowering.arrays.program import ArrayOutput
 from symdiff.lowering.program import Input, Output, Program
 from symdiff.runtime.engine import (
     DATA,
@@ -37,7 +36,7 @@ from symdiff.vocabulary.plain import READABLE, WRITTEN
 
 _METH_FASTCALL_KEYWORDS = 0x0082
 _ARRAY_FUNCTIONS = {"array_empty": 184, "array_return": 76}  # slots of NumPy's C interface
-Leaf = Input | Output | ArrayOutput
+Leaf = Input | Output
 Nested = int | tuple["Nested", ...]
 FUNCTIONS = (
     "declare void @Py_IncRef(ptr)",

@@ -15,7 +15,7 @@ from symdiff.codegen.llvm.gufunc import loop_module
 from symdiff.codegen.math.lines import lanes_of
 from symdiff.errors import BackendError
 from symdiff.lowering.program import Program
-from symdiff.runtime.batch import check_batch, effort_of
+from symdiff.runtime.batch import batch_problem, effort_of
 from symdiff.runtime.engine import Code, array_function, fused, lanes
 from symdiff.vocabulary.ops import dtype_of
 
@@ -46,7 +46,9 @@ class _Kept:
 
 def gufunc(program: Program) -> np.ufunc:
     """The ufunc of a Program: its inputs and outputs, broadcast over any axes before theirs."""
-    check_batch(program)
+    problem = batch_problem(program)
+    if problem:
+        raise BackendError(problem)
     sizes = [size for leaf in program.leaves for size in leaf.shape]
     if not program.inputs or 0 in sizes:
         raise BackendError(f"{program.name}: a ufunc needs arguments, and arrays that are not empty; call it directly")

@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 
 from symdiff.codegen.llvm.programs import functions
 from symdiff.codegen.math.lines import VECTORS
+from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Call, Fused, Kernel, Sink, Task
 from symdiff.lowering.arrays.nesting import Nest, content_of, nest, product_nest
-from symdiff.lowering.arrays.program import Step, size
-from symdiff.lowering.program import Input, Instr, Output, Program
+from symdiff.lowering.program import Input, Output, Program, size
 from symdiff.runtime.engine import DATA, Code, Passes, fused, lanes
 from symdiff.runtime.fastcall import FUNCTIONS, MethodDef, bind_names, object_name
 from symdiff.vocabulary.ops import is_complex
@@ -40,12 +40,12 @@ class Kernels:
 
     def __init__(self, program: Fused) -> None:
         self.program = program
-        steps = program.program.steps
-        wanted = {index: found for index, task in enumerate(program.tasks) if (found := _nest(steps, task))}
+        nodes = program.program.nodes
+        wanted = {index: found for index, task in enumerate(program.tasks) if (found := _nest(nodes, task))}
         self.before, self.texts, self.names = functions(wanted, lanes(), fused())
         self.nests = {index: wanted[index] for index in self.names}
-        called = sum(size(n.domain) * sum(i.op in VECTORS for i in n.program.instrs) for n in self.nests.values())
-        worth = max(FUNCTIONS_WORTH, CELLS_WORTH * sum(len(n.program.instrs) for n in self.nests.values()))
+        called = sum(size(n.domain) * sum(i.op in VECTORS for i in n.program.nodes) for n in self.nests.values())
+        worth = max(FUNCTIONS_WORTH, CELLS_WORTH * sum(len(n.program.nodes) for n in self.nests.values()))
         self.passes: Passes = "all" if called >= worth else "loops"
 
     @property
@@ -84,10 +84,10 @@ class Kernels:
 
     def _numbers(self, index: int) -> list[bool]:
         """Which of a nest's arrays are NumPy numbers."""
-        steps = self.program.program.steps
+        nodes = self.program.program.nodes
         results = {r.cells.array for r in self.nests[index].results}
         arrays = enumerate(self.nests[index].arrays)
-        return [steps[held.value].shape == () and not held.copied and k not in results for k, held in arrays]
+        return [nodes[held.value].shape == () and not held.copied and k not in results for k, held in arrays]
 
     def _caller(self, index: int) -> str:
         """The name of the function that Python calls: the kernel's, with a letter for each array."""
@@ -120,33 +120,33 @@ class Kernels:
 _USED = (f"{object_name('none')} = external global i8",)
 
 
-def _nest(steps: list[Step], task: Task) -> Nest | None:
+def _nest(nodes: list[Node], task: Task) -> Nest | None:
     """The loops of a task, None where NumPy computes it."""
-    kernel = _kernel(steps, task)
+    kernel = _kernel(nodes, task)
     if kernel is not None:
-        return nest(steps, kernel, lanes())
-    if not isinstance(task, Call) or steps[task.value].op != "matmul":
+        return nest(nodes, kernel, lanes())
+    if not isinstance(task, Call) or nodes[task.value].op != "matmul":
         return None
-    shapes = [steps[o].shape for o in steps[task.value].operands]
+    shapes = [nodes[o].shape for o in nodes[task.value].operands]
     small = all(len(shape) == 2 for shape in shapes) and 0 < size(shapes[0]) * shapes[1][1] <= PRODUCT
-    return product_nest(steps, task.value) if small else None
+    return product_nest(nodes, task.value) if small else None
 
 
-def _kernel(steps: list[Step], task: Task) -> Kernel | None:
+def _kernel(nodes: list[Node], task: Task) -> Kernel | None:
     """The kernel that a task is, or that computes a sum or an extreme of an array as it is."""
     if isinstance(task, Kernel):
         return task if size(task.domain) else None
-    if not isinstance(task, Call) or steps[task.value].op not in _REDUCING:
+    if not isinstance(task, Call) or nodes[task.value].op not in _REDUCING:
         return None
-    step = steps[task.value]
-    source = steps[step.operands[0]]
-    kind = _REDUCING[step.op]
+    node = nodes[task.value]
+    source = nodes[node.operands[0]]
+    kind = _REDUCING[node.op]
     if not size(source.shape) or source.dtype == "?" or (kind != "sum" and is_complex(source.dtype)):
         return None
     cell = Program(
-        step.op,
+        node.op,
         (Input("x", (), source.dtype),),
         (Output("y", (), source.dtype, (0,)),),
-        [Instr("input", (), source.dtype, (0, 0))],
+        [Node("input", (), (), source.dtype, (0, 0))],
     )
-    return Kernel(source.shape, [step.operands[0]], cell, [Sink(kind, task.value, step.params["axes"])])
+    return Kernel(source.shape, [node.operands[0]], cell, [Sink(kind, task.value, node.params["axes"])])

@@ -12,8 +12,9 @@ from symdiff.codegen.c_like import INDENT, parameters
 from symdiff.codegen.cuda.header import CUDA_RESERVED, LANGUAGE
 from symdiff.codegen.names import Names
 from symdiff.lowering.arrays.fusing import Kernel, Sink
-from symdiff.lowering.arrays.program import Shape, size
-from symdiff.lowering.program import Program, live_only
+from symdiff.lowering.program import Program, size
+from symdiff.lowering.walks import live_only
+from symdiff.vocabulary.heads import Shape
 
 BLOCK, BLOCKS = 256, 65_535  # threads of a block, and the most blocks of a launch
 SUMMING = 1024  # the most blocks that add up one number
@@ -136,7 +137,7 @@ def only(kernel: Kernel, sinks: list[Sink]) -> Kernel:
     """The kernel with some of its sinks."""
     pairs = [(s, o) for s, o in zip(kernel.sinks, kernel.program.outputs, strict=True) if s in sinks]
     program = kernel.program
-    kept = Program(program.name, program.inputs, tuple(o for _, o in pairs), program.instrs, program.origins)
+    kept = Program(program.name, program.inputs, tuple(o for _, o in pairs), program.nodes)
     return Kernel(kernel.domain, kernel.operands, live_only(kept), [s for s, _ in pairs], kernel.exact)
 
 
@@ -222,19 +223,16 @@ class KernelText:
         """The statements for one cell, and what each output is."""
         program = self.kernel.program
         lines: list[str] = []
-        leaves: dict[int, str] = {}
-        for position, instr in enumerate(program.instrs):
-            if instr.op == "const":
-                leaves[position] = LANGUAGE.literal(instr.payload, instr.dtype)
-            elif instr.op == "input":
-                cells = self.operands[instr.payload[0]]
-                text = self.place(cells)
-                if cells.alone:
-                    leaves[position] = text
-                    continue
-                leaves[position] = self.names.numbered("x")
-                lines.append(f"const {LANGUAGE.types[instr.dtype]} {leaves[position]} = {text};")
-        steps, values = LANGUAGE.body(program, leaves, self.names)
+
+        def read(place: int, _: int) -> str:
+            text = self.place(self.operands[place])
+            if self.operands[place].alone:
+                return text
+            name = self.names.numbered("x")
+            lines.append(f"const {LANGUAGE.types[program.inputs[place].dtype]} {name} = {text};")
+            return name
+
+        steps, values = LANGUAGE.body(program, read, self.names)
         return [*lines, *steps], values
 
     def stores(self, values: dict[int, str]) -> list[str]:

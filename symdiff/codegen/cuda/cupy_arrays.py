@@ -33,10 +33,10 @@ from symdiff.codegen.cuda.reciprocals import with_reciprocals
 from symdiff.codegen.numpy_arrays import ArrayWriter
 from symdiff.codegen.source import PythonFile, Source
 from symdiff.codegen.text import Result, dtype_text, is_flat, packed, unpacked, wrapped
+from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Call, Clear, Kernel
 from symdiff.lowering.arrays.plan import ArrayPlan, is_planned
-from symdiff.lowering.arrays.program import ASSEMBLE, Step, is_view
-from symdiff.lowering.program import Program
+from symdiff.lowering.program import ASSEMBLE, Program, is_leaf, is_view
 from symdiff.vocabulary.heads import CUPY, HEADS, as_slices
 from symdiff.vocabulary.literals import docstring, number_literal
 
@@ -78,13 +78,8 @@ class _Writer(ArrayWriter):
         self.partials: dict[str, int] = {}
         self.homes: dict[int, Cells] = {}
         for k, output in enumerate(self.program.outputs):
-            step = self.steps[output.value]
-            if (
-                output.shape == ()
-                and step.op not in ("input", "const")
-                and not is_view(step)
-                and output.value not in self.homes
-            ):
+            node = self.nodes[output.value]
+            if output.shape == () and not is_leaf(node) and not is_view(node) and output.value not in self.homes:
                 self.homes[output.value] = Cells(self.targets[k], output.dtype)
 
     def own_names(self) -> tuple[str, ...]:
@@ -96,7 +91,7 @@ class _Writer(ArrayWriter):
     def number(self, value: int) -> Cells:
         """A home on the device for a number: a result's own array, or a cell that is kept."""
         if value not in self.homes:
-            code = self.steps[value].dtype
+            code = self.nodes[value].dtype
             k = self.numbers.get(code, 0)
             self.numbers[code] = k + 1
             self.homes[value] = Cells(f"numbers_{'b' if code == '?' else code}", code, k)
@@ -106,37 +101,41 @@ class _Writer(ArrayWriter):
 
     def home(self, value: int) -> Cells:
         """Where the cells of a value lie."""
-        step = self.steps[value]
+        node = self.nodes[value]
         if value in self.homes:
             return self.homes[value]
-        if step.op == "input" and step.params in self.by_value:
-            return Cells(self.arguments[step.params], step.dtype, alone=True)
-        if not is_view(step):
+        if node.op == "input" and node.params[0] in self.by_value:
+            return Cells(self.arguments[node.params[0]], node.dtype, alone=True)
+        if not is_view(node):
             kind, k = self.plan.places.get(value, ("", 0))
             name = self.targets[k] if kind == "output" else self.slot_names[k] if kind == "work" else self.texts[value]
-            return Cells(name, step.dtype, 0, contiguous(step.shape), step.shape)
-        source = self.home(step.operands[0])
-        if source.alone or source.shape != self.steps[step.operands[0]].shape:
-            return source if step.shape == () else self.copied(value)
-        return _viewed(source, step) or self.copied(value)
+            return Cells(name, node.dtype, 0, contiguous(node.shape), node.shape)
+        source = self.home(node.operands[0])
+        if source.alone or source.shape != self.nodes[node.operands[0]].shape:
+            return source if node.shape == () else self.copied(value)
+        return _viewed(source, node) or self.copied(value)
 
     def copied(self, value: int) -> Cells:
         """A view that has no strides of its own, as an array: named where it is first read."""
-        step = self.steps[value]
+        node = self.nodes[value]
         name = self.names.numbered("copy")
         self.pending.append(f"{name} = cp.ascontiguousarray({self.text(value)})")
-        self.homes[value] = found = Cells(name, step.dtype, 0, contiguous(step.shape), step.shape)
+        self.homes[value] = found = Cells(name, node.dtype, 0, contiguous(node.shape), node.shape)
         return found
 
     def text(self, value: int) -> str:
         """A value as an expression of CuPy; a number of the host is moved to the device."""
-        step = self.steps[value]
-        if value not in self.homes and step.shape == () and (step.op == "const" or step.op == "input"):
-            if step.op == "const":
+        node = self.nodes[value]
+        if value not in self.homes and node.shape == () and (node.op == "const" or node.op == "input"):
+            if node.op == "const":
                 if value not in self.texts or not self.texts[value].startswith("constant"):
-                    self.texts[value] = self.array(np.array(step.params, dtype=step.dtype))
+                    self.texts[value] = self.array(np.array(node.params, dtype=node.dtype))
                 return self.texts[value]
-            return f"cp.asarray({self.arguments[step.params]})" if step.params in self.by_value else self.arguments[step.params]
+            return (
+                f"cp.asarray({self.arguments[node.params[0]]})"
+                if node.params[0] in self.by_value
+                else self.arguments[node.params[0]]
+            )
         if value not in self.texts and self.plan.places.get(value, ("",))[0] in ("output", "work"):
             self.pending += super().made(value)
         return super().text(value)
@@ -227,25 +226,25 @@ class _Writer(ArrayWriter):
         for k, output in enumerate(self.program.outputs):
             value = output.value
             if output.shape == ():
-                step = self.steps[value]
-                if step.op in ("const", "input"):
-                    number = step.op == "const" or step.params in self.by_value
-                    text = number_literal(step.params, "cp") if step.op == "const" else self.arguments[step.params]
+                node = self.nodes[value]
+                if is_leaf(node):
+                    number = node.op == "const" or node.params[0] in self.by_value
+                    text = number_literal(node.params, "cp") if node.op == "const" else self.arguments[node.params[0]]
                     lines.append(f"{self.targets[k]}.fill({text})" if number else f"cp.copyto({self.targets[k]}, {text})")
                 elif value not in self.homes or self.homes[value].variable != self.targets[k]:
                     lines.append(f"cp.copyto({self.targets[k]}, {self.text(value)})")
                 continue
-            while self.steps[value].op == "reshape":
-                value = self.steps[value].operands[0]
+            while self.nodes[value].op == "reshape":
+                value = self.nodes[value].operands[0]
             if self.plan.places.get(value) != ("output", k):
-                source = self.steps[output.value]
+                source = self.nodes[output.value]
                 shown = source.operands[0] if source.op == "broadcast_to" else output.value
                 lines.append(f"cp.copyto({self.targets[k]}, {self.text(shown)})")
         return lines
 
     def made(self, value: int) -> list[str]:
         """Arrays take a name where CuPy's functions need one: kernels take the array that holds them."""
-        if self.steps[value].shape == ():
+        if self.nodes[value].shape == ():
             self.number(value)
         elif self.plan.places[value][0] == "fresh":
             return super().made(value)
@@ -255,37 +254,37 @@ class _Writer(ArrayWriter):
 
     def structural(self, task: Call | Clear) -> list[str]:
         """A structural call, in the words of CuPy."""
-        value, step = task.value, self.steps[task.value]
+        value, node = task.value, self.nodes[task.value]
         if isinstance(task, Clear):
-            return cleared(self.text(value), task.besides, step.shape)
-        if step.op == ASSEMBLE:
-            places = [(region(self.text(value), key, step.shape), self.text(o)) for o, key in task.pending]
+            return cleared(self.text(value), task.besides, node.shape)
+        if node.op == ASSEMBLE:
+            places = [(region(self.text(value), key, node.shape), self.text(o)) for o, key in task.pending]
             return [f"cp.add({place}, {text}, out={place})" for place, text in places]
-        source = step.operands[0] if step.operands else -1
-        over = step.op in ("set", "set_at") and self.plan.places.get(source) == self.plan.places[value]
-        if step.op == "cells":
+        source = node.operands[0] if node.operands else -1
+        over = node.op in ("set", "set_at") and self.plan.places.get(source) == self.plan.places[value]
+        if node.op == "cells":
             lines = self.made(value)
-            sources = [self.home(o) if self.steps[o].op != "const" else self.constant_cell(o) for o in step.operands]
+            sources = [self.home(o) if self.nodes[o].op != "const" else self.constant_cell(o) for o in node.operands]
             return [*lines, *self.add(cells_kernel(self.kernel_name(), sources, self.home(value)))]
-        texts = [self.text(o) for o in step.operands]
+        texts = [self.text(o) for o in node.operands]
         if over:
             self.texts[value] = self.text(source)
-            return structural_text(self.steps, value, texts, self.texts[value], True, self.array, self.words)[1:]
-        planned = is_planned(step) and (step.shape != () or HEADS[step.op].out)
+            return structural_text(self.nodes, value, texts, self.texts[value], True, self.array, self.words)[1:]
+        planned = is_planned(node) and (node.shape != () or HEADS[node.op].out)
         lines = self.made(value)
         self.text(value)
-        if step.shape == () and not planned:
+        if node.shape == () and not planned:
             target, made = self.texts[value], self.fresh()
-            lines += structural_text(self.steps, value, texts, made, False, self.array, self.words)
+            lines += structural_text(self.nodes, value, texts, made, False, self.array, self.words)
             return [*lines, f"cp.copyto({target}, {made})"]
-        around = "{}" if step.dtype == "l" else "cp.ascontiguousarray({})"
-        made_here = structural_text(self.steps, value, texts, self.texts[value], planned, self.array, self.words, around)
+        around = "{}" if node.dtype == "l" else "cp.ascontiguousarray({})"
+        made_here = structural_text(self.nodes, value, texts, self.texts[value], planned, self.array, self.words, around)
         return [*lines, *made_here]
 
     def constant_cell(self, value: int) -> Cells:
         """A constant among the cells of an array, by value."""
-        step = self.steps[value]
-        return Cells(f"cp.{dtype_text(step.dtype)}({number_literal(step.params, 'cp')})", step.dtype, alone=True)
+        node = self.nodes[value]
+        return Cells(f"cp.{dtype_text(node.dtype)}({number_literal(node.params, 'cp')})", node.dtype, alone=True)
 
     def kernel_name(self) -> str:
         return f"{self.stem}_kernel{len(self.launches)}"
@@ -299,7 +298,7 @@ class _Writer(ArrayWriter):
             if sink.kind in ("store", "sum"):
                 lines += self.made(sink.value)
         for kernel in split(task if self.as_written else replace(task, program=with_reciprocals(task.program))):
-            used = {i.payload[0] for i in kernel.program.instrs if i.op == "input"}
+            used = {i.params[0] for i in kernel.program.nodes if i.op == "input"}
             nowhere = Cells("", "d")
             operands = [self.home(o) if k in used else nowhere for k, o in enumerate(kernel.operands)]
             self.programs.append(kernel.program)
@@ -318,9 +317,9 @@ class _Writer(ArrayWriter):
         home = self.home(value)
         if kind not in ("add", "put"):
             return home
-        step = Step("getitem", (value,), tuple(len(range(n)[slice(*k)]) for n, k in zip(home.shape, key, strict=True)),
+        node = Node("getitem", (value,), tuple(len(range(n)[slice(*k)]) for n, k in zip(home.shape, key, strict=True)),
                     home.code, {"key": key})  # fmt: skip
-        found = _viewed(home, step)
+        found = _viewed(home, node)
         assert found is not None
         return found
 
@@ -379,15 +378,15 @@ def _call(name: str, grid: tuple[int, ...], block: int, passed: list[str]) -> st
     return f"{name}({grid!r}, ({block},), ({', '.join(passed)}{',' if len(passed) == 1 else ''}))"
 
 
-def _viewed(source: Cells, step: Step) -> Cells | None:
+def _viewed(source: Cells, node: Node) -> Cells | None:
     """The cells of a view by offset and strides; None where it has none."""
-    if 0 in source.shape or 0 in step.shape:
+    if 0 in source.shape or 0 in node.shape:
         return None
     base = np.lib.stride_tricks.as_strided(np.zeros(1, np.int8), source.shape, source.strides)
-    if step.op == "reshape":
-        strides = _reshaped(source, step.shape)
-        return None if strides is None else source._replace(strides=strides, shape=step.shape)
-    found = base[as_slices(step.params["key"])] if step.op == "getitem" else HEADS[step.op].function(base, **step.params)
+    if node.op == "reshape":
+        strides = _reshaped(source, node.shape)
+        return None if strides is None else source._replace(strides=strides, shape=node.shape)
+    found = base[as_slices(node.params["key"])] if node.op == "getitem" else HEADS[node.op].function(base, **node.params)
     offset = found.__array_interface__["data"][0] - base.__array_interface__["data"][0]
     return source._replace(offset=source.offset + offset, strides=found.strides, shape=found.shape)
 

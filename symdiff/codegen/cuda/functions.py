@@ -235,9 +235,7 @@ def _codes(programs: list[Program], summed: frozenset[str]) -> list[str]:
     """The complex dtypes of programs."""
     codes = set(summed)
     for program in programs:
-        codes |= (
-            {i.dtype for i in program.instrs} | {o.dtype for o in program.outputs} | {leaf.dtype for leaf in program.inputs}
-        )
+        codes |= {i.dtype for i in program.nodes} | {o.dtype for o in program.outputs} | {leaf.dtype for leaf in program.inputs}
     return sorted(codes & {"F", "D"}, reverse=True)
 
 
@@ -251,20 +249,20 @@ def _used(programs: list[Program], summed: frozenset[str]) -> set[tuple[str, str
     for code in summed & {"F", "D"}:
         _need("add cc", code, used)
     for program in programs:
-        for position, instr in enumerate(program.instrs):
-            codes = [program.instrs[o].dtype for o in in_reading_order(program, position)]
-            on = max((c for c in [instr.dtype, *codes] if c in "FD"), key="FD".index, default="")
+        for position, node in enumerate(program.nodes):
+            codes = [program.nodes[o].dtype for o in in_reading_order(program, position)]
+            on = max((c for c in [node.dtype, *codes] if c in "FD"), key="FD".index, default="")
             if not on:
-                _need(instr.op if instr.op in _REAL else "", instr.dtype, used)
+                _need(node.op if node.op in _REAL else "", node.dtype, used)
                 continue
             kinds = "".join("c" if c in "FD" else "r" for c in codes)
-            if instr.op == "cast" and kinds == "c":
-                _need("of", instr.dtype, used)
+            if node.op == "cast" and kinds == "c":
+                _need("of", node.dtype, used)
             if on == "D" and "F" in codes:
                 _need("of", on, used)
-            for name in (f"{instr.op} {kinds}", f"{instr.op} cc" if instr.op in ("eq", "ne") else "", instr.op):
+            for name in (f"{node.op} {kinds}", f"{node.op} cc" if node.op in ("eq", "ne") else "", node.op):
                 _need(name, on, used)
-            if instr.op in ("and", "or", "xor", "not"):
+            if node.op in ("and", "or", "xor", "not"):
                 _need("truth", on, used)
     return used
 

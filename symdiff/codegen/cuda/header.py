@@ -16,8 +16,9 @@ from symdiff.codegen.names import Names
 from symdiff.codegen.source import Source
 from symdiff.codegen.text import Result
 from symdiff.errors import BackendError
+from symdiff.ir.node import Node
 from symdiff.lowering.plan import Plan
-from symdiff.lowering.program import Instr, Program
+from symdiff.lowering.program import Program
 from symdiff.vocabulary.operation import Op
 
 CUDA_RESERVED = RESERVED | NAMES_OF_SUPPORT | frozenset(
@@ -49,16 +50,16 @@ class Cuda(Dialect):
     def complex_literal(self, real: str, imag: str, code: str) -> str:
         return f"{self.types[code]}({real}, {imag})"
 
-    def on_complex(self, instr: Instr, places: str) -> str:
-        if instr.op not in COMPLEX_NAMES:
-            raise BackendError(f"{instr.op} of complex numbers is not part of {self.library}")
-        return f"{COMPLEX_NAMES[instr.op]}({places})"
+    def on_complex(self, node: Node, places: str) -> str:
+        if node.op not in COMPLEX_NAMES:
+            raise BackendError(f"{node.op} of complex numbers is not part of {self.library}")
+        return f"{COMPLEX_NAMES[node.op]}({places})"
 
     def spelling(self, program: Program, position: int) -> Spelled:
         template, level, needed = super().spelling(program, position)
-        instr = program.instrs[position]
-        codes = [program.instrs[o].dtype for o in in_reading_order(program, position)]
-        if instr.op != "cast" and "F" in codes and "D" in (instr.dtype, *codes):  # structures do not widen by themselves
+        node = program.nodes[position]
+        codes = [program.nodes[o].dtype for o in in_reading_order(program, position)]
+        if node.op != "cast" and "F" in codes and "D" in (node.dtype, *codes):  # structures do not widen by themselves
             template = template.format(*(f"complex128_of({{{k}}})" if c == "F" else f"{{{k}}}" for k, c in enumerate(codes)))
         return template, level, needed
 
@@ -67,10 +68,10 @@ class Cuda(Dialect):
             return f"{self.types[code]}_of({{0}})", ATOM, (0,)
         return super().cast(code, source)
 
-    def on_reals(self, instr: Instr, op: Op, places: str) -> Spelled:
-        if instr.op in REAL_NAMES:
-            return f"{REAL_NAMES[instr.op]}({places})", ATOM, (0,) * op.arity
-        return super().on_reals(instr, op, places)
+    def on_reals(self, node: Node, op: Op, places: str) -> Spelled:
+        if node.op in REAL_NAMES:
+            return f"{REAL_NAMES[node.op]}({places})", ATOM, (0,) * op.arity
+        return super().on_reals(node, op, places)
 
     def precisions(self, codes: set[str]) -> list[str]:
         return sorted(codes & {"f", "d"})
@@ -109,10 +110,10 @@ def preamble(programs: list[Program], summed: frozenset[str] = frozenset(), head
 
     In a `header`, which may be included beside others, each is guarded.
     """
-    instrs = [i for p in programs for i in p.instrs]
-    shared = LANGUAGE.helpers(instrs, DEVICE)
+    nodes = [i for p in programs for i in p.nodes]
+    shared = LANGUAGE.helpers(nodes, DEVICE)
     if header:
         shared = [guarded("_".join(text.removeprefix(DEVICE).partition("(")[0].split()), text) for text in shared]  # our own
     own = [*(header_support(programs) if header else support(programs, summed)), *shared]
-    constants = [LANGUAGE.literal(i.payload, i.dtype) for i in instrs if i.op == "const"]
+    constants = [LANGUAGE.literal(i.params, i.dtype) for i in nodes if i.op == "const"]
     return [*macros([*own, *constants]), *own]

@@ -10,7 +10,7 @@ from symdiff.codegen.c_like import INDENT
 from symdiff.codegen.cuda.arrays import BLOCK, BLOCKS, Cells, KernelText, Launch, box, contiguous, digit
 from symdiff.codegen.cuda.header import LANGUAGE
 from symdiff.lowering.arrays.fusing import Kernel, Sink
-from symdiff.lowering.arrays.program import size
+from symdiff.lowering.program import size
 
 
 class PartsText(KernelText):

@@ -1,9 +1,8 @@
 """A kernel over whole arrays as LLVM IR: loops around explicit vectors, with sums kept in registers.
 
 Assumes operands and results in contiguous arrays, or views of them, of sizes that are known. Guarantees the arithmetic of
-`llvm` in every cell; sums whose error grows no faster than that of NumPy's pairwise ones (partial sums of `SPAN` vectors,
-added up with compensation: Knuth's two-sum); a masked last vector, so that no cell beyond an array is touched. Refuses what
-`llvm` refuses.
+`scalar` in every cell; sums whose error grows no faster than that of NumPy's pairwise ones (partial sums of `SPAN` vectors,
+added up with compensation: Knuth's two-sum); a masked last vector, so that no cell beyond an array is touched.
 """
 
 import math
@@ -13,8 +12,8 @@ from typing import NamedTuple
 from symdiff.codegen.llvm.cells import CellLines
 from symdiff.codegen.llvm.scalar import computed, converted
 from symdiff.codegen.math.lines import TYPES, Value
+from symdiff.ir.node import Node
 from symdiff.lowering.arrays.nesting import Cells, Nest, Result
-from symdiff.lowering.program import Instr
 from symdiff.vocabulary.ops import is_complex, real_counterpart
 
 REDUCED = {"sum": -0.0, "max": -math.inf, "min": math.inf}  # with what changes nothing; -0 keeps the sign of a zero
@@ -114,15 +113,15 @@ class _Writer(CellLines):
         """The work on one vector of cells, of which `count` are there."""
         program = self.nested.program
 
-        def load(instr: Instr) -> Value:
-            operand = instr.payload[0]
+        def load(node: Node) -> Value:
+            operand = node.params[0]
             return once[operand] if operand in once else self.load(self.nested.operands[operand], place, count)
 
         values = computed(program, self, load)
         before: Value = ()
         for k, result in enumerate(self.nested.results):
             cells, output = result.cells, program.outputs[result.output]
-            found = converted(self, values[output.cells[0]], program.instrs[output.cells[0]].dtype, cells.code)
+            found = converted(self, values[output.cells[0]], program.nodes[output.cells[0]].dtype, cells.code)
             if k in self.sums:
                 self.accumulate(self.sums[k], found, count)
                 continue

@@ -1,7 +1,7 @@
 """Program to LLVM IR over many points: a loop over explicit vectors of points, and one last vector for those that remain.
 
-Assumes points at any steps, outputs that overlap no input. Guarantees the arithmetic of `llvm` for every point, whichever
-other points are computed in the same call. Refuses what `llvm` refuses, and truth values as arguments or results.
+Assumes points at any steps, outputs that overlap no input, operations that `scalar` has, and no truth values as arguments or
+results. Guarantees the arithmetic of `scalar` for every point, whichever other points are computed in the same call.
 """
 
 from collections.abc import Sequence
@@ -42,9 +42,9 @@ class BatchModule:
         """A function over such arrays; `fence`: an x86, where what was written past the caches needs one to be seen."""
         once = Lines(self.lanes, "once", self.width)
         cells: dict[int, list[int]] = {place: [] for place in range(len(self.program.inputs))}
-        for instr in self.program.instrs:
-            if instr.op == "input":
-                cells[instr.payload[0]].append(instr.payload[1])
+        for node in self.program.nodes:
+            if node.op == "input":
+                cells[node.params[0]].append(node.params[1])
         fixed = {p: shared(once, arrays[p], cells[p]) for p in cells if arrays[p].layout == "one"}
         packed = [a for a in arrays if a.layout == "packed"]
         text = [
@@ -131,10 +131,10 @@ class BatchModule:
         """The instructions for one vector of points."""
         lines = points.lines
         values = {p: fixed[p] if p in fixed else points.load(arrays[p], cells[p]) for p in cells}
-        instrs = self.program.instrs
-        found = computed(self.program, lines, lambda i: values[i.payload[0]][i.payload[1]])
+        nodes = self.program.nodes
+        found = computed(self.program, lines, lambda i: values[i.params[0]][i.params[1]])
         for array, output in zip(arrays[len(cells) :], self.program.outputs, strict=True):
-            own = [converted(lines, found[v], instrs[v].dtype, output.dtype) for v in output.cells]
+            own = [converted(lines, found[v], nodes[v].dtype, output.dtype) for v in output.cells]
             points.store(array, own)
         self.declared.update(lines.declared)
         self._used.update(lines.used)

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from symdiff.codegen.math.lines import LIBM, VECTORS
-from symdiff.lowering.program import Instr, Program
+from symdiff.ir.node import Node
+from symdiff.lowering.program import Program
 
 # The calls from which on one of a vector takes less time than those of libm; two of any other function of our own.
 _WORTH = dict.fromkeys(LIBM, 3) | {"sincos": 1, "pow": 4}
@@ -26,18 +27,18 @@ class Calls:
     """The groups of some instructions of a Program, or of all, by their members: vectors of at most `most` calls."""
 
     def __init__(self, program: Program, most: int, positions: Collection[int] | None = None) -> None:
-        self._instrs = program.instrs
-        self._inside = range(len(program.instrs)) if positions is None else set(positions)
+        self._nodes = program.nodes
+        self._inside = range(len(program.nodes)) if positions is None else set(positions)
         self.groups: dict[int, Group] = {}
         alike: dict[tuple[int, str, str], dict[tuple[int, ...], dict[int, int]]] = {}
         level: dict[int, int] = {}  # the calls that an instruction waits for, one after another
         for position in sorted(self._inside):
-            instr = self._instrs[position]
-            level[position] = max((level.get(o, 0) for o in instr.operands), default=0)
-            if self._is_real(instr):
-                function, place = VECTORS[instr.op]
-                same = alike.setdefault((level[position], function, instr.dtype), {})
-                same.setdefault(instr.operands, {})[position] = place
+            node = self._nodes[position]
+            level[position] = max([level.get(o, 0) for o in node.operands], default=0)
+            if self._is_real(node):
+                function, place = VECTORS[node.op]
+                same = alike.setdefault((level[position], function, node.dtype), {})
+                same.setdefault(node.operands, {})[position] = place
                 level[position] += 1
         for (_, function, dtype), calls in alike.items():
             listed = list(calls.items())
@@ -48,14 +49,14 @@ class Calls:
                     group = Group(function, dtype, [operands for operands, _ in part], members)
                     self.groups.update(dict.fromkeys(members, group))
 
-    def _is_real(self, instr: Instr) -> bool:
-        codes = {instr.dtype, *(self._instrs[o].dtype for o in instr.operands)}
-        return instr.op in VECTORS and codes <= {"d", "f"}
+    def _is_real(self, node: Node) -> bool:
+        codes = {node.dtype, *(self._nodes[o].dtype for o in node.operands)}
+        return node.op in VECTORS and codes <= {"d", "f"}
 
     def needed(self, position: int) -> list[int]:
         """The operands of an instruction and of those that are made together with it."""
         group = self.groups.get(position)
-        return list(self._instrs[position].operands) if group is None else [o for one in group.operands for o in one]
+        return list(self._nodes[position].operands) if group is None else [o for one in group.operands for o in one]
 
     def before(self, position: int, known: Collection[int]) -> Iterator[int]:
         """What is to be computed for an instruction, itself the last: one member of each group, none of the `known`."""

@@ -2,7 +2,7 @@
 
 Assumes what NumPy hands to such loops: `args` with the addresses, `steps` as `llvm_batch` has them, `dims` that begin with
 the number of points. Guarantees vectors of points at any steps, and results one after another where NumPy reduces or
-accumulates. Refuses what `llvm_batch` refuses.
+accumulates.
 """
 
 import math

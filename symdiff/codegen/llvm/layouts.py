@@ -1,8 +1,8 @@
 """Arrays of points in memory and vectors of points in registers: loads, stores and the transposing between them.
 
 Assumes `%name`, `%name.point` and `%name.step<k>` to hold an array's address and its steps in bytes, from point to point and
-along each axis of a point. Guarantees that nothing is read or written but the cells of the points asked for. Refuses
-Boolean arrays with `BackendError`.
+along each axis of a point, and arrays of numbers. Guarantees that nothing is read or written but the cells of the points asked
+for.
 
 The layouts: "last", neighbouring points are neighbours in memory, so that a cell of many points is one vector; "first", the
 cells of a point are contiguous, so that points are rows, which are transposed in registers; "packed", an output of such rows
@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from symdiff.codegen.math.lines import TYPES, Lines, Value
-from symdiff.errors import BackendError
 from symdiff.vocabulary.ops import is_complex, real_counterpart
 
 SIZES = {"d": 8, "f": 4}  # bytes of a real number
@@ -37,10 +36,6 @@ class Array:
     code: str
     layout: str
     stream: int = 0
-
-    def __post_init__(self) -> None:
-        if self.code == "?":
-            raise BackendError("truth values of many points run with NumPy only")
 
     @property
     def part(self) -> str:

@@ -1,8 +1,8 @@
 """A large Program to LLVM IR in parts: functions of some hundred statements each, over values in a common workspace.
 
-Assumes what `llvm` assumes. Guarantees the same operations in the same order as one function would have, that all inputs
+Assumes what `scalar` assumes. Guarantees the same operations in the same order as one function would have, that all inputs
 are read before an output is written, and that compiling takes time linear in the Program's length, on a stack that does
-not grow with it. Refuses what `llvm` refuses.
+not grow with it.
 """
 
 import functools
@@ -12,7 +12,8 @@ from typing import NamedTuple
 from symdiff.codegen.llvm.calls import Calls
 from symdiff.codegen.llvm.scalar import called, clear, converted, fetched, instruction, made, returning, stored
 from symdiff.codegen.math.lines import TYPES, Lines, Value
-from symdiff.lowering.program import Instr, Program, zero_of
+from symdiff.ir.node import Node
+from symdiff.lowering.program import Program, is_leaf, zero_of
 from symdiff.vocabulary.ops import is_complex
 
 PART = 250  # statements of a part: with 500 compiling takes 1.5 times as long, with 1000 three times, for no faster code
@@ -31,11 +32,11 @@ class Step(NamedTuple):
 def statements(program: Program) -> int:
     """About how many statements the machine code of a Program has."""
     stores = sum(len(o.cells) - o.cells.count(zero_of(program, o)) for o in program.outputs)
-    return sum(map(_weight, program.instrs)) + stores
+    return sum(map(_weight, program.nodes)) + stores
 
 
-def _weight(instr: Instr) -> int:
-    return 8 if is_complex(instr.dtype) or instr.op in _SLOW else 1
+def _weight(node: Node) -> int:
+    return 8 if is_complex(node.dtype) or node.op in _SLOW else 1
 
 
 def in_parts(program: Program, name: str, together: int = 0) -> tuple[str, int]:
@@ -90,13 +91,13 @@ def _parts(program: Program) -> Iterator[list[Step]]:
                 stores.setdefault(value, []).append(Step(value, place, cell))
     part: list[Step] = []
     full = 0
-    for position, instr in enumerate(program.instrs):
+    for position, node in enumerate(program.nodes):
         steps = stores.get(position, [])
-        if instr.op not in ("input", "const"):
+        if not is_leaf(node):
             steps = [Step(position), *steps]
         for step in steps:
             part.append(step)
-            full += _weight(instr) if step.place < 0 else 1
+            full += _weight(node) if step.place < 0 else 1
             if full >= PART:
                 yield part
                 part, full = [], 0
@@ -124,14 +125,14 @@ class _Layout:
         last: dict[int, int] = {}
         for k, steps in enumerate(parts):
             for position, place, _ in steps:
-                for value in program.instrs[position].operands if place < 0 else (position,):
+                for value in program.nodes[position].operands if place < 0 else (position,):
                     last[value] = k
         free: dict[int, list[int]] = {8: [], 16: []}
         ending: dict[int, list[tuple[int, int]]] = {}
         for k, steps in enumerate(parts):
             for position, place, _ in steps:
                 if place < 0 and last.get(position, k) > k:
-                    size = 16 if program.instrs[position].dtype == "D" else 8
+                    size = 16 if program.nodes[position].dtype == "D" else 8
                     self.offsets[position] = free[size].pop() if free[size] else self._more(size)
                     ending.setdefault(last[position], []).append((size, self.offsets[position]))
             for size, offset in ending.pop(k, ()):
@@ -150,7 +151,7 @@ def _part(program: Program, steps: list[Step], layout: _Layout, name: str, whole
     """The IR of one part; `whole` gathers what all of them declare and use."""
     lines = Lines(most=whole.most)
     calls = Calls(program, lines.most, [position for position, place, _ in steps if place < 0])
-    instrs = program.instrs
+    nodes = program.nodes
     pointers: dict[int, str] = {}
     values: dict[int, Value] = {}
 
@@ -158,19 +159,19 @@ def _part(program: Program, steps: list[Step], layout: _Layout, name: str, whole
         return lines.put(f"getelementptr i8, ptr %work, i64 {offset}")
 
     def fetch(position: int) -> None:
-        instr = instrs[position]
-        if instr.op == "const":
-            values[position] = instruction(program, instr, lines, values)
-        elif instr.op == "input":
-            place, cell = instr.payload
+        node = nodes[position]
+        if node.op == "const":
+            values[position] = instruction(program, node, lines, values)
+        elif node.op == "input":
+            place, cell = node.params
             if place not in pointers:
                 pointers[place] = lines.put(f"load ptr, ptr {place_of(8 * place)}")
-            values[position] = fetched(lines, pointers[place], cell, instr.dtype)
-        elif instr.dtype == "?":
+            values[position] = fetched(lines, pointers[place], cell, node.dtype)
+        elif node.dtype == "?":
             byte = lines.put(f"load i8, ptr {place_of(layout.offsets[position])}")
             values[position] = (lines.put(f"trunc i8 {byte} to {TYPES['?']}"),)
         else:
-            values[position] = fetched(lines, place_of(layout.offsets[position]), 0, instr.dtype)
+            values[position] = fetched(lines, place_of(layout.offsets[position]), 0, node.dtype)
 
     def compute(position: int) -> None:
         for operand in calls.needed(position):
@@ -179,19 +180,19 @@ def _part(program: Program, steps: list[Step], layout: _Layout, name: str, whole
         for member, value in made(program, position, calls, lines, values).items():
             values[member] = value
             if member in layout.offsets:
-                stored(lines, place_of(layout.offsets[member]), 0, value, instrs[member].dtype)
+                stored(lines, place_of(layout.offsets[member]), 0, value, nodes[member].dtype)
             if member in layout.checks:
-                stored(lines, place_of(layout.checks[member]), 0, value, instrs[member].dtype)
+                stored(lines, place_of(layout.checks[member]), 0, value, nodes[member].dtype)
 
     for position, place, cell in steps:
-        instr = instrs[position]
+        node = nodes[position]
         if place < 0:
             for due in calls.before(position, values):
                 compute(due)
             continue
         if position not in values:
             fetch(position)
-        own = converted(lines, values[position], instr.dtype, program.outputs[place].dtype)
+        own = converted(lines, values[position], node.dtype, program.outputs[place].dtype)
         stored(lines, place_of(layout.outputs[place]), cell, own, program.outputs[place].dtype)
     whole.declared.update(lines.declared)
     whole.used |= lines.used

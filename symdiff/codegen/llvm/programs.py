@@ -1,22 +1,22 @@
 """Fused tasks over whole arrays as one LLVM function: kernels one after the other, numbers and work arrays in one memory.
 
-Assumes tasks whose kernels have nests. Guarantees that the function writes nothing but the results and its memory. Refuses,
-with `BackendError`, tasks that NumPy computes, and results that no kernel makes.
+`arranged` tells beforehand whether there is such a function. Guarantees that it writes nothing but the results and its memory.
 """
 
 import functools
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from symdiff.codegen.llvm.arrays import array_function
 from symdiff.codegen.llvm.functions import functions as vector_functions
-from symdiff.codegen.llvm.scalar import returning
+from symdiff.codegen.llvm.scalar import lacking, returning
 from symdiff.codegen.math.lines import Lines, lanes_of
-from symdiff.errors import BackendError
+from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Clear
 from symdiff.lowering.arrays.nesting import Nest, content_of
 from symdiff.lowering.arrays.plan import ArrayPlan, writes
-from symdiff.lowering.arrays.program import Step, size
+from symdiff.lowering.program import size
 from symdiff.vocabulary.ops import dtype_of
 
 MEMORY = 1 << 16  # bytes that are asked for at each call; larger work arrays are kept from call to call, by NumPy
@@ -32,16 +32,16 @@ def functions(nests: dict[int, Nest], lanes: int, fused: bool) -> tuple[str, dic
     used: set[str] = set()
     declared: dict[str, str] = {}
     known: dict[tuple[object, ...], str] = {}
+    keys = {index: content_of(nest) for index, nest in nests.items()}
     for index, nest in nests.items():
-        key = content_of(nest)
+        key = keys[index]
         if key in known:
             continue
         known[key] = ""
-        try:
-            count = 1 if nest.domain == (1,) else lanes_of(nest.program, lanes)
-            text, own, needed = array_function(nest, f"kernel{index}", count, count if fused else 0)
-        except BackendError:
+        if lacking(nest.program):
             continue
+        count = 1 if nest.domain == (1,) else lanes_of(nest.program, lanes)
+        text, own, needed = array_function(nest, f"kernel{index}", count, count if fused else 0)
         known[key] = f"kernel{index}"
         texts[known[key]] = text
         used |= own
@@ -49,81 +49,100 @@ def functions(nests: dict[int, Nest], lanes: int, fused: bool) -> tuple[str, dic
     few = {symbol for symbol in used if sum(text.count(f"@{symbol}(") for text in texts.values()) <= INLINED}
     bodies, needed = vector_functions(used, few)
     declared |= needed
-    names = {index: known[content_of(nest)] for index, nest in nests.items() if known[content_of(nest)]}
+    names = {index: known[key] for index, key in keys.items() if known[key]}
     return "\n".join([*declared.values(), *bodies]), texts, names
 
 
-def whole_function(plan: ArrayPlan, name: str, kernels: dict[int, str], alone: bool) -> tuple[str, int]:
-    """A function `name(inputs..., outputs..., memory)` that runs all tasks, and the bytes of its memory.
+@dataclass(slots=True)
+class Arrangement:
+    """Where a function that runs all tasks of a plan finds each value: `places` are pointers in its IR, to arguments, results,
+    `constants` of the module, and rooms of its memory, which begin at the offsets `rooms` and take `memory` bytes.
+    """
+
+    places: dict[int, str]
+    constants: dict[str, np.ndarray] = field(default_factory=dict)
+    rooms: list[int] = field(default_factory=list)
+    memory: int = 0
+
+    def room(self, count: int) -> str:
+        """A place in memory for so many bytes."""
+        self.rooms.append(self.memory)
+        self.memory += -(-count // _LINE) * _LINE
+        return f"%m{self.rooms[-1]}"
+
+
+def arranged(plan: ArrayPlan) -> Arrangement | None:
+    """Where a function that runs all tasks keeps their values; None where NumPy has a part in them, a result is a copy of
+    another array, or `MEMORY` does not hold the work arrays.
+    """
+    nodes, outputs, early = plan.program.nodes, plan.program.outputs, _early(plan)
+    found = Arrangement({i: f"%in{node.params[0]}" for i, node in enumerate(nodes) if node.op == "input"})
+    numbered = {o.value: k for k, o in enumerate(outputs) if o.shape == () and o.value not in early}
+    slots = [found.room(dtype_of(code).itemsize * cells) for code, cells in plan.slots]
+    used = list(plan.program.checks)
+    for index, task in enumerate(plan.fused.tasks):
+        if isinstance(task, Clear):
+            used.append(task.value)
+        elif index in plan.nests and not any(held.copied for held in plan.nests[index].arrays):
+            used += [held.value for held in plan.nests[index].arrays]
+        else:
+            return None
+    for value in dict.fromkeys(used):
+        kind, k = plan.places.get(value, ("", 0))
+        node = nodes[value]
+        if kind == "number":
+            found.places[value] = f"%out{numbered[value]}" if value in numbered else found.room(16)
+        elif kind in ("output", "work"):
+            found.places[value] = f"%out{k}" if kind == "output" else slots[k]
+        elif node.op == "const" and size(node.shape) * dtype_of(node.dtype).itemsize <= MEMORY:
+            found.places[value] = name = f"@array{len(found.constants)}"
+            found.constants[name] = np.asarray(node.params, dtype_of(node.dtype))
+        elif value not in found.places:
+            return None
+    made = [_made(plan, o.value) for o in outputs]
+    copied = any(v not in early and found.places.get(v) != f"%out{k}" for k, v in enumerate(made))
+    return None if copied or found.memory > MEMORY else found
+
+
+def _early(plan: ArrayPlan) -> set[int]:
+    """The values that are made before the checks are known."""
+    return {v for task in plan.fused.tasks[: plan.fused.checked] for v in writes(plan.program.nodes, task)}
+
+
+def whole_function(plan: ArrayPlan, found: Arrangement, name: str, kernels: dict[int, str], alone: bool) -> str:
+    """A function `name(inputs..., outputs..., memory)` that runs all tasks.
 
     That of a program with checks returns whether one of them holds, and has written no result then.
 
     `kernels`: the names of the functions of tasks that have nests. `alone`: it keeps Python's lock, else other threads may
     run meanwhile.
     """
-    program = plan.program
-    steps = program.steps
-    places: dict[int, str] = {i: f"%in{step.params}" for i, step in enumerate(steps) if step.op == "input"}
-    early = {v for task in plan.fused.tasks[: plan.fused.checked] for v in writes(steps, task)}
-    numbered = {o.value: k for k, o in enumerate(program.outputs) if o.shape == () and o.value not in early}
-    lines: list[str] = []
-    constants: list[str] = []
-    taken = 0
-
-    def room(count: int) -> str:
-        nonlocal taken
-        lines.append(f"  %m{taken} = getelementptr i8, ptr %memory, i64 {taken}")
-        taken += -(-count // _LINE) * _LINE
-        return f"%m{taken - -(-count // _LINE) * _LINE}"
-
-    slots = [room(dtype_of(code).itemsize * cells) for code, cells in plan.slots]
-
-    def place(value: int) -> str:
-        if value not in places:
-            kind, k = plan.places.get(value, ("", 0))
-            if kind == "number":
-                places[value] = f"%out{numbered[value]}" if value in numbered else room(16)
-            elif kind in ("output", "work"):
-                places[value] = f"%out{k}" if kind == "output" else slots[k]
-            elif steps[value].op == "const" and size(steps[value].shape) * dtype_of(steps[value].dtype).itemsize <= MEMORY:
-                places[value] = f"@array{len(constants)}"
-                constants.append(_constant(places[value], np.asarray(steps[value].params, dtype_of(steps[value].dtype))))
-            else:
-                raise BackendError(f"{program.name}: {steps[value].op} runs with NumPy")
-        return places[value]
-
+    program, places, early = plan.program, found.places, _early(plan)
+    lines = [f"  %m{offset} = getelementptr i8, ptr %memory, i64 {offset}" for offset in found.rooms]
     for index, task in enumerate(plan.fused.tasks):
         if program.checks and index == plan.fused.checked:
-            lines += _checked([place(check) for check in program.checks], alone)
+            lines += _checked([places[check] for check in program.checks], alone)
         if isinstance(task, Clear):
-            lines += _cleared(task, place(task.value), steps[task.value], f"%c{index}")
-        elif index in plan.nests:
-            held = plan.nests[index].arrays
-            if any(h.copied for h in held):
-                raise BackendError(f"{program.name}: a view that needs a copy runs with NumPy")
-            called = [place(h.value) for h in held]
-            lines.append(f"  call void @{kernels[index]}({', '.join(f'ptr {c}' for c in called)})")
+            lines += _cleared(task, places[task.value], program.nodes[task.value], f"%c{index}")
         else:
-            raise BackendError(f"{program.name}: NumPy has a part in it")
+            pointers = ", ".join(f"ptr {places[held.value]}" for held in plan.nests[index].arrays)
+            lines.append(f"  call void @{kernels[index]}({pointers})")
     if program.checks and plan.fused.checked == len(plan.fused.tasks):
-        lines += _checked([place(check) for check in program.checks], alone)
+        lines += _checked([places[check] for check in program.checks], alone)
     for k, output in enumerate(program.outputs):
         made = _made(plan, output.value)
         if made in early:
             count = size(output.shape) * dtype_of(output.dtype).itemsize
-            lines.append(f"  call void @llvm.memcpy.p0.p0.i64(ptr %out{k}, ptr {place(made)}, i64 {count}, i1 false)")
-        elif places.get(made) != f"%out{k}":
-            raise BackendError(f"{program.name}: {output.name} is a copy")
-    if taken > MEMORY:
-        raise BackendError(f"{program.name}: {taken} bytes of work arrays")
+            lines.append(f"  call void @llvm.memcpy.p0.p0.i64(ptr %out{k}, ptr {places[made]}, i64 {count}, i1 false)")
     parameters = [f"ptr %in{k}" for k in range(len(program.inputs))] + [f"ptr %out{k}" for k in range(len(program.outputs))]
-    parameters += ["ptr %memory"] if taken else []
+    parameters += ["ptr %memory"] if found.memory else []
     if not alone:
         lines = ["  %state = call ptr @PyEval_SaveThread()", *lines, "  call void @PyEval_RestoreThread(ptr %state)"]
     head = ["declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)", "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"]
+    head += [_constant(constant, value) for constant, value in found.constants.items()]
     kind, end = ("i1", "ret i1 false") if program.checks else ("void", "ret void")
     opening = f"define {kind} @{name}({', '.join(parameters)}) {{"
-    return "\n".join([*head, *constants, opening, *lines, f"  {end}", "}"]), taken
+    return "\n".join([*head, opening, *lines, f"  {end}", "}"])
 
 
 def _checked(places: list[str], alone: bool) -> list[str]:
@@ -143,19 +162,19 @@ def _constant(name: str, value: np.ndarray) -> str:
 
 
 def _made(plan: ArrayPlan, value: int) -> int:
-    """The step whose array a reshaped result is."""
-    steps = plan.program.steps
-    while steps[value].op == "reshape":
-        value = steps[value].operands[0]
+    """The node whose array a reshaped result is."""
+    nodes = plan.program.nodes
+    while nodes[value].op == "reshape":
+        value = nodes[value].operands[0]
     return value
 
 
-def _cleared(task: Clear, place: str, step: Step, name: str) -> list[str]:
+def _cleared(task: Clear, place: str, node: Node, name: str) -> list[str]:
     """Zeros in an array, but for a region along its first axis."""
-    cells, item = size(step.shape), dtype_of(step.dtype).itemsize
+    cells, item = size(node.shape), dtype_of(node.dtype).itemsize
     parts = [(0, cells)]
     if task.besides:
-        row = cells // step.shape[0]
+        row = cells // node.shape[0]
         start, stop, _ = task.besides[0]
         parts = [(0, start * row), (stop * row, cells)]  # type: ignore[operator]
     lines = []

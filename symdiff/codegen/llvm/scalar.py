@@ -2,7 +2,7 @@
 
 Assumes a Program whose operations C99's libm has. Guarantees IEEE arithmetic in the Program's order (nothing is contracted
 or reassociated), NumPy's treatment of NaN, ties and signed zeros, and that all inputs are read before an output is written.
-Refuses special functions that `llvm_functions` lacks and opaque primitives with `BackendError`.
+What it has no lines for, such as opaque primitives and special functions that `functions` lacks, `lacking` tells beforehand.
 """
 
 import functools
@@ -12,8 +12,8 @@ from itertools import chain
 
 from symdiff.codegen.llvm.calls import Calls, Group
 from symdiff.codegen.math.lines import LIBM, PAIRS, TYPES, VECTORS, Lines, Value
-from symdiff.errors import BackendError
-from symdiff.lowering.program import Instr, Output, Program, zero_of
+from symdiff.ir.node import Node
+from symdiff.lowering.program import Output, Program, zero_of
 from symdiff.vocabulary.ops import OPS, dtype_of, is_complex, real_counterpart
 
 _ARITHMETIC = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
@@ -22,16 +22,16 @@ _INTRINSICS = {"sqrt": "sqrt", "abs": "fabs", "floor": "floor", "ceil": "ceil", 
 _COMPLEX_LIBM = frozenset("exp sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh log sqrt pow".split())
 
 
-def computed(program: Program, lines: Lines, load: Callable[[Instr], Value]) -> dict[int, Value]:
+def computed(program: Program, lines: Lines, load: Callable[[Node], Value]) -> dict[int, Value]:
     """The values of all instructions; an input is loaded where it is first needed, so that few wait in registers."""
     values: dict[int, Value] = {}
     calls = Calls(program, lines.most)
-    instrs = program.instrs
-    inside = (position for position, instr in enumerate(instrs) if instr.op != "input")
+    nodes = program.nodes
+    inside = (position for position, node in enumerate(nodes) if node.op != "input")
     for wanted in chain(inside, (cell for output in program.outputs for cell in output.cells)):
         for position in calls.before(wanted, values):
-            if instrs[position].op == "input":
-                values[position] = load(instrs[position])
+            if nodes[position].op == "input":
+                values[position] = load(nodes[position])
             else:
                 values |= made(program, position, calls, lines, values)
     return values
@@ -41,67 +41,61 @@ def made(program: Program, position: int, calls: Calls, lines: Lines, values: di
     """The value of an instruction whose operands' are among `values`, and those of all that are made together with it."""
     group = calls.groups.get(position)
     if group is None:
-        return {position: instruction(program, program.instrs[position], lines, values)}
+        return {position: instruction(program, program.nodes[position], lines, values)}
     return _together(program, group, lines, values)
 
 
 def _together(program: Program, group: Group, lines: Lines, values: dict[int, Value]) -> dict[int, Value]:
-    instrs = program.instrs
-    operands = [[converted(lines, values[o], instrs[o].dtype, group.dtype)[0] for o in operands] for operands in group.operands]
+    nodes = program.nodes
+    operands = [[converted(lines, values[o], nodes[o].dtype, group.dtype)[0] for o in operands] for operands in group.operands]
     results = lines.formulas(group.function, group.dtype, operands)
     return {member: (results[k][place],) for member, (k, place) in group.members.items()}
 
 
-def instruction(program: Program, instr: Instr, lines: Lines, values: dict[int, Value]) -> Value:
+def instruction(program: Program, node: Node, lines: Lines, values: dict[int, Value]) -> Value:
     """The value of one instruction, whose operands' are among `values`."""
-    code = instr.dtype
-    if instr.op == "const":
-        number = instr.payload
+    code = node.dtype
+    if node.op == "const":
+        number = node.params
         if is_complex(code):
             part = real_counterpart(code)
             return lines.literal(complex(number).real, part), lines.literal(complex(number).imag, part)
         return (lines.literal(number, code),)
-    codes = [program.instrs[o].dtype for o in instr.operands]
-    operands = [values[o] for o in instr.operands]
-    if instr.op == "call" or (OPS[instr.op].is_special and instr.op not in VECTORS):
-        name = getattr(instr.payload, "__name__", instr.op)
-        raise BackendError(f"{name} runs with NumPy and SciPy only, not as machine code")
-    if instr.op == "select":
+    codes = [program.nodes[o].dtype for o in node.operands]
+    operands = [values[o] for o in node.operands]
+    if code in ("d", "f") and node.op in _REAL and codes.count(code) == len(codes):
+        return (on_real(lines, node.op, code, [value[0] for value in operands]),)
+    if node.op == "select":
         yes, no = (converted(lines, v, c, code) for v, c in zip(operands[1:], codes[1:], strict=True))
         condition = truth(lines, operands[0], codes[0])
         part = real_counterpart(code) if is_complex(code) else code
         return tuple(lines.select(condition, part, y, n) for y, n in zip(yes, no, strict=True))
-    if instr.op == "cast":
+    if node.op == "cast":
         return converted(lines, operands[0], codes[0], code)
-    if instr.op in ("and", "or", "xor"):
+    if node.op in ("and", "or", "xor"):
         first, second = (truth(lines, v, c) for v, c in zip(operands, codes, strict=True))
-        return (lines.op(instr.op, "?", first, second),)
-    if instr.op == "not":
+        return (lines.op(node.op, "?", first, second),)
+    if node.op == "not":
         return (lines.op("xor", "?", truth(lines, operands[0], codes[0]), lines.literal(True, "?")),)
-    if instr.op == "exp" and lines.most and _is_imaginary(program, instr.operands[0]):
+    if node.op == "exp" and lines.most and _is_imaginary(program, node.operands[0]):
         return lines.formula("sincos", real_counterpart(code), operands[0][1])[::-1]
     if any(is_complex(c) for c in codes):
-        return _on_complex(lines, instr, operands, codes)
-    if is_complex(code):
-        raise BackendError(f"{instr.op} of real numbers with a complex result runs with NumPy only")
+        return _on_complex(lines, node, operands, codes)
     common = code if code != "?" else ("d" if "d" in codes else "f" if "f" in codes else "?")
     if common == "?":
-        predicate = {"eq": "eq", "ne": "ne"}.get(instr.op)
-        if predicate is None:
-            raise BackendError(f"{instr.op} of truth values runs with NumPy only")
-        return (lines.put(f"icmp {predicate} {lines.kind('?')} {operands[0][0]}, {operands[1][0]}"),)
+        return (lines.put(f"icmp {node.op} {lines.kind('?')} {operands[0][0]}, {operands[1][0]}"),)
     parts = [converted(lines, v, c, common)[0] for v, c in zip(operands, codes, strict=True)]
-    return (on_real(lines, instr.op, common, parts),)
+    return (on_real(lines, node.op, common, parts),)
 
 
 def _is_imaginary(program: Program, position: int) -> bool:
     """Whether a value is a real number times one on the imaginary axis."""
-    instr = program.instrs[position]
-    if instr.op != "mul" or not is_complex(instr.dtype):
+    node = program.nodes[position]
+    if node.op != "mul" or not is_complex(node.dtype):
         return False
-    real = [o for o in instr.operands if not is_complex(program.instrs[o].dtype)]
-    others = [program.instrs[o] for o in instr.operands if o not in real]
-    return len(real) == 1 and all(o.op == "const" and complex(o.payload).real == 0.0 for o in others)
+    real = [o for o in node.operands if not is_complex(program.nodes[o].dtype)]
+    others = [program.nodes[o] for o in node.operands if o not in real]
+    return len(real) == 1 and all(o.op == "const" and complex(o.params).real == 0.0 for o in others)
 
 
 def converted(lines: Lines, value: Value, old: str, new: str) -> Value:
@@ -130,48 +124,34 @@ def truth(lines: Lines, value: Value, code: str) -> str:
 
 def on_real(lines: Lines, op: str, code: str, parts: list[str]) -> str:
     """One operation on real numbers of one precision."""
+    return _REAL[op](lines, op, code, parts)
+
+
+def _extreme(lines: Lines, op: str, code: str, parts: list[str]) -> str:
+    a, b = parts
+    wins = lines.compare("oge" if op.endswith("max") else "ole", code, a, b)
+    missing = lines.compare("uno", code, *((b, b) if op.startswith("f") else (a, a)))
+    return lines.select(lines.op("or", "?", wins, missing), code, a, b)
+
+
+def _sign(lines: Lines, op: str, code: str, parts: list[str]) -> str:
+    zero, one, a = lines.literal(0.0, code), lines.literal(1.0, code), parts[0]
+    rest = lines.select(lines.compare("oeq", code, a, zero), code, zero, a)  # NaN stays
+    below = lines.select(lines.compare("olt", code, a, zero), code, lines.literal(-1.0, code), rest)
+    return lines.select(lines.compare("ogt", code, a, zero), code, one, below)
+
+
+def _tested(lines: Lines, op: str, code: str, parts: list[str]) -> str:
     a = parts[0]
-    b = parts[-1]
-    if op in _ARITHMETIC:
-        return lines.op(_ARITHMETIC[op], code, a, b)
-    if op in _COMPARISONS:
-        return lines.compare(_COMPARISONS[op], code, a, b)
-    if op in _INTRINSICS:
-        return lines.call(f"llvm.{_INTRINSICS[op]}", code, a)
-    if op in LIBM or op in VECTORS:
-        return lines.call(op, code, *parts)
-    if op == "neg":
-        return lines.neg(code, a)
-    if op == "copysign":
-        return lines.call("llvm.copysign", code, a, b)
-    if op in ("conj", "real"):
-        return a
-    zero, one, inf = (lines.literal(v, code) for v in (0.0, 1.0, float("inf")))
-    if op == "imag":
-        return zero
-    if op == "fmod":
-        return lines.op("frem", code, a, b)
-    if op in ("max", "min", "fmax", "fmin"):
-        wins = lines.compare("oge" if op.endswith("max") else "ole", code, a, b)
-        missing = lines.compare("uno", code, *((b, b) if op.startswith("f") else (a, a)))
-        return lines.select(lines.op("or", "?", wins, missing), code, a, b)
-    if op == "sign":
-        rest = lines.select(lines.compare("oeq", code, a, zero), code, zero, a)  # NaN stays
-        below = lines.select(lines.compare("olt", code, a, zero), code, lines.literal(-1.0, code), rest)
-        return lines.select(lines.compare("ogt", code, a, zero), code, one, below)
-    if op in ("isnan", "isinf", "isfinite"):
-        if op == "isnan":
-            return lines.compare("uno", code, a, a)
-        return lines.compare("oeq" if op == "isinf" else "olt", code, lines.call("llvm.fabs", code, a), inf)
-    if op in ("mod", "floordiv"):
-        return _divided(lines, op, code, a, b)
-    if op in ("logaddexp", "logaddexp2"):
-        return _log_add_exp(lines, op, code, a, b)
-    raise BackendError(f"{op} runs with NumPy only, not as machine code")
+    if op == "isnan":
+        return lines.compare("uno", code, a, a)
+    inf = lines.literal(math.inf, code)
+    return lines.compare("oeq" if op == "isinf" else "olt", code, lines.call("llvm.fabs", code, a), inf)
 
 
-def _divided(lines: Lines, op: str, code: str, a: str, b: str) -> str:
+def _divided(lines: Lines, op: str, code: str, parts: list[str]) -> str:
     """NumPy's remainder, which has the divisor's sign, and the quotient that belongs to it."""
+    a, b = parts
     zero, half = lines.literal(0.0, code), lines.literal(0.5, code)
     rest = lines.op("frem", code, a, b)
     crossed = lines.op("xor", "?", lines.compare("olt", code, rest, zero), lines.compare("olt", code, b, zero))
@@ -193,8 +173,9 @@ def _divided(lines: Lines, op: str, code: str, a: str, b: str) -> str:
     return lines.select(lines.compare("oeq", code, b, zero), code, plain, whole)
 
 
-def _log_add_exp(lines: Lines, op: str, code: str, a: str, b: str) -> str:
+def _log_add_exp(lines: Lines, op: str, code: str, parts: list[str]) -> str:
     """log(exp(a) + exp(b)), or the same to base 2, the larger taken out."""
+    a, b = parts
     apart = lines.op("fsub", code, a, b)
     larger = lines.select(lines.compare("ogt", code, apart, lines.literal(0.0, code)), code, a, b)
     below = lines.neg(code, lines.call("llvm.fabs", code, apart))
@@ -206,47 +187,52 @@ def _log_add_exp(lines: Lines, op: str, code: str, a: str, b: str) -> str:
     return lines.select(lines.compare("oeq", code, a, b), code, equal, lines.op("fadd", code, larger, tail))
 
 
-def _on_complex(lines: Lines, instr: Instr, operands: list[Value], codes: list[str]) -> Value:
+RealForm = Callable[[Lines, str, str, list[str]], str]
+_REAL: dict[str, RealForm] = {
+    **dict.fromkeys([*LIBM, *VECTORS], lambda lines, op, code, parts: lines.call(op, code, *parts)),
+    **dict.fromkeys(_ARITHMETIC, lambda lines, op, code, parts: lines.op(_ARITHMETIC[op], code, *parts)),
+    **dict.fromkeys(_COMPARISONS, lambda lines, op, code, parts: lines.compare(_COMPARISONS[op], code, *parts)),
+    **dict.fromkeys(_INTRINSICS, lambda lines, op, code, parts: lines.call(f"llvm.{_INTRINSICS[op]}", code, *parts)),
+    **dict.fromkeys(("conj", "real"), lambda lines, op, code, parts: parts[0]),
+    **dict.fromkeys(("max", "min", "fmax", "fmin"), _extreme),
+    **dict.fromkeys(("isnan", "isinf", "isfinite"), _tested),
+    **dict.fromkeys(("mod", "floordiv"), _divided),
+    **dict.fromkeys(("logaddexp", "logaddexp2"), _log_add_exp),
+    "neg": lambda lines, op, code, parts: lines.neg(code, *parts),
+    "copysign": lambda lines, op, code, parts: lines.call("llvm.copysign", code, *parts),
+    "imag": lambda lines, op, code, parts: lines.literal(0.0, code),
+    "fmod": lambda lines, op, code, parts: lines.op("frem", code, *parts),
+    "sign": _sign,
+}
+
+
+def _on_complex(lines: Lines, node: Node, operands: list[Value], codes: list[str]) -> Value:
     """One operation with a complex operand."""
-    op = instr.op
     joined = "d" if any(c in "dD" for c in codes) else "f"
-    code = joined if instr.dtype == "?" else real_counterpart(instr.dtype)
+    code = joined if node.dtype == "?" else real_counterpart(node.dtype)
     wide = [
         tuple(converted(lines, (v,), real_counterpart(c) if is_complex(c) else c, code)[0] for v in value)
         for value, c in zip(operands, codes, strict=True)
     ]
-    if op in ("add", "sub"):
-        return _added(lines, _ARITHMETIC[op], code, wide[0], wide[1])
-    if op == "mul":
-        return _multiplied(lines, code, wide[0], wide[1])
-    if op == "div":
-        return _quotient(lines, code, wide[0], wide[1])
-    a = wide[0]
-    if op == "neg":
-        return tuple(lines.neg(code, v) for v in a)
-    if op == "conj":
-        return a[0], lines.neg(code, a[1])
-    if op in ("real", "imag"):
-        return (a[0 if op == "real" else 1],)
-    if op == "abs":
-        return (lines.call("hypot", code, *a),)
-    if op in ("eq", "ne"):
-        zero = lines.literal(0.0, code)
-        pairs = [(v[0], v[1] if len(v) > 1 else zero) for v in wide]
-        tests = [lines.compare(_COMPARISONS[op], code, x, y) for x, y in zip(*pairs, strict=True)]
-        return (lines.op("and" if op == "eq" else "or", "?", *tests),)
-    if op in ("isnan", "isinf", "isfinite"):
-        first, second = (on_real(lines, op, code, [v]) for v in a)
-        return (lines.op("and" if op == "isfinite" else "or", "?", first, second),)
-    if op in _COMPLEX_LIBM:
-        return _complex_function(lines, op, code, [v if len(v) == 2 else (v[0], lines.literal(0.0, code)) for v in wide])
-    raise BackendError(f"{op} of complex numbers runs with NumPy only, not as machine code")
+    return _COMPLEX[node.op](lines, node.op, code, wide)
 
 
-def _complex_function(lines: Lines, op: str, code: str, operands: list[Value]) -> Value:
+def _equal(lines: Lines, op: str, code: str, wide: list[Value]) -> Value:
+    zero = lines.literal(0.0, code)
+    pairs = [(v[0], v[1] if len(v) > 1 else zero) for v in wide]
+    tests = [lines.compare(_COMPARISONS[op], code, x, y) for x, y in zip(*pairs, strict=True)]
+    return (lines.op("and" if op == "eq" else "or", "?", *tests),)
+
+
+def _tested_parts(lines: Lines, op: str, code: str, wide: list[Value]) -> Value:
+    first, second = (_tested(lines, op, code, [v]) for v in wide[0])
+    return (lines.op("and" if op == "isfinite" else "or", "?", first, second),)
+
+
+def _complex_function(lines: Lines, op: str, code: str, wide: list[Value]) -> Value:
     """A function of complex numbers: by their parts in vectors, else libm's for each number, in double precision."""
     name = f"c{op}"
-    flat = [part for value in operands for part in value]
+    flat = [part for v in wide for part in (v if len(v) == 2 else (v[0], lines.literal(0.0, code)))]
     if lines.width and name in PAIRS:
         return lines.formula(name, code, *flat)
     flat = [converted(lines, (part,), code, "d")[0] for part in flat]
@@ -276,7 +262,8 @@ def _at_zeros(lines: Lines, flat: list[str], found: list[str]) -> list[str]:
     return [lines.select(unit, "d", at, part) for at, part in zip((one, zero), found, strict=True)]
 
 
-def _added(lines: Lines, name: str, code: str, a: Value, b: Value) -> Value:
+def _added(lines: Lines, op: str, code: str, wide: list[Value]) -> Value:
+    name, (a, b) = _ARITHMETIC[op], wide
     real = lines.op(name, code, a[0], b[0])
     if len(a) == len(b) == 2:
         return real, lines.op(name, code, a[1], b[1])
@@ -285,7 +272,8 @@ def _added(lines: Lines, name: str, code: str, a: Value, b: Value) -> Value:
     return real, b[1] if name == "fadd" else lines.neg(code, b[1])
 
 
-def _multiplied(lines: Lines, code: str, a: Value, b: Value) -> Value:
+def _multiplied(lines: Lines, op: str, code: str, wide: list[Value]) -> Value:
+    a, b = wide
     if len(a) == 1 or len(b) == 1:
         number, pair = (a[0], b) if len(a) == 1 else (b[0], a)
         return tuple(lines.op("fmul", code, number, part) for part in pair)
@@ -293,8 +281,9 @@ def _multiplied(lines: Lines, code: str, a: Value, b: Value) -> Value:
     return lines.op("fsub", code, products[0][0], products[1][1]), lines.op("fadd", code, products[0][1], products[1][0])
 
 
-def _quotient(lines: Lines, code: str, a: Value, b: Value) -> Value:
+def _quotient(lines: Lines, op: str, code: str, wide: list[Value]) -> Value:
     """Smith's method, as NumPy divides."""
+    a, b = wide
     if len(b) == 1:
         return tuple(lines.op("fdiv", code, part, b[0]) for part in a)
     zero, one = lines.literal(0.0, code), lines.literal(1.0, code)
@@ -311,6 +300,49 @@ def _quotient(lines: Lines, code: str, a: Value, b: Value) -> Value:
     nothing = lines.compare("oeq", code, lines.op("fadd", code, *sizes), zero)
     by_zero = [lines.op("fdiv", code, part, sizes[0]) for part in (real, imag)]
     return lines.select(nothing, code, by_zero[0], x), lines.select(nothing, code, by_zero[1], y)
+
+
+ComplexForm = Callable[[Lines, str, str, list[Value]], Value]
+_COMPLEX: dict[str, ComplexForm] = {
+    **dict.fromkeys(_COMPLEX_LIBM, _complex_function),
+    **dict.fromkeys(("add", "sub"), _added),
+    **dict.fromkeys(("eq", "ne"), _equal),
+    **dict.fromkeys(("isnan", "isinf", "isfinite"), _tested_parts),
+    "mul": _multiplied,
+    "div": _quotient,
+    "neg": lambda lines, op, code, wide: tuple(lines.neg(code, v) for v in wide[0]),
+    "conj": lambda lines, op, code, wide: (wide[0][0], lines.neg(code, wide[0][1])),
+    "real": lambda lines, op, code, wide: (wide[0][0],),
+    "imag": lambda lines, op, code, wide: (wide[0][1],),
+    "abs": lambda lines, op, code, wide: (lines.call("hypot", code, *wide[0]),),
+}
+_EVERYWHERE = _REAL.keys() & _COMPLEX.keys()
+
+
+def lacking(program: Program) -> str:
+    """Which operation of a program there is no machine code for; "" where all are there."""
+    for node in program.nodes:
+        if node.op not in _EVERYWHERE or node.dtype not in ("d", "f"):
+            found = _lacking(node, [program.nodes[o].dtype for o in node.operands])
+            if found:
+                return found
+    return ""
+
+
+def _lacking(node: Node, codes: list[str]) -> str:
+    """Why there is no machine code for an operation on operands of these dtypes; "" where there is."""
+    op = node.op
+    if op in ("input", "const", "select", "cast", "and", "or", "xor", "not"):
+        return ""
+    if op == "call" or (OPS[op].is_special and op not in VECTORS):
+        return f"{getattr(node.params, '__name__', op)} runs with NumPy and SciPy only, not as machine code"
+    if any(is_complex(c) for c in codes):
+        return "" if op in _COMPLEX else f"{op} of complex numbers runs with NumPy only, not as machine code"
+    if is_complex(node.dtype):
+        return f"{op} of real numbers with a complex result runs with NumPy only"
+    if node.dtype == "?" and "d" not in codes and "f" not in codes:
+        return "" if op in ("eq", "ne") else f"{op} of truth values runs with NumPy only"
+    return "" if op in _REAL else f"{op} runs with NumPy only, not as machine code"
 
 
 def called(lines: Lines) -> tuple[list[str], dict[str, str]]:
@@ -330,7 +362,7 @@ def point_function(program: Program, name: str, together: int = 0) -> str:
     """
     lines = Lines(most=together)
     pointers = [f"ptr %in{i}" for i in range(len(program.inputs))] + [f"ptr %out{i}" for i in range(len(program.outputs))]
-    values = computed(program, lines, lambda i: fetched(lines, f"%in{i.payload[0]}", i.payload[1], i.dtype))
+    values = computed(program, lines, lambda i: fetched(lines, f"%in{i.params[0]}", i.params[1], i.dtype))
     if program.checks:
         holds = functools.reduce(lambda a, b: lines.op("or", "?", a, b), [values[check][0] for check in program.checks])
         lines.text += returning(holds, "checked")
@@ -340,7 +372,7 @@ def point_function(program: Program, name: str, together: int = 0) -> str:
             clear(lines, f"%out{place}", output)
         for cell, value in enumerate(output.cells):
             if value != zero:
-                own = converted(lines, values[value], program.instrs[value].dtype, output.dtype)
+                own = converted(lines, values[value], program.nodes[value].dtype, output.dtype)
                 stored(lines, f"%out{place}", cell, own, output.dtype)
     body = "\n".join(lines.text)
     bodies, needed = called(lines)
@@ -356,8 +388,6 @@ def returning(condition: str, label: str) -> list[str]:
 
 def fetched(lines: Lines, pointer: str, cell: int, code: str) -> Value:
     """The value of one cell."""
-    if code == "?":
-        raise BackendError("Boolean arguments run with NumPy only")
     part, step = (real_counterpart(code), 2) if is_complex(code) else (code, 1)
     found = []
     for k in range(step):

@@ -28,7 +28,7 @@ Value = tuple[str, ...]  # one operand text, or two for real and imaginary part
 
 def lanes_of(program: Program, lanes: int) -> int:
     """The numbers that are computed at once, where a vector holds `lanes` of float64: twice as many of float32."""
-    return 2 * lanes if all(i.dtype in "?fF" for i in program.instrs) else lanes
+    return 2 * lanes if all(i.dtype in "?fF" for i in program.nodes) else lanes
 
 
 class Lines:

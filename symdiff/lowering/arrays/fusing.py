@@ -1,28 +1,19 @@
-"""ArrayProgram to tasks: chains of elementwise steps become kernels, also into sums and into regions of arrays.
+"""Program of whole arrays to tasks: chains of elementwise nodes become kernels, also into sums and into regions of arrays.
 
-Assumes an ArrayProgram that passes `check_array_program`. Guarantees an order in which every task finds its operands, and
+Assumes a Program that passes `check_program`. Guarantees an order in which every task finds its operands, and
 that a value which only its own kernel reads is never stored. Each kernel is a scalar Program, shared like any other, so
 that its operations are the fewest.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from symdiff.lowering.arrays.program import (
-    ASSEMBLE,
-    ArrayOutput,
-    ArrayProgram,
-    Shape,
-    Step,
-    is_elementwise,
-    is_view,
-    size,
-    steps_of,
-)
-from symdiff.lowering.program import Input, Instr, Output, Program, live_only
-from symdiff.vocabulary.heads import HEADS, Slice
-from symdiff.vocabulary.ops import OPS
+from symdiff.ir.node import Node
+from symdiff.lowering.program import ASSEMBLE, Input, Output, Program, is_elementwise, is_leaf, is_view, size
+from symdiff.lowering.table import Table
+from symdiff.lowering.walks import cone_of, live_only
+from symdiff.vocabulary.heads import HEADS, Shape, Slice
 
 Share = Callable[[Program], Program]
 _CHEAP = frozenset("add sub mul neg select eq ne lt le gt ge and or not xor abs copysign".split())
@@ -32,8 +23,8 @@ _AGAIN = 3  # cheap operations up to which a value is computed again rather than
 class Sink(NamedTuple):
     """What becomes of one value of a kernel.
 
-    "store": it fills the array of step `value`; "sum": its sum over `axes` is step `value`; "add": it is added to the
-    region `key` of the assembled step `value`; "put": it is the first to fill that region.
+    "store": it fills the array of node `value`; "sum": its sum over `axes` is node `value`; "add": it is added to the
+    region `key` of the assembled node `value`; "put": it is the first to fill that region.
     """
 
     kind: str
@@ -44,7 +35,7 @@ class Sink(NamedTuple):
 
 @dataclass(slots=True)
 class Kernel:
-    """A chain of elementwise steps over one domain: `program` has an input for each operand and an output for each sink.
+    """A chain of elementwise nodes over one domain: `program` has an input for each operand and an output for each sink.
 
     `exact`: sums are not taken apart.
     """
@@ -58,7 +49,7 @@ class Kernel:
 
 @dataclass(slots=True)
 class Call:
-    """One structural step; for an assembled one, `pending` are the parts that no kernel adds."""
+    """One structural node; for an assembled one, `pending` are the parts that no kernel adds."""
 
     value: int
     pending: list[tuple[int, tuple[Slice, ...]]] = field(default_factory=list)
@@ -66,7 +57,7 @@ class Call:
 
 @dataclass(slots=True)
 class Clear:
-    """The array of an assembled step is filled with zeros, but for a region that the next kernel puts."""
+    """The array of an assembled node is filled with zeros, but for a region that the next kernel puts."""
 
     value: int
     besides: tuple[Slice, ...] = ()
@@ -77,9 +68,11 @@ Task = Kernel | Call | Clear
 
 @dataclass(slots=True)
 class Fused:
-    """An ArrayProgram and its tasks in order. After the first `checked` ones its checks are known, and nothing is written."""
+    """A Program of whole arrays and its tasks in order. After the first `checked` ones its checks are known, and nothing is
+    written.
+    """
 
-    program: ArrayProgram
+    program: Program
     tasks: list[Task]
     checked: int = 0
 
@@ -94,9 +87,14 @@ class Fused:
         return self.program.inputs
 
     @property
-    def outputs(self) -> tuple[ArrayOutput, ...]:
+    def outputs(self) -> tuple[Output, ...]:
         """The program's outputs."""
         return self.program.outputs
+
+    @property
+    def scalars(self) -> list[Node]:
+        """The nodes of all kernels."""
+        return [node for task in self.tasks if isinstance(task, Kernel) for node in task.program.nodes]
 
     def operations(self) -> int:
         """Operations on cells: those of kernels times their cells, and what structural calls take."""
@@ -114,47 +112,47 @@ class Fused:
                     if sink.kind in ("sum", "add"):
                         counts["add"] = counts.get("add", 0) + cells
             elif isinstance(task, Call):
-                step = self.program.steps[task.value]
-                if step.op in HEADS:
-                    shapes = [self.program.steps[o].shape for o in step.operands]
-                    cost = HEADS[step.op].cost(*shapes, **step.params)
-                    counts[step.op] = counts.get(step.op, 0) + cost
+                node = self.program.nodes[task.value]
+                if node.op in HEADS:
+                    shapes = [self.program.nodes[o].shape for o in node.operands]
+                    cost = HEADS[node.op].cost(*shapes, **node.params)
+                    counts[node.op] = counts.get(node.op, 0) + cost
         return dict(sorted(((k, n) for k, n in counts.items() if n), key=lambda item: (-item[1], item[0])))
 
 
-def fuse(program: ArrayProgram, share: Share, exact: bool = False) -> Fused:
+def fuse(program: Program, share: Share, exact: bool = False) -> Fused:
     """The tasks of a program; `share` rewrites kernels, `exact` keeps sums whole."""
     return _Fusing(program, share, exact).fused()
 
 
 class _Fusing:
-    def __init__(self, program: ArrayProgram, share: Share, exact: bool) -> None:
+    def __init__(self, program: Program, share: Share, exact: bool) -> None:
         self.program = program
-        self.steps = program.steps
+        self.nodes = program.nodes
         self.share = share
         self.exact = exact
-        self.users: list[list[int]] = [[] for _ in self.steps]
-        for position, step in enumerate(self.steps):
-            for operand in dict.fromkeys(step.operands):
+        self.users: list[list[int]] = [[] for _ in self.nodes]
+        for position, node in enumerate(self.nodes):
+            for operand in dict.fromkeys(node.operands):
                 self.users[operand].append(position)
         self.results = {o.value for o in program.outputs} | set(program.checks)
-        self.first = steps_of(program, program.checks)
-        self.level = [0] * len(self.steps)
-        self.again = {position for position in range(len(self.steps)) if self.is_quick(position)}
+        self.first = cone_of(program, program.checks)
+        self.level = [0] * len(self.nodes)
+        self.again = {position for position in range(len(self.nodes)) if self.is_quick(position)}
         self.place()
         self.sink()
 
     def is_quick(self, value: int) -> bool:
-        """Whether a kernel computes a value in a few steps from a single array and numbers, all of which it finds stored."""
-        shape = self.steps[value].shape
+        """Whether a kernel computes a value in a few nodes from a single array and numbers, all of which it finds stored."""
+        shape = self.nodes[value].shape
         found, waiting, arrays = {value}, [value], set()
         while waiting:
-            step = self.steps[waiting.pop()]
-            if step.op not in _CHEAP or step.shape != shape or value in self.results:
+            node = self.nodes[waiting.pop()]
+            if node.op not in _CHEAP or node.shape != shape or value in self.results:
                 return False
-            for operand in step.operands:
+            for operand in node.operands:
                 if not self.together(operand, shape):
-                    arrays |= {operand} if size(self.steps[operand].shape) > 1 else set()
+                    arrays |= {operand} if size(self.nodes[operand].shape) > 1 else set()
                 elif operand not in found:
                     found.add(operand)
                     waiting.append(operand)
@@ -166,23 +164,23 @@ class _Fusing:
 
     def available(self, value: int) -> int:
         """The level from which a value can be read as an array."""
-        step = self.steps[value]
-        if step.op in ("input", "const"):
+        node = self.nodes[value]
+        if is_leaf(node):
             return 0
-        return self.available(step.operands[0]) if is_view(step) else self.level[value] + 1
+        return self.available(node.operands[0]) if is_view(node) else self.level[value] + 1
 
     def together(self, value: int, shape: Shape) -> bool:
         """Whether a value can be computed in the same kernel as a user over `shape`."""
-        return is_elementwise(self.steps[value]) and self.steps[value].shape == shape
+        return is_elementwise(self.nodes[value]) and self.nodes[value].shape == shape
 
     def is_sum(self, value: int) -> bool:
-        """Whether a step is a sum that ends a kernel."""
-        step = self.steps[value]
+        """Whether a node is a sum that ends a kernel."""
+        node = self.nodes[value]
         return (
-            step.op == "sum"
-            and is_elementwise(self.steps[step.operands[0]])
-            and size(self.steps[step.operands[0]].shape) > 0
-            and self.alike(value, step.operands[0])
+            node.op == "sum"
+            and is_elementwise(self.nodes[node.operands[0]])
+            and size(self.nodes[node.operands[0]].shape) > 0
+            and self.alike(value, node.operands[0])
         )
 
     def alike(self, value: int, other: int) -> bool:
@@ -190,60 +188,61 @@ class _Fusing:
         return (value in self.first) == (other in self.first)
 
     def place(self) -> None:
-        """The level of every step; those that the checks need lie below all others, from the level `base` on."""
+        """The level of every node; those that the checks need lie below all others, from the level `base` on."""
         for position in sorted(self.first):
             self.level[position] = self.least(position, 0)
         self.base = 1 + max((self.level[p] for p in self.first), default=-1)
-        for position in range(len(self.steps)):
+        for position in range(len(self.nodes)):
             if position not in self.first:
                 self.level[position] = self.least(position, self.base)
 
     def least(self, position: int, base: int) -> int:
-        """The lowest level, from `base` on, at which a step finds its operands; 0 for what is no task."""
-        step = self.steps[position]
-        if step.op in ("input", "const") or is_view(step):
+        """The lowest level, from `base` on, at which a node finds its operands; 0 for what is no task."""
+        node = self.nodes[position]
+        if is_leaf(node) or is_view(node):
             return 0
         if self.is_sum(position):
-            return self.level[step.operands[0]]
-        shape = step.shape if is_elementwise(step) else None
-        found = [self.level[o] if shape is not None and self.together(o, shape) else self.available(o) for o in step.operands]
+            source: int = node.operands[0]
+            return self.level[source]
+        shape = node.shape if is_elementwise(node) else None
+        found = [self.level[o] if shape is not None and self.together(o, shape) else self.available(o) for o in node.operands]
         return max([base, *found])
 
     def sink(self) -> None:
-        """Move steps whose operands are kept anyway to the kernel that needs them, so that they are not kept as well.
+        """Move nodes whose operands are kept anyway to the kernel that needs them, so that they are not kept as well.
 
-        A result that no step reads moves to the kernel that needs its operands for another one.
+        A result that no node reads moves to the kernel that needs its operands for another one.
         """
-        for position in range(len(self.steps) - 1, -1, -1):
-            step = self.steps[position]
+        for position in range(len(self.nodes) - 1, -1, -1):
+            node = self.nodes[position]
             users = self.users[position]
-            if not is_elementwise(step) or step.shape == () or (position in self.results and users):
+            if not is_elementwise(node) or node.shape == () or (position in self.results and users):
                 continue
             if position in self.program.checks:
                 continue
-            if not all(self.together(u, step.shape) for u in users):
+            if not all(self.together(u, node.shape) for u in users):
                 continue
             if users:
                 later = min(self.level[u] for u in users)
-                movable = all(self.kept(o, step.shape, position) for o in step.operands)
+                movable = all(self.kept(o, node.shape, position) for o in node.operands)
             else:
-                beside = [u for o in step.operands for u in self.users[o] if u != position and self.together(u, step.shape)]
+                beside = [u for o in node.operands for u in self.users[o] if u != position and self.together(u, node.shape)]
                 later = max((self.level[u] for u in beside), default=0)
-                movable = all(self.follows(o, position, later) for o in step.operands)
+                movable = all(self.follows(o, position, later) for o in node.operands)
             if later > self.level[position] and movable:
                 self.level[position] = later
 
     def follows(self, value: int, user: int, level: int) -> bool:
         """Whether a value is kept without its user, or can be computed in a later kernel along with it."""
-        shape = self.steps[user].shape
+        shape = self.nodes[user].shape
         if self.kept(value, shape, user):
             return True
         return all(u == user or self.level[u] >= level for u in self.users[value]) and all(
-            self.kept(o, shape, value) for o in self.steps[value].operands
+            self.kept(o, shape, value) for o in self.nodes[value].operands
         )
 
     def kept(self, value: int, shape: Shape, besides: int) -> bool:
-        """Whether a value is stored as an array even if the step `besides` does not read it here."""
+        """Whether a value is stored as an array even if the node `besides` does not read it here."""
         if not self.together(value, shape) or value in self.again:
             return True
         others = [u for u in self.users[value] if u != besides]
@@ -254,8 +253,8 @@ class _Fusing:
         if self.is_sum(user):
             return True
         return (
-            self.together(value, self.steps[user].shape)
-            and is_elementwise(self.steps[user])
+            self.together(value, self.nodes[user].shape)
+            and is_elementwise(self.nodes[user])
             and (self.level[user] == self.level[value])
         )
 
@@ -264,11 +263,11 @@ class _Fusing:
     def fused(self) -> Fused:
         groups: dict[tuple[int, Shape], list[int]] = {}
         order: list[tuple[int, int, tuple[int, Shape] | int]] = []
-        for position, step in enumerate(self.steps):
-            if step.op in ("input", "const") or is_view(step) or self.is_sum(position):
+        for position, node in enumerate(self.nodes):
+            if is_leaf(node) or is_view(node) or self.is_sum(position):
                 continue
-            if is_elementwise(step):
-                key = (self.level[position], step.shape)
+            if is_elementwise(node):
+                key = (self.level[position], node.shape)
                 if key not in groups:
                     order.append((self.level[position], position, key))
                 groups.setdefault(key, []).append(position)
@@ -285,11 +284,11 @@ class _Fusing:
         for level, _, entry in sorted(order, key=lambda item: item[:2]):
             checked = len(tasks) if checked < 0 and level >= self.base else checked
             if isinstance(entry, int):
-                step = self.steps[entry]
-                if step.op == ASSEMBLE:
+                node = self.nodes[entry]
+                if node.op == ASSEMBLE:
                     if entry not in cleared:
                         tasks.append(Clear(entry))
-                    pending = [(o, k) for i, (o, k) in enumerate(zip(step.operands, step.params["keys"], strict=True))
+                    pending = [(o, k) for i, (o, k) in enumerate(zip(node.operands, node.params["keys"], strict=True))
                                if i not in taken.get(entry, ())]  # fmt: skip
                     if pending:
                         tasks.append(Call(entry, pending))
@@ -302,7 +301,7 @@ class _Fusing:
                     cleared.add(value)
                     first = self.first_put(value, [part for v, part in adders[entry] if v == value])
                     puts |= {(value, first)} if first is not None else set()
-                    tasks.append(Clear(value, () if first is None else self.steps[value].params["keys"][first]))
+                    tasks.append(Clear(value, () if first is None else self.nodes[value].params["keys"][first]))
             tasks.append(self.kernel(entry[1], groups[entry], adders.get(entry, []), puts))
         return Fused(self.program, tasks, checked if checked >= 0 else len(tasks))
 
@@ -312,23 +311,23 @@ class _Fusing:
         Blocks go up along the first axis. The part whose region lies farthest along it fills a cell before any other part
         reaches it.
         """
-        step = self.steps[value]
-        keys = {part: step.params["keys"][part] for part in parts}
+        node = self.nodes[value]
+        keys = {part: node.params["keys"][part] for part in parts}
         for key in keys.values():
-            if any(k != (0, n, 1) for k, n in zip(key[1:], step.shape[1:], strict=True)) or key[0][2] != 1:
+            if any(k != (0, n, 1) for k, n in zip(key[1:], node.shape[1:], strict=True)) or key[0][2] != 1:
                 return None
         return max(parts, key=lambda part: keys[part][0][0])
 
     def adders(self, groups: dict[tuple[int, Shape], list[int]]) -> dict[tuple[int, Shape], list[tuple[int, int]]]:
-        """For each kernel the parts of assembled arrays that it adds: (assembled step, place of the part)."""
+        """For each kernel the parts of assembled arrays that it adds: (assembled node, place of the part)."""
         found: dict[tuple[int, Shape], list[tuple[int, int]]] = {}
-        for position, step in enumerate(self.steps):
-            if step.op != ASSEMBLE:
+        for position, node in enumerate(self.nodes):
+            if node.op != ASSEMBLE:
                 continue
-            for place, operand in enumerate(step.operands):
-                inside = self.steps[operand]
+            for place, operand in enumerate(node.operands):
+                inside = self.nodes[operand]
                 fits = (
-                    inside.shape != () and inside.dtype == step.dtype and size(inside.shape) and self.alike(position, operand)
+                    inside.shape != () and inside.dtype == node.dtype and size(inside.shape) and self.alike(position, operand)
                 )
                 if is_elementwise(inside) and fits:
                     found.setdefault((self.level[operand], inside.shape), []).append((position, place))
@@ -336,9 +335,9 @@ class _Fusing:
 
     def unrepeated(self, value: int) -> int:
         """What a broadcast array repeats, or the number that it holds: a kernel broadcasts by itself."""
-        while self.steps[value].op in ("broadcast_to", "reshape"):
-            source = self.steps[value].operands[0]
-            if self.steps[value].op == "reshape" and self.steps[source].shape != ():
+        while self.nodes[value].op in ("broadcast_to", "reshape"):
+            source = self.nodes[value].operands[0]
+            if self.nodes[value].op == "reshape" and self.nodes[source].shape != ():
                 break
             value = source
         return value
@@ -346,34 +345,29 @@ class _Fusing:
     def kernel(self, domain: Shape, members: list[int], added: list[tuple[int, int]], puts: set[tuple[int, int]]) -> Kernel:
         inside = {m: i for i, m in enumerate(members)}
         operands: list[int] = []
-        instrs: list[Instr] = []
+        table = Table()
         inputs: list[Input] = []
         numbers: dict[int, int] = {}
-        origins: list[str] = []
 
         def number(operand: int) -> int:
             found = numbers.get(operand)
             if found is not None:
                 return found
-            step = self.steps[operand]
+            node = self.nodes[operand]
             if operand in self.again and self.together(operand, domain):
                 return compute(operand)
-            numbers[operand] = len(instrs)
-            if step.op == "const" and step.shape == ():
-                instrs.append(Instr("const", (), step.dtype, step.params, True))
+            if node.op == "const" and node.shape == ():
+                numbers[operand] = table.put("const", (), node.dtype, node.params, "", True)
             else:
-                instrs.append(Instr("input", (), step.dtype, (len(operands), 0), True))
+                numbers[operand] = table.put("input", (), node.dtype, (len(operands), 0), "", True)
                 operands.append(operand)
-                inputs.append(Input(f"x{operand}", (), step.dtype))
-            origins.append("")
+                inputs.append(Input(f"x{operand}", (), node.dtype))
             return numbers[operand]
 
         def compute(value: int) -> int:
-            step = self.steps[value]
-            places = tuple(number(self.unrepeated(o)) for o in step.operands)
-            numbers[value] = len(instrs)
-            instrs.append(_scalar(step, places))
-            origins.append(self.program.origins[value])
+            node = self.nodes[value]
+            places = tuple([number(self.unrepeated(o)) for o in node.operands])
+            numbers[value] = table.put(node.op, places, node.dtype, node.params, node.origin, node.primal)
             return numbers[value]
 
         for member in members:
@@ -384,47 +378,39 @@ class _Fusing:
 
         def drain(sink: Sink, member: int) -> None:
             sinks.append(sink)
-            outputs.append(Output(f"y{len(sinks)}", (), self.steps[member].dtype, (numbers[member],)))
+            outputs.append(Output(f"y{len(sinks)}", (), self.nodes[member].dtype, (numbers[member],)))
 
-        taken = {self.steps[v].operands[place] for v, place in added}
+        taken = {self.nodes[v].operands[place] for v, place in added}
         for member in members:
             users = self.users[member]
             for user in users:
                 if self.is_sum(user):
-                    drain(Sink("sum", user, self.steps[user].params["axes"]), member)
+                    drain(Sink("sum", user, self.nodes[user].params["axes"]), member)
             stored = member in self.results or any(
                 not self.joins(member, u)
-                and not (self.steps[u].op == ASSEMBLE and member in taken)
+                and not (self.nodes[u].op == ASSEMBLE and member in taken)
                 and not (member in self.again and self.together(u, domain))
                 for u in users
             )
             if stored:
                 drain(Sink("store", member), member)
         for value, place in added:
-            step = self.steps[value]
-            if step.operands[place] in inside:
+            node = self.nodes[value]
+            if node.operands[place] in inside:
                 kind = "put" if (value, place) in puts else "add"
-                drain(Sink(kind, value, (), step.params["keys"][place]), step.operands[place])
-        scalar = live_only(Program("kernel", tuple(inputs), tuple(outputs), instrs, origins))
+                drain(Sink(kind, value, (), node.params["keys"][place]), node.operands[place])
+        scalar = live_only(Program("kernel", tuple(inputs), tuple(outputs), table.nodes))
         shared = self.share(scalar)
         return _without_unused(Kernel(domain, operands, shared, sinks, self.exact))
-
-
-def _scalar(step: Step, places: tuple[int, ...]) -> Instr:
-    payload = step.params if step.op == "call" else None
-    if OPS[step.op].commutes and len(places) == 2 and places[0] > places[1]:
-        places = (places[1], places[0])
-    return Instr(step.op, places, step.dtype, payload, step.primal)
 
 
 def _without_unused(kernel: Kernel) -> Kernel:
     """The kernel without operands that its program does not read."""
     program = kernel.program
-    used = sorted({i.payload[0] for i in program.instrs if i.op == "input"})
+    used = sorted({i.params[0] for i in program.nodes if i.op == "input"})
     if len(used) == len(kernel.operands):
         return kernel
     place = {old: new for new, old in enumerate(used)}
-    instrs = [i._replace(payload=(place[i.payload[0]], 0)) if i.op == "input" else i for i in program.instrs]
-    inputs = tuple(program.inputs[u] for u in used)
-    slim = Program(program.name, inputs, program.outputs, instrs, program.origins, program.operations_before)
-    return Kernel(kernel.domain, [kernel.operands[u] for u in used], slim, kernel.sinks, kernel.exact)
+    nodes = [i if i.op != "input" else Node("input", (), (), i.dtype, (place[i.params[0]], 0)) for i in program.nodes]
+    slim = replace(program, inputs=tuple(program.inputs[u] for u in used), nodes=nodes)
+    return replace(kernel, operands=[kernel.operands[u] for u in used], program=slim)

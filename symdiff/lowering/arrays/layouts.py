@@ -7,14 +7,15 @@ lie in one line for all operands are one. A view that NumPy itself copies has no
 import math
 from typing import NamedTuple
 
-from symdiff.lowering.arrays.program import Shape, Step, is_view
-from symdiff.vocabulary.heads import Slice
+from symdiff.ir.node import Node
+from symdiff.lowering.program import is_view
+from symdiff.vocabulary.heads import Shape, Slice
 
 Strides = tuple[int, ...]
 
 
 class Layout(NamedTuple):
-    """A view of the array of step `base`: the cell where it begins and its strides, counted in cells of that array."""
+    """A view of the array of node `base`: the cell where it begins and its strides, counted in cells of that array."""
 
     base: int
     offset: int
@@ -31,24 +32,24 @@ def contiguous(shape: Shape) -> Strides:
     return tuple(reversed(found))
 
 
-def layout(steps: list[Step], value: int) -> Layout | None:
+def layout(nodes: list[Node], value: int) -> Layout | None:
     """The layout of a value; None for a view that needs a copy."""
-    step = steps[value]
-    if not is_view(step):
-        return Layout(value, 0, contiguous(step.shape))
-    inner = layout(steps, step.operands[0])
+    node = nodes[value]
+    if not is_view(node):
+        return Layout(value, 0, contiguous(node.shape))
+    inner = layout(nodes, node.operands[0])
     if inner is None:
         return None
-    shape = steps[step.operands[0]].shape
-    if step.op == "getitem":
-        return region(inner, step.params["key"])
-    if step.op == "transpose":
-        return inner._replace(strides=tuple(inner.strides[a] for a in step.params["axes"]))
-    if step.op == "broadcast_to":
-        return inner._replace(strides=broadcast(inner.strides, shape, step.shape))
-    if step.op == "diagonal":
+    shape = nodes[node.operands[0]].shape
+    if node.op == "getitem":
+        return region(inner, node.params["key"])
+    if node.op == "transpose":
+        return inner._replace(strides=tuple(inner.strides[a] for a in node.params["axes"]))
+    if node.op == "broadcast_to":
+        return inner._replace(strides=broadcast(inner.strides, shape, node.shape))
+    if node.op == "diagonal":
         return inner._replace(strides=(*inner.strides[:-2], inner.strides[-2] + inner.strides[-1]))
-    strides = _reshaped(shape, inner.strides, step.shape) if step.op == "reshape" else None
+    strides = _reshaped(shape, inner.strides, node.shape) if node.op == "reshape" else None
     return None if strides is None else inner._replace(strides=strides)
 
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from symdiff.errors import InvariantError
+from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Kernel, Sink
 from symdiff.lowering.arrays.layouts import Layout, Strides, broadcast, contiguous, layout, merged, region
-from symdiff.lowering.arrays.program import Shape, Step, size
-from symdiff.lowering.program import Input, Instr, Output, Program, constant_key
+from symdiff.lowering.program import Input, Output, Program, key_of, size
+from symdiff.vocabulary.heads import Shape
 
 
 class Cells(NamedTuple):
@@ -38,7 +39,7 @@ class Result(NamedTuple):
 
 
 class Held(NamedTuple):
-    """An array that a kernel works on: the step whose value it holds, and whether it is a copy of a view."""
+    """An array that a kernel works on: the node whose value it holds, and whether it is a copy of a view."""
 
     value: int
     copied: bool = False
@@ -57,14 +58,17 @@ class Nest:
 
 def content_of(nest: Nest) -> tuple[object, ...]:
     """A key under which two nests are equal exactly when they do the same with the arrays that they are given."""
-    payloads = [constant_key(i.payload) if i.op == "const" else i.payload for i in nest.program.instrs]
-    instrs = [(i.op, i.operands, i.dtype, payload) for i, payload in zip(nest.program.instrs, payloads, strict=True)]
     outputs = tuple((o.dtype, o.cells) for o in nest.program.outputs)
     others = [getattr(nest, name) for name in nest.__slots__ if name not in ("program", "arrays")]
-    return tuple(instrs), outputs, len(nest.arrays), *(tuple(o) if isinstance(o, list) else o for o in others)
+    return (
+        tuple(map(key_of, nest.program.nodes)),
+        outputs,
+        len(nest.arrays),
+        *(tuple(o) if isinstance(o, list) else o for o in others),
+    )
 
 
-def nest(steps: list[Step], kernel: Kernel, nearest: int) -> Nest:
+def nest(nodes: list[Node], kernel: Kernel, nearest: int) -> Nest:
     """The loops of a kernel. Results up to `nearest` cells apart in one array are handed on without reading memory."""
     held: dict[Held, int] = {}
 
@@ -74,64 +78,64 @@ def nest(steps: list[Step], kernel: Kernel, nearest: int) -> Nest:
     domain = kernel.domain or (1,)
     lines: list[tuple[int, str, Layout]] = []
     for value in kernel.operands:
-        step = steps[value]
-        found = layout(steps, value)
-        own = Layout(value, 0, contiguous(step.shape)) if found is None else found
-        strides = broadcast(own.strides, step.shape, domain)
-        lines.append((place(own.base, found is None), step.dtype, own._replace(strides=strides)))
+        node = nodes[value]
+        found = layout(nodes, value)
+        own = Layout(value, 0, contiguous(node.shape)) if found is None else found
+        strides = broadcast(own.strides, node.shape, domain)
+        lines.append((place(own.base, found is None), node.dtype, own._replace(strides=strides)))
     for sink in kernel.sinks:
-        lines.append((place(sink.value), steps[sink.value].dtype, _target(steps[sink.value], sink, domain)))
+        lines.append((place(sink.value), nodes[sink.value].dtype, _target(nodes[sink.value], sink, domain)))
     sizes, strides_of = merged(domain, [found.strides for _, _, found in lines])
     cells = [Cells(at, code, found.offset, s) for (at, code, found), s in zip(lines, strides_of, strict=True)]
     count = len(kernel.operands)
-    _check(steps, kernel, sizes, cells, list(held))
+    _check(nodes, kernel, sizes, cells, list(held))
     results = _ordered(kernel, cells[count:], nearest if len(sizes) == 1 and sizes[0] > 1 else 0)
     return Nest(kernel.program, sizes, cells[:count], results, list(held))
 
 
-def _check(steps: list[Step], kernel: Kernel, sizes: Shape, cells: list[Cells], arrays: list[Held]) -> None:
+def _check(nodes: list[Node], kernel: Kernel, sizes: Shape, cells: list[Cells], arrays: list[Held]) -> None:
     """Raise `InvariantError` where loops would leave an array, or leave cells of their own result unwritten."""
     for place, _, offset, strides in cells:
         reach = [s * (n - 1) for s, n in zip(strides, sizes, strict=True)]
         first, last = offset + sum(r for r in reach if r < 0), offset + sum(r for r in reach if r > 0)
-        if size(sizes) and not (first >= 0 and last < max(1, size(steps[arrays[place].value].shape))):
-            raise InvariantError(f"{kernel.domain}: cells {first} to {last} of an array {steps[arrays[place].value].shape}")
+        if size(sizes) and not (first >= 0 and last < max(1, size(nodes[arrays[place].value].shape))):
+            raise InvariantError(f"{kernel.domain}: cells {first} to {last} of an array {nodes[arrays[place].value].shape}")
     for sink in kernel.sinks:
-        if sink.kind == "store" and size(steps[sink.value].shape) != size(kernel.domain):
-            raise InvariantError(f"a loop over {kernel.domain} fills an array {steps[sink.value].shape}")
+        if sink.kind == "store" and size(nodes[sink.value].shape) != size(kernel.domain):
+            raise InvariantError(f"a loop over {kernel.domain} fills an array {nodes[sink.value].shape}")
 
 
-def product_nest(steps: list[Step], value: int) -> Nest | None:
+def product_nest(nodes: list[Node], value: int) -> Nest | None:
     """The loops of a product of two matrices, cells in one line innermost; None where an operand needs a copy."""
-    step, operands = steps[value], steps[value].operands
-    (rows, inner), (_, columns) = (steps[o].shape for o in operands)
-    left, right = (layout(steps, o) for o in operands)
+    node, operands = nodes[value], nodes[value].operands
+    (rows, inner), (_, columns) = (nodes[o].shape for o in operands)
+    left, right = (layout(nodes, o) for o in operands)
     if left is None or right is None:
         return None
-    whole = Layout(value, 0, contiguous(step.shape))
+    whole = Layout(value, 0, contiguous(node.shape))
     held = list(dict.fromkeys(Held(found.base) for found in (left, right, whole)))
     order = (0, 1, 2) if right.strides[1] == 1 and columns > 1 else (0, 2, 1)  # of rows, cells that are summed, columns
 
     def cells(code: str, found: Layout, strides: Strides) -> Cells:
         return Cells(held.index(Held(found.base)), code, found.offset, tuple(strides[axis] for axis in order))
 
-    codes = [steps[o].dtype for o in operands]
+    codes = [nodes[o].dtype for o in operands]
     factors = [cells(codes[0], left, (*left.strides, 0)), cells(codes[1], right, (0, *right.strides))]
-    total = Result("sum", 0, cells(step.dtype, whole, (whole.strides[0], 0, whole.strides[1])))
+    total = Result("sum", 0, cells(node.dtype, whole, (whole.strides[0], 0, whole.strides[1])))
     inputs = tuple(Input(name, (), code) for name, code in zip("xy", codes, strict=True))
-    instrs = [*(Instr("input", (), code, (k, 0)) for k, code in enumerate(codes)), Instr("mul", (0, 1), step.dtype)]
-    program = Program("matmul", inputs, (Output("z", (), step.dtype, (2,)),), instrs)
+    cell = [*(Node("input", (), (), code, (k, 0)) for k, code in enumerate(codes)), Node("mul", (0, 1), (), node.dtype)]
+    program = Program("matmul", inputs, (Output("z", (), node.dtype, (2,)),), cell)
     sizes = (rows, inner, columns)
     return Nest(program, tuple(sizes[axis] for axis in order), factors, [total], held)
 
 
-def _target(step: Step, sink: Sink, domain: Shape) -> Layout:
+def _target(node: Node, sink: Sink, domain: Shape) -> Layout:
     """The cells that a sink fills or adds to."""
     if sink.kind in ("sum", "max", "min"):
         kept = [axis for axis in range(len(domain)) if axis not in sink.axes]
         strides = dict(zip(kept, contiguous(tuple(domain[axis] for axis in kept)), strict=True))
         return Layout(sink.value, 0, tuple(strides.get(axis, 0) for axis in range(len(domain))))
-    whole = Layout(sink.value, 0, contiguous(step.shape or domain))
+    whole = Layout(sink.value, 0, contiguous(node.shape or domain))
     return whole if sink.kind == "store" else region(whole, sink.key)
 
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from symdiff.errors import InvariantError
+from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Call, Clear, Fused, Kernel, Task
 from symdiff.lowering.arrays.nesting import Nest
-from symdiff.lowering.arrays.program import ASSEMBLE, ArrayProgram, Step, is_view, size
-from symdiff.lowering.plan import Plan
+from symdiff.lowering.plan import Plan, check_places
+from symdiff.lowering.program import ASSEMBLE, Program, is_leaf, is_view, size
 from symdiff.vocabulary.heads import HEADS
 from symdiff.vocabulary.ops import dtype_of
 
@@ -57,7 +58,7 @@ class ArrayPlan:
     nests: Mapping[int, Nest] = field(default_factory=dict)
 
     @property
-    def program(self) -> ArrayProgram:
+    def program(self) -> Program:
         """The program that is planned."""
         return self.fused.program
 
@@ -78,103 +79,92 @@ class ArrayPlan:
                 kinds = ", ".join(f"{s.kind} v{s.value}" for s in task.sinks)
                 lines.append(f"  kernel over {list(task.domain)}: {task.program.operations()} ops, {kinds}")
             else:
-                step = self.program.steps[task.value]
-                what = "clear" if isinstance(task, Clear) else step.op
+                node = self.program.nodes[task.value]
+                what = "clear" if isinstance(task, Clear) else node.op
                 lines.append(f"  {what} v{task.value} in {self.places.get(task.value)}")
         return "\n".join(lines)
 
 
-def base_of(steps: list[Step], value: int) -> int:
-    """The step whose array a view looks at."""
-    while is_view(steps[value]):
-        value = steps[value].operands[0]
+def base_of(nodes: list[Node], value: int) -> int:
+    """The node whose array a view looks at."""
+    while is_view(nodes[value]):
+        value = nodes[value].operands[0]
     return value
 
 
-def reads(steps: list[Step], task: Task) -> list[int]:
+def reads(nodes: list[Node], task: Task) -> list[int]:
     """The stored values that a task reads."""
     if isinstance(task, Kernel):
         found = [*task.operands, *(s.value for s in task.sinks if s.kind in ("add", "put"))]
-    elif isinstance(task, Call) and steps[task.value].op == ASSEMBLE:
+    elif isinstance(task, Call) and nodes[task.value].op == ASSEMBLE:
         found = [task.value, *(v for v, _ in task.pending)]
     else:
-        found = list(steps[task.value].operands) if isinstance(task, Call) else []
-    return [base_of(steps, v) for v in found]
+        found = list(nodes[task.value].operands) if isinstance(task, Call) else []
+    return [base_of(nodes, v) for v in found]
 
 
-def writes(steps: list[Step], task: Task) -> list[int]:
+def writes(nodes: list[Node], task: Task) -> list[int]:
     """The values that a task makes."""
     if isinstance(task, Kernel):
         return [s.value for s in task.sinks if s.kind not in ("add", "put")]
     if isinstance(task, Clear):
         return [task.value]
-    return [] if steps[task.value].op == ASSEMBLE else [task.value]
+    return [] if nodes[task.value].op == ASSEMBLE else [task.value]
 
 
-def is_planned(step: Step) -> bool:
-    """Whether the result of a structural step is written into an array that is given."""
-    return step.op in FILLED or (step.op in HEADS and HEADS[step.op].out)
+def is_planned(node: Node) -> bool:
+    """Whether the result of a structural node is written into an array that is given."""
+    return node.op in FILLED or (node.op in HEADS and HEADS[node.op].out)
 
 
 def written_directly(kernel: Kernel) -> list[bool]:
-    """Which sinks are filled by the instruction itself: a region that others are added to holds no value to read later."""
+    """Which sinks are filled by the node itself: a region that others are added to holds no value to read later."""
     cells = [o.cells[0] for o in kernel.program.outputs]
     return [s.kind == "store" or (s.kind == "put" and cells.count(c) == 1) for s, c in zip(kernel.sinks, cells, strict=True)]
 
 
-def full_values(steps: list[Step], kernel: Kernel, loop: Loop) -> list[bool]:
+def full_values(nodes: list[Node], kernel: Kernel, loop: Loop) -> list[bool]:
     """Which values of a kernel can be factors of a dot product: blocks with one axis and the cells of the domain."""
     flat = loop.axis == -1 or len(kernel.domain) == 1
     return [
-        flat
-        and instr.op != "const"
-        and (instr.op != "input" or steps[kernel.operands[instr.payload[0]]].shape == kernel.domain)
-        for instr in kernel.program.instrs
+        flat and node.op != "const" and (node.op != "input" or nodes[kernel.operands[node.params[0]]].shape == kernel.domain)
+        for node in kernel.program.nodes
     ]
 
 
 def last_reads(plan: ArrayPlan) -> dict[int, int]:
     """The last task that reads each stored value; the number of tasks for what outputs hold."""
-    steps = plan.program.steps
+    nodes = plan.program.nodes
     last: dict[int, int] = {}
     for index, task in enumerate(plan.fused.tasks):
-        for value in [*reads(steps, task), *writes(steps, task)]:
+        for value in [*reads(nodes, task), *writes(nodes, task)]:
             last[value] = index
     for check in plan.program.checks:
-        base = base_of(steps, check)
+        base = base_of(nodes, check)
         last[base] = max(last.get(base, 0), plan.fused.checked)
     for output in plan.program.outputs:
-        last[base_of(steps, output.value)] = len(plan.fused.tasks)
+        last[base_of(nodes, output.value)] = len(plan.fused.tasks)
     return last
 
 
 def check_array_plan(plan: ArrayPlan) -> None:
     """Raise `InvariantError` where a value's array is read before it is written, or overwritten while it is needed."""
-    steps = plan.program.steps
-    written = {k for k, step in enumerate(steps) if step.op in ("input", "const")}
+    nodes = plan.program.nodes
+    written = {k for k, node in enumerate(nodes) if is_leaf(node)}
     for task in plan.fused.tasks:
-        unwritten = [v for v in reads(steps, task) if v not in written]
+        unwritten = [v for v in reads(nodes, task) if v not in written]
         if unwritten:
             raise InvariantError(f"v{unwritten[0]} is read before it is written")
-        written.update(writes(steps, task))
-    last = last_reads(plan)
-    holder: dict[tuple[str, int], int] = {}
-    for index, task in enumerate(plan.fused.tasks):
-        for value in writes(steps, task):
-            place = plan.places.get(value)
-            if place is None or place[0] not in ("work", "output"):
-                continue
-            before = holder.get(place)
-            if before is not None and before != value and last[before] > index:
-                raise InvariantError(f"v{value} overwrites v{before}, which task {last[before]} reads")
-            holder[place] = value
-    early = {v for task in plan.fused.tasks[: plan.fused.checked] for v in writes(steps, task)}
+        written.update(writes(nodes, task))
+    made = [(k, v, plan.places.get(v, ("", 0))) for k, task in enumerate(plan.fused.tasks) for v in writes(nodes, task)]
+    check_places((write for write in made if write[2][0] in ("work", "output")), last_reads(plan))
+    early = {v for task in plan.fused.tasks[: plan.fused.checked] for v in writes(nodes, task)}
     if any(plan.places.get(v, ("", 0))[0] == "output" for v in early):
         raise InvariantError("a result is written before the checks are known")
     for output in plan.program.outputs:
         if (
             np.prod(output.shape, dtype=int)
-            and base_of(steps, output.value) not in {v for t in plan.fused.tasks for v in writes(steps, t)}
-            and steps[base_of(steps, output.value)].op not in ("input", "const")
+            and base_of(nodes, output.value) not in {v for t in plan.fused.tasks for v in writes(nodes, t)}
+            and not is_leaf(nodes[base_of(nodes, output.value)])
         ):
             raise InvariantError(f"output {output.name} is never written")

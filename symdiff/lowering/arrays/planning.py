@@ -4,8 +4,9 @@ Assumes tasks in order. Guarantees that an array is used again once its value is
 writes cell by cell, and that results are computed in the outputs themselves.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
+from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Fused, Kernel
 from symdiff.lowering.arrays.nesting import Nest
 from symdiff.lowering.arrays.plan import (
@@ -20,38 +21,36 @@ from symdiff.lowering.arrays.plan import (
     writes,
     written_directly,
 )
-from symdiff.lowering.arrays.program import Step, size
 from symdiff.lowering.arrays.summing import terms_of
-from symdiff.lowering.plan import Plan, last_uses
-from symdiff.lowering.program import Program
+from symdiff.lowering.plan import Plan
+from symdiff.lowering.program import is_leaf, size
+from symdiff.lowering.scheduling import NOT_IN_PLACE, schedule
+from symdiff.lowering.walks import last_uses
 from symdiff.vocabulary.heads import HEADS
 
-ScheduleKernel = Callable[[Program, list[bool]], Plan]
-_NOT_IN_PLACE = frozenset({"select", "cast", "real", "imag", "call"})
 
-
-def plan_arrays(fused: Fused, schedule_kernel: ScheduleKernel, nests: Mapping[int, Nest] | None = None) -> ArrayPlan:
+def plan_arrays(fused: Fused, nests: Mapping[int, Nest] | None = None) -> ArrayPlan:
     """The plan of fused tasks; kernels that have `nests` run as machine code."""
     plan = ArrayPlan(fused, nests=nests or {})
     _outputs(plan)
-    steps = plan.program.steps
+    nodes = plan.program.nodes
     last = last_reads(plan)
     free = _Free(plan)
     for index, task in enumerate(fused.tasks):
         if isinstance(task, Kernel) and task.domain != () and index not in plan.nests:
             loop = _loop(plan, task)
-            inner = schedule_kernel(task.program, written_directly(task))
+            inner = schedule(task.program, "batch", stored=written_directly(task))
             plan.kernels[index] = (loop, inner)
             for code, rows in inner.work.items():
                 old = plan.scratch.get(code, (0, 0))
                 plan.scratch[code] = (max(old[0], rows), max(old[1], loop.cells))
             if loop.axis is not None:
                 _sums(plan, task, loop, inner)
-        for value in writes(steps, task):
+        for value in writes(nodes, task):
             if value not in plan.places:
                 _give_place(plan, index, value, free, last)
-        held = {plan.places[v] for v in writes(steps, task) if last[v] > index}
-        for value in sorted({*reads(steps, task), *writes(steps, task)}):
+        held = {plan.places[v] for v in writes(nodes, task) if last[v] > index}
+        for value in sorted({*reads(nodes, task), *writes(nodes, task)}):
             place = plan.places.get(value)
             if place is not None and place[0] == "work" and last[value] == index and place not in held:
                 free.give(place[1])
@@ -89,39 +88,39 @@ def _sums(plan: ArrayPlan, kernel: Kernel, loop: Loop, inner: Plan) -> None:
     for place, sink in enumerate(kernel.sinks):
         if sink.kind != "sum":
             continue
-        step = plan.program.steps[sink.value]
+        node = plan.program.nodes[sink.value]
         if len(sink.axes) == len(kernel.domain):
-            whole += len(terms_of(kernel.program, place, full_values(plan.program.steps, kernel, loop), kernel.exact)[0])
-            old = plan.partial.get(step.dtype, (0, 0))
-            plan.partial[step.dtype] = (max(old[0], whole), max(old[1], loop.blocks))
+            whole += len(terms_of(kernel.program, place, full_values(plan.program.nodes, kernel, loop), kernel.exact)[0])
+            old = plan.partial.get(node.dtype, (0, 0))
+            plan.partial[node.dtype] = (max(old[0], whole), max(old[1], loop.blocks))
         elif loop.axis in sink.axes:
-            old = plan.scratch.get(step.dtype, (0, 0))
-            rows = inner.work.get(step.dtype, 0) + 1
-            plan.scratch[step.dtype] = (max(old[0], rows), max(old[1], size(step.shape)))
+            old = plan.scratch.get(node.dtype, (0, 0))
+            rows = inner.work.get(node.dtype, 0) + 1
+            plan.scratch[node.dtype] = (max(old[0], rows), max(old[1], size(node.shape)))
 
 
 def _outputs(plan: ArrayPlan) -> None:
     """Results computed in place: each output's array holds the value itself, or the one that it reshapes."""
-    steps = plan.program.steps
-    early = {v for task in plan.fused.tasks[: plan.fused.checked] for v in writes(steps, task)}
+    nodes = plan.program.nodes
+    early = {v for task in plan.fused.tasks[: plan.fused.checked] for v in writes(nodes, task)}
     for k, output in enumerate(plan.program.outputs):
         value = output.value
-        while steps[value].op == "reshape":
-            value = steps[value].operands[0]
-        step = steps[value]
-        if output.shape == () or step.shape == () or value in plan.places or step.op in ("input", "const"):
+        while nodes[value].op == "reshape":
+            value = nodes[value].operands[0]
+        node = nodes[value]
+        if output.shape == () or node.shape == () or value in plan.places or is_leaf(node):
             continue
-        if value in early or (step.op in HEADS and not is_planned(step)):
+        if value in early or (node.op in HEADS and not is_planned(node)):
             continue
         plan.places[value] = ("output", k)
 
 
 def _give_place(plan: ArrayPlan, index: int, value: int, free: _Free, last: dict[int, int]) -> None:
-    step = plan.program.steps[value]
-    if step.shape == ():
+    node = plan.program.nodes[value]
+    if node.shape == ():
         plan.places[value] = ("number", 0)
         return
-    if step.op in HEADS and step.op != "sum" and not is_planned(step):
+    if node.op in HEADS and node.op != "sum" and not is_planned(node):
         plan.places[value] = ("fresh", 0)
         return
     ahead = _ahead(plan, index, value, last)
@@ -129,27 +128,27 @@ def _give_place(plan: ArrayPlan, index: int, value: int, free: _Free, last: dict
         plan.places[value] = ahead
         return
     taken = _in_place(plan, index, value, last)
-    cells = size(step.shape)
+    cells = size(node.shape)
     if taken is None:
-        taken = free.take(step.dtype, cells)
+        taken = free.take(node.dtype, cells)
         if taken is None:
             taken = len(plan.slots)
-            plan.slots.append((step.dtype, cells))
+            plan.slots.append((node.dtype, cells))
     plan.places[value] = ("work", taken)
 
 
 def _in_place(plan: ArrayPlan, index: int, value: int, last: dict[int, int]) -> int | None:
     """The slot of an operand that dies in this kernel and that the kernel has read when it writes the value."""
     task = plan.fused.tasks[index]
-    steps = plan.program.steps
+    nodes = plan.program.nodes
     if not isinstance(task, Kernel):
-        source = steps[value].operands[0] if steps[value].op in ("set", "set_at") else -1
+        source = nodes[value].operands[0] if nodes[value].op in ("set", "set_at") else -1
         place = plan.places.get(source)
-        if place is None or place[0] != "work" or last[source] > index or steps[source].dtype != steps[value].dtype:
+        if place is None or place[0] != "work" or last[source] > index or nodes[source].dtype != nodes[value].dtype:
             return None
-        others = [base_of(steps, o) for o in steps[value].operands[1:]]
+        others = [base_of(nodes, o) for o in nodes[value].operands[1:]]
         return None if source in others else place[1]
-    used = {plan.places[v] for v in writes(steps, task) if v in plan.places}
+    used = {plan.places[v] for v in writes(nodes, task) if v in plan.places}
     for operand in _overwritten(plan, task, value):
         place = plan.places.get(operand)
         if place is not None and place[0] == "work" and place not in used and last[operand] == index:
@@ -159,30 +158,30 @@ def _in_place(plan: ArrayPlan, index: int, value: int, last: dict[int, int]) -> 
 
 def _overwritten(plan: ArrayPlan, kernel: Kernel, value: int) -> Iterator[int]:
     """The operands that a kernel has read, cell by cell, when it stores a value of the same shape and dtype."""
-    steps, program = plan.program.steps, kernel.program
+    nodes, program = plan.program.nodes, kernel.program
     store = next((k for k, s in enumerate(kernel.sinks) if s.kind == "store" and s.value == value), None)
     if store is None:
         return
     position = program.outputs[store].cells[0]
-    if program.instrs[position].op in _NOT_IN_PLACE or program.instrs[position].op in ("input", "const"):
+    if program.nodes[position].op in NOT_IN_PLACE or is_leaf(program.nodes[position]):
         return
     reading = last_uses(program)
-    bases = [base_of(steps, o) for o in kernel.operands]
-    for instr_at, instr in enumerate(program.instrs):
-        if instr.op == "input":
-            operand = kernel.operands[instr.payload[0]]
-            alike = steps[operand].shape == steps[value].shape and steps[operand].dtype == steps[value].dtype
-            if alike and bases.count(operand) == 1 and reading[instr_at] <= position:
+    bases = [base_of(nodes, o) for o in kernel.operands]
+    for node_at, node in enumerate(program.nodes):
+        if node.op == "input":
+            operand = kernel.operands[node.params[0]]
+            alike = nodes[operand].shape == nodes[value].shape and nodes[operand].dtype == nodes[value].dtype
+            if alike and bases.count(operand) == 1 and reading[node_at] <= position:
                 yield operand
 
 
 def _ahead(plan: ArrayPlan, index: int, value: int, last: dict[int, int]) -> tuple[str, int] | None:
     """The output in which a value waits for the kernel that reads it for the last time and puts a result in its place."""
-    steps, tasks = plan.program.steps, plan.fused.tasks
+    nodes, tasks = plan.program.nodes, plan.fused.tasks
     end = tasks[last[value]] if index < last[value] < len(tasks) else None
     if not isinstance(end, Kernel) or index < plan.fused.checked:  # no result is written before the checks are known
         return None
-    for result in writes(steps, end):
+    for result in writes(nodes, end):
         place = plan.places.get(result)
         if place is None or place[0] != "output" or value not in _overwritten(plan, end, result):
             continue
@@ -193,16 +192,16 @@ def _ahead(plan: ArrayPlan, index: int, value: int, last: dict[int, int]) -> tup
 
 def _loop(plan: ArrayPlan, kernel: Kernel) -> Loop:
     """One block for small domains; a flat view where all operands are alike and contiguous; else one axis is cut."""
-    steps = plan.program.steps
+    nodes = plan.program.nodes
     domain = kernel.domain
     cells = size(domain)
     if cells <= 2 * BLOCK:
         return Loop(None, 0, cells, 1)
-    arrays = [steps[o].shape for o in kernel.operands if steps[o].shape != ()]
+    arrays = [nodes[o].shape for o in kernel.operands if nodes[o].shape != ()]
     alike = all(shape == domain for shape in arrays) and all(
         s.kind not in ("add", "put") and len(s.axes) in (0, len(domain)) for s in kernel.sinks
     )
-    if len(domain) > 1 and alike and all(_contiguous(steps, o) for o in kernel.operands if steps[o].shape != ()):
+    if len(domain) > 1 and alike and all(_contiguous(nodes, o) for o in kernel.operands if nodes[o].shape != ()):
         return Loop(-1, BLOCK, BLOCK, -(-cells // BLOCK))
     axis = 0 if cells // domain[0] <= BLOCK else domain.index(max(domain))
     inner = cells // domain[axis]
@@ -210,9 +209,9 @@ def _loop(plan: ArrayPlan, kernel: Kernel) -> Loop:
     return Loop(axis, rows, rows * inner, -(-domain[axis] // rows))
 
 
-def _contiguous(steps: list[Step], value: int) -> bool:
+def _contiguous(nodes: list[Node], value: int) -> bool:
     """Whether a value's array is contiguous: inputs are made so, and work arrays are."""
-    step = steps[value]
-    if step.op == "reshape":
-        return _contiguous(steps, step.operands[0])
-    return step.op not in HEADS or is_planned(step)
+    node = nodes[value]
+    if node.op == "reshape":
+        return _contiguous(nodes, node.operands[0])
+    return node.op not in HEADS or is_planned(node)

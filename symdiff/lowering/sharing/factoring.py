@@ -10,7 +10,7 @@ algebraic factorization and common subexpression elimination, IEEE TCAD 25 (2006
 import heapq
 from collections.abc import Iterable
 
-from symdiff.lowering.program import Number
+from symdiff.ir.node import Number
 from symdiff.lowering.sharing.monomials import Form, Monomial, degree, times
 
 MAX_TERMS = 400  # longer sums are not factored: each change enumerates a sum anew
@@ -175,9 +175,12 @@ def take_out_constants(sums: dict[int, Terms], others: Terms, fresh: Fresh) -> N
         enter(terms, 1)
 
     def cost(c: Number, monomial: Monomial, shared_from: int) -> int:
-        if abs(c) == 1:
-            return 0
-        return 0 if any(available.get((abs(c), atom), 0) >= shared_from for atom, _ in monomial) else 1
+        size = abs(c)
+        if size != 1:
+            for atom, _ in monomial:
+                if available.get((size, atom), 0) >= shared_from:
+                    return 0
+        return int(size != 1)
 
     for atom in sorted(sums):
         terms = sums[atom]
@@ -191,15 +194,13 @@ def take_out_constants(sums: dict[int, Terms], others: Terms, fresh: Fresh) -> N
         for divisor in sorted(sorted(frequency, key=lambda d: (-frequency[d], d))[:MAX_DIVISORS]):
             group = [(c, m) for c, m in terms if m and (c / divisor).is_integer()]  # type: ignore[union-attr]
             while len(group) > 1:
-                before = sum(cost(c, m, 2) for c, m in group)
-                after = sum(cost(c / divisor, m, 1) for c, m in group)
-                saved = before - after - 1
+                gains = [cost(c, m, 2) - cost(c / divisor, m, 1) for c, m in group]
+                saved = sum(gains) - 1
                 if saved > 0 and (best is None or saved >= best[0]):
                     best = saved, divisor, list(group)
-                idle = [t for t in group if cost(*t, 2) <= cost(t[0] / divisor, t[1], 1)]
-                if not idle:
+                dropped = {m for (_, m), gain in zip(group, gains, strict=True) if gain <= 0}
+                if not dropped:
                     break
-                dropped = {m for _, m in idle}
                 group = [t for t in group if t[1] not in dropped]
         if best is None:
             continue

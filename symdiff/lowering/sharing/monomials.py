@@ -9,7 +9,9 @@ import math
 from collections.abc import Set
 from dataclasses import dataclass, field
 
-from symdiff.lowering.program import Instr, Number, Program, uses_of
+from symdiff.ir.node import Node, Number
+from symdiff.lowering.program import Program
+from symdiff.lowering.walks import uses_of
 from symdiff.vocabulary.ops import is_complex
 
 Monomial = tuple[tuple[int, int], ...]  # (atom, exponent), by atom
@@ -32,9 +34,9 @@ class Sum:
 
 @dataclass(slots=True)
 class Atom:
-    """A node that products see as one factor: an instruction on forms, a product, or a sum."""
+    """What products see as one factor: a node on forms, a product, or a sum."""
 
-    instr: Instr | None = None
+    node: Node | None = None
     operands: tuple[Form, ...] = ()
     product: Form | None = None
     sum: Sum | None = None
@@ -46,9 +48,9 @@ class Atom:
 class Polynomial:
     """Atoms, and the form of every output cell."""
 
+    program: Program
     atoms: list[Atom] = field(default_factory=list)
-    forms: list[Form] = field(default_factory=list)  # by instruction of the original Program
-    program: Program | None = None
+    forms: list[Form] = field(default_factory=list)  # by node of the original Program
     quotients: set[Monomial] = field(default_factory=set)  # divisions of the value part, which stay divisions
 
 
@@ -85,7 +87,7 @@ def is_exact(a: Number, b: Number) -> bool:
 
 
 def polynomial(program: Program, fastmath: bool, fixed: Set[int] = frozenset()) -> Polynomial:
-    """The Program as sums of monomials; the `fixed` instructions stay as they are."""
+    """The Program as sums of monomials; the `fixed` nodes stay as they are."""
     return _Reader(program, fastmath, fixed).read()
 
 
@@ -94,60 +96,57 @@ class _Reader:
         self.program = program
         self.fixed = fixed
         self.fastmath = fastmath
-        self.result = Polynomial(program=program)
+        self.result = Polynomial(program)
         self.uses = uses_of(program)
         self.sum_atoms: dict[int, int] = {}  # by identity of the Sum
         self.sum_uses: dict[int, int] = {}
-        self.mixed = len({self._precision(i.dtype) for i in program.instrs if i.dtype != "?"}) > 1
+        self.mixed = len({self._precision(i.dtype) for i in program.nodes if i.dtype != "?"}) > 1
 
     def read(self) -> Polynomial:
-        for position, instr in enumerate(self.program.instrs):
-            self.result.forms.append(self._form(position, instr))
+        for position, node in enumerate(self.program.nodes):
+            self.result.forms.append(self._form(position, node))
         return self.result
 
     def _atom(self, **parts: object) -> int:
         self.result.atoms.append(Atom(**parts))  # type: ignore[arg-type]
         return len(self.result.atoms) - 1
 
-    def _origin(self, position: int) -> str:
-        return self.program.origins[position] if self.program.origins else ""
-
-    def _form(self, position: int, instr: Instr) -> Form:
+    def _form(self, position: int, node: Node) -> Form:
         forms = self.result.forms
-        operands = [forms[o] for o in instr.operands]
-        fixed = position in self.fixed and instr.op != "const"
-        if instr.op in _ARITHMETIC and not fixed and not self._is_mixed(instr):
-            primal = instr.primal and not self.fastmath
+        operands = [forms[o] for o in node.operands]
+        fixed = position in self.fixed and node.op != "const"
+        if node.op in _ARITHMETIC and not fixed and not self._is_mixed(node):
+            primal = node.primal and not self.fastmath
             found: Form | None = None
-            if instr.op == "const":
-                if instr.dtype != "?" and self._is_coefficient(instr.payload):
-                    found = instr.payload, ()
-            elif instr.op == "neg":
+            if node.op == "const":
+                if node.dtype != "?" and self._is_coefficient(node.params):
+                    found = node.params, ()
+            elif node.op == "neg":
                 found = -operands[0][0], operands[0][1]
-            elif instr.op == "mul":
+            elif node.op == "mul":
                 found = self._product(operands[0], operands[1], primal)
-            elif instr.op == "div":
+            elif node.op == "div":
                 found = self._quotient(operands[0], operands[1], primal)
                 if primal and found is not None:
                     self.result.quotients.add(found[1])
-            elif instr.op == "pow":
-                found = self._power(instr, operands)
-            elif instr.op in ("add", "sub"):
-                return self._sum(position, instr, operands, primal)
+            elif node.op == "pow":
+                found = self._power(node, operands)
+            elif node.op in ("add", "sub"):
+                return self._sum(position, node, operands, primal)
             if found is not None:
                 for factor, _ in found[1]:
                     if factor in self.sum_uses:  # a sum behind a sign or in a product is used as often as these are
                         self.sum_uses[factor] += self.uses[position] - 1
                 size = degree(found[1])
                 if size > MAX_DEGREE or (size > SHARED_DEGREE and self.uses[position] > 1):
-                    return one(self._atom(product=found, dtype=instr.dtype, origin=self._origin(position)))
+                    return one(self._atom(product=found, dtype=node.dtype, origin=node.origin))
                 return found
-        return one(self._atom(instr=instr, operands=tuple(operands), dtype=instr.dtype, origin=self._origin(position)))
+        return one(self._atom(node=node, operands=tuple(operands), dtype=node.dtype, origin=node.origin))
 
-    def _is_mixed(self, instr: Instr) -> bool:
+    def _is_mixed(self, node: Node) -> bool:
         """Whether an operation widens an operand, which keeps the two precisions apart."""
-        own = self._precision(instr.dtype)
-        return self.mixed and any(self._precision(self.program.instrs[o].dtype) != own for o in instr.operands)
+        own = self._precision(node.dtype)
+        return self.mixed and any(self._precision(self.program.nodes[o].dtype) != own for o in node.operands)
 
     @staticmethod
     def _precision(code: str) -> str:
@@ -160,7 +159,7 @@ class _Reader:
         return isinstance(value, (int, float, complex)) and value == value and value != 0 and abs(value) != math.inf
 
     def _constant(self, value: Number) -> int:
-        return self._atom(instr=Instr("const", (), "D" if isinstance(value, complex) else "d", value))
+        return self._atom(node=Node("const", (), (), "D" if isinstance(value, complex) else "d", value))
 
     def _product(self, a: Form, b: Form, primal: bool) -> Form | None:
         if primal and not is_exact(a[0], b[0]):
@@ -191,9 +190,9 @@ class _Reader:
             return None
         return a[0] // b[0], times(a[1], inverse)
 
-    def _power(self, instr: Instr, operands: list[Form]) -> Form | None:
-        exponent = self.program.instrs[instr.operands[1]]
-        n = exponent.payload
+    def _power(self, node: Node, operands: list[Form]) -> Form | None:
+        exponent = self.program.nodes[node.operands[1]]
+        n = exponent.params
         if exponent.op != "const" or isinstance(n, (complex, bool)) or not abs(n) <= MAX_EXPONENT or n != int(n):
             return None
         n = int(n)
@@ -201,32 +200,32 @@ class _Reader:
         if n == 0:
             return 1, ()
         if coefficient not in (1, -1) or not monomial:
-            base = self._atom(product=operands[0], dtype=instr.dtype)
+            base = self._atom(product=operands[0], dtype=node.dtype)
             return 1, ((base, n),)
         return coefficient ** abs(n), tuple((atom, e * n) for atom, e in monomial)
 
-    def _sum(self, position: int, instr: Instr, operands: list[Form], primal: bool) -> Form:
+    def _sum(self, position: int, node: Node, operands: list[Form], primal: bool) -> Form:
         left, right = operands
-        sign = 1 if instr.op == "add" else -1
-        grown = self._open_sum(instr.operands[0], left, primal)
+        sign = 1 if node.op == "add" else -1
+        grown = self._open_sum(node.operands[0], left, primal)
         if grown is not None:
             total, scale = grown
         else:
-            total, scale = Sum([left], instr.dtype, primal, ""), 1
-            self._atom(sum=total, dtype=instr.dtype)
+            total, scale = Sum([left], node.dtype, primal, ""), 1
+            self._atom(sum=total, dtype=node.dtype)
             self.sum_atoms[id(total)] = len(self.result.atoms) - 1
         if not primal:
-            other = self._open_sum(instr.operands[1], right, primal)
+            other = self._open_sum(node.operands[1], right, primal)
             if other is not None and other[0] is not total:
                 self._absorb(total, other[0], other[1] * sign * scale)
             else:
                 total.terms.append((right[0] * sign * scale, right[1]))
         else:
             total.terms.append((right[0] * sign * scale, right[1]))
-        total.origin = self._origin(position)
-        total.dtype = instr.dtype
+        total.origin = node.origin
+        total.dtype = node.dtype
         atom = self.sum_atoms[id(total)]
-        self.result.atoms[atom].dtype = instr.dtype
+        self.result.atoms[atom].dtype = node.dtype
         self.sum_uses[atom] = self.uses[position]
         return scale, ((atom, 1),)
 
@@ -242,18 +241,18 @@ class _Reader:
         self.result.atoms[atom].sum = None
 
     def _open_sum(self, operand: int, form: Form, primal: bool) -> tuple[Sum, int] | None:
-        """A sum that only this instruction uses, and its sign: it can be continued in place."""
+        """A sum that only this node uses, and its sign: it can be continued in place."""
         coefficient, monomial = form
         if self.uses[operand] != 1 or len(monomial) != 1 or monomial[0][1] != 1 or coefficient not in (1, -1):
             return None
-        if primal and (coefficient == -1 or self.program.instrs[operand].op not in ("add", "sub")):
+        if primal and (coefficient == -1 or self.program.nodes[operand].op not in ("add", "sub")):
             return None
         found = self.result.atoms[monomial[0][0]].sum
         if (
             found is None
             or self.sum_uses[monomial[0][0]] != 1
             or found.primal != primal
-            or is_complex(found.dtype) != is_complex(self.program.instrs[operand].dtype)
+            or is_complex(found.dtype) != is_complex(self.program.nodes[operand].dtype)
         ):
             return None
         return found, int(coefficient)  # type: ignore[arg-type]

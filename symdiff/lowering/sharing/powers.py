@@ -6,51 +6,39 @@ with the dtypes of the original.
 
 import heapq
 from itertools import pairwise
-from typing import Any
 
-from symdiff.lowering.program import Instr, Number, Output, Program, constant_key, live_only, uses_of
+from symdiff.ir.node import Number
+from symdiff.lowering.program import Program, constant_key, is_leaf
 from symdiff.lowering.sharing.monomials import Form, Monomial, Polynomial
-from symdiff.lowering.sharing.signs import children, post_order
-from symdiff.vocabulary.ops import OPS, is_complex, join, real_counterpart
+from symdiff.lowering.sharing.signs import children
+from symdiff.lowering.table import Table
+from symdiff.lowering.walks import live_only, uses_of
+from symdiff.vocabulary.ops import is_complex, join, real_counterpart
 
 
 def absorb_negations(program: Program) -> Program:
     """-(k*x), -(k/x) and -(a - b) as (-k)*x, (-k)/x and b - a where the inner value has no other use."""
+    if not any(node.op == "neg" and program.nodes[node.operands[0]].op in ("mul", "div", "sub") for node in program.nodes):
+        return program
     uses = uses_of(program)
     place: list[int] = []
-    instrs: list[Instr] = []
-    origins: list[str] = []
-    known: dict[tuple[object, ...], int] = {}
-
-    def put(instr: Instr, origin: str) -> int:
-        if OPS[instr.op].commutes and instr.operands[0] > instr.operands[1]:
-            instr = instr._replace(operands=instr.operands[::-1])
-        payload = constant_key(instr.payload) if instr.op == "const" else instr.payload
-        key = (instr.op, instr.operands, instr.dtype, payload)
-        if key not in known:
-            known[key] = len(instrs)
-            instrs.append(instr)
-            origins.append(origin)
-        return known[key]
-
-    for position, instr in enumerate(program.instrs):
-        origin = program.origins[position] if program.origins else ""
-        inner = program.instrs[instr.operands[0]] if instr.op == "neg" else None
-        if inner is not None and uses[instr.operands[0]] == 1 and inner.op in ("mul", "div", "sub"):
+    table = Table()
+    for node in program.nodes:
+        inner = program.nodes[node.operands[0]] if node.op == "neg" else None
+        if inner is not None and uses[node.operands[0]] == 1 and inner.op in ("mul", "div", "sub"):
             a, b = inner.operands
             if inner.op == "sub":
-                place.append(put(Instr("sub", (place[b], place[a]), instr.dtype), origin))
+                place.append(table.put("sub", (place[b], place[a]), node.dtype, None, node.origin))
                 continue
-            constant = next((o for o in ((a, b) if inner.op == "mul" else (a,)) if program.instrs[o].op == "const"), None)
+            constant = next((o for o in ((a, b) if inner.op == "mul" else (a,)) if program.nodes[o].op == "const"), None)
             if constant is not None:
-                old = program.instrs[constant]
-                negative = put(old._replace(payload=-old.payload), "")
+                old = program.nodes[constant]
+                negative = table.put("const", (), old.dtype, -old.params)
                 first, second = (negative if o == constant else place[o] for o in (a, b))
-                place.append(put(Instr(inner.op, (first, second), instr.dtype), origin))
+                place.append(table.put(inner.op, (first, second), node.dtype, None, node.origin))
                 continue
-        place.append(put(Instr(instr.op, tuple([place[o] for o in instr.operands]), *instr[2:]), origin))
-    outputs = tuple(Output(o.name, o.shape, o.dtype, tuple(place[c] for c in o.cells)) for o in program.outputs)
-    return Program(program.name, program.inputs, outputs, instrs, origins, program.operations_before)
+        place.append(table.put(node.op, tuple([place[o] for o in node.operands]), node.dtype, node.params, node.origin))
+    return program.over(table.nodes, place)
 
 
 class Products:
@@ -123,23 +111,20 @@ def _occurrences(factors: list[int], pair: tuple[int, int]) -> int:
     return factors.count(a) // 2 if a == b else min(factors.count(a), factors.count(b))
 
 
-class Lowering:
-    """Emits instructions for atoms and forms, each once.
+class Lowering(Table):
+    """Emits nodes for atoms and forms, each once.
 
     With `reciprocals`, a divisor of several products of the derivative becomes the factor 1/divisor.
     """
 
     def __init__(self, poly: Polynomial, sums: dict[int, list[Form]], reciprocals: bool = False) -> None:
+        super().__init__()
         self.poly = poly
         self.sums = sums
         self.reciprocals = reciprocals
         self._divides: dict[int, int] = {}  # how many different products an atom divides
         self.program = poly.program
-        assert self.program is not None
-        self.single = all(i.dtype in "fF?" for i in self.program.instrs)
-        self.instrs: list[Instr] = []
-        self.origins: list[str] = []
-        self._seen: dict[tuple[object, ...], int] = {}
+        self.single = all(i.dtype in "fF?" for i in self.program.nodes)
         self._atoms: dict[int, int] = {}
         self._product_index: dict[tuple[Number, Monomial], int] = {}
         self._needed: set[tuple[Number, Monomial]] = set()  # products in numerators
@@ -148,21 +133,14 @@ class Lowering:
         self._constant_values: dict[int, Number] = {}
         self._pair_values: dict[int, int] = {}
 
-    def lower(self) -> Program:
-        program = self.program
-        assert program is not None
-        roots = [self.poly.forms[c] for o in program.outputs for c in o.cells]
-        order = post_order(self.poly, self.sums)
-        self._collect(order, roots)
+    def lower(self, order: list[int]) -> Program:
+        """The Program, whose atoms come in this order."""
+        program, forms = self.program, self.poly.forms
+        self._collect(order, [forms[c] for c in program.results])
         for atom in order:
             self._lower_atom(atom)
-        outputs = []
-        for output in program.outputs:
-            cells = tuple(self._form(self.poly.forms[c], program.instrs[c].dtype) for c in output.cells)
-            outputs.append(Output(output.name, output.shape, output.dtype, cells))
-        before = program.operations_before if program.operations_before is not None else program.operations()
-        lowered = Program(program.name, program.inputs, tuple(outputs), self.instrs, self.origins, before)
-        return live_only(absorb_negations(lowered))
+        place = {c: self._form(forms[c], program.nodes[c].dtype) for c in program.results}
+        return live_only(absorb_negations(program.over(self.nodes, place)))
 
     def _collect(self, order: list[int], roots: list[Form]) -> None:
         """Register every product that will be needed, then share their pairs."""
@@ -187,7 +165,7 @@ class Lowering:
 
     def _split(self, monomial: Monomial) -> tuple[Monomial, Monomial]:
         """Numerator (with reciprocals as negative exponents) and denominator."""
-        if all(e > 0 for _, e in monomial):
+        if not [e for _, e in monomial if e < 0]:
             return monomial, ()
         kept = monomial in self.poly.quotients
         upper, lower = [], []
@@ -214,20 +192,10 @@ class Lowering:
 
     # -- emitting
 
-    def _put(self, op: str, operands: tuple[int, ...], dtype: str, payload: Any = None, origin: str = "") -> int:
-        if OPS[op].commutes and operands[0] > operands[1]:
-            operands = operands[::-1]
-        key = (op, operands, dtype, constant_key(payload) if op == "const" else payload)
-        found = self._seen.get(key)
-        if found is None:
-            found = self._seen[key] = len(self.instrs)
-            self.instrs.append(Instr(op, operands, dtype, payload))
-            self.origins.append(origin)
-        return found
-
     def _factor(self, factor: int) -> int:
         """The value of an atom, a constant, or a shared pair (their parts first, with an explicit stack)."""
-        stack = [factor]
+        found = self._known(factor)
+        stack = [factor] if found is None else []
         while stack:
             top = stack[-1]
             if self._known(top) is not None:
@@ -239,7 +207,7 @@ class Lowering:
                 stack += missing
                 continue
             self._pair_values[top] = self._multiply(self._known(a), self._known(b))  # type: ignore[arg-type]
-        return self._known(factor)  # type: ignore[return-value]
+        return self._known(factor) if found is None else found  # type: ignore[return-value]
 
     def _known(self, factor: int) -> int | None:
         if factor in self.products.pairs:
@@ -249,30 +217,30 @@ class Lowering:
         if factor % 3 == 2:
             divisor = self._atoms[factor // 3]
             unit = self._constant(1.0)
-            return self._put("div", (unit, divisor), self._common(unit, divisor))
+            return self.put("div", (unit, divisor), self._common(unit, divisor))
         return self._constant(self._constant_values[factor])
 
     def _constant(self, value: Number) -> int:
         code = ("F" if self.single else "D") if isinstance(value, complex) else ("f" if self.single else "d")
-        return self._put("const", (), code, value if isinstance(value, complex) else float(value))
+        return self.put("const", (), code, value if isinstance(value, complex) else float(value))
 
     def _multiply(self, a: int, b: int) -> int:
-        return self._put("mul", (a, b), self._common(a, b))
+        return self.put("mul", (a, b), self._common(a, b))
 
     def _common(self, a: int, b: int) -> str:
         """The dtype of an operation on two values; a constant has no precision of its own."""
-        first, second = self.instrs[a], self.instrs[b]
+        first, second = self.nodes[a], self.nodes[b]
         for constant, other in ((first, second), (second, first)):
             if constant.op == "const" and other.op != "const":
-                if isinstance(constant.payload, complex) and not is_complex(other.dtype):
+                if isinstance(constant.params, complex) and not is_complex(other.dtype):
                     return "F" if other.dtype == "f" else "D"
-                return other.dtype
+                return str(other.dtype)
         return join(first.dtype, second.dtype)
 
     def _chain(self, factors: list[int]) -> int:
         values = [self._factor(f) for f in factors]
-        # Real factors first, which halves the work; a constant last, where it can take up a sign.
-        values.sort(key=lambda v: (is_complex(self.instrs[v].dtype), self.instrs[v].op == "const"))
+        if len(values) > 1:  # real factors first, which halves the work; a constant last, where it can take up a sign
+            values.sort(key=lambda v: (is_complex(self.nodes[v].dtype), self.nodes[v].op == "const"))
         result = values[0]
         for value in values[1:]:
             result = self._multiply(result, value)
@@ -290,51 +258,46 @@ class Lowering:
         if len(lower) == 1 and lower[0][1] == 2 and (1, lower) not in self._needed:
             # n/d/d costs what n/(d*d) costs, and d*d can overflow where the result does not.
             divisor = self._atoms[lower[0][0]]
-            once = self._put("div", (numerator, divisor), self._common(numerator, divisor))
-            return self._put("div", (once, divisor), self._common(once, divisor))
+            once = self.put("div", (numerator, divisor), self._common(numerator, divisor))
+            return self.put("div", (once, divisor), self._common(once, divisor))
         denominator = self._chain(self.products.lists[self._product(1, lower)])
-        return self._put("div", (numerator, denominator), self._common(numerator, denominator))
+        return self.put("div", (numerator, denominator), self._common(numerator, denominator))
 
     def _form(self, form: Form, dtype: str, origin: str = "") -> int:
         c, monomial = form
         if not monomial:
             code = real_counterpart(dtype) if not isinstance(c, complex) and is_complex(dtype) else dtype
-            value = self._put("const", (), code, c if isinstance(c, complex) else float(c))
+            value = self.put("const", (), code, c if isinstance(c, complex) else float(c))
             return self._as(value, dtype)
         value = self._magnitude((c, monomial))
         if not isinstance(c, complex) and c < 0:
-            value = self._put("neg", (value,), self.instrs[value].dtype, None, origin)
+            value = self.put("neg", (value,), self.nodes[value].dtype, None, origin)
         return self._as(value, dtype)
 
     def _as(self, value: int, dtype: str) -> int:
-        instr = self.instrs[value]
-        if instr.dtype == dtype or dtype == "?":
-            return value
-        if instr.op == "const":
-            return self._put("const", (), dtype, complex(instr.payload) if is_complex(dtype) else instr.payload)
-        return self._put("cast", (value,), dtype)
+        return value if dtype == "?" else self.as_dtype(value, dtype)
 
     def _lower_atom(self, atom: int) -> None:
-        node = self.poly.atoms[atom]
-        if node.sum is not None:
-            self._atoms[atom] = self._lower_sum(atom, node.dtype, node.origin)
-        elif node.product is not None:
-            self._atoms[atom] = self._form(node.product, node.dtype, node.origin)
+        entry = self.poly.atoms[atom]
+        if entry.sum is not None:
+            self._atoms[atom] = self._lower_sum(atom, entry.dtype, entry.origin)
+        elif entry.product is not None:
+            self._atoms[atom] = self._form(entry.product, entry.dtype, entry.origin)
         else:
-            instr = node.instr
-            assert instr is not None and self.program is not None
-            if instr.op in ("input", "const"):
-                self._atoms[atom] = self._put(instr.op, (), instr.dtype, instr.payload, node.origin)
+            node = entry.node
+            assert node is not None
+            if is_leaf(node):
+                self._atoms[atom] = self.put(node.op, (), node.dtype, node.params, entry.origin)
                 return
-            codes = [self.program.instrs[o].dtype for o in instr.operands]
-            operands = tuple(self._form(f, code) for f, code in zip(node.operands, codes, strict=True))
-            self._atoms[atom] = self._put(instr.op, operands, instr.dtype, instr.payload, node.origin)
+            codes = [self.program.nodes[o].dtype for o in node.operands]
+            operands = tuple(self._form(f, code) for f, code in zip(entry.operands, codes, strict=True))
+            self._atoms[atom] = self.put(node.op, operands, node.dtype, node.params, entry.origin)
 
     def _lower_sum(self, atom: int, dtype: str, origin: str) -> int:
         terms = self.sums[atom]
         positive = [t for t in terms if isinstance(t[0], complex) or t[0] > 0]
         if not positive:
-            result = self._put("neg", (self._term(terms[0], dtype),), dtype)
+            result = self.put("neg", (self._term(terms[0], dtype),), dtype)
             rest = terms[1:]
         else:
             lead = terms[0]
@@ -350,7 +313,7 @@ class Lowering:
             value = self._term((c, monomial), dtype)
             code = self._common(result, value)
             minus = not isinstance(c, complex) and c < 0
-            result = self._put("sub" if minus else "add", (result, value), code, None, origin)
+            result = self.put("sub" if minus else "add", (result, value), code, None, origin)
         return self._as(result, dtype)
 
     def _term(self, form: Form, dtype: str) -> int:
@@ -359,4 +322,4 @@ class Lowering:
         if monomial:
             return self._magnitude(form)
         code = real_counterpart(dtype) if not isinstance(c, complex) else dtype
-        return self._put("const", (), code, c if isinstance(c, complex) else abs(float(c)))
+        return self.put("const", (), code, c if isinstance(c, complex) else abs(float(c)))

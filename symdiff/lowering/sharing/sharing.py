@@ -2,18 +2,21 @@
 
 Assumes a Program that passes `check_program`. Guarantees the same values up to rounding, by the semantics of the value
 (sums of the value part keep their order and their parentheses); the cheapest of the competing forms wins. Refuses
-nothing; above `MAX_TRIED` instructions only the one that wins most often is tried.
+nothing; above `MAX_TRIED` nodes only the one that wins most often is tried.
 """
 
-from collections.abc import Callable
+from dataclasses import replace
 
+from symdiff.ir.node import Node
 from symdiff.lowering.cuts import before_cuts, promoted
-from symdiff.lowering.program import Instr, Output, Program, cone_of, live_only
+from symdiff.lowering.program import Program
 from symdiff.lowering.sharing.factoring import Factoring, Fresh, Terms, take_out_constants
 from symdiff.lowering.sharing.monomials import Atom, Polynomial, Sum, collected, polynomial
 from symdiff.lowering.sharing.powers import Lowering
 from symdiff.lowering.sharing.signs import Signs, dissolve_single_terms, post_order
-from symdiff.vocabulary.ops import OPS, join
+from symdiff.lowering.table import Table
+from symdiff.lowering.walks import cone_of, live_only
+from symdiff.vocabulary.ops import join
 
 MAX_TRIED = 5_000
 
@@ -23,20 +26,17 @@ def share(program: Program, *, fastmath: bool = False, checks: int = 0) -> Progr
 
     The first `checks` outputs are computed as they stand, but for powers, and before the others.
     """
-    program = promoted(program)
-    plain = expand_powers(program)
-    plain.operations_before = program.operations()
-    if checks:
-        program = plain
-    candidates = [plain]
-    forms = [(False, False), (True, False), (True, True)] if len(program.instrs) <= MAX_TRIED else [(True, False)]
-    if sum(instr.op in ("div", "pow") for instr in program.instrs) < 2:
+    fitting = promoted(program)
+    before = fitting.operations()
+    as_it_is = fitting is program and not any(node.op == "pow" for node in program.nodes)
+    plain = program if as_it_is else expand_powers(fitting)
+    program = plain if checks else fitting
+    fixed = cone_of(program, tuple(o.cells[0] for o in program.outputs[:checks])) | before_cuts(program)
+    forms = [(False, False), (True, False), (True, True)] if len(program.nodes) <= MAX_TRIED else [(True, False)]
+    if sum([node.op in ("div", "pow") for node in program.nodes]) < 2:
         forms = [(factor, reciprocals) for factor, reciprocals in forms if not reciprocals]
-    for factor, reciprocals in forms:
-        found = _rewritten(program, fastmath, factor, reciprocals, checks)
-        found.operations_before = plain.operations_before
-        candidates.append(found)
-    return min(candidates, key=Program.operations)
+    candidates = [plain, *(_rewritten(program, fastmath, factor, reciprocals, fixed) for factor, reciprocals in forms)]
+    return replace(min(candidates, key=Program.operations), operations_before=before)
 
 
 class _NewSums(Fresh):
@@ -54,9 +54,8 @@ class _NewSums(Fresh):
         return len(atoms) - 1
 
 
-def _rewritten(program: Program, fastmath: bool, factor: bool, reciprocals: bool, checks: int) -> Program:
-    fixed = cone_of(program, tuple(o.cells[0] for o in program.outputs[:checks]))
-    poly = polynomial(program, fastmath, fixed | before_cuts(program))
+def _rewritten(program: Program, fastmath: bool, factor: bool, reciprocals: bool, fixed: set[int]) -> Program:
+    poly = polynomial(program, fastmath, fixed)
     sums = {
         i: list(a.sum.terms) if a.sum.primal else collected(a.sum.terms) for i, a in enumerate(poly.atoms) if a.sum is not None
     }
@@ -71,18 +70,17 @@ def _rewritten(program: Program, fastmath: bool, factor: bool, reciprocals: bool
         Factoring(real, fresh).run()
         sums = real | others
     dissolve_single_terms(poly, sums, post_order(poly, sums))
-    Signs(poly, sums, post_order(poly, sums)).settle()
-    return Lowering(poly, sums, reciprocals).lower()
+    order = post_order(poly, sums)
+    Signs(poly, sums, order).settle()
+    return Lowering(poly, sums, reciprocals).lower(order)
 
 
 def _products(poly: Polynomial, live: set[int]) -> Terms:
     """The forms outside sums: outputs, operands of functions, products that are atoms."""
-    assert poly.program is not None
-    cells = {c for o in poly.program.outputs for c in o.cells}
-    found = [poly.forms[c] for c in sorted(cells)]
+    found = [poly.forms[c] for c in sorted(set(poly.program.results))]
     for i in sorted(live):
-        node = poly.atoms[i]
-        found += [node.product] if node.product is not None else node.operands
+        entry = poly.atoms[i]
+        found += [entry.product] if entry.product is not None else entry.operands
     return found
 
 
@@ -93,50 +91,29 @@ def _repeats(terms: Terms) -> bool:
 
 def expand_powers(program: Program) -> Program:
     """The Program with integer powers as multiplications that share their squares, numbered anew."""
-    instrs: list[Instr] = []
-    origins: list[str] = []
-    seen: dict[tuple[object, ...], int] = {}
+    table = Table()
     place: list[int] = []
-
-    def put(instr: Instr, origin: str) -> int:
-        if OPS[instr.op].commutes and instr.operands[0] > instr.operands[1]:
-            instr = instr._replace(operands=instr.operands[::-1])
-        key = (instr.op, instr.operands, instr.dtype, repr(instr.payload) if instr.op == "const" else instr.payload)
-        found = seen.get(key)
-        if found is None:
-            found = seen[key] = len(instrs)
-            instrs.append(instr)
-            origins.append(origin)
-        return found
-
-    for position, instr in enumerate(program.instrs):
-        origin = program.origins[position] if program.origins else ""
-        operands = tuple(place[o] for o in instr.operands)
-        exponent = program.instrs[instr.operands[1]] if instr.op == "pow" else None
-        n = exponent.payload if exponent is not None and exponent.op == "const" else None
-        if (
-            isinstance(n, float)
-            and n.is_integer()
-            and abs(n) <= 1024
-            and program.instrs[instr.operands[0]].dtype == instr.dtype
-        ):
-            place.append(_power(operands[0], int(n), instr, origin, put))
-        elif n == 0.5 and instr.dtype in "fd":
-            place.append(put(Instr("sqrt", operands[:1], instr.dtype, None, instr.primal), origin))
+    for node in program.nodes:
+        operands = tuple([place[o] for o in node.operands])
+        exponent = program.nodes[node.operands[1]] if node.op == "pow" else None
+        n = exponent.params if exponent is not None and exponent.op == "const" else None
+        if isinstance(n, float) and n.is_integer() and abs(n) <= 1024 and table.nodes[operands[0]].dtype == node.dtype:
+            place.append(_power(table, operands[0], int(n), node))
+        elif n == 0.5 and node.dtype in "fd":
+            place.append(table.put("sqrt", operands[:1], node.dtype, None, node.origin, node.primal))
         else:
-            place.append(put(Instr(instr.op, operands, *instr[2:]), origin))
-    outputs = tuple(Output(o.name, o.shape, o.dtype, tuple(place[c] for c in o.cells)) for o in program.outputs)
-    return live_only(Program(program.name, program.inputs, outputs, instrs, origins if program.origins else [], None))
+            place.append(table.put(node.op, operands, node.dtype, node.params, node.origin, node.primal))
+    return live_only(program.over(table.nodes, place))
 
 
-def _power(base: int, n: int, instr: Instr, origin: str, put: Callable[[Instr, str], int]) -> int:
-    code = instr.dtype
+def _power(table: Table, base: int, n: int, node: Node) -> int:
+    code = node.dtype
 
     def times(a: int, b: int) -> int:
-        return put(Instr("mul", (a, b), code, None, instr.primal), origin)
+        return table.put("mul", (a, b), code, None, node.origin, node.primal)
 
     if n == 0:
-        return put(Instr("const", (), code, 1j * 0 + 1 if code in "FD" else 1.0), origin)
+        return table.put("const", (), code, 1j * 0 + 1 if code in "FD" else 1.0, node.origin)
     result: int | None = None
     square, rest = base, abs(n)
     while rest:
@@ -148,5 +125,5 @@ def _power(base: int, n: int, instr: Instr, origin: str, put: Callable[[Instr, s
     assert result is not None
     if n > 0:
         return result
-    unit = put(Instr("const", (), "d" if code in "dD" else "f", 1.0), origin)
-    return put(Instr("div", (unit, result), code, None, instr.primal), origin)
+    unit = table.put("const", (), "d" if code in "dD" else "f", 1.0, node.origin)
+    return table.put("div", (unit, result), code, None, node.origin, node.primal)

@@ -20,8 +20,7 @@ class Signs:
         for atom in order:
             for form in children(poly, sums, atom):
                 self._use(form, atom)
-        assert poly.program is not None
-        self.cells = sorted({c for o in poly.program.outputs for c in o.cells})
+        self.cells = sorted(set(poly.program.results))
         self.readers: dict[int, list[int]] = {}
         for cell in self.cells:
             for factor, e in poly.forms[cell][1]:
@@ -74,40 +73,40 @@ class Signs:
         for cell in self.readers.get(atom, ()):
             self.poly.forms[cell] = _flipped(self.poly.forms[cell], atom)
         for user in self.users.get(atom, ()):
-            node = self.poly.atoms[user]
-            if node.sum is not None:
+            entry = self.poly.atoms[user]
+            if entry.sum is not None:
                 self.sums[user] = [_flipped(f, atom) for f in self.sums[user]]
-            elif node.product is not None:
-                node.product = _flipped(node.product, atom)
+            elif entry.product is not None:
+                entry.product = _flipped(entry.product, atom)
             else:
-                node.operands = tuple(_flipped(f, atom) for f in node.operands)
+                entry.operands = tuple(_flipped(f, atom) for f in entry.operands)
 
 
 def children(poly: Polynomial, sums: dict[int, list[Form]], atom: int) -> list[Form]:
     """The forms that an atom is made of."""
-    node = poly.atoms[atom]
-    if node.sum is not None:
+    entry = poly.atoms[atom]
+    if entry.sum is not None:
         return sums[atom]
-    return [node.product] if node.product is not None else list(node.operands)
+    return [entry.product] if entry.product is not None else list(entry.operands)
 
 
 def post_order(poly: Polynomial, sums: dict[int, list[Form]]) -> list[int]:
     """The atoms that outputs need, operands first."""
-    assert poly.program is not None
-    roots = [poly.forms[c] for o in poly.program.outputs for c in o.cells]
+    roots = [poly.forms[c] for c in poly.program.results]
     order: list[int] = []
-    done: set[int] = set()
-    stack = [(a, False) for _, m in reversed(roots) for a, _ in reversed(m)]
+    done = bytearray(len(poly.atoms))
+    stack = [a for _, m in reversed(roots) for a, _ in reversed(m)]
     while stack:
-        atom, ready = stack.pop()
-        if ready:
-            order.append(atom)
-            continue
-        if atom in done:
-            continue
-        done.add(atom)
-        stack.append((atom, True))
-        stack.extend((a, False) for _, m in reversed(children(poly, sums, atom)) for a, _ in reversed(m) if a not in done)
+        atom = stack.pop()
+        if atom < 0:  # its operands are done
+            order.append(~atom)
+        elif not done[atom]:
+            done[atom] = 1
+            stack.append(~atom)
+            for _, monomial in reversed(children(poly, sums, atom)):
+                for factor, _ in reversed(monomial):
+                    if not done[factor]:
+                        stack.append(factor)
     return order
 
 
@@ -133,23 +132,21 @@ def dissolve_single_terms(poly: Polynomial, sums: dict[int, list[Form]], order: 
         return c, result
 
     for atom in order:
-        node = poly.atoms[atom]
-        if node.sum is not None:
+        entry = poly.atoms[atom]
+        if entry.sum is not None:
             terms = [dissolved(f) for f in sums[atom]]
-            sums[atom] = terms if node.sum.primal else collected(terms)
+            sums[atom] = terms if entry.sum.primal else collected(terms)
             c, monomial = sums[atom][0]
             longest = SHARED_DEGREE if uses.get(atom, 0) > 1 else MAX_DEGREE
-            free = not node.sum.primal and not isinstance(c, complex)
+            free = not entry.sum.primal and not isinstance(c, complex)
             if len(sums[atom]) == 1 and (free or c in (1, -1)) and monomial and degree(monomial) <= longest:
                 single[atom] = sums[atom][0]
-        elif node.product is not None:
-            node.product = dissolved(node.product)
+        elif entry.product is not None:
+            entry.product = dissolved(entry.product)
         else:
-            node.operands = tuple(dissolved(f) for f in node.operands)
-    assert poly.program is not None
-    for output in poly.program.outputs:
-        for cell in output.cells:
-            poly.forms[cell] = dissolved(poly.forms[cell])
+            entry.operands = tuple(dissolved(f) for f in entry.operands)
+    for cell in poly.program.results:
+        poly.forms[cell] = dissolved(poly.forms[cell])
 
 
 def _negative(c: object) -> bool:

@@ -1,0 +1,89 @@
+"""What every Program keeps to, on numbers and on whole arrays.
+
+Operands come before their users, no two nodes are the same operation on the same operands, every node is used, and each has the
+shape and the dtype that its operation gives its operands. Refuses with `InvariantError`: a defect of ours.
+"""
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from symdiff.errors import InvariantError
+from symdiff.ir.invariants import code_of, shape_of
+from symdiff.ir.node import Node
+from symdiff.lowering.program import ASSEMBLE, Program, key_of, size
+from symdiff.vocabulary.heads import HEADS
+from symdiff.vocabulary.ops import OPS, join
+
+
+def check_program(program: Program) -> None:
+    """Raise `InvariantError` where the program breaks its invariant."""
+    seen: dict[tuple[Any, ...], int] = {}
+    used = bytearray(len(program.nodes))
+    for value in program.results:
+        used[value] = 1
+    for position, node in enumerate(program.nodes):
+        for operand in node.operands:
+            if not 0 <= operand < position:
+                raise InvariantError(f"node {position} uses {operand}, which does not come before it")
+            used[operand] = 1
+        wrong = _wrong(program, node)
+        if wrong:
+            raise InvariantError(f"node {position}, {node.op}{node.operands}: {wrong}")
+        other = seen.setdefault(key_of(node), position)
+        if other != position:
+            raise InvariantError(f"nodes {other} and {position} are the same: {node.op}{node.operands}")
+    for output in program.outputs:
+        whole = len(output.cells) == 1 and program.nodes[output.value].shape == output.shape
+        if not whole and len(output.cells) != size(output.shape):
+            raise InvariantError(f"output {output.name}: {len(output.cells)} cells for shape {output.shape}")
+        if whole and program.nodes[output.value].dtype != output.dtype:
+            raise InvariantError(f"output {output.name}: {program.nodes[output.value].dtype} for {output.dtype}")
+    unused = [p for p, u in enumerate(used) if not u]
+    if unused:
+        raise InvariantError(f"unused nodes: {unused[:5]}")
+
+
+def _wrong(program: Program, node: Node) -> str:
+    """What is wrong with a node, "" where nothing is."""
+    row = OPS.get(node.op)
+    if row is None and node.op not in HEADS and node.op != ASSEMBLE:
+        return "unknown operation"
+    if row is not None and row.arity not in (-1, len(node.operands)):
+        return f"{len(node.operands)} operands"
+    if node.dtype not in ("?", "f", "d", "F", "D", *("l" if row is None or node.op == "cast" else "")):
+        return f"dtype {node.dtype!r}"
+    shape, code = _made(program, node)
+    if node.shape != shape or (code is not None and node.dtype != code):
+        return f"is {node.dtype}{node.shape}, but its operands make {code or node.dtype}{shape}"
+    return ""
+
+
+def _made(program: Program, node: Node) -> tuple[tuple[int, ...], str | None]:
+    """The shape and the dtype that a node's operation gives its operands; None where they do not tell the dtype.
+
+    The zeros of an `edge` are one number, which a kernel spreads over the shape of its result.
+    """
+    operands = [program.nodes[o] for o in node.operands]
+    if node.op == "input":
+        place, cell = node.params
+        leaf = program.inputs[place]
+        return leaf.shape if cell is None else (), leaf.dtype
+    if node.op == "const":
+        return np.shape(node.params), None
+    if node.op == ASSEMBLE:
+        return node.shape, None
+    try:
+        spread = [node.shape] if node.op in OPS else []
+        shape = shape_of(node.op, [o.shape for o in operands] + spread, node.params, node.shape)
+    except (ValueError, IndexError) as error:
+        raise InvariantError(f"{node.origin}: {node.op}{node.operands}: {error}") from None
+    around = operands[1:] if node.op == "select" else operands
+    return shape, None if all(o.op == "const" for o in around) else code_of(node.op, lambda: _common(around))
+
+
+def _common(operands: list[Node]) -> str:
+    """The dtype of values together; a constant has no precision of its own beside them."""
+    code = functools.reduce(join, [o.dtype for o in operands if o.op != "const"])
+    return join(code, "F") if any(isinstance(o.params, complex) for o in operands if o.op == "const") else code
