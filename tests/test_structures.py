@@ -253,6 +253,13 @@ def by_kind_of_key(entries):
     return entries["a"] * {bool: 2.0, int: 3.0, float: 5.0}[type(next(iter(entries["k"])))]
 
 
+class Weighted(str):
+    def __new__(cls, name, weight):
+        made = super().__new__(cls, name)
+        made.weight = weight
+        return made
+
+
 BA, AB = {"b": 2.0, "a": 1.0}, {"a": 1.0, "b": 2.0}
 POINTS = {key: np.full(3, value) for key, value in AB.items()}
 KEYED = {
@@ -264,6 +271,9 @@ KEYED = {
     "in a registered class": (lambda p: weighted(p.w), Custom(BA, "mine"), Custom(AB, "mine")),
     "True for 1": (by_kind_of_key, {"a": 1.0, "k": {1: 2.0}}, {"a": 1.0, "k": {True: 2.0}}),
     "1.0 for 1": (by_kind_of_key, {"a": 1.0, "k": {1: 2.0}}, {"a": 1.0, "k": {1.0: 2.0}}),
+    "with a weight": (
+        lambda p: sum(key.weight * value for key, value in p.items()), {Weighted("a", 2.0): 1.0}, {Weighted("a", 3.0): 1.0},
+    ),
     "True for 1 in a rest": (lambda c: c.w * (2.0 if c.label is True else 3.0), Custom(1.0, 1), Custom(1.0, True)),
     "in tuples": (
         lambda p: p["a"] * (2.0 if type(next(iter(p["k"]))[0]) is bool else 3.0),
@@ -448,6 +458,22 @@ def test_other_state_is_seen_when_it_changes(value):
     for extra in (3.0, value, 3.0):
         p.extra = extra
         assert gradient(p).a == len(repr(extra))
+
+
+def test_state_that_the_function_changes_is_put_back():
+    @dataclass
+    class Logged:
+        a: float
+        log: list = field(default_factory=list, init=False)
+
+    def f(p):
+        p.log.append(p.a)
+        p.last = p.a * len(p.log)
+        return p.last * p.a
+
+    p = Logged(2.0)
+    gradient = sd.grad(f)
+    assert [gradient(p).a for _ in range(3)] == [4.0] * 3 and vars(p) == {"a": 2.0, "log": []}
 
 
 def test_updates_run_no_constructor_and_leave_settings():

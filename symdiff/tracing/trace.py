@@ -169,7 +169,8 @@ def _trace_leaves(
     hide: bool,
 ) -> Traced:
     given = _given(leaves, tree)
-    outside = Outside((f, *given), definition_line(f))
+    states = structures.states(structures.unflatten(tree, leaves))
+    outside = Outside((f, *given, Found(states)), definition_line(f))
     outermost = parent is None and not active_builders()
 
     def tried(reading: Reading | None) -> Traced:

@@ -264,6 +264,8 @@ def _mark(value: Any, depth: int = _DEEP) -> Any:
         return kind, *((_mark(k, depth - 1), _mark(v, depth - 1)) for k, v in value.items())
     if kind is not type and dataclasses.is_dataclass(kind):
         return kind, _mark(_held(value), depth - 1)
+    if _has_equality(kind) and (held := _attributes(value)):  # type: ignore[arg-type]
+        return Same(value), _mark(held, depth - 1)
     return Same(value)
 
 
@@ -294,6 +296,23 @@ def _walk(value: Any) -> list[Any]:
 def marks(value: Any) -> tuple[Any, ...]:
     """What tells structures apart that are alike: order and types of keys, and state of objects beside their children."""
     return tuple(_walk(value))
+
+
+def states(value: Any) -> list[Any]:
+    """What the objects in a structure hold beside their children."""
+    found, stack = [], [value]
+    while stack:
+        top = stack.pop()
+        sort = _sort(type(top))  # type: ignore[arg-type]
+        if sort is dict:
+            stack += top.values()
+        elif sort is list:
+            stack += top
+        elif sort is not None:
+            children, rest = _registered[sort](top) if sort in _registered else _taken(sort)(top)
+            found.append(rest.rest if type(rest) is _Object else rest)
+            stack += children
+    return found
 
 
 def objects_of(found: Any) -> Iterator[Any]:
