@@ -476,6 +476,14 @@ def test_state_that_the_function_changes_is_put_back():
     assert [gradient(p).a for _ in range(3)] == [4.0] * 3 and vars(p) == {"a": 2.0, "log": []}
 
 
+def test_results_are_made_without_constructors():
+    assert sd.jacobian(lambda x: Doubling(x))(3.0).a == 2.0
+    assert sd.vmap(lambda x: Doubling(x))(np.ones(2)).a.tolist() == [2.0, 2.0]
+    assert sd.vjp(lambda x: Doubling(x * x), 0)(3.0, Doubling(0.5))[1] == 12.0
+    with pytest.raises(sd.TraceError, match=r"test_structures.py:\d+: .* beside the fields that its constructor takes"):
+        sd.jacobian(lambda x: Derived(x))(3.0)
+
+
 def test_updates_run_no_constructor_and_leave_settings():
     step = lambda p, dp: p - dp  # noqa: E731
     after = sd.update(Slotted(2.0), sd.grad(lambda p: p.a * p.b)(Slotted(2.0)), step)

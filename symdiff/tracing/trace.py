@@ -25,6 +25,7 @@ from symdiff.tracing.branches.paths import Path, Run, followed
 from symdiff.tracing.captures.reaching import Found, is_users
 from symdiff.tracing.captures.restoring import Outside
 from symdiff.tracing.captures.watching import Watch
+from symdiff.tracing.following.doors import holds
 from symdiff.tracing.following.entering import noticed
 from symdiff.tracing.following.following import followed_calls
 from symdiff.tracing.following.reading import Reading
@@ -341,6 +342,11 @@ def outputs_of(result: Any, builder: Builder, name: str, where: str) -> tuple[tu
     leaves, tree = structures.flatten(result, none_is_leaf=True)
     if not leaves:
         raise TraceError(f"{where}: {name} returns no number or array")
+    if holds(structures.states(result)):
+        raise TraceError(
+            f"{where}: {name} returns an object that holds a traced value beside the fields that its constructor takes; let it "
+            "take all of them, compute the others in a property, or return numbers"
+        )
     outputs = []
     for i, leaf in enumerate(leaves):
         if leaf is None or isinstance(leaf, (str, bytes)) or callable(leaf):
