@@ -2,6 +2,7 @@
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from trap_checks import MODES, check_array, check_elementwise, check_number
@@ -152,6 +153,32 @@ ARRAYS = {
 @pytest.mark.parametrize("name", ARRAYS)
 def test_a_function_of_an_array(name, mode):
     check_array(*ARRAYS[name], mode)
+
+
+def test_operations_are_those_of_the_chain_rule():
+    """As many as by hand: nothing asks what has overflowed or vanished."""
+    wanted = {
+        (logistic, (0.3,)): 6,
+        (lambda x: log(1 + exp(x)), (0.3,)): 6,
+        (lambda x, m, s: exp(-((x - m) ** 2) / (2 * s**2)), (0.3, 0.1, 0.7)): 13,
+        (lambda mu, r, a: math.sqrt(mu * (2 / r - 1 / a)), (1.0, 1.2, 1.1)): 15,
+        (lambda x, y: math.acos(math.sin(x) * math.sin(y) + math.cos(x) * math.cos(y)), (0.3, 0.4)): 17,
+    }
+    for (f, args), count in wanted.items():
+        program = sd.value_and_grad(f, argnums=tuple(range(len(args)))).program(*args)
+        assert program.operations() <= count and not program.by_kind().keys() & {"isinf", "isfinite", "select"}
+
+
+def test_logistic_functions_are_right_to_the_last_digits():
+    derivative, bends = sd.value_and_grad(logistic), sd.derivative(logistic, order=2)
+    with mpmath.workdps(40):
+        for x in np.linspace(-40, 40, 321):
+            value = 1 / (1 + mpmath.exp(-mpmath.mpf(x)))
+            for found, exact in zip(derivative(x), (value, value * (1 - value)), strict=True):
+                assert abs(float(mpmath.mpf(float(found)) - exact)) <= 4 * np.spacing(float(exact))
+    for x in (-INF, -1e5, -746.0, -710.0, -708.5, 708.5, 710.0, 746.0, 1e5, INF):
+        assert np.all(np.isfinite([*derivative(x), bends(x)]))
+    assert all(map(math.isnan, derivative(math.nan)))
 
 
 def test_a_square_of_norms_costs_what_the_sum_of_squares_costs():

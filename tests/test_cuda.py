@@ -105,21 +105,21 @@ def test_wide_accesses_change_no_bit(code, axis):
 
 @needs_compiler
 def test_a_reciprocal_serves_all_divisions_by_a_number_that_is_never_small():
-    def logistic(x):
-        return 1 / (1 + np.exp(-x))
+    def bell(x):
+        return 1 / (1 + x * x)
 
-    both = sd.vmap(sd.value_and_grad(logistic))
+    both = sd.vmap(sd.value_and_grad(bell))
     x = np.array([-np.inf, -800, -745, -710, -709.5, -700, -30, -1, -0.0, 0, 1e-320, 0.5, 40, 708, 800, np.inf, np.nan])
     text = both.source(x, target="cupy").partition('r"""')[2].partition('"""')[0]
-    assert text.partition("logistic_value_and_grad_points")[0].count(" / ") == 1
+    assert text.partition("bell_value_and_grad_points")[0].count(" / ") == 1
     found = np.empty(len(x)), np.empty(len(x))
     args = [part for a in (x, *found) for part in (a, 1)]
-    cuda_on_cpu.launch(text, "logistic_value_and_grad_points", (1,), (32,), [*args, len(x)])
+    cuda_on_cpu.launch(text, "bell_value_and_grad_points", (1,), (32,), [*args, len(x)])
     with np.errstate(all="ignore"):
         for a, b in zip(found, both(x), strict=True):
             np.testing.assert_allclose(a, b, rtol=6 * np.finfo(float).eps, atol=5e-324)
-    exact = sd.vmap(sd.value_and_grad(logistic, exact=True)).source(x, target="cupy")
-    assert exact.partition("logistic_value_and_grad_points")[0].count(" / ") == 2
+    exact = sd.vmap(sd.value_and_grad(bell, exact=True)).source(x, target="cupy")
+    assert exact.partition("bell_value_and_grad_points")[0].count(" / ") == 2
 
     def small(x, y):
         return [1 / x, y / x, 1 / (x * x + 1), y / (x * x + 1)]

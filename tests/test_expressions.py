@@ -62,6 +62,16 @@ def test_sympys_functions_work_on_inlined_expressions():
     assert shared and reduced
 
 
+def test_operations_on_arrays_are_told_apart():
+    def f(x):
+        return np.sum(x[1:] * np.array([1.0, 2.0]), axis=0) + np.sum(np.linalg.det(x[:2, :2]) * x.T[0]) + x.reshape(-1)[3]
+
+    bindings = sd.trace(f, np.arange(6.0).reshape(3, 2)).bindings
+    assert all(isinstance(b.expr, sp.Basic) for b in bindings)
+    regions = [b.expr.subs({o.symbol: 0 for o in b.operands}) for b in bindings if b.op == "getitem"]
+    assert len(regions) == len(set(regions)) == 3
+
+
 def test_importing_symdiff_and_differentiating_need_no_sympy():
     import subprocess
     import sys

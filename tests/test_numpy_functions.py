@@ -413,16 +413,16 @@ def test_empty_arrays_and_numbers():
 def test_half_spectra_take_half_transforms():
     """The gradient of a function of a real signal's spectrum computes no complex transform of it."""
     program = sd.grad(lambda x: np.sum(np.abs(np.fft.rfft(x)) ** 2)).program(np.zeros(64))
-    assert [s.op for s in program.program.steps if "fft" in s.op] == ["rfft", "brfft"]
+    assert [s.op for s in program.program.nodes if "fft" in s.op] == ["rfft", "brfft"]
     filtered = sd.grad(lambda x: np.sum(np.sin(np.fft.irfft(3 * np.fft.rfft(x))))).program(np.zeros(64))
-    assert [s.op for s in filtered.program.steps if "fft" in s.op] == ["rfft", "brfft", "rfft", "brfft"]
+    assert [s.op for s in filtered.program.nodes if "fft" in s.op] == ["rfft", "brfft", "rfft", "brfft"]
 
 
 @pytest.mark.parametrize("f, head", [(low_rank, "svd"), (lambda x: np.linalg.qr(x)[0] @ np.linalg.qr(x)[1], "qr")])
 def test_parts_of_a_decomposition_come_from_one_call(f, head):
     program = sd.grad(lambda x: np.sum(f(x) ** 3)).program(A)
     decompositions = {"svd", "qr", "left_vectors", "right_vectors", "singular_values", "orthogonal", "triangular"}
-    assert [s.op for s in program.program.steps if s.op in decompositions] == [head]
+    assert [s.op for s in program.program.nodes if s.op in decompositions] == [head]
 
 
 def test_interpolation_among_many_nodes_has_few_operations():

@@ -16,8 +16,8 @@ def operations(f, *args):
 def test_a_root_away_from_zero_needs_no_guard():
     for f in (lambda x: np.sqrt(x * x + 1), lambda x: np.sqrt(np.abs(x) + 0.1), lambda x: (np.cosh(x)) ** 0.5):
         assert "select" not in sd.grad(f).program(0.3).by_kind()
-    kinds = sd.grad(lambda x: np.sqrt(np.exp(x))).program(0.3).by_kind()
-    assert "select" in kinds, "exp(x) can underflow to zero"
+    assert sd.grad(lambda x: np.sqrt(np.exp(x))).program(0.3).operations() == 3
+    assert sd.grad(lambda x: np.sqrt(np.exp(x)))(-800.0) == 0.0, "exp(x) can underflow to zero"
     assert operations(lambda x: np.sqrt(x * x + 1.0), 0.3) == 4
 
 

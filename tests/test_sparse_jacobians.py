@@ -78,7 +78,7 @@ def test_second_derivatives():
 
 def products(f, *args):
     """The shapes of the products of matrices that a Jacobian takes."""
-    steps = program_of(sd.jacobian(f, tuple(range(len(args))), scalarize=False).graph(*args)).program.steps
+    steps = program_of(sd.jacobian(f, tuple(range(len(args))), scalarize=False).graph(*args)).program.nodes
     return [step.shape for step in steps if step.op == "matmul"]
 
 

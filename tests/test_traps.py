@@ -141,6 +141,13 @@ SCALARS = {
     "log of what maximum holds at 0": (lambda x: np.log(np.maximum(x, 0)), -1.0, 0.0, 0.0),
     "quotient by what fmax holds at 0": (lambda x: 1 / np.fmax(0.0, x), -1.0, 0.0, 0.0),
     "log of what clip holds at 1": (lambda x: np.log(1 - np.clip(x, 0, 1)), 2.0, 0.0, 0.0),
+    "root of what maximum holds at 0": (lambda x: np.sqrt(np.maximum(x, 0)), -1.0, 0.0, 0.0),
+    "root of what a branch holds at 0": (lambda x: np.sqrt(np.where(x > 0, x, 0.0)), -1.0, 0.0, 0.0),
+    "root of what clip holds at 0": (lambda x: np.sqrt(3 * np.clip(x, 0, 1)), -1.0, 0.0, 0.0),
+    "cube root of what fmax holds at 0": (lambda x: np.cbrt(np.fmax(x, 0.0)), -1.0, 0.0, 0.0),
+    "arccos of what clip holds at 1": (lambda x: np.arccos(np.clip(x, -1, 1)), 2.0, 0.0, 0.0),
+    "root of exp that underflows": (lambda x: np.sqrt(np.exp(-x * x)), 40.0, 0.0, 0.0),
+    "cusp": (lambda x: np.cbrt(x * x), 0.0, math.nan, None),
     "log of a sum of branches": (
         lambda x: np.log(np.where(x > 0, x, 0.0) + np.where(x > 1, x * x, 0.0)), -1.0, 0.0, 0.0,
     ),

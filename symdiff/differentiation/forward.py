@@ -157,11 +157,9 @@ class Forward:
         """A partial times a tangent, zero where one is zero and the other infinite, as far as that can happen."""
         b = self.builder
         term = b.mul(p, dot)
-        if singular and not isinstance(dot, Constant):
-            if self.partials.is_root_of_squares(binding):
-                return at_zero(b, binding.operands[0], term)
-            return self.vanishing.zero_times_infinity(dot, p, term)
-        if self._meets_infinity(p, operand):
+        if singular and not isinstance(dot, Constant) and self.partials.is_root_of_squares(binding):
+            return at_zero(b, binding.operands[0], term)
+        if binding.op == "mul" and self._meets_infinity(p, operand):
             return self.vanishing.zero_times_infinity(p, dot, term)
         return self.vanishing.zero_times_infinity(dot, p, term) if steep and operand in self.opened else term
 

@@ -16,6 +16,7 @@ from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.rule import apply
 from symdiff.rulebooks.tables import Template
 from symdiff.simplification.bounds import Bounds
+from symdiff.simplification.growth import exponent
 from symdiff.vocabulary.ops import OPS, is_complex
 
 ZERO = Constant(0.0)
@@ -120,9 +121,9 @@ class Partials:
         return None if counts is None else counts(self.builder, binding, place)
 
     def is_root_of_squares(self, binding: Node) -> bool:
-        """Whether a head that is singular at zero alone stands over a sum of squares, as in a norm."""
-        at_zero = binding.op in ("sqrt", "cbrt") or (binding.op == "pow" and isinstance(binding.operands[1], Constant))
-        return at_zero and self.bounds.of(binding.operands[0]).squares
+        """Whether a root stands over a sum of squares, or of higher powers, so that it has no cusp, as in a norm."""
+        root = 0.5 if binding.op == "sqrt" else 1 / 3 if binding.op == "cbrt" else exponent(binding)
+        return self.bounds.of(binding.operands[0]).powers * root >= 1
 
     def is_singular(self, binding: Node) -> bool:
         """Whether the head's partial can be infinite where its value is finite, for these operands."""

@@ -2,7 +2,7 @@
 
 Assumes a rulebook with a rule for every operation on the way. Guarantees that constants are never
 differentiated, that only partials on a path from input to output are built, that a cotangent masked by a select stays
-masked to the end, and that a zero partial times an infinite cotangent behind a singular head is zero. Refuses missing
+masked to the end, and that a cotangent that is zero counts for nothing where a partial is infinite. Refuses missing
 rules with `RuleError`, and derivatives by complex inputs that depend on their conjugates with `NonHolomorphicError`.
 
 Source of the method: Griewank and Walther, Evaluating Derivatives, 2nd ed., chapters 3 and 13; the pair of cotangents by
@@ -34,30 +34,27 @@ _SELECTING = frozenset({"getitem", "item", "take", "take_along", "gather", "diag
 
 
 class Care(NamedTuple):
-    """What a product of a cotangent and a partial minds: zero where `guard` is, where the partial, or the cotangent, is.
+    """What a product of a cotangent and a partial minds: zero where `guard` is, or where the cotangent is.
 
-    The last two tell what the operands become.
+    `opened` tells what the operands become.
     """
 
     guard: Atom | None
-    tainted: bool
     steep: bool
     opened: bool
-    taints: bool
 
 
 class Flow:
     """One reverse sweep: cotangents that wait, by symbols and by their conjugates.
 
-    Behind a singular head a symbol is `tainted`: its cotangent may be infinite where a partial is zero. Where a mask was
-    resolved to zeros, or cells are left out, it is `opened`: its cotangent may be zero where a partial is infinite.
+    Where a mask was resolved to zeros, or cells are left out, a symbol is `opened`: its cotangent may be zero where a partial
+    is infinite.
     """
 
     def __init__(self, mirrored: bool) -> None:
         self.mirrored = mirrored
         self.bars: dict[Atom, list[Masked]] = {}
         self.conjugates: dict[Atom, list[Masked]] = {}
-        self.tainted: set[Atom] = set()
         self.opened: set[Atom] = set()
 
 
@@ -175,19 +172,12 @@ class Reverse:
 
     def _care(self, binding: Node, bar: Masked | None, flow: "Flow") -> "Care":
         """What products with the partials of a binding must mind."""
-        guard: Atom | None = None
-        taint = binding.result in flow.tainted
-        singular = self.partials.is_singular(binding)
-        if singular:
-            if self.partials.is_root_of_squares(binding):
-                guard = binding.operands[0]
-            else:
-                taint = True
         opened = binding.result in flow.opened
-        steep = opened and (singular or self.steepness.is_steep(binding))
-        if singular and guard is None and bar is not None and self.vanishing.together(bar.value, binding):
-            return Care(None, binding.result in flow.tainted, True, opened, taint)
-        return Care(guard, taint, steep, opened, taint)
+        if not self.partials.is_singular(binding):
+            return Care(None, opened and self.steepness.is_steep(binding), opened)
+        if self.partials.is_root_of_squares(binding):
+            return Care(binding.operands[0], opened, opened)
+        return Care(None, opened or (bar is not None and self.vanishing.together(bar.value, binding)), opened)
 
     def _times(self, cotangent: Masked | None, partial: Atom | None, care: "Care") -> Masked | None:
         if cotangent is None or partial is None:
@@ -196,15 +186,11 @@ class Reverse:
         value = b.mul(cotangent.value, partial)
         if care.guard is not None:
             value = at_zero(b, care.guard, value)
-        elif care.tainted and not isinstance(partial, Constant):
-            value = self.vanishing.zero_times_infinity(partial, cotangent.value, value)
         if care.steep and not isinstance(cotangent.value, Constant):
             value = self.vanishing.zero_times_infinity(cotangent.value, partial, value)
         return Masked(value, cotangent.mask)
 
     def _put(self, item: Masked | None, operand: Atom, where: dict[Atom, list[Masked]], flow: "Flow", care: "Care") -> None:
-        if care.taints:
-            flow.tainted.add(operand)
         if care.opened:
             flow.opened.add(operand)
         if item is not None:
@@ -238,8 +224,6 @@ class Reverse:
                     found = Masked(b.conj(found.value), found.mask)
                     where = flow.conjugates if is_complex(operand.dtype or "d") else flow.bars
                     where.setdefault(operand, []).append(found)
-            if binding.result in flow.tainted:
-                flow.tainted.add(operand)
             leaves_out = binding.op in _SELECTING and self.steepness.is_behind(operand)
             if opens or leaves_out or binding.result in flow.opened:
                 flow.opened.add(operand)
@@ -280,8 +264,6 @@ class Reverse:
                     item = item if flow.mirrored or where is flow.bars else Masked(b.conj(item.value), item.mask)
                     where = flow.bars
                 where.setdefault(operand, []).append(self._fitted(item, operand, flow))
-            if binding.result in flow.tainted:
-                flow.tainted.add(operand)
             if binding.result in flow.opened:
                 flow.opened.add(operand)
 

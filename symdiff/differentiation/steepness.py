@@ -25,11 +25,11 @@ class Steepness:
         self.bindings = bindings
         self.partials = partials
         self.growth = growth
-        self._behind: set[Atom] | None = None
+        self._behind: dict[bool, set[Atom]] = {}
         self._before: set[Atom] | None = None
 
-    def is_steep(self, binding: Node) -> bool:
-        """Whether a partial of an elementwise binding can be infinite."""
+    def is_steep(self, binding: Node, growing: bool = True) -> bool:
+        """Whether a partial of an elementwise binding can be infinite, where it overflows too unless `growing` is False."""
         op, operands = binding.op, binding.operands
         if op == "select" or binding.dtype in "?l" or is_structural(binding):
             return False
@@ -43,24 +43,24 @@ class Steepness:
         if op == "call" and not extreme_of(binding):
             formula = binding.params.graph
             return formula is None or any(b.op in _STEEP for b in formula.bindings)
-        return binding.result in self.growth.explosive or self.partials.is_singular(binding)
+        return (growing and binding.result in self.growth.explosive) or self.partials.is_singular(binding)
 
-    def is_behind(self, atom: Atom) -> bool:
+    def is_behind(self, atom: Atom, growing: bool = True) -> bool:
         """Whether a value comes from a steep head."""
-        if self._behind is None:
-            self._behind = set()
+        behind = self._behind.get(growing)
+        if behind is None:
+            behind = self._behind[growing] = set()
             for binding in self.bindings:
-                if binding.dtype not in "?l" and (not self._behind.isdisjoint(binding.operands) or self.is_steep(binding)):
-                    self._behind.add(binding.result)
-        return atom in self._behind
+                if binding.dtype not in "?l" and (not behind.isdisjoint(binding.operands) or self.is_steep(binding, growing)):
+                    behind.add(binding.result)
+        return atom in behind
 
     def is_before(self, atom: Atom) -> bool:
-        """Whether a steep head comes from a value; singular ones, which mind a zero themselves, do not count."""
+        """Whether a steep head comes from a value."""
         if self._before is None:
             self._before = set()
             for binding in reversed(self.bindings):
-                steep = self.is_steep(binding) and not self.partials.is_singular(binding)
-                if steep or binding.result in self._before:
+                if self.is_steep(binding) or binding.result in self._before:
                     self._before.update(binding.operands)
         return atom in self._before
 
@@ -75,7 +75,7 @@ class Steepness:
         if not (extreme or op in ("fmax", "fmin", "kth")):
             return None
         bounded = op in OPS and len(operands) == 2 and isinstance(operands[1 - place], Constant)
-        if not self.is_behind(x) and not (bounded and self.is_before(binding.result)):
+        if not self.is_behind(x, op in OPS or op == "call") and not (bounded and self.is_before(binding.result)):
             return None
         if op in ("fmax", "fmin"):
             other = operands[1 - place]

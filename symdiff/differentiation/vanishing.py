@@ -12,6 +12,8 @@ from symdiff.ir.building import Builder, is_constant
 from symdiff.ir.node import Atom, Constant, Node
 
 _FAR = 64  # operations of a derivative that are looked at
+_POSITIVE = frozenset({"exp", "exp2", "cosh"})
+_FACTORS = frozenset({"mul", "div", "neg", "cast"})  # zero where one of the first operands is
 _PASSING = frozenset({"select", "add", "sub", "mul", "neg", "cast"})
 
 
@@ -21,11 +23,10 @@ class Vanishing:
     def __init__(self, builder: Builder, bindings: list[Node], partials: Partials) -> None:
         self.builder = builder
         self.bindings = bindings
+        self.primals = {b.result: b for b in bindings}
         self.partials = partials
         self._inputs: dict[Atom, int] = {}
         self._behind: set[Atom] = set()
-        self._made: dict[Atom, Node] = {}
-        self._known = 0
 
     def together(self, factor: Atom, binding: Node) -> bool:
         """Whether a factor of the partials of `binding`, a singular head, may vanish with what is under it."""
@@ -39,12 +40,17 @@ class Vanishing:
             if not pending:
                 return shared
             atom = pending.pop()
-            if atom in self._inputs:
+            made = self.primals.get(atom)
+            if made is not None and made.op in _POSITIVE:
+                continue
+            if made is not None and made.op in _FACTORS:
+                pending += made.operands[: 1 if made.op == "div" else None]
+            elif atom in self._inputs:
                 if atom in self._behind:
                     return False
                 shared = shared or bool(self._inputs[atom] & head)
-            elif not isinstance(atom, Constant) and (made := self._binding(atom)) is not None:
-                pending += made.operands
+            else:
+                pending += atom.operands
         return False
 
     def zero_times_infinity(self, zero: Atom, infinite: Atom | None, product: Atom) -> Atom:
@@ -62,19 +68,18 @@ class Vanishing:
     def _idle(self, atom: Atom, depth: int) -> Atom | None:
         """Where a value is zero because no branch that has a part in it is taken; None where that is nowhere."""
         b = self.builder
-        made = None if isinstance(atom, Constant) or not depth else self._binding(atom)
-        if made is None or made.op not in _PASSING:
+        if not depth or atom.op not in _PASSING:
             return None
-        if made.op == "select":
-            condition, true, false = made.operands
+        if atom.op == "select":
+            condition, true, false = atom.operands
             if is_constant(false, 0):
                 return b.emit("not", (condition,))
             return condition if is_constant(true, 0) else None
-        parts = [self._idle(operand, depth // len(made.operands)) for operand in made.operands]
+        parts = [self._idle(operand, depth // len(atom.operands)) for operand in atom.operands]
         found = [part for part in parts if part is not None]
-        if not found or (made.op in ("add", "sub") and len(found) < len(parts)):
+        if not found or (atom.op in ("add", "sub") and len(found) < len(parts)):
             return None
-        return functools.reduce(lambda p, q: b.emit("and" if made.op in ("add", "sub") else "or", (p, q)), found)
+        return functools.reduce(lambda p, q: b.emit("and" if atom.op in ("add", "sub") else "or", (p, q)), found)
 
     def _follow(self) -> None:
         for binding in self.bindings:
@@ -92,13 +97,6 @@ class Vanishing:
         if is_structural(binding) or binding.op == "select" or binding.dtype in "?l":
             return False
         return self.partials.is_singular(binding)
-
-    def _binding(self, atom: Atom) -> Node | None:
-        made = self.builder.bindings
-        for place in range(self._known, len(made)):
-            self._made[made[place].result] = made[place]
-        self._known = len(made)
-        return self._made.get(atom)
 
 
 def at_zero(b: Builder, under: Atom, value: Atom) -> Atom:

@@ -21,6 +21,7 @@ from symdiff.ir.building import Builder
 from symdiff.ir.graph import Graph, GraphOutput, from_sympy, shared_by_sympy, sympy_expressions
 from symdiff.ir.node import Atom, Constant, Node, sympy_expression, sympy_symbol
 from symdiff.tracing.unrolling.scalarizing import scalarize
+from symdiff.vocabulary.heads import Static
 from symdiff.vocabulary.ops import OPS
 
 LIMIT = 20_000
@@ -138,13 +139,16 @@ def build(op: str, args: list[Any]) -> Any:
         return sp.Pow(*args, evaluate=False)
     if op in ("cast", "edge"):
         return args[0]
-    head = _FUNCTIONS.get(op)
-    if head is None:
-        head = _OWN.get(op)
-        if head is None:
-            head = _OWN[op] = _head(op)
-            _OP_OF[head] = op
+    head = _FUNCTIONS.get(op) or _own(op)
     return head(*args, evaluate=False) if isinstance(head, type) else head(*args)
+
+
+def _own(op: str) -> Any:
+    """Our own head of an operation."""
+    if op not in _OWN:
+        _OWN[op] = _head(op)
+        _OP_OF[_OWN[op]] = op
+    return _OWN[op]
 
 
 def _is_condition(expr: Any) -> bool:
@@ -222,10 +226,8 @@ _PLAIN = sp.Symbol("x")
 
 @sympy_symbol.written
 def symbol(node: Node) -> Any:
-    """A node as a SymPy atom: a symbol, a number, or an array of numbers."""
-    if node.op != "const":
-        return NodeSymbol(node)
-    return number(node.params) if node.shape == () else sp.ImmutableDenseNDimArray(node.params.tolist())
+    """A node as a SymPy atom: a number, or a symbol, also for an array of numbers."""
+    return number(node.params) if isinstance(node, Constant) else NodeSymbol(node)
 
 
 @sympy_expression.written
@@ -235,7 +237,19 @@ def expression(binding: Node) -> Any:
     if op == "item":
         base = operands[0]
         return sp.IndexedBase(base.name, shape=base.shape)[tuple(int(i) for i in np.unravel_index(params, base.shape))]
-    return build(op if op != "call" else params.__name__, [symbol(o) for o in operands])
+    args = [symbol(o) for o in operands]
+    if isinstance(params, Static):
+        return _own(op)(*args, *map(_parameter, params.params.values()), evaluate=False)
+    return build(op if op != "call" else params.__name__, args)
+
+
+def _parameter(value: Any) -> Any:
+    """A static parameter, axes or an index for example."""
+    if isinstance(value, tuple):
+        return sp.Tuple(*map(_parameter, value))
+    if isinstance(value, np.ndarray):
+        return sp.ImmutableDenseNDimArray(value.tolist())
+    return sp.sympify(value) if isinstance(value, (bool, int, float)) else sp.Symbol(str(value))
 
 
 @sympy_expressions.written
@@ -353,6 +367,6 @@ def _lowered(expr: Any, args: list[Atom], builder: Builder) -> Atom:
             result = builder.select(args[position + 1], args[position], result)
         return result
     op = _OP_OF.get(type(expr), "")
-    if not op:
+    if op not in OPS or OPS[op].arity not in (-1, len(args)):
         raise TraceError(f"SymPy's {type(expr).__name__} has no operation in symdiff: {str(expr)[:60]}")
     return builder.emit(op, tuple(args))

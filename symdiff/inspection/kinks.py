@@ -129,7 +129,7 @@ def kinks(graph: Graph, values: Values) -> list[Kink]:
             if binding.op == "select":
                 found += _boundaries(binding, operands, made, values, read, thinness)
             elif binding in active or (binding.op in _PLACES and not active.isdisjoint(binding.operands)):
-                squares = bounds.of(binding.operands[0]).squares if binding.op in ("sqrt", "pow") else False
+                squares = bool(bounds.of(binding.operands[0]).powers) if binding.op in ("sqrt", "pow") else False
                 found += _at(binding, operands, values, read, squares)
     return found
 

@@ -54,14 +54,14 @@ def _wrong(program: Program, node: Node) -> str:
         return f"{len(node.operands)} operands"
     if node.dtype not in ("?", "f", "d", "F", "D", *("l" if row is None or node.op == "cast" else "")):
         return f"dtype {node.dtype!r}"
-    shape, code = _made(program, node)
-    if node.shape != shape or (code is not None and node.dtype != code):
-        return f"is {node.dtype}{node.shape}, but its operands make {code or node.dtype}{shape}"
+    shape, codes = _made(program, node)
+    if node.shape != shape or (codes and node.dtype not in codes):
+        return f"is {node.dtype}{node.shape}, but its operands make {' or '.join(codes) or node.dtype}{shape}"
     return ""
 
 
-def _made(program: Program, node: Node) -> tuple[tuple[int, ...], str | None]:
-    """The shape and the dtype that a node's operation gives its operands; None where they do not tell the dtype.
+def _made(program: Program, node: Node) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """The shape and the dtypes that a node's operation may give its operands; none where they do not tell the dtype.
 
     The zeros of an `edge` are one number, which a kernel spreads over the shape of its result.
     """
@@ -69,21 +69,24 @@ def _made(program: Program, node: Node) -> tuple[tuple[int, ...], str | None]:
     if node.op == "input":
         place, cell = node.params
         leaf = program.inputs[place]
-        return leaf.shape if cell is None else (), leaf.dtype
+        return leaf.shape if cell is None else (), (leaf.dtype,)
     if node.op == "const":
-        return np.shape(node.params), None
+        return np.shape(node.params), ()
     if node.op == ASSEMBLE:
-        return node.shape, None
+        return node.shape, ()
     try:
         spread = [node.shape] if node.op in OPS else []
         shape = shape_of(node.op, [o.shape for o in operands] + spread, node.params, node.shape)
     except (ValueError, IndexError) as error:
         raise InvariantError(f"{node.origin}: {node.op}{node.operands}: {error}") from None
     around = operands[1:] if node.op == "select" else operands
-    return shape, None if all(o.op == "const" for o in around) else code_of(node.op, lambda: _common(around))
+    if all(o.op == "const" for o in around):
+        return shape, ()
+    own, typed = (code_of(node.op, lambda weak=weak: _common(around, weak)) for weak in (True, False))  # type: ignore[misc]
+    return shape, tuple(code for code in dict.fromkeys((own, typed)) if code is not None)
 
 
-def _common(operands: list[Node]) -> str:
-    """The dtype of values together; a constant has no precision of its own beside them."""
-    code = functools.reduce(join, [o.dtype for o in operands if o.op != "const"])
+def _common(operands: list[Node], weak: bool) -> str:
+    """The dtype of values together, constants among them `weak`, without a precision of their own."""
+    code = functools.reduce(join, [o.dtype for o in operands if o.op != "const" or not weak])
     return join(code, "F") if any(isinstance(o.params, complex) for o in operands if o.op == "const") else code

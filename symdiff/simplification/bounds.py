@@ -14,15 +14,17 @@ from symdiff.vocabulary.ops import is_complex
 
 
 class Bound(NamedTuple):
-    """A real value is at least `low`; `squares` tells that it is a sum of squares, zero only where all its partials are."""
+    """A real value is at least `low`; one that is a sum of squares or of higher powers, zero only where all its partials are,
+    has the least of the `powers`, another one 0.
+    """
 
-    squares: bool
+    powers: float
     low: float
 
 
-UNKNOWN = Bound(False, -math.inf)
+UNKNOWN = Bound(0, -math.inf)
 _CELLS = frozenset({"sum", "sum_of", "reshape", "transpose", "getitem", "broadcast_to", "cast"})
-_FOLLOWED = frozenset({"add", "mul", "div", "sqrt", "rint", "select"}) | _CELLS
+_FOLLOWED = frozenset({"add", "mul", "div", "pow", "sqrt", "rint", "select"}) | _CELLS
 
 
 class Bounds:
@@ -51,29 +53,30 @@ class Bounds:
 
     def _bound(self, atom: Atom, binding: Node | None) -> Bound:
         if isinstance(atom, Constant) and not isinstance(atom.value, complex):
-            return Bound(False, float(atom.value))
+            return Bound(0, float(atom.value))
         if binding is None or is_complex(atom.dtype or "d"):
             return UNKNOWN
         op, operands = binding.op, binding.operands
         if op == "mul" and operands[0] is operands[1]:
-            return Bound(True, 0.0)
+            return Bound(2, 0.0)
         if op == "pow" and isinstance(operands[1], Constant):
             n = operands[1].value
-            even = not isinstance(n, complex) and n > 1 and n % 2 == 0
-            return Bound(True, 0.0) if even else UNKNOWN
+            if isinstance(n, complex) or n <= 1:
+                return UNKNOWN
+            return Bound(n, 0.0) if n % 2 == 0 or self._known[operands[0]].low >= 0.0 else UNKNOWN
         if op in ("abs", "exp", "exp2"):
-            return Bound(False, 0.0)
+            return Bound(0, 0.0)
         if op == "cosh":
-            return Bound(False, 1.0)
-        if not _is_followed(binding):
+            return Bound(0, 1.0)
+        if not _is_followed(binding) or op == "pow":
             return UNKNOWN
         if op == "select":
             arms = [(self._known[o], is_constant(o, 0)) for o in operands[1:]]
-            return Bound(all(b.squares or zero for b, zero in arms), min(b.low for b, _ in arms))
+            return Bound(min((b.powers for b, zero in arms if not zero), default=0), min(b.low for b, _ in arms))
         if op == "sum_of":
-            return Bound(self._known[operands[0]].squares, 0.0 if self._known[operands[0]].low >= 0.0 else -math.inf)
+            return Bound(self._known[operands[0]].powers, 0.0 if self._known[operands[0]].low >= 0.0 else -math.inf)
         if extreme_of(binding):
-            return Bound(False, max(self._known[o].low for o in operands))
+            return Bound(0, max(self._known[o].low for o in operands))
         factors = [self._known[o].low for o in operands[1 if op == "div" else 0 :] if isinstance(o, Constant)]
         return self._followed(op, [self._known[o] for o in operands], any(f > 0.0 for f in factors))
 
@@ -83,13 +86,13 @@ class Bounds:
         if min(lows) < 0.0:
             return UNKNOWN
         if op in _CELLS:
-            return Bound(below[0].squares, 0.0 if op == "sum" else lows[0])
+            return Bound(below[0].powers, 0.0 if op == "sum" else lows[0])
         if op in ("mul", "div") and scaled:
-            return Bound(any(b.squares for b in below), 0.0)
+            return Bound(max(b.powers for b in below), 0.0)
         if op in ("div", "rint"):
-            return Bound(False, 0.0)
+            return Bound(0, 0.0)
         low = math.sqrt(lows[0]) if op == "sqrt" else sum(lows) if op == "add" else lows[0] * lows[1]
-        return Bound(op == "add" and all(b.squares for b in below), low)
+        return Bound(min(b.powers for b in below) if op == "add" else 0, low)
 
 
 def _is_followed(binding: Node) -> bool:

@@ -1,8 +1,9 @@
-"""Values that overflow before the result does: exponentials under a logarithm, in a divisor, under tanh.
+"""Values that overflow before the result does: one exponential under a logarithm, in a divisor, under tanh.
 
-Assumes bindings in order. Guarantees that the derivative of such a result is not zero times infinity: log(c + a*exp(w)) is
-differentiated by w, c and a at once, with the exponential's share of the sum, which is 1 where both have overflowed; and a
-saturating function has slope zero where its argument is infinite. Real values only.
+Assumes bindings in order. Guarantees that the derivative of such a result is not zero times infinity: where whole is
+s*exp(w) + r, log(whole) is differentiated by w, s and r at once, by w with the share 1/(1 + r/s*exp(-w)) that the
+exponential has in the sum, which neither overflows nor cancels; and a saturating function has slope zero where its argument
+is infinite. Real values only.
 """
 
 import math
@@ -15,6 +16,7 @@ from symdiff.simplification.growth import Growth, exponent, exponential
 ONE = Constant(1.0)
 _FLAT = frozenset({"tanh", "atan", "erf", "erfc", "expit"})  # where their argument is infinite
 _LOGARITHMS = {"log": 1.0, "log2": 1 / math.log(2), "log10": 1 / math.log(10), "log1p": 1.0}
+_ROOTS = {"sqrt": 1 / 2, "cbrt": 1 / 3}
 _HYPERBOLIC = frozenset({"cosh", "sinh", "expm1"})
 Slopes = list[tuple[Atom, Atom]]
 
@@ -41,7 +43,7 @@ class Saturation:
 
     def _built(self, binding: Node) -> Slopes | None:
         op, operands = binding.op, binding.operands
-        power = exponent(binding)
+        power = _ROOTS.get(op) or exponent(binding)
         if op in _LOGARITHMS:
             unit = Constant(_LOGARITHMS[op])
             quotient = self.made.get(operands[0])
@@ -50,66 +52,82 @@ class Saturation:
             if op != "log1p" and quotient is not None and quotient.op == "div" and quotient.operands[1] in self._alone:
                 above, below = quotient.operands
                 first = [] if isinstance(above, Constant) else [(above, self.builder.emit("div", (unit, above)))]
-                return first + self._below(below, below, Constant(-unit.value))
+                return first + self._below(below, Constant(-unit.value))
             if operands[0] in self._alone:
-                whole = self.builder.emit("add", (ONE, operands[0])) if op == "log1p" else operands[0]
-                return self._below(operands[0], whole, unit)
+                return self._below(operands[0], unit, ONE if op == "log1p" else None)
         elif op == "div" and operands[1] in self._alone:
-            above = self._below(operands[0], operands[0], binding.result) if self._is_exponential(operands[0]) else []
-            return above + self._below(operands[1], operands[1], self.builder.neg(binding.result))
-        elif power < 0 and operands[0] in self._alone:
-            return self._below(operands[0], operands[0], self.builder.mul(Constant(power), binding.result))
+            above = self._below(operands[0], binding.result) if self._is_exponential(operands[0]) else []
+            return above + self._below(operands[1], self.builder.neg(binding.result))
+        elif op == "div" and operands[1] in self._explosive and self.made[operands[1]].op in _HYPERBOLIC:
+            return self._of_hyperbolic(self.made[operands[1]], self.builder.neg(binding.result))
+        elif power and binding.dtype in "fd":
+            under = self.made.get(operands[0])
+            argument = None if under is None else exponential(under)
+            weight = self.builder.mul(Constant(power), binding.result)
+            if argument is not None:
+                return [(argument[0], self.builder.mul(Constant(argument[1]), weight))]
+            return self._below(operands[0], weight) if power < 0 and operands[0] in self._alone else None
         return None
 
-    def _of_hyperbolic(self, binding: Node, unit: Atom) -> Slopes:
-        """The slope of the logarithm of a hyperbolic function or of expm1."""
+    def _of_hyperbolic(self, binding: Node, weight: Atom) -> Slopes:
+        """`weight` times the slope of the logarithm of a hyperbolic function or of expm1."""
         b, w = self.builder, binding.operands[0]
         if binding.op == "expm1":
-            return [(w, b.emit("div", (b.neg(unit), b.emit("expm1", (b.neg(w),)))))]
+            return [(w, b.emit("div", (b.neg(weight), b.emit("expm1", (b.neg(w),)))))]
         slope = b.emit("tanh", (w,))
-        return [(w, b.mul(unit, slope) if binding.op == "cosh" else b.emit("div", (unit, slope)))]
+        return [(w, b.mul(weight, slope) if binding.op == "cosh" else b.emit("div", (weight, slope)))]
 
-    def _below(self, top: Atom, whole: Atom, weight: Atom) -> Slopes:
-        """weight times the partials of log(whole) down to the exponential in `top`, which is a term of `whole`."""
+    def _below(self, whole: Atom, weight: Atom, rest: Atom | None = None) -> Slopes:
+        """`weight` times the partials of log(whole + rest) by the exponential's argument and by what stands beside it."""
         b = self.builder
+        total = whole if rest is None else b.emit("add", (rest, whole))  # scale*at + rest all the way down
+        scale: Atom = ONE
         found: Slopes = []
-        scale: Atom = ONE  # the derivative of `whole` by `at`
-        at = top
-        while True:
-            binding = self.made[at]
-            op, operands = binding.op, binding.operands
-            argument = exponential(binding)
-            if argument is not None:
-                rate = Constant(argument[1])
-                term = b.mul(scale, at)
-                slope = rate if at is whole else b.mul(rate, self._share(term, term, whole, ONE))
-                return [*found, (argument[0], b.mul(weight, slope))]
+        at = whole
+        while (argument := exponential(self.made[at])) is None:
+            op, operands = self.made[at].op, self.made[at].operands
             if op == "pow":
-                weight = b.mul(weight, operands[1])
-                scale = b.mul(scale, b.emit("pow", (operands[0], Constant(operands[1].value - 1))))  # type: ignore[union-attr]
-                at = operands[0]
+                share = self._shared(weight, b.emit("div", (rest, b.mul(scale, at)))) if rest is not None else weight
+                weight, scale, rest = b.mul(share, operands[1]), ONE, None
+                total = at = operands[0]
                 continue
             place = 0 if operands[0] in self._alone else 1
-            other = operands[1 - place] if len(operands) > 1 else ONE
+            other, at = (operands[1 - place] if len(operands) > 1 else ONE), operands[place]
             if op in ("add", "sub"):
-                sign = Constant(-1.0 if op == "sub" and place == 0 else 1.0)
+                beside = b.neg(b.mul(scale, other)) if op == "sub" and place == 0 else b.mul(scale, other)
                 if not isinstance(other, Constant):
-                    found.append((other, b.mul(weight, b.emit("div", (b.mul(sign, scale), whole)))))
+                    found.append((other, self._part(weight, scale, total, op == "sub" and place == 0)))
+                rest = beside if rest is None else b.add(rest, beside)
                 scale = b.neg(scale) if op == "sub" and place == 1 else scale
             elif op == "mul":
                 if not isinstance(other, Constant):
-                    limit = b.emit("div", (ONE, other))
-                    share = self._share(b.mul(scale, operands[place]), b.mul(scale, at), whole, limit)
-                    found.append((other, b.mul(weight, share)))
+                    less = None if rest is None else b.emit("div", (rest, b.mul(scale, at)))
+                    found.append((other, b.emit("div", (weight, other if less is None else b.add(other, less)))))
                 scale = b.mul(scale, other)
             elif op == "neg":
                 scale = b.neg(scale)
-            at = operands[place]
+        slope = weight if rest is None else self._shared(weight, self._against(rest, scale, self.made[at]))
+        return [*found, (argument[0], b.mul(Constant(argument[1]), slope))]
 
-    def _share(self, part: Atom, term: Atom, whole: Atom, limit: Atom) -> Atom:
-        """part/whole, and its limit where the term of the sum that it belongs to has overflowed."""
+    def _part(self, weight: Atom, scale: Atom, total: Atom, negative: bool) -> Atom:
         b = self.builder
-        return b.select(b.emit("isinf", (term,)), limit, b.emit("div", (part, whole)))
+        scale = b.neg(scale) if negative else scale
+        return b.emit("div", (b.mul(weight, scale), total))
+
+    def _shared(self, weight: Atom, ratio: Atom) -> Atom:
+        """The weight of a term whose sum is (1 + ratio) times it."""
+        return self.builder.emit("div", (weight, self.builder.add(ONE, ratio)))
+
+    def _against(self, rest: Atom, scale: Atom, top: Node) -> Atom:
+        """rest/(scale*exp(w)) as a multiple of exp(-w)."""
+        b = self.builder
+        place = 1 if top.op == "pow" else 0
+        w = top.operands[place]
+        negated = self.made.get(w)
+        opposite = negated.operands[0] if negated is not None and negated.op == "neg" else b.neg(w)
+        small = b.emit(top.op, (top.operands[0], opposite) if place else (opposite,))
+        ratio = rest if scale is ONE else b.emit("div", (rest, scale))
+        return b.mul(ratio, small)
 
     def remaining(self, binding: Node) -> tuple[int, ...]:
         """The places of the operands that `slopes` leaves to the binding's own partials."""
@@ -123,10 +141,10 @@ class Saturation:
     def overflowed(self, binding: Node, place: int) -> Atom | None:
         """The condition under which operand `place` has overflowed where the head is flat; None where it cannot be."""
         operand = binding.operands[place]
-        if operand not in self._explosive:
+        if operand not in self._alone:
             return None
         op, b = binding.op, self.builder
-        if op in _FLAT or (op == "div" and place == 1) or (place == 0 and exponent(binding) < 0):
+        if op in _FLAT:
             return b.emit("isinf", (operand,))
         if op in ("exp", "exp2", "expm1"):
             return b.emit("eq", (operand, Constant(-math.inf)))

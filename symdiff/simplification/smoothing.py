@@ -84,6 +84,8 @@ class _Smoothing:
             found = self._of_opposites(op, *operands)
         elif op == "sqrt" or (op == "pow" and _is_root(binding)):
             found = self._of_squares(operands[0])
+        elif op == "abs" and self.bounds.of(operands[0]).low >= 0.0:
+            found = operands[0]
         elif op == "abs":
             found = self._of_exponential(operands[0])
         elif op == "hypot":
@@ -211,7 +213,7 @@ class _Smoothing:
         for first, (op, root) in enumerate(factors):
             power = _fraction(self.made[root]) if op == "mul" and root in self.rooted else 0.0
             under = self.made[root].operands[0] if power else root
-            if not power or self.bounds.of(under).squares:
+            if not power or self.bounds.of(under).powers:
                 continue
             for second, (how, other) in enumerate(factors):
                 more = self._exponent(other, under) if how == "mul" and second != first else 0.0
@@ -270,7 +272,7 @@ class _Smoothing:
             return None
         n, under = exponent.value, base.operands[0]
         product = n / 3 if base.op == "cbrt" else n * power
-        if n % 1 or product < 1 or (base.op == "cbrt" and product % 1) or self.bounds.of(under).squares:
+        if n % 1 or product < 1 or (base.op == "cbrt" and product % 1) or self.bounds.of(under).powers:
             return None
         return (
             under

@@ -1,8 +1,8 @@
 """Divisions by a number whose reciprocal is there already, as products with it, for CUDA.
 
-A division of doubles takes a GPU about twenty instructions, a product one: logistic value and derivative take 80 instructions
-a point instead of 140. Assumes a Program of point values. Guarantees the same values within rounding: only divisions by
-numbers that are known to be at least `LEAST` change, so that no reciprocal overflows.
+A division of doubles takes a GPU about twenty instructions, a product one. Assumes a Program of point values. Guarantees the
+same values within rounding: only divisions by numbers that are known to be at least `LEAST` change, so that no reciprocal
+overflows.
 """
 
 import math

@@ -146,7 +146,9 @@ class Lowering(Table):
         """Register every product that will be needed, then share their pairs."""
         forms = [form for atom in order for form in children(self.poly, self.sums, atom)] + roots
         if self.reciprocals:
-            for monomial in {m for _, m in forms} - self.poly.quotients:
+            for monomial in {m for _, m in forms}:
+                if monomial in self.poly.quotients and (len(monomial) > 1 or monomial[0][1] != -1):
+                    continue
                 for atom, e in monomial:
                     if e < 0:
                         self._divides[atom] = self._divides.get(atom, 0) + 1

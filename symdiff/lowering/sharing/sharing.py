@@ -10,6 +10,7 @@ from dataclasses import replace
 from symdiff.ir.node import Node
 from symdiff.lowering.cuts import before_cuts, promoted
 from symdiff.lowering.program import Program
+from symdiff.lowering.sharing.exponentials import with_reciprocals
 from symdiff.lowering.sharing.factoring import Factoring, Fresh, Terms, take_out_constants
 from symdiff.lowering.sharing.monomials import Atom, Polynomial, Sum, collected, polynomial
 from symdiff.lowering.sharing.powers import Lowering
@@ -28,6 +29,7 @@ def share(program: Program, *, fastmath: bool = False, checks: int = 0) -> Progr
     """
     fitting = promoted(program)
     before = fitting.operations()
+    fitting = with_reciprocals(fitting, cone_of(fitting, tuple(o.cells[0] for o in fitting.outputs[:checks])))
     as_it_is = fitting is program and not any(node.op == "pow" for node in program.nodes)
     plain = program if as_it_is else expand_powers(fitting)
     program = plain if checks else fitting

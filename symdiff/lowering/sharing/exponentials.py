@@ -1,0 +1,43 @@
+"""Exponentials of opposite numbers: exp(-x) is 1/exp(x) where both are computed.
+
+Assumes a Program that passes `check_program`. Guarantees the same values up to rounding: where exp(x) is so small that it has
+lost bits, its reciprocal is infinite, as exp(-x) is. Of complex numbers each exponential stays.
+"""
+
+from collections.abc import Set
+
+from symdiff.lowering.program import Program
+from symdiff.lowering.table import Table
+from symdiff.lowering.walks import live_only
+from symdiff.vocabulary.ops import is_complex
+
+_EXPONENTIALS = frozenset({"exp", "exp2"})
+
+
+def with_reciprocals(program: Program, fixed: Set[int] = frozenset()) -> Program:
+    """The program with one exponential of each pair of opposite numbers, apart from values that are `fixed`."""
+    nodes = program.nodes
+    own = {(n.op, n.operands[0]): place for place, n in enumerate(nodes) if n.op in _EXPONENTIALS and not is_complex(n.dtype)}
+    opposite: dict[int, int] = {}
+    for (op, operand), place in own.items():
+        partner = own.get((op, nodes[operand].operands[0])) if nodes[operand].op == "neg" else None
+        if partner is not None and not {place, partner} & fixed:
+            opposite[place] = partner
+    if not opposite:
+        return program
+    table = Table()
+    at: dict[int, int] = {}
+
+    def put(place: int) -> int:
+        operands: tuple[int, ...]
+        if place not in at:
+            n = nodes[place]
+            if place in opposite:
+                operands = table.constant(1.0, n.dtype), put(opposite[place])
+                at[place] = table.put("div", operands, n.dtype, None, n.origin, n.primal)
+            else:
+                operands = tuple([put(o) for o in n.operands])
+                at[place] = table.put(n.op, operands, n.dtype, n.params, n.origin, n.primal, n.shape)
+        return at[place]
+
+    return live_only(program.over(table.nodes, [put(place) for place in range(len(nodes))]))
