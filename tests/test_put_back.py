@@ -4,9 +4,11 @@ import array
 import collections
 import contextvars
 import ctypes
+import decimal
 import functools
 import io
 import itertools
+import logging
 import queue
 import threading
 import types
@@ -34,6 +36,7 @@ packed = array.array("d", [1.0])
 foreign = (ctypes.c_double * 2)(1.0, 2.0)
 module = types.ModuleType("module_of_tests")
 module.a = 1.0  # type: ignore[attr-defined]
+logger = logging.getLogger("test_put_back")
 local = threading.local()
 local.a = 1.0
 
@@ -208,6 +211,11 @@ CHANGING = {
     "thread's own": stored("local.a = x", "local.b = x"),
     "list's subclass": stored("listed.append(x)"),
     "cached property beside a class": of_class_and_object,
+    "globals()": stored("globals()['fresh'] = x"),
+    "exec": stored("exec('global fresh; fresh = 1.0')"),
+    "logger": stored("logger.setLevel(10)", "logger.last = x", "logger.isEnabledFor(10)"),
+    "decimal": stored("decimal.getcontext().prec = 5"),
+    "traps": stored("np.seterr(all='raise')"),
     "on paths": on_paths,
 }
 
@@ -221,6 +229,7 @@ def state():
         dict(vars(proud)), numbers[:], list(table.items()), dict(grouped), list(ordered.items()), sorted(members),
         list(recent), list(waiting.queue), waiting.unfinished_tasks, list(best.queue), setting.get(), list(objects),
         counts.tolist(), many.tolist(), bytes(buffer), list(packed), list(foreign), module.a, hasattr(module, "b"),
+        logger.level, logger.isEnabledFor(10), hasattr(logger, "last"), decimal.getcontext().prec, np.geterr(),
         dict(vars(local)), list(listed), listed.tag, vars(counting), Counting.n,
     ]  # fmt: skip
 

@@ -6,6 +6,7 @@ static unless they are differentiated. Refuses, with `TraceError`, results that 
 """
 
 import contextvars
+import decimal
 import inspect
 import os
 import traceback
@@ -278,7 +279,7 @@ def _traced(
         stack.append(builder)
         try:
             with noted() as refusals:
-                result = contextvars.copy_context().run(followed_calls(f, attempt), *args, **kwargs)
+                result = contextvars.copy_context().run(_alone, followed_calls(f, attempt), args, kwargs)
                 done = Run(builder, *outputs_of(result, builder, name, where))
         except Exception as error:
             kept = path.problem or (refusals[0] if refusals and not isinstance(error, SymdiffError) else None)
@@ -301,6 +302,12 @@ def _traced(
     if reading is not None:
         _keep_read(graph, reading, len(traced))
     return Traced(graph, traced, found.builder.captured, tuple(attempt.known), attempt.kinds)
+
+
+def _alone(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A call in a context of its own, whose settings end with it."""
+    decimal.setcontext(decimal.getcontext().copy())
+    return f(*args, **kwargs)
 
 
 def _keep_read(graph: Graph, reading: Reading, place: int) -> None:

@@ -205,6 +205,10 @@ class Reach:
         """All that it has come across."""
         return [value for key, value in self._seen.items() if type(key) is int]
 
+    def namespaces(self) -> list[dict[str, Any]]:
+        """The globals of which code may read and set any."""
+        return [value for key, value in self._seen.items() if isinstance(key, tuple) and key[1] == "all"]
+
     def meet(self, array: np.ndarray) -> None:
         """An array that is compared by content from now on."""
         self._seen[id(array)] = array

@@ -13,6 +13,7 @@ import ctypes
 import dis
 import functools
 import inspect
+import logging
 import operator
 import sys
 import threading
@@ -175,6 +176,7 @@ class Outside:
         self._opaque = seen.opaque
         writes = _Writes(reach.codes)
         self._parts = [part for value in reach.seen() for part in _parts(value, writes)]
+        self._parts += [_part(space, _entries, _put_names) for space in reach.namespaces()]
         self._parts += [_named(namespace, _get, _set, sorted(names)) for namespace, names in writes.globals.values()]
 
     def restore(self) -> None:
@@ -212,6 +214,8 @@ def _parts(value: Any, writes: _Writes) -> Iterator[Part | Cells | Memory]:
         if not memoryview(value).readonly:
             yield Memory(value, bytes(memoryview(value)))
         return
+    elif isinstance(value, logging.Logger):
+        yield _part(value, _entries_of_logger, _put_logger)
     elif isinstance(value, types.CellType):
         yield _part(value, _contents, _put_contents)
     elif isinstance(value, threading.local):
@@ -312,6 +316,25 @@ def _put_entries(holder: dict[Any, Any], kept: Sequence[Any]) -> None:
     for key, value in zip(keys, values, strict=True):
         if dict.get(holder, key, ABSENT) is not value:
             kind.__setitem__(holder, key, value)
+
+
+def _put_names(namespace: dict[str, Any], kept: Sequence[Any]) -> None:
+    """Without a moment in which other threads would miss a name."""
+    held = dict(zip(kept[: len(kept) // 2], kept[len(kept) // 2 :], strict=True))
+    for name in [name for name in namespace if name not in held]:
+        del namespace[name]
+    for name, value in held.items():
+        if namespace.get(name, ABSENT) is not value:
+            namespace[name] = value
+
+
+def _entries_of_logger(logger: logging.Logger) -> list[Any]:
+    return _entries(vars(logger))
+
+
+def _put_logger(logger: logging.Logger, kept: Sequence[Any]) -> None:
+    _put_names(vars(logger), kept)
+    logger.manager._clear_cache()  # type: ignore[attr-defined]
 
 
 def _put_items(holder: list[Any], kept: Sequence[Any]) -> None:
