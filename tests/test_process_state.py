@@ -3,6 +3,7 @@
 import abc
 import codecs
 import copy
+import fileinput
 import functools
 import gc
 import glob
@@ -238,6 +239,7 @@ READ: dict = {
     "gzip.GzipFile": lambda: read_with(lambda: gzip.GzipFile("k.gz")),
     "zipfile": lambda: lambda x: x * float(zipfile.ZipFile("k.zip").read("k")),
     "io.FileIO": lambda: read_with(lambda: io.FileIO("k")),
+    "fileinput": lambda: lambda x: x * float(next(fileinput.FileInput(["k"]))),  # noqa: SIM115
     "codecs": lambda: read_with(lambda: codecs.open("k")),  # noqa: SIM115
     "fdopen": lambda: read_with(lambda: os.fdopen(os.open("k", os.O_RDONLY))),
     "mmap": lambda: mapped,

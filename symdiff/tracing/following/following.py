@@ -535,7 +535,9 @@ def _answering(f: Anything, name: str) -> Anything:
 def _watch_files(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Files that a library's function is told to read are watched."""
     attempt = current()
-    for value in (*args, *kwargs.values()) if attempt is not None else ():
+    given = (*args, *kwargs.values()) if attempt is not None else ()
+    listed = (item for value in given for item in (value if type(value) in (list, tuple) else (value,)))
+    for value in listed:
         if isinstance(value, os.PathLike) or (isinstance(value, (str, bytes)) and _is_file(value)):
             attempt.known[File(value)] = None  # type: ignore[union-attr]
 
