@@ -156,9 +156,9 @@ class Forward:
     def _product(self, binding: Node, operand: Atom, dot: Atom, p: Atom, singular: bool, steep: bool) -> Atom:
         """A partial times a tangent, zero where one is zero and the other infinite, as far as that can happen."""
         b = self.builder
+        if singular and self.partials.is_root_of_squares(binding):
+            return b.mul(at_zero(b, binding.operands[0], p), dot)
         term = b.mul(p, dot)
-        if singular and not isinstance(dot, Constant) and self.partials.is_root_of_squares(binding):
-            return at_zero(b, binding.operands[0], term)
         if binding.op == "mul" and self._meets_infinity(p, operand):
             return self.vanishing.zero_times_infinity(p, dot, term)
         return self.vanishing.zero_times_infinity(dot, p, term) if steep and operand in self.opened else term

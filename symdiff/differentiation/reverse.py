@@ -183,9 +183,9 @@ class Reverse:
         if cotangent is None or partial is None:
             return None
         b = self.builder
-        value = b.mul(cotangent.value, partial)
         if care.guard is not None:
-            value = at_zero(b, care.guard, value)
+            partial = at_zero(b, care.guard, partial)
+        value = b.mul(cotangent.value, partial)
         if care.steep and not isinstance(cotangent.value, Constant):
             value = self.vanishing.zero_times_infinity(cotangent.value, partial, value)
         return Masked(value, cotangent.mask)

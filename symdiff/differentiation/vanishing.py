@@ -100,5 +100,5 @@ class Vanishing:
 
 
 def at_zero(b: Builder, under: Atom, value: Atom) -> Atom:
-    """A value that is zero, with no derivative of its own, where what is under a root is zero."""
+    """A partial that is zero, with no derivative of its own, where what is under a root is zero."""
     return b.select(b.emit("eq", (under, Constant(0.0))), b.emit("edge", (under,)), value)
