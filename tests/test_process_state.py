@@ -1,16 +1,24 @@
 """What a traced function asks of the process, of caches, files and objects written in C is compared before each call."""
 
 import abc
+import codecs
 import copy
+import fileinput
 import functools
 import gc
 import glob
+import gzip
 import hashlib
 import io
 import itertools
+import logging
+import mmap
 import os
+import subprocess
 import sys
 import threading
+import weakref
+import zipfile
 
 import numpy as np
 import pytest
@@ -46,6 +54,45 @@ local = Local()
 seeds = np.random.SeedSequence(3)
 
 
+def generating():
+    while True:
+        yield scale_of_generator[0]
+
+
+def trapped(x):
+    number = 1.0
+    try:
+        np.ones(1) / np.zeros(1)
+    except FloatingPointError:
+        number = 2.0
+    return x * number
+
+
+class Parent:
+    pass
+
+
+class Logger(logging.Logger):
+    k = 1.0
+
+
+class Weak(weakref.ref):
+    pass
+
+
+class Faced:
+    pass
+
+
+rows = np.array([(1.0, 2.0)], dtype=[("a", "f8"), ("b", "f8")])
+records = np.rec.array([(1.0, 2.0)], dtype=[("a", "f8"), ("b", "f8")])
+row, record = rows[0], records[0]
+scale_of_generator, behind, faced, logger = [1.0], np.array([1.0, 2.0]), Faced(), Logger("tests")
+faced.__array_interface__ = behind.__array_interface__  # type: ignore[attr-defined]
+advanced, finalizer, children = generating(), weakref.finalize(Parent, print), list[object]()
+next(advanced)
+
+
 def renamed():
     threading.current_thread().name += "s"
 
@@ -72,6 +119,19 @@ CHANGES = {
     "local class": (lambda x: x * local.k, lambda: setattr(Local, "k", 3.0)),
     "docstring": (lambda x: x * float(Names.__doc__), lambda: setattr(Names, "__doc__", "2.0")),
     "name": (lambda x: x * len(renamed.__name__), lambda: setattr(renamed, "__name__", "short")),
+    "row": (lambda x: x * row["a"], lambda: rows.__setitem__("a", 4.0)),
+    "row of a record array": (lambda x: x * record.a, lambda: records.__setitem__("a", 4.0)),
+    "advanced generator": (lambda x: x * next(advanced), lambda: scale_of_generator.__setitem__(0, 3.0)),
+    "subclasses": (lambda x: x * (1 + len(Parent.__subclasses__())), lambda: children.append(type("Child", (Parent,), {}))),
+    "array interface": (lambda x: x * np.asarray(faced)[0], lambda: behind.__setitem__(0, 4.0)),
+    "trapping": (trapped, lambda: np.seterr(divide="raise")),
+    "finalizer": (lambda x: x * (1 + finalizer.alive), lambda: finalizer.detach()),
+    "weak references": (lambda x: x * (1 + weakref.getweakrefcount(faced)), lambda: children.append(Weak(faced))),
+    "handlers": (lambda x: x * (1 + len(logger.handlers)), lambda: logger.addHandler(logging.NullHandler())),
+    "filters": (lambda x: x * (1 + len(logger.filters)), lambda: logger.addFilter(lambda record: True)),
+    "propagation": (lambda x: x * (1 + logger.propagate), lambda: setattr(logger, "propagate", False)),
+    "logger's attribute": (lambda x: x * getattr(logger, "foo", 1.0), lambda: setattr(logger, "foo", 2.0)),
+    "logger's class": (lambda x: x * logger.k, lambda: setattr(Logger, "k", 2.0)),
     "seeds": (lambda x: x * (1 + seeds.n_children_spawned), lambda: seeds.spawn(1)),
 }
 
@@ -83,7 +143,7 @@ def state(tmp_path, monkeypatch):
     monkeypatch.setenv("SYMDIFF_K", "1.5")
     monkeypatch.setattr("builtins.symdiff_k", 1.0, raising=False)
     name, digits = threading.current_thread().name, sys.get_int_max_str_digits()
-    with np.printoptions(), np.errstate():
+    with np.printoptions(), np.errstate(divide="ignore"):
         yield
     threading.current_thread().name = name
     sys.set_int_max_str_digits(digits)
@@ -134,6 +194,85 @@ def test_files_are_told_apart_by_place_and_by_their_last_change(tmp_path, monkey
     assert g(0.5) == 5.0
     monkeypatch.chdir(tmp_path / "b")
     assert g(0.5) == 3.0
+
+
+def write(number):
+    """A number in files of several kinds."""
+    with open("k", "w") as file:
+        file.write(number)
+    with gzip.open("k.gz", "wt") as packed:
+        packed.write(number)
+    with zipfile.ZipFile("k.zip", "w") as archive:
+        archive.writestr("k", number)
+    for name in ("k", "k.gz", "k.zip"):
+        os.utime(name, (float(number), float(number)))
+
+
+def of_handle(open_it):
+    """A function that reads a file that stands open, whole and back to its start."""
+    handle = open_it()
+
+    def f(x):
+        handle.seek(0)
+        number = float(handle.read())
+        handle.seek(0)
+        return x * number
+
+    return f
+
+
+def mapped(x):
+    with open("k", "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as memory:
+        return x * float(memory[:])
+
+
+def read_with(make):
+    def f(x):
+        with make() as file:
+            return x * float(file.read())
+
+    return f
+
+
+READ: dict = {
+    "gzip.open": lambda: read_with(lambda: gzip.open("k.gz", "rt")),  # noqa: SIM115
+    "gzip.GzipFile": lambda: read_with(lambda: gzip.GzipFile("k.gz")),
+    "zipfile": lambda: lambda x: x * float(zipfile.ZipFile("k.zip").read("k")),
+    "io.FileIO": lambda: read_with(lambda: io.FileIO("k")),
+    "fileinput": lambda: lambda x: x * float(next(fileinput.FileInput(["k"]))),  # noqa: SIM115
+    "codecs": lambda: read_with(lambda: codecs.open("k")),  # noqa: SIM115
+    "fdopen": lambda: read_with(lambda: os.fdopen(os.open("k", os.O_RDONLY))),
+    "mmap": lambda: mapped,
+    "handle": lambda: of_handle(lambda: open("k", "rb")),  # noqa: SIM115
+    "text handle": lambda: of_handle(lambda: open("k")),  # noqa: SIM115
+}
+
+
+@pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+@pytest.mark.parametrize("name", READ)
+def test_files_are_watched_however_they_are_read(name):
+    write("2.0")
+    f = READ[name]()
+    g = sd.grad(f)
+    assert g(0.5) == g(0.5) == 2.0
+    write("3.0")
+    assert g(0.5) == g(0.5) == 3.0
+
+
+APART = {
+    "run": lambda x: x * len(subprocess.run(["true"]).args),
+    "check_output": lambda x: x * len(subprocess.check_output(["true"])),
+    "popen": lambda x: x * len(os.popen("true").read()),
+    "read": lambda x: x * len(os.read(0, 1)),
+}
+
+
+@pytest.mark.parametrize("name", APART)
+def test_what_other_processes_say_is_refused(name):
+    with pytest.raises(sd.TraceError, match=rf"test_process_state\.py:\d+: {name} reads from outside this process"):
+        sd.grad(APART[name])(0.5)
 
 
 digest, lock = hashlib.md5(b"1"), threading.Lock()

@@ -1,6 +1,7 @@
 """Tracing: what is followed, what is refused, and that refusals name the user's line."""
 
 import collections
+import ctypes
 import functools
 import re
 
@@ -138,6 +139,9 @@ def test_traced_values_do_not_leak():
     assert kept == []
     out_of_reach = collections.deque()
     sd.trace(lambda x: out_of_reach.append(x) or x, 1.0)
+    assert not out_of_reach
+    place = id(out_of_reach)
+    sd.trace(lambda x: ctypes.cast(place, ctypes.py_object).value.append(x) or x, 1.0)
     assert "earlier" in refused(lambda x: x + out_of_reach[0], 1.0)
 
 

@@ -19,7 +19,7 @@ from symdiff.vocabulary.plain import check_plain
 class Call:
     """Arguments of one call, flattened: leaves, structure, which leaves are traced and which differentiated."""
 
-    __slots__ = ("extra", "leaves", "paths", "traced", "tree", "wrt")
+    __slots__ = ("extra", "leaves", "marks", "paths", "traced", "tree", "wrt")
 
     def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], extra: int = 0) -> None:
         count = len(args) - extra
@@ -30,7 +30,7 @@ class Call:
         check_call(function.signature, f"{function.name} ({function.where})", own, kwargs)
         own, kwargs = _placed(function, own, kwargs)
         count = len(own)
-        self.leaves, self.tree = structures.flatten((own, kwargs), none_is_leaf=True)
+        self.leaves, self.tree, self.marks = structures.taken(own, kwargs)
         self.paths = leaf_paths(function.f, own, kwargs)
         groups: list[int] = []
         for position, arg in enumerate(own):

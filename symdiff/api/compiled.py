@@ -121,16 +121,18 @@ class Compiled:
 
         return through
 
-    def structured_door(self, tree: Any) -> Callable[..., Any]:
-        """The generated function behind arguments and results in their structures; `tree` is that of `(args, kwargs)`."""
+    def structured_door(self, tree: Any, marks: list[Any]) -> Callable[..., Any]:
+        """The generated function behind arguments and results in their structures; `tree` and `marks` are those of
+        `(args, kwargs)`.
+        """
         door = self.entry
         assert door is not None
         several = len(self.program.outputs) > 1
         expected = None if self.tree is None else structures.structure(structures.unflatten(self.tree, self.program.outputs))
 
         def through(*args: Any, out: Any = None) -> Any:
-            leaves, given = structures.flatten((args, {}), none_is_leaf=True)
-            if given != tree:
+            leaves, given, found = structures.taken(args, {})
+            if found != marks or given != tree:
                 return MISS
             if out is None:
                 found = door(*leaves)

@@ -252,7 +252,7 @@ class Function:
             else (type(leaf), *((leaf.shape, leaf.dtype.str, leaf.tobytes()) if isinstance(leaf, np.ndarray) else (leaf,)))
             for i, leaf in enumerate(call.leaves)
         ]
-        return (call.tree, tuple(parts), tuple(call.wrt))
+        return (call.tree, tuple(call.marks), tuple(parts), tuple(call.wrt))
 
     def _specialised(self, call: Call, key: Any) -> Compiled:
         """A new specialisation, or a kept one whose path turns out to be taken."""
@@ -290,7 +290,7 @@ class Function:
             if compiled.machine is not None:
                 self._quicken(compiled, compiled.hidden)
         else:
-            self._door = compiled.structured_door(call.tree)
+            self._door = compiled.structured_door(call.tree, call.marks)
 
     def _fits_doors(self, call: Call, compiled: Any) -> bool:
         """Whether doors, which take numbers of any kind, may stand where kinds matter: machine code declines arrays."""

@@ -22,7 +22,7 @@ from symdiff.api.device import placed
 from symdiff.api.functions import exported_source, stored
 from symdiff.codegen.source import Source
 from symdiff.differentiation.vectorizing import batched as over_points
-from symdiff.errors import ArgumentError, ExportError
+from symdiff.errors import ArgumentError, ExportError, forgive
 from symdiff.exporting.raising import raised_in
 from symdiff.exporting.structuring import (
     SHOWN,
@@ -160,7 +160,8 @@ def _arguments(function: Any, call: Call, graph: Graph, primal: Graph) -> list[A
     hidden, names = hidden_of(graph), [leaf.name for leaf in graph.inputs]
     count = len(call.traced)
     captured = {id(a.array): Leaf(names[count + k], count + k) for k, a in enumerate(hidden.arrays)}
-    own = _own_arguments(function, call, captured)
+    keyed = _sees_keys(function, call, primal)
+    own = [replace(a, keyed=keyed) for a in _own_arguments(function, call, captured)]
     if function.extra:
         more = structures.structure(function.extra_structure(call, primal))
         start = count + len(hidden.arrays)
@@ -170,6 +171,30 @@ def _arguments(function: Any, call: Call, graph: Graph, primal: Graph) -> list[A
         own.append(Argument(added.name if isinstance(added, Leaf) else function.extra_name, added, checked=False))
     by_name = any(a.default for a in own)
     return own + [Argument(leaf.name, leaf, named=by_name) for leaf in captured.values()]
+
+
+def _sees_keys(function: Any, call: Call, primal: Graph) -> bool:
+    """Whether the function's graph is another one where the keys of its dicts come in another order, or are of other types.
+    Refuses functions that look at the order of arguments given by name.
+    """
+
+    def sees(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        try:
+            graph: Graph = function._traced(Call(function, args, kwargs), None, "merge").graph
+        except Exception as error:  # it takes no others
+            forgive(error)  # type: ignore[arg-type]
+            return True
+        return graph.digest() != primal.digest()
+
+    given, named = structures.unflatten(call.tree, call.leaves)
+    parameters = () if function.signature is None else function.signature.parameters.values()
+    for order in structures.ORDERS if any(p.kind is p.VAR_KEYWORD for p in parameters) else ():
+        if sees(given, {name: named[name] for name in order([*named])}):
+            raise ExportError(
+                f"{function.where}: {function.name} looks at the order of arguments that are given by name, which a file's "
+                "function cannot see; let it take a dict"
+            )
+    return any(sees(*other) for other in structures.otherwise_keyed(call.tree, call.leaves))
 
 
 def _own_arguments(function: Any, call: Call, captured: dict[int, Leaf]) -> list[Argument]:

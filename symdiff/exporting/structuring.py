@@ -24,7 +24,13 @@ from symdiff.vocabulary.literals import WIDTH, Shown, docstring, formatted, is_a
 SUFFIX = "_leaves"
 SHOWN = 64  # cells up to which a file, and the command in its header, hold the values of an array of integers
 INDENT = "    "
-OWN = ("dataclasses", "hashlib", "_made_for", "_digest")
+OWN = ("copy", "dataclasses", "hashlib", "_made_for", "_digest", "_like")
+_LIKE = '''def _like(given, **fields):
+    """A copy of an object with other fields; the constructor of its class does not run."""
+    made = copy.copy(given)
+    for name, value in fields.items():
+        object.__setattr__(made, name, value)
+    return made'''
 _MADE_FOR = '''def _made_for(name, given, made):
     """Raise ValueError where an argument is not the one that this file was made for."""
     plain = given.tolist() if hasattr(given, "tolist") else given
@@ -56,7 +62,7 @@ class Argument:
     """An argument of a file's function: a structure with a `Leaf` at each place that is traced, or a setting of the file.
 
     `default` is its text in the signature, "" for none; `named` ones are given by name only; settings in a tangent are
-    not `checked`.
+    not `checked`. `keyed`: the order of keys and their types are those that the file was made with.
     """
 
     name: str
@@ -64,6 +70,7 @@ class Argument:
     default: str = ""
     named: bool = False
     checked: bool = True
+    keyed: bool = False
 
     def __str__(self) -> str:
         return f"{self.name}={self.default}" if self.default else self.name
@@ -114,7 +121,7 @@ def with_structures(source: Source, name: str, arguments: Sequence[Argument], re
     names = Names((*OWN, source.entry))
     arguments = [replace(a, name=names.fresh(a.name)) for a in arranged(arguments)]
     values = {a.name: a.value for a in arguments}
-    writer = _Writer({a.name: a.value for a in arguments if a.checked}, where)
+    writer = _Writer({a.name: a for a in arguments if a.checked}, where)
     call = [place for place, _ in _leaves(values, where)]
     entry = names.fresh(name)
     placed, by_name = [str(a) for a in arguments if not a.named], [str(a) for a in arguments if a.named]
@@ -143,8 +150,10 @@ def _added(source: Source, writer: "_Writer", entry: str, lines: list[str]) -> S
     """The file with the function of these lines, and what it calls."""
     assert source.file is not None
     text = "\n".join(lines)
-    standard = frozenset(module for module, used in (("dataclasses", writer.replaces), ("hashlib", writer.digests)) if used)
-    support = [*([_MADE_FOR] if writer.settles else []), *([_DIGEST] if writer.digests else [])]
+    modules = (("copy", writer.copies), ("dataclasses", writer.replaces), ("hashlib", writer.digests))
+    standard = frozenset(module for module, used in modules if used)
+    texts = ((_MADE_FOR, writer.settles), (_DIGEST, writer.digests), (_LIKE, writer.copies))
+    support = [text for text, used in texts if used]
     return source.file.with_entry(text, standard, support).source(entry, source.target)
 
 
@@ -159,8 +168,7 @@ def _children(value: Any, where: str) -> list[tuple[str, Any]] | None:
     if isinstance(value, (Leaf, type)):
         return None
     if dataclasses.is_dataclass(value):
-        fields = [field.name for field in dataclasses.fields(value) if field.init]
-        return [(_attribute(name, where), getattr(value, name)) for name in fields]
+        return [(_attribute(name, where), child) for name, child in structures.fields_of(value)[0].items()]
     if structures.leaves(value, none_is_leaf=True) != [value]:
         raise ExportError(f"{where}: a file cannot take apart {type(value).__name__}; export takes containers and dataclasses")
     return None
@@ -196,15 +204,16 @@ def _leaves(values: dict[str, Any], where: str) -> list[tuple[str, Leaf]]:
 class _Writer:
     """The text of a function of structures: its arguments taken apart and checked, its result put together."""
 
-    def __init__(self, arguments: dict[str, Any], where: str) -> None:
+    def __init__(self, arguments: dict[str, Argument], where: str) -> None:
         self.where = where
         self.targets: list[str] = []
         self.checks: list[str] = []
-        self.replaces = self.settles = self.digests = False
+        self.replaces = self.settles = self.digests = self.copies = self.keyed = False
         self._objects: list[tuple[str, Any]] = []
         self._settings: list[tuple[str, Any]] = []
-        for name, value in arguments.items():
-            self._take(name, value)
+        for name, argument in arguments.items():
+            self.keyed = argument.keyed
+            self._take(name, argument.value)
 
     def _take(self, place: str, value: Any) -> None:
         if isinstance(value, Leaf):
@@ -221,6 +230,12 @@ class _Writer:
             self._check(f"len({place}) != {count}", f"{place} has ", Shown(f"len({place})"), f" entries, {count} expected")
         else:
             self._objects.append((place, value))
+            for name, held in structures.fields_of(value)[1].items() if dataclasses.is_dataclass(value) else ():
+                self._check_setting(place + _attribute(name, self.where), held)
+        if self.keyed and isinstance(value, dict):
+            texts = all(type(key) is str for key in value)
+            given, made = (f"list({place})", [*value]) if texts else (f"[repr(k) for k in {place}]", [*map(repr, value)])
+            self._settle(f"list({place})", given, repr(made))
         for text, child in children:
             self._take(place + text, child)
 
@@ -265,8 +280,11 @@ class _Writer:
         if value is None or type(value) in (bool, str, bytes, int, float):
             return literal(value)
         if dataclasses.is_dataclass(value):
-            self.replaces = True
             place, changed = self._like(value)
+            if structures.is_constructed(value):
+                self.copies = True
+                return f"_like({place}, ", changed, ")"
+            self.replaces = True
             return f"dataclasses.replace({place}, ", changed, ")"
         kept = next((place for place, setting in self._settings if setting is value), None)
         if kept is not None:

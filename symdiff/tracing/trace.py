@@ -5,6 +5,8 @@ one binding for each operation, with the user's file:line, and that integers, st
 static unless they are differentiated. Refuses, with `TraceError`, results that are neither numbers nor arrays.
 """
 
+import contextvars
+import decimal
 import inspect
 import os
 import traceback
@@ -21,9 +23,10 @@ from symdiff.ir.graph import Graph, GraphOutput
 from symdiff.ir.hidden import KEY, Hidden
 from symdiff.ir.node import ArrayConstant, Atom, Constant
 from symdiff.tracing.branches.paths import Path, Run, followed
-from symdiff.tracing.captures.reaching import is_users
+from symdiff.tracing.captures.reaching import Found, is_users
 from symdiff.tracing.captures.restoring import Outside
 from symdiff.tracing.captures.watching import Watch
+from symdiff.tracing.following.doors import holds
 from symdiff.tracing.following.entering import noticed
 from symdiff.tracing.following.following import followed_calls
 from symdiff.tracing.following.reading import Reading
@@ -167,31 +170,35 @@ def _trace_leaves(
     watch: Watch | None,
     hide: bool,
 ) -> Traced:
-    outside = Outside(f, definition_line(f))
+    given = _given(leaves, tree)
+    states = structures.states(structures.unflatten(tree, leaves))
+    outside = Outside((f, *given, Found(states)), definition_line(f))
     outermost = parent is None and not active_builders()
 
     def tried(reading: Reading | None) -> Traced:
         try:
-            return _traced(f, leaves, tree, traced, paths, parent, Attempt(rules, False, reading), mode, outside)
+            made = _traced(f, leaves, tree, traced, paths, parent, Attempt(rules, False, reading), mode, outside)
         except Stuck:
             outside.restore()
-            return _traced(f, leaves, tree, traced, paths, parent, Attempt(rules, True, reading), mode, outside)
+            made = _traced(f, leaves, tree, traced, paths, parent, Attempt(rules, True, reading), mode, outside)
         finally:
             outside.restore()
+        outside.require_restored()
+        return made
 
     if watch is None or not outermost:
         found = tried(None if outermost else current_reading())
         if watch is not None:
             watch.begin()
-            watch.include(found.called)
+            watch.include((*found.called, *given))
         outer = current()
         for called in found.called if outer is not None else ():
             outer.known.setdefault(called)  # type: ignore[union-attr]
         return found
     watch.begin()
-    asked = any(map(_asks, {*map(type, leaves), *_nodes(tree)}))
+    watch.include(given)
     while True:
-        wary = asked or watch.asks
+        wary = watch.asks
         watch.compare([c for c in watch.large if not hide or c.now() is None])
         reading = Reading(watch) if watch.large else None
         with noticed(wary):
@@ -207,12 +214,11 @@ def _trace_leaves(
             return result
 
 
-def _asks(cls: type) -> bool:
-    """Whether code of a class of the user's, whose objects are arguments, asks what a value is."""
-    watch = Watch(cls)
-    if is_users(cls):
-        watch.begin()
-    return watch.asks
+def _given(leaves: list[Any], tree: Any) -> list[Found]:
+    """What the function can read of its arguments beside numbers and texts: their classes, callables, other objects' state."""
+    kinds = {cls for cls in (*map(type, leaves), *_nodes(tree)) if is_users(cls) and not issubclass(cls, Tracer)}
+    kept = structures.objects_of(structures.marks(structures.unflatten(tree, leaves)))
+    return [Found(value) for value in (*kinds, *filter(callable, leaves), *kept)]
 
 
 def _nodes(tree: Any) -> Iterator[type]:
@@ -273,7 +279,7 @@ def _traced(
         stack.append(builder)
         try:
             with noted() as refusals:
-                result = followed_calls(f, attempt)(*args, **kwargs)
+                result = contextvars.copy_context().run(_alone, followed_calls(f, attempt), args, kwargs)
                 done = Run(builder, *outputs_of(result, builder, name, where))
         except Exception as error:
             kept = path.problem or (refusals[0] if refusals and not isinstance(error, SymdiffError) else None)
@@ -296,6 +302,12 @@ def _traced(
     if reading is not None:
         _keep_read(graph, reading, len(traced))
     return Traced(graph, traced, found.builder.captured, tuple(attempt.known), attempt.kinds)
+
+
+def _alone(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A call in a context of its own, whose settings end with it."""
+    decimal.setcontext(decimal.getcontext().copy())
+    return f(*args, **kwargs)
 
 
 def _keep_read(graph: Graph, reading: Reading, place: int) -> None:
@@ -337,6 +349,11 @@ def outputs_of(result: Any, builder: Builder, name: str, where: str) -> tuple[tu
     leaves, tree = structures.flatten(result, none_is_leaf=True)
     if not leaves:
         raise TraceError(f"{where}: {name} returns no number or array")
+    if holds(structures.states(result)):
+        raise TraceError(
+            f"{where}: {name} returns an object that holds a traced value beside the fields that its constructor takes; let it "
+            "take all of them, compute the others in a property, or return numbers"
+        )
     outputs = []
     for i, leaf in enumerate(leaves):
         if leaf is None or isinstance(leaf, (str, bytes)) or callable(leaf):

@@ -1,12 +1,19 @@
 """Nested arguments and results: containers, named tuples, dataclasses and registered types, by optree.
 
-Assumes dataclasses whose fields are set by their constructor. Guarantees that a structure is rebuilt as it was, frozen or
-not, with leaves that are not differentiated passed through untouched. Other objects are leaves.
+Guarantees that a structure is rebuilt as it was, frozen or not, with leaves that are not differentiated passed through
+untouched: objects of dataclasses and named tuples without running their constructors, and with all other state that they
+had. Structures are alike whatever the order of their keys, and hold their leaves in the same order; `marks` tells more.
+Other objects are leaves.
 """
 
+import collections
+import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable
+import inspect
+import types
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -35,27 +42,265 @@ def register(cls: type, flatten: Callable[[Any], tuple[Iterable[Any], Any]], unf
     The children are differentiated; `rest` must be comparable. Raises `ValueError` for a class that is registered already.
     """
     optree.register_pytree_node(cls, flatten, unflatten, namespace=NAMESPACE)
+    _registered[cls] = flatten
+    _sort.cache_clear()
+
+
+_registered: dict[type, Callable[[Any], tuple[Iterable[Any], Any]]] = {}
+
+
+class _Object:
+    """What an object holds: `names` are its children's, `rest` is its other state. Alike are two with the same names.
+
+    `plain`: its children are all its attributes.
+    """
+
+    __slots__ = ("kind", "names", "plain", "rest")
+
+    def __init__(self, kind: type, names: tuple[str, ...], rest: dict[str, Any], plain: bool = False) -> None:
+        self.kind = kind
+        self.plain = plain
+        self.names = names
+        self.rest = rest
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Object) and self.names == other.names
+
+    def __hash__(self) -> int:
+        return hash(self.names)
+
+    def with_children(self, children: Iterable[Any]) -> Any:
+        """An object in this state, made without its class's constructor."""
+        kind: Any = self.kind
+        base = _base(kind)
+        made = base.__new__(kind) if base is not tuple else tuple.__new__(kind, children)
+        if self.plain:
+            _attributes(made).update(zip(self.names, children, strict=True))
+            return made
+        for name, value in self.rest.items():
+            _put(made, name, value)
+        if base is not tuple:
+            for name, child in zip(self.names, children, strict=True):
+                _put(made, name, child)
+        return made
+
+
+_HEAP = 1 << 9  # in a type's flags: made at run time, by a class statement
+
+
+@functools.lru_cache(maxsize=1024)
+def _base(cls: type) -> Any:
+    """The class written in C that says how objects of a class lie in memory."""
+    return next(c for c in cls.__mro__ if not c.__flags__ & _HEAP)
+
+
+def _put(made: Any, name: str, value: Any) -> None:
+    """Set an attribute where it is stored, also of a frozen object."""
+    kind: Any = type(made)
+    if is_accessor(kind, name):
+        object.__setattr__(made, name, value)
+    else:
+        _attributes(made)[name] = value
+
+
+@functools.lru_cache(maxsize=4096)
+def is_accessor(cls: type, name: str) -> bool:
+    """Whether a class says itself how an attribute is set: it has a slot or a property for it."""
+    return hasattr(type(inspect.getattr_static(cls, name, None)), "__set__")
+
+
+def _held(value: Any) -> dict[str, Any]:
+    """What the attributes and slots of an object hold, without what it keeps of values that it has computed once."""
+    kind: Any = type(value)
+    found = {n: v for n, v in _attributes(value).items() if not _is_cached(kind, n)}
+    for name in _slots(kind):
+        try:
+            found[name] = object.__getattribute__(value, name)
+        except AttributeError:
+            continue
+    return found
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    try:
+        return object.__getattribute__(value, "__dict__")  # type: ignore[no-any-return]
+    except AttributeError:
+        return {}
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_cached(cls: type, name: str) -> bool:
+    return isinstance(inspect.getattr_static(cls, name, None), functools.cached_property)
+
+
+@functools.lru_cache(maxsize=1024)
+def _slots(cls: type) -> tuple[str, ...]:
+    return tuple(n for c in cls.__mro__ for n, v in vars(c).items() if isinstance(v, types.MemberDescriptorType))
+
+
+def _of_object(value: Any) -> tuple[list[Any], _Object]:
+    """The fields of a dataclass's object that its constructor takes, and its other state."""
+    kind: Any = type(value)
+    plain: Any = _plain(kind)
+    if plain is not None and tuple(held := _attributes(value)) == plain.names:
+        return list(held.values()), plain
+    slotted = _slotted(kind)
+    if slotted is not None:
+        with contextlib.suppress(AttributeError):  # where one is empty
+            return [object.__getattribute__(value, name) for name in slotted.names], slotted
+    rest = _held(value)
+    children: dict[str, Any] = {}
+    for name in _fields(kind):
+        if name in rest:
+            children[name] = rest.pop(name)
+        elif is_accessor(kind, name):
+            children[name] = getattr(value, name)
+    return list(children.values()), _Object(kind, tuple(children), rest)
+
+
+@functools.lru_cache(maxsize=1024)
+def _plain(cls: Any) -> Any:
+    """What objects of a class hold that have its fields alone; None where they are stored otherwise than as attributes."""
+    fields = _fields(cls)
+    return None if _slots(cls) or any(is_accessor(cls, name) for name in fields) else _Object(cls, fields, {}, True)
+
+
+@functools.lru_cache(maxsize=1024)
+def _slotted(cls: Any) -> Any:
+    """What objects of a class hold that has a slot for each of its fields, and room for nothing else; None for others."""
+    fields = _fields(cls)
+    return _Object(cls, fields, {}) if not cls.__dictoffset__ and sorted(fields) == sorted(_slots(cls)) else None
+
+
+@functools.lru_cache(maxsize=1024)
+def _fields(cls: type) -> tuple[str, ...]:
+    return tuple(f.name for f in dataclasses.fields(cls) if f.init)
+
+
+def _of_tuple(value: Any) -> tuple[tuple[Any, ...], _Object]:
+    return tuple(value), _Object(type(value), value._fields, _held(value))
+
+
+def fields_of(value: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The children of a dataclass's object by name, and its other state."""
+    children, held = _of_object(value)
+    return dict(zip(held.names, children, strict=True)), held.rest
+
+
+def is_constructed(value: Any) -> bool:
+    """Whether the constructor of a dataclass's object does more than set its fields, or the object holds more."""
+    kind: Any = type(value)
+    made = getattr(kind.__init__, "__code__", None)
+    written = made is not None and made.co_filename in ("<string>", dataclasses.__file__)
+    plain = kind.__setattr__ is object.__setattr__ or kind.__dataclass_params__.frozen
+    return (
+        not (written and plain)
+        or kind.__new__ is not object.__new__
+        or hasattr(kind, "__post_init__")
+        or bool(fields_of(value)[1])
+    )
 
 
 @functools.cache
-def _register_dataclass(cls: type) -> None:
-    names = tuple(f.name for f in dataclasses.fields(cls) if f.init)
+def _learn(cls: type) -> None:
+    """Register a dataclass, or a named tuple that has a constructor or attributes of its own."""
+    taken, entry = (_of_tuple, optree.NamedTupleEntry) if issubclass(cls, tuple) else (_of_object, optree.GetAttrEntry)
 
     def flatten(value: Any) -> Any:
-        return tuple(getattr(value, name) for name in names), None, names
+        children, held = taken(value)
+        return children, held, held.names if taken is _of_object else tuple(range(len(children)))
 
-    def unflatten(_: Any, children: Any) -> Any:
-        return cls(**dict(zip(names, children, strict=True)))
+    def unflatten(held: Any, children: Any) -> Any:
+        return held.with_children(children)
 
-    try:
-        optree.register_pytree_node(cls, flatten, unflatten, path_entry_type=optree.GetAttrEntry, namespace=NAMESPACE)
-    except ValueError:
-        pass  # the user registered it otherwise
+    with warnings.catch_warnings(action="ignore"), contextlib.suppress(ValueError):  # or the user registered it otherwise
+        optree.register_pytree_node(cls, flatten, unflatten, path_entry_type=entry, namespace=NAMESPACE)
 
 
-def _learn(value: Any) -> None:
-    """Register the dataclasses in a structure."""
+class Same:
+    """Stands for an object among `marks`: alike are those that are equal by their class's own rule, and else the same one."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Same) or type(self.value) is not type(other.value):
+            return False
+        kind: Any = type(self.value)
+        return self.value is other.value or (_has_equality(kind) and bool(self.value == other.value))
+
+    def __hash__(self) -> int:
+        kind: Any = type(self.value)
+        return hash(kind) if _has_equality(kind) else id(self.value)
+
+
+@functools.lru_cache(maxsize=1024)
+def _has_equality(cls: type) -> bool:
+    """Whether objects of a class say what they are equal to, and cannot change in it."""
+    return vars(object)["__eq__"] is not inspect.getattr_static(cls, "__eq__") and cls.__hash__ is not None
+
+
+_ATOMS = frozenset({str, bytes, int, bool, type(None)})
+_TEXTS = frozenset({str})
+_DEEP = 6  # containers and objects in each other that are told by their contents, as they may hold themselves
+
+
+def _mark(value: Any, depth: int = _DEEP) -> Any:
+    """What tells a value from all that code can tell it from, 1 from True and from 1.0; other objects by `Same`."""
+    kind = type(value)
+    if kind in _ATOMS:
+        return kind, value
+    if kind in (float, complex):
+        return kind, repr(value)
+    if isinstance(value, (np.ndarray, np.generic)) and not value.dtype.hasobject:
+        return kind, value.shape, value.dtype.str, value.tobytes()
+    if not depth:
+        return Same(value)
+    if kind in (tuple, list, set, frozenset):
+        return kind, *(_mark(v, depth - 1) for v in value)
+    if kind is dict:
+        return kind, *((_mark(k, depth - 1), _mark(v, depth - 1)) for k, v in value.items())
+    if kind is not type and dataclasses.is_dataclass(kind):
+        return kind, _mark(_held(value), depth - 1)
+    if _has_equality(kind) and (held := _attributes(value)):  # type: ignore[arg-type]
+        return Same(value), _mark(held, depth - 1)
+    return Same(value)
+
+
+def _walk(value: Any) -> list[Any]:
+    """Register the classes in a structure. Returns its marks, see `marks`."""
+    found: list[Any] = []
     stack = [value]
+    while stack:
+        top = stack.pop()
+        sort = _sort(type(top))  # type: ignore[arg-type]
+        if sort is dict:
+            keys = tuple(top)
+            found.append(keys if _TEXTS.issuperset(map(type, keys)) else tuple(map(_mark, keys)))
+            stack += top.values()
+        elif sort is list:
+            stack += top
+        elif sort is not None:
+            if sort not in _registered:
+                _learn(sort)
+            children, rest = _registered[sort](top) if sort in _registered else _taken(sort)(top)
+            held = rest.rest if type(rest) is _Object else rest
+            if held is not None and (type(held) is not dict or held):
+                found.append(_mark(held))
+            stack += children
+    return found
+
+
+def marks(value: Any) -> tuple[Any, ...]:
+    """What tells structures apart that are alike: order and types of keys, and state of objects beside their children."""
+    return tuple(_walk(value))
+
+
+def states(value: Any) -> list[Any]:
+    """What the objects in a structure hold beside their children."""
+    found, stack = [], [value]
     while stack:
         top = stack.pop()
         sort = _sort(type(top))  # type: ignore[arg-type]
@@ -64,23 +309,54 @@ def _learn(value: Any) -> None:
         elif sort is list:
             stack += top
         elif sort is not None:
-            _register_dataclass(sort)
-            stack += [getattr(top, f.name, None) for f in dataclasses.fields(top)]
+            children, rest = _registered[sort](top) if sort in _registered else _taken(sort)(top)
+            found.append(rest.rest if type(rest) is _Object else rest)
+            stack += children
+    return found
+
+
+def objects_of(found: Any) -> Iterator[Any]:
+    """The objects that `marks` tell by their identity alone, so that their state can change."""
+    if isinstance(found, Same):
+        yield found.value
+    elif type(found) is tuple:
+        for part in found:
+            yield from objects_of(part)
+
+
+@functools.lru_cache(maxsize=1024)
+def _taken(cls: type) -> Callable[[Any], tuple[Iterable[Any], Any]]:
+    return _of_tuple if issubclass(cls, tuple) else _of_object
 
 
 @functools.lru_cache(maxsize=1024)
 def _sort(cls: type) -> type | None:
-    """How the parts of instances of a class are found: as those of a dict, a list or the dataclass; None for a leaf."""
+    """How the parts of instances of a class are found: as those of a dict, a list or the class; None for a leaf."""
+    if cls in _registered:
+        return cls
     if issubclass(cls, dict):
         return dict
-    if issubclass(cls, (list, tuple)):
+    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+        made = getattr(cls.__new__, "__code__", None)
+        return list if cls.__base__ is tuple and made is not None and made.co_filename == "<string>" else cls
+    if issubclass(cls, (list, tuple, collections.deque)):
         return list
     return cls if dataclasses.is_dataclass(cls) and not cls.__module__.startswith("symdiff.") else None
 
 
+def taken(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any, list[Any]]:
+    """The leaves of arguments, None among them, the structure of `(args, kwargs)`, and its marks."""
+    found = _walk(args)
+    if kwargs:
+        found += _walk(kwargs)
+    value: Any = (args, kwargs)
+    leaves, tree = optree.tree_flatten(value, none_is_leaf=True, namespace=NAMESPACE)
+    return leaves, tree, found
+
+
 def flatten(value: Any, none_is_leaf: bool = False) -> tuple[list[Any], Any]:
     """The leaves of a structure, and the structure itself."""
-    _learn(value)
+    _walk(value)
     return optree.tree_flatten(value, none_is_leaf=none_is_leaf, namespace=NAMESPACE)
 
 
@@ -101,14 +377,62 @@ def leaves(value: Any, none_is_leaf: bool = False) -> list[Any]:
 
 def mapped(function: Callable[..., Any], value: Any, *others: Any) -> Any:
     """A structure with `function` of each leaf (and of those at its place in the others)."""
-    _learn(value)
+    _walk(value)
     return optree.tree_map(function, value, *others, namespace=NAMESPACE)
 
 
 def paths(value: Any) -> list[tuple[Any, ...]]:
     """For every leaf, None included, the way to it as entries that `codify`."""
-    _learn(value)
+    _walk(value)
     return list(optree.tree_accessors(value, none_is_leaf=True, namespace=NAMESPACE))
+
+
+def otherwise_keyed(tree: Any, leaves: Iterable[Any]) -> Iterator[Any]:
+    """A structure with the same entries in dicts that hold them in other orders, or under equal keys of other types."""
+    for order in (*ORDERS, _retyped):
+        made = unflatten(tree, leaves)
+        changed = [d for d in _dicts(made) if _reordered(d, order)]
+        if changed:
+            yield made
+
+
+def _dicts(value: Any) -> list[dict[Any, Any]]:
+    found, stack = [], [value]
+    while stack:
+        top = stack.pop()
+        if type(top) in (dict, collections.defaultdict):
+            found.append(top)
+        elif _sort(type(top)) is None:  # type: ignore[arg-type]
+            continue
+        stack += optree.tree_flatten_one_level(top, none_is_leaf=True, namespace=NAMESPACE)[0]
+    return found
+
+
+def _reordered(held: dict[Any, Any], order: Callable[[list[Any]], list[Any]]) -> bool:
+    """Whether a dict, put in an order, has changed."""
+    before, values = list(held), dict(held)
+    held.clear()
+    held.update((key, values[key]) for key in order(before))
+    return tuple(map(_mark, before)) != tuple(map(_mark, held))
+
+
+def _turned(keys: list[Any]) -> list[Any]:
+    return keys[1:] + keys[:1]
+
+
+def _swapped(keys: list[Any]) -> list[Any]:
+    return keys[1::-1] + keys[2:]
+
+
+def _reversed(keys: list[Any]) -> list[Any]:
+    return keys[::-1]
+
+
+ORDERS = (_turned, _swapped, _reversed)  # which together move each key to another place, and between other neighbours
+
+
+def _retyped(keys: list[Any]) -> list[Any]:
+    return [(float(k) if type(k) is int else int(k)) if type(k) in (bool, int, float) and k == int(k) else k for k in keys]
 
 
 def by_path(value: Any) -> dict[str, Any]:
@@ -149,6 +473,7 @@ def _stepped(p: Any, dp: Any, step: Callable[[Any, Any], Any]) -> Any:
         dp is None
         or isinstance(p, (str, bytes, bool, type(None)))
         or not isinstance(p, (int, float, complex, np.ndarray, np.generic))
+        or (_is_whole(p) and _is_whole(dp) and np.array_equal(p, dp))  # a setting, which the gradient gives back
     ):
         return p
     value = step(p, dp)
@@ -157,6 +482,10 @@ def _stepped(p: Any, dp: Any, step: Callable[[Any, Any], Any]) -> Any:
         if found.shape != p.shape or not np.can_cast(found.dtype, p.dtype, "same_kind"):
             raise ShapeError(f"a step gives {found.dtype}{list(found.shape)} for a parameter of {p.dtype}{list(p.shape)}")
     return value
+
+
+def _is_whole(value: Any) -> bool:
+    return value.dtype.kind in "iu" if isinstance(value, (np.ndarray, np.generic)) else isinstance(value, int)
 
 
 def _settled(old: Any, new: Any) -> Any:
@@ -170,13 +499,14 @@ def _settled(old: Any, new: Any) -> Any:
         return old
     if isinstance(old, tuple):
         parts = [_settled(a, b) for a, b in zip(old, new, strict=True)]
-        return type(old)(*parts) if hasattr(old, "_fields") else tuple(parts)
+        held: Any = _of_tuple(old)[1]
+        return held.with_children(parts) if hasattr(old, "_fields") else tuple(parts)
     if dataclasses.is_dataclass(old) and not isinstance(old, type):
-        names = [f.name for f in dataclasses.fields(old) if f.init]
-        parts = [_settled(getattr(old, n), getattr(new, n)) for n in names]
+        held, theirs = _of_object(old)[1], fields_of(new)[0]
+        parts = [_settled(part, theirs[name]) for name, part in fields_of(old)[0].items()]
         if type(old).__dataclass_params__.frozen:  # type: ignore[attr-defined]
-            return dataclasses.replace(old, **dict(zip(names, parts, strict=True)))
-        for name, part in zip(names, parts, strict=True):
+            return held.with_children(parts)
+        for name, part in zip(held.names, parts, strict=True):
             setattr(old, name, part)
         return old
     return new

@@ -17,6 +17,7 @@ import datetime
 import decimal
 import functools
 import gc
+import inspect
 import io
 import itertools
 import logging
@@ -49,17 +50,17 @@ _ATOMS = (
     bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype, np.ufunc, range, type(...), type(NotImplemented),
     types.CodeType, types.FrameType, types.TracebackType, types.GetSetDescriptorType, types.MemberDescriptorType,
     types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType, decimal.Decimal, re.Pattern,
-    operator.attrgetter, operator.methodcaller, operator.itemgetter,
+    operator.attrgetter, operator.methodcaller, operator.itemgetter, type(collections.namedtuple("_", "of").of),
 )  # fmt: skip
 _FIXED = (
     tuple, frozenset, types.MethodType, types.BuiltinMethodType, types.MethodWrapperType, types.MappingProxyType, property,
     staticmethod, classmethod, slice, functools.partial, functools._lru_cache_wrapper, type({}.keys()), type({}.values()),
     type({}.items()), types.GenericAlias, types.UnionType, super,
 )  # fmt: skip  # what these hold cannot be replaced
-_BUFFERS = (bytearray, array.array, memoryview, mmap.mmap, ctypes.Array, ctypes.Structure, ctypes.Union, ctypes._SimpleCData)
+BUFFERS = (bytearray, array.array, memoryview, mmap.mmap, ctypes.Array, ctypes.Structure, ctypes.Union, ctypes._SimpleCData)
 _RANDOM = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator, np.random.SeedSequence)
 _TELLING = (
-    *_ATOMS, *(k for k in _FIXED if k is not functools._lru_cache_wrapper), *_BUFFERS, random.Random, io.IOBase, dict, list,
+    *_ATOMS, *(k for k in _FIXED if k is not functools._lru_cache_wrapper), *BUFFERS, random.Random, io.IOBase, dict, list,
     set, collections.deque, collections.abc.Iterator, contextvars.ContextVar, decimal.Context, weakref.ref, types.ModuleType,
     types.FunctionType, types.CellType, types.BuiltinFunctionType, type, BaseException, struct.Struct, datetime.date,
     datetime.time, datetime.timedelta, datetime.tzinfo, threading.local, re.Match,
@@ -78,7 +79,8 @@ _UNREAD = frozenset(
 _METADATA = frozenset("__annotations__ __doc__ __module__ __name__ __qualname__ flags".split())
 _STATES = ("state", "__getstate__", "n_children_spawned", "dumps")  # by which the state of a random generator is read
 _CONSTRUCTORS = frozenset("__init__ __new__ __post_init__ __init_subclass__ __set_name__".split())
-_COMPUTED = frozenset("getattr hasattr vars dir __dict__ attrgetter methodcaller".split())  # read names made at run time
+COMPUTED = frozenset("getattr hasattr vars dir __dict__ attrgetter methodcaller".split())  # read names made at run time
+_TRAPPING = frozenset(("FloatingPointError", "ArithmeticError"))  # what NumPy raises where it is told to
 _NAMESPACES = frozenset("globals eval exec __globals__".split())
 _BUILTINS = frozenset(vars(builtins))
 _ENTERING = frozenset("eval exec __call__".split())  # names of what enters code
@@ -154,7 +156,8 @@ class Standing:
 
 class Reach:
     """What some functions can read. `moving` are iterators and random generators, `asking` says that some code of the user's
-    asks what a value is, `entered` that Python may enter code of his by itself.
+    asks what a value is, `entered` that Python may enter code of his by itself, `codes` is his code with its globals, `last`
+    what was looked at last.
     """
 
     def __init__(self) -> None:
@@ -169,6 +172,8 @@ class Reach:
         self._unmentioned: dict[str, list[tuple[Any, str]]] = {}
         self._modules: list[tuple[types.ModuleType, set[str]]] = []
         self.asking = self.entered = False
+        self.codes: list[tuple[types.CodeType, dict[str, Any]]] = []
+        self.last: Any = None
         self.moving: list[tuple[str, Callable[[Any], Iterable[Any]], Any, list[Any]]] = []
 
     def walk(self, watch: Any, found: Iterable[Any]) -> None:
@@ -196,6 +201,14 @@ class Reach:
                 waiting += self._above.get(holder, ())
         return found
 
+    def seen(self) -> list[Any]:
+        """All that it has come across."""
+        return [value for key, value in self._seen.items() if type(key) is int]
+
+    def namespaces(self) -> list[dict[str, Any]]:
+        """The globals of which code may read and set any."""
+        return [value for key, value in self._seen.items() if isinstance(key, tuple) and key[1] == "all"]
+
     def meet(self, array: np.ndarray) -> None:
         """An array that is compared by content from now on."""
         self._seen[id(array)] = array
@@ -217,6 +230,7 @@ class Reach:
         return value
 
     def _reach(self, value: Any, name: str, holder: Any = None) -> None:
+        self.last = value
         if _is_atom(value):
             return
         if holder is not None:
@@ -225,6 +239,7 @@ class Reach:
             self._waiting.append((value, name))
 
     def _look(self, value: Any, name: str) -> None:
+        self.last = value
         if _is_atom(value) or id(value) in self._seen:
             return
         self._seen[id(value)] = value
@@ -257,8 +272,6 @@ class Reach:
             self._of_container(value, name)
         elif _root(kind) == "symdiff":
             self._of_ours(value, name)
-        elif isinstance(value, logging.Logger):
-            self._watch.state("logger", _level, value, _level(value))
         elif _root(kind) not in _SKIPPED:
             self._of_container(value, name)
             self._of_object(value, name)
@@ -310,7 +323,7 @@ class Reach:
             self._state("set", list, value, name)
         elif isinstance(value, np.ndarray):
             self._of_array(value, name)
-        elif isinstance(value, _BUFFERS):
+        elif isinstance(value, BUFFERS):
             self._watch.state("buffer", _memory, value, _memory(value))
 
     def _of_dict(self, value: dict[Any, Any], name: str) -> None:
@@ -356,14 +369,13 @@ class Reach:
             self._state("local", _entries_of_thread, value, name)
             self._of_class(kind, name)
             return
-        attributes = _attributes(value)
+        attributes = None if isinstance(value, logging.Logger) else _attributes(value)
         if attributes is not None:
             self._watch.word("type", type, value, kind)
             self._watch.word("attributes", _attributes, value, attributes)
             self._above.setdefault(id(attributes), []).append(id(value))
             self._of_attributes(attributes, name)
-        order = () if isinstance(value, _FIXED) else kind.__mro__
-        slots = [s for c in order if c.__flags__ & _HEAP for s in vars(c).values() if type(s) is types.MemberDescriptorType]
+        slots = () if isinstance(value, _FIXED) else slots_of(kind).values()
         if slots:
             if attributes is None:
                 self._watch.word("type", type, value, kind)
@@ -372,6 +384,8 @@ class Reach:
             self._watch.state("slots", functools.partial(map, read), slots, kept)
         self._of_class(kind, name)
         self._of_memory(value, name)
+        if any(inspect.getattr_static(value, key, None) is not None for key in _INTERFACES):
+            self._reach(np.asarray(value), name, value)
 
     def _of_attributes(self, attributes: dict[str, Any], name: str) -> None:
         if id(attributes) not in self._seen:
@@ -382,10 +396,17 @@ class Reach:
 
     def _of_memory(self, value: Any, name: str) -> None:
         """What an object of a class written in C holds besides."""
-        if isinstance(value, (dict, list, tuple, frozenset, np.ndarray, *_LISTED, *_BUFFERS)):
+        if isinstance(value, (dict, list, tuple, frozenset, np.ndarray, *_LISTED, *BUFFERS)):
             return
         if isinstance(value, weakref.ref):
             self._state("reference", _referent, value, name)
+        elif isinstance(value, weakref.finalize):
+            self._watch.state("alive", _alive, value, _alive(value))
+        elif isinstance(value, np.void):
+            self._watch.state("row", _row, value, _row(value))
+            self._reach(value.base, name, value)
+        elif isinstance(value, logging.Logger):
+            self._state("logger", _settings_of_logger, value, name)
         elif isinstance(value, weakref.ProxyTypes):
             self._reach(value.__str__.__self__, name)  # type: ignore[attr-defined]
         elif isinstance(value, contextvars.ContextVar):
@@ -394,6 +415,7 @@ class Reach:
             self._of_cell(value, name)
         elif isinstance(value, (io.StringIO, io.BytesIO)):
             self._watch.state("text", _text, value, _text(value))
+            self.moving.append((name, _text, value, _text(value)))
         elif isinstance(value, functools._lru_cache_wrapper):
             self._reach(value.__wrapped__, name)
         elif isinstance(value, np.flatiter):
@@ -415,9 +437,11 @@ class Reach:
             return  # a class of the user's: its attributes say where it is
         self.moving.append((name, _position, value, list(_position(value))))
         key = name.partition("[")[0].rpartition(".")  # of an attribute
-        for word in _STATES if isinstance(value, _RANDOM) else (*_COMPUTED, key[2]) if key[1] else ("",):
+        for word in _STATES if isinstance(value, _RANDOM) else (*COMPUTED, key[2]) if key[1] else ("",):
             self._await(word, Standing(value), name)
-        if not isinstance(value, (types.GeneratorType, *_RANDOM)):
+        if isinstance(value, io.IOBase) and not value.closed and isinstance(getattr(value, "name", None), (str, bytes, int)):
+            self._reach(File(value.name), name)  # type: ignore[attr-defined]
+        if not isinstance(value, _RANDOM):
             for item in gc.get_referents(value):
                 self._reach(item, name, value)
 
@@ -483,10 +507,13 @@ class Reach:
             self._of_attributes(f.__dict__, name)
 
     def _of_code(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
+        self.codes.append((code, namespace))
         loaded, mentioned, imported, read = _names(code)
         self._mention(mentioned)
         given = any(isinstance(namespace.get(name), types.FunctionType) for name in read)  # which others may call
         self.entered = self.entered or given or not _ENTERING.isdisjoint(mentioned) or _builds_class(code)
+        if not _TRAPPING.isdisjoint(mentioned):
+            self._of_settings(np.errstate)
         if not _NAMESPACES.isdisjoint(mentioned):
             self._of_namespace(namespace, "globals")
         self._of_names(namespace, loaded, "")
@@ -534,19 +561,27 @@ class Reach:
         prefix = f"{module.__name__.rpartition('.')[2]}."
         if not _is_constant(module):
             self._of_names(space, [*names, "__getattr__"], prefix)
-            if not _COMPUTED.isdisjoint(self._mentioned):
+            if not COMPUTED.isdisjoint(self._mentioned):
                 self._of_namespace(space, module.__name__)
             return
-        absent = () if _COMPUTED.isdisjoint(self._mentioned) else (name for name in self._mentioned if name not in space)
+        absent = () if COMPUTED.isdisjoint(self._mentioned) else (name for name in self._mentioned if name not in space)
         self._of_names(space, [*absent, *(name for name in names if type(space.get(name)) in _NUMBERS)], prefix)
         for name in names:
             value = space.get(name)
-            if type(value) in _PLAIN or isinstance(value, (os._Environ, contextvars.ContextVar, types.ModuleType, *_BUFFERS)):
+            if type(value) in _PLAIN or isinstance(value, (os._Environ, contextvars.ContextVar, types.ModuleType, *BUFFERS)):
                 self._kept(value, prefix + name, space.get, name)
             elif value is not None:
                 if isinstance(value, type):
                     self._of_class(value, prefix + name)
                 self._of_settings(value)
+
+
+@functools.lru_cache(maxsize=1024)
+def slots_of(kind: Any) -> dict[str, Any]:
+    """The slots of objects of a class, by name."""
+    made = (c for c in kind.__mro__ if c.__flags__ & _HEAP and "__slots__" in vars(c))
+    found = (v for c in made for v in vars(c).values() if type(v) is types.MemberDescriptorType)
+    return {slot.__name__: slot for slot in found}
 
 
 def _root(kind: type) -> str:
@@ -575,6 +610,8 @@ def _is_atom(value: Any) -> bool:
     kind = type(value)
     if kind is np.ufunc:
         return not value.__name__.endswith(" (vectorized)")  # what np.frompyfunc makes of a function
+    if isinstance(value, np.void):
+        return False  # a row of an array
     return kind in _NUMBERS or value is ABSENT or (isinstance(value, _ATOMS) and not is_users(kind))
 
 
@@ -662,7 +699,14 @@ def _stamp(path: Any) -> list[Any]:
         found = os.stat(path)
     except OSError:
         return []
-    return [os.path.abspath(path), found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_dev]
+    return [
+        path if isinstance(path, int) else os.path.abspath(path),
+        found.st_mtime_ns,
+        found.st_ctime_ns,
+        found.st_size,
+        found.st_ino,
+        found.st_dev,
+    ]
 
 
 def _has_metadata(value: Any, name: str) -> bool:
@@ -688,8 +732,24 @@ def _factory(value: Any) -> list[Any]:
     return [value.default_factory]
 
 
-def _level(value: logging.Logger) -> list[Any]:
-    return [value.getEffectiveLevel(), value.disabled, value.manager.disable]
+_INTERFACES = ("__array_interface__", "__array_struct__")  # of what is an array without being one
+
+
+def _alive(value: Any) -> list[Any]:
+    return [value.alive]
+
+
+def _row(value: Any) -> list[Any]:
+    return [str(value.dtype), value.tobytes()]
+
+
+def _settings_of_logger(value: logging.Logger) -> list[Any]:
+    """What a logger shows, without what its handlers hold and what it remembers of its levels."""
+    found: list[Any] = [value.getEffectiveLevel(), value.manager.disable]
+    for name, held in vars(value).items():
+        if name not in ("_cache", "manager"):
+            found += [name, type(held), *map(id, held)] if name in ("handlers", "filters") else [name, held]
+    return found
 
 
 def _text(value: Any) -> list[Any]:

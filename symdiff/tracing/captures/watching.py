@@ -57,6 +57,8 @@ class Entries(NamedTuple):
     values: list[Any]
 
     def holds(self) -> bool:
+        if not self.values:
+            return not dict.__len__(self.holder)
         return _are(dict.values(self.holder), self.values) and _are(dict.keys(self.holder), self.keys)
 
     def rows(self) -> Iterator[Row]:
@@ -100,7 +102,8 @@ class State(NamedTuple):
     values: list[Any]
 
     def holds(self) -> bool:
-        return _alike(list(self.read(self.holder)), self.values)
+        now = [*self.read(self.holder)]
+        return (len(now) == len(self.values) and all(map(operator.is_, now, self.values))) or _alike(now, self.values)
 
     def rows(self) -> Iterator[Row]:
         yield self.kind, self.holder, (), self.values

@@ -13,6 +13,7 @@ import inspect
 import operator
 import os
 import random
+import sys
 import traceback
 import types
 from collections.abc import Callable
@@ -84,11 +85,14 @@ _READING = frozenset(
     + [("pathlib", n) for n in "open read_text read_bytes stat".split()]
     + [(m, n) for m in ("posix", "nt") for n in ("stat", "scandir")]
 )  # functions of a file
+_ELSEWHERE = frozenset("subprocess socket urllib http ftplib select ssl multiprocessing".split())
+_PROCESSES = frozenset((m, n) for m in ("os", "posix", "nt") for n in "popen system read pread readv fork".split())
 _OF_SYSTEM = ("get", "is", "cpu_count", "access", "listdir", "walk", "current_", "active_", "expand", "which", "has")
 _LOOKING: dict[str, tuple[str, ...]] = {
     **dict.fromkeys("posixpath ntpath genericpath gc locale _locale glob platform time".split(), ("",)),
     **dict.fromkeys("os posix nt sys threading _thread decimal _decimal signal resource shutil logging".split(), _OF_SYSTEM),
     "pathlib": (*_OF_SYSTEM, "cwd", "home", "exists", "resolve", "absolute", "glob", "rglob", "iterdir", "samefile", "owner"),
+    "_weakref": ("getweakref",),
     "numpy": ("get", "array2string", "array_repr", "array_str"),
 }  # modules, and how those of their functions begin that read the state of the process
 _HOLDING = ("acquire", "release", "__enter__", "__exit__")  # of locks
@@ -269,6 +273,8 @@ def _bound(f: Any, attempt: Attempt) -> Any:
         return _drawing(f, owner, attempt)
     if (getattr(owner, "__module__", None), f.__name__) in _CLOCKS:
         return _clocked(f)
+    if isinstance(owner, type) and f.__name__ == "__subclasses__":
+        return _asking(f, attempt)
     if is_opaque(owner):
         return _used(f, owner, attempt)
     return _guarded(f) if is_closed(f) else f
@@ -334,6 +340,18 @@ def _reading(f: Any, attempt: Attempt) -> Anything:
     return reading
 
 
+def _apart(f: Any) -> Anything:
+    """A function that asks another process, or reads what is only there once."""
+
+    def asked(*_: Any, **__: Any) -> Any:
+        raise TraceError(
+            f"{user_line()}: {f.__name__} reads from outside this process, which would become a constant of the traced "
+            "function; read it outside and pass it as an argument, or read a file by open"
+        )
+
+    return asked
+
+
 def _importing(f: Any, attempt: Attempt) -> Anything:
     """A function that imports a module: this is watched."""
 
@@ -374,6 +392,8 @@ def _library(f: Any, attempt: Attempt) -> Any:
         return _reading(f, attempt)
     if (module, name) in _IMPORTING:
         return _importing(f, attempt)
+    if root in _ELSEWHERE or (module, name) in _PROCESSES:
+        return _apart(f)
     if name.startswith(_LOOKING.get(root, ())) and not name.startswith("set"):
         return _asking(f, attempt)
     if root == "numpy" or type(f) is np.ufunc:
@@ -530,6 +550,23 @@ def _answering(f: Anything, name: str) -> Anything:
     return answering
 
 
+def _watch_files(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Files that a library's function is told to read are watched."""
+    attempt = current()
+    given = (*args, *kwargs.values()) if attempt is not None else ()
+    listed = (item for value in given for item in (value if type(value) in (list, tuple) else (value,)))
+    for value in listed:
+        if isinstance(value, os.PathLike) or (isinstance(value, (str, bytes)) and _is_file(value)):
+            attempt.known[File(value)] = None  # type: ignore[union-attr]
+
+
+def _is_file(value: str | bytes) -> bool:
+    try:
+        return os.path.exists(value)
+    except ValueError:  # it holds a zero
+        return False
+
+
 def _guarded(f: Anything) -> Anything:
     """A library's function: where it cannot take traced values, it is not called with them, or its errors become clear ones."""
     closed = is_closed(f)
@@ -538,6 +575,7 @@ def _guarded(f: Anything) -> Anything:
     )
 
     def guarded(*args: Any, **kwargs: Any) -> Any:
+        _watch_files(args, kwargs)
         if not holds((args, kwargs)):
             return without_traced(f, name, args, kwargs) if closed else f(*args, **kwargs)
         leaves = [v for v in structures.leaves((args, kwargs), none_is_leaf=True) if is_traced(v)]
@@ -686,7 +724,26 @@ def _class(cls: Any, attempt: Attempt) -> Any:
     if cls is np.datetime64:
         return _dated(cls)
     found = constructor(cls, call)
-    return _guarded(cls) if found is cls and is_closed(cls) else found
+    if found is cls and is_closed(cls):
+        return _guarded(cls)
+    return found if module_of(cls).partition(".")[0] in _HARMLESS or not _is_of_files(cls) else _opening(found)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_of_files(cls: Any) -> bool:
+    """Whether a class of a library may read a file that its constructor is told."""
+    return (
+        is_library(getattr(sys.modules.get(module_of(cls)), "__file__", None) or "")
+        or module_of(cls) in sys.builtin_module_names
+    )
+
+
+def _opening(make: Anything) -> Anything:
+    def opening(*args: Any, **kwargs: Any) -> Any:
+        _watch_files(args, kwargs)
+        return make(*args, **kwargs)
+
+    return opening
 
 
 def error_line(error: BaseException) -> str:
