@@ -22,7 +22,7 @@ _LINE = 64
 
 def streaming_copy() -> Callable[[Any, Any], None]:
     """A copy of contiguous arrays with nontemporal stores: no read of what is overwritten, a third of the traffic less."""
-    wide = 8 * engine.lanes()
+    wide = 8 * engine.machine_lanes()
     moves = []
     for k in range(0, 4 * wide, wide):
         moves += [
@@ -178,7 +178,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=25)
     options = parser.parse_args()
     n, rounds = options.points, options.rounds
-    print(f"Last cache: {memory.last_cache() >> 20} MiB; vectors of {engine.lanes()} float64.\n")
+    print(f"Last cache: {memory.last_cache() >> 20} MiB; vectors of {engine.machine_lanes()} float64.\n")
     print(f"## The cubic's gradient at {n} points\n\n{gradients(n, rounds)}\n")
     print(f"## The logistic function and its derivative at {n} points\n\n{logistic(n, rounds)}\n")
     print(f"## Few points\n\n{few(rounds)}\n")

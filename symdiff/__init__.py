@@ -23,7 +23,7 @@ from symdiff.ir.graph import Graph
 from symdiff.rulebooks.book import Rulebook
 from symdiff.rulebooks.rule import Rule
 from symdiff.tracing.trace import Spec
-from symdiff.vocabulary.seams import wire
+from symdiff.vocabulary.seams import wire_seams
 from symdiff.vocabulary.structures import by_path, register, update
 from symdiff.vocabulary.version import __version__
 
@@ -89,7 +89,7 @@ _LATER = {
     "export": "exporting.files",
     "load_rules": "rulebooks.importing",
 }
-wire({
+wire_seams({
     "a node as a SymPy symbol": "inspection.expressions",
     "a binding as a SymPy expression": "inspection.expressions",
     "common subexpressions of a graph by SymPy": "inspection.expressions",

@@ -22,24 +22,24 @@ class SymdiffError(Exception):
 
     def __init__(self, *args: Any, **facts: Any) -> None:
         super().__init__(*args, **facts)
-        note(self)
+        note_error(self)
 
 
-def note(error: SymdiffError) -> None:
+def note_error(error: SymdiffError) -> None:
     """Keep an error for the run that this thread traces, if it traces one."""
     errors = getattr(_notes, "errors", None)
     if errors is not None and not error.catchable:
         errors.append(error)
 
 
-def forgive(error: SymdiffError) -> None:
+def forgive_error(error: SymdiffError) -> None:
     """Take back an error after which something else works."""
     errors = getattr(_notes, "errors", None) or []
     errors[:] = [e for e in errors if e is not error]
 
 
 @contextlib.contextmanager
-def noted() -> Iterator[list[SymdiffError]]:
+def noted_errors() -> Iterator[list[SymdiffError]]:
     """The errors that are made meanwhile, in a list."""
     outer = getattr(_notes, "errors", None)
     found: list[SymdiffError] = []

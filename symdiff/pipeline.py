@@ -20,18 +20,18 @@ from symdiff.differentiation.mapping import mapped
 from symdiff.errors import BackendError
 from symdiff.ir.graph import Graph, check_graph
 from symdiff.ir.invariants import check_bindings
-from symdiff.ir.joining import side_by_side
+from symdiff.ir.joining import join_graphs
 from symdiff.ir.loops import sizes_of
 from symdiff.lowering.arrays.fusing import Fused, fuse
-from symdiff.lowering.arrays.gathering import gathered
+from symdiff.lowering.arrays.gathering import assemble_steps
 from symdiff.lowering.arrays.nesting import Nest
 from symdiff.lowering.arrays.plan import ArrayPlan, check_array_plan
 from symdiff.lowering.arrays.planning import plan_arrays
 from symdiff.lowering.checking import check_program
-from symdiff.lowering.expanding import computable, relaxed
+from symdiff.lowering.expanding import computable, lower_fastmath
 from symdiff.lowering.numbering import number
 from symdiff.lowering.plan import Plan, check_plan
-from symdiff.lowering.program import Program, content_of, with_checks
+from symdiff.lowering.program import Program, program_content, with_checks
 from symdiff.lowering.scheduling import schedule
 from symdiff.lowering.sharing.sharing import share
 from symdiff.lowering.spectra import halved
@@ -39,7 +39,7 @@ from symdiff.lowering.walks import live_only
 from symdiff.runtime import engine
 from symdiff.runtime.fastcall import ARGUMENTS, Machine, is_native
 from symdiff.runtime.loading import load
-from symdiff.tracing.unrolling.scalarizing import expand_calls, is_scalar, scalarize, settled
+from symdiff.tracing.unrolling.scalarizing import in_unrolled_regime, scalarize, settled, unroll_calls
 from symdiff.vocabulary.choices import TARGETS
 
 # Machine code by statements: up to SMALL, LLVM's passes over its own language cost more time (half of all) than they gain; up
@@ -68,17 +68,17 @@ def program_of(
     """
     count = 0 if checks is None else len(checks.outputs)
     if checks is not None:
-        name, graph = name or graph.name, side_by_side(settled(checks), graph)
+        name, graph = name or graph.name, join_graphs(settled(checks), graph)
     graph = graph if loops else mapped(graph)
     if any(b.op == "loop" for b in graph.bindings):
         if count:
             raise BackendError(f"{graph.name}: a function with loops and with paths that raise is not compiled yet")
         return looped_of(graph, options, name)
-    if not is_scalar(graph):
+    if not in_unrolled_regime(graph):
         return fused_of(graph, options, name, count)
     checking = os.environ.get("SYMDIFF_CHECK") == "1"
-    with collector_off():
-        flat = expand_calls(scalarize(graph))
+    with without_collector():
+        flat = unroll_calls(scalarize(graph))
         if checking:
             check_graph(flat)
             check_bindings(flat)
@@ -102,13 +102,13 @@ def refuse_loops(program: Program, what: str) -> None:
 
 def looped_of(graph: Graph, options: Options = DEFAULT, name: str | None = None) -> Program:
     """The Program of a Graph with loops, whose bodies are programs: of numbers and shared, where there are only numbers."""
-    with collector_off():
-        whole = computable(expand_calls(graph), options.exact)
+    with without_collector():
+        whole = computable(unroll_calls(graph), options.exact)
 
         def lowered(body: Graph) -> Program:
             whole = any(sizes_of(b) or b.op in ("gather", "scatter_at") for b in body.bindings)
             body = body if whole else settled(body)
-            found = program_of(body, options) if is_scalar(body) else looped_of(body, options)
+            found = program_of(body, options) if in_unrolled_regime(body) else looped_of(body, options)
             assert isinstance(found, Program)
             return found
 
@@ -129,16 +129,16 @@ def fused_of(graph: Graph, options: Options = DEFAULT, name: str | None = None, 
     def shared(kernel: Program) -> Program:
         if options.exact:
             return kernel
-        key = content_of(kernel)
+        key = program_content(kernel)
         if key not in known:
             known[key] = share(kernel, fastmath=options.fastmath)
         found = known[key]
         return replace(found, inputs=kernel.inputs)
 
-    with collector_off():
-        whole = computable(halved(expand_calls(relaxed(graph) if options.fastmath else graph)), options.exact)
+    with without_collector():
+        whole = computable(halved(unroll_calls(lower_fastmath(graph) if options.fastmath else graph)), options.exact)
         check_bindings(whole)
-        program = gathered(number(whole, name=name, whole=True))
+        program = assemble_steps(number(whole, name=name, whole=True))
         if checks:
             program = with_checks(program, checks)
         if checking:
@@ -160,7 +160,7 @@ def plan_of(program: Program | Fused, kind: str = "point", in_axes: Any = None, 
     return plan
 
 
-def checks_of(checks: Graph, in_axes: tuple[int | None, ...]) -> Plan:
+def check_plan_of(checks: Graph, in_axes: tuple[int | None, ...]) -> Plan:
     """The Plan of the checks that a Graph's outputs are, for a batch of points."""
     program = program_of(settled(checks, True), Options(exact=True))
     assert isinstance(program, Program)
@@ -204,7 +204,7 @@ def _emit(emitter: str, plan: Plan | ArrayPlan, **layout: Any) -> Source:
 
 def kernel_of(plan: Plan | ArrayPlan, target: str, name: str, **layout: Any) -> Any:
     """A loaded function of the Plan, for calls from within the process."""
-    with collector_off():
+    with without_collector():
         return load(source_of(plan, target, name=name, style="runtime", **layout))
 
 
@@ -230,9 +230,9 @@ def machine_of(program: Program, result: Any = None) -> Machine:
     problem = llvm.lacking(program)
     if problem:
         raise BackendError(problem)
-    size = llvm_parts.statements(program)
-    together = engine.lanes() if engine.fused() else 0
-    with collector_off():
+    size = llvm_parts.llvm_statement_count(program)
+    together = engine.machine_lanes() if engine.machine_fuses() else 0
+    with without_collector():
         if size <= WHOLE:
             text = llvm.point_function(program, "kernel", together)
             return Machine(program, text, 2 if size <= SMALL else 1, result=result, passes="all" if size > SMALL else "none")
@@ -251,7 +251,7 @@ def array_kernel_of(fused: Fused, result: Any = None) -> Machine | Callable[...,
     problem = engine.supported()
     if problem:
         raise BackendError(problem)
-    with collector_off():
+    with without_collector():
         kernels = Kernels(fused)
         plan = array_plan_of(fused, kernels.nests)
         arrangement = arranged(plan) if is_native(fused) else None
@@ -264,14 +264,14 @@ def array_kernel_of(fused: Fused, result: Any = None) -> Machine | Callable[...,
 
 def gufunc_of(program: Program) -> Any:
     """The Program as a NumPy generalised ufunc. Raises `BackendError` where there is none for it."""
-    from symdiff.runtime.gufunc import gufunc
+    from symdiff.runtime.gufunc import machine_gufunc
 
     refuse_loops(program, "a ufunc")
     problem = engine.supported()
     if problem:
         raise BackendError(problem)
-    with collector_off():
-        return gufunc(program)
+    with without_collector():
+        return machine_gufunc(program)
 
 
 def batch_kernel_of(
@@ -285,7 +285,7 @@ def batch_kernel_of(
     if backend == "native" or (backend == "auto" and not options.exact and not engine.supported()):
         problem = batch_problem(program)
         if not problem:
-            with collector_off():
+            with without_collector():
                 return NativeBatch(program, in_axes, out_axes, threads)
         if backend == "native":
             raise BackendError(problem)
@@ -293,7 +293,7 @@ def batch_kernel_of(
 
 
 @contextmanager
-def collector_off() -> Iterator[None]:
+def without_collector() -> Iterator[None]:
     """Python's cyclic garbage collector doubles the time of building large programs; it is off meanwhile."""
     was_on = gc.isenabled()
     gc.disable()

@@ -19,9 +19,9 @@ import numpy as np
 from symdiff.ir.arrays.reducing import REDUCING
 from symdiff.rulebooks.book import default_rules
 from symdiff.rulebooks.rule import Rule
-from symdiff.tracing.library.functions import call_rule, on_arrays
+from symdiff.tracing.library.functions import on_arrays, trace_rule_call
 from symdiff.tracing.values.tracer import is_traced
-from symdiff.vocabulary.heads import log_sum_exp
+from symdiff.vocabulary.heads import head_logsumexp
 from symdiff.vocabulary.libraries import user_line
 
 _MODULE = "symdiff.special"
@@ -42,7 +42,7 @@ class SpecialFunction:
         if rule is None:
             raise TypeError(f"{self.__doc__.rstrip('.')}; called with {len(args)} arguments")
         if any(is_traced(a) for a in args):
-            return call_rule(rule, args, user_line())
+            return trace_rule_call(rule, args, user_line())
         return rule.value(*(np.asarray(a)[()] if not isinstance(a, np.ndarray) else a for a in args))
 
     def __repr__(self) -> str:
@@ -75,7 +75,7 @@ def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     1000.0
     """
     found = _over_axes("logsumexp", x, axis=axis, keepdims=keepdims)
-    return log_sum_exp(x, axis, keepdims) if found is None else found
+    return head_logsumexp(x, axis, keepdims) if found is None else found
 
 
 def log_softmax(x: Any, axis: Any = None) -> Any:
@@ -85,7 +85,7 @@ def log_softmax(x: Any, axis: Any = None) -> Any:
     array([    0., -1000.])
     """
     found = _over_axes("log_softmax", x, axis=axis)
-    return np.asarray(x) - log_sum_exp(x, axis, True) if found is None else found
+    return np.asarray(x) - head_logsumexp(x, axis, True) if found is None else found
 
 
 def softmax(x: Any, axis: Any = None) -> Any:

@@ -12,7 +12,7 @@ import sys
 import warnings
 
 import numpy as np
-from inside import Plain, values_of
+from inside import Plain, binding_values
 from stepped_numbers import STEP, Notes, Stepped, names
 
 import symdiff as sd
@@ -359,7 +359,7 @@ class Comparison:
     def is_open(self, found, wanted, x, y):
         graph = sd.value_and_grad(self.function, (0, 1), paths=self.gradient.paths).graph(x, y)
         with np.errstate(all="ignore"):
-            largest = max(np.max(np.abs(v)) for v in values_of(graph, (x, y)).values() if np.size(v))
+            largest = max(np.max(np.abs(v)) for v in binding_values(graph, (x, y)).values() if np.size(v))
         if not np.isfinite(largest) or abs(found - wanted) <= 1e-12 * largest:
             return True
         near = [outcome(self.plain, x * (1 + s), y * (1 + t)) for s in (1e-13, -1e-13) for t in (1e-13, -1e-13)]

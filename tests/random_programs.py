@@ -1,7 +1,7 @@
 """Random Programs of point values, and how far rounding may carry each of their values."""
 
 import numpy as np
-from inside import OPS, Input, Node, Output, Program, dtype_of, live_only
+from inside import OPS, Input, Node, Output, Program, dtype_of_code, live_only
 
 REAL = "add sub mul div neg exp log sin cos tanh sqrt abs max min atan2 hypot lt select expm1 log1p pow cast".split()
 COMPLEX = "add sub mul div neg exp log sin cos sinh cosh tan tanh sqrt conj abs real imag asin acos atan asinh pow eq".split()
@@ -41,7 +41,7 @@ def random_program(seed, code, length=40):
         joined = own if own in codes else real
         dtype = {"bool": "?", "real": real}.get(OPS[op].result, joined)
         with np.errstate(all="ignore"):
-            value, bound = _applied(op, dtype_of(dtype), [known[o] for o in operands])
+            value, bound = _applied(op, dtype_of_code(dtype), [known[o] for o in operands])
             sure = bound <= 1e4 * np.finfo(dtype.replace("?", "d")).eps * np.abs(value) if dtype != "?" else bound == 0
         if np.mean(sure) > 0.8:
             nodes.append(Node(op, operands, (), dtype, None, "", True))
@@ -65,7 +65,7 @@ def values_and_bounds(program, x, y):
     found = []
     with np.errstate(all="ignore"):
         for node in program.nodes:
-            dtype = dtype_of(node.dtype)
+            dtype = dtype_of_code(node.dtype)
             if node.op == "input":
                 value = (x if node.params[0] == 0 else y[:, node.params[1]]).astype(dtype)
                 found.append((value, np.zeros(len(x))))

@@ -5,7 +5,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from inside import Input, Node, Output, Plain, Program, content_of, pipeline, plan_of, structures
+from inside import Input, Node, Output, Plain, Program, pipeline, plan_of, program_content, structures
 from threads import together
 
 import symdiff as sd
@@ -546,7 +546,7 @@ def test_a_loops_rounds_have_one_kernel_between_them(monkeypatch):
 def test_contents_tell_programs_apart():
     def content(number, code="d", name="x"):
         nodes = [Node("input", (), (), code, (0, 0)), Node("const", (), (), code, number), Node("mul", (0, 1), (), code)]
-        return content_of(Program("kernel", (Input(name, (), code),), (Output("y", (), code, (2,)),), nodes))
+        return program_content(Program("kernel", (Input(name, (), code),), (Output("y", (), code, (2,)),), nodes))
 
     assert content(0.0) == content(0.0, name="z")
     assert len({content(0.0), content(-0.0), content(0), content(0j), content(0.0, "f")}) == 5

@@ -265,11 +265,11 @@ def test_exponents_are_not_selected():
 def test_merging_costs_no_more_than_the_paths_with_their_shared_parts_once(seed, monkeypatch):
     seen = []
 
-    def recorded(values, tree, original=paths.joined):
+    def recorded(values, tree, original=paths.joined_paths):
         seen.append((values, tree, original(values, tree)))
         return seen[-1][2]
 
-    monkeypatch.setattr(paths, "joined", recorded)
+    monkeypatch.setattr(paths, "joined_paths", recorded)
     f, _ = branching_programs.program(seed)
     try:
         sd.trace(f, sd.Spec(), sd.Spec())

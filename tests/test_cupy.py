@@ -42,7 +42,7 @@ def cubic(x):
 
 def moved(cp, value):
     """A structure with its arrays on the device."""
-    return structures.mapped(lambda leaf: cp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf, value)
+    return structures.map_leaves(lambda leaf: cp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf, value)
 
 
 def agree(cp, f, *args, rtol=1e-12):
@@ -56,7 +56,7 @@ def agree(cp, f, *args, rtol=1e-12):
         assert isinstance(a, cp.ndarray) and a.shape == np.shape(b) and a.dtype == b.dtype
         np.testing.assert_allclose(a.get(), b, rtol, rtol * np.max(np.abs(b), initial=0))
     counters.__init__()
-    out = structures.mapped(lambda a: cp.empty(a.shape, a.dtype), found)
+    out = structures.map_leaves(lambda a: cp.empty(a.shape, a.dtype), found)
     counters.__init__()
     assert f(*given, out=out) is out
     for a, b in zip(structures.leaves(out), structures.leaves(found), strict=True):

@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 import sympy as sp
-from inside import OPS, build, latex
+from inside import OPS, build_sympy, latex
 from scipy import special
 
 import symdiff as sd
@@ -19,10 +19,15 @@ X, Y, Z, W = sp.symbols("x y z w")
 def test_an_operation_of_numbers_and_of_conditions(op):
     arity = OPS[op].arity
     for args in ([X, Y, Z, W][:arity], [X > 0, *[Y, Z, W][: arity - 1]]):
-        found = build(op, list(args))
-        for inside in (found, build("mul", [found, X]), build("select", [found, found, X]), build("not", [found])):
+        found = build_sympy(op, list(args))
+        for inside in (
+            found,
+            build_sympy("mul", [found, X]),
+            build_sympy("select", [found, found, X]),
+            build_sympy("not", [found]),
+        ):
             assert latex(inside) and str(inside)
-        assert latex(build("pow", [build("select", [X > 0, found, X]), sp.Integer(2)]))
+        assert latex(build_sympy("pow", [build_sympy("select", [X > 0, found, X]), sp.Integer(2)]))
 
 
 NUMBERS = {

@@ -5,7 +5,7 @@ import math
 from pathlib import Path
 
 import pytest
-from inside import MAX_BYTES, formulas_by_name, julia, lower_formula, read_julia
+from inside import MAX_BYTES, formula_template, formulas_by_name, julia, read_julia
 
 from symdiff.errors import RuleError
 
@@ -143,7 +143,9 @@ def test_the_table_of_constructs():
 def test_every_partial_of_the_table_is_lowered():
     for row in read_julia(CONSTRUCTS)[0]:
         for partial in filter(None, row.partials):
-            assert lower_formula(partial, row.parameters, row.name, formulas_by_name()).steps or isinstance(partial, ast.Name)
+            assert formula_template(partial, row.parameters, row.name, formulas_by_name()).steps or isinstance(
+                partial, ast.Name
+            )
 
 
 def test_rows_say_where_they_are_and_what_their_arguments_are():
@@ -218,7 +220,7 @@ def test_local_names_share_their_node(tmp_path):
     ],
 )
 def test_identifiers(name, expected):
-    assert julia.identifier(name) == expected
+    assert julia.julia_identifier(name) == expected
     assert expected.isidentifier()
 
 

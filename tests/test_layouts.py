@@ -216,12 +216,12 @@ def run(code, processor):
     return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
 
 
-LANES = f"import {engine.__name__} as engine; print(engine.lanes(), engine.fused())"
+LANES = f"import {engine.__name__} as engine; print(engine.machine_lanes(), engine.machine_fuses())"
 
 
 @pytest.mark.skipif(bool(engine.supported()), reason="needs llvmlite")
 def test_machine_code_is_made_for_the_processor_that_is_asked_for():
-    has = engine.llvm().get_host_cpu_features()
+    has = engine.load_llvmlite().get_host_cpu_features()
     if not has.get("avx2"):
         pytest.skip("not an x86 processor with AVX2")
     assert run(LANES, "x86-64-v3").stdout.split() == ["4", "True"]

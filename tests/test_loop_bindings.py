@@ -16,7 +16,6 @@ from inside import (
     Node,
     Place,
     Stack,
-    batched,
     broadcast,
     cells,
     check_binding,
@@ -35,6 +34,7 @@ from inside import (
     sliced,
     source_of,
     transforming,
+    vectorize_graph,
 )
 
 import symdiff as sd
@@ -349,12 +349,14 @@ def test_tangents_and_second_derivatives(name, k):
     source = np.random.default_rng(7)
     dots = [source.normal(size=np.shape(a)) for a in args]
     bars = in_tuple(gradient(graph)(*args))
-    pushed = checked(transforming.pushforward(graph, wrt, default_rules()))
+    pushed = checked(transforming.push_tangents(graph, wrt, default_rules()))
     close(pushed(*args, *dots)[1], sum(np.sum(a * b) for a, b in zip(bars, dots, strict=True)))
     # H v: forward over reverse, the pullback of the gradient, and differences of the gradient along v
     hvp = in_tuple(checked(transforming.hessian_product(graph, wrt, default_rules()))(*args, *dots))
     back = checked(
-        transforming.pullback(checked(transforming.gradient(graph, wrt, default_rules(), False)[0]), wrt, default_rules())
+        transforming.pull_cotangents(
+            checked(transforming.gradient(graph, wrt, default_rules(), False)[0]), wrt, default_rules()
+        )
     )
     for one, other in zip(hvp, back(*args, *dots)[len(wrt) :], strict=True):
         close(one, other)
@@ -394,7 +396,10 @@ def test_complex_loops():
     complex_ = graph(holomorphic, lambda w, e: e)
     crossed = graph(mixed, lambda w, e: e, 1)
     for f, wrt in ((real, [1]), (complex_, [0]), (complex_, [1]), (complex_, [0, 1]), (crossed, [1])):
-        for transform, more in ((transforming.pullback, [0.7]), (transforming.pushforward, [(0.2 + 1j, 0.3)[k] for k in wrt])):
+        for transform, more in (
+            (transforming.pull_cotangents, [0.7]),
+            (transforming.push_tangents, [(0.2 + 1j, 0.3)[k] for k in wrt]),
+        ):
             found, other = (transform(g, wrt, default_rules())(*args, *more) for g in (f, scalarize(f)))
             close(found, other)
     for found, other in zip(
@@ -404,7 +409,7 @@ def test_complex_loops():
     with pytest.raises(sd.NonHolomorphicError, match="conjugate of z"):
         gradient(crossed, [0])
     with pytest.raises(sd.NonHolomorphicError, match=r"conj: a loop's complex result .*\n?.*sd.jvp"):
-        transforming.pullback(graph(lambda *args: mixed(*args)[0], lambda w, e: e), [0], default_rules())
+        transforming.pull_cotangents(graph(lambda *args: mixed(*args)[0], lambda w, e: e), [0], default_rules())
 
 
 OPERATIONS = {
@@ -465,7 +470,7 @@ def test_random_loops_against_those_written_out(seed):
     close(graph(*args), flat(*args), 1e-12)
     for one, other in zip(in_tuple(gradient(graph, wrt)(*args)), in_tuple(gradient(flat, wrt)(*args)), strict=True):
         close(one, other)
-    for transform in (transforming.pushforward, transforming.hessian_product):
+    for transform in (transforming.push_tangents, transforming.hessian_product):
         pair = [in_tuple(checked(transform(g, wrt, default_rules()))(*args, *moved)) for g in (graph, flat)]
         for one, other in zip(*pair, strict=True):
             close(one, other)
@@ -846,7 +851,7 @@ def test_hessians_and_many_points_at_once(name):
         close(one, other)
     many = [np.random.default_rng(3).normal(size=(3, *np.shape(a))) for a in args]
     for g in (graph, gradient(graph)):
-        found = in_tuple(checked(batched(g, [0] * len(args), 3, 0))(*many))
+        found = in_tuple(checked(vectorize_graph(g, [0] * len(args), 3, 0))(*many))
         each = [in_tuple(g(*(m[k] for m in many))) for k in range(3)]
         for place, one in enumerate(found):
             close(one, np.array([e[place] for e in each]))
@@ -855,7 +860,7 @@ def test_hessians_and_many_points_at_once(name):
 def test_rounds_that_points_tell_each_for_itself_are_refused():
     close(checked(transforming.hessian(newton()[0], [0, 1], default_rules()))(2.0, 1.0), [0.0] * 4)  # one point's own rounds
     with pytest.raises(sd.TraceError, match="each point has rounds of its own"):
-        batched(newton()[0], [0, 0], 3, 0)
+        vectorize_graph(newton()[0], [0, 0], 3, 0)
 
 
 @pytest.mark.parametrize(
@@ -872,7 +877,7 @@ def test_branches_and_kinks_are_minded_across_rounds(body, rounds, begin, x):
     graph = w.graph(*w.loop(body, rounds, (begin(w),)))
     flat = scalarize(graph)
     close(gradient(graph)(x), gradient(flat)(x))
-    pushed = (transforming.pushforward(g, [0], default_rules())(x, 1.0)[1] for g in (graph, flat))
+    pushed = (transforming.push_tangents(g, [0], default_rules())(x, 1.0)[1] for g in (graph, flat))
     close(*pushed)
 
 
@@ -882,4 +887,4 @@ def test_what_does_not_count_after_a_loop_does_not_meet_what_is_infinite_in_it()
     graph = w.graph(w.emit("max", logarithm, Constant(-5.0)))
     with np.errstate(all="ignore"):
         assert gradient(graph)(0.0) == 0.0 == gradient(scalarize(graph))(0.0)
-        assert transforming.pushforward(graph, [0], default_rules())(0.0, 1.0)[1] == 0.0
+        assert transforming.push_tangents(graph, [0], default_rules())(0.0, 1.0)[1] == 0.0

@@ -182,20 +182,20 @@ def test_the_folder_stays_small(folder):
     left.write_bytes(b"half")
     os.utime(left, (1000, 1000))
     (folder / "running.new").write_bytes(b"half")
-    cache.prune(folder, 35_000)
+    cache.prune_cache(folder, 35_000)
     assert sorted(p.name for p in folder.iterdir()) == [*(f"{k:064}.object" for k in (7, 8, 9)), "running.new"]
 
 
 def test_one_key_in_256_looks_after_the_size(folder, monkeypatch):
     calls = []
-    monkeypatch.setattr(cache, "prune", lambda place: calls.append(place))
+    monkeypatch.setattr(cache, "prune_cache", lambda place: calls.append(place))
     for k in range(256):
-        cache.store(f"{k:02x}" * 32, b"object")
+        cache.store_machine_code(f"{k:02x}" * 32, b"object")
     assert calls == [folder]
 
 
 def test_use_is_noted(folder):
-    cache.store("1" * 64, b"object")
+    cache.store_machine_code("1" * 64, b"object")
     (path,) = folder.iterdir()
     os.utime(path, (1000, 1000))
     assert cache.load("1" * 64) == b"object"
@@ -228,7 +228,7 @@ def test_processes_fill_the_same_folder(folder):
 
 @posix
 def test_importing_makes_no_folder(tmp_path):
-    assert run(f"import symdiff, {engine.__name__} as e; e.llvm()", XDG_CACHE_HOME=str(tmp_path)).wait() == 0
+    assert run(f"import symdiff, {engine.__name__} as e; e.load_llvmlite()", XDG_CACHE_HOME=str(tmp_path)).wait() == 0
     assert list(tmp_path.iterdir()) == []
 
 

@@ -10,9 +10,9 @@ import symdiff as sd
 
 pytest.importorskip("llvmlite", reason="machine code needs llvmlite: pip install 'symdiff[native]'")
 
-from inside import fused
+from inside import machine_fuses
 
-needs_fused = pytest.mark.skipif(not fused(), reason="without fused multiply-add the functions are libm's")
+needs_fused = pytest.mark.skipif(not machine_fuses(), reason="without fused multiply-add the functions are libm's")
 
 
 def called(f, *args, most=8):

@@ -15,7 +15,7 @@ import symdiff as sd
 
 pytest.importorskip("llvmlite", reason="machine code needs llvmlite")
 
-from inside import Kernels, lanes, program_of
+from inside import Kernels, machine_lanes, program_of
 
 RNG = np.random.default_rng(5)
 TOLERANCE = {"d": 1e-12, "D": 1e-12, "f": 2e-5, "F": 2e-5}
@@ -301,11 +301,11 @@ def test_captured_arrays_stand_after_the_arguments():
 @pytest.mark.parametrize("behind", [1, 2])
 def test_each_cell_of_neighbours_is_written_once(behind):
     """A vector's own part waits in registers for what its neighbours add."""
-    n = 8 * lanes()
+    n = 8 * machine_lanes()
     f = sd.grad(lambda v: np.sum((v[behind:] - v[:-behind] ** 2) ** 2), scalarize=False)
     x = array(n + behind)
     text = Kernels(program_of(f.graph(x))).text
-    assert len(re.findall(rf"store <{lanes()} x double> %v\d+, ptr %v", text)) == 1
+    assert len(re.findall(rf"store <{machine_lanes()} x double> %v\d+, ptr %v", text)) == 1
     both(lambda v: np.sum((v[behind:] - v[:-behind] ** 2) ** 2), x)
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from inside import USUAL, batch, largest, pool
+from inside import USUAL, batch, largest_cache, pool
 from threads import together
 
 import symdiff as sd
@@ -231,7 +231,9 @@ def test_parts_cover_all_points():
 
 def test_threads_are_used_where_they_are_asked_for(monkeypatch):
     seen = []
-    monkeypatch.setattr(pool, "run_parts", lambda function, parts: [seen.append(part) or function(*part) for part in parts])
+    monkeypatch.setattr(
+        pool, "run_in_threads", lambda function, parts: [seen.append(part) or function(*part) for part in parts]
+    )
     x = numbers((5000, 3))
     np.testing.assert_allclose(sd.vmap(sd.grad(mixed), backend="native", threads=3)(x), slope(x, 1), rtol=1e-14)
     assert seen == [(0, 2048), (2048, 4096), (4096, 5000)]
@@ -263,7 +265,7 @@ def test_errors_of_a_part_are_raised():
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        pool.run_parts(fails, [(0, 1), (1, 2)])
+        pool.run_in_threads(fails, [(0, 1), (1, 2)])
 
 
 def _in_child(f, x, queue):
@@ -287,9 +289,9 @@ def test_the_size_of_the_last_cache(tmp_path):
     for index, size in enumerate(("32K", "1024K", "24M")):
         (tmp_path / f"index{index}").mkdir()
         (tmp_path / f"index{index}" / "size").write_text(f"{size}\n")
-    assert largest(tmp_path) == 24 * 2**20
+    assert largest_cache(tmp_path) == 24 * 2**20
     (tmp_path / "index0" / "size").write_text("many")
-    assert largest(tmp_path) == USUAL == largest(tmp_path / "nowhere")
+    assert largest_cache(tmp_path) == USUAL == largest_cache(tmp_path / "nowhere")
 
 
 # -- the way for few points

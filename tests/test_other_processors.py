@@ -29,7 +29,7 @@ def texts(monkeypatch, tmp_path):
 @pytest.fixture(scope="module")
 def processor():
     try:
-        engine.llvm()
+        engine.load_llvmlite()
         binding.initialize_all_targets()
         binding.initialize_all_asmprinters()
         target = binding.Target.from_triple("aarch64-unknown-linux-gnu")

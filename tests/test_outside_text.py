@@ -14,7 +14,18 @@ import cupy_standin
 import numpy as np
 import pytest
 import sympy as sp
-from inside import Plain, Shown, docstring, formatted, identifier, literal, main, printable, starred, structures
+from inside import (
+    Plain,
+    Shown,
+    c_comment_literal,
+    docstring_literal,
+    identifier,
+    literal,
+    main,
+    message_literal,
+    printable,
+    structures,
+)
 
 import symdiff as sd
 
@@ -211,7 +222,7 @@ def test_results_have_the_live_functions_structure(name, target):
     for one, other in zip(structures.leaves(found), structures.leaves(wanted), strict=True):
         np.testing.assert_allclose(one, other)
     if target == "numpy":
-        out = structures.mapped(lambda leaf: np.empty(np.shape(leaf), np.asarray(leaf).dtype), wanted)
+        out = structures.map_leaves(lambda leaf: np.empty(np.shape(leaf), np.asarray(leaf).dtype), wanted)
         assert file(*args, out=out) is out
         for one, other in zip(structures.leaves(out), structures.leaves(wanted), strict=True):
             np.testing.assert_allclose(one, other)
@@ -261,12 +272,12 @@ def test_literals(value, text):
 def test_every_kind_of_text(text, ran):
     assert eval(literal(text)) == text
     assert printable(text).isprintable()
-    assert starred([text]).count("*/") == 1 and starred([text]).count("\n") == 3
+    assert c_comment_literal([text]).count("*/") == 1 and c_comment_literal([text]).count("\n") == 3
     assert identifier(text).isidentifier() and identifier(text, plain=True).isascii()
-    function = ast.parse("def f():\n" + "\n".join([*docstring(f"x{text}x"), "    pass"])).body[0]
+    function = ast.parse("def f():\n" + "\n".join([*docstring_literal(f"x{text}x"), "    pass"])).body[0]
     assert isinstance(function.body[0].value, ast.Constant)
     x = {text: 2.0}
-    assert eval(formatted(text, Shown(f"x[{literal(text)}]", "!r"), "}"), {"x": x}) == f"{text}2.0}}"
+    assert eval(message_literal(text, Shown(f"x[{literal(text)}]", "!r"), "}"), {"x": x}) == f"{text}2.0}}"
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes and links are POSIX")

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from inside import Node, building, check_binding, monomials, pipeline, rebound
+from inside import Node, binding_with, building, check_binding, monomials, pipeline
 
 import symdiff as sd
 from symdiff.errors import InvariantError
@@ -146,7 +146,7 @@ def test_bindings_of_another_shape_or_dtype_are_refused():
         with pytest.raises(InvariantError, match=r"f.py:1: y = mul x row: is .*, but its operands make d\(3, 4\)"):
             check_binding(wrong)
     with pytest.raises(InvariantError, match="cast row"):
-        rebound(good, "cast", (row,))
+        binding_with(good, "cast", (row,))
 
 
 def euler(n):
@@ -162,13 +162,13 @@ def euler(n):
 def test_sums_of_a_loop_are_linear_in_its_length():
     def terms(n):
         program = pipeline.program_of(sd.derivative(euler(n)).graph(0.3))
-        return sum(len(a.sum.terms) for a in monomials.polynomial(program, False).atoms if a.sum is not None)
+        return sum(len(a.sum.terms) for a in monomials.program_polynomial(program, False).atoms if a.sum is not None)
 
     assert terms(200) < 2.1 * terms(100)
 
 
 def test_graphs_beyond_the_memory_are_refused(monkeypatch):
-    monkeypatch.setattr(building, "memory", lambda: 1e8)
+    monkeypatch.setattr(building, "memory_for_bindings", lambda: 1e8)
     with pytest.raises(
         sd.SymdiffError, match=r"test_rewrites.py:\d+: more than 65536 operations, which need about 0.2 GB of 0.1 GB"
     ):

@@ -10,12 +10,12 @@ from inside import (
     REASONS,
     Rulebook,
     check_rule,
-    condition,
     default_rules,
-    exactly,
+    exact_formula,
+    formula_condition,
+    functions_without_rule,
     parse_formula,
-    primal_of,
-    without_derivative,
+    rule_primal,
 )
 from mpmath import mp
 from threads import together
@@ -69,7 +69,7 @@ SMOOTH = [r for r in SHOWN if r.name not in NOT_SMOOTH and any(p is not None for
 
 @pytest.mark.parametrize("rule", SMOOTH, ids=label)
 def test_derivatives_through_the_function(rule):
-    function, primal = function_of(rule), primal_of(rule)
+    function, primal = function_of(rule), rule_primal(rule)
     point = [low + 0.37 * (high - low) if low < high else int(low) for low, high in rule.interval]
     if rule.name not in NOT_COMPARED:
         with mp.workdps(30):
@@ -119,12 +119,12 @@ def test_every_ufunc_of_scipy_stands_in_one_place():
 
 def assert_one_place(canonical, module):
     with_rule = {r.name.partition("[")[0] for r in SHOWN if r.module == module}
-    without = {name for (where, name) in without_derivative() if where == module}
+    without = {name for (where, name) in functions_without_rule() if where == module}
     assert not with_rule & without
     if module == "numpy":
         with_rule |= {"matmul", "vecdot", "matvec", "vecmat"}  # of whole arrays: differentiated cell by cell
     assert canonical <= with_rule | without, sorted(canonical - with_rule - without)
-    assert {reason.partition(":")[0] for reason in without_derivative().values()} <= set(REASONS)
+    assert {reason.partition(":")[0] for reason in functions_without_rule().values()} <= set(REASONS)
 
 
 @pytest.mark.parametrize(
@@ -281,14 +281,14 @@ def test_values_and_derivatives_at_the_extremes(name):
     for point in EXTREMES[name]:
         args = point if isinstance(point, tuple) else (point,)
         rule = default_rules().lookup("symdiff.special", name, len(args))
-        primal = primal_of(rule)
+        primal = rule_primal(rule)
         with mp.workdps(400):
             exact = tuple(map(mpmath.mpf, args))
             out = primal(*exact)
-            slopes = [exactly(p, exact, out) for p in rule.partials]
+            slopes = [exact_formula(p, exact, out) for p in rule.partials]
             # a value may be as wrong as its argument is rounded
             room = float(2e-16 * sum(abs(x * s) for x, s in zip(exact, slopes, strict=True)))
-            rooms = [float(2e-16 * condition(p, exact, out, s)) for p, s in zip(rule.partials, slopes, strict=True)]
+            rooms = [float(2e-16 * formula_condition(p, exact, out, s)) for p, s in zip(rule.partials, slopes, strict=True)]
         where = f"{name}{args}"
         np.testing.assert_allclose(function(*args), float(out), rtol=8e-16, atol=room + 5e-324, err_msg=where)
         found = sd.grad(function, tuple(range(len(args))))(*args)

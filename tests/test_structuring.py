@@ -97,7 +97,9 @@ def test_files_take_and_return_structures(name, target):
 def test_outputs_given(name):
     function, args = TRANSFORMS[name]
     wanted = function(*args)
-    out = structures.mapped(lambda leaf: np.full(np.shape(leaf), np.nan) if np.asarray(leaf).dtype == float else leaf, wanted)
+    out = structures.map_leaves(
+        lambda leaf: np.full(np.shape(leaf), np.nan) if np.asarray(leaf).dtype == float else leaf, wanted
+    )
     assert made(function, args)(*args, out=out) is out
     compare(out, wanted)
 

@@ -13,10 +13,10 @@ import symdiff as sd
 
 pytest.importorskip("llvmlite", reason="machine code needs llvmlite: pip install 'symdiff[native]'")
 
-from inside import FUNCTIONS, LIBM, PAIRS, VECTORS, BatchModule, Plain, functions, fused, lanes
+from inside import FUNCTIONS, LIBM, PAIRS, VECTORS, BatchModule, Plain, llvm_vector_functions, machine_fuses, machine_lanes
 
 pytestmark = [
-    pytest.mark.skipif(not fused(), reason="without fused multiply-add the functions are libm's"),
+    pytest.mark.skipif(not machine_fuses(), reason="without fused multiply-add the functions are libm's"),
     pytest.mark.filterwarnings("ignore::RuntimeWarning"),
 ]
 more_digits = pytest.mark.skipif(np.finfo(np.longdouble).nmant != 63, reason="needs a long double of 80 bits")
@@ -273,16 +273,18 @@ def test_a_point_does_not_depend_on_its_neighbours(name):
 
 def test_a_module_holds_only_what_its_program_uses():
     program = sd.vmap(lambda x: np.sin(x) * np.cos(x) + np.exp(x), backend="native").compile(np.ones(3)).program
-    module = BatchModule(program, lanes(), True)
+    module = BatchModule(program, machine_lanes(), True)
     module.add("kernel", module.arrays([("last", 0), ("last", 0)]))
     text = module.text()
-    assert text.count("define private") == 2 and f"@vec{lanes()}_sincos(" in text and f"@vec{lanes()}_exp(" in text
+    assert (
+        text.count("define private") == 2 and f"@vec{machine_lanes()}_sincos(" in text and f"@vec{machine_lanes()}_exp(" in text
+    )
 
 
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
 def test_each_function_has_a_form_for_one_number_and_for_vectors(name):
     for count in (1, 4):
-        texts, declared = functions([f"vec{count}_{name}"])
+        texts, declared = llvm_vector_functions([f"vec{count}_{name}"])
         assert f"@vec{count}_{name}(" in texts[0] and all(line.startswith("declare") for line in declared.values())
         assert texts[0].startswith("define private {") == (name in PAIRS)
 

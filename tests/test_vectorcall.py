@@ -8,7 +8,7 @@ import weakref
 
 import numpy as np
 import pytest
-from inside import direct, plain_class, structures, with_vectorcall
+from inside import direct_vectorcall, structures, with_vectorcall, without_vectorcall
 from threads import together
 
 import symdiff as sd
@@ -37,14 +37,14 @@ class Adding:
 
 def test_a_class_keeps_its_name_and_its_methods():
     made = with_vectorcall(Adding)
-    assert issubclass(made, Adding) and plain_class(made) is Adding and plain_class(Adding) is Adding
+    assert issubclass(made, Adding) and without_vectorcall(made) is Adding and without_vectorcall(Adding) is Adding
     assert made.__name__ == "Adding" and made.__module__ == __name__ and made.__doc__ == "Calls add one."
     assert with_vectorcall(made) is made and with_vectorcall(Adding) is made
     assert made(4)(5) == 10
 
 
 def test_objects_of_other_classes_take_no_machine_code():
-    assert not direct(Adding(), 0)
+    assert not direct_vectorcall(Adding(), 0)
 
 
 def test_instances_are_collected_also_in_cycles():
@@ -64,7 +64,7 @@ def test_a_derivative_is_an_object_like_any_other():
     gradient.remark = "kept"
     assert gradient.remark == "kept" and type(gradient).__name__ == "Gradient"
     assert weakref.ref(gradient)() is gradient
-    assert isinstance(gradient, plain_class(type(gradient)))
+    assert isinstance(gradient, without_vectorcall(type(gradient)))
     for other in (copy.copy(gradient), copy.deepcopy(gradient), pickle.loads(pickle.dumps(gradient))):
         assert type(other) is type(gradient)
         np.testing.assert_allclose(other(x), expected(x))
@@ -135,7 +135,7 @@ def test_results_in_nested_tuples(transform, wrt):
     made, plain = (transform(f, wrt, backend=b) for b in ("auto", "numpy"))
     expected = plain(v, w)
     assert structures.structure(made(v, w)) == structures.structure(made(v, w)) == structures.structure(expected)
-    out = structures.mapped(lambda leaf: np.full(np.shape(leaf), np.nan), expected)
+    out = structures.map_leaves(lambda leaf: np.full(np.shape(leaf), np.nan), expected)
     for _ in range(2):
         assert made(v, w, out=out) is out
         for a, b, c in zip(*map(structures.leaves, (made(v, w), out, expected)), strict=True):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from symdiff.errors import ShapeError, TraceError
-from symdiff.tracing.trace import Spec, is_static, leaf_paths
+from symdiff.tracing.trace import Spec, is_static, traced_argument_paths
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.choices import check_call
@@ -31,7 +31,7 @@ class Call:
         own, kwargs = _placed(function, own, kwargs)
         count = len(own)
         self.leaves, self.tree, self.marks = structures.taken(own, kwargs)
-        self.paths = leaf_paths(function.f, own, kwargs)
+        self.paths = traced_argument_paths(function.f, own, kwargs)
         groups: list[int] = []
         for position, arg in enumerate(own):
             groups += [position] * structures.structure(arg, none_is_leaf=True).num_leaves
@@ -60,19 +60,19 @@ def _placed(function: Any, own: tuple[Any, ...], kwargs: dict[str, Any]) -> tupl
 
 def _chosen(places: list[int], leaves: list[Any]) -> list[int]:
     """The leaves of an argument that are differentiated: integers beside floating ones are settings, and stay as they are."""
-    found = [i for i in places if is_differentiable(leaves[i])]
-    floating = [i for i in found if not is_integer(leaves[i])]
+    found = [i for i in places if is_differentiable_argument(leaves[i])]
+    floating = [i for i in found if not is_integer_argument(leaves[i])]
     return floating or found
 
 
-def is_integer(leaf: Any) -> bool:
+def is_integer_argument(leaf: Any) -> bool:
     """Whether a leaf is an integer or an array of integers."""
     if isinstance(leaf, (np.ndarray, np.generic)):
         return leaf.dtype.kind in "iu"
     return isinstance(leaf, int)
 
 
-def is_differentiable(leaf: Any) -> bool:
+def is_differentiable_argument(leaf: Any) -> bool:
     """Whether a leaf is a number or an array of numbers."""
     if isinstance(leaf, (bool, str, bytes, np.bool_, type(None))):
         return False

@@ -14,12 +14,12 @@ import numpy as np
 from symdiff.api.arguments import Call
 from symdiff.api.branching import RaisingBatch
 from symdiff.api.compiled import Batched, Compiled
-from symdiff.api.device import DeviceBatched, DeviceCompiled, Placed, check_paths, near
+from symdiff.api.device import DeviceBatched, DeviceCompiled, Placed, check_device_paths, shorter_device_call
 from symdiff.api.functions import Function, Plain
-from symdiff.api.grouping import Grouped, Path, path_over_points
+from symdiff.api.grouping import Grouped, Path, vmap_path
 from symdiff.differentiation import transforming
-from symdiff.differentiation.vectorizing import batched as over_points
-from symdiff.errors import OptionError, PathsError, ShapeError, forgive
+from symdiff.differentiation.vectorizing import vectorize_graph as over_points
+from symdiff.errors import OptionError, PathsError, ShapeError, forgive_error
 from symdiff.ir.branches import branches_of
 from symdiff.ir.graph import Graph, GraphOutput
 from symdiff.ir.hidden import hidden_of
@@ -29,8 +29,8 @@ from symdiff.tracing.captures.watching import Watch
 from symdiff.tracing.replaying import innermost, replay
 from symdiff.tracing.state.attempt import need_all_contents
 from symdiff.tracing.trace import Spec, is_static
-from symdiff.tracing.unrolling.scalarizing import UNROLLED, is_scalar, settled
-from symdiff.tracing.values.tracer import Tracer, order_of, order_of_points
+from symdiff.tracing.unrolling.scalarizing import UNROLLED, in_unrolled_regime, settled
+from symdiff.tracing.values.tracer import Tracer, traced_order, traced_points_order
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.plain import check_plain, check_targets
@@ -99,7 +99,7 @@ class Derivative(Function):
             except PathsError as error:
                 if device or self.paths == "merge":
                     raise
-                forgive(error)
+                forgive_error(error)
                 own = tuple(0 if i == position else None for i in range(len(args)))
                 batched = self._compiled[key] = Vectorised(self, in_axes=own, out_axes=0)
         if isinstance(batched, Vectorised):
@@ -107,20 +107,20 @@ class Derivative(Function):
             return _given(out, np.reshape(found, values.shape), self.where)
         if batched is None:
             if device:
-                check_paths(graph)
+                check_device_paths(graph)
             if graph.outputs[0].shape:
                 raise ShapeError(
                     f"{self.where}: at one point the derivative has shape {graph.outputs[0].shape}, since other arguments are "
                     "the same for all points; sd.vmap(sd.derivative(f)) takes points in several, sd.jacobian(f) whole arrays"
                 )
             axes = tuple(0 if i == place else None for i in range(len(graph.inputs)))
-            if is_scalar(graph):
+            if in_unrolled_regime(graph):
                 made = DeviceBatched if device else Batched
                 batched = made(program_of(graph, self.options), axes, (0,), None, self.options, self.backend)  # type: ignore[arg-type]
             else:
                 compiled = DeviceCompiled if device else Compiled
                 batched = WholeBatched(graph, None, list(axes), 0, self.options, compiled)
-            batched = self._compiled[key] = checked(batched, graph, axes, partial(self.run, call))
+            batched = self._compiled[key] = checked_specialisation(batched, graph, axes, partial(self.run, call))
         fed = self._fed(call)
         fed[place] = Placed(values.reshape(-1)) if device else np.ravel(values)
         flat_out = None
@@ -210,7 +210,7 @@ class WithCaptured:
         return self.kernel.call(self._hidden.fill(leaves, self._count), out)
 
 
-def checked(kernel: Any, graph: Graph, axes: Sequence[int | None], run: Callable[[list[Any]], None]) -> Any:
+def checked_specialisation(kernel: Any, graph: Graph, axes: Sequence[int | None], run: Callable[[list[Any]], None]) -> Any:
     """A kernel over points that reads what its graph captures, with the checks that the branches of the graph need.
 
     `run` is the function at one point.
@@ -229,7 +229,7 @@ def _checked(kernel: Any, graph: Graph, axes: Sequence[int | None], run: Callabl
     tree = structures.structure(outs)
     if all(axis is None for axis in own):
         found: Any = Compiled(conditions, tree, exact, "numpy")
-    elif is_scalar(conditions):
+    elif in_unrolled_regime(conditions):
         found = Batched(program_of(conditions, exact), tuple(own), outs, tree, exact, "numpy")  # type: ignore[arg-type]
     else:
         found = WholeBatched(conditions, tree, own, 0, exact)
@@ -292,7 +292,7 @@ class Vectorised(Function):
                         raise ShapeError(f"{self.where}: a batched argument needs a points axis; got a single number")
                     dtype = np.dtype(value.dtype)
                     shape = value.shape[1:] if axis == 0 else value.shape[:-1]
-                    order = order_of_points(value, axis)
+                    order = traced_points_order(value, axis)
                     points.append(PointSpec(shape, np.dtype(float) if dtype.kind in "iub" else dtype, order))
                     leaves.append(value)
                     leaf_axes.append(axis)
@@ -324,17 +324,17 @@ class Vectorised(Function):
             except PathsError as error:
                 if device or "merge" in (self.paths, inner.paths):
                     raise
-                forgive(error)
+                forgive_error(error)
                 padded = [*axes, *[None] * sum(not is_static(v) for v in structures.leaves(kwargs, none_is_leaf=True))]
                 return self._keep(key, Grouped(padded, self.out_axes), watch), leaves
             axes = hidden_of(graph).pad(axes)
             if device:
-                check_paths(graph)
-            if not is_scalar(graph):
+                check_device_paths(graph)
+            if not in_unrolled_regime(graph):
                 padded = [*axes, *[None] * (len(graph.inputs) - len(axes))]
                 compiled = DeviceCompiled if device else Compiled
                 found = WholeBatched(graph, tree, padded, self.out_axes, inner.options, compiled)
-                return self._keep(key, checked(found, graph, padded, partial(inner.run, call)), watch), leaves
+                return self._keep(key, checked_specialisation(found, graph, padded, partial(inner.run, call)), watch), leaves
             program = program_of(graph, inner.options)
             outs = (self.out_axes,) * len(program.outputs)
             if len(axes) < len(program.inputs):
@@ -343,7 +343,7 @@ class Vectorised(Function):
                 found = DeviceBatched(program, tuple(axes), outs, tree, inner.options)
             else:
                 found = Batched(program, tuple(axes), outs, tree, inner.options, self.backend, self.threads)
-            found = self._keep(key, checked(found, graph, axes, partial(inner.run, call)), watch)
+            found = self._keep(key, checked_specialisation(found, graph, axes, partial(inner.run, call)), watch)
         return found, leaves
 
     def _keep(self, key: Any, kernel: Any, watch: Watch) -> Any:
@@ -375,7 +375,7 @@ class Vectorised(Function):
                 if watch is self._watch:
                     self._recent = recent
         result = kernel.call(leaves, out)
-        self._approach(near(kernel, args, kwargs, leaves), watch)
+        self._approach(shorter_device_call(kernel, args, kwargs, leaves), watch)
         return result
 
     def _fits(self, args: tuple[Any, ...]) -> bool:
@@ -411,12 +411,12 @@ class Vectorised(Function):
                     raise
                 builder.path.problem = None
                 if isinstance(error, PathsError):
-                    forgive(error)
+                    forgive_error(error)
                 return self._each(args, kwargs)
             count = next(leaf.shape[a] for leaf, a in zip(fed, leaf_axes, strict=True) if a is not None)
             branches = branches_of(graph)
             asks = branches is not None and branches.conditions is not None
-            if not asks and (not is_scalar(graph) or count * len(graph.bindings) > UNROLLED):
+            if not asks and (not in_unrolled_regime(graph) or count * len(graph.bindings) > UNROLLED):
                 return self._whole(graph, shown, fed, leaf_axes)
         return self._each(args, kwargs)
 
@@ -437,9 +437,9 @@ class Vectorised(Function):
             except Exception as error:
                 error.add_note(f"at point {k}")
                 raise
-            if not is_scalar(graph):
+            if not in_unrolled_regime(graph):
                 raise _Whole
-            return path_over_points(graph, tree, paths.axes, self.out_axes, inner.options)
+            return vmap_path(graph, tree, paths.axes, self.out_axes, inner.options)
 
         try:
             return paths.call(leaves, counts.pop(), trace)
@@ -449,7 +449,7 @@ class Vectorised(Function):
     def _picked(self, args: tuple[Any, ...], k: int) -> tuple[Any, ...]:
         """The arguments of one point."""
         return tuple(
-            arg if axis is None else structures.mapped(lambda a, axis=axis: _picked(a, axis, k), arg)
+            arg if axis is None else structures.map_leaves(lambda a, axis=axis: _picked(a, axis, k), arg)
             for arg, axis in zip(args, self._axes(len(args)), strict=True)
         )
 
@@ -464,7 +464,7 @@ class Vectorised(Function):
         )
 
         results = [self.inner(*self._picked(args, k), **kwargs) for k in range(count)]
-        return structures.mapped(lambda *cells: np.stack(cells, axis=self.out_axes), *results)
+        return structures.map_leaves(lambda *cells: np.stack(cells, axis=self.out_axes), *results)
 
     def _whole(self, graph: Graph, shown: tuple[Any, ...], fed: list[Any], axes: list[int | None]) -> Any:
         """All points of a trace at once."""
@@ -496,7 +496,7 @@ def _order(array: np.ndarray, axis: int | None) -> tuple[int, ...]:
     """The axes of one point as they lie in memory; empty where that is their own order."""
     if array.flags.c_contiguous or array.ndim < 2:
         return ()
-    return order_of(array) if axis is None else order_of_points(array, axis)
+    return traced_order(array) if axis is None else traced_points_order(array, axis)
 
 
 def _point(array: np.ndarray, axis: int | None) -> tuple[int, ...]:

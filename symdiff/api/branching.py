@@ -69,7 +69,7 @@ class Guarded(Checked):
     @functools.cached_property
     def path(self) -> str:
         """What tells this path from others."""
-        return path_of(self.graph)
+        return specialised_path(self.graph)
 
 
 def compiled_of(graph: Graph, tree: Any, options: Options, backend: str = "auto") -> Compiled:
@@ -80,14 +80,14 @@ def compiled_of(graph: Graph, tree: Any, options: Options, backend: str = "auto"
     return (Guarded if branches.guarded else Raising)(graph, tree, options, backend)
 
 
-def path_of(graph: Graph) -> str:
+def specialised_path(graph: Graph) -> str:
     """What tells a guarded path from others, "" for a graph that is no such path."""
     branches = branches_of(graph)
     guarded = branches is not None and branches.guarded and branches.conditions is not None
     return branches.conditions.fingerprint() if guarded else ""  # type: ignore[union-attr]
 
 
-def attempted(compiled: Compiled | None, leaves: list[Any], out: Any) -> tuple[Compiled | None, Any]:
+def try_specialisation(compiled: Compiled | None, leaves: list[Any], out: Any) -> tuple[Compiled | None, Any]:
     """The specialisation for these leaves, None where they take a path that is not kept; and its result, or `MISS`."""
     if not isinstance(compiled, Guarded):
         return compiled, MISS if compiled is None else compiled.attempt(leaves, out)
@@ -100,14 +100,14 @@ def attempted(compiled: Compiled | None, leaves: list[Any], out: Any) -> tuple[C
     return None, MISS
 
 
-def known(compiled: Compiled | None, graph: Graph) -> Guarded | None:
+def kept_specialisation(compiled: Compiled | None, graph: Graph) -> Guarded | None:
     """The kept specialisation for the path that a function, traced as `graph`, takes."""
     kept = compiled.kept if isinstance(compiled, Guarded) else []
-    path = path_of(graph) if kept else ""
+    path = specialised_path(graph) if kept else ""
     return next((k for k in kept if k.path == path), None)
 
 
-def beside(compiled: Compiled, earlier: Compiled | None) -> Compiled:
+def add_specialisation(compiled: Compiled, earlier: Compiled | None) -> Compiled:
     """A new specialisation, which keeps earlier paths of the same signature."""
     if isinstance(compiled, Guarded) and isinstance(earlier, Guarded):
         compiled.kept = [compiled, *earlier.kept[: KEPT_PATHS - 1]]

@@ -16,7 +16,7 @@ import optree
 from symdiff.codegen.source import MISS
 from symdiff.errors import ArgumentError, BackendError, InvariantError, ShapeError, TraceError
 from symdiff.ir.graph import Graph
-from symdiff.ir.hidden import hidden_of, visible
+from symdiff.ir.hidden import hidden_of, visible_input_count
 from symdiff.lowering.arrays.fusing import Fused
 from symdiff.lowering.program import Program
 from symdiff.pipeline import (
@@ -34,8 +34,8 @@ from symdiff.runtime.fastcall import Machine
 from symdiff.tracing.unrolling.scalarizing import scalarize
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
-from symdiff.vocabulary.ops import dtype_of, is_complex
-from symdiff.vocabulary.plain import check_plain, check_targets, in_form, takes_results
+from symdiff.vocabulary.ops import dtype_of_code, is_complex
+from symdiff.vocabulary.plain import as_plain_array, check_plain, check_targets, is_plain_target
 
 _MATH_ERRORS = (ZeroDivisionError, OverflowError, ValueError, TypeError, BufferError)
 
@@ -114,7 +114,7 @@ class Compiled:
         door = self.door
         if door is None or not self.hidden.arrays:
             return door
-        fill, own, count = self.hidden.fill, visible(self.graph), len(self.program.inputs)
+        fill, own, count = self.hidden.fill, visible_input_count(self.graph), len(self.program.inputs)
 
         def through(*args: Any, out: Any = None) -> Any:
             return door(*fill(args, count), out=out) if len(args) == own else MISS
@@ -161,7 +161,7 @@ class Compiled:
         name = self.program.name
 
         def refuse(*args: Any, **kwargs: Any) -> Any:
-            taken = ", ".join(f"{i.name} {dtype_of(i.dtype).name}{list(i.shape) or ''}" for i in self.program.inputs)
+            taken = ", ".join(f"{i.name} {dtype_of_code(i.dtype).name}{list(i.shape) or ''}" for i in self.program.inputs)
             raise TypeError(f"{name}: other arguments than it was compiled for: {taken}")
 
         return self.machine.builtin(refuse)  # type: ignore[no-any-return]
@@ -205,8 +205,8 @@ class Compiled:
 
     def __call__(self, *leaves: Any, out: Any = None) -> Any:
         """The result at the traced leaves in order; see `call`."""
-        if len(leaves) != visible(self.graph):
-            raise ArgumentError(f"{self.program.name} takes {visible(self.graph)} arguments ({len(leaves)} given)")
+        if len(leaves) != visible_input_count(self.graph):
+            raise ArgumentError(f"{self.program.name} takes {visible_input_count(self.graph)} arguments ({len(leaves)} given)")
         return self.call(list(leaves), out)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -222,8 +222,8 @@ class Compiled:
 
     def attempt(self, leaves: list[Any], out: Any = None) -> Any:
         """The result at the traced leaves, checked and normalised first; `MISS` where a check of the program holds."""
-        if len(leaves) != visible(self.graph):
-            names = ", ".join(i.name for i in self.program.inputs[: visible(self.graph)])
+        if len(leaves) != visible_input_count(self.graph):
+            names = ", ".join(i.name for i in self.program.inputs[: visible_input_count(self.graph)])
             raise ShapeError(f"{self.program.name}: {len(leaves)} numbers or arrays are given, one each expected for {names}")
         args = [self._argument(i, leaf) for i, leaf in enumerate(self.hidden.fill(leaves, len(self.program.inputs)))]
         targets = None if out is None else self._targets(out)
@@ -269,7 +269,7 @@ class Compiled:
         """Results that are not contiguous are computed elsewhere and copied."""
         door = self.door
         assert door is not None
-        if targets is None or all(map(takes_results, targets)):
+        if targets is None or all(map(is_plain_target, targets)):
             found = door(*args, out=None if targets is None else self._joined(targets))
             if found is not MISS:
                 return self._parts(found)
@@ -297,7 +297,7 @@ class Compiled:
             raise ShapeError(f"{name}: {expected.name} is complex, {dtype} expected; trace it with a complex argument")
         if value.shape != expected.shape:
             raise ShapeError(f"{name}: {expected.name} has shape {value.shape}, {expected.shape} expected")
-        value = in_form(value, dtype)
+        value = as_plain_array(value, dtype)
         if expected.shape:
             return value
         return value.item() if self._doubles else value[()]

@@ -18,11 +18,11 @@ import numpy as np
 
 from symdiff.errors import RuleError, TraceError
 from symdiff.rulebooks.book import Rulebook
-from symdiff.rulebooks.declared import declare, rules_in_force
+from symdiff.rulebooks.declared import put_rule_in_force, rules_in_force
 from symdiff.rulebooks.rule import Rule
 from symdiff.rulebooks.tables import parse_formula
 from symdiff.tracing.trace import definition_line, function_name
-from symdiff.vocabulary.choices import check
+from symdiff.vocabulary.choices import check_options
 from symdiff.vocabulary.libraries import user_line
 
 
@@ -57,7 +57,7 @@ def diffrule(target: Callable[..., Any] | str, *, wrt: str | None = None, pullba
         return _declare_text(target, partials)
     if partials:
         raise RuleError(f"{user_line()}: partials as text need the function as text, too: diffrule('f(x)', x='...')")
-    check("diffrule", {"pullback": pullback})
+    check_options("diffrule", {"pullback": pullback})
     names = _parameters(target)
     called = function_name(target)
     if wrt is not None and wrt not in names:
@@ -76,7 +76,7 @@ def diffrule(target: Callable[..., Any] | str, *, wrt: str | None = None, pullba
         key = "pullback" if pullback else wrt or "all"
         others = [entry for entry in bodies.get(key, ()) if entry[0] != kinds]
         bodies[key] = ((kinds, body), *others)
-        declare(_rule(target, names, bodies, definition_line(body)))
+        put_rule_in_force(_rule(target, names, bodies, definition_line(body)))
         return body
 
     return declared
@@ -144,7 +144,7 @@ def _declare_text(head: str, partials: dict[str, str]) -> None:
     if function is not None:
         _check_fits(function, name, names, origin)
     module = getattr(function, "__module__", None) or caller.f_globals.get("__name__", "__main__")
-    declare(Rule(module=module, name=name, parameters=names, partials=templates, function=function, source=origin))
+    put_rule_in_force(Rule(module=module, name=name, parameters=names, partials=templates, function=function, source=origin))
 
 
 def _check_fits(function: Any, name: str, names: tuple[str, ...], origin: str) -> None:
@@ -165,7 +165,7 @@ def primitive(function: Callable[..., Any]) -> Callable[..., Any]:
     earlier = rules_in_force().of(function)
     bodies = dict(earlier.body) if earlier is not None and isinstance(earlier.body, dict) else {}
     bodies["opaque"] = _one_number(function)
-    declare(_rule(function, names, bodies, definition_line(function)))
+    put_rule_in_force(_rule(function, names, bodies, definition_line(function)))
     return function
 
 
@@ -188,7 +188,7 @@ def _one_number(function: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
-def opaque_rules(functions: Any) -> Rulebook:
+def opaque_primitives(functions: Any) -> Rulebook:
     """A rulebook that keeps functions opaque in one trace."""
     rules = []
     for function in functions:

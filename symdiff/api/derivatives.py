@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.api.arguments import Call, is_differentiable, is_integer
-from symdiff.api.functions import Function, tree_of
+from symdiff.api.arguments import Call, is_differentiable_argument, is_integer_argument
+from symdiff.api.functions import Function, transform_tree
 from symdiff.differentiation import transforming
 from symdiff.errors import ShapeError
 from symdiff.ir.graph import Graph
@@ -27,7 +27,7 @@ class Gradient(Function):
         return transforming.gradient(graph, wrt, self._rules(), False)[0]
 
     def tree(self, call: Call, graph: Graph) -> Any:
-        return tree_of(self._by_argument(call))
+        return transform_tree(self._by_argument(call))
 
 
 class ValueAndGradient(Function):
@@ -37,7 +37,7 @@ class ValueAndGradient(Function):
         return transforming.gradient(graph, wrt, self._rules(), True)[0]
 
     def tree(self, call: Call, graph: Graph) -> Any:
-        return tree_of((0, self._by_argument(call)))
+        return transform_tree((0, self._by_argument(call)))
 
 
 class Jacobian(Function):
@@ -55,7 +55,7 @@ class Jacobian(Function):
         return transforming.jacobian(graph, wrt, self._rules(), self.mode, operations)
 
     def tree(self, call: Call, graph: Graph) -> Any:
-        return tree_of(structures.mapped(lambda _: self._by_argument(call), _result(graph)))
+        return transform_tree(structures.map_leaves(lambda _: self._by_argument(call), _result(graph)))
 
 
 class Hessian(Function):
@@ -65,7 +65,7 @@ class Hessian(Function):
         return transforming.hessian(graph, wrt, self._rules())
 
     def tree(self, call: Call, graph: Graph) -> Any:
-        return tree_of(self._by_argument(call, self._by_argument(call)))
+        return transform_tree(self._by_argument(call, self._by_argument(call)))
 
 
 class Pushforward(Function):
@@ -83,31 +83,35 @@ class Pushforward(Function):
         args = structures.unflatten(call.tree, range(len(call.leaves)))[0]
         places = structures.leaves(args[self.argnums] if isinstance(self.argnums, int) else [args[n] for n in self.argnums])
         given = structures.leaves(call.extra, none_is_leaf=True)
-        moving = [leaf for leaf in given if is_differentiable(leaf)]
+        moving = [leaf for leaf in given if is_differentiable_argument(leaf)]
         if len(given) == len(places):
             chosen = set(call.wrt)
             pairs = list(zip(places, given, strict=True))
             moving = [leaf for place, leaf in pairs if place in chosen]
             self._check_settings([leaf for place, leaf in pairs if place not in chosen])
-        if len(moving) != len(call.wrt) or not all(map(is_differentiable, moving)):
+        if len(moving) != len(call.wrt) or not all(map(is_differentiable_argument, moving)):
             names = ", ".join(call.paths[i] for i in call.wrt)
             raise ShapeError(f"{self.where}: {self.__name__}: the {self.extra_name} is one number or array each for {names}")
         return moving
 
     def _check_settings(self, leaves: list[Any]) -> None:
         for leaf in leaves:
-            if is_differentiable(leaf) and not is_integer(leaf) and (isinstance(leaf, (Tracer, Spec)) or np.any(leaf)):
+            if (
+                is_differentiable_argument(leaf)
+                and not is_integer_argument(leaf)
+                and (isinstance(leaf, (Tracer, Spec)) or np.any(leaf))
+            ):
                 raise ShapeError(
                     f"{self.where}: {self.__name__}: the {self.extra_name} has {leaf!r} for an integer beside floating ones, "
                     "which is a setting and has no derivative; give None there, or a floating number in the argument"
                 )
 
     def derive(self, graph: Graph, wrt: list[int]) -> Graph:
-        return transforming.pushforward(graph, wrt, self._rules())
+        return transforming.push_tangents(graph, wrt, self._rules())
 
     def tree(self, call: Call, graph: Graph) -> Any:
         result = _result(graph)
-        return tree_of((result, result))
+        return transform_tree((result, result))
 
 
 class Pullback(Pushforward):
@@ -119,10 +123,10 @@ class Pullback(Pushforward):
         return _result(primal)
 
     def derive(self, graph: Graph, wrt: list[int]) -> Graph:
-        return transforming.pullback(graph, wrt, self._rules())
+        return transforming.pull_cotangents(graph, wrt, self._rules())
 
     def tree(self, call: Call, graph: Graph) -> Any:
-        return tree_of((_result(graph), self._by_argument(call)))
+        return transform_tree((_result(graph), self._by_argument(call)))
 
 
 class HessianProduct(Pushforward):
@@ -133,7 +137,7 @@ class HessianProduct(Pushforward):
         return transforming.hessian_product(graph, wrt, self._rules())
 
     def tree(self, call: Call, graph: Graph) -> Any:
-        return tree_of(self._by_argument(call))
+        return transform_tree(self._by_argument(call))
 
 
 class Wirtinger(Function):
@@ -144,8 +148,8 @@ class Wirtinger(Function):
 
     def tree(self, call: Call, graph: Graph) -> Any:
         result = 0 if graph.out_tree is None else structures.unflatten(graph.out_tree, [0] * len(graph.outputs))
-        each = structures.mapped(lambda _: self._by_argument(call), result)
-        return tree_of((each, each))
+        each = structures.map_leaves(lambda _: self._by_argument(call), result)
+        return transform_tree((each, each))
 
 
 def _result(graph: Graph) -> Any:

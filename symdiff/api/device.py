@@ -35,7 +35,7 @@ class Placed(Spec):
         object.__setattr__(self, "array", array)
 
 
-def cupy() -> Any:
+def device_module() -> Any:
     """The module CuPy; raises `MissingPackageError` with the command that installs it."""
     try:
         import cupy
@@ -64,7 +64,7 @@ def on_device(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return any(map(is_device_array, structures.leaves((args, kwargs), none_is_leaf=True)))
 
 
-def placed(value: Any) -> Any:
+def placed_on_device(value: Any) -> Any:
     """A structure with a `Placed` for each device array. Raises `ArgumentError` for NumPy arrays beside them."""
     leaves, tree = structures.flatten(value, none_is_leaf=True)
     found = [Placed(_as_cupy(leaf)) if is_device_array(leaf) else leaf for leaf in leaves]
@@ -84,7 +84,7 @@ def placed(value: Any) -> Any:
 
 def _as_cupy(array: Any) -> Any:
     """The array itself, or CuPy's view of another package's."""
-    return array if _of_cupy(array) else cupy().asarray(array)
+    return array if _of_cupy(array) else device_module().asarray(array)
 
 
 def check_device(backend: str, device: bool, name: str) -> None:
@@ -101,7 +101,7 @@ class _Kernels:
     """The functions of a plan, one for each choice of the inputs that are numbers of the host."""
 
     def __init__(self, program: Any, tree: Any, options: Options, in_axes: Any = None, out_axes: Any = None) -> None:
-        cupy()
+        device_module()
         self.program = program
         self.tree = tree
         self.options = options
@@ -212,14 +212,14 @@ class Near:
         return structures.unflatten(self._tree, result if self._several > 1 else [result])
 
 
-def near(kernels: Any, args: tuple[Any, ...], kwargs: dict[str, Any], leaves: list[Any]) -> Near | None:
+def shorter_device_call(kernels: Any, args: tuple[Any, ...], kwargs: dict[str, Any], leaves: list[Any]) -> Near | None:
     """A shorter way for the next call, where the arguments are the leaves."""
     if kwargs or len(args) != len(leaves) or not isinstance(kernels, _Kernels):
         return None
     return Near(kernels, args) if all(a is leaf for a, leaf in zip(args, leaves, strict=True)) else None
 
 
-def check_paths(graph: Graph) -> None:
+def check_device_paths(graph: Graph) -> None:
     """Raise `BackendError` for a Graph of which some path raises an exception: nothing waits for a GPU to find out."""
     branches = branches_of(graph)
     if branches is not None and branches.conditions is not None:
@@ -232,7 +232,7 @@ class DeviceCompiled(_Kernels):
     """One specialisation for CuPy arrays: call it with the traced leaves in order."""
 
     def __init__(self, graph: Graph, tree: Any, options: Options) -> None:
-        check_paths(graph)
+        check_device_paths(graph)
         self.graph = graph
         super().__init__(program_of(graph, options), tree, options)
 

@@ -15,10 +15,10 @@ from typing import Any, Self
 import numpy as np
 import optree
 
-from symdiff.api.arguments import Call, is_differentiable
-from symdiff.api.branching import Guarded, attempted, beside, compiled_of, known
+from symdiff.api.arguments import Call, is_differentiable_argument
+from symdiff.api.branching import Guarded, add_specialisation, compiled_of, kept_specialisation, try_specialisation
 from symdiff.api.compiled import Compiled
-from symdiff.api.device import DeviceCompiled, Near, Placed, check_device, near, on_device, placed
+from symdiff.api.device import DeviceCompiled, Near, Placed, check_device, on_device, placed_on_device, shorter_device_call
 from symdiff.codegen.source import MISS
 from symdiff.errors import (
     ArgumentError,
@@ -28,26 +28,26 @@ from symdiff.errors import (
     ShapeError,
     SymdiffError,
     TraceError,
-    forgive,
+    forgive_error,
 )
 from symdiff.ir.building import Builder, active_builders
 from symdiff.ir.graph import Graph
 from symdiff.ir.hidden import NONE, Captured, Hidden, Replaced
 from symdiff.pipeline import Options, program_of
-from symdiff.rulebooks.declared import depend, rules_in_force
+from symdiff.rulebooks.declared import depend_on_rules, rules_in_force
 from symdiff.runtime.fastcall import Machine
 from symdiff.runtime.guards import Guard, guarded
-from symdiff.runtime.vectorcall import direct, plain_class, table_offset, with_vectorcall
+from symdiff.runtime.vectorcall import direct_vectorcall, vectorcall_table_offset, with_vectorcall, without_vectorcall
 from symdiff.tracing.captures.watching import Moved, Watch
-from symdiff.tracing.following.following import error_line
+from symdiff.tracing.following.following import followed_error_line
 from symdiff.tracing.replaying import decide_again, innermost, replay
 from symdiff.tracing.state.attempt import need_all_contents
-from symdiff.tracing.trace import definition_line, function_name, leaf_type, signature_of, trace_leaves
+from symdiff.tracing.trace import definition_line, function_name, function_signature, trace_leaves, traced_type
 from symdiff.tracing.unrolling.scalarizing import settled
-from symdiff.tracing.values.kinds import ARRAY, SCALARS, argument_kind
-from symdiff.tracing.values.tracer import Tracer, order_of
+from symdiff.tracing.values.kinds import ARRAY, SCALARS, traced_argument_kind
+from symdiff.tracing.values.tracer import Tracer, traced_order
 from symdiff.vocabulary import structures
-from symdiff.vocabulary.choices import COMMON, check, is_index
+from symdiff.vocabulary.choices import COMMON, check_options, is_integer_option
 from symdiff.vocabulary.libraries import is_library, user_line
 from symdiff.vocabulary.seams import Seam
 
@@ -97,19 +97,19 @@ class Function:
         if not callable(f):
             raise TraceError(f"{user_line()}: {type(f).__name__} is not a function")
         known = ("argnums", *self.choices, *COMMON) if self.differentiates else (*self.choices, *COMMON)
-        check(self.suffix or "the function", {"argnums": argnums} | options if self.differentiates else options, known)
+        check_options(self.suffix or "the function", {"argnums": argnums} | options if self.differentiates else options, known)
         exact, fastmath = bool(options.get("exact", False)), bool(options.get("fastmath", False))
         if exact and fastmath:
             raise OptionError(f"{user_line()}: {self.suffix}: exact=True and fastmath=True exclude each other")
         self.f = f
-        self.argnums = int(argnums) if is_index(argnums) else tuple(map(int, argnums))  # type: ignore[arg-type]
+        self.argnums = int(argnums) if is_integer_option(argnums) else tuple(map(int, argnums))  # type: ignore[arg-type]
         self.rules = options.get("rules")
         self.options = Options(exact, fastmath)
         self.backend = options.get("backend", "auto")
         self.scalarize = options.get("scalarize")
         self.paths = options.get("paths")
         self.frozen = bool(options.get("frozen", False))
-        self.signature = signature_of(f)
+        self.signature = function_signature(f)
         self.owns_out = _owns_out(f, self.signature)
         self.name = function_name(f)
         self.where = definition_line(f)
@@ -125,7 +125,7 @@ class Function:
         self._watch = self._watching()
         self._near: Near | None = None
         self._kinds = 0  # what the function has asked of the kinds of its arguments
-        depend(self)
+        depend_on_rules(self)
 
     suffix = ""
 
@@ -170,13 +170,13 @@ class Function:
     def outdate(self) -> None:
         """A rule is declared: the next call drops what was traced."""
         self._watch.incomplete = True
-        direct(self, 0)
+        direct_vectorcall(self, 0)
 
     def _forget(self) -> None:
         """Drop what was traced."""
         with self._lock:
             self._door = self._near = self._guard = None
-            direct(self, 0)
+            direct_vectorcall(self, 0)
             self._machines = {machine for machine in self._machines if machine.running}
             self._guards = {key: guard for key, guard in self._guards.items() if guard.running}
             self._compiled.clear()
@@ -192,10 +192,10 @@ class Function:
         if any(isinstance(leaf, Placed) for leaf in fed):
             found = self._on_device(call)
             result = found.call(fed, out)
-            self._approach(near(found, args, kwargs, fed), watch)
+            self._approach(shorter_device_call(found, args, kwargs, fed), watch)
             return result
         key = self._key(call)
-        compiled, found = attempted(self._compiled.get(key), fed, out)
+        compiled, found = try_specialisation(self._compiled.get(key), fed, out)
         if compiled is None:
             compiled = self._specialised(call, key)
             found = compiled.attempt(fed, out)
@@ -242,12 +242,12 @@ class Function:
         return [call.leaves[i] for i in call.traced] + self._extra_leaves(call)
 
     def _extra_leaves(self, call: Call) -> list[Any]:
-        return [leaf for leaf in structures.leaves(call.extra, none_is_leaf=True) if is_differentiable(leaf)]
+        return [leaf for leaf in structures.leaves(call.extra, none_is_leaf=True) if is_differentiable_argument(leaf)]
 
     def _key(self, call: Call) -> Any:
         chosen = set(call.traced)
         parts = [
-            (leaf_type(leaf, self.where), order_of(leaf), self._kinds and argument_kind(leaf))
+            (traced_type(leaf, self.where), traced_order(leaf), self._kinds and traced_argument_kind(leaf))
             if i in chosen
             else (type(leaf), *((leaf.shape, leaf.dtype.str, leaf.tobytes()) if isinstance(leaf, np.ndarray) else (leaf,)))
             for i, leaf in enumerate(call.leaves)
@@ -265,12 +265,12 @@ class Function:
             if kinds != self._kinds:  # earlier results were kept without the kinds of their arguments
                 self._compiled.clear()
                 self._door = None
-                direct(self, 0)
+                direct_vectorcall(self, 0)
                 key, earlier = self._key(call), None
-            compiled: Compiled | None = known(earlier, graph)
+            compiled: Compiled | None = kept_specialisation(earlier, graph)
             if compiled is None:
                 compiled = compiled_of(*self._derived(call, graph), self.options, self.backend)
-                self._compiled[key] = beside(compiled, earlier)
+                self._compiled[key] = add_specialisation(compiled, earlier)
                 if len(self._compiled) > KEPT:
                     self._compiled.pop(next(iter(self._compiled)))
         return compiled
@@ -278,13 +278,13 @@ class Function:
     def _open(self, call: Call, compiled: Compiled) -> None:
         """Let later calls by position take the fast way to a specialisation."""
         flat = all(p.isidentifier() for p in call.paths) and len(self._extra_leaves(call)) == len(call.extra)
-        if any(order_of(call.leaves[i]) for i in call.traced):
+        if any(traced_order(call.leaves[i]) for i in call.traced):
             return  # doors are for arrays in C order, and decline others
         if len(call.traced) < len(call.leaves) or compiled.door is None or (self.extra and not (flat and compiled.direct)):
             self._door = None
         elif self._kinds and not self._fits_doors(call, compiled):
-            self._door = told_apart(compiled.entry, call.leaves) if compiled.direct and flat else None
-            direct(self, 0)
+            self._door = specialised_door(compiled.entry, call.leaves) if compiled.direct and flat else None
+            direct_vectorcall(self, 0)
         elif compiled.direct and flat:
             self._door = compiled.entry
             if compiled.machine is not None:
@@ -294,7 +294,7 @@ class Function:
 
     def _fits_doors(self, call: Call, compiled: Any) -> bool:
         """Whether doors, which take numbers of any kind, may stand where kinds matter: machine code declines arrays."""
-        arrays = any(argument_kind(call.leaves[i]) == ARRAY._replace(given=True) for i in call.traced)
+        arrays = any(traced_argument_kind(call.leaves[i]) == ARRAY._replace(given=True) for i in call.traced)
         return not self._kinds & SCALARS and compiled.machine is not None and not arrays
 
     def _quicken(self, compiled: Any, hidden: Hidden = NONE) -> None:
@@ -304,17 +304,17 @@ class Function:
         old = list(self._guards.items())
         self._guards = dict([*(pair for pair in old[:-GUARDS] if pair[1].running), *old[-GUARDS:]])
         if self.owns_out:
-            direct(self, 0)
+            direct_vectorcall(self, 0)
         elif not self._watch:
-            direct(self, machine.vectorcall)
+            direct_vectorcall(self, machine.vectorcall)
             if self._watch.incomplete:  # a rule was declared meanwhile
-                direct(self, 0)
+                direct_vectorcall(self, 0)
         else:
             self._guarded(machine, hidden)
 
     def _guarded(self, machine: Machine, hidden: Hidden) -> None:
         """Machine code after a look at what the function captures."""
-        offset, key = table_offset(self), (machine, self._watch, self._watch.version)
+        offset, key = vectorcall_table_offset(self), (machine, self._watch, self._watch.version)
         found = self._guards.get(key)
         address = 0
         owner = 0 if isinstance(machine, Machine) else id(self)  # what declines itself asks its owner for the long way
@@ -327,9 +327,9 @@ class Function:
             if found is not None and offset is not None:
                 address = guarded(offset)
         self._guard = found
-        direct(self, address, found.address if address and found is not None else 0)
+        direct_vectorcall(self, address, found.address if address and found is not None else 0)
         if self._watch.incomplete:  # a rule was declared meanwhile
-            direct(self, 0)
+            direct_vectorcall(self, 0)
 
     def _long_way(self, /, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         guard = self._guard
@@ -345,7 +345,7 @@ class Function:
         device = on_device(args, kwargs)
         check_device(self.backend, device, self.name)
         if device:
-            args, kwargs = placed((args, kwargs))
+            args, kwargs = placed_on_device((args, kwargs))
         for _ in range(REPLACED):
             try:
                 return self._call(args, kwargs, out)
@@ -353,12 +353,12 @@ class Function:
                 anew = isinstance(error, Replaced) or (self._watch and self._watch.changed())
                 if not anew or isinstance(error, Moved):
                     raise
-                forgive(error)
+                forgive_error(error)
             self.refresh()  # another thread has put an array of another type into a captured one's place
         return self._call(args, kwargs, out)
 
     def __reduce__(self) -> Any:
-        return _blank, (plain_class(type(self)),), self.__getstate__()
+        return _blank, (without_vectorcall(type(self)),), self.__getstate__()
 
     def _traced(self, call: Call, parent: Builder | None, mode: str | None = None, hide: bool = True) -> Any:
         """The function traced; with `hide`, larger arrays that it captures become inputs, else they are constants."""
@@ -393,7 +393,7 @@ class Function:
             raise
         except Exception as error:
             self.run(call, [])
-            raise TraceError(_OURS.format(error_line(error), type(error).__name__, error)) from error
+            raise TraceError(_OURS.format(followed_error_line(error), type(error).__name__, error)) from error
         if traced.captured:
             need_all_contents()
         return traced.graph  # type: ignore[no-any-return]
@@ -441,7 +441,7 @@ class Function:
         inner = 0 if leaf_tree is None else leaf_tree
 
         def shaped(position: int) -> Any:
-            return structures.mapped(
+            return structures.map_leaves(
                 lambda i: inner if i in chosen else structures.Kept(call.leaves[i]), args[position % count]
             )
 
@@ -453,7 +453,7 @@ class Function:
 
     def own_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """The function's own arguments: a tangent, cotangent or vector after them is left away."""
-        args = placed(args)
+        args = placed_on_device(args)
         if self.extra and self.signature is not None:
             try:
                 self.signature.bind(*args[: -self.extra], **kwargs)
@@ -465,7 +465,7 @@ class Function:
     def graph(self, /, *args: Any, **kwargs: Any) -> Graph:
         """The Graph of this function at example arguments (numbers, arrays, `Spec`s)."""
         self.refresh()
-        call = Call(self, self.own_arguments(args, kwargs), placed(kwargs), 0)
+        call = Call(self, self.own_arguments(args, kwargs), placed_on_device(kwargs), 0)
         return self._built(call)[0]
 
     def compile(self, /, *args: Any, backend: str = "auto", **kwargs: Any) -> Compiled | DeviceCompiled:
@@ -473,9 +473,9 @@ class Function:
 
         Captured numbers, and arrays whose contents the trace needed, stay in it as they are now; this function itself follows.
         """
-        check(f"{self.__name__}.compile", {"backend": backend})
+        check_options(f"{self.__name__}.compile", {"backend": backend})
         self.refresh()
-        call = Call(self, self.own_arguments(args, kwargs), placed(kwargs), 0)
+        call = Call(self, self.own_arguments(args, kwargs), placed_on_device(kwargs), 0)
         if backend == "cupy":
             return DeviceCompiled(*self._built(call, "merge", hide=False), self.options)
         return compiled_of(*self._built(call), self.options, backend)
@@ -486,12 +486,12 @@ class Function:
 
     def source(self, /, *args: Any, target: str = "numpy", **kwargs: Any) -> str:
         """The text of a stand-alone file for a target, "numpy", "python", "c", "cupy" or "cuda"."""
-        check(f"{self.__name__}.source", {"target": target})
+        check_options(f"{self.__name__}.source", {"target": target})
         return exported_source(self, args, kwargs, target).text
 
     def export(self, path: Any, *args: Any, target: str = "numpy", **kwargs: Any) -> None:
         """Write a stand-alone file for a target; written whole or not at all. With target "c", a header stands beside it."""
-        check(f"{self.__name__}.export", {"target": target})
+        check_options(f"{self.__name__}.export", {"target": target})
         stored(path, exported_source(self, args, kwargs, target))
 
     def cost(self, /, *args: Any, **kwargs: Any) -> Any:
@@ -513,7 +513,7 @@ class Function:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self.signature = signature_of(self.f)
+        self.signature = function_signature(self.f)
         self._lock = threading.Lock()
         self._watch = self._watching()
         self._machines = set()
@@ -521,10 +521,10 @@ class Function:
         self._guard = None
         self._door = None
         self._near = None
-        depend(self)
+        depend_on_rules(self)
 
 
-def told_apart(door: Any, leaves: list[Any]) -> Callable[..., Any]:
+def specialised_door(door: Any, leaves: list[Any]) -> Callable[..., Any]:
     """A door for arguments of exactly these types, and arrays of these shapes."""
     types = tuple(map(type, leaves))
     shapes = [leaf.shape if isinstance(leaf, np.ndarray) else None for leaf in leaves]
@@ -552,6 +552,6 @@ class Plain(Function):
         return ()
 
 
-def tree_of(shape: Any) -> Any:
+def transform_tree(shape: Any) -> Any:
     tree = structures.structure(shape)
     return None if optree.treespec_is_leaf(tree) else tree

@@ -36,7 +36,7 @@ class Path:
         return np.broadcast_to(self.declined.call(leaves[: len(self.declined.in_axes)]), (count,))
 
 
-def path_over_points(graph: Graph, tree: Any, axes: Sequence[int | None], out_axis: int, options: Options) -> Path:
+def vmap_path(graph: Graph, tree: Any, axes: Sequence[int | None], out_axis: int, options: Options) -> Path:
     """The kernels of a graph of one path; `axes` tell the points of its inputs, None where all points share one."""
     program: Any = program_of(graph, options)
     kernel = Batched(program, tuple(axes), (out_axis,) * len(program.outputs), tree, options)

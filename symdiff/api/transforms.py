@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from symdiff.api.batching import Derivative, Vectorised
-from symdiff.api.declaring import opaque_rules
+from symdiff.api.declaring import opaque_primitives
 from symdiff.api.derivatives import (
     Gradient,
     Hessian,
@@ -24,9 +24,16 @@ from symdiff.api.functions import Function
 from symdiff.ir.graph import Graph
 from symdiff.rulebooks.declared import rules_in_force
 from symdiff.tracing.captures.watching import Watch
-from symdiff.tracing.trace import definition_line, function_name, is_static, leaf_paths, signature_of, trace_leaves
+from symdiff.tracing.trace import (
+    definition_line,
+    function_name,
+    function_signature,
+    is_static,
+    trace_leaves,
+    traced_argument_paths,
+)
 from symdiff.vocabulary import structures
-from symdiff.vocabulary.choices import check, check_call
+from symdiff.vocabulary.choices import check_call, check_options
 
 
 def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: Any) -> Function:
@@ -163,11 +170,11 @@ def trace(
     >>> print(trace(lambda x: x*x + 1.0, 3.0).expr)
     x*x + 1
     """
-    check("trace", {"primitives": primitives, "rules": rules, "paths": paths})
-    check_call(signature_of(f), f"{function_name(f)} ({definition_line(f)})", args, kwargs)
+    check_options("trace", {"primitives": primitives, "rules": rules, "paths": paths})
+    check_call(function_signature(f), f"{function_name(f)} ({definition_line(f)})", args, kwargs)
     leaves, tree = structures.flatten((args, kwargs), none_is_leaf=True)
     traced = [i for i, leaf in enumerate(leaves) if not is_static(leaf)]
     rules = rules_in_force(rules)
     if primitives:
-        rules = rules + opaque_rules(primitives)
-    return trace_leaves(f, leaves, tree, traced, leaf_paths(f, args, kwargs), None, rules, paths, Watch(f)).graph
+        rules = rules + opaque_primitives(primitives)
+    return trace_leaves(f, leaves, tree, traced, traced_argument_paths(f, args, kwargs), None, rules, paths, Watch(f)).graph

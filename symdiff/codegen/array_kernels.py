@@ -7,15 +7,15 @@ pairwise, and that nothing but numbers is allocated.
 import re
 from typing import Any
 
-from symdiff.codegen.array_text import listed, region
-from symdiff.codegen.expressions import in_reading_order, leaf_texts, statements
+from symdiff.codegen.array_text import region, shape_text
+from symdiff.codegen.expressions import emit_statements, leaf_texts, printed_operands
 from symdiff.codegen.numpy import spelling
-from symdiff.codegen.numpy_batch import in_place
+from symdiff.codegen.numpy_batch import emit_in_place
 from symdiff.codegen.text import dtype_text
 from symdiff.lowering.arrays.fusing import Kernel, Sink
-from symdiff.lowering.arrays.plan import full_values
+from symdiff.lowering.arrays.plan import full_kernel_values
 from symdiff.lowering.arrays.summing import terms_of
-from symdiff.lowering.program import is_leaf, size
+from symdiff.lowering.program import domain_size, is_leaf
 from symdiff.vocabulary.heads import Shape
 from symdiff.vocabulary.literals import number_literal
 
@@ -45,7 +45,7 @@ class KernelLines:
         body = self.block()
         if self.loop.axis is None:
             return [*self.before, *body, *self.after]
-        extent = size(self.kernel.domain) if self.loop.axis == -1 else self.kernel.domain[self.loop.axis]
+        extent = domain_size(self.kernel.domain) if self.loop.axis == -1 else self.kernel.domain[self.loop.axis]
         if self.counts_rows:
             body.insert(0, "rows = stop - start")
         body.insert(0, f"stop = min(start + {self.loop.rows}, {extent})")
@@ -62,7 +62,9 @@ class KernelLines:
             return f"{text}[()]" if text.endswith(".reshape(())") else text
 
         leaves = leaf_texts(self.program, read, lambda node: number_literal(node.params))
-        lines, values = statements(self.program, leaves, lambda i: spelling(self.program, i, self.writer.calls), self.writer)
+        lines, values = emit_statements(
+            self.program, leaves, lambda i: spelling(self.program, i, self.writer.calls), self.writer
+        )
         for sink, output in zip(self.kernel.sinks, self.program.outputs, strict=True):
             text = values[output.cells[0]]
             if self.program.nodes[output.cells[0]].op == "const":
@@ -121,14 +123,14 @@ class KernelLines:
         target = slots[slot] if slot is not None else targets[self.plan.finals[position][0][0]]
         program = self.program
         operands = program.nodes[position].operands
-        ordered = in_reading_order(program, position) if program.nodes[position].op == "add" else operands
-        lines.append(in_place(program, position, [names[o] for o in ordered], target, self.writer.calls))
+        ordered = printed_operands(program, position) if program.nodes[position].op == "add" else operands
+        lines.append(emit_in_place(program, position, [names[o] for o in ordered], target, self.writer.calls))
         names[position] = target
 
     def sums(self) -> tuple[dict[int, list[tuple[Sink, int, bool]]], set[int], dict[Sink, list[complex]]]:
         """The terms of sums over the whole domain by position (sink, row, whether a product), what they make needless,
         and the coefficients of each sum."""
-        full = full_values(self.nodes, self.kernel, self.loop)
+        full = full_kernel_values(self.nodes, self.kernel, self.loop)
         by_position: dict[int, list[tuple[Sink, int, bool]]] = {}
         needless: set[int] = set()
         coefficients: dict[Sink, list[complex]] = {}
@@ -189,7 +191,7 @@ class KernelLines:
         """The work blocks that are used, by slot."""
         found = {}
         domain, axis = self.kernel.domain, self.loop.axis
-        cells = size(domain)
+        cells = domain_size(domain)
         for code, rows in sorted(self.plan.work.items()):
             scratch = self.writer.scratch_name(code)
             for row in range(rows):
@@ -199,7 +201,7 @@ class KernelLines:
                 found[code, row] = name
                 if axis is None:
                     part = f"{scratch}[{row}, :{cells}]"
-                    self.before.append(f"{name} = {part}" + ("" if len(domain) == 1 else f".reshape({listed(domain)})"))
+                    self.before.append(f"{name} = {part}" + ("" if len(domain) == 1 else f".reshape({shape_text(domain)})"))
                 elif axis == -1 or len(domain) == 1:
                     lines.append(f"{name} = {scratch}[{row}, :stop - start]")
                 else:
@@ -258,8 +260,8 @@ class KernelLines:
             shape = self.nodes[sink.value].shape
             rows = self.plan.work.get(code, 0)
             part = self.writer.names.fresh("sums")
-            scratch = f"{self.writer.scratch_name(code)}[{rows}, :{size(shape)}]"
-            self.before += [f"{part} = {scratch}.reshape({listed(shape)})", f"{target}.fill(0)"]
+            scratch = f"{self.writer.scratch_name(code)}[{rows}, :{domain_size(shape)}]"
+            self.before += [f"{part} = {scratch}.reshape({shape_text(shape)})", f"{target}.fill(0)"]
             lines.append(f"np.add.reduce({block}, axis={axes}{kind}, out={part})")
             lines.append(f"np.add({target}, {part}, out={target})")
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.codegen.text import wrapped
+from symdiff.codegen.text import wrapped_text
 from symdiff.errors import ExportError
 from symdiff.ir.node import Node
-from symdiff.vocabulary.heads import HEADS, NUMPY, Shape, Slice, Words, slices_text
+from symdiff.vocabulary.heads import HEADS, NUMPY, Shape, Slice, Words, key_literal
 from symdiff.vocabulary.literals import number_literal
 from symdiff.vocabulary.matrices import PADE, REACH
 
@@ -22,11 +22,11 @@ Text = Callable[[int], str]
 
 def region(text: str, key: tuple[Slice, ...], shape: Shape) -> str:
     """A region of an array as text; the array itself where the region is everything."""
-    inside = slices_text(key, shape)
+    inside = key_literal(key, shape)
     return text if inside == "..." and all(k == (0, n, 1) for k, n in zip(key, shape, strict=True)) else f"{text}[{inside}]"
 
 
-def cleared(text: str, besides: tuple[Slice, ...], shape: Shape) -> list[str]:
+def clearing_text(text: str, besides: tuple[Slice, ...], shape: Shape) -> list[str]:
     """Zeros in an array, but for a region along its first axis."""
     if not besides:
         return [f"{text}.fill(0)"]
@@ -60,10 +60,10 @@ def _shaped(inner: Node, shape: Shape, text: str, np: str) -> str:
         return f"{text}[..., None]"
     if shape == (1, *inner.shape):
         return f"{text}[None]"
-    return f"{text}.reshape({listed(shape)})"
+    return f"{text}.reshape({shape_text(shape)})"
 
 
-def listed(shape: Shape) -> str:
+def shape_text(shape: Shape) -> str:
     """A shape as arguments: 3, 4."""
     return ", ".join(map(str, shape)) if shape else "()"
 
@@ -82,7 +82,7 @@ def _indexed(nodes: list[Node], value: int, text: Text) -> str:
     shape = nodes[source].shape
     whole = [k == (0, n, 1) for k, n in zip(key, shape, strict=True)]
     parts = [
-        str(k[0]) if s else ":" if all_of_it else slices_text((k,), (n,))
+        str(k[0]) if s else ":" if all_of_it else key_literal((k,), (n,))
         for k, s, n, all_of_it in zip(key, single, shape, whole, strict=True)
     ]
     while len(parts) > 1 and parts[-1] == ":":
@@ -100,7 +100,7 @@ def _transposed(text: str, axes: tuple[int, ...]) -> str:
     return f"{text}.transpose({', '.join(map(str, axes))})"
 
 
-def structural_text(
+def emit_step(
     nodes: list[Node], value: int, texts: list[str], target: str, planned: bool, named: Callable[[np.ndarray], str],
     words: Words = NUMPY, around: str = "{}",
 ) -> list[str]:  # fmt: skip
@@ -131,7 +131,7 @@ def _cells(node: Node, texts: list[str], target: str, params: dict[str, str], np
     if len(set(texts)) == 1:
         return [f"{target}.fill({texts[0]})"]
     flat = target if len(node.shape) == 1 else f"{target}.reshape(-1)"
-    return wrapped(f"{flat}[...] = [", texts, "]", "")
+    return wrapped_text(f"{flat}[...] = [", texts, "]", "")
 
 
 def _put(node: Node, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
@@ -266,8 +266,8 @@ def constant_text(value: np.ndarray, words: Words = NUMPY) -> str:
             f"an array of {value.size} numbers that the function holds would be written into the file; pass it as an argument"
         )
     parts = _run([number_literal(v, words.np) for v in value.ravel().tolist()])
-    shape = "" if value.ndim == 1 else f".reshape({listed(value.shape)})"
-    return "\n".join(wrapped(f"{words.np}.array([", parts, f"], dtype={words.np}.{_kind(value)}){shape}", ""))
+    shape = "" if value.ndim == 1 else f".reshape({shape_text(value.shape)})"
+    return "\n".join(wrapped_text(f"{words.np}.array([", parts, f"], dtype={words.np}.{_kind(value)}){shape}", ""))
 
 
 def _run(parts: list[str]) -> list[str]:
@@ -288,9 +288,9 @@ def _pattern(value: np.ndarray, module: str) -> str:
             lower = np.tri(value.shape[0], value.shape[1], k, dtype=bool)
             for triangle, text in ((lower, f"{module}.tri"), (~lower, f"~{module}.tri")):
                 if np.array_equal(value, triangle):
-                    return f"{text}({listed(value.shape)}, k={k}, dtype=bool)"
+                    return f"{text}({shape_text(value.shape)}, k={k}, dtype=bool)"
     if value.ndim == 2 and value.dtype == float and np.array_equal(value, np.eye(*value.shape)):
-        return f"{module}.eye({listed(value.shape if value.shape[0] != value.shape[1] else value.shape[:1])})"
+        return f"{module}.eye({shape_text(value.shape if value.shape[0] != value.shape[1] else value.shape[:1])})"
     if value.ndim == 1 and value.size > 2 and value.dtype.kind == "i" and len(set(np.diff(value).tolist())) == 1:
         node = int(value[1] - value[0])
         if node:

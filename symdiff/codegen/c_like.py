@@ -8,12 +8,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from symdiff.codegen.expressions import ATOM, leaf_texts, levels, statements
+from symdiff.codegen.expressions import ATOM, emit_statements, leaf_texts, parenthesis_levels
 from symdiff.codegen.names import Names
 from symdiff.errors import BackendError
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Input, Output, Program
-from symdiff.vocabulary.literals import WIDTH, printable_lines, starred
+from symdiff.vocabulary.literals import WIDTH, c_comment_literal, printable_lines
 from symdiff.vocabulary.operation import Op
 from symdiff.vocabulary.ops import OPS, is_complex
 
@@ -127,7 +127,7 @@ class Dialect:
         if node.op == "call":
             raise self.lacking(node.params.__name__)
         if node.op in _ARITHMETIC:
-            level, needed = levels(node.op, op.arity)
+            level, needed = parenthesis_levels(node.op, op.arity)
             return _ARITHMETIC[node.op], level, needed
         on_complex = any(is_complex(program.nodes[o].dtype) for o in node.operands)
         if on_complex and node.op in ("lt", "le", "gt", "ge"):
@@ -168,7 +168,7 @@ class Dialect:
         `read` gives the text of an argument's cell.
         """
         leaves = leaf_texts(program, read, lambda node: self.literal(node.params, node.dtype))
-        steps, values = statements(
+        steps, values = emit_statements(
             program,
             leaves,
             lambda i: self.spelling(program, i),
@@ -199,7 +199,7 @@ class Dialect:
             kind = self.types[leaf.dtype]
             parts.append(f"{kind} {argument}" if leaf.shape == () else f"const {kind} *{self.restrict} {argument}")
         parts += [f"{self.types[o.dtype]} *{self.restrict} {target}" for o, target in zip(outputs, targets, strict=True)]
-        return parameters(head, parts)
+        return c_signature(head, parts)
 
     def helpers(self, nodes: list[Node], qualifier: str) -> list[str]:
         """The texts of NumPy's functions that the instructions need, for each real type where a language overloads."""
@@ -214,7 +214,7 @@ class Dialect:
         raise NotImplementedError
 
 
-def parameters(head: str, parts: list[str]) -> list[str]:
+def c_signature(head: str, parts: list[str]) -> list[str]:
     """A function's head on one line, or with a parameter a line."""
     line = f"{head}({', '.join(parts)})"
     if len(", ".join(parts)) < 80 and len(line) <= WIDTH:
@@ -224,4 +224,4 @@ def parameters(head: str, parts: list[str]) -> list[str]:
 
 def comment(header: Sequence[str], doc: str) -> str:
     """The file's first comment, from the lines of its header and a docstring."""
-    return starred([*header, *(["", *printable_lines(doc)] if doc else [])])
+    return c_comment_literal([*header, *(["", *printable_lines(doc)] if doc else [])])

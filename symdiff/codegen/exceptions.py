@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from symdiff.vocabulary.literals import Shown, formatted, literal
+from symdiff.vocabulary.literals import Shown, literal, message_literal
 
 POINT = {0: "[point]", -1: "[..., point]", None: ""}  # what picks a point, by the axis of points
 
@@ -70,4 +70,4 @@ def _spelled(argument: Message | Place | Constant, shown: Mapping[str, str]) -> 
     if isinstance(argument, Place):
         return argument.text(shown) or literal(str(argument))
     texts = [(part, part.text(shown) if isinstance(part, Place) else "") for part in argument]
-    return formatted(*(Shown(text) if text else str(part) for part, text in texts))
+    return message_literal(*(Shown(text) if text else str(part) for part, text in texts))

@@ -46,7 +46,7 @@ class Fresh(Protocol):
 Spell = Callable[[int], tuple[str, int, tuple[int, ...]]]
 
 
-def statements(
+def emit_statements(
     program: Program,
     leaves: dict[int, str],
     spell: Spell,
@@ -74,13 +74,13 @@ def statements(
     for position in range(len(program.nodes)):
         while ends is not None and checks and checks[0][1] < position:
             k, check = checks.pop(0)
-            lines += ends(k, bare(made[check].text))  # type: ignore[union-attr]
+            lines += ends(k, bare_text(made[check].text))  # type: ignore[union-attr]
         if position in leaves:
             text = leaves[position]
             made[position] = Expression(text, SIGN if text.startswith("-") else ATOM, 0)
             continue
         template, level, needed = spell(position)
-        parts = [made[o] for o in in_reading_order(program, position)]
+        parts = [made[o] for o in printed_operands(program, position)]
         text = template.format(*(p.at(n) for p, n in zip(parts, needed, strict=True)))  # type: ignore[union-attr]
         depth = 1 + max((p.depth for p in parts), default=0)  # type: ignore[union-attr]
         alone = once.get(position, uses[position] == 1) and position not in outputs
@@ -92,11 +92,11 @@ def statements(
         lines.append(f"{declare(position) if declare else ''}{name} = {text}")
         made[position] = Expression(name, ATOM, 0)
     for k, check in checks:
-        lines += ends(k, bare(made[check].text))  # type: ignore[union-attr, misc]
+        lines += ends(k, bare_text(made[check].text))  # type: ignore[union-attr, misc]
     return lines, {cell: made[cell].text for cell in outputs}  # type: ignore[union-attr]
 
 
-def bare(text: str) -> str:
+def bare_text(text: str) -> str:
     """An expression without parentheses around all of it."""
     if not (text.startswith("(") and text.endswith(")")):
         return text
@@ -114,7 +114,7 @@ def leaf_texts(program: Program, read: Callable[[int, int], str], literal: Calla
     return {position: read(*node.params) if node.op == "input" else literal(node) for position, node in leaves}
 
 
-def in_reading_order(program: Program, position: int) -> tuple[int, ...]:
+def printed_operands(program: Program, position: int) -> tuple[int, ...]:
     """The operands as people write them: a constant before a product, and after a sum."""
     node = program.nodes[position]
     if node.op in ("mul", "add"):
@@ -124,7 +124,7 @@ def in_reading_order(program: Program, position: int) -> tuple[int, ...]:
     return node.operands
 
 
-def levels(op: str, arity: int) -> tuple[int, tuple[int, ...]]:
+def parenthesis_levels(op: str, arity: int) -> tuple[int, tuple[int, ...]]:
     """The binding level of an operation's result and the levels that its operands need."""
     if op in _LEVELS:
         own, *needed = _LEVELS[op]

@@ -61,13 +61,13 @@ def cell_suffix(shape: tuple[int, ...], cell: int) -> str:
     return "_".join(reversed(indices))
 
 
-def cell_names(leaf: Input, argument: str, names: Names) -> list[str]:
+def emitted_cell_names(leaf: Input, argument: str, names: Names) -> list[str]:
     """One name for each cell of an input, in C order; the argument itself for a scalar."""
     if leaf.shape == ():
         return [argument]
     return [names.fresh(argument + cell_suffix(leaf.shape, k)) for k in range(math.prod(leaf.shape))]
 
 
-def argument_names(inputs: tuple[Input, ...], names: Names) -> list[str]:
+def emitted_argument_names(inputs: tuple[Input, ...], names: Names) -> list[str]:
     """One name for each input."""
     return [names.fresh(leaf.name) for leaf in inputs]

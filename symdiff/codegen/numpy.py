@@ -11,16 +11,25 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from symdiff.codegen.exceptions import Raised
-from symdiff.codegen.expressions import ATOM, leaf_texts, levels, statements
-from symdiff.codegen.names import Names, argument_names, cell_names
+from symdiff.codegen.expressions import ATOM, emit_statements, leaf_texts, parenthesis_levels
+from symdiff.codegen.names import Names, emitted_argument_names, emitted_cell_names
 from symdiff.codegen.numpy_batch import batch_lines
 from symdiff.codegen.source import MISS, PythonFile, Source
-from symdiff.codegen.text import Result, dtype_text, flat_result, is_flat, packed, unpacked, within, wrapped
+from symdiff.codegen.text import (
+    Result,
+    dtype_text,
+    emits_flat_result,
+    emitted_result,
+    output_texts,
+    packed,
+    unpacked,
+    wrapped_text,
+)
 from symdiff.ir.node import Node
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Input, Output, Program
 from symdiff.lowering.walks import uses_of
-from symdiff.vocabulary.literals import docstring, number_literal
+from symdiff.vocabulary.literals import docstring_literal, number_literal
 from symdiff.vocabulary.operation import scipy_special
 from symdiff.vocabulary.ops import OPS
 
@@ -54,23 +63,23 @@ def emit(
     `raised` are the exceptions of the program's checks; a batch has these in a plan of their own, which runs `before`.
     """
     program = plan.program
-    result = flat_result(len(program.outputs)) if result is None else result
+    result = emitted_result(len(program.outputs)) if result is None else result
     calls = called(program.nodes)
     names = Names((*OWN, *calls.values(), *(("point", "error") if before is not None else ())))
-    arguments = argument_names(program.inputs, names)
+    arguments = emitted_argument_names(program.inputs, names)
     entry = names.fresh(name)
     axes = plan.in_axes if plan.kind == "batch" else ()
-    tests = checks(program.inputs, arguments, axes) if style == "export" else []
+    tests = emit_argument_checks(program.inputs, arguments, axes) if style == "export" else []
     if plan.kind == "batch":
-        lines, threads = batch_lines(plan, arguments, names, result, calls, before, raised, out_check if tests else None)
+        lines, threads = batch_lines(plan, arguments, names, result, calls, before, raised, emit_out_check if tests else None)
     else:
         lines, threads = _point_lines(plan, arguments, names, result, calls, style == "export", raised), False
-    signature = wrapped(f"def {entry}(", [*arguments, "out=None"], "):", "")
-    text = "\n".join([*signature, *docstring(doc), *tests, *lines])
+    signature = wrapped_text(f"def {entry}(", [*arguments, "out=None"], "):", "")
+    text = "\n".join([*signature, *docstring_literal(doc), *tests, *lines])
     special = any(OPS[i.op].is_special for i in [*program.nodes, *(before.program.nodes if before else ())])
     if style == "export":
         return numpy_file(header, threads, special, [], text).source(entry, "numpy")
-    return Source(text + "\n", entry, "numpy", (*known_names(program.nodes, special), ("_local", threading.local())))
+    return Source(text + "\n", entry, "numpy", (*emitted_globals(program.nodes, special), ("_local", threading.local())))
 
 
 def numpy_file(header: Sequence[str], threads: bool, special: bool, constants: list[str], text: str) -> PythonFile:
@@ -82,17 +91,19 @@ def numpy_file(header: Sequence[str], threads: bool, special: bool, constants: l
     )
 
 
-def out_check(outputs: Sequence[Output], shapes: Sequence[str], result: Result) -> list[str]:
+def emit_out_check(outputs: Sequence[Output], shapes: Sequence[str], result: Result) -> list[str]:
     """The check of a given `out` in a stand-alone file."""
     parts = [f"({shape}, np.{dtype_text(o.dtype)})" for o, shape in zip(outputs, shapes, strict=True)]
-    places = within(result, "out")
+    places = output_texts(result, "out")
     given = (
-        "out" if isinstance(result, tuple) and is_flat(result) else f"({', '.join(places)}{',' if len(places) == 1 else ''})"
+        "out"
+        if isinstance(result, tuple) and emits_flat_result(result)
+        else f"({', '.join(places)}{',' if len(places) == 1 else ''})"
     )
-    return [f"{INDENT}if out is not None:", *wrapped("_check_out(", [given, *parts], ")", INDENT * 2)]
+    return [f"{INDENT}if out is not None:", *wrapped_text("_check_out(", [given, *parts], ")", INDENT * 2)]
 
 
-def known_names(nodes: list[Node], special: bool) -> list[tuple[str, object]]:
+def emitted_globals(nodes: list[Node], special: bool) -> list[tuple[str, object]]:
     """The globals of a function that runs in this process."""
     functions = {id(i.params): i.params for i in nodes if i.op == "call"}
     known: list[tuple[str, object]] = [("np", np), ("MISS", MISS)]
@@ -110,7 +121,7 @@ def called(nodes: list[Node]) -> dict[int, str]:
     return found
 
 
-def checks(inputs: tuple[Input, ...], arguments: list[str], axes: tuple[int | None, ...] = ()) -> list[str]:
+def emit_argument_checks(inputs: tuple[Input, ...], arguments: list[str], axes: tuple[int | None, ...] = ()) -> list[str]:
     """Conversion and shape checks of an exported function's arguments."""
     lines = []
     for place, (leaf, argument) in enumerate(zip(inputs, arguments, strict=True)):
@@ -143,7 +154,7 @@ def spelling(program: Program, position: int, calls: Mapping[int, str]) -> tuple
         if all(program.nodes[o].op == "const" for o in node.operands):
             text = op.spelled(*PLACES[: op.arity])
             return (f"np.{kind}({text})" if node.dtype in "fF" else text), ATOM, (0,) * op.arity
-        level, needed = levels(node.op, op.arity)
+        level, needed = parenthesis_levels(node.op, op.arity)
         return op.python or "", level, needed
     if node.op in _WRAPPED:
         return f"({{0}} {_WRAPPED[node.op]} {{1}})", ATOM, (ATOM, ATOM)
@@ -177,15 +188,15 @@ def _point_lines(
     raised: Sequence[Raised],
 ) -> list[str]:  # fmt: skip
     program = plan.program
-    cells = [cell_names(leaf, a, names) for leaf, a in zip(program.inputs, arguments, strict=True)]
-    lines = out_check(program.outputs, [repr(o.shape) for o in program.outputs], result) if checked else []
+    cells = [emitted_cell_names(leaf, a, names) for leaf, a in zip(program.inputs, arguments, strict=True)]
+    lines = emit_out_check(program.outputs, [repr(o.shape) for o in program.outputs], result) if checked else []
     for leaf, argument, own in zip(program.inputs, arguments, cells, strict=True):
         if leaf.shape == ():
             lines.append(f"{INDENT}{argument} = np.{dtype_text(leaf.dtype)}({argument})")
         elif own:
             flat = argument if len(leaf.shape) == 1 else f"{argument}.ravel()"
             tail = f"{',' if len(own) == 1 else ''} = {flat}"
-            lines += wrapped("", own, tail, INDENT) if len(own) > 1 else [f"{INDENT}{own[0]}{tail}"]
+            lines += wrapped_text("", own, tail, INDENT) if len(own) > 1 else [f"{INDENT}{own[0]}{tail}"]
     leaves = leaf_texts(program, lambda place, cell: cells[place][cell], lambda node: number_literal(node.params))
     texts = {leaf.name: argument for leaf, argument in zip(program.inputs, arguments, strict=True)}
 
@@ -201,7 +212,7 @@ def _point_lines(
             return spelled[op], ATOM, (ATOM,) * OPS[op].arity
         return spelling(program, position, calls)
 
-    steps, values = statements(program, leaves, spell, names, ends=ends)
+    steps, values = emit_statements(program, leaves, spell, names, ends=ends)
     if steps:
         lines.append(f'{INDENT}with np.errstate(all="ignore"):')
         lines += [INDENT * 2 + step for step in steps]
@@ -217,7 +228,7 @@ def _point_lines(
             fresh.append([listed[0] if bare else f"np.{kind}({listed[0]})"])
         else:
             tail = f"], dtype=np.{kind})" + ("" if len(output.shape) == 1 else f".reshape({output.shape!r})")
-            fresh.append(wrapped("np.array([", listed, tail, INDENT * 2))
+            fresh.append(wrapped_text("np.array([", listed, tail, INDENT * 2))
     if not several:
         lines.append(f"{INDENT * 2}return {fresh[0][0].strip()}")
         lines += fresh[0][1:]
@@ -241,6 +252,6 @@ def _point_lines(
         elif listed:
             tail = "]" if len(output.shape) == 1 else f"]).reshape({output.shape!r})"
             opening = "[" if len(output.shape) == 1 else "np.array(["
-            lines += wrapped(f"{target}[...] = {opening}", listed, tail, INDENT)
+            lines += wrapped_text(f"{target}[...] = {opening}", listed, tail, INDENT)
     lines.append(f"{INDENT}return out")
     return lines

@@ -12,19 +12,19 @@ from typing import Any
 import numpy as np
 
 from symdiff.codegen.array_kernels import KernelLines
-from symdiff.codegen.array_text import cleared, constant_text, listed, region, structural_text, view_text
+from symdiff.codegen.array_text import clearing_text, constant_text, emit_step, region, shape_text, view_text
 from symdiff.codegen.exceptions import POINT, Raised
-from symdiff.codegen.names import Names, argument_names
-from symdiff.codegen.numpy import OWN, called, checks, known_names, numpy_file, out_check
+from symdiff.codegen.names import Names, emitted_argument_names
+from symdiff.codegen.numpy import OWN, called, emit_argument_checks, emit_out_check, emitted_globals, numpy_file
 from symdiff.codegen.source import Source
-from symdiff.codegen.text import Result, dtype_text, flat_result, is_flat, packed, unpacked, wrapped
+from symdiff.codegen.text import Result, dtype_text, emits_flat_result, emitted_result, packed, unpacked, wrapped_text
 from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Call, Clear, Kernel
 from symdiff.lowering.arrays.plan import ArrayPlan, is_planned
-from symdiff.lowering.program import ASSEMBLE, is_leaf, is_view, size
+from symdiff.lowering.program import ASSEMBLE, domain_size, is_leaf, is_view_step
 from symdiff.vocabulary.heads import NUMPY
-from symdiff.vocabulary.literals import docstring, number_literal
-from symdiff.vocabulary.ops import OPS, dtype_of
+from symdiff.vocabulary.literals import docstring_literal, number_literal
+from symdiff.vocabulary.ops import OPS, dtype_of_code
 from symdiff.vocabulary.plain import READABLE, WRITTEN
 
 INDENT = "    "
@@ -51,7 +51,7 @@ def emit(
     if style == "export":
         constants = [f"{n} = {constant_text(c)}" for n, c in writer.constants]
         return numpy_file(header, writer.keeps, special, constants, text).source(writer.entry, "numpy")
-    known = [*known_names(writer.scalars, special), *((name, dtype_of(code)) for code, name in _DTYPES.items())]
+    known = [*emitted_globals(writer.scalars, special), *((name, dtype_of_code(code)) for code, name in _DTYPES.items())]
     compiled = [(writer.compiled[index], builtin) for index, builtin in (builtins or {}).items()]
     return Source(text + "\n", writer.entry, "numpy", (*known, ("_local", threading.local()), *writer.constants, *compiled))
 
@@ -76,13 +76,13 @@ class ArrayWriter:
         self.program = plan.program
         self.nodes = plan.program.nodes
         self.style = style
-        self.result = flat_result(len(plan.program.outputs)) if result is None else result
+        self.result = emitted_result(len(plan.program.outputs)) if result is None else result
         self.scalars = plan.fused.scalars
         self.calls = called(self.scalars)
         self.keeps = False
         words = (*_WORDS, *(("point", "error") if raised else ()))
         self.names = Names((*OWN, *_DTYPES.values(), *self.own_names(), *self.calls.values(), *words))
-        self.arguments = argument_names(self.program.inputs, self.names)
+        self.arguments = emitted_argument_names(self.program.inputs, self.names)
         # An argument that has the name of a variable of ours keeps it in the signature.
         self.shown = [i.name if i.name in words else a for i, a in zip(self.program.inputs, self.arguments, strict=True)]
         self.entry = self.names.fresh(name)
@@ -136,7 +136,7 @@ class ArrayWriter:
         found = self.texts.get(value)
         if found is None:
             node = self.nodes[value]
-            assert is_view(node), f"v{value} ({node.op}) is read before it is made"
+            assert is_view_step(node), f"v{value} ({node.op}) is read before it is made"
             found = view_text(self.nodes, value, self.text, self.words)
             self.texts[value] = found
         return found
@@ -163,12 +163,12 @@ class ArrayWriter:
         if self.plan.fused.checked == len(self.plan.fused.tasks):
             body += self.checks()
         body += self.copies()
-        signature = wrapped(f"def {self.entry}(", [*self.shown, "out=None"], "):", "")
-        lines = [*signature, *docstring(doc)]
+        signature = wrapped_text(f"def {self.entry}(", [*self.shown, "out=None"], "):", "")
+        lines = [*signature, *docstring_literal(doc)]
         lines += [f"{INDENT}{a} = {n}" for a, n in zip(self.arguments, self.shown, strict=True) if a != n]
         if self.style == "export":
-            lines += checks(self.program.inputs, self.arguments)
-            lines += out_check(self.program.outputs, [repr(o.shape) for o in self.program.outputs], self.result)
+            lines += emit_argument_checks(self.program.inputs, self.arguments)
+            lines += emit_out_check(self.program.outputs, [repr(o.shape) for o in self.program.outputs], self.result)
         else:
             lines += self.declined()
         lines += self.allocation()
@@ -240,10 +240,12 @@ class ArrayWriter:
         if not tests:
             return []
         own = self.results_names()
-        given = "out" if self.several and is_flat(self.result) else f"({', '.join(own)}{',' if len(own) == 1 else ''})"
+        given = (
+            "out" if self.several and emits_flat_result(self.result) else f"({', '.join(own)}{',' if len(own) == 1 else ''})"
+        )
         loops = [f"for r in {given}"]
         if arrays:
-            loops += wrapped("for a in (", arrays, ",)" if len(arrays) == 1 else ")", "")
+            loops += wrapped_text("for a in (", arrays, ",)" if len(arrays) == 1 else ")", "")
         lines = [f"if any({' '.join([' or '.join(tests), *loops])}):"]
         if len(lines[0]) > 90:
             lines = ["if any(", *(INDENT + line for line in (" or ".join(tests), *loops)), "):"]
@@ -312,7 +314,7 @@ class ArrayWriter:
                 values.append(target)
                 continue
             node = self.nodes[output.value]
-            bare = not is_leaf(node) and not is_view(node)
+            bare = not is_leaf(node) and not is_view_step(node)
             text = self.text(output.value)
             values.append(text if bare else f"np.{dtype_text(output.dtype)}({text})")
         if all(o.shape != () for o in self.program.outputs):
@@ -349,14 +351,14 @@ class ArrayWriter:
                 self.texts[value] = self.targets[k]
                 return []
             self.texts[value] = self.fresh()
-            return [f"{self.texts[value]} = {self.targets[k]}.reshape({listed(node.shape)})"]
+            return [f"{self.texts[value]} = {self.targets[k]}.reshape({shape_text(node.shape)})"]
         self.texts[value] = self.fresh()
         if kind != "work":
             return []
         cells = self.plan.slots[k][1]
-        own = size(node.shape)
+        own = domain_size(node.shape)
         part = self.slot_names[k] if own == cells else f"{self.slot_names[k]}[:{own}]"
-        return [f"{self.texts[value]} = {part}" + ("" if len(node.shape) == 1 else f".reshape({listed(node.shape)})")]
+        return [f"{self.texts[value]} = {part}" + ("" if len(node.shape) == 1 else f".reshape({shape_text(node.shape)})")]
 
     # -- tasks
 
@@ -365,7 +367,7 @@ class ArrayWriter:
         node = self.nodes[value]
         if isinstance(task, Clear):
             lines = self.made(value)
-            return lines + cleared(self.texts[value], task.besides, node.shape)
+            return lines + clearing_text(self.texts[value], task.besides, node.shape)
         if node.op == ASSEMBLE:
             target = self.text(value)
             lines = []
@@ -378,10 +380,10 @@ class ArrayWriter:
         source = node.operands[0] if node.operands else -1
         if node.op in ("set", "set_at") and self.plan.places.get(source) == self.plan.places[value]:
             self.texts[value] = self.texts[source]
-            return structural_text(self.nodes, value, texts, self.texts[value], planned, self.array)[1:]
+            return emit_step(self.nodes, value, texts, self.texts[value], planned, self.array)[1:]
         lines = self.made(value)
         target = self.texts[value]
-        return lines + structural_text(self.nodes, value, texts, target, planned, self.array)
+        return lines + emit_step(self.nodes, value, texts, target, planned, self.array)
 
     def kernel(self, index: int, task: Kernel) -> list[str]:
         stored: list[str] = []

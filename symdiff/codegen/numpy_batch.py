@@ -7,9 +7,9 @@ that overlaps no input a thread's second call allocates no array memory.
 from collections.abc import Callable, Mapping, Sequence
 
 from symdiff.codegen.exceptions import POINT, Raised
-from symdiff.codegen.expressions import in_reading_order
+from symdiff.codegen.expressions import printed_operands
 from symdiff.codegen.names import Names, cell_suffix
-from symdiff.codegen.text import Result, dtype_text, flat_result, is_flat, packed_lines, unpacked, within
+from symdiff.codegen.text import Result, dtype_text, emits_flat_result, emitted_result, output_texts, packed_lines, unpacked
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Program, is_leaf
 from symdiff.vocabulary.literals import number_literal
@@ -95,8 +95,12 @@ class _Batch:
             for output, shape in zip(self.program.outputs, self.shapes(), strict=True)
         ]
         lines = [f"{INDENT}if out is None:", *packed_lines("out = ", self.result, shapes, INDENT * 2)]
-        places = within(self.result, "out")
-        given = "out" if self.several and is_flat(self.result) else f"({', '.join(places)}{',' if len(places) == 1 else ''})"
+        places = output_texts(self.result, "out")
+        given = (
+            "out"
+            if self.several and emits_flat_result(self.result)
+            else f"({', '.join(places)}{',' if len(places) == 1 else ''})"
+        )
         arrays = [a for a, axis in zip(self.arguments, self.plan.in_axes, strict=True) if axis is not None]
         listed_arrays = ", ".join(arrays) + ("," if len(arrays) == 1 else "")
         lines.append(f"{INDENT}elif any(np.may_share_memory(a, b) for a in ({listed_arrays}) for b in {given}):")
@@ -222,9 +226,9 @@ class _Batch:
                 continue
             slot = self.plan.slots[position]
             target = self.slot_names[slot] if slot is not None else self.final_names[self.plan.finals[position][0]]
-            ordered = in_reading_order(self.program, position) if node.op == "add" else node.operands
+            ordered = printed_operands(self.program, position) if node.op == "add" else node.operands
             operands = [self.value_names[o] for o in ordered]
-            text = in_place(self.program, position, operands, target, self.calls)
+            text = emit_in_place(self.program, position, operands, target, self.calls)
             note = f"  # v{count}"
             lines.append(f"{text}{note}" if len(text) < 80 else text)
             self.value_names[position] = target
@@ -254,7 +258,7 @@ class _Checks(_Batch):
     """The loop that looks whether a point takes a path that raises, before anything is written."""
 
     def __init__(self, plan: Plan, arguments: list[str], names: Names, raised: Sequence[Raised]) -> None:
-        super().__init__(plan, arguments, names, flat_result(len(plan.program.outputs)), {})
+        super().__init__(plan, arguments, names, emitted_result(len(plan.program.outputs)), {})
         self.raised = raised
 
     def loop(self) -> list[str]:
@@ -271,7 +275,7 @@ class _Checks(_Batch):
         return [*self.kept("checks"), *self.over_blocks(body)]
 
 
-def in_place(program: Program, position: int, operands: list[str], target: str, calls: Mapping[int, str]) -> str:
+def emit_in_place(program: Program, position: int, operands: list[str], target: str, calls: Mapping[int, str]) -> str:
     """One node as a NumPy statement that writes into a given array; `calls` are the names of opaque functions."""
     node = program.nodes[position]
     listed = ", ".join(operands)

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.codegen.expressions import ATOM, leaf_texts, levels, statements
-from symdiff.codegen.names import Names, argument_names, cell_names
+from symdiff.codegen.expressions import ATOM, emit_statements, leaf_texts, parenthesis_levels
+from symdiff.codegen.names import Names, emitted_argument_names, emitted_cell_names
 from symdiff.codegen.source import MISS, Source
 from symdiff.errors import BackendError
 from symdiff.lowering.plan import Plan
@@ -69,7 +69,7 @@ def spelling(program: Program, position: int) -> tuple[str, int, tuple[int, ...]
         return f"({template})", ATOM, (ATOM, ATOM)
     if node.op in ("conj", "real", "imag", "cast"):
         return template, ATOM, (ATOM,)
-    level, needed = levels(node.op, op.arity)
+    level, needed = parenthesis_levels(node.op, op.arity)
     return template, level, needed
 
 
@@ -78,15 +78,15 @@ def literal(value: Any) -> str:
     return number_literal(value, "math")
 
 
-def body(
+def emit_body(
     program: Program, cells: list[list[str]], names: Names, ends: Callable[[int, str], list[str]] | None = None
 ) -> tuple[list[str], dict[int, str]]:
     """The statements that compute every value, and the expressions of the outputs."""
     leaves = leaf_texts(program, lambda place, cell: cells[place][cell], lambda node: literal(node.params))
-    return statements(program, leaves, lambda i: spelling(program, i), names, ends=ends)
+    return emit_statements(program, leaves, lambda i: spelling(program, i), names, ends=ends)
 
 
-def check_double(program: Program) -> None:
+def check_target_precision(program: Program) -> None:
     """Raise `BackendError` for a Program that computes in another precision than Python's."""
     codes = {i.dtype for i in program.nodes} | {o.dtype for o in program.outputs}
     if codes & {"f", "F"}:
@@ -96,11 +96,11 @@ def check_double(program: Program) -> None:
 def emit(plan: Plan, *, name: str, style: str = "runtime") -> Source:
     """The Plan as a Python function for calls with arrays; `python_file` has the style of stand-alone files."""
     program = plan.program
-    check_double(program)
+    check_target_precision(program)
     packed = {f"pack_{n}d": struct.Struct(f"{n}d").pack_into for n in sorted({_doubles(o) for o in program.outputs} - {0})}
     names = Names([*_KNOWN, *packed])
-    arguments = argument_names(program.inputs, names)
-    cells = [cell_names(leaf, a, names) for leaf, a in zip(program.inputs, arguments, strict=True)]
+    arguments = emitted_argument_names(program.inputs, names)
+    cells = [emitted_cell_names(leaf, a, names) for leaf, a in zip(program.inputs, arguments, strict=True)]
     entry = names.fresh(name)
     lines = [f"def {entry}({', '.join([*arguments, 'out=None'])}):"]
     dtype = {"d": "float64", "D": "complex128", "?": "bool_"}
@@ -121,7 +121,7 @@ def emit(plan: Plan, *, name: str, style: str = "runtime") -> Source:
         if leaf.shape and own:
             flat = argument if len(leaf.shape) == 1 else f"{argument}.ravel()"
             lines.append(f"{INDENT}{_targets(own)} = {flat}.tolist()")
-    steps, values = body(program, cells, names, lambda k, condition: [f"if {condition}:", f"{INDENT}return MISS"])
+    steps, values = emit_body(program, cells, names, lambda k, condition: [f"if {condition}:", f"{INDENT}return MISS"])
     lines += [INDENT + step for step in steps]
     lines += _results(program, values, names)
     text = "\n".join(lines) + "\n"

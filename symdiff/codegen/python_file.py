@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Sequence
 
 from symdiff.codegen import python
 from symdiff.codegen.exceptions import Raised
-from symdiff.codegen.expressions import ATOM, leaf_texts, statements
-from symdiff.codegen.names import Names, argument_names, cell_names
+from symdiff.codegen.expressions import ATOM, emit_statements, leaf_texts
+from symdiff.codegen.names import Names, emitted_argument_names, emitted_cell_names
 from symdiff.codegen.source import PythonFile, Source
-from symdiff.codegen.text import Result, flat_result, packed, within, wrapped
+from symdiff.codegen.text import Result, emitted_result, output_texts, packed, wrapped_text
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Input, Output, Program, is_leaf
-from symdiff.lowering.walks import in_two, uses_of
-from symdiff.vocabulary.literals import docstring, formatted
+from symdiff.lowering.walks import program_in_two, uses_of
+from symdiff.vocabulary.literals import docstring_literal, message_literal
 from symdiff.vocabulary.ops import is_complex
 
 INDENT = "    "
@@ -79,18 +79,18 @@ def emit(
 ) -> Source:  # fmt: skip
     """The stand-alone file; `raised` are the exceptions of the program's checks."""
     program = plan.program
-    python.check_double(program)
-    result = flat_result(len(program.outputs)) if result is None else result
+    python.check_target_precision(program)
+    result = emitted_result(len(program.outputs)) if result is None else result
     names = Names(_SUPPORT)
-    arguments = argument_names(program.inputs, names)
+    arguments = emitted_argument_names(program.inputs, names)
     entry, quick, slow = names.fresh(name), names.fresh(f"{name}_steps"), names.fresh(f"{name}_ieee_steps")
-    cells = [cell_names(leaf, a, names) for leaf, a in zip(program.inputs, arguments, strict=True)]
+    cells = [emitted_cell_names(leaf, a, names) for leaf, a in zip(program.inputs, arguments, strict=True)]
     unpacking = [
         INDENT + line for leaf, a, own in zip(program.inputs, arguments, cells, strict=True) for line in _unpacked(leaf, a, own)
     ]
     used = {"_plain"}  # modules, and functions of our own
     if program.checks:
-        first, program = in_two(program)
+        first, program = program_in_two(program)
         shown = {leaf.name: a for leaf, a in zip(first.inputs, arguments, strict=True) if len(leaf.shape) < 2}
         checking, found = _careful(
             first, cells, names, used, lambda k, text: [f"if {text}:", f"{INDENT}raise {raised[k].text(shown)}"]
@@ -100,9 +100,9 @@ def emit(
     raising = {i.op for i in program.nodes if i.op in (_COMPLEX_RAISING if is_complex(i.dtype) else _RAISING)}
     used |= _modules(python.spelling(program, p)[0] for p, i in enumerate(program.nodes) if not is_leaf(i))
     used |= _modules(python.literal(i.params) for i in program.nodes if i.op == "const")
-    steps, values = python.body(program, cells, names)
+    steps, values = python.emit_body(program, cells, names)
     flat_cells = [v for output in program.outputs for v in (values[c] for c in output.cells)]
-    lines = [*wrapped(f"def {entry}(", [*arguments, "out=None"], "):", ""), *docstring(doc), *unpacking]
+    lines = [*wrapped_text(f"def {entry}(", [*arguments, "out=None"], "):", ""), *docstring_literal(doc), *unpacking]
     functions: list[str] = []
     if raising:
         read = {i.params for i, uses in zip(program.nodes, uses_of(program), strict=True) if i.op == "input" and uses}
@@ -149,11 +149,11 @@ def _unpacked(leaf: Input, argument: str, own: list[str]) -> list[str]:
     if others:
         checks.append(f"any(len(row) != {others[0]} for row in {argument})")
         flattening = [f"{argument} = [v for row in {argument} for v in row]"] * len(others)
-    message = formatted(f"{argument} has another shape than {leaf.shape!r}, which is expected")
+    message = message_literal(f"{argument} has another shape than {leaf.shape!r}, which is expected")
     lines = [f"if {' or '.join(checks)}:", f"{INDENT}raise ValueError({message})", *flattening]
     if own:
         lines += (
-            wrapped("", own, f"{',' if len(own) == 1 else ''} = map({number}, {argument})", "")
+            wrapped_text("", own, f"{',' if len(own) == 1 else ''} = map({number}, {argument})", "")
             if len(own) > 1
             else [f"{own[0]}, = map({number}, {argument})"]
         )
@@ -193,12 +193,12 @@ def _careful(
         function, _, rest = template.partition("(")
         return f"_ieee({function}, {rest}", ATOM, needed
 
-    return statements(program, leaves, spell, names, ends=ends)
+    return emit_statements(program, leaves, spell, names, ends=ends)
 
 
 def _function(name: str, arguments: list[str], doc: str, steps: list[str], results: list[str]) -> str:
-    returned = wrapped("return ", results, "", INDENT) if len(results) > 1 else [f"{INDENT}return ({results[0]},)"]
-    lines = [*wrapped(f"def {name}(", arguments, "):", ""), f'{INDENT}"""{doc}"""', *(INDENT + s for s in steps)]
+    returned = wrapped_text("return ", results, "", INDENT) if len(results) > 1 else [f"{INDENT}return ({results[0]},)"]
+    lines = [*wrapped_text(f"def {name}(", arguments, "):", ""), f'{INDENT}"""{doc}"""', *(INDENT + s for s in steps)]
     if len(returned) > 1:
         returned[0] = f"{INDENT}return ("
         returned[-1] = f"{INDENT})"
@@ -217,17 +217,17 @@ def _results(program: Program, flat: dict[int, str], result: Result) -> list[str
     ]
     if not isinstance(result, int):
         opening, closing = ("[", "]") if isinstance(result, list) else ("(", ",)" if len(result) == 1 else ")")
-        lines += wrapped(f"return {opening}", [packed(part, texts) for part in result], closing, INDENT * 2)
+        lines += wrapped_text(f"return {opening}", [packed(part, texts) for part in result], closing, INDENT * 2)
     elif program.outputs[0].shape == ():
         lines.append(f"{INDENT * 2}return {texts[0]}")
     else:
         lines += _wrapped_list("return ", program.outputs[0], flat, 0, INDENT * 2)
-    targets = within(result, "out")
+    targets = output_texts(result, "out")
     for output, target in zip(program.outputs, targets, strict=True):
         kinds = "b" if output.dtype == "?" else "c" if is_complex(output.dtype) else "f"
         lines.append(f'{INDENT}_plain({target}, "{kinds}")')
     if len(targets) > 1:
-        lines += wrapped("if len({", [f"id({target})" for target in targets], f"}}) < {len(targets)}:", INDENT)
+        lines += wrapped_text("if len({", [f"id({target})" for target in targets], f"}}) < {len(targets)}:", INDENT)
         lines.append(f'{INDENT * 2}raise ValueError("out has one array for several results")')
     places = zip(program.outputs, targets, starts, texts, strict=False)
     for output, target, start, text in places:
@@ -241,11 +241,11 @@ def _results(program: Program, flat: dict[int, str], result: Result) -> list[str
 def _wrapped_list(opening: str, output: Output, flat: dict[int, str], start: int, indent: str) -> list[str]:
     cells = [flat[start + k] for k in range(len(output.cells))]
     if len(output.shape) == 1:
-        return wrapped(f"{opening}[", cells, "]", indent)
+        return wrapped_text(f"{opening}[", cells, "]", indent)
     rows = output.shape[0]
     width = len(cells) // rows if rows else 0
     parts = [_nested(output.shape[1:], cells[k * width : (k + 1) * width]) for k in range(rows)]
-    return wrapped(f"{opening}[", parts, "]", indent)
+    return wrapped_text(f"{opening}[", parts, "]", indent)
 
 
 def _nested(shape: tuple[int, ...], cells: list[str]) -> str:

@@ -14,17 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.codegen.expressions import ATOM, DEPTH, SIGN, SUM, TERM, WIDTH, Expression, bare, in_reading_order
-from symdiff.codegen.names import Names, argument_names
-from symdiff.codegen.python import INDENT, check_double, literal, spelling
+from symdiff.codegen.expressions import ATOM, DEPTH, SIGN, SUM, TERM, WIDTH, Expression, bare_text, printed_operands
+from symdiff.codegen.names import Names, emitted_argument_names
+from symdiff.codegen.python import INDENT, check_target_precision, literal, spelling
 from symdiff.codegen.source import PythonFile, Source
 from symdiff.errors import BackendError
 from symdiff.ir.node import Node
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Program
-from symdiff.lowering.walks import cone_of, uses_of
+from symdiff.lowering.walks import program_cone, uses_of
 from symdiff.vocabulary.extents import Count, Extent
-from symdiff.vocabulary.literals import docstring, formatted
+from symdiff.vocabulary.literals import docstring_literal, message_literal
 from symdiff.vocabulary.ops import OPS
 
 _MODULE = re.compile(r"\b(c?math)\.")  # in templates of ours
@@ -32,10 +32,14 @@ _MODULE = re.compile(r"\b(c?math)\.")  # in templates of ours
 
 def emit(plan: Plan, *, name: str, style: str = "runtime", header: Sequence[str] = (), doc: str = "") -> Source:
     """A function of numbers and lists, which returns numbers and lists."""
-    check_double(plan.program)
+    check_target_precision(plan.program)
     writer = _Writer(plan.program)
     entry = writer.names.fresh(name)
-    lines = [f"def {entry}({', '.join(writer.arguments)}):", *docstring(doc), *(INDENT + line for line in writer.lines(style))]
+    lines = [
+        f"def {entry}({', '.join(writer.arguments)}):",
+        *docstring_literal(doc),
+        *(INDENT + line for line in writer.lines(style)),
+    ]
     text = "\n".join(lines)
     if style == "runtime":
         return Source(text + "\n", entry, "python", (("array", np.array), ("math", math), ("cmath", cmath)))
@@ -48,7 +52,7 @@ class _Writer:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.names = Names(["array", "reversed"])
-        self.arguments = argument_names(program.inputs, self.names)
+        self.arguments = emitted_argument_names(program.inputs, self.names)
         self.sizes: dict[str, str] = {}
 
     def lines(self, style: str) -> list[str]:
@@ -90,7 +94,7 @@ class _Writer:
             few = told.get((argument, axis), "")
             wrong = f"{few} or {rows}" if axis and few else rows if axis else few or f"len({argument}) != {extent}"
             expected = f"{argument} has another shape than {leaf.shape}, which is expected"
-            lines += [f"if {wrong}:", f"{INDENT}raise ValueError({formatted(expected)})"]
+            lines += [f"if {wrong}:", f"{INDENT}raise ValueError({message_literal(expected)})"]
         return lines
 
     def told(self, extent: Count, length: str) -> tuple[str, str] | None:
@@ -142,7 +146,7 @@ class _Block:
 
     def output(self, output: Any) -> str:
         """A result as an expression."""
-        cells = [bare(self.made[c].text) for c in output.cells]
+        cells = [bare_text(self.made[c].text) for c in output.cells]
         return cells[0] if self.is_whole(output) else _nested(output.shape, cells)
 
     def is_whole(self, output: Any) -> bool:
@@ -176,7 +180,7 @@ class _Block:
             self.local.add(name)
         else:
             name = self.names.numbered("v")
-        self.lines.append(f"{name} = {bare(text)}")
+        self.lines.append(f"{name} = {bare_text(text)}")
         return name
 
     def leaf(self, node: Node) -> Expression:
@@ -201,7 +205,7 @@ class _Block:
         if node.op not in OPS:
             return self.structural(node, [o.at(ATOM) for o in operands], shapes)
         template, level, needed = spelling(self.program, position)
-        order = in_reading_order(self.program, position)
+        order = printed_operands(self.program, position)
         if node.shape:
             texts, shapes = [self.made[o].at(ATOM) for o in order], [self.program.nodes[o].shape for o in order]
             return Expression(self.cellwise(template, texts, shapes), ATOM, 1)
@@ -212,7 +216,7 @@ class _Block:
     def cellwise(self, template: str, texts: list[str], shapes: list[tuple[int, ...]]) -> str:
         """An operation on arrays of one shape, and on numbers, cell by cell."""
         if not any(shapes):
-            return bare(template.format(*texts))
+            return bare_text(template.format(*texts))
         if len({s for s in shapes if s}) > 1:
             raise _beyond("an operation on arrays of several shapes")
         cells = [self.names.numbered("c") if s else t for s, t in zip(shapes, texts, strict=True)]
@@ -274,7 +278,7 @@ class _Block:
         results = loop.results
         stacks = [fresh(r.name) for r in results[carried : carried + len(loop.stacks)]]
         sums = [fresh(r.name) for r in results[carried + len(stacks) :][: loop.sums]]
-        self.lines += [f"{end} = {bare(begin)}" for end, begin in zip(ends, given, strict=False) if end != begin]
+        self.lines += [f"{end} = {bare_text(begin)}" for end, begin in zip(ends, given, strict=False) if end != begin]
         grown = [s.place == (1, 0) and s.size == loop.rounds and not loop.backward for s in loop.stacks]
         for name, grows, result in zip(stacks, grown, results[carried:], strict=False):
             self.lines.append(f"{name} = []" if grows else f"{name} = {self.filled(result.shape)}")
@@ -287,7 +291,7 @@ class _Block:
         leaves[1 : carried + 1] = [Expression(end, ATOM, 0) for end in ends]
         inner = _Block(writer, body, leaves)
         test = body.outputs[-1].value if loop.tested else -1
-        for position in sorted(cone_of(body, (test,))) if loop.tested else ():
+        for position in sorted(program_cone(body, (test,))) if loop.tested else ():
             inner.add(position)
         head, first = self.head(loop, k, inner, test)
         inside = self.rounds(loop, k, inner, ends, list(zip(stacks, grown, strict=True)), sums)
@@ -314,7 +318,7 @@ class _Block:
         holds = inner.made[test]
         limit = "" if loop.limit is None else f"{k} < {self.writer.extent(loop.limit)}"
         if not inner.lines:
-            both = f"{limit} and {holds.at(ATOM)}" if limit else bare(holds.text)
+            both = f"{limit} and {holds.at(ATOM)}" if limit else bare_text(holds.text)
             return [f"{k} = 0", f"while {both}:"], []
         first, inner.lines = inner.lines, []
         return [f"{k} = 0", f"while {limit or 'True'}:"], [*first, f"if not {holds.at(ATOM)}:", f"{INDENT}break"]
@@ -339,7 +343,7 @@ class _Block:
             size = self.writer.extent(body.nodes[value].params["size"])
             row, inside = f"{name}[{_within(at.text, size)}]", body.nodes[value].shape[1:]
             added = self.cellwise("{0} + {1}", [row, cell.text], [inside] * 2) if inside else ""
-            lines.append(f"{row} = {added}" if inside else f"{row} += {bare(cell.text)}")
+            lines.append(f"{row} = {added}" if inside else f"{row} += {bare_text(cell.text)}")
         for (name, grows), stack, output in zip(stacks, loop.stacks, body.outputs[loop.carried :], strict=False):
             text = inner.output(output)
             lines.append(f"{name}.append({text})" if grows else f"{name}[{self.writer.place(stack.place, k)}] = {text}")
@@ -353,7 +357,7 @@ class _Block:
                 lines.append(f"{name} = {self.cellwise('{0} + {1}', [name, text], [output.shape] * 2)}")
             else:
                 for value, places in zip(output.cells, itertools.product(*map(range, output.shape)), strict=True):
-                    lines.append(f"{name}[{']['.join(map(str, places))}] += {bare(inner.made[value].text)}")
+                    lines.append(f"{name}[{']['.join(map(str, places))}] += {bare_text(inner.made[value].text)}")
         pairs = [(end, inner.output(o)) for end, o in zip(ends, body.outputs, strict=False)]
         pairs = [(end, text) for end, text in pairs if end != text]
         if pairs:
@@ -372,7 +376,7 @@ class _Block:
 def _within(index: str, size: str) -> str:
     """A whole number as an index; the first or last for one out of bounds."""
     last = str(int(size) - 1) if size.isdecimal() else f"{size} - 1"
-    return f"min(max(int({bare(index)}), 0), {last})"
+    return f"min(max(int({bare_text(index)}), 0), {last})"
 
 
 def _grouped(text: str) -> str:

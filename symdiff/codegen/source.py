@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from symdiff.vocabulary.literals import hashed
+from symdiff.vocabulary.literals import comment_literal
 
 
 class Miss:
@@ -42,7 +42,7 @@ class PythonFile:
         imports = "".join(f"{line}\n" for line in [*standard, *between, *self.packages])
         blocks = "".join(f"\n{block}\n" for block in self.head)
         functions = "".join(f"\n\n{text}\n" for text in [*self.support, *self.functions])
-        return Source(hashed(self.header) + imports + blocks + functions, entry, target, file=self)
+        return Source(comment_literal(self.header) + imports + blocks + functions, entry, target, file=self)
 
     def with_entry(self, text: str, standard: frozenset[str], support: Sequence[str]) -> "PythonFile":
         """The file with another entry before its own, which imports modules of the standard library and calls `support`."""

@@ -19,7 +19,7 @@ def dtype_text(code: str) -> str:
     return _DTYPES[code]
 
 
-def wrapped(opening: str, parts: list[str], closing: str, indent: str) -> list[str]:
+def wrapped_text(opening: str, parts: list[str], closing: str, indent: str) -> list[str]:
     """`opening part, part, ... closing` on one line, or on several with the parts indented."""
     line = f"{indent}{opening}{', '.join(parts)}{closing}"
     if len(line) <= WIDTH:
@@ -42,12 +42,12 @@ def wrapped(opening: str, parts: list[str], closing: str, indent: str) -> list[s
 Result = int | tuple["Result", ...] | list["Result"]  # outputs by position, in the tuples and lists that a function returns
 
 
-def flat_result(count: int) -> Result:
+def emitted_result(count: int) -> Result:
     """The result of a function that returns one output, or several in a tuple."""
     return 0 if count == 1 else tuple(range(count))
 
 
-def is_flat(result: Result) -> bool:
+def emits_flat_result(result: Result) -> bool:
     """Whether a result is one output, or outputs side by side."""
     return isinstance(result, int) or all(isinstance(part, int) for part in result)
 
@@ -79,8 +79,8 @@ def packed_lines(opening: str, result: Result, parts: Sequence[str], indent: str
     return [f"{indent}{opening}{first}", *(f"{indent}    {packed(part, parts)}," for part in result), f"{indent}{last}"]
 
 
-def within(result: Result, whole: str) -> list[str]:
+def output_texts(result: Result, whole: str) -> list[str]:
     """The expression of each output in a result."""
     if isinstance(result, int):
         return [whole]
-    return [text for k, part in enumerate(result) for text in within(part, f"{whole}[{k}]")]
+    return [text for k, part in enumerate(result) for text in output_texts(part, f"{whole}[{k}]")]

@@ -9,16 +9,16 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from symdiff.differentiation.deltas import Sparse, unit
+from symdiff.differentiation.deltas import Sparse, unit_seeds
 from symdiff.differentiation.forward import Forward
-from symdiff.differentiation.naming import derivative_dtype, output_name
+from symdiff.differentiation.naming import derivative_dtype, derivative_name
 from symdiff.differentiation.reverse import Reverse
 from symdiff.differentiation.vectorizing import append_batched
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder
 from symdiff.ir.graph import Graph, GraphOutput
 from symdiff.ir.node import Atom, Constant, Node
-from symdiff.lowering.expanding import differentiable
+from symdiff.lowering.expanding import lower_products
 from symdiff.vocabulary.heads import HEADS
 from symdiff.vocabulary.ops import is_complex
 
@@ -30,7 +30,7 @@ class Whole:
 
     def __init__(self, graph: Graph, wrt: list[int]) -> None:
         self.wrt = [graph.inputs[p].node for p in wrt]
-        self.graph = differentiable(graph, self.wrt)
+        self.graph = lower_products(graph, self.wrt)
         self.bindings = list(self.graph.bindings)
         self.builder = Builder()
         self.builder.inputs = list(self.graph.inputs)
@@ -68,11 +68,11 @@ def gradient(graph: Graph, wrt: list[int], rules: Any, with_value: bool) -> Grap
     outputs = [GraphOutput("f", output.atom)] if with_value else []
     for leaf in open_.wrt:
         code = derivative_dtype(output.dtype, leaf.dtype)
-        outputs.append(GraphOutput(output_name("f", [leaf.name], False), open_.typed(bars.get(leaf), leaf.shape, code)))
+        outputs.append(GraphOutput(derivative_name("f", [leaf.name], False), open_.typed(bars.get(leaf), leaf.shape, code)))
     return open_.finished(outputs, f"{graph.name}_grad")
 
 
-def pushforward(graph: Graph, wrt: list[int], rules: Any) -> Graph:
+def push_tangents(graph: Graph, wrt: list[int], rules: Any) -> Graph:
     """Inputs, then a tangent for each of `wrt`; outputs, then their tangents."""
     open_ = Whole(graph, wrt)
     seeds: dict[Atom, Atom] = {leaf: open_.builder.input(f"{leaf.name}_dot", leaf.shape, leaf.dtype) for leaf in open_.wrt}
@@ -86,7 +86,7 @@ def pushforward(graph: Graph, wrt: list[int], rules: Any) -> Graph:
     return open_.finished(outputs, f"{graph.name}_jvp")
 
 
-def pullback(graph: Graph, wrt: list[int], rules: Any) -> Graph:
+def pull_cotangents(graph: Graph, wrt: list[int], rules: Any) -> Graph:
     """Inputs, then a cotangent for each output; outputs, then the cotangents of `wrt`."""
     open_, (bars, conjugates), reverse = _swept(graph, wrt, rules)
     reverse.refuse(conjugates)
@@ -96,7 +96,7 @@ def pullback(graph: Graph, wrt: list[int], rules: Any) -> Graph:
 
 
 def _pullback_pair(graph: Graph, wrt: list[int], rules: Any) -> Graph:
-    """As `pullback`, with the cotangents by the conjugates of `wrt` at the end, and any of them allowed."""
+    """As `pull_cotangents`, with the cotangents by the conjugates of `wrt` at the end, and any of them allowed."""
     open_, pair, _ = _swept(graph, wrt, rules)
     outputs = list(open_.graph.outputs)
     for found in pair:
@@ -133,7 +133,7 @@ def wirtinger(graph: Graph, wrt: list[int], rules: Any) -> Graph:
     for half, suffix in enumerate(("", "bar")):
         for output, pair in zip(open_.graph.outputs, found, strict=True):
             for leaf in open_.wrt:
-                name = output_name(output.name, [leaf.name], len(graph.outputs) > 1) + suffix
+                name = derivative_name(output.name, [leaf.name], len(graph.outputs) > 1) + suffix
                 code = derivative_dtype(output.dtype, leaf.dtype)
                 outputs.append(GraphOutput(name, open_.typed(pair[half].get(leaf), output.shape + leaf.shape, code)))
     return open_.finished(outputs, f"{graph.name}_wirtinger")
@@ -161,7 +161,7 @@ def jacobian(graph: Graph, wrt: list[int], rules: Any, mode: str) -> Graph:
     for output in graph.outputs:
         for leaf in open_.wrt:
             code = derivative_dtype(output.dtype, leaf.dtype)
-            name = output_name(output.name, [leaf.name], len(graph.outputs) > 1)
+            name = derivative_name(output.name, [leaf.name], len(graph.outputs) > 1)
             atom = open_.typed(blocks.get((output.name, leaf)), output.shape + leaf.shape, code)
             outputs.append(GraphOutput(name, atom))
     return open_.finished(outputs, f"{graph.name}_jacobian")
@@ -170,7 +170,7 @@ def jacobian(graph: Graph, wrt: list[int], rules: Any, mode: str) -> Graph:
 def _unit(arrays: Arrays, shape: tuple[int, ...], code: str) -> Atom | Sparse:
     """All unit arrays of a shape, one after the other along a leading axis."""
     if len(shape) > 1:
-        return unit(arrays, shape, code)
+        return unit_seeds(arrays, shape, code)
     count = math.prod(shape)
     one = arrays.broadcast_to(Constant(1.0, code), (count,))
     return arrays.reshape(arrays.embed(one), (count, *shape))
@@ -180,7 +180,7 @@ def _rows(open_: Whole, wrt: list[int], rules: Any) -> dict[tuple[str, Node], At
     found: dict[tuple[str, Node], Atom] = {}
     for output in open_.graph.outputs:
         if output.atom.op != "const":
-            results = _over_units(open_, output, lambda single: pullback(single, wrt, rules))
+            results = _over_units(open_, output, lambda single: pull_cotangents(single, wrt, rules))
             found |= {(output.name, leaf): atom for leaf, atom in zip(open_.wrt, results, strict=True)}
     return found
 
@@ -198,7 +198,7 @@ def _columns(open_: Whole, wrt: list[int], rules: Any) -> dict[tuple[str, Node],
     found: dict[tuple[str, Node], Atom] = {}
     arrays = open_.arrays
     for place, leaf in zip(wrt, open_.wrt, strict=True):
-        pushed = pushforward(open_.graph, [place], rules)
+        pushed = push_tangents(open_.graph, [place], rules)
         count = math.prod(leaf.shape)
         results = append_batched(pushed, open_.builder, {pushed.inputs[-1].node: _unit(arrays, leaf.shape, leaf.dtype)}, count)
         for output, atom in zip(open_.graph.outputs, results[len(open_.graph.outputs) :], strict=True):

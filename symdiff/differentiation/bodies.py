@@ -13,8 +13,8 @@ from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.rule import Rule
 from symdiff.tracing.following.following import followed_calls
 from symdiff.tracing.state.attempt import Attempt
-from symdiff.tracing.state.nesting import nested
-from symdiff.tracing.values.tracer import Tracer, atom_of
+from symdiff.tracing.state.nesting import nested_trace
+from symdiff.tracing.values.tracer import Tracer, traced_atom
 from symdiff.vocabulary.ops import is_complex
 
 
@@ -27,7 +27,7 @@ def python_partials(rule: Rule, builder: Builder, binding: Node, place: int) -> 
         check_holomorphic(binding, place, _is_declared_complex(rule, place))
     kinds = ["complex" if is_complex(o.dtype or "d") or isinstance(a, complex) else "real"
              for o, a in zip(binding.operands, args, strict=True)]  # fmt: skip
-    bodies = {key: fitting(entries, kinds) for key, entries in rule.body.items() if key != "opaque"}
+    bodies = {key: body_for_partials(entries, kinds) for key, entries in rule.body.items() if key != "opaque"}
     if bodies.get(name) is not None:
         result = _run(bodies[name], rule, kinds, out, *args)
     elif bodies.get("all") is not None:
@@ -45,13 +45,13 @@ def python_partials(rule: Rule, builder: Builder, binding: Node, place: int) -> 
             f"    @sd.diffrule({rule.name}, wrt={name!r})\n    def _(out, {', '.join(rule.parameters)}): return ..."
         )
     if not isinstance(result, tuple):
-        return {place: atom_of(result, builder, binding.origin)}
-    return {k: atom_of(r, builder, binding.origin) for k, r in enumerate(result)}
+        return {place: traced_atom(result, builder, binding.origin)}
+    return {k: traced_atom(r, builder, binding.origin) for k, r in enumerate(result)}
 
 
 def _run(body: Any, rule: Rule, kinds: list[str], *args: Any) -> Any:
     """What a body returns."""
-    with nested(body, f"the rule of {rule.name}", kinds):
+    with nested_trace(body, f"the rule of {rule.name}", kinds):
         return followed_calls(body, Attempt(None, True))(*args)
 
 
@@ -61,7 +61,7 @@ def _is_declared_complex(rule: Rule, place: int) -> bool:
     return any(wanted[place] == "complex" for wanted, _ in entries)
 
 
-def fitting(entries: Any, kinds: list[str]) -> Any:
+def body_for_partials(entries: Any, kinds: list[str]) -> Any:
     """The latest body whose annotations fit the arguments, the one with the most annotations first; None without one."""
     fits = [(wanted, body) for wanted, body in entries if all(w in ("", k) for w, k in zip(wanted, kinds, strict=True))]
     return max(fits, key=lambda entry: sum(map(bool, entry[0])), default=(None, None))[1]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from symdiff.differentiation.partials import ZERO
 from symdiff.ir.arrays.algebra import Arrays
-from symdiff.ir.building import Builder, is_same
+from symdiff.ir.building import Builder, is_same_atom
 from symdiff.ir.node import Atom
 
 
@@ -98,7 +98,7 @@ class Cotangents:
         true, false = (own, other) if arm.true else (other, own)
         joined = groups.setdefault(arm.outer, [])
         for value in list(true):
-            twin = next((v for v in false if is_same(v, value)), None)
+            twin = next((v for v in false if is_same_atom(v, value)), None)
             if twin is not None:
                 true.remove(value)
                 false.remove(twin)

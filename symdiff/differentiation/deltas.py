@@ -45,7 +45,7 @@ class Sparse(NamedTuple):
         return self.lead + self.shape
 
 
-def unit(a: Arrays, shape: Shape, code: str) -> Sparse:
+def unit_seeds(a: Arrays, shape: Shape, code: str) -> Sparse:
     """All unit arrays of a shape."""
     n = len(shape)
     one = a.broadcast_to(Constant(1.0, code), (1,) * (2 * n))

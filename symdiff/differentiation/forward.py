@@ -11,15 +11,15 @@ from collections.abc import Iterable
 from typing import Any
 
 from symdiff.differentiation.cotangents import Cotangents, Masked
-from symdiff.differentiation.partials import ZERO, Partials, is_structural
+from symdiff.differentiation.partials import ZERO, Partials, has_structural_partials
 from symdiff.differentiation.steepness import Steepness
-from symdiff.differentiation.vanishing import Vanishing, at_zero
+from symdiff.differentiation.vanishing import Vanishing, derivative_at_zero
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder
 from symdiff.ir.loops import pushed_through
 from symdiff.ir.node import Atom, Constant, Node
-from symdiff.rulebooks.structural import pushed_forward
-from symdiff.simplification.equalities import beside
+from symdiff.rulebooks.structural import rule_pushforward
+from symdiff.simplification.equalities import simplify_selects
 from symdiff.simplification.saturation import Saturation
 from symdiff.simplification.shifting import shifted
 from symdiff.simplification.sign_factors import watch_signs
@@ -35,7 +35,7 @@ class Forward:
 
     def __init__(self, builder: Builder, bindings: list[Node], wrt: Iterable[Atom], rules: Any) -> None:
         self.builder = builder
-        self.bindings = bindings = shifted(smoothed(beside(bindings, builder, wrt), builder), builder)
+        self.bindings = bindings = shifted(smoothed(simplify_selects(bindings, builder, wrt), builder), builder)
         watch_signs(builder, bindings)
         self.partials = Partials(builder, bindings, rules)
         self.saturation = Saturation(builder, bindings, self.partials.bounds)
@@ -70,7 +70,7 @@ class Forward:
         return Masked(self.masks.arrays.broadcast_to(self.masks.unmasked(dot), atom.shape), None)
 
     def _pushed(self, binding: Node) -> Masked | None:
-        if is_structural(binding):
+        if has_structural_partials(binding):
             return self._through_structural(binding)
         if binding.op == "select":
             return self._through_select(binding)
@@ -91,7 +91,7 @@ class Forward:
                 tangents[place] = self.masks.unmasked(dot if counts is None else self.masks.armed(dot, *counts))
         if binding.op == "loop":
             return Masked(pushed_through(self.builder, binding, tangents, self.partials.rules), None)
-        found = pushed_forward(Arrays(self.builder, binding.origin), binding, tangents)
+        found = rule_pushforward(Arrays(self.builder, binding.origin), binding, tangents)
         return None if found is None else Masked(found, None)
 
     def _through_select(self, binding: Node) -> Masked | None:
@@ -160,7 +160,7 @@ class Forward:
         """A partial times a tangent, zero where one is zero and the other infinite, as far as that can happen."""
         b = self.builder
         if singular and self.partials.is_root_of_squares(binding):
-            return b.mul(at_zero(b, binding.operands[0], p), dot)
+            return b.mul(derivative_at_zero(b, binding.operands[0], p), dot)
         term = b.mul(p, dot)
         if binding.op == "mul" and self._meets_infinity(p, operand):
             return self.vanishing.zero_times_infinity(p, dot, term)

@@ -26,7 +26,7 @@ def check_holomorphic(binding: Node, place: int, is_declared: bool) -> None:
             "wirtinger gives the derivatives by z and by its conjugate"
         )
     body = binding.params.graph
-    line = None if is_declared or body is None else mixing_line(body, body.inputs[place].node)
+    line = None if is_declared or body is None else nonholomorphic_line(body, body.inputs[place].node)
     if line is not None:
         raise NonHolomorphicError(
             f"{line}: {rule.name} depends on the conjugate of {name}, and its rule ({rule.source}) has one partial; where that "
@@ -34,7 +34,7 @@ def check_holomorphic(binding: Node, place: int, is_declared: bool) -> None:
         )
 
 
-def mixing_line(graph: Graph, symbol: Atom) -> str | None:
+def nonholomorphic_line(graph: Graph, symbol: Atom) -> str | None:
     """The line of the last operation that brings the conjugate of an input into the output; None where none does."""
     plain, mirrored = {symbol}, set()
     line = None

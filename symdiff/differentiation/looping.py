@@ -23,7 +23,7 @@ from symdiff.ir.graph import Graph, GraphInput, GraphOutput
 from symdiff.ir.loops import Loop, Place, Rounds, Stack, pulled_through, pushed_through
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.simplification.activity import active_symbols
-from symdiff.vocabulary.ops import is_complex, join
+from symdiff.vocabulary.ops import is_complex, join_dtype_codes
 
 
 @pushed_through.written
@@ -81,7 +81,7 @@ def cotangents(reverse: Reverse, binding: Node, bars: Atom, flow: Flow, opened: 
     whole = Whole(loop.body, [place + 1 for place in moving])
     body, rounds = Rounds.of(binding, whole.graph), Rounds()
     codes = [leaf.dtype for leaf in whole.wrt] + [bar.dtype or "d" for bar in given.values()]
-    wide = "" if mirrored else next((c for c in [reduce(join, codes, "?")] if is_complex(c)), "")
+    wide = "" if mirrored else next((c for c in [reduce(join_dtype_codes, codes, "?")] if is_complex(c)), "")
     seeds: dict[Atom, Atom] = {}
     begins: dict[int, GraphInput] = {}
     ends = loop.carried + len(loop.stacks)

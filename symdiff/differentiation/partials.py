@@ -16,7 +16,7 @@ from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.rule import apply
 from symdiff.rulebooks.tables import Template
 from symdiff.simplification.bounds import Bounds
-from symdiff.simplification.growth import exponent
+from symdiff.simplification.growth import known_exponent
 from symdiff.vocabulary.ops import OPS, is_complex
 
 ZERO = Constant(0.0)
@@ -81,7 +81,7 @@ class Partials:
             template = templates[place]
             if template is None:
                 raise RuleError(f"{binding.origin}: {rule.name} has no derivative by {rule.parameters[place]}")
-            result = apply(decided(template, binding.operands), binding.operands, binding.result, self._emit)
+            result = apply(decided_partial(template, binding.operands), binding.operands, binding.result, self._emit)
         return result
 
     def _on_real(self, binding: Node, rule: Any, place: int) -> Atom:
@@ -122,12 +122,12 @@ class Partials:
 
     def is_root_of_squares(self, binding: Node) -> bool:
         """Whether a root stands over a sum of squares, or of higher powers, so that it has no cusp, as in a norm."""
-        root = 0.5 if binding.op == "sqrt" else 1 / 3 if binding.op == "cbrt" else exponent(binding)
+        root = 0.5 if binding.op == "sqrt" else 1 / 3 if binding.op == "cbrt" else known_exponent(binding)
         return self.bounds.of(binding.operands[0]).powers * root >= 1
 
     def is_singular(self, binding: Node) -> bool:
         """Whether the head's partial can be infinite where its value is finite, for these operands."""
-        rule = None if binding.op in ("cast", "edge") or is_structural(binding) else self.rule(binding)
+        rule = None if binding.op in ("cast", "edge") or has_structural_partials(binding) else self.rule(binding)
         if rule is None or not rule.singular:
             return False
         if binding.op == "pow" and isinstance(binding.operands[1], Constant):
@@ -139,7 +139,7 @@ class Partials:
         return True
 
 
-def decided(template: Template, args: tuple[Atom, ...]) -> Template:
+def decided_partial(template: Template, args: tuple[Atom, ...]) -> Template:
     """A template without the branches that constant arguments decide against."""
     count = len(args) + 1
     if not any(op == "select" for op, _, _ in template.steps) or not any(isinstance(a, Constant) for a in args):
@@ -170,6 +170,6 @@ def decided(template: Template, args: tuple[Atom, ...]) -> Template:
     return Template(tuple(steps), place[stands[template.result]])
 
 
-def is_structural(binding: Node) -> bool:
+def has_structural_partials(binding: Node) -> bool:
     """Whether a binding moves, adds up or multiplies whole arrays, rather than working cell by cell."""
     return binding.op not in OPS

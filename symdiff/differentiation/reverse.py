@@ -13,17 +13,17 @@ import heapq
 from typing import Any, NamedTuple
 
 from symdiff.differentiation.cotangents import Cotangents, Masked
-from symdiff.differentiation.partials import Partials, is_structural
+from symdiff.differentiation.partials import Partials, has_structural_partials
 from symdiff.differentiation.steepness import Steepness
-from symdiff.differentiation.vanishing import Vanishing, at_zero
+from symdiff.differentiation.vanishing import Vanishing, derivative_at_zero
 from symdiff.errors import NonHolomorphicError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, is_constant
 from symdiff.ir.loops import pulled_through
 from symdiff.ir.node import Atom, Constant, Node
-from symdiff.rulebooks.structural import pulled_back
+from symdiff.rulebooks.structural import rule_pullback
 from symdiff.simplification.activity import active_symbols
-from symdiff.simplification.equalities import beside
+from symdiff.simplification.equalities import simplify_selects
 from symdiff.simplification.saturation import Saturation
 from symdiff.simplification.shifting import shifted
 from symdiff.simplification.sign_factors import watch_signs
@@ -73,7 +73,7 @@ class Reverse:
         self.builder = builder
         self.written = bindings if earlier is None else earlier.written
         if earlier is None:
-            bindings = shifted(smoothed(beside(bindings, builder, wrt), builder), builder)
+            bindings = shifted(smoothed(simplify_selects(bindings, builder, wrt), builder), builder)
         self.bindings = bindings = bindings if earlier is None else earlier.bindings
         watch_signs(builder, bindings)
         self.wrt = wrt
@@ -141,7 +141,7 @@ class Reverse:
             self._push_select(binding, bar, conjugate, flow)
         elif binding.op == "loop":
             self._push_loop(binding, bar, conjugate, flow)
-        elif is_structural(binding):
+        elif has_structural_partials(binding):
             self._push_structural(binding, bar, conjugate, flow)
         else:
             self._push_elementwise(binding, bar, conjugate, flow)
@@ -192,7 +192,7 @@ class Reverse:
             return None
         b = self.builder
         if care.guard is not None:
-            partial = at_zero(b, care.guard, partial)
+            partial = derivative_at_zero(b, care.guard, partial)
         value = b.mul(cotangent.value, partial)
         if care.steep and not isinstance(cotangent.value, Constant):
             value = self.vanishing.zero_times_infinity(cotangent.value, partial, value)
@@ -250,11 +250,11 @@ class Reverse:
     def _pulled(self, arrays: Arrays, binding: Node, place: int, cotangent: Masked) -> Masked | None:
         """One cotangent through a structural binding; where cells are only moved, so is its mask."""
         if cotangent.mask is None or binding.op not in _MOVING:
-            value = pulled_back(arrays, binding, place, self.cotangents.unmasked(cotangent))
+            value = rule_pullback(arrays, binding, place, self.cotangents.unmasked(cotangent))
             return None if value is None else Masked(value, None)
         mask = arrays.broadcast_to(cotangent.mask, binding.shape)
-        value = pulled_back(arrays, binding, place, cotangent.value)
-        return None if value is None else Masked(value, pulled_back(arrays, binding, place, mask))
+        value = rule_pullback(arrays, binding, place, cotangent.value)
+        return None if value is None else Masked(value, rule_pullback(arrays, binding, place, mask))
 
     def _mirrored(
         self, binding: Node, operand: Atom, p: Atom | None, q: Atom | None, bar: Masked | None, care: "Care"

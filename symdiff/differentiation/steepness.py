@@ -5,11 +5,11 @@ Assumes bindings in order, their partials and what is known of the growth of exp
 without a formula it assumes the worst.
 """
 
-from symdiff.differentiation.partials import TINY, Partials, is_structural
+from symdiff.differentiation.partials import TINY, Partials, has_structural_partials
 from symdiff.ir.arrays.algebra import Arrays, kept_shape
 from symdiff.ir.building import Builder
 from symdiff.ir.node import Atom, Constant, Node
-from symdiff.rulebooks.calls import extreme_of
+from symdiff.rulebooks.calls import extreme_by_rule
 from symdiff.simplification.growth import Growth
 from symdiff.vocabulary.ops import OPS
 
@@ -33,7 +33,7 @@ class Steepness:
         op, operands = binding.op, binding.operands
         if op == "loop":
             return True  # its body may have such heads
-        if op == "select" or binding.dtype in "?l" or is_structural(binding):
+        if op == "select" or binding.dtype in "?l" or has_structural_partials(binding):
             return False
         if op in ("div", *_LOGARITHMS):
             below = operands[-1]
@@ -42,7 +42,7 @@ class Steepness:
             return self.partials.bounds.of(operands[0]).low < 0
         if op == "pow" and isinstance(operands[1], Constant) and not isinstance(operands[1].value, complex):
             return operands[1].value < 1 and self.partials.bounds.of(operands[0]).low < TINY
-        if op == "call" and not extreme_of(binding):
+        if op == "call" and not extreme_by_rule(binding):
             formula = binding.params.graph
             return formula is None or any(b.op in _STEEP for b in formula.bindings)
         return (growing and binding.result in self.growth.explosive) or self.partials.is_singular(binding)
@@ -73,7 +73,7 @@ class Steepness:
         """
         op, operands = binding.op, binding.operands
         x = operands[place]
-        extreme = extreme_of(binding)
+        extreme = extreme_by_rule(binding)
         if not (extreme or op in ("fmax", "fmin", "kth")):
             return None
         bounded = op in OPS and len(operands) == 2 and isinstance(operands[1 - place], Constant)

@@ -14,7 +14,7 @@ import numpy as np
 
 from symdiff.differentiation import array_transforming as whole
 from symdiff.differentiation.forward import Forward
-from symdiff.differentiation.naming import derivative_dtype, output_name
+from symdiff.differentiation.naming import derivative_dtype, derivative_name
 from symdiff.differentiation.partials import ZERO
 from symdiff.differentiation.reverse import Reverse
 from symdiff.errors import ShapeError
@@ -97,7 +97,7 @@ class Unrolled:
         return self.builder.graph(name, tuple(outputs), out_tree, origin=old.origin, doc=old.doc, notes=dict(old.notes))
 
 
-def the_scalar(graph: Graph, what: str) -> GraphOutput:
+def differentiated_scalar(graph: Graph, what: str) -> GraphOutput:
     """The only output, which must be a scalar."""
     if len(graph.outputs) != 1 or graph.outputs[0].shape != ():
         shapes = ", ".join(str(o.shape) for o in graph.outputs)
@@ -110,7 +110,7 @@ def the_scalar(graph: Graph, what: str) -> GraphOutput:
 
 def gradient(graph: Graph, wrt: list[int], rules: Any, with_value: bool) -> tuple[Graph, list[int]]:
     """The Graph of (value and) gradient by the inputs `wrt`; outputs: value if asked for, then one for each input."""
-    output = the_scalar(graph, "grad")
+    output = differentiated_scalar(graph, "grad")
     if not is_unrolled(graph):
         return whole.gradient(graph, wrt, rules, with_value), wrt
     open_ = Unrolled(graph)
@@ -125,7 +125,7 @@ def gradient(graph: Graph, wrt: list[int], rules: Any, with_value: bool) -> tupl
     for place, group in zip(wrt, cells, strict=True):
         leaf = graph.inputs[place].node
         code = derivative_dtype(output.dtype, leaf.dtype)
-        name = output_name("f", [leaf.name], False)
+        name = derivative_name("f", [leaf.name], False)
         outputs.append(open_.packed(name, [bars.get(c, ZERO) for c in group], leaf.shape, code))
     return open_.finished(outputs, None, f"{graph.name}_grad"), wrt
 
@@ -173,14 +173,14 @@ def _jacobian(graph: Graph, wrt: list[int], rules: Any, mode: str) -> Graph:
             leaf = graph.inputs[input_place].node
             code = derivative_dtype(output.dtype, leaf.dtype)
             values = [bars.get(c, ZERO) for bars in found for c in group]
-            name = output_name(output.name, [leaf.name], len(graph.outputs) > 1)
+            name = derivative_name(output.name, [leaf.name], len(graph.outputs) > 1)
             outputs.append(open_.packed(name, values, output.shape + leaf.shape, code))
     return open_.finished(outputs, None, f"{graph.name}_jacobian")
 
 
 def hessian(graph: Graph, wrt: list[int], rules: Any) -> Graph:
     """The Graph of second partials, one array for each pair of inputs; each symmetric pair is swept once."""
-    output = the_scalar(graph, "hessian")
+    output = differentiated_scalar(graph, "hessian")
     if not is_unrolled(graph):
         return whole.hessian(graph, wrt, rules)
     first, _ = gradient(graph, wrt, rules, False)
@@ -210,10 +210,10 @@ def hessian(graph: Graph, wrt: list[int], rules: Any) -> Graph:
     return open_.finished(outputs, None, f"{graph.name}_hessian")
 
 
-def pushforward(graph: Graph, wrt: list[int], rules: Any) -> Graph:
+def push_tangents(graph: Graph, wrt: list[int], rules: Any) -> Graph:
     """Inputs, then a tangent for each of `wrt`; outputs, then their tangents."""
     if not is_unrolled(graph):
-        return whole.pushforward(graph, wrt, rules)
+        return whole.push_tangents(graph, wrt, rules)
     open_ = Unrolled(graph)
     b = open_.builder
     seeds: dict[Atom, Atom] = {}
@@ -235,10 +235,10 @@ def pushforward(graph: Graph, wrt: list[int], rules: Any) -> Graph:
     return open_.finished(outputs, None, f"{graph.name}_jvp")
 
 
-def pullback(graph: Graph, wrt: list[int], rules: Any) -> Graph:
+def pull_cotangents(graph: Graph, wrt: list[int], rules: Any) -> Graph:
     """Inputs, then a cotangent for each output; outputs, then the cotangents of `wrt`."""
     if not is_unrolled(graph):
-        return whole.pullback(graph, wrt, rules)
+        return whole.pull_cotangents(graph, wrt, rules)
     open_ = Unrolled(graph)
     b = open_.builder
     seeds: dict[Atom, Atom] = {}
@@ -266,9 +266,9 @@ def pullback(graph: Graph, wrt: list[int], rules: Any) -> Graph:
 
 def hessian_product(graph: Graph, wrt: list[int], rules: Any) -> Graph:
     """Inputs, then a vector for each of `wrt`; outputs H v, one for each of `wrt`: forward over reverse."""
-    the_scalar(graph, "hvp")
+    differentiated_scalar(graph, "hvp")
     first, _ = gradient(graph, wrt, rules, False)
-    both = pushforward(first, wrt, rules)
+    both = push_tangents(first, wrt, rules)
     names = [f"h_{graph.inputs[p].name}" for p in wrt]
     outputs = tuple(GraphOutput(n, o.atom) for n, o in zip(names, both.outputs[len(wrt) :], strict=True))
     both.outputs = outputs
@@ -293,7 +293,7 @@ def wirtinger(graph: Graph, wrt: list[int], rules: Any) -> Graph:
             for place, group in zip(wrt, cells, strict=True):
                 leaf = graph.inputs[place].node
                 values = [pair[half].get(c, ZERO) for pair in found for c in group]
-                name = output_name(output.name, [leaf.name], len(graph.outputs) > 1) + suffix
+                name = derivative_name(output.name, [leaf.name], len(graph.outputs) > 1) + suffix
                 code = derivative_dtype(output.dtype, leaf.dtype)
                 outputs.append(open_.packed(name, values, output.shape + leaf.shape, code))
     return open_.finished(outputs, None, f"{graph.name}_wirtinger")

@@ -7,7 +7,7 @@ Of what it cannot tell the product stays what it is.
 
 import functools
 
-from symdiff.differentiation.partials import Partials, is_structural
+from symdiff.differentiation.partials import Partials, has_structural_partials
 from symdiff.ir.building import Builder, is_constant
 from symdiff.ir.node import Atom, Constant, Node
 
@@ -94,11 +94,11 @@ class Vanishing:
                 self._behind.add(binding.result)
 
     def _is_singular(self, binding: Node) -> bool:
-        if is_structural(binding) or binding.op == "select" or binding.dtype in "?l":
+        if has_structural_partials(binding) or binding.op == "select" or binding.dtype in "?l":
             return False
         return self.partials.is_singular(binding)
 
 
-def at_zero(b: Builder, under: Atom, value: Atom) -> Atom:
+def derivative_at_zero(b: Builder, under: Atom, value: Atom) -> Atom:
     """A partial that is zero, with no derivative of its own, where what is under a root is zero."""
     return b.select(b.emit("eq", (under, Constant(0.0))), b.emit("edge", (under,)), value)

@@ -24,7 +24,7 @@ _LAST = frozenset({"diagonal", "embed", "inv", "det", "cofactors", "inverse_tran
                    "expm", "is_definite"})  # fmt: skip
 
 
-def batched(graph: Graph, axes: list[int | None], count: int, out_axis: int) -> Graph:
+def vectorize_graph(graph: Graph, axes: list[int | None], count: int, out_axis: int) -> Graph:
     """The graph over `count` points: `axes` tells for each input where its points are, 0, -1 or None for nowhere."""
     builder = Builder()
     builder.primal = False

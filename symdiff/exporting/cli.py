@@ -27,14 +27,14 @@ import numpy as np
 
 from symdiff.api import transforms
 from symdiff.errors import ExportError, RuleError, RuleWarning, SymdiffError
-from symdiff.exporting.files import exported, write, write_source
-from symdiff.inspection.rules import rule_text
+from symdiff.exporting.files import exported, write, write_export_file
+from symdiff.inspection.rules import shown_rule
 from symdiff.rulebooks.book import default_rules
 from symdiff.rulebooks.checking import check_rules
 from symdiff.rulebooks.importing import load_rules, table_text
 from symdiff.rulebooks.structural import structural_rules
-from symdiff.tracing.trace import Spec, argument_names
-from symdiff.vocabulary.libraries import short_name
+from symdiff.tracing.trace import Spec, traced_argument_names
+from symdiff.vocabulary.libraries import name_unless_library
 from symdiff.vocabulary.literals import printable, printable_lines
 from symdiff.vocabulary.outside import opened
 from symdiff.vocabulary.version import __version__
@@ -118,7 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         # Tracing runs the user's function, which may raise anything: told by its line, without our frames.
         frames = traceback.extract_tb(error.__traceback__)
-        place = next((frame for frame in reversed(frames) if short_name(frame.filename)), frames[-1])
+        place = next((frame for frame in reversed(frames) if name_unless_library(frame.filename)), frames[-1])
         _tell(f"symdiff: {Path(place.filename).name}:{place.lineno}: {type(error).__name__}: {error}")
         return 2
     return 0
@@ -144,7 +144,7 @@ def _run(options: argparse.Namespace) -> int:
         return 0
     source = exported(function, args, {}, options.target, command_line(options))
     if options.output:
-        write_source(options.output, source)
+        write_export_file(options.output, source)
     else:
         sys.stdout.write(source.text)
     return 0
@@ -167,9 +167,9 @@ def command_line(options: argparse.Namespace) -> str:
 
 
 def _function(options: argparse.Namespace) -> tuple[Any, tuple[Any, ...]]:
-    f = load_function(options.function)
+    f = load_from_command_line(options.function)
     variadic = any(p.kind is p.VAR_POSITIONAL for p in inspect.signature(f).parameters.values())
-    names = argument_names(f, MANY if variadic else len(_positional(f)))
+    names = traced_argument_names(f, MANY if variadic else len(_positional(f)))
     specs = dict(_spec(text) for text in options.arg)
     wrt = options.wrt.split(",") if options.wrt else names[:1]
     for name in sorted(specs) + wrt:
@@ -222,7 +222,7 @@ def _spec(text: str) -> tuple[str, Any]:
         ) from None
 
 
-def load_function(place: str) -> Callable[..., Any]:
+def load_from_command_line(place: str) -> Callable[..., Any]:
     """The function at `module:function` or `path/to/file.py:function`. Importing runs the module, as Python does."""
     module_name, colon, path = place.rpartition(":")
     if not colon or not module_name or not path:
@@ -270,7 +270,7 @@ def _rules(options: argparse.Namespace) -> int:
             known = {r.name for r in default_rules().values()} | set(structural_rules())
             near = difflib.get_close_matches(options.name, known, 3)
             raise RuleError(f"no rule for {options.name!r}{'; ' if near else ''}{', '.join(near)}")
-        print("\n\n".join(rule_text(rule) for rule in found))
+        print("\n\n".join(shown_rule(rule) for rule in found))
         return 0
     book = default_rules()
     if options.file:

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.api.arguments import Call, is_differentiable, is_integer
+from symdiff.api.arguments import Call, is_differentiable_argument, is_integer_argument
 from symdiff.api.batching import Vectorised, WholeBatched
-from symdiff.api.device import placed
+from symdiff.api.device import placed_on_device
 from symdiff.api.functions import exported_source, stored
 from symdiff.codegen.source import Source
-from symdiff.differentiation.vectorizing import batched as over_points
-from symdiff.errors import ArgumentError, ExportError, forgive
+from symdiff.differentiation.vectorizing import vectorize_graph as over_points
+from symdiff.errors import ArgumentError, ExportError, forgive_error
 from symdiff.exporting.raising import raised_in
 from symdiff.exporting.structuring import (
     SHOWN,
@@ -30,10 +30,10 @@ from symdiff.exporting.structuring import (
     Argument,
     Default,
     Leaf,
-    default_text,
-    is_plain,
-    is_structure,
-    positions,
+    exported_default,
+    exported_positions,
+    exports_plainly,
+    is_exported_structure,
     with_structures,
 )  # fmt: skip
 from symdiff.ir.branches import branches_of
@@ -43,14 +43,14 @@ from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Fused
 from symdiff.lowering.arrays.plan import ArrayPlan
 from symdiff.lowering.program import Program
-from symdiff.pipeline import DEFAULT, checks_of, plan_of, program_of, source_of
+from symdiff.pipeline import DEFAULT, check_plan_of, plan_of, program_of, source_of
 from symdiff.rulebooks.declared import rules_in_force
-from symdiff.tracing.trace import argument_names, path_name
-from symdiff.tracing.unrolling.scalarizing import is_scalar, settled
+from symdiff.tracing.trace import traced_argument_names, traced_path_name
+from symdiff.tracing.unrolling.scalarizing import in_unrolled_regime, settled
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.literals import is_literal, literal
-from symdiff.vocabulary.ops import OPS, dtype_of
+from symdiff.vocabulary.ops import OPS, dtype_of_code
 from symdiff.vocabulary.version import __version__
 
 _NEEDS = {
@@ -75,7 +75,7 @@ def _nodes(program: Program | Fused) -> list[Node]:
 @exported_source.written
 def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], target: str, command: str = "") -> Source:
     """The Source of a transform at example arguments."""
-    args, kwargs = placed((args, kwargs))
+    args, kwargs = placed_on_device((args, kwargs))
     inner = function.inner if isinstance(function, Vectorised) else function
     inner.refresh()
     if isinstance(function, Vectorised):
@@ -91,19 +91,19 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     arguments = _arguments(inner, call, graph, primal)
     result = _marked(tree, [output.name for output in graph.outputs])
     bare = all(isinstance(a.value, Leaf) and (a.value, a.named) == (Leaf(a.name, k), False) for k, a in enumerate(arguments))
-    plain = target in ("c", "cuda") or (bare and is_plain(result))
+    plain = target in ("c", "cuda") or (bare and exports_plainly(result))
     name = inner.__name__ if plain else inner.__name__ + SUFFIX
-    shape = positions(result) if is_plain(result) else None
+    shape = exported_positions(result) if exports_plainly(result) else None
     batch, axes = isinstance(function, Vectorised), hidden.pad(axes)
     branches = branches_of(primal)
     raised = () if branches is None or not branches.raised else raised_in(branches, target, inner.where)
     checks = branches.conditions if branches is not None and raised else None
     options: dict[str, Any] = {"raised": raised} if raised else {}
-    if batch and not (is_scalar(graph) and (checks is None or is_scalar(settled(checks)))):
+    if batch and not (in_unrolled_regime(graph) and (checks is None or in_unrolled_regime(settled(checks)))):
         padded = [*axes, *[None] * (len(graph.inputs) - len(axes))]
         whole = WholeBatched(graph, tree, padded, function.out_axes, inner.options)
         flat = structures.leaves(args, none_is_leaf=True)  # in the function's own, settings are no inputs
-        fed = [flat[i] for i in call.traced] + [leaf for leaf in flat[len(call.leaves) :] if is_differentiable(leaf)]
+        fed = [flat[i] for i in call.traced] + [leaf for leaf in flat[len(call.leaves) :] if is_differentiable_argument(leaf)]
         count = whole.points(hidden.fill(fed, len(graph.inputs)))
         graph, batch = whole.over(count), False
         if checks is not None:
@@ -119,7 +119,7 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
         padded = tuple(axes) + (None,) * (len(program.inputs) - len(axes))
         plan = plan_of(program, "batch", padded, (function.out_axes,) * len(program.outputs))
         if checks is not None:
-            options["before"] = checks_of(checks, padded[: len(checks.inputs)])
+            options["before"] = check_plan_of(checks, padded[: len(checks.inputs)])
             operations += options["before"].program.operations()
             nodes = [*nodes, *options["before"].program.nodes]
     else:
@@ -144,8 +144,8 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     if plain:
         return source
     doc = f"{_what(inner)} of {inner.name}, in its own structures; `{name}` takes and returns their leaves."
-    made = None if is_plain(result) else result
-    if made is None and not any(is_structure(a.value) for a in arguments):
+    made = None if exports_plainly(result) else result
+    if made is None and not any(is_exported_structure(a.value) for a in arguments):
         doc = f"{_what(inner)} of {inner.name}, with its own arguments; `{name}` takes numbers and arrays only."
     doc += f" Made with {settings}." if (settings := _defaults(inner, call)) else ""
     return with_structures(source, inner.__name__, arguments, made, _described(inner, doc), inner.where)
@@ -182,7 +182,7 @@ def _sees_keys(function: Any, call: Call, primal: Graph) -> bool:
         try:
             graph: Graph = function._traced(Call(function, args, kwargs), None, "merge").graph
         except Exception as error:  # it takes no others
-            forgive(error)  # type: ignore[arg-type]
+            forgive_error(error)  # type: ignore[arg-type]
             return True
         return graph.digest() != primal.digest()
 
@@ -200,12 +200,12 @@ def _sees_keys(function: Any, call: Call, primal: Graph) -> bool:
 def _own_arguments(function: Any, call: Call, captured: dict[int, Leaf]) -> list[Argument]:
     """The arguments of a function in its own order; defaults that are captured arrays are taken from these."""
     places = {i: position for position, i in enumerate(call.traced)}
-    marked = [Leaf(path_name(call.paths[i]), places[i]) if i in places else leaf for i, leaf in enumerate(call.leaves)]
+    marked = [Leaf(traced_path_name(call.paths[i]), places[i]) if i in places else leaf for i, leaf in enumerate(call.leaves)]
     args, kwargs = structures.unflatten(call.tree, marked)
-    given = dict(zip(argument_names(function.f, len(args)), args, strict=False)) | kwargs
+    given = dict(zip(traced_argument_names(function.f, len(args)), args, strict=False)) | kwargs
     found = []
     for p in [] if function.signature is None else function.signature.parameters.values():
-        default = "" if p.default is p.empty else default_text(p.default)
+        default = "" if p.default is p.empty else exported_default(p.default)
         named = p.kind is p.KEYWORD_ONLY
         if p.name in given:
             found.append(Argument(p.name, given.pop(p.name), default, named))
@@ -235,7 +235,7 @@ def _kept(plan: Any) -> str:
     """What a CuPy function keeps on the device."""
     if not isinstance(plan, ArrayPlan):
         return ""
-    return f", {_counted(sum(dtype_of(code).itemsize * cells for code, cells in plan.slots), 'byte')} of work arrays"
+    return f", {_counted(sum(dtype_of_code(code).itemsize * cells for code, cells in plan.slots), 'byte')} of work arrays"
 
 
 def _counted(count: int, noun: str) -> str:
@@ -299,7 +299,7 @@ class _Example:
 
     def __init__(self, leaf: Any) -> None:
         shape = getattr(leaf, "shape", None)
-        if isinstance(leaf, np.ndarray) and is_integer(leaf) and leaf.size <= SHOWN:
+        if isinstance(leaf, np.ndarray) and is_integer_argument(leaf) and leaf.size <= SHOWN:
             dtype = "" if leaf.dtype == np.dtype(int) else f", dtype={leaf.dtype.name!r}"
             self.text = f"numpy.array({leaf.tolist()!r}{dtype})"
         elif shape is None or isinstance(leaf, (np.integer, np.bool_)):
@@ -314,7 +314,7 @@ class _Example:
 
 
 def _example(arg: Any) -> str:
-    return repr(structures.mapped(_Example, arg))
+    return repr(structures.map_leaves(_Example, arg))
 
 
 def _defaults(function: Any, call: Any) -> str:
@@ -371,7 +371,7 @@ def _described(function: Any, first: str) -> str:
 
 
 @stored.written
-def write_source(path: Any, source: Source) -> None:
+def write_export_file(path: Any, source: Source) -> None:
     """Write generated text, and its C header beside it."""
     if source.companion:
         header = _place(path).with_suffix(".h")

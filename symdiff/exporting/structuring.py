@@ -16,10 +16,19 @@ import numpy as np
 
 from symdiff.codegen.names import Names
 from symdiff.codegen.source import Source
-from symdiff.codegen.text import Result, wrapped
+from symdiff.codegen.text import Result, wrapped_text
 from symdiff.errors import ExportError
 from symdiff.vocabulary import structures
-from symdiff.vocabulary.literals import WIDTH, Shown, docstring, formatted, is_attribute, is_literal, literal, named
+from symdiff.vocabulary.literals import (
+    WIDTH,
+    Shown,
+    docstring_literal,
+    is_attribute_identifier,
+    is_literal,
+    literal,
+    literal_name,
+    message_literal,
+)
 
 SUFFIX = "_leaves"
 SHOWN = 64  # cells up to which a file, and the command in its header, hold the values of an array of integers
@@ -61,7 +70,7 @@ class Default:
 class Argument:
     """An argument of a file's function: a structure with a `Leaf` at each place that is traced, or a setting of the file.
 
-    `default` is its text in the signature, "" for none; `named` ones are given by name only; settings in a tangent are
+    `default` is its text in the signature, "" for none; `literal_name` ones are given by name only; settings in a tangent are
     not `checked`. `keyed`: the order of keys and their types are those that the file was made with.
     """
 
@@ -76,17 +85,17 @@ class Argument:
         return f"{self.name}={self.default}" if self.default else self.name
 
 
-def default_text(value: Any) -> str:
+def exported_default(value: Any) -> str:
     """A default in a signature; of what cannot be written there an ellipsis, which stands for the argument left out."""
-    return literal(value) if is_written(value) else "..."
+    return literal(value) if fits_in_file(value) else "..."
 
 
-def is_written(value: Any) -> bool:
+def fits_in_file(value: Any) -> bool:
     """Whether a file can hold a value, and tell it from others: NaN is unlike itself."""
     return is_literal(value) and value == value
 
 
-def arranged(arguments: Iterable[Argument]) -> list[Argument]:
+def exported_parameters(arguments: Iterable[Argument]) -> list[Argument]:
     """Arguments as a signature takes them: those given by name last, and no default before one that has to be given."""
     placed = [a for a in arguments if not a.named]
     last = max((k for k, a in enumerate(placed) if not a.default), default=-1)
@@ -94,23 +103,23 @@ def arranged(arguments: Iterable[Argument]) -> list[Argument]:
     return placed + [a for a in arguments if a.named]
 
 
-def is_structure(value: Any) -> bool:
+def is_exported_structure(value: Any) -> bool:
     """Whether an argument holds others."""
     return not isinstance(value, (Leaf, Default)) and structures.leaves(value, none_is_leaf=True) != [value]
 
 
-def is_plain(value: Any) -> bool:
+def exports_plainly(value: Any) -> bool:
     """Whether a result is a leaf or nested tuples and lists of leaves, which a function of leaves returns as it is."""
     if type(value) in (tuple, list):
-        return all(map(is_plain, value))
+        return all(map(exports_plainly, value))
     return isinstance(value, Leaf)
 
 
-def positions(value: Any) -> Result:
+def exported_positions(value: Any) -> Result:
     """A plain result with the position of each leaf."""
     if isinstance(value, Leaf):
         return value.position
-    return [positions(v) for v in value] if type(value) is list else tuple(positions(v) for v in value)
+    return [exported_positions(v) for v in value] if type(value) is list else tuple(exported_positions(v) for v in value)
 
 
 def with_structures(source: Source, name: str, arguments: Sequence[Argument], result: Any, doc: str, where: str) -> Source:
@@ -119,16 +128,16 @@ def with_structures(source: Source, name: str, arguments: Sequence[Argument], re
     `result` has a `Leaf` for each output; None for what the function of leaves returns as it is.
     """
     names = Names((*OWN, source.entry))
-    arguments = [replace(a, name=names.fresh(a.name)) for a in arranged(arguments)]
+    arguments = [replace(a, name=names.fresh(a.name)) for a in exported_parameters(arguments)]
     values = {a.name: a.value for a in arguments}
     writer = _Writer({a.name: a for a in arguments if a.checked}, where)
     call = [place for place, _ in _leaves(values, where)]
     entry = names.fresh(name)
     placed, by_name = [str(a) for a in arguments if not a.named], [str(a) for a in arguments if a.named]
-    lines = wrapped(f"def {entry}(", [*placed, *(["*", *by_name] if by_name else []), "out=None"], "):", "")
-    lines += [*docstring(doc), *writer.checks]
+    lines = wrapped_text(f"def {entry}(", [*placed, *(["*", *by_name] if by_name else []), "out=None"], "):", "")
+    lines += [*docstring_literal(doc), *writer.checks]
     if result is None:
-        lines += wrapped(f"return {source.entry}(", [*call, "out=out"], ")", INDENT)
+        lines += wrapped_text(f"return {source.entry}(", [*call, "out=out"], ")", INDENT)
         return _added(source, writer, entry, lines)
     results = _leaves({"out": result}, where)
     into, targets = [place for place, _ in results], [names.fresh(leaf.name) for _, leaf in results]
@@ -137,8 +146,8 @@ def with_structures(source: Source, name: str, arguments: Sequence[Argument], re
     lines.append("    if out is not None:")
     lines += _laid("", (f"{source.entry}(", [*call, given], ")"), "", INDENT * 2)
     lines.append("        return out")
-    *head, last = wrapped("", targets, "", INDENT)
-    lines += [*head, *wrapped(f"{last.strip()} = {source.entry}(", call, ")", INDENT)]
+    *head, last = wrapped_text("", targets, "", INDENT)
+    lines += [*head, *wrapped_text(f"{last.strip()} = {source.entry}(", call, ")", INDENT)]
     made = writer.made(result)
     bare = f"{INDENT}return {_flat(made)[1:-1]}"
     short = made[0] == "(" and len(made[1]) > 1 and len(bare) <= WIDTH
@@ -175,7 +184,7 @@ def _children(value: Any, where: str) -> list[tuple[str, Any]] | None:
 
 
 def _attribute(name: str, where: str) -> str:
-    if not is_attribute(name):
+    if not is_attribute_identifier(name):
         raise ExportError(f"{where}: the field {name!r} cannot be written into a file; Python would read another name")
     return f".{name}"
 
@@ -219,7 +228,7 @@ class _Writer:
         if isinstance(value, Leaf):
             return
         if isinstance(value, Default):
-            self._settle(place, place, literal(value.value) if is_written(value.value) else "...")
+            self._settle(place, place, literal(value.value) if fits_in_file(value.value) else "...")
             return
         children = _children(value, self.where)
         if children is None:
@@ -251,7 +260,7 @@ class _Writer:
             digest = hashlib.sha256(repr(value.tolist()).encode()).hexdigest()[:16]
             self._settle(f"the digest of {place}", f"_digest({place})", literal(digest))
         else:
-            known, of = named(value), place
+            known, of = literal_name(value), place
             if known is None:
                 known, of = (type(value).__module__, type(value).__qualname__), f"type({place})"
             words = ("__module__", "__name__" if of == place else "__qualname__")
@@ -260,10 +269,10 @@ class _Writer:
 
     def _settle(self, shown: str, given: str, made: str) -> None:
         self.settles = True
-        self.checks += wrapped("_made_for(", [literal(shown), given, made], ")", INDENT)
+        self.checks += wrapped_text("_made_for(", [literal(shown), given, made], ")", INDENT)
 
     def _check(self, condition: str, *message: str | Shown) -> None:
-        self.checks += [f"    if {condition}:", f"        raise ValueError({formatted(*message)})"]
+        self.checks += [f"    if {condition}:", f"        raise ValueError({message_literal(*message)})"]
 
     def made(self, value: Any) -> Any:
         """A result as nested text: a string, or the opening, parts and closing of something that holds more."""
@@ -324,6 +333,6 @@ def _laid(prefix: str, made: Any, suffix: str, indent: str) -> list[str]:
     opening, parts = (f"{head}(", [first[:-2], *parts]) if first else (opening, parts)
     closing = closing.removeprefix(",") + suffix
     if all(isinstance(part, str) for part in parts):
-        return wrapped(prefix + opening, parts, closing, indent)
+        return wrapped_text(prefix + opening, parts, closing, indent)
     inner = [text for part in parts for text in _laid("", part, ",", indent + INDENT)]
     return [f"{indent}{prefix}{opening}", *inner, f"{indent}{closing}"]

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from symdiff.api import transforms
-from symdiff.api.arguments import is_differentiable, is_integer
+from symdiff.api.arguments import is_differentiable_argument, is_integer_argument
 from symdiff.vocabulary import structures
-from symdiff.vocabulary.choices import COMMON, check
+from symdiff.vocabulary.choices import COMMON, check_options
 
 
-def is_floating(leaf: Any) -> bool:
+def in_gradient_check(leaf: Any) -> bool:
     """Whether a leaf of an argument is differentiated by floats."""
-    return is_differentiable(leaf) and not is_integer(leaf)
+    return is_differentiable_argument(leaf) and not is_integer_argument(leaf)
 
 
 def check_grads(
@@ -40,10 +40,10 @@ def check_grads(
     >>> check_grads(lambda x: np.sin(x)*x, (0.7,))
     """
     own = {"order": order, "rtol": rtol, "atol": atol, "seed": seed}
-    check("check_grads", own | options, [*own, *COMMON])
+    check_options("check_grads", own | options, [*own, *COMMON])
     leaves, tree = structures.flatten(tuple(args), none_is_leaf=True)
-    moving = [is_floating(leaf) for leaf in leaves]
-    argnums = tuple(i for i, arg in enumerate(args) if any(map(is_floating, structures.leaves(arg, none_is_leaf=True))))
+    moving = [in_gradient_check(leaf) for leaf in leaves]
+    argnums = tuple(i for i, arg in enumerate(args) if any(map(in_gradient_check, structures.leaves(arg, none_is_leaf=True))))
     if not argnums:
         raise ValueError("check_grads: no argument holds a float or an array of floats")
     rng = np.random.default_rng(seed)
@@ -73,6 +73,6 @@ def check_grads(
 
         def slopes(*xs: Any) -> Any:
             _, bars = transforms.vjp(f, argnums, **options)(*xs, structures.unflatten(out_tree, weights))
-            return [leaf for leaf in structures.leaves(bars) if is_floating(leaf)]
+            return [leaf for leaf in structures.leaves(bars) if in_gradient_check(leaf)]
 
         check_grads(slopes, args, order - 1, rtol=rtol * 10, atol=atol * 10, seed=seed + 1, **options)

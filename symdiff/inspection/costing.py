@@ -11,7 +11,7 @@ from typing import Any
 from symdiff.api.derivatives import Gradient, Jacobian, ValueAndGradient
 from symdiff.api.functions import Function, Plain, costed
 from symdiff.ir.branches import branches_of
-from symdiff.ir.joining import side_by_side
+from symdiff.ir.joining import join_graphs
 from symdiff.lowering.arrays.fusing import Fused
 from symdiff.lowering.program import Program
 from symdiff.pipeline import plan_of, program_of
@@ -61,7 +61,7 @@ class Cost:
         return "\n".join([*lines, f"ratio       {self.ratio:.3g}", *paths])
 
 
-def operations(program: Program | Fused) -> Operations:
+def operation_cost(program: Program | Fused) -> Operations:
     """The count of a program."""
     memory = None
     if isinstance(program, Fused):
@@ -101,5 +101,5 @@ def cost_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cos
             scalarize=inner.scalarize, paths=inner.paths,
         )  # fmt: skip
     derivative = inner.graph(*args, **kwargs)
-    counts = [operations(program_of(graph, inner.options)) for graph in (value, derivative, side_by_side(value, derivative))]
+    counts = [operation_cost(program_of(graph, inner.options)) for graph in (value, derivative, join_graphs(value, derivative))]
     return Cost(*counts, str(branches_of(value) or ""))

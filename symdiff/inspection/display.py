@@ -12,14 +12,14 @@ import sympy as sp
 from sympy.printing.latex import greek_letters_set
 
 from symdiff.api import functions
-from symdiff.codegen.expressions import in_reading_order
-from symdiff.inspection.expressions import build, cell_name, latex, number
+from symdiff.codegen.expressions import printed_operands
+from symdiff.inspection.expressions import build_sympy, latex, number, sympy_cell_name
 from symdiff.ir import graph as graphs
 from symdiff.ir.graph import Graph
 from symdiff.lowering.arrays.fusing import Fused
 from symdiff.lowering.program import Program, is_leaf
 from symdiff.pipeline import DEFAULT, Options, program_of, refuse_loops
-from symdiff.vocabulary.heads import slices_text
+from symdiff.vocabulary.heads import key_literal
 from symdiff.vocabulary.literals import printable
 from symdiff.vocabulary.ops import OPS
 
@@ -33,7 +33,7 @@ _SPELLED = {c: rf"\{c}" for c in "{}$&#_%"} | {
 _CELL = re.compile(r"([A-Za-z]+)(\d+(?:_\d+)+)")
 
 
-def steps(program: Program, inline: bool) -> tuple[list[tuple[sp.Symbol, Any]], list[tuple[str, Any]]]:
+def shown_cell_steps(program: Program, inline: bool) -> tuple[list[tuple[sp.Symbol, Any]], list[tuple[str, Any]]]:
     """Named shared steps and the outputs' cells as SymPy expressions; `inline` substitutes values used once."""
     uses = [0] * len(program.nodes)
     for node in program.nodes:
@@ -47,11 +47,11 @@ def steps(program: Program, inline: bool) -> tuple[list[tuple[sp.Symbol, Any]], 
         if node.op == "input":
             place, cell = node.params
             leaf = program.inputs[place]
-            expr: Any = sp.Symbol(leaf.name if leaf.shape == () else cell_name(leaf.name, leaf.shape, cell))
+            expr: Any = sp.Symbol(leaf.name if leaf.shape == () else sympy_cell_name(leaf.name, leaf.shape, cell))
         elif node.op == "const":
             expr = number(node.params)
         else:
-            expr = _built(node.op, [exprs[o] for o in in_reading_order(program, position)])
+            expr = _built(node.op, [exprs[o] for o in printed_operands(program, position)])
             deep = 1 + max(depth[o] for o in node.operands)
             if OPS[node.op].cost and (not inline or uses[position] > 1 or deep > 12):
                 symbol = sp.Symbol(f"v{len(named)}")
@@ -69,11 +69,11 @@ def steps(program: Program, inline: bool) -> tuple[list[tuple[sp.Symbol, Any]], 
 
 def _built(op: str, args: list[Any]) -> Any:
     """One operation; 1/x is a power, since a product would be written 1*1/x."""
-    return sp.Pow(args[1], -1, evaluate=False) if op == "div" and args[0] == 1 else build(op, args)
+    return sp.Pow(args[1], -1, evaluate=False) if op == "div" and args[0] == 1 else build_sympy(op, args)
 
 
-def whole_steps(program: Program) -> tuple[list[tuple[sp.Symbol, Any]], list[tuple[str, Any]]]:
-    """Like `steps`, for whole arrays: products of matrices and their like are functions, regions are written x[1:]."""
+def shown_array_steps(program: Program) -> tuple[list[tuple[sp.Symbol, Any]], list[tuple[str, Any]]]:
+    """Like `shown_cell_steps`, for whole arrays: products of matrices are functions, regions are written x[1:]."""
     uses = [0] * len(program.nodes)
     for node in program.nodes:
         for operand in node.operands:
@@ -92,7 +92,7 @@ def whole_steps(program: Program) -> tuple[list[tuple[sp.Symbol, Any]], list[tup
         elif node.op in ("reshape", "broadcast_to"):
             expr = args[0]  # the same cells
         elif node.op == "getitem" and args[0].is_Symbol:
-            expr = sp.Symbol(f"{args[0]}[{slices_text(node.params['key'], program.nodes[node.operands[0]].shape)}]")
+            expr = sp.Symbol(f"{args[0]}[{key_literal(node.params['key'], program.nodes[node.operands[0]].shape)}]")
         elif node.op in OPS:
             expr = _built(node.op, args)
         else:
@@ -111,7 +111,7 @@ def shown_steps(graph: Graph, options: Options) -> tuple[list[tuple[sp.Symbol, A
     program = program_of(graph, options)
     if isinstance(program, Program):
         refuse_loops(program, "a formula")
-    return whole_steps(program.program) if isinstance(program, Fused) else steps(program, inline=True)
+    return shown_array_steps(program.program) if isinstance(program, Fused) else shown_cell_steps(program, inline=True)
 
 
 @graphs.shown.written

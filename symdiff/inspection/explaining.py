@@ -15,12 +15,12 @@ from symdiff.api.functions import Function, Plain
 from symdiff.differentiation import transforming
 from symdiff.errors import TraceError
 from symdiff.inspection.kinks import Kink, kinks
-from symdiff.ir.evaluating import values_of
+from symdiff.ir.evaluating import binding_values
 from symdiff.ir.graph import Graph
 from symdiff.ir.node import Atom
 from symdiff.tracing.unrolling.scalarizing import settled
 from symdiff.vocabulary import structures
-from symdiff.vocabulary.choices import check
+from symdiff.vocabulary.choices import check_options
 
 STEPS = (2.0**-18, 2.0**-22)  # distances, relative to the point, at which slopes and values are compared
 DIRECTIONS = 3
@@ -69,7 +69,7 @@ def explain(f: Callable[..., Any], *args: Any, rules: Any = None, **kwargs: Any)
     >>> explain(lambda x: abs(x) + 1, 0.0).differentiable
     False
     """
-    check("explain", {"rules": rules})
+    check_options("explain", {"rules": rules})
     function = _AtPoint(f, rules=rules, scalarize=False)
     function.argnums = _floating(args)
     call = Call(function, args, kwargs)
@@ -77,7 +77,7 @@ def explain(f: Callable[..., Any], *args: Any, rules: Any = None, **kwargs: Any)
     point = [
         np.asarray(call.leaves[i], dtype=np.dtype(leaf.node.dtype)) for i, leaf in zip(call.traced, graph.inputs, strict=True)
     ]
-    values = values_of(graph, tuple(point))
+    values = binding_values(graph, tuple(point))
     entries = tuple(kinks(graph, values))
     if not all(np.all(np.isfinite(_value(o.atom, values))) for o in graph.outputs):
         return Explanation(function.name, False, entries, "not differentiable; the value is not finite")
@@ -104,7 +104,7 @@ def explain(f: Callable[..., Any], *args: Any, rules: Any = None, **kwargs: Any)
 
 
 def _pushed(function: Function, graph: Graph, count: int) -> Graph:
-    return transforming.pushforward(settled(graph), list(range(count)), function._rules())
+    return transforming.push_tangents(settled(graph), list(range(count)), function._rules())
 
 
 def _has_slope(at: At, point: list[np.ndarray]) -> bool:
@@ -147,7 +147,7 @@ def _judged(along: At, count: int, point: list[np.ndarray]) -> tuple[bool, str]:
 
 
 def _flat(graph: Graph, args: list[np.ndarray]) -> list[Any]:
-    values = values_of(graph, tuple(args))
+    values = binding_values(graph, tuple(args))
     return [_value(o.atom, values) for o in graph.outputs]
 
 

@@ -62,7 +62,7 @@ class _Printer(LatexPrinter):
 
 
 def latex(expr: Any, **settings: Any) -> str:
-    """An expression that `build` made as LaTeX."""
+    """An expression that `build_sympy` made as LaTeX."""
     return _Printer(settings).doprint(expr)  # type: ignore[no-any-return]
 
 
@@ -123,19 +123,19 @@ def number(value: Any) -> sp.Expr:
     return sp.Integer(value)
 
 
-def build(op: str, args: list[Any]) -> Any:
+def build_sympy(op: str, args: list[Any]) -> Any:
     """One operation as an unevaluated SymPy expression."""
     args = [_condition(a) if op in _LOGICAL or (op == "select" and k == 0) else _number(a) for k, a in enumerate(args)]
     if op == "add" or (op in ("sum", "fsum") and len(args) > 1):  # calls of Python's, compensated
         return sp.Add(*_parts_of(sp.Add, args), evaluate=False)
     if op == "sub":
-        return sp.Add(*_parts_of(sp.Add, [args[0], negated(args[1])]), evaluate=False)
+        return sp.Add(*_parts_of(sp.Add, [args[0], negated_sympy(args[1])]), evaluate=False)
     if op == "mul":
         return sp.Mul(*_parts_of(sp.Mul, args), evaluate=False)
     if op == "div":
         return sp.Mul(*_parts_of(sp.Mul, [args[0]]), sp.Pow(args[1], -1, evaluate=False), evaluate=False)
     if op == "neg":
-        return negated(args[0])
+        return negated_sympy(args[0])
     if op == "pow":
         return sp.Pow(*args, evaluate=False)
     if op in ("cast", "edge"):
@@ -180,7 +180,7 @@ def _parts_of(head: Any, args: list[Any]) -> list[Any]:
     return first + args[1:]
 
 
-def negated(expr: Any) -> Any:
+def negated_sympy(expr: Any) -> Any:
     """-expr without distributing the sign over a sum."""
     if expr.is_Number:
         return -expr
@@ -239,7 +239,7 @@ def _affine(extent: Count) -> Any:
 
 
 @sympy_expression.written
-def expression(binding: Node) -> Any:
+def sympy_of_binding(binding: Node) -> Any:
     """The right-hand side of one binding over its symbols."""
     op, operands, params = binding.op, binding.operands, binding.params
     if op == "item":
@@ -257,7 +257,7 @@ def expression(binding: Node) -> Any:
     args = [symbol(o) for o in operands]
     if isinstance(params, Static):
         return _own(op)(*args, *map(_parameter, params.params.values()), evaluate=False)
-    return build(op if op != "call" else params.__name__, args)
+    return build_sympy(op if op != "call" else params.__name__, args)
 
 
 def _parameter(value: Any) -> Any:
@@ -272,7 +272,7 @@ def _parameter(value: Any) -> Any:
 
 
 @sympy_expressions.written
-def inlined(graph: Graph) -> Any:
+def sympy_outputs(graph: Graph) -> Any:
     """The outputs of a graph as SymPy expressions over plain symbols; cells of array x are x0, x1, ..."""
     graph = scalarize(graph)
     exprs: dict[Atom, Any] = {}
@@ -285,7 +285,7 @@ def inlined(graph: Graph) -> Any:
             continue
         if binding.op == "item":
             base = binding.operands[0]
-            exprs[binding] = sp.Symbol(cell_name(base.name, base.shape, binding.params))
+            exprs[binding] = sp.Symbol(sympy_cell_name(base.name, base.shape, binding.params))
             sizes[binding] = 1
             continue
         size = 1 + sum(sizes.get(o, 1) for o in binding.operands)
@@ -296,7 +296,7 @@ def inlined(graph: Graph) -> Any:
             )
         sizes[binding] = size
         args = [number(o.value) if isinstance(o, Constant) else exprs[o] for o in binding.operands]
-        exprs[binding] = build(binding.op if binding.op != "call" else binding.params.__name__, args)
+        exprs[binding] = build_sympy(binding.op if binding.op != "call" else binding.params.__name__, args)
     arrays = {b: b.operands for b in graph.bindings if b.op == "array"}
 
     def cells(atom: Atom) -> list[Any]:
@@ -307,15 +307,15 @@ def inlined(graph: Graph) -> Any:
     return results[0] if len(graph.outputs) == 1 and graph.outputs[0].shape == () else results
 
 
-def cell_name(name: str, shape: tuple[int, ...], cell: int) -> str:
+def sympy_cell_name(name: str, shape: tuple[int, ...], cell: int) -> str:
     """The name of one cell of an array: x3, or W1_2 for a matrix."""
     return name + "_".join(str(int(i)) for i in np.unravel_index(cell, shape))
 
 
 @shared_by_sympy.written
-def shared(graph: Graph) -> tuple[list[tuple[Any, Any]], list[Any]]:
+def sympy_cse(graph: Graph) -> tuple[list[tuple[Any, Any]], list[Any]]:
     """SymPy's common subexpressions of the inlined outputs."""
-    found = inlined(graph)
+    found = sympy_outputs(graph)
     return sp.cse(found if isinstance(found, list) else [found])  # type: ignore[no-any-return]
 
 

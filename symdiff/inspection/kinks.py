@@ -12,7 +12,7 @@ import numpy as np
 
 from symdiff.ir.graph import Graph
 from symdiff.ir.node import Atom, Constant, Node
-from symdiff.rulebooks.calls import extreme_of
+from symdiff.rulebooks.calls import extreme_by_rule
 from symdiff.simplification.activity import active_symbols
 from symdiff.simplification.bounds import Bounds
 from symdiff.simplification.equalities import Thinness, agree
@@ -142,7 +142,7 @@ def _at(binding: Node, operands: list[Any], values: Values, read: dict[Atom, Any
         return _tied_places(binding, operands[0], reads)
     if binding.op in _ORDERED:
         return _neighbours(binding, operands[0] if binding.op in _PLACES else values[binding], reads)
-    if binding.op == "call" and extreme_of(binding):
+    if binding.op == "call" and extreme_by_rule(binding):
         return _equals(binding, operands, values[binding], reads)
     if binding.op == "call":
         points = [(np.array(p), s) for p, s in binding.params.rule.kinks if len(p) == len(operands)]

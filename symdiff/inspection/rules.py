@@ -7,7 +7,7 @@ from typing import Any
 
 import sympy as sp
 
-from symdiff.inspection.expressions import build, latex, number
+from symdiff.inspection.expressions import build_sympy, latex, number
 from symdiff.rulebooks.rule import Rule, apply
 from symdiff.rulebooks.tables import Template
 from symdiff.vocabulary.ops import OPS
@@ -19,7 +19,7 @@ _KINDS = {
 }  # fmt: skip
 
 
-def rule_text(rule: Rule) -> str:
+def shown_rule(rule: Rule) -> str:
     """A rule as text and LaTeX: the function, its partials, where they hold, how each target spells it."""
     head = f"{rule.module}.{rule.name}({', '.join(rule.parameters)})"
     lines = [f"{head}   [{rule.source}]"]
@@ -58,6 +58,6 @@ def _formula(template: Template, symbols: list[Any]) -> Any:
     def emit(op: str, operands: tuple[Any, ...], payload: Any) -> Any:
         if op == "const":
             return _NAMED.get(payload) or sp.Symbol(payload) if isinstance(payload, str) else number(payload)
-        return build(op, list(operands))
+        return build_sympy(op, list(operands))
 
     return apply(template.exact or template, tuple(symbols), sp.Symbol("out"), emit)

@@ -56,7 +56,7 @@ class Branches:
             raise error
 
 
-def kept_exception(error: Exception, place: str) -> Exception:
+def graph_exception(error: Exception, place: str) -> Exception:
     """An exception to be raised later, without the frames of the run that raised it."""
     error.__traceback__ = error.__context__ = error.__cause__ = None
     error.add_note(f"raised at {place}")

@@ -30,7 +30,7 @@ _cache: dict[tuple[Any, ...], str] = {}
 _active = threading.local()
 
 
-def dtype_code(dtype: np.dtype, origin: str = "") -> str:
+def atom_dtype(dtype: np.dtype, origin: str = "") -> str:
     """One of "?", "f", "d", "F", "D" for a dtype; integers and float16 count as the float they promote to."""
     char = np.dtype(dtype).char
     if char in _FLOATING:
@@ -40,13 +40,13 @@ def dtype_code(dtype: np.dtype, origin: str = "") -> str:
     raise TraceError(f"{origin}: dtype {dtype} cannot be traced; use float32, float64, complex64 or complex128")
 
 
-def result_code(operands: tuple[Atom, ...]) -> str:
+def dtype_of_atoms(operands: tuple[Atom, ...]) -> str:
     """The common dtype code of operands, as `np.result_type` gives it for NumPy values and weak Python numbers."""
     key = tuple(o.dtype if o.dtype is not None else type(o.value) for o in operands)
     code = _cache.get(key)
     if code is None:
         values = [np.dtype(k) if isinstance(k, str) else _WEAK[k] for k in key]
-        code = _cache[key] = dtype_code(np.result_type(*values))
+        code = _cache[key] = atom_dtype(np.result_type(*values))
     return code
 
 
@@ -57,7 +57,7 @@ def active_builders() -> "list[Builder]":
     return _active.stack  # type: ignore[no-any-return]
 
 
-def memory() -> float:
+def memory_for_bindings() -> float:
     """Bytes that the process may use, infinite where the platform does not tell."""
     if not hasattr(os, "sysconf"):
         return float("inf")
@@ -68,9 +68,9 @@ def memory() -> float:
     return room if limit == resource.RLIM_INFINITY else min(room, limit)
 
 
-def check_room(count: int, origin: str) -> None:
+def check_binding_memory(count: int, origin: str) -> None:
     """Raise `TraceError` where so many bindings need more memory than there is."""
-    needed, room = count * _BYTES, memory()
+    needed, room = count * _BYTES, memory_for_bindings()
     if needed > room:
         raise TraceError(
             f"{origin}: more than {count} operations, which need about {needed / 1e9:.1f} GB of {room / 1e9:.1f} GB; "
@@ -78,7 +78,7 @@ def check_room(count: int, origin: str) -> None:
         )
 
 
-def is_same(a: Atom, b: Atom) -> bool:
+def is_same_atom(a: Atom, b: Atom) -> bool:
     """Whether two atoms are one symbol, or constants of the same type and bits."""
     if a is b:
         return True
@@ -123,7 +123,7 @@ class Builder:
         bound = Node(op, operands, shape, dtype, params, origin or self.origin, self.primal, f"v{self._count}")
         self._count += 1
         if not self._count & _BLOCK:
-            check_room(self._count, bound.origin)
+            check_binding_memory(self._count, bound.origin)
         if self.fixed and operands and all(o.op == "const" or o in self.fixed for o in operands):
             self.fixed.add(bound)
         self.bindings.append(bound)
@@ -141,18 +141,18 @@ class Builder:
                 return found
         row = OPS[op]
         if op == "select":
-            code = result_code(operands[1:])
+            code = dtype_of_atoms(operands[1:])
             if code != "?":
                 operands = (operands[0], *(self._as_number(o, code, origin) for o in operands[1:]))
         elif row.result == "bool":
             code = "?"
-            if op in _COMPARING and result_code(operands) != "?":  # a truth beside a number is 0 or 1
+            if op in _COMPARING and dtype_of_atoms(operands) != "?":  # a truth beside a number is 0 or 1
                 operands = tuple(self._as_number(o, "d", origin) for o in operands)
         elif op == "cast":
             check_cast(operands[0].dtype, payload)
             code = payload
         else:
-            code = result_code(operands)
+            code = dtype_of_atoms(operands)
             if code == "?" and op not in ("conj", "real"):
                 # NumPy counts Booleans as small integers in arithmetic; as floats they count the same.
                 operands = tuple(self.emit("cast", (o,), "d", origin) if o.dtype == "?" else o for o in operands)
@@ -222,7 +222,7 @@ class Builder:
         )
 
     def _whole(self, head: str, operand: Atom, **params: Any) -> Atom:
-        code = result_code((operand,))
+        code = dtype_of_atoms((operand,))
         shape = params.get("shape", (*operand.shape, *operand.shape[-1:]))
         symbol = self.bind(head, (operand,), shape, code, Static(head, params))
         self.structural[symbol] = self.bindings[-1]
@@ -269,7 +269,7 @@ class Builder:
 
     def select(self, condition: Atom, a: Atom, b: Atom) -> Atom:
         """a where condition else b."""
-        return a if is_same(a, b) else self.emit("select", (condition, a, b))
+        return a if is_same_atom(a, b) else self.emit("select", (condition, a, b))
 
     def conj(self, a: Atom) -> Atom:
         """The conjugate; a real value is its own."""

@@ -14,7 +14,7 @@ import numpy as np
 from symdiff.errors import ShapeError
 from symdiff.ir.branches import branches_of
 from symdiff.ir.graph import Graph, evaluated
-from symdiff.ir.hidden import hidden_of, visible
+from symdiff.ir.hidden import hidden_of, visible_input_count
 from symdiff.ir.loops import Loop
 from symdiff.ir.node import Atom, Node
 from symdiff.vocabulary import structures
@@ -26,7 +26,7 @@ from symdiff.vocabulary.ops import OPS
 @evaluated.written
 def evaluate(graph: Graph, args: tuple[Any, ...]) -> Any:
     """The graph's result at `args`, one for each input but captured arrays, in the function's own result structure."""
-    values = values_of(graph, args)
+    values = binding_values(graph, args)
     results = [
         np.asarray(values[o.atom] if o.atom.op != "const" else o.atom.value, dtype=np.dtype(o.dtype))[()] for o in graph.outputs
     ]
@@ -35,11 +35,11 @@ def evaluate(graph: Graph, args: tuple[Any, ...]) -> Any:
     return results[0] if len(results) == 1 else tuple(results)
 
 
-def values_of(graph: Graph, args: tuple[Any, ...]) -> dict[Atom, Any]:
+def binding_values(graph: Graph, args: tuple[Any, ...]) -> dict[Atom, Any]:
     """The values of the graph's inputs and of all its bindings at `args`."""
     args = tuple(hidden_of(graph).fill(args, len(graph.inputs)))
     if len(args) != len(graph.inputs):
-        raise ShapeError(f"{graph.name} takes {visible(graph)} arguments ({len(args)} given)")
+        raise ShapeError(f"{graph.name} takes {visible_input_count(graph)} arguments ({len(args)} given)")
     branches = branches_of(graph)
     if branches is not None:
         branches.check(graph.name, args)

@@ -149,18 +149,18 @@ class Graph:
         return loops + sum(OPS[b.op].cost for b in self.bindings if b.op in OPS)  # type: ignore[no-any-return]
 
     def _headline(self) -> str:
-        signature = ", ".join(f"{i.name}: {typed(i.node)}" for i in self.inputs)
+        signature = ", ".join(f"{i.name}: {node_type(i.node)}" for i in self.inputs)
         return f"{self.name}({signature}) -> {', '.join(o.name for o in self.outputs)}"
 
     def _lines(self, names: Mapping[Node, str] = MappingProxyType({})) -> Iterator[str]:
         results: dict[Atom, list[str]] = {}
         for output in self.outputs:
             results.setdefault(output.atom, []).append(output.name)
-        wide = max([8, *(len(typed(b)) for b in self.bindings)])
+        wide = max([8, *(len(node_type(b)) for b in self.bindings)])
         for binding in self.bindings:
             text = f"  {binding.told(names)}"
             end = f"= {', '.join(results[binding])}" if binding in results else ""
-            yield f"{text:<36} {typed(binding):<{wide}} {binding.origin:<20} {end}".rstrip()
+            yield f"{text:<36} {node_type(binding):<{wide}} {binding.origin:<20} {end}".rstrip()
             if binding.op == "loop":
                 yield from binding.params.lines(names)
 
@@ -189,7 +189,7 @@ def _unflattened(
     return Graph(name, leaves, results, [nodes[place] for place in bindings], *others)
 
 
-def typed(node: Node) -> str:
+def node_type(node: Node) -> str:
     """The type of a value as printed: f64, c128[3, 4], bool."""
     names = {"?": "bool", "f": "f32", "d": "f64", "F": "c64", "D": "c128", "*": ""}
     kind = names.get(node.dtype, node.dtype)

@@ -21,7 +21,7 @@ SMALL = 64
 _KINDS = (np.ndarray, np.memmap)
 
 
-def is_large(value: Any) -> bool:
+def may_be_hidden(value: Any) -> bool:
     """Whether a captured value can be a hidden input: a floating or complex array of more than `SMALL` cells."""
     return type(value) in _KINDS and value.dtype.char in "fdFD" and value.size > SMALL
 
@@ -95,12 +95,12 @@ def hidden_of(graph: Graph) -> Hidden:
     return graph.notes.get(KEY, NONE)  # type: ignore[no-any-return]
 
 
-def visible(graph: Graph) -> int:
+def visible_input_count(graph: Graph) -> int:
     """How many inputs a Graph has apart from captured arrays."""
     return len(graph.inputs) - len(hidden_of(graph).arrays)
 
 
-def arrays_of(compiled: Any) -> tuple[Captured, ...]:
+def hidden_arrays_of(compiled: Any) -> tuple[Captured, ...]:
     """The captured arrays that a compiled function of ours reads; none for anything else."""
     hidden = getattr(compiled, "hidden", None)
     return hidden.arrays if isinstance(hidden, Hidden) else ()

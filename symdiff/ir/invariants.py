@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from symdiff.errors import InvariantError, TraceError
-from symdiff.ir.building import result_code
+from symdiff.ir.building import dtype_of_atoms
 from symdiff.ir.graph import Graph
 from symdiff.ir.loops import check_loop, sizes_of
 from symdiff.ir.node import Atom, Node, Seen
@@ -20,7 +20,7 @@ from symdiff.vocabulary.ops import OPS, check_cast, real_counterpart
 _FREE = frozenset({"cast", "call"})  # operations whose dtype their operands do not tell
 
 
-def rebound(binding: Node, op: str, operands: tuple[Atom, ...], params: Any = None) -> Seen:
+def binding_with(binding: Node, op: str, operands: tuple[Atom, ...], params: Any = None) -> Seen:
     """A binding as a rewrite sees it, with the same value."""
     found = Seen(binding.result, op, operands, params)
     check_binding(found)
@@ -94,7 +94,7 @@ def _code(binding: Node) -> str | None:
     if op in ("cast", "array"):
         for operand in operands:
             check_cast(operand.dtype, binding.dtype)
-    return code_of(op, lambda: result_code(operands[1:] if op == "select" else operands))
+    return code_of(op, lambda: dtype_of_atoms(operands[1:] if op == "select" else operands))
 
 
 def code_of(op: str, common: Callable[[], str]) -> str | None:

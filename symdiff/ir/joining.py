@@ -9,7 +9,7 @@ from symdiff.ir.graph import Graph, GraphOutput
 from symdiff.ir.node import Atom
 
 
-def side_by_side(first: Graph, second: Graph) -> Graph:
+def join_graphs(first: Graph, second: Graph) -> Graph:
     """One Graph with the outputs of both."""
     builder = Builder()
     inputs = {}

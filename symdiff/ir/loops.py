@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from symdiff.ir.graph import Graph, GraphInput, GraphOutput, live_bindings, typed
+from symdiff.ir.graph import Graph, GraphInput, GraphOutput, live_bindings, node_type
 from symdiff.ir.node import Atom, Node
 from symdiff.vocabulary.extents import Count, Extent, Size, names_in
 from symdiff.vocabulary.seams import Seam
@@ -182,10 +182,10 @@ def check_loop(binding: Node) -> None:
         shape = operand.shape if place is None else operand.shape[1:]
         if shape != leaf.node.shape or operand.dtype not in (None, leaf.node.dtype):
             given = f"{operand.name}, of shape {operand.shape}"
-            raise ValueError(f"{leaf.name} is {typed(leaf.node)}; {given}, is given{' by rows' if place else ''}")
+            raise ValueError(f"{leaf.name} is {node_type(leaf.node)}; {given}, is given{' by rows' if place else ''}")
     for leaf, output in zip(inputs[1 : loop.carried + 1], outputs, strict=False):
         if (output.shape, output.dtype) != (leaf.node.shape, leaf.node.dtype):
-            raise ValueError(f"{leaf.name} is {typed(leaf.node)}, and {output.dtype}{output.shape} in the next round")
+            raise ValueError(f"{leaf.name} is {node_type(leaf.node)}, and {output.dtype}{output.shape} in the next round")
     for stack, output in zip(loop.stacks, outputs[loop.carried :], strict=False):
         check_rows(stack.place, loop.rounds, stack.size, output.name)
     if loop.tested and (loop.backward or loop.counted is None or (outputs[-1].shape, outputs[-1].dtype) != ((), "?")):

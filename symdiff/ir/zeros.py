@@ -15,9 +15,9 @@ _LOSING = frozenset("abs cos cosh exp exp2 log log2 log10 lt le gt ge eq ne and 
 _POSITIVE = frozenset("abs exp exp2 cosh hypot".split())
 
 
-def signed_zeros(bindings: list[Node]) -> set[Atom]:
+def signed_zero_bindings(bindings: list[Node]) -> set[Atom]:
     """Sums with zero of which the sign of a zero is told; empty where there are none."""
-    if not any(b.op in ("add", "sub") and any(is_zero(o) for o in b.operands) for b in bindings):
+    if not any(b.op in ("add", "sub") and any(is_zero_atom(o) for o in b.operands) for b in bindings):
         return set()
     told: set[Atom] = set()
     for binding in reversed(bindings):
@@ -31,7 +31,7 @@ def signed_zeros(bindings: list[Node]) -> set[Atom]:
     return told - {b for b in bindings if _is_never_negative(b)}
 
 
-def is_zero(atom: Atom) -> bool:
+def is_zero_atom(atom: Atom) -> bool:
     """Whether an atom is the number 0.0 or -0.0."""
     return isinstance(atom, Constant) and not isinstance(atom.value, complex) and atom.value == 0
 

@@ -12,9 +12,9 @@ import numpy as np
 from symdiff.errors import InvariantError
 from symdiff.ir.invariants import code_of, shape_of
 from symdiff.ir.node import Node
-from symdiff.lowering.program import ASSEMBLE, Program, key_of, size
+from symdiff.lowering.program import ASSEMBLE, Program, domain_size, key_of
 from symdiff.vocabulary.heads import HEADS
-from symdiff.vocabulary.ops import OPS, check_cast, join
+from symdiff.vocabulary.ops import OPS, check_cast, join_dtype_codes
 
 
 def check_program(program: Program) -> None:
@@ -38,7 +38,7 @@ def check_program(program: Program) -> None:
         for cell in output.cells:
             check_cast(program.nodes[cell].dtype, output.dtype)
         whole = len(output.cells) == 1 and program.nodes[output.value].shape == output.shape
-        if not whole and len(output.cells) != size(output.shape):
+        if not whole and len(output.cells) != domain_size(output.shape):
             raise InvariantError(f"output {output.name}: {len(output.cells)} cells for shape {output.shape}")
         if whole and program.nodes[output.value].dtype != output.dtype:
             raise InvariantError(f"output {output.name}: {program.nodes[output.value].dtype} for {output.dtype}")
@@ -110,5 +110,5 @@ def _made(program: Program, node: Node) -> tuple[tuple[int, ...], tuple[str, ...
 
 def _common(operands: list[Node], weak: bool) -> str:
     """The dtype of values together, constants among them `weak`, without a precision of their own."""
-    code = functools.reduce(join, [o.dtype for o in operands if o.op != "const" or not weak])
-    return join(code, "F") if any(isinstance(o.params, complex) for o in operands if o.op == "const") else code
+    code = functools.reduce(join_dtype_codes, [o.dtype for o in operands if o.op != "const" or not weak])
+    return join_dtype_codes(code, "F") if any(isinstance(o.params, complex) for o in operands if o.op == "const") else code

@@ -25,7 +25,7 @@ def before_cuts(program: Program) -> set[int]:
     return {p for p in found if nodes[p].primal and nodes[p].op in _PASSING}
 
 
-def promoted(program: Program) -> Program:
+def promote_program(program: Program) -> Program:
     """The Program with the real operands of such values made complex."""
     strict = before_cuts(program)
     if not any(_is_mixed(program, p) for p in strict):

@@ -42,7 +42,7 @@ def expanded(graph: Graph, expansions: dict[str, Expansion], which: set[Atom] | 
     return builder.graph(graph.name, outputs, graph.out_tree, origin=graph.origin, doc=graph.doc, notes=dict(graph.notes))
 
 
-def differentiable(graph: Graph, wrt: list[Node]) -> Graph:
+def lower_products(graph: Graph, wrt: list[Node]) -> Graph:
     """The graph with products written out where they depend on `wrt`."""
     active = active_symbols(graph.bindings, set(wrt))
     return expanded(graph, {"prod": _product, "cumprod": _running_product}, active)
@@ -53,7 +53,7 @@ def computable(graph: Graph, exact: bool = False) -> Graph:
 
     `exact`: the cells that a mask selects are added in the order in which NumPy adds them.
     """
-    graph = together(graph)
+    graph = lower_decompositions(graph)
     vectors = {b for b in graph.bindings if b.op == "matmul" and all(len(o.shape) == 1 for o in b.operands)}
     which = vectors | {b for b in graph.bindings if b.op == "logsumexp" or (b.op == "sum_of" and not exact)}
     return expanded(graph, {"logsumexp": _log_sum_exp, "matmul": _inner, "sum_of": _sum_of}, which)
@@ -72,7 +72,7 @@ _DECOMPOSITIONS = {
 }
 
 
-def together(graph: Graph) -> Graph:
+def lower_decompositions(graph: Graph) -> Graph:
     """The graph with parts of one decomposition, each a call of its own, as views of one call's results."""
     whole = {part: name for name, parts in _DECOMPOSITIONS.items() for part in parts}
     asked: dict[tuple[str, Atom], set[str]] = {}
@@ -107,7 +107,7 @@ def _inner(a: Arrays, binding: Node, operands: tuple[Atom, ...]) -> Atom:
     return a.sum(a.emit("mul", *operands), (0,))
 
 
-def relaxed(graph: Graph) -> Graph:
+def lower_fastmath(graph: Graph) -> Graph:
     """The graph with sums over products of matrices taken apart, where all sums may be regrouped (`fastmath`)."""
 
     def regrouped(a: Arrays, binding: Node, operands: tuple[Atom, ...]) -> Atom:

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from symdiff.errors import InvariantError
-from symdiff.ir.building import dtype_code, result_code
+from symdiff.ir.building import atom_dtype, dtype_of_atoms
 from symdiff.ir.graph import Graph, GraphOutput
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
-from symdiff.ir.zeros import signed_zeros
+from symdiff.ir.zeros import signed_zero_bindings
 from symdiff.lowering.cuts import CUTS
 from symdiff.lowering.program import Input, Output, Program
 from symdiff.lowering.table import Table
@@ -65,7 +65,7 @@ class _Numbering(Table):
         self.whole = whole
         # A function has branch cuts, beside which z + 0 and z*1 are not z where -0.0 is a part of it.
         self.cuts = fold and any(binding.op in CUTS for binding in graph.bindings)
-        self.signed = signed_zeros(graph.bindings) if fold else set()
+        self.signed = signed_zero_bindings(graph.bindings) if fold else set()
         self.values: dict[Atom, int] = {}
         self.cells: dict[Atom, tuple[Atom, ...]] = {}  # arrays of numbers, which are results
         self.place = {leaf.node: i for i, leaf in enumerate(graph.inputs)}
@@ -80,7 +80,7 @@ class _Numbering(Table):
         if found is not None:
             return found
         if isinstance(atom, ArrayConstant):
-            value = atom.value.astype(dtype_code(atom.value.dtype), copy=False)  # integers count as float64
+            value = atom.value.astype(atom_dtype(atom.value.dtype), copy=False)  # integers count as float64
             return self.put("const", (), value.dtype.char, value, "", True, atom.shape)
         assert isinstance(atom, Constant)
         return self.constant(atom.value, code)
@@ -108,7 +108,7 @@ class _Numbering(Table):
         elif row is None and not self.whole:
             raise InvariantError(f"{binding}: not unrolled")
         else:
-            around = result_code(binding.operands) if row is not None and row.result in ("bool", "real") else code
+            around = dtype_of_atoms(binding.operands) if row is not None and row.result in ("bool", "real") else code
             operands = [self.value_of(o, "?" if i == 0 and op == "select" else around) for i, o in enumerate(binding.operands)]
             params: Any = None
             if op == "array":

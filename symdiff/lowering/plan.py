@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from symdiff.errors import InvariantError
-from symdiff.lowering.program import Program, is_leaf, print_program
+from symdiff.lowering.program import Program, is_leaf, program_listing
 from symdiff.lowering.walks import last_uses
 
 
@@ -30,7 +30,7 @@ class Plan:
     work: dict[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        text = print_program(self.program)
+        text = program_listing(self.program)
         if self.kind == "point":
             return text
         arrays = ", ".join(f"{n} of {code}" for code, n in sorted(self.work.items())) or "none"

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from symdiff.ir.node import Node, Number
-from symdiff.vocabulary.heads import HEADS, Shape, shown
+from symdiff.vocabulary.heads import HEADS, Shape, head_parameter
 from symdiff.vocabulary.ops import OPS
 
 ASSEMBLE = "assemble"  # zeros to which parts are added, each in its own region
@@ -87,7 +87,7 @@ class Program:
         return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
     def __str__(self) -> str:
-        return print_program(self)
+        return program_listing(self)
 
 
 def is_leaf(node: Node) -> bool:
@@ -95,22 +95,22 @@ def is_leaf(node: Node) -> bool:
     return node.op == "input" or node.op == "const"
 
 
-def is_elementwise(node: Node) -> bool:
+def is_elementwise_step(node: Node) -> bool:
     """Whether a node works cell by cell."""
     return node.op in OPS and not is_leaf(node)
 
 
-def is_view(node: Node) -> bool:
+def is_view_step(node: Node) -> bool:
     """Whether a node only looks at the cells of its operand in another way."""
     return node.op in HEADS and HEADS[node.op].view
 
 
-def size(shape: Shape) -> int:
+def domain_size(shape: Shape) -> int:
     """The number of cells."""
     return math.prod(shape)
 
 
-def constant_key(value: Number) -> tuple[object, ...]:
+def numbering_key(value: Number) -> tuple[object, ...]:
     """A key under which two constants are equal exactly when their type and bits are (so 0.0 and -0.0 differ)."""
     if isinstance(value, complex):
         return (complex, value.real, math.copysign(1.0, value.real), value.imag, math.copysign(1.0, value.imag))
@@ -125,7 +125,7 @@ def static_key(op: str, params: Any) -> Any:
         return (params.shape, params.tobytes())
     if isinstance(params, dict):
         return tuple([(k, v.tobytes() if isinstance(v, np.ndarray) else v) for k, v in params.items()])
-    return constant_key(params) if op == "const" else params
+    return numbering_key(params) if op == "const" else params
 
 
 def key_of(node: Node) -> tuple[Any, ...]:
@@ -133,7 +133,7 @@ def key_of(node: Node) -> tuple[Any, ...]:
     return (node.op, node.operands, node.shape, node.dtype, static_key(node.op, node.params))
 
 
-def content_of(program: Program) -> tuple[object, ...]:
+def program_content(program: Program) -> tuple[object, ...]:
     """A key under which two programs are equal exactly when they differ in the names of their inputs at most."""
     nodes = tuple([(key_of(node), node.primal, node.origin) for node in program.nodes])
     return program.name, tuple((i.shape, i.dtype) for i in program.inputs), program.outputs, nodes
@@ -145,16 +145,16 @@ def with_checks(program: Program, count: int) -> Program:
     return replace(program, outputs=program.outputs[count:], checks=checks)
 
 
-def zero_of(program: Program, output: Output) -> int:
+def zero_value_number(program: Program, output: Output) -> int:
     """The value number of the zero that fills many cells of an output, -1 where there is none: they are cleared at once."""
     for value, count in Counter(output.cells).items():
         node = program.nodes[value]
-        if count >= CLEARED and node.op == "const" and constant_key(complex(node.params)) == constant_key(0j):
+        if count >= CLEARED and node.op == "const" and numbering_key(complex(node.params)) == numbering_key(0j):
             return value
     return -1
 
 
-def print_program(program: Program) -> str:
+def program_listing(program: Program) -> str:
     """The program as text: a headline, then one node a line with the place in the user's file.
 
     Programs of whole arrays tell the shapes of their values, those of numbers how many operations they take.
@@ -187,7 +187,7 @@ def print_program(program: Program) -> str:
         result = f"= {', '.join(ends[position])}" if position in ends else ""
         lines.append(f"{columns}{node.origin:<20}{result}".rstrip())
         if node.op == "loop":
-            lines += [f"    {line}" for line in print_program(node.params.body).splitlines()[1:]]
+            lines += [f"    {line}" for line in program_listing(node.params.body).splitlines()[1:]]
             lines.append(f"      {node.params.end(_results(node.params.body))}")
     return "\n".join(lines)
 
@@ -198,7 +198,7 @@ def _typed(leaf: Input | Node) -> str:
 
 
 def _shown(key: str, value: Any) -> str:
-    return str(shown(key, value)) if key == "key" or isinstance(value, np.ndarray) else repr(value).replace(" ", "")
+    return str(head_parameter(key, value)) if key == "key" or isinstance(value, np.ndarray) else repr(value).replace(" ", "")
 
 
 def _results(body: Program) -> list[str]:

@@ -29,7 +29,7 @@ def last_uses(program: Program) -> list[int]:
     return last
 
 
-def cone_of(program: Program, values: tuple[int, ...]) -> set[int]:
+def program_cone(program: Program, values: tuple[int, ...]) -> set[int]:
     """The positions of what some values are computed from, their own included."""
     found = set(values)
     for position in range(max(values, default=-1), -1, -1):
@@ -61,11 +61,11 @@ def live_only(program: Program) -> Program:
     return program.over(kept, place)
 
 
-def in_two(program: Program) -> tuple[Program, Program]:
+def program_in_two(program: Program) -> tuple[Program, Program]:
     """What the checks are computed from, and the rest. What the rest needs of it are outputs of the first program, and inputs
     of the second after its own.
     """
-    cone = cone_of(program, program.checks)
+    cone = program_cone(program, program.checks)
     needed = {o for p, i in enumerate(program.nodes) if p not in cone for o in i.operands} | {
         c for o in program.outputs for c in o.cells
     }

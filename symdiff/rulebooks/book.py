@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from symdiff.errors import RuleError
-from symdiff.rulebooks.rule import Formulas, Row, Rule, identity
+from symdiff.rulebooks.rule import Formulas, Row, Rule, rule_key
 from symdiff.rulebooks.tables import Functions, read_lines
 from symdiff.vocabulary.choices import CHOICES, Choice
 
@@ -34,7 +34,7 @@ class Rulebook(Mapping[Any, Rule]):
         self.names_functions = bool(listed)
 
     def __getitem__(self, key: Any) -> Rule:
-        return self._rules[identity(key) if callable(key) else key].rule()
+        return self._rules[rule_key(key) if callable(key) else key].rule()
 
     def __iter__(self) -> Iterator[Any]:
         return (rule.key if rule.place == rule.key else rule.rule().function for rule in self._rules.values())
@@ -60,7 +60,7 @@ class Rulebook(Mapping[Any, Rule]):
 
     def of(self, function: Any) -> Rule | None:
         """The rule of a Python function: its own, or that of a name under which its module has this very function."""
-        found = self._rules.get(identity(function))
+        found = self._rules.get(rule_key(function))
         if found is not None:
             return found.rule()
         module, name = getattr(function, "__module__", None), getattr(function, "__name__", None)
@@ -152,7 +152,7 @@ REASONS = ("integer-valued", "Boolean", "piecewise constant", "no closed form kn
 
 
 @functools.cache
-def without_derivative() -> Mapping[tuple[str, str], str]:
+def functions_without_rule() -> Mapping[tuple[str, str], str]:
     """The elementwise functions of NumPy and SciPy that have no derivative: (module, name) to the reason."""
     found = {}
     for where, cells in read_lines(table_folder() / "without.table"):

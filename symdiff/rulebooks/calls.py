@@ -8,7 +8,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from symdiff.ir.building import Builder, result_code
+from symdiff.ir.building import Builder, dtype_of_atoms
 from symdiff.ir.graph import Graph, GraphOutput
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.rule import Rule, apply
@@ -41,12 +41,12 @@ class CallSite:
 def formula_site(rule: Rule, operands: tuple[Atom, ...]) -> CallSite:
     """The call of a function that the rule table gives by a formula."""
     assert rule.primal is not None
-    common = result_code(operands)
+    common = dtype_of_atoms(operands)
     codes = tuple(common if isinstance(o, Constant) and o.dtype is None else o.dtype or common for o in operands)
     return CallSite(rule.value, rule, _formula_graph(rule.name, rule.parameters, rule.primal, codes))
 
 
-def extreme_of(binding: Node) -> str:
+def extreme_by_rule(binding: Node) -> str:
     """Which extreme of its operands a binding is, NumPy's or Python's own: "max", "min", or "" for none."""
     if binding.op in ("max", "min", "amax", "amin"):
         return binding.op[-3:]

@@ -121,7 +121,7 @@ def _points(interval: tuple[tuple[float, float], ...], count: int, complex_: int
         yield tuple(point)
 
 
-def exactly(template: Template, args: Point, out: Any, nudged: int = -1, nudge: Any = 0) -> Any:
+def exact_formula(template: Template, args: Point, out: Any, nudged: int = -1, nudge: Any = 0) -> Any:
     """A formula in mpmath's working precision; the value of the special function number `nudged` is 1 + nudge as large."""
     count = 0
 
@@ -139,18 +139,18 @@ def exactly(template: Template, args: Point, out: Any, nudged: int = -1, nudge: 
     return apply(template.exact or template, args, out, emit)
 
 
-def primal_of(rule: Rule) -> Callable[..., Any]:
+def rule_primal(rule: Rule) -> Callable[..., Any]:
     """The function itself in mpmath's working precision."""
     if rule.op is not None:
         return OPERATIONS[rule.op]
     assert rule.primal is not None
     formula = rule.primal
-    return lambda *args: exactly(formula, args, None)
+    return lambda *args: exact_formula(formula, args, None)
 
 
 def _difference(rule: Rule, point: Point) -> float:
     """The largest relative difference of a partial from the derivative of the primal at a point."""
-    primal = primal_of(rule)
+    primal = rule_primal(rule)
     worst = 0.0
     with mp.workdps(DIGITS):
         args = tuple(mpmath.mpmathify(x) for x in point)
@@ -159,10 +159,10 @@ def _difference(rule: Rule, point: Point) -> float:
         for place, template in enumerate(rule.partials_on(complex_=on_complex)):
             if template is None:
                 continue
-            found = [exactly(template, args, out)]
+            found = [exact_formula(template, args, out)]
             expected = [_slope(primal, args, place, 1)]
             if rule.conj_partials:
-                conjugate = exactly(rule.conj_partials[place], args, out)
+                conjugate = exact_formula(rule.conj_partials[place], args, out)
                 across = _slope(primal, args, place, 1j) if isinstance(args[place], mpmath.mpc) else None
                 expected = [expected[0]] if across is None else [expected[0], across]
                 p = found[0]
@@ -190,7 +190,7 @@ def _relative(found: Any, expected: Any) -> float:
 
 def _ulps(rule: Rule, point: Point) -> tuple[float, float]:
     """The errors of the partials in double precision, in units of roundoff times the condition: formula, as computed."""
-    primal = primal_of(rule)
+    primal = rule_primal(rule)
     numbers = [np.float64(x) for x in point]
     computed = rule.evaluate_known(*numbers)
     worst = [0.0, 0.0]
@@ -200,12 +200,12 @@ def _ulps(rule: Rule, point: Point) -> tuple[float, float]:
         for place, template in enumerate(rule.partials):
             if template is None:
                 continue
-            exact = exactly(template, args, out)
-            scale = EPS * max(condition(template, args, out, exact), mpmath.mpf(10) ** -300)
+            exact = exact_formula(template, args, out)
+            scale = EPS * max(formula_condition(template, args, out, exact), mpmath.mpf(10) ** -300)
             values = [_rounded_form(template, numbers, _double(out)), computed[place]]
             if rule.conj_partials:
                 conjugate = rule.conj_partials[place]
-                exact = mpmath.re(exact + exactly(conjugate, args, out))
+                exact = mpmath.re(exact + exact_formula(conjugate, args, out))
                 values[0] = np.real(values[0] + _rounded_form(conjugate, numbers, _double(out)))
             for k, value in enumerate(values):
                 error = abs(mpmath.mpmathify(_plain(value)) - exact) / scale if np.all(np.isfinite(value)) else math.inf
@@ -213,9 +213,9 @@ def _ulps(rule: Rule, point: Point) -> tuple[float, float]:
     return worst[0], worst[1]
 
 
-def condition(template: Template, args: Point, out: Any, exact: Any) -> Any:
+def formula_condition(template: Template, args: Point, out: Any, exact: Any) -> Any:
     """How much a partial moves with its inputs, with `out`, and with its special functions, added up."""
-    partial = functools.partial(exactly, template)
+    partial = functools.partial(exact_formula, template)
     total = abs(exact)
     for i, x in enumerate((*args, out)):
         total += abs(x * _by_input(partial, args, out, i))

@@ -23,7 +23,7 @@ def rules_in_force(passed: Rulebook | None = None) -> Rulebook:
     return book if passed is None else book + passed
 
 
-def declare(rule: Rule) -> None:
+def put_rule_in_force(rule: Rule) -> None:
     """Have a rule in force from now on, and tell what is compiled already."""
     global _declared
     with _lock:
@@ -35,7 +35,7 @@ def declare(rule: Rule) -> None:
         function.outdate()
 
 
-def depend(function: Any) -> None:
+def depend_on_rules(function: Any) -> None:
     """Tell a derivative of rules that are declared from now on, for as long as it lives."""
     with _lock:
         _depending.add(function)

@@ -16,8 +16,8 @@ from symdiff.rulebooks.book import Rulebook, default_rules, read_table
 from symdiff.rulebooks.julia import JuliaRow, is_julia, read_julia
 from symdiff.rulebooks.julia_meanings import FUNCTIONS
 from symdiff.rulebooks.rule import Rule
-from symdiff.rulebooks.tables import Template, lower_formula
-from symdiff.vocabulary.choices import check
+from symdiff.rulebooks.tables import Template, formula_template
+from symdiff.vocabulary.choices import check_options
 
 # Julia's name, with its number of arguments where that matters, and ours; beside those that formulas share.
 _NAMES = FUNCTIONS | {
@@ -36,7 +36,7 @@ def load_rules(path: Any, strict: bool = False) -> Rulebook:
     Nothing in the file is executed. A line that cannot be read is reported by a `RuleWarning` and in `problems`, the
     others are loaded; with `strict=True` it raises `RuleError`, as a file that is no text always does.
     """
-    check("load_rules", {"strict": strict})
+    check_options("load_rules", {"strict": strict})
     place = Path(path)
     try:
         book = _julia_book(place) if is_julia(place) else read_table(place, formulas_by_name())
@@ -74,7 +74,7 @@ def _rule(row: JuliaRow, where: str) -> Rule:
     order = -1 if row.name == "\\" else 1  # Julia's x \ y is our divide(y, x)
     parameters = row.parameters[::order]
     partials = tuple(
-        None if p is None else lower_formula(p, parameters, where, formulas_by_name()) for p in row.partials[::order]
+        None if p is None else formula_template(p, parameters, where, formulas_by_name()) for p in row.partials[::order]
     )
     ours = our_rule(row.module, row.name, len(row.parameters))
     if ours is None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from symdiff.errors import RuleError
 from symdiff.rulebooks.julia_expressions import Parser
-from symdiff.rulebooks.julia_meanings import as_number, number
+from symdiff.rulebooks.julia_meanings import as_formula_number, number
 from symdiff.rulebooks.julia_tokens import JuliaError, Token, tokens
 from symdiff.rulebooks.precision import NAMED
 from symdiff.vocabulary.outside import opened
@@ -181,7 +181,7 @@ class _Reader:
             raise JuliaError("arguments need different names" if parameters else "a function without arguments")
         parser.names = {}
         for parameter in parameters:
-            ours = identifier(parameter)
+            ours = julia_identifier(parameter)
             while ours in parser.names.values():
                 ours += "_"
             parser.names[parameter] = ours
@@ -303,14 +303,14 @@ class _Reader:
             raise JuliaError(f"{parser.peek().text!r} after the rule")
         if len(partials) != len(head.parameters):
             raise JuliaError(f"{len(partials)} partials for {len(head.parameters)} arguments")
-        checked = tuple(None if p is None or _is_missing(p) else as_number(p) for p in partials)
+        checked = tuple(None if p is None or _is_missing(p) else as_formula_number(p) for p in partials)
         for partial in checked:
             if partial is not None:
                 _parts(partial)
         self.rows.append(JuliaRow(*head[:3], checked, line, out_name, head.kinds))
 
 
-def identifier(name: str) -> str:
+def julia_identifier(name: str) -> str:
     """An argument's name as a Python identifier that is not taken: Greek letters stay."""
     plain = unicodedata.normalize("NFKC", name).replace("′", "_p")
     if not plain.isidentifier():

@@ -7,7 +7,17 @@ bounds on nesting and length. Refuses, with `JuliaError`, what has no place in a
 import ast
 from collections.abc import Callable
 
-from symdiff.rulebooks.julia_meanings import as_number, binary, call_of, called, constant, is_a, literal, number, operated
+from symdiff.rulebooks.julia_meanings import (
+    as_formula_number,
+    binary_formula,
+    call_of,
+    called,
+    julia_constant,
+    julia_isa,
+    julia_operator,
+    literal,
+    number,
+)
 from symdiff.rulebooks.julia_tokens import Cursor, JuliaError, Token
 
 
@@ -53,7 +63,7 @@ class Parser(Cursor):
             first, second = (known[name] if name in known else self.parameter(name) for known in (after, self.locals))
             both = None if first is None or second is None else ast.IfExp(test, first, second)
             self.locals[name] = first if first is second else both
-        return ast.IfExp(test, as_number(yes), as_number(no))
+        return ast.IfExp(test, as_formula_number(yes), as_formula_number(no))
 
     def parameter(self, name: str) -> ast.expr | None:
         """A parameter by the file's name for it, None where there is none."""
@@ -90,7 +100,7 @@ class Parser(Cursor):
         while True:
             if self.is_next("isa"):
                 self.take()
-                left = is_a(left, self.type_name())
+                left = julia_isa(left, self.type_name())
             elif self.peek().text in _COMPARE and self.peek().kind == "operator":
                 op = _COMPARE[self.take().text]()
                 self.newlines()
@@ -109,7 +119,7 @@ class Parser(Cursor):
             op = self.take().text
             self.newlines()
             right = self.term()
-            left = ast.BoolOp(ast.Or(), [left, right]) if op == "|" else binary(left, _SUM[op](), right)
+            left = ast.BoolOp(ast.Or(), [left, right]) if op == "|" else binary_formula(left, _SUM[op](), right)
         return left
 
     def splits(self) -> bool:
@@ -128,9 +138,9 @@ class Parser(Cursor):
             elif op == "%":
                 left = call_of("fmod", [left, right])
             elif op == "\\":
-                left = binary(right, ast.Div(), left)
+                left = binary_formula(right, ast.Div(), left)
             else:
-                left = binary(left, _TERM[op](), right)  # type: ignore[misc]
+                left = binary_formula(left, _TERM[op](), right)  # type: ignore[misc]
         return left
 
     def rational(self) -> ast.expr:
@@ -138,7 +148,7 @@ class Parser(Cursor):
         left = self.unary()
         while self.is_next("//"):
             self.take()
-            left = binary(left, ast.Div(), self.unary())
+            left = binary_formula(left, ast.Div(), self.unary())
         return left
 
     def unary(self) -> ast.expr:
@@ -149,16 +159,16 @@ class Parser(Cursor):
             op = self.take().text
             operand = self.unary()
             if isinstance(operand, ast.Tuple):
-                return operated(op, operand.elts)
+                return julia_operator(op, operand.elts)
             if op == "!":
                 return ast.UnaryOp(ast.Not(), operand)
-            return operand if op == "+" else ast.UnaryOp(ast.USub(), as_number(operand))
+            return operand if op == "+" else ast.UnaryOp(ast.USub(), as_formula_number(operand))
 
     def juxtaposed(self) -> ast.expr:
         """`2x`, `2(x + 1)`, `2π`: a product that binds closer than `*`."""
         left = self.factor()
         while self.adjoins(self.tokens[self.at - 1], self.tokens[self.at]):
-            left = binary(left, ast.Mult(), self.factor())
+            left = binary_formula(left, ast.Mult(), self.factor())
         return left
 
     def adjoins(self, before: Token, token: Token) -> bool:
@@ -183,7 +193,7 @@ class Parser(Cursor):
         if self.is_next("^", ".^"):
             self.take()
             self.newlines()
-            return binary(base, ast.Pow(), self.unary())
+            return binary_formula(base, ast.Pow(), self.unary())
         return base
 
     def postfix(self) -> ast.expr:
@@ -363,7 +373,7 @@ class Parser(Cursor):
         if name == "convert":
             self.type_name()
         self.expect(",")
-        value = is_a(first, self.type_name()) if name == "isa" else self.expression()
+        value = julia_isa(first, self.type_name()) if name == "isa" else self.expression()
         self.expect(")")
         self.inside -= 1
         return value
@@ -377,4 +387,4 @@ class Parser(Cursor):
             return value
         if name.id in self.names:
             return ast.Name(self.names[name.id])
-        return constant(name.id)
+        return julia_constant(name.id)

@@ -57,7 +57,7 @@ def called(name: str, args: list[ast.expr]) -> ast.expr:
     if len(args) == 1 and name in _TYPED:
         return args[0]
     if name == "ifelse":
-        return ast.IfExp(args[0], as_number(args[1]), as_number(args[2]))
+        return ast.IfExp(args[0], as_formula_number(args[1]), as_formula_number(args[2]))
     if name in ("signbit", "iszero"):
         return ast.Compare(args[0], [ast.Lt() if name == "signbit" else ast.Eq()], [number(0)])
     if name == "angle":
@@ -68,17 +68,17 @@ def called(name: str, args: list[ast.expr]) -> ast.expr:
         return call_of("atan2", args)
     if name == "expint":
         return call_of("exp1" if len(args) == 1 else "expn", args)
-    return operated(name, args) if name in _OPERATORS else call_of(FUNCTIONS.get(name, name), args)
+    return julia_operator(name, args) if name in _OPERATORS else call_of(FUNCTIONS.get(name, name), args)
 
 
-def operated(op: str, args: list[ast.expr]) -> ast.expr:
+def julia_operator(op: str, args: list[ast.expr]) -> ast.expr:
     """`+(a, b)`: an operator written as a function."""
     if len(args) not in _ARITY.get(op, ()):
         raise JuliaError(f"{op} of {len(args)} arguments")
     if len(args) == 1:
-        return ast.UnaryOp(ast.USub(), as_number(args[0])) if op == "-" else args[0]
+        return ast.UnaryOp(ast.USub(), as_formula_number(args[0])) if op == "-" else args[0]
     first, second = reversed(args) if op == "\\" else args
-    return call_of("fmod", args) if op == "%" else binary(first, _OPERATORS[op](), second)
+    return call_of("fmod", args) if op == "%" else binary_formula(first, _OPERATORS[op](), second)
 
 
 def call_of(name: str, args: list[ast.expr]) -> ast.Call:
@@ -86,7 +86,7 @@ def call_of(name: str, args: list[ast.expr]) -> ast.Call:
     return ast.Call(ast.Name(name), args, [])
 
 
-def is_a(value: ast.expr, type_name: str) -> ast.expr:
+def julia_isa(value: ast.expr, type_name: str) -> ast.expr:
     """`x isa Real` of a formula for numbers: real ones are equal to their real part."""
     if type_name not in _REAL | _COMPLEX:
         raise JuliaError(f"isa {type_name}; only real and complex numbers are told apart")
@@ -108,7 +108,7 @@ def literal(text: str) -> complex:
     return value if any(c in plain for c in ".eE") else int(plain)
 
 
-def is_condition(node: ast.expr) -> bool:
+def is_formula_condition(node: ast.expr) -> bool:
     """Whether a formula is a comparison or made of them."""
     match node:
         case ast.UnaryOp(op=op):
@@ -118,21 +118,21 @@ def is_condition(node: ast.expr) -> bool:
     return isinstance(node, (ast.Compare, ast.BoolOp))
 
 
-def as_number(node: ast.expr) -> ast.expr:
+def as_formula_number(node: ast.expr) -> ast.expr:
     """A Boolean as 1 or 0."""
-    return ast.IfExp(node, number(1), number(0)) if is_condition(node) else node
+    return ast.IfExp(node, number(1), number(0)) if is_formula_condition(node) else node
 
 
-def binary(left: ast.expr, op: ast.operator, right: ast.expr) -> ast.expr:
+def binary_formula(left: ast.expr, op: ast.operator, right: ast.expr) -> ast.expr:
     """An operation on numbers. Julia's `false` is a strong zero: a product with a Boolean selects."""
-    if isinstance(op, ast.Mult) and is_condition(left):
-        return ast.IfExp(left, as_number(right), number(0))
-    if isinstance(op, ast.Mult) and is_condition(right):
+    if isinstance(op, ast.Mult) and is_formula_condition(left):
+        return ast.IfExp(left, as_formula_number(right), number(0))
+    if isinstance(op, ast.Mult) and is_formula_condition(right):
         return ast.IfExp(right, left, number(0))
-    return ast.BinOp(as_number(left), op, as_number(right))
+    return ast.BinOp(as_formula_number(left), op, as_formula_number(right))
 
 
-def constant(name: str) -> ast.expr:
+def julia_constant(name: str) -> ast.expr:
     """A named constant."""
     if name not in _CONSTANTS:
         raise JuliaError(f"unknown name {name!r}")

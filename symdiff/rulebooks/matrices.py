@@ -30,12 +30,12 @@ def _reciprocal(a: Arrays, x: Atom) -> Atom:
     return a.emit("select", zero, equal, a.emit("div", Constant(1.0), a.emit("select", zero, Constant(1.0), x)))
 
 
-def gaps(a: Arrays, w: Atom) -> Atom:
+def rule_gaps(a: Arrays, w: Atom) -> Atom:
     """1/(w_j - w_i), 0 on the diagonal."""
     return _reciprocal(a, a.emit("sub", _columns(a, w), a.reshape(w, (*w.shape, 1))))
 
 
-def apart(a: Arrays, w: Atom) -> Atom:
+def rule_apart(a: Arrays, w: Atom) -> Atom:
     """1 for a value that no other equals, else NaN."""
     n = w.shape[-1]
     equal = a.emit("eq", _columns(a, w), a.reshape(w, (*w.shape, 1)))
@@ -43,7 +43,7 @@ def apart(a: Arrays, w: Atom) -> Atom:
     return a.emit("add", Constant(1.0), a.sum(others, (len(w.shape) - 1,)))
 
 
-def ranked(a: Arrays, x: Atom, inverse: Atom, dx: Atom | None = None) -> Atom:
+def rule_ranked(a: Arrays, x: Atom, inverse: Atom, dx: Atom | None = None) -> Atom:
     """1 for a matrix of full rank, the trace of x @ inverse, and for one that keeps its rank along dx; else NaN."""
     rank = a.sum(a.emit("mul", x, a.swapped(inverse)), (len(x.shape) - 2, len(x.shape) - 1))
     unknown = a.emit("lt", a.reshape(rank, (*rank.shape, 1, 1)), Constant(min(x.shape[-2:]) - 0.5))
@@ -67,7 +67,7 @@ def _square_gaps(a: Arrays, s: Atom) -> Atom:
     return _reciprocal(a, a.emit("mul", a.emit("sub", _columns(a, s), rows), a.emit("add", _columns(a, s), rows)))
 
 
-def turned(a: Arrays, u: Atom, s: Atom, v: Atom, dx: Atom) -> Atom:
+def rule_turned(a: Arrays, u: Atom, s: Atom, v: Atom, dx: Atom) -> Atom:
     """The tangent of left singular vectors. J. Townsend, Differentiating the singular value decomposition, 2016."""
     b = a.builder
     pushed = a.matmul(dx, v)
@@ -80,7 +80,7 @@ def turned(a: Arrays, u: Atom, s: Atom, v: Atom, dx: Atom) -> Atom:
     return b.add(found, b.mul(outside, _columns(a, a.emit("div", Constant(1.0), s))))
 
 
-def turned_back(a: Arrays, u: Atom, s: Atom, v: Atom, ds: Atom) -> Atom:
+def rule_turned_back(a: Arrays, u: Atom, s: Atom, v: Atom, ds: Atom) -> Atom:
     """The cotangent of a matrix from that of its left singular vectors."""
     b = a.builder
     inside = a.matmul(a.swapped(u), ds)
@@ -98,23 +98,23 @@ def _below(a: Arrays, x: Atom) -> Atom:
     return a.builder.mul(x, array_atom(np.tri(n, k=-1)))
 
 
-def upper(a: Arrays, x: Atom) -> Atom:
+def rule_upper(a: Arrays, x: Atom) -> Atom:
     """A matrix less its skew part: what is below the diagonal is added above it."""
     low = _below(a, x)
     return a.emit("sub", x, a.emit("sub", low, a.swapped(low)))
 
 
-def upper_back(a: Arrays, x: Atom) -> Atom:
-    """The cotangent of x in `upper(x)`."""
+def rule_upper_back(a: Arrays, x: Atom) -> Atom:
+    """The cotangent of x in `rule_upper(x)`."""
     return a.emit("sub", x, _below(a, a.emit("sub", x, a.swapped(x))))
 
 
-def divided(a: Arrays, x: Atom, y: Atom) -> Atom:
+def rule_divided(a: Arrays, x: Atom, y: Atom) -> Atom:
     """x @ inv(y), infinite or NaN where y is singular."""
     return a.matmul(x, a.swapped(a.bind("inverse_transposed", y)))
 
 
-def along(a: Arrays, x: Atom, e: Atom) -> Atom:
+def rule_along(a: Arrays, x: Atom, e: Atom) -> Atom:
     """The derivative of exp(x) along e, a block of exp([[x, e], [0, x]]). N. J. Higham, Functions of Matrices, 3.2."""
     n = x.shape[-1]
     rank = len(x.shape)
@@ -132,4 +132,17 @@ WORDS: dict[str, Callable[..., Any]] = {
     "conj": lambda a, x: a.builder.conj(x),
     "inverse_of": lambda a, x: a.bind("pinv", x, rcond=1e-15),
     "least": lambda a, x: a.bind("pinv", x, rcond=float(np.finfo(float).eps) * max(x.shape)),
-} | {f.__name__: f for f in (gaps, apart, ranked, turned, turned_back, upper, upper_back, divided, along)}
+} | {
+    f.__name__.removeprefix("rule_"): f
+    for f in (
+        rule_gaps,
+        rule_apart,
+        rule_ranked,
+        rule_turned,
+        rule_turned_back,
+        rule_upper,
+        rule_upper_back,
+        rule_divided,
+        rule_along,
+    )
+}

@@ -28,7 +28,7 @@ class Unfoldable(ArithmeticError):
     """A constant that is no number, or too large or too small to be computed."""
 
 
-def folded(op: str, operands: list[Any]) -> Any:
+def fold_formula_step(op: str, operands: list[Any]) -> Any:
     """The constant `op(*operands)` in 40 digits, None where it is no finite number or not folded.
 
     Raises `Unfoldable` where it has no value, or one that is not between 2**-16384 and 2**16384.

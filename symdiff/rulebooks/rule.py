@@ -30,7 +30,7 @@ def apply(template: Template, args: tuple[Any, ...], out: Any, emit: Emit) -> An
     return values[template.result]
 
 
-def identity(function: Any) -> Any:
+def rule_key(function: Any) -> Any:
     """What tells a function from others: the object itself; a bound method is another object whenever it is looked up."""
     if isinstance(function, types.MethodType):
         return id(function.__func__), id(function.__self__)
@@ -110,7 +110,7 @@ class Rule:
     @property
     def place(self) -> Any:
         """Where a rulebook has it: under its function where there is one, else under its key."""
-        return self.key if self.function is None else identity(self.function)
+        return self.key if self.function is None else rule_key(self.function)
 
     def rule(self) -> Self:
         """Itself, as a `Row` gives its rule."""

@@ -95,7 +95,7 @@ def _shown(columns: list[str], operands: tuple[str, ...]) -> str:
     return "\n".join(lines)
 
 
-def pulled_back(arrays: Arrays, binding: Node, place: int, cotangent: Atom) -> Atom | None:
+def rule_pullback(arrays: Arrays, binding: Node, place: int, cotangent: Atom) -> Atom | None:
     """The cotangent of operand `place` from the result's; None where the operand has no derivative."""
     if binding.op == "concatenate":
         axis = binding.params.params["axis"]
@@ -118,7 +118,7 @@ def pulled_back(arrays: Arrays, binding: Node, place: int, cotangent: Atom) -> A
     return None if formula is None else _walk(formula, _Words(arrays, binding, rule, {"ds": cotangent}), rule)
 
 
-def pushed_forward(arrays: Arrays, binding: Node, tangents: dict[int, Atom]) -> Atom | None:
+def rule_pushforward(arrays: Arrays, binding: Node, tangents: dict[int, Atom]) -> Atom | None:
     """The tangent of the result from those of some operands, by their places; None where it has none."""
     if binding.op == "concatenate":
         parts = [

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from symdiff.errors import RuleError
-from symdiff.rulebooks.precision import NAMED, Unfoldable, folded
+from symdiff.rulebooks.precision import NAMED, Unfoldable, fold_formula_step
 from symdiff.vocabulary.ops import OPS
 from symdiff.vocabulary.outside import opened
 
@@ -55,10 +55,10 @@ def parse_formula(text: str, parameters: tuple[str, ...], where: str, functions:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise RuleError(f"{where}: {text.strip()!r} is not a formula: {error}") from None
-    return lower_formula(tree, parameters, where, functions)
+    return formula_template(tree, parameters, where, functions)
 
 
-def lower_formula(tree: ast.expr, parameters: tuple[str, ...], where: str, functions: Functions | None = None) -> Template:
+def formula_template(tree: ast.expr, parameters: tuple[str, ...], where: str, functions: Functions | None = None) -> Template:
     """The Template of a formula's syntax tree."""
     lowering = _Lowering(parameters, where, functions or {})
     try:
@@ -80,7 +80,7 @@ def _folded(exact: Template, first: int) -> Template:
         if op == "const":
             constants[reference] = payload
         elif refs and all(r in constants for r in refs):
-            value = folded(op, [constants[r] for r in refs])
+            value = fold_formula_step(op, [constants[r] for r in refs])
             if value is not None:
                 constants[reference] = value
         place.append(-1)

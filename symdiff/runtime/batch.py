@@ -22,9 +22,9 @@ from symdiff.codegen.math.lines import lanes_of
 from symdiff.lowering.program import Input, Output, Program
 from symdiff.runtime import pool
 from symdiff.runtime.batchcall import BatchCall
-from symdiff.runtime.engine import LARGEST, Code, fused, lanes
+from symdiff.runtime.engine import LARGEST, Code, machine_fuses, machine_lanes
 from symdiff.runtime.memory import last_cache
-from symdiff.vocabulary.ops import OPS, dtype_of, is_complex
+from symdiff.vocabulary.ops import OPS, dtype_of_code, is_complex
 
 # What costs more as scalar calls of libm, where there are no vectors of our own, than in NumPy's vectors.
 _IN_VECTORS = frozenset({"exp", "log", "exp2", "expm1", "log2", "log10", "log1p", "pow", "logaddexp", "logaddexp2"})
@@ -79,7 +79,7 @@ class NativeBatch:
         """The way for calls with few points, contiguous. Raises `BackendError` where there is none."""
         layouts = tuple((_usual_layout(*k), 0) for k in zip(self.leaves, self.axes, strict=True))
         kernel = self._kernel(layouts)
-        point = sum(dtype_of(leaf.dtype).itemsize * math.prod(leaf.shape) for leaf in self.leaves)
+        point = sum(dtype_of_code(leaf.dtype).itemsize * math.prod(leaf.shape) for leaf in self.leaves)
         alone = 2 * _WORTH / self._cost if self.threads is None else math.inf if self.threads == 1 else _GRAIN
         most = int(min(alone, last_cache() / max(point, 1)))
         return BatchCall(self.program, self.axes, kernel, most, self._cost)
@@ -103,7 +103,7 @@ class NativeBatch:
         if len(parts) == 1:
             function(data, steps, head, count)
         else:
-            pool.run_parts(functools.partial(function, data, steps), parts)
+            pool.run_in_threads(functools.partial(function, data, steps), parts)
 
     def _stream(self, arrays: list[np.ndarray], layouts: list[Layout]) -> int:
         """Mark the outputs that can be written past the caches; how many points come before the aligned ones.
@@ -130,7 +130,7 @@ class NativeBatch:
         """Whether points lie one after another, a vector of them in whole cache lines, in pieces of two numbers or more."""
         cells, row = math.prod(leaf.shape), array.strides[0]
         paired = cells % 2 == 0 or is_complex(leaf.dtype)
-        return paired and row == array.itemsize * cells and row * lanes_of(self.program, lanes()) % LINE == 0
+        return paired and row == array.itemsize * cells and row * lanes_of(self.program, machine_lanes()) % LINE == 0
 
     def _threads(self, count: int) -> int:
         """As many threads as were asked for, or as have enough to do each."""
@@ -145,19 +145,19 @@ class NativeBatch:
         found = self._compiled.get(layouts)
         if found is None:
             streamed = [leaf for leaf, kind in zip(self.leaves, layouts, strict=True) if kind == ("last", LINE)]
-            lines = [LINE // dtype_of(leaf.dtype).itemsize for leaf in streamed]  # points that fill a cache line
-            module = BatchModule(self.program, max([lanes_of(self.program, lanes()), *lines]), fused())
+            lines = [LINE // dtype_of_code(leaf.dtype).itemsize for leaf in streamed]  # points that fill a cache line
+            module = BatchModule(self.program, max([lanes_of(self.program, machine_lanes()), *lines]), machine_fuses())
             module.add("kernel", module.arrays(layouts), fence=platform.machine().lower() in ("x86_64", "amd64"))
-            found = self._compiled[layouts] = _Kernel(module.text(), effort_of(self.program))
+            found = self._compiled[layouts] = _Kernel(module.text(), compile_effort(self.program))
         return found
 
     def _made(self, place: int, count: int) -> np.ndarray:
         output, axis = self.program.outputs[place], self.out_axes[place]
         shape = (count, *output.shape) if axis == 0 else (*output.shape, count)
-        return np.empty(shape, dtype_of(output.dtype))
+        return np.empty(shape, dtype_of_code(output.dtype))
 
 
-def effort_of(program: Program) -> int:
+def compile_effort(program: Program) -> int:
     """How hard LLVM tries: over long straight code with many stores it takes more than linear time."""
     cells = sum(len(output.cells) for output in program.outputs)
     return 0 if cells > 500 else 2 if len(program.nodes) <= 2000 else 1
@@ -165,7 +165,7 @@ def effort_of(program: Program) -> int:
 
 def batch_problem(program: Program) -> str:
     """Why a Program has no batch kernel, or NumPy computes it faster; "" where machine code is the way."""
-    slow = [] if fused() and lanes() > 1 else sorted({i.op for i in program.nodes} & _IN_VECTORS)
+    slow = [] if machine_fuses() and machine_lanes() > 1 else sorted({i.op for i in program.nodes} & _IN_VECTORS)
     if slow:
         return f"{program.name}: {', '.join(slow)} over many points runs with NumPy"
     if len(program.nodes) > LARGEST:
@@ -208,7 +208,7 @@ def _address(array: np.ndarray) -> int:
 def _usual_layout(leaf: Input | Output, axis: int | None) -> str:
     """The layout of a contiguous array of many points."""
     shape = leaf.shape if axis is None else (2, *leaf.shape) if axis == 0 else (*leaf.shape, 2)
-    return _layout(np.empty(shape, dtype_of(leaf.dtype)), leaf, axis)
+    return _layout(np.empty(shape, dtype_of_code(leaf.dtype)), leaf, axis)
 
 
 def _collides(target: np.ndarray, arrays: Sequence[np.ndarray]) -> bool:

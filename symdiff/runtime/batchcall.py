@@ -13,9 +13,20 @@ import numpy as np
 
 from symdiff.errors import BackendError
 from symdiff.lowering.program import Program
-from symdiff.runtime.engine import DATA, DESCR, FLAGS, NDIM, RUNNING, SHAPE, Code, array_function, counted, python_function
+from symdiff.runtime.engine import (
+    DATA,
+    DESCR,
+    FLAGS,
+    NDIM,
+    RUNNING,
+    SHAPE,
+    Code,
+    counted_machine_call,
+    numpy_api_address,
+    python_api_address,
+)
 from symdiff.runtime.fastcall import Text
-from symdiff.vocabulary.ops import dtype_of
+from symdiff.vocabulary.ops import dtype_of_code
 from symdiff.vocabulary.plain import READABLE, WRITTEN
 
 _TYPE, _SIZE, _ITEMS = 8, 16, tuple.__basicsize__  # offsets in objects: the type; a tuple's length and items
@@ -37,7 +48,7 @@ class BatchCall:
         self.most = most
         self.switched = int(_SWITCHED / cost)
         self.names = (sys.intern("out"), sys.intern("_long_way"))
-        self.dtypes = [dtype_of(leaf.dtype) for leaf in self.leaves]
+        self.dtypes = [dtype_of_code(leaf.dtype) for leaf in self.leaves]
         self._code = Code(self.text(), 1)
         self.vectorcall = self._code.address("call")
 
@@ -86,7 +97,7 @@ class BatchCall:
         found = t.put(f"call ptr {_python('PyObject_Vectorcall')}(ptr {method}, ptr %args, i64 %nargs, ptr %names)")
         t.lines += [f"  call void {_python('Py_DecRef')}(ptr {method})", f"  ret ptr {found}"]
         head = "define ptr @call(ptr %self, ptr %args, i64 %flagged, ptr %names) {\nentry:"
-        return "\n".join([RUNNING, self._run(), head, *counted(t.lines), "}"])
+        return "\n".join([RUNNING, self._run(), head, *counted_machine_call(t.lines), "}"])
 
     def _argument(self, t: Text, place: int) -> str:
         return t.put(f"load ptr, ptr {t.put(f'getelementptr ptr, ptr %args, i64 {place}')}")
@@ -133,7 +144,7 @@ class BatchCall:
                 t.lines.append(f"  store i64 {size}, ptr {t.put(f'getelementptr i64, ptr {shape}, i64 {axis}')}")
             dtype = _pointer(id(self.dtypes[k]))
             t.lines.append(f"  call void {_python('Py_IncRef')}(ptr {dtype})")
-            empty = _pointer(array_function(_PYARRAY_EMPTY))
+            empty = _pointer(numpy_api_address(_PYARRAY_EMPTY))
             made.append(t.put(f"call ptr {empty}(i32 {len(sizes)}, ptr {shape}, ptr {dtype}, i32 0)"))
             t.lines.append(f"  %bad{k} = icmp eq ptr {made[-1]}, null")
             t.lines += [f"  br i1 %bad{k}, label %failed{k}, label %made{k}", f"failed{k}:"]
@@ -182,7 +193,7 @@ def _pointer(address: int) -> str:
 
 
 def _python(name: str) -> str:
-    return _pointer(python_function(name))
+    return _pointer(python_api_address(name))
 
 
 def _listed(places: list[str]) -> str:

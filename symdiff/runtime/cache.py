@@ -65,7 +65,7 @@ def load(key: str) -> bytes | None:
     return body if mark == _MARK and digest == _digest(key, body) else None
 
 
-def store(key: str, body: bytes) -> None:
+def store_machine_code(key: str, body: bytes) -> None:
     """Keep an object under a key, if that can be done."""
     place = folder()
     if place is None:
@@ -85,10 +85,10 @@ def store(key: str, body: bytes) -> None:
     except (OSError, ValueError):
         return
     if key.startswith("00"):  # one of 256 keys: looking through thousands of objects takes longer than compiling one
-        prune(place)
+        prune_cache(place)
 
 
-def prune(place: Path, limit: int = LIMIT) -> None:
+def prune_cache(place: Path, limit: int = LIMIT) -> None:
     """Drop the objects used longest ago beyond the limit, and what interrupted processes left."""
     found = []
     with contextlib.suppress(OSError), os.scandir(place) as entries:

@@ -45,7 +45,7 @@ DATA, NDIM, SHAPE, DESCR, FLAGS = 16, 24, 32, 56, 64
 
 
 @functools.cache
-def llvm() -> Any:
+def load_llvmlite() -> Any:
     """llvmlite's binding, initialised. Raises `MissingPackageError` with the command that installs it."""
     with _lock:
         try:
@@ -72,14 +72,14 @@ def _add_libm(binding: Any) -> None:
 def supported() -> str:
     """Why machine code cannot be used here; "" where it can."""
     try:
-        llvm()
-        check_layout()
+        load_llvmlite()
+        check_api_structs()
     except (MissingPackageError, BackendError) as error:
         return str(error)
     return ""
 
 
-def check_layout() -> None:
+def check_api_structs() -> None:
     """Raise `BackendError` where array objects are not laid out as this module knows."""
     sample = np.arange(6.0).reshape(2, 3)
     where = id(sample)
@@ -106,7 +106,7 @@ def check_layout() -> None:
 def _features() -> Any:
     """What the processor has, by LLVM's names."""
     with _lock:
-        host = llvm().get_host_cpu_features()
+        host = load_llvmlite().get_host_cpu_features()
     if not _asked():
         return host
     base, changes = _asked()[0], _asked()[1:]
@@ -130,7 +130,7 @@ def _asked() -> list[str]:
     words = [word.strip().lower() for word in os.environ.get("SYMDIFF_CPU", "native").split(",") if word.strip()]
     if words and words[0] not in ("native", *_LEVELS):
         words.insert(0, "native")
-    unknown = [w for w in words[1:] if w.lstrip("+-") not in llvm().get_host_cpu_features()]
+    unknown = [w for w in words[1:] if w.lstrip("+-") not in load_llvmlite().get_host_cpu_features()]
     if unknown:
         known = ", ".join(("native", *_LEVELS))
         raise BackendError(
@@ -142,18 +142,18 @@ def _asked() -> list[str]:
 def _name() -> str:
     """The processor that machine code is tuned for."""
     base = (_asked() or ["native"])[0]
-    return str(llvm().get_host_cpu_name()) if base == "native" else base
+    return str(load_llvmlite().get_host_cpu_name()) if base == "native" else base
 
 
 @functools.cache
-def lanes() -> int:
+def machine_lanes() -> int:
     """The float64 numbers that the machine's widest vectors hold."""
     features = _features()
     return 8 if features.get("avx512f") else 4 if features.get("avx2") else 2
 
 
 @functools.cache
-def fused() -> bool:
+def machine_fuses() -> bool:
     """Whether the machine multiplies and adds with one rounding."""
     return bool(_features().get("fma")) or platform.machine().lower() in ("aarch64", "arm64")
 
@@ -168,7 +168,7 @@ class Code:
         puts functions where the text asks for it in the place of their calls and brings the variables of loops into
         registers, at a third of the time that "all" take, which pay for loops over elementary functions.
         """
-        binding = llvm()
+        binding = load_llvmlite()
         with _lock:
             machine = _machine(effort)
             context = binding.create_context()  # the common one would keep every constant ever seen
@@ -177,7 +177,7 @@ class Code:
             if compiled is None:
                 compiled = _compiled(text, machine, effort, passes, context)
                 if key:
-                    cache.store(key, compiled)
+                    cache.store_machine_code(key, compiled)
             self._engine = binding.create_mcjit_compiler(binding.parse_assembly("", context), machine)
             self._engine.add_object_file(binding.ObjectFileRef.from_data(compiled))
             self._engine.finalize_object()
@@ -187,7 +187,7 @@ class Code:
 
     @property
     def running(self) -> bool:
-        """Whether a call, in this thread or another, is inside the function that is `counted`; it cannot be freed then."""
+        """Whether a call, in this thread or another, is inside the function, which counts them; it cannot be freed then."""
         return bool(ctypes.c_int64.from_address(self._running).value)
 
     def address(self, name: str) -> int:
@@ -196,10 +196,10 @@ class Code:
             return int(self._engine.get_function_address(name))
 
 
-RUNNING = "@symdiff_running = global i64 0"  # the calls that are inside a function counted by `counted`
+RUNNING = "@symdiff_running = global i64 0"  # the calls that are inside a function counted by `counted_machine_call`
 
 
-def counted(lines: list[str], at: int = 0) -> list[str]:
+def counted_machine_call(lines: list[str], at: int = 0) -> list[str]:
     """A function's IR that counts the calls inside it, under the interpreter's lock; its instructions begin `at` a line."""
     found = [*lines[:at], *_moved("in", "add")]
     for k, line in enumerate(lines[at:]):
@@ -220,14 +220,14 @@ def _dispose(engine: Any, context: Any) -> None:
 
 def _machine(effort: int) -> Any:
     """A target of its own for each engine, which deletes it; one shared by engines crashed."""
-    binding = llvm()
+    binding = load_llvmlite()
     target = binding.Target.from_default_triple()
     return target.create_target_machine(cpu=_name(), features=_features().flatten(), opt=effort, jit=True)
 
 
 def _compiled(text: str, machine: Any, effort: int, passes: Passes, context: Any) -> bytes:
     """IR text as an object file's content."""
-    binding = llvm()
+    binding = load_llvmlite()
     module = binding.parse_assembly(f'target triple = "{binding.get_default_triple()}"\n{text}', context)
     module.verify()
     if passes != "none" and effort:
@@ -250,19 +250,19 @@ def _stamp() -> str:
     """All besides text and effort that machine code depends on."""
     import llvmlite
 
-    binding = llvm()
+    binding = load_llvmlite()
     processor = f"{binding.get_default_triple()} {_name()} {_features().flatten()}"
     return f"{__version__} {llvmlite.__version__} {binding.llvm_version_info} {sys.version} {np.__version__} {processor}"
 
 
-def add_symbol(name: str, address: int) -> None:
+def add_machine_symbol(name: str, address: int) -> None:
     """Give an address of this process a name that IR may refer to."""
     with _lock:
-        llvm().add_symbol(name, address)
+        load_llvmlite().add_symbol(name, address)
 
 
 @functools.cache
-def array_function(slot: int) -> int:
+def numpy_api_address(slot: int) -> int:
     """The address of a function of NumPy's C interface, by its slot."""
     from numpy._core import _multiarray_umath  # type: ignore[attr-defined]
 
@@ -272,6 +272,6 @@ def array_function(slot: int) -> int:
     return int(table[slot] or 0)
 
 
-def python_function(name: str) -> int:
+def python_api_address(name: str) -> int:
     """The address of a function of Python's C interface."""
     return int(ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0)

@@ -26,12 +26,12 @@ from symdiff.runtime.engine import (
     SHAPE,
     Code,
     Passes,
-    add_symbol,
-    array_function,
-    counted,
-    python_function,
+    add_machine_symbol,
+    counted_machine_call,
+    numpy_api_address,
+    python_api_address,
 )
-from symdiff.vocabulary.ops import dtype_of
+from symdiff.vocabulary.ops import dtype_of_code
 from symdiff.vocabulary.plain import READABLE, WRITTEN
 
 _METH_FASTCALL_KEYWORDS = 0x0082
@@ -90,7 +90,7 @@ class Machine:
         it reads inputs after it has begun to write, so that results which overlap arguments are declined. `result`: the
         places of the outputs in nested tuples, where they are not in a single one.
         """
-        bind_names()
+        name_addresses()
         self._code = Code(f"{kernel}\n{_entry(program, workspace, apart, result)}", effort, passes)
         self.vectorcall = self._code.address("call")  # also for objects with a `_long_way`
         self._definition = MethodDef(program.name.encode(), self.vectorcall, _METH_FASTCALL_KEYWORDS, None)
@@ -194,18 +194,18 @@ def _entry(program: Program | Fused, workspace: int, apart: bool, result: Nested
     t.run(f"br i1 {unnamed}, label %unnamed, label %named", "unnamed:", f"br i1 {bare}, label %fresh, label %listed")
     t.run("listed:")
     t.require_equal((t.field("%self", _TYPE, "i64"), _whole("tuple")))
-    t.require(t.put(f"icmp ne ptr {t.field('%self', _ITEMS + 8, 'ptr')}, {object_name('none')}"))
+    t.require(t.put(f"icmp ne ptr {t.field('%self', _ITEMS + 8, 'ptr')}, {machine_object_name('none')}"))
     listed = [_argument(t, n + k) for k in range(len(outputs))]
     t.run("br label %sorted", "sorted:", "br label %into", "named:")
     t.require(bare)
     t.require_equal((t.field("%names", _SIZE, "i64"), 1), (t.field("%names", _ITEMS, "i64"), _whole("out")))
     out = _argument(t, n)
-    missing = t.put(f"icmp eq ptr {out}, {object_name('none')}")
+    missing = t.put(f"icmp eq ptr {out}, {machine_object_name('none')}")
     t.run(f"br i1 {missing}, label %fresh, label %keyword", "keyword:")
     shape = result or (tuple(range(len(outputs))) if several else 0)
     given = _unpacked(t, out, shape)
     t.run("br label %given", "given:", "br label %into", "into:")
-    filled = t.put(f"phi ptr [{object_name('none') if several else listed[0]}, %sorted], [{out}, %given]")
+    filled = t.put(f"phi ptr [{machine_object_name('none') if several else listed[0]}, %sorted], [{out}, %given]")
     items = [t.put(f"phi ptr [{a}, %sorted], [{b}, %given]") for a, b in zip(listed, given, strict=True)]
     places = [_array(t, i, o, True) for i, o in zip(items, outputs, strict=True)]
     for k, (place, output) in enumerate(zip(places, outputs, strict=True)):
@@ -216,7 +216,7 @@ def _entry(program: Program | Fused, workspace: int, apart: bool, result: Nested
                 _require_apart(t, (place, output), (pointer, leaf))
     if len(outputs) > PAIRED:
         _require_all_apart(t, places, outputs)
-    checked = bool(checks_of(program))
+    checked = bool(machine_checks(program))
     _compute(t, [*pointers, *places], workspace, "memory", "miss" if checked else "")
     t.run(f"call void @Py_IncRef(ptr {filled})", f"ret ptr {filled}", "fresh:")
     whole = _compute_fresh(t, pointers, outputs, workspace, shape, "dropped" if checked else "")
@@ -226,21 +226,23 @@ def _entry(program: Program | Fused, workspace: int, apart: bool, result: Nested
     bound = t.put(f"icmp eq i64 {t.field('%self', _TYPE, 'i64')}, {_whole('tuple')}")
     t.run(f"br i1 {bound}, label %builtin, label %object", "builtin:")
     otherwise = t.field("%self", _ITEMS + 8, "ptr")
-    alone = t.put(f"icmp eq ptr {otherwise}, {object_name('none')}")
+    alone = t.put(f"icmp eq ptr {otherwise}, {machine_object_name('none')}")
     t.run(f"br i1 {alone}, label %declined, label %passed", "passed:")
     passed = t.put(f"call ptr @PyObject_Vectorcall(ptr {otherwise}, ptr %args, i64 %counted, ptr %names)")
     t.run(f"ret ptr {passed}", "declined:")
     declined = t.field("%self", _ITEMS + 16, "ptr")
     t.run(f"call void @Py_IncRef(ptr {declined})", f"ret ptr {declined}", "object:")
-    method = t.put(f"call ptr @PyObject_GetAttr(ptr %self, ptr {object_name('long_way')})")
+    method = t.put(f"call ptr @PyObject_GetAttr(ptr %self, ptr {machine_object_name('long_way')})")
     t.require(t.put(f"icmp ne ptr {method}, null"), "nothing")
     found = t.put(f"call ptr @PyObject_Vectorcall(ptr {method}, ptr %args, i64 %nargs, ptr %names)")
     t.run(f"call void @Py_DecRef(ptr {method})", f"ret ptr {found}")
     head = "define ptr @call(ptr %self, ptr %args, i64 %counted, ptr %names) nounwind {"
-    return "\n".join([*_declarations(outputs), *([_APART] if len(outputs) > PAIRED else []), head, *counted(t.lines), "}"])
+    return "\n".join(
+        [*_declarations(outputs), *([_APART] if len(outputs) > PAIRED else []), head, *counted_machine_call(t.lines), "}"]
+    )
 
 
-def checks_of(program: Program | Fused) -> tuple[int, ...]:
+def machine_checks(program: Program | Fused) -> tuple[int, ...]:
     """The checks of a program."""
     return program.program.checks if isinstance(program, Fused) else program.checks
 
@@ -249,7 +251,7 @@ def _require_apart(t: Text, *arrays: tuple[str, Leaf]) -> None:
     """Go on where two contiguous arrays share no memory."""
     starts = [t.put(f"ptrtoint ptr {pointer} to i64") for pointer, _ in arrays]
     ends = [
-        t.put(f"add i64 {start}, {dtype_of(leaf.dtype).itemsize * math.prod(leaf.shape)}")
+        t.put(f"add i64 {start}, {dtype_of_code(leaf.dtype).itemsize * math.prod(leaf.shape)}")
         for start, (_, leaf) in zip(starts, arrays, strict=True)
     ]
     tests = [t.put(f"icmp ule i64 {ends[k]}, {starts[1 - k]}") for k in (0, 1)]
@@ -262,7 +264,7 @@ def _require_all_apart(t: Text, places: list[str], outputs: Sequence[Leaf]) -> N
     table = t.put(f"alloca [{2 * n} x i64]")
     for k, (place, leaf) in enumerate(zip(places, outputs, strict=True)):
         start = t.put(f"ptrtoint ptr {place} to i64")
-        end = t.put(f"add i64 {start}, {dtype_of(leaf.dtype).itemsize * math.prod(leaf.shape)}")
+        end = t.put(f"add i64 {start}, {dtype_of_code(leaf.dtype).itemsize * math.prod(leaf.shape)}")
         for j, word in enumerate((start, end)):
             t.run(f"store i64 {word}, ptr {t.put(f'getelementptr i64, ptr {table}, i64 {2 * k + j}')}")
     t.require(t.put(f"call i1 @apart(ptr {table}, i64 {n})"))
@@ -355,7 +357,7 @@ def _compute_fresh(t: Text, pointers: list[str], outputs: Sequence[Leaf], worksp
     whole, places = ("", []) if isinstance(shape, int) else _tuples(t, shape, "nothing")
     made: list[str] = []
     for k, output in enumerate(outputs):
-        dtype = object_name(f"dtype_{_LETTERS[output.dtype]}")
+        dtype = machine_object_name(f"dtype_{_LETTERS[output.dtype]}")
         t.run(f"call void @Py_IncRef(ptr {dtype})")
         made.append(t.put(f"call ptr @array_empty(i32 {len(output.shape)}, ptr @shape{k}, ptr {dtype}, i32 0)"))
         if places:
@@ -391,20 +393,20 @@ def _declarations(outputs: Sequence[Leaf]) -> list[str]:
     return [RUNNING, *constants, *(f"@symdiff.{name} = external global i8" for name in _objects()), *FUNCTIONS]
 
 
-def object_name(name: str) -> str:
+def machine_object_name(name: str) -> str:
     """The name under which IR refers to an object of this process."""
     return f"@symdiff.{name}"
 
 
 def _whole(name: str) -> str:
     """An object's address as an i64."""
-    return f"ptrtoint (ptr {object_name(name)} to i64)"
+    return f"ptrtoint (ptr {machine_object_name(name)} to i64)"
 
 
 @functools.cache
 def _objects() -> dict[str, Any]:
     """The objects that the code knows by their addresses; they live as long as the process."""
-    dtypes = {f"dtype_{letter}": dtype_of(code) for code, letter in _LETTERS.items()}
+    dtypes = {f"dtype_{letter}": dtype_of_code(code) for code, letter in _LETTERS.items()}
     numbers = {"float": float, "complex": complex}
     numbers |= {kind.__name__: kind for kind in (np.float32, np.float64, np.complex64, np.complex128)}
     names = {"out": sys.intern("out"), "long_way": sys.intern("_long_way")}
@@ -412,14 +414,14 @@ def _objects() -> dict[str, Any]:
 
 
 @functools.cache
-def bind_names() -> None:
+def name_addresses() -> None:
     """Tell LLVM the addresses behind the names, so that compiled objects hold none and serve other processes."""
     for name, thing in _objects().items():
-        add_symbol(f"symdiff.{name}", id(thing))
+        add_machine_symbol(f"symdiff.{name}", id(thing))
     for line in FUNCTIONS:
         name = line.partition("@")[2].partition("(")[0]
         slot = _ARRAY_FUNCTIONS.get(name)
-        add_symbol(name, python_function(name) if slot is None else array_function(slot))
+        add_machine_symbol(name, python_api_address(name) if slot is None else numpy_api_address(slot))
 
 
 def is_native(program: Program | Fused) -> bool:

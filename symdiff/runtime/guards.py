@@ -14,8 +14,8 @@ from typing import Any
 from symdiff.codegen.source import MISS
 from symdiff.errors import BackendError
 from symdiff.runtime.batchcall import BatchCall
-from symdiff.runtime.engine import DATA, DESCR, FLAGS, NDIM, SHAPE, Code, add_symbol, python_function
-from symdiff.runtime.fastcall import FUNCTIONS, Machine, bind_names, object_name
+from symdiff.runtime.engine import DATA, DESCR, FLAGS, NDIM, SHAPE, Code, add_machine_symbol, python_api_address
+from symdiff.runtime.fastcall import FUNCTIONS, Machine, machine_object_name, name_addresses
 from symdiff.vocabulary.plain import CONTIGUOUS
 
 # What is looked at: a word of memory, half a word, several words, the items of a list, a dictionary, the cells of an array,
@@ -186,9 +186,9 @@ def _place_of_attributes(holder: Any) -> int:
 @functools.cache
 def guarded(offset: int) -> int:
     """The address of the vectorcall function of objects whose pointer to a table lies at an offset."""
-    bind_names()
+    name_addresses()
     for name in _MORE:
-        add_symbol(name, python_function(name))
+        add_machine_symbol(name, python_api_address(name))
     text = _TEXT.replace("OFFSET", str(offset)).replace("VERSIONED", str(_versioned()).lower())
     code = Code(text.replace("NAMES", "\n".join(FUNCTIONS)), 2)
     _codes.append(code)
@@ -527,7 +527,7 @@ releasing:
   br label %release
 done:
   %result = phi ptr [%result0, %straight], [%result1, %release]
-  %missed = icmp eq ptr %result, {object_name("miss")}
+  %missed = icmp eq ptr %result, {machine_object_name("miss")}
   br i1 %missed, label %declined, label %finished
 finished:
   %before = load i64, ptr %runningat
@@ -541,7 +541,7 @@ slow:
   %before1 = load i64, ptr %runningat
   %fewer1 = sub i64 %before1, 1
   store i64 %fewer1, ptr %runningat
-  %method = call ptr @PyObject_GetAttr(ptr %self, ptr {object_name("long_way")})
+  %method = call ptr @PyObject_GetAttr(ptr %self, ptr {machine_object_name("long_way")})
   %ismethod = icmp ne ptr %method, null
   br i1 %ismethod, label %asked, label %nothing
 asked:

@@ -15,9 +15,9 @@ from symdiff.codegen.llvm.gufunc import loop_module
 from symdiff.codegen.math.lines import lanes_of
 from symdiff.errors import BackendError
 from symdiff.lowering.program import Program
-from symdiff.runtime.batch import batch_problem, effort_of
-from symdiff.runtime.engine import Code, array_function, fused, lanes
-from symdiff.vocabulary.ops import dtype_of
+from symdiff.runtime.batch import batch_problem, compile_effort
+from symdiff.runtime.engine import Code, machine_fuses, machine_lanes, numpy_api_address
+from symdiff.vocabulary.ops import dtype_of_code
 
 _ABI = 0x2000000  # of NumPy 2
 _GET_VERSION, _FROM_FUNCTION = 0, 31  # slots of the array and the ufunc interface
@@ -34,17 +34,17 @@ class _Kept:
         self.code = code
         self.functions = (ctypes.c_void_p * 1)(code.address("loop"))
         self.data = (ctypes.c_void_p * 1)(None)
-        self.types = ctypes.create_string_buffer(bytes(dtype_of(leaf.dtype).num for leaf in leaves))
+        self.types = ctypes.create_string_buffer(bytes(dtype_of_code(leaf.dtype).num for leaf in leaves))
         self.name = ctypes.create_string_buffer(program.name.encode())
-        self.signature = ctypes.create_string_buffer(signature(program).encode())
-        given = ", ".join(f"{i.name} {dtype_of(i.dtype)}" for i in program.inputs)
-        made = ", ".join(f"{o.name} {dtype_of(o.dtype)}" for o in program.outputs)
+        self.signature = ctypes.create_string_buffer(machine_signature(program).encode())
+        given = ", ".join(f"{i.name} {dtype_of_code(i.dtype)}" for i in program.inputs)
+        made = ", ".join(f"{o.name} {dtype_of_code(o.dtype)}" for o in program.outputs)
         self.doc = ctypes.create_string_buffer(
-            f"Compiled by symdiff: {given} -> {made}; signature {signature(program)}.".encode()
+            f"Compiled by symdiff: {given} -> {made}; signature {machine_signature(program)}.".encode()
         )
 
 
-def gufunc(program: Program) -> np.ufunc:
+def machine_gufunc(program: Program) -> np.ufunc:
     """The ufunc of a Program: its inputs and outputs, broadcast over any axes before theirs."""
     problem = batch_problem(program)
     if problem:
@@ -53,8 +53,8 @@ def gufunc(program: Program) -> np.ufunc:
     if not program.inputs or 0 in sizes:
         raise BackendError(f"{program.name}: a ufunc needs arguments, and arrays that are not empty; call it directly")
     make = _constructor()
-    text = loop_module(program, lanes_of(program, lanes()), fused(), _exceptions())
-    kept = _Kept(program, Code(text, effort_of(program)))
+    text = loop_module(program, lanes_of(program, machine_lanes()), machine_fuses(), _exceptions())
+    kept = _Kept(program, Code(text, compile_effort(program)))
     counts = (1, len(program.inputs), len(program.outputs), _NO_IDENTITY)
     addresses = [ctypes.addressof(part) for part in (kept.functions, kept.data, kept.types)]
     texts = [ctypes.addressof(part) for part in (kept.name, kept.doc)]
@@ -66,7 +66,7 @@ def gufunc(program: Program) -> np.ufunc:
     return made
 
 
-def signature(program: Program) -> str:
+def machine_signature(program: Program) -> str:
     """The shapes of a point in NumPy's notation, as in "(8),()->(8)"."""
     inputs, outputs = (
         ",".join(f"({','.join(map(str, leaf.shape))})" for leaf in leaves) for leaves in (program.inputs, program.outputs)
@@ -79,7 +79,7 @@ def _constructor() -> Any:
     """PyUFunc_FromFuncAndDataAndSignature. Raises `BackendError` where NumPy's interface is not the one known here."""
     from numpy._core import _multiarray_umath  # type: ignore[attr-defined]
 
-    version = ctypes.PYFUNCTYPE(ctypes.c_uint)(array_function(_GET_VERSION))()
+    version = ctypes.PYFUNCTYPE(ctypes.c_uint)(numpy_api_address(_GET_VERSION))()
     if version != _ABI:
         raise BackendError(f"ufuncs need the binary interface of NumPy 2; NumPy {np.__version__} has version {version:#x}")
     get = ctypes.pythonapi.PyCapsule_GetPointer

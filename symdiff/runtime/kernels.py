@@ -11,14 +11,14 @@ import weakref
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from symdiff.codegen.llvm.programs import functions
+from symdiff.codegen.llvm.programs import llvm_nest_functions
 from symdiff.codegen.math.lines import VECTORS
 from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Call, Fused, Kernel, Sink, Task
-from symdiff.lowering.arrays.nesting import Nest, content_of, nest, product_nest
-from symdiff.lowering.program import Input, Output, Program, size
-from symdiff.runtime.engine import DATA, Code, Passes, fused, lanes
-from symdiff.runtime.fastcall import FUNCTIONS, MethodDef, bind_names, object_name
+from symdiff.lowering.arrays.nesting import Nest, nest, nest_content, product_nest
+from symdiff.lowering.program import Input, Output, Program, domain_size
+from symdiff.runtime.engine import DATA, Code, Passes, machine_fuses, machine_lanes
+from symdiff.runtime.fastcall import FUNCTIONS, MethodDef, machine_object_name, name_addresses
 from symdiff.vocabulary.ops import is_complex
 
 _REDUCING = {"sum": "sum", "amax": "max", "amin": "min"}  # heads and the sinks that compute them
@@ -42,9 +42,9 @@ class Kernels:
         self.program = program
         nodes = program.program.nodes
         wanted = {index: found for index, task in enumerate(program.tasks) if (found := _nest(nodes, task))}
-        self.before, self.texts, self.names = functions(wanted, lanes(), fused())
+        self.before, self.texts, self.names = llvm_nest_functions(wanted, machine_lanes(), machine_fuses())
         self.nests = {index: wanted[index] for index in self.names}
-        called = sum(size(n.domain) * sum(i.op in VECTORS for i in n.program.nodes) for n in self.nests.values())
+        called = sum(domain_size(n.domain) * sum(i.op in VECTORS for i in n.program.nodes) for n in self.nests.values())
         worth = max(FUNCTIONS_WORTH, CELLS_WORTH * sum(len(n.program.nodes) for n in self.nests.values()))
         self.passes: Passes = "all" if called >= worth else "loops"
 
@@ -57,7 +57,7 @@ class Kernels:
         """A builtin `kernel(arrays and numbers...)` for each nest; those compiled before, for another function or another
         path of this one, serve again.
         """
-        keys = {index: (content_of(found), *self._numbers(index)) for index, found in self.nests.items()}
+        keys = {index: (nest_content(found), *self._numbers(index)) for index, found in self.nests.items()}
         with self._lock:
             found = {key: self._made.get(key) for key in keys.values()}
             missing = {key: index for index, key in reversed(keys.items()) if found[key] is None}
@@ -69,7 +69,7 @@ class Kernels:
         """The builtins of the nests at some places."""
         if not places:
             return {}
-        bind_names()
+        name_addresses()
         callers = {key: self._caller(index) for key, index in places.items()}
         entries = [self._entry(callers[key], index) for key, index in places.items()]
         texts = {name: self.texts[name] for name in (self.names[index] for index in places.values())}
@@ -108,40 +108,40 @@ class Kernels:
             else:
                 lines += [f"  %d{k} = getelementptr i8, ptr %o{k}, i64 {DATA}", f"  %p{k} = load ptr, ptr %d{k}"]
         called = f"  call void @{self.names[index]}({', '.join(f'ptr %p{k}' for k in range(len(numbers)))})"
-        if max(found.program.operations(), 1) * size(found.domain) >= LARGE:
+        if max(found.program.operations(), 1) * domain_size(found.domain) >= LARGE:
             lines += ["  %state = call ptr @PyEval_SaveThread()", called, "  call void @PyEval_RestoreThread(ptr %state)"]
         else:
             lines.append(called)
-        none = object_name("none")
+        none = machine_object_name("none")
         head = f"define ptr @{caller}(ptr %self, ptr %args, i64 %nargs) nounwind {{"
         return "\n".join([head, *lines, f"  call void @Py_IncRef(ptr {none})", f"  ret ptr {none}", "}"])
 
 
-_USED = (f"{object_name('none')} = external global i8",)
+_USED = (f"{machine_object_name('none')} = external global i8",)
 
 
 def _nest(nodes: list[Node], task: Task) -> Nest | None:
     """The loops of a task, None where NumPy computes it."""
     kernel = _kernel(nodes, task)
     if kernel is not None:
-        return nest(nodes, kernel, lanes())
+        return nest(nodes, kernel, machine_lanes())
     if not isinstance(task, Call) or nodes[task.value].op != "matmul":
         return None
     shapes = [nodes[o].shape for o in nodes[task.value].operands]
-    small = all(len(shape) == 2 for shape in shapes) and 0 < size(shapes[0]) * shapes[1][1] <= PRODUCT
+    small = all(len(shape) == 2 for shape in shapes) and 0 < domain_size(shapes[0]) * shapes[1][1] <= PRODUCT
     return product_nest(nodes, task.value) if small else None
 
 
 def _kernel(nodes: list[Node], task: Task) -> Kernel | None:
     """The kernel that a task is, or that computes a sum or an extreme of an array as it is."""
     if isinstance(task, Kernel):
-        return task if size(task.domain) else None
+        return task if domain_size(task.domain) else None
     if not isinstance(task, Call) or nodes[task.value].op not in _REDUCING:
         return None
     node = nodes[task.value]
     source = nodes[node.operands[0]]
     kind = _REDUCING[node.op]
-    if not size(source.shape) or source.dtype == "?" or (kind != "sum" and is_complex(source.dtype)):
+    if not domain_size(source.shape) or source.dtype == "?" or (kind != "sum" and is_complex(source.dtype)):
         return None
     cell = Program(
         node.op,

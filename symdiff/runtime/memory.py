@@ -14,13 +14,13 @@ _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
 @functools.cache
 def last_cache() -> int:
     """Bytes of the largest cache that a core reaches."""
-    return largest(_SYSFS)
+    return largest_cache(_SYSFS)
 
 
-def largest(folder: Path) -> int:
+def largest_cache(folder: Path) -> int:
     """Bytes of the largest cache that the files of a folder tell of.
 
-    >>> largest(Path("nowhere")) == USUAL
+    >>> largest_cache(Path("nowhere")) == USUAL
     True
     """
     try:

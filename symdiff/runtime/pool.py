@@ -1,6 +1,6 @@
 """Work on points split over threads: a few that stay, made when they are first needed.
 
-Assumes functions of compiled code that let other threads run. Guarantees that all parts are done when `run_parts` returns,
+Assumes functions of compiled code that let other threads run. Guarantees that all parts are done when `run_in_threads` returns,
 also in a forked child and while the interpreter shuts down.
 """
 
@@ -29,7 +29,7 @@ def split(first: int, count: int, parts: int, block: int) -> list[tuple[int, int
     return [(start, min(start + length, count)) for start in range(first, count, length)] or [(first, count)]
 
 
-def run_parts(function: Callable[[int, int], None], parts: list[tuple[int, int]]) -> None:
+def run_in_threads(function: Callable[[int, int], None], parts: list[tuple[int, int]]) -> None:
     """`function(start, stop)` for each part, the first one in this thread."""
     futures = []
     rest = parts[1:]

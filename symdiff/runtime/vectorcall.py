@@ -1,7 +1,7 @@
 """Classes whose instances take calls straight to machine code, by Python's vectorcall protocol (PEP 590).
 
 Assumes a class with a `__call__` and a dictionary for its instances. Guarantees that an instance is called through `__call__`
-until `direct` gives it machine code, and that its class is a subclass of the plain one. On Pythons that
+until `direct_vectorcall` gives it machine code, and that its class is a subclass of the plain one. On Pythons that
 have no such protocol the plain class serves.
 """
 
@@ -65,15 +65,16 @@ def with_vectorcall(plain: type) -> type:
 _kept: dict[type, Any] = {}  # what Python reads as long as the class lives
 
 
-def plain_class(kind: type) -> type:
+def without_vectorcall(kind: type) -> type:
     """The class that `with_vectorcall` made a class from; any other class itself."""
     return kind.__base__ if kind in _kept else kind  # type: ignore[return-value]
 
 
-def direct(instance: Any, address: int, table: int = 0) -> bool:
+def direct_vectorcall(instance: Any, address: int, table: int = 0) -> bool:
     """Send calls of an instance to the vectorcall function at an address, whose code must live as long as the instance.
 
-    `table` is the address of what that function finds at `table_offset`. False where the instance's class has no such fields.
+    `table` is the address of what that function finds at `vectorcall_table_offset`. False where the instance's class has no
+    such fields.
     """
     kind = type(instance)
     if kind in _kept:
@@ -84,7 +85,7 @@ def direct(instance: Any, address: int, table: int = 0) -> bool:
     return kind in _kept
 
 
-def table_offset(instance: Any) -> int | None:
+def vectorcall_table_offset(instance: Any) -> int | None:
     """Where an instance has the address of its table; None where its class has no field for it."""
     kind = type(instance)
     return kind.__base__.__basicsize__ + _POINTER if kind in _kept else None  # type: ignore[union-attr]

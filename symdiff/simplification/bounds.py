@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from symdiff.ir.building import is_constant
 from symdiff.ir.node import Atom, Constant, Node
-from symdiff.rulebooks.calls import extreme_of
+from symdiff.rulebooks.calls import extreme_by_rule
 from symdiff.vocabulary.ops import is_complex
 
 
@@ -75,7 +75,7 @@ class Bounds:
             return Bound(min((b.powers for b, zero in arms if not zero), default=0), min(b.low for b, _ in arms))
         if op == "sum_of":
             return Bound(self._known[operands[0]].powers, 0.0 if self._known[operands[0]].low >= 0.0 else -math.inf)
-        if extreme_of(binding):
+        if extreme_by_rule(binding):
             return Bound(0, max(self._known[o].low for o in operands))
         factors = [self._known[o].low for o in operands[1 if op == "div" else 0 :] if isinstance(o, Constant)]
         return self._followed(op, [self._known[o] for o in operands], any(f > 0.0 for f in factors))
@@ -97,4 +97,4 @@ class Bounds:
 
 def _is_followed(binding: Node) -> bool:
     """Whether a binding's bound follows from those of its operands."""
-    return binding.op in _FOLLOWED or extreme_of(binding) == "max"
+    return binding.op in _FOLLOWED or extreme_by_rule(binding) == "max"

@@ -224,7 +224,7 @@ class Poles:
         return whole
 
 
-def beside(bindings: list[Node], builder: Builder, wrt: Iterable[Atom]) -> list[Node]:
+def simplify_selects(bindings: list[Node], builder: Builder, wrt: Iterable[Atom]) -> list[Node]:
     """The bindings with the conditions of such selects false where both arms agree; new symbols are bound on the builder."""
     if not any(b.op == "select" and b.primal for b in bindings):
         return bindings

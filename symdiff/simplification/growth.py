@@ -7,7 +7,7 @@ exponential's sake, as far as sums, products, powers and moved cells go.
 import math
 
 from symdiff.ir.node import Atom, Constant, Node
-from symdiff.rulebooks.calls import extreme_of
+from symdiff.rulebooks.calls import extreme_by_rule
 from symdiff.simplification.bounds import Bounds
 from symdiff.vocabulary.heads import HEADS
 
@@ -32,15 +32,17 @@ class Growth:
     def _classify(self, binding: Node) -> None:
         op, operands = binding.op, binding.operands
         explosive = [o for o in operands if o in self.explosive]
-        argument = exponential(binding)
+        argument = known_exponential(binding)
         if argument is not None or op in ("expm1", "sinh", "cosh"):
             grows = not self.is_bounded_above(operands[0] if argument is None else argument[0])
             alone = grows and argument is not None
         elif not explosive:
             return
         else:
-            power = exponent(binding)
-            grows = op in _GROWING or power > 0 or (op == "div" and operands[0] in self.explosive) or bool(extreme_of(binding))
+            power = known_exponent(binding)
+            grows = (
+                op in _GROWING or power > 0 or (op == "div" and operands[0] in self.explosive) or bool(extreme_by_rule(binding))
+            )
             alone = len(explosive) == 1 and explosive[0] in self.alone
             alone = alone and (op in ("add", "sub", "mul", "neg", "cast") or power > 0)
         if grows:
@@ -72,7 +74,7 @@ class Growth:
                 continue
             if binding.op in _HANDED:
                 pending.append(binding.operands[0])
-            elif extreme_of(binding) == "max":
+            elif extreme_by_rule(binding) == "max":
                 if among in binding.operands:
                     return True
                 pending += binding.operands
@@ -84,7 +86,7 @@ class Growth:
         return atom in self.made and self.is_bounded_above(atom)
 
 
-def exponential(binding: Node) -> tuple[Atom, float] | None:
+def known_exponential(binding: Node) -> tuple[Atom, float] | None:
     """(w, k) of an exponential exp(k*w), a power of a positive constant for example; None for anything else."""
     op, operands = binding.op, binding.operands
     if op in _RATES:
@@ -95,7 +97,7 @@ def exponential(binding: Node) -> tuple[Atom, float] | None:
     return (operands[1], math.log(base.value)) if 0 < base.value != 1 else None
 
 
-def exponent(binding: Node) -> float:
+def known_exponent(binding: Node) -> float:
     """The constant exponent of a power, 0 for everything else."""
     found = binding.operands[1] if binding.op == "pow" else None
     return 0.0 if not isinstance(found, Constant) or isinstance(found.value, complex) else float(found.value)

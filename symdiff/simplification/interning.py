@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.ir.building import Builder, result_code
+from symdiff.ir.building import Builder, dtype_of_atoms
 from symdiff.ir.node import Atom, Constant, Known, Node
 from symdiff.rulebooks.calls import CallSite
 from symdiff.vocabulary.heads import Static
@@ -72,7 +72,7 @@ class Values:
         truths = {self.truth(yes), self.truth(no)}
         if truths == {True, False}:
             return condition if self.truth(yes) else self.negation(condition)
-        code = result_code((a, b))
+        code = dtype_of_atoms((a, b))
         shape = np.broadcast_shapes(a.shape, b.shape)
         return self.put("select", (condition, self._cast(yes, code), self._cast(no, code)), shape, code, None, origin)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from symdiff.ir.node import Atom, Node
-from symdiff.rulebooks.calls import extreme_of
+from symdiff.rulebooks.calls import extreme_by_rule
 from symdiff.vocabulary.heads import HEADS, Static
 
 _DEEP = 60  # operations below a value that are looked at
@@ -36,7 +36,7 @@ class Between:
         return self.finite or not (self.may_be_nan or math.isinf(self.low) or math.isinf(self.high))
 
 
-def between(path: Any, atom: Atom) -> Between:
+def known_range(path: Any, atom: Atom) -> Between:
     """The range of a value on a path."""
     return _of(path, path.number(atom), _DEEP)
 
@@ -66,9 +66,9 @@ def _computed(path: Any, node: Node, deep: int) -> Between:
         shape = path.values.nodes[node.operands[0]].shape
         last = shape[0] if op == "searchsorted" else shape[node.params.params["axis"]] - 1
         return Between(0.0, float(last), False, True, True)
-    if op == "call" and extreme_of(node):
+    if op == "call" and extreme_by_rule(node):
         parts = [_of(path, o, deep - 1) for o in node.operands]
-        return _extreme(extreme_of(node), parts)
+        return _extreme(extreme_by_rule(node), parts)
     if op in _KEPT:
         return _of(path, node.operands[0], deep - 1)
     if op in _JOINED and node.operands:

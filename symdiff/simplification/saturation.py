@@ -11,7 +11,7 @@ import math
 from symdiff.ir.building import Builder
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.simplification.bounds import Bounds
-from symdiff.simplification.growth import Growth, exponent, exponential
+from symdiff.simplification.growth import Growth, known_exponent, known_exponential
 
 ONE = Constant(1.0)
 _FLAT = frozenset({"tanh", "atan", "erf", "erfc", "expit"})  # where their argument is infinite
@@ -43,7 +43,7 @@ class Saturation:
 
     def _built(self, binding: Node) -> Slopes | None:
         op, operands = binding.op, binding.operands
-        power = _ROOTS.get(op) or exponent(binding)
+        power = _ROOTS.get(op) or known_exponent(binding)
         if op in _LOGARITHMS:
             unit = Constant(_LOGARITHMS[op])
             quotient = self.made.get(operands[0])
@@ -62,7 +62,7 @@ class Saturation:
             return self._of_hyperbolic(self.made[operands[1]], self.builder.neg(binding.result))
         elif power and binding.dtype in "fd":
             under = self.made.get(operands[0])
-            argument = None if under is None else exponential(under)
+            argument = None if under is None else known_exponential(under)
             weight = self.builder.mul(Constant(power), binding.result)
             if argument is not None:
                 return [(argument[0], self.builder.mul(Constant(argument[1]), weight))]
@@ -84,7 +84,7 @@ class Saturation:
         scale: Atom = ONE
         found: Slopes = []
         at = whole
-        while (argument := exponential(self.made[at])) is None:
+        while (argument := known_exponential(self.made[at])) is None:
             op, operands = self.made[at].op, self.made[at].operands
             if op == "pow":
                 share = self._shared(weight, b.emit("div", (rest, b.mul(scale, at)))) if rest is not None else weight
@@ -136,7 +136,7 @@ class Saturation:
         return (0,) if binding.op == "div" and not self._is_exponential(binding.operands[0]) else ()
 
     def _is_exponential(self, atom: Atom) -> bool:
-        return atom in self._alone and exponential(self.made[atom]) is not None
+        return atom in self._alone and known_exponential(self.made[atom]) is not None
 
     def overflowed(self, binding: Node, place: int) -> Atom | None:
         """The condition under which operand `place` has overflowed where the head is flat; None where it cannot be."""

@@ -12,10 +12,10 @@ import numpy as np
 
 from symdiff.ir.arrays.algebra import Arrays, kept_shape
 from symdiff.ir.building import Builder, is_constant
-from symdiff.ir.invariants import rebound
+from symdiff.ir.invariants import binding_with
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.simplification.bounds import Bounds
-from symdiff.simplification.growth import Growth, exponent, exponential
+from symdiff.simplification.growth import Growth, known_exponent, known_exponential
 from symdiff.simplification.likeness import Likeness
 
 ZERO, ONE = Constant(0.0), Constant(1.0)
@@ -57,7 +57,7 @@ class _Shifting:
             seen = self._seen(binding) if binding.dtype in "fd" else None
             found += self.builder.bindings[start:]
             start = len(self.builder.bindings)
-            found.append(binding if seen is None else rebound(binding, "cast", (seen,)))
+            found.append(binding if seen is None else binding_with(binding, "cast", (seen,)))
         return found
 
     def _shared(self) -> set[Atom]:
@@ -71,7 +71,7 @@ class _Shifting:
         depths: dict[Atom, int] = {}
         for binding in self.bindings:
             symbol = binding.result
-            if symbol in self.growth.explosive and exponential(binding) is None:
+            if symbol in self.growth.explosive and known_exponential(binding) is None:
                 depth = 1 + max((depths.get(o, 0) for o in binding.operands), default=0)
                 if uses.get(symbol, 0) > 1 or depth > _DEEP:
                     found.add(symbol)
@@ -114,7 +114,7 @@ class _Shifting:
         """The logarithm of a value that is an exponential, or a sum of some."""
         b = self.builder
         binding = self.made.get(x)
-        argument = None if binding is None else exponential(binding)
+        argument = None if binding is None else known_exponential(binding)
         if argument is not None:
             return b.mul(Constant(argument[1] * _LOGARITHMS[op]), argument[0])
         found = self._logarithm(op, x) if x in self.growth.explosive else None
@@ -176,7 +176,7 @@ class _Shifting:
                 self._tops[atom] = ZERO
             else:
                 binding = self.made[atom]
-                below = () if exponential(binding) is not None else _read_by(binding)
+                below = () if known_exponential(binding) is not None else _read_by(binding)
                 missing = [o for o in below if o not in self._tops]
                 stack += missing
                 if not missing:
@@ -185,12 +185,12 @@ class _Shifting:
 
     def _top_of(self, binding: Node) -> Atom | None:
         b, op, operands = self.builder, binding.op, binding.operands
-        argument = exponential(binding)
+        argument = known_exponential(binding)
         if argument is not None:
             return b.mul(Constant(argument[1]), argument[0])
         if op == "cosh":
             return b.emit("abs", (operands[0],))
-        power = exponent(binding)
+        power = known_exponent(binding)
         tops = [self._tops[o] for o in _read_by(binding)]
         if any(t is None for t in tops):
             return None
@@ -215,9 +215,9 @@ class _Shifting:
         if x not in self.growth.explosive:
             return x if is_constant(top, 0) else b.mul(x, b.emit("exp", (b.neg(top),)))
         binding = self.made[x]
-        argument = exponential(binding)
+        argument = known_exponential(binding)
         if argument is None and binding.op in _MOVING:
-            inner = exponential(self.made[binding.operands[0]])
+            inner = known_exponential(self.made[binding.operands[0]])
             argument = None if inner is None else (self._moved(binding, inner[0]), inner[1])
         if argument is not None:
             return b.emit("exp", (b.emit("sub", (b.mul(Constant(argument[1]), argument[0]), top)),))
@@ -235,7 +235,7 @@ class _Shifting:
                 for operand in _read_by(self.made[pending.pop()]):
                     if operand in self.growth.explosive and operand not in self._pairs and operand not in found:
                         found.add(operand)
-                        if exponential(self.made[operand]) is None:
+                        if known_exponential(self.made[operand]) is None:
                             pending.append(operand)
             needed = sorted((a for a in found if a in self.shared and a is not x), key=self._places.__getitem__)
             for atom in (*needed, x):
@@ -260,7 +260,7 @@ class _Shifting:
     def _expanded(self, binding: Node, top: Atom) -> Atom:
         """x*exp(-top) by the operands of x."""
         b, op, operands = self.builder, binding.op, binding.operands
-        power = exponent(binding)
+        power = known_exponent(binding)
         if op == "cosh":
             w = operands[0]
             both = (b.emit("exp", (b.emit("sub", (v, top)),)) for v in (w, b.neg(w)))
@@ -314,4 +314,4 @@ class _Shifting:
 
 def _read_by(binding: Node) -> tuple[Atom, ...]:
     """The operands that a value's size depends on: all but the exponent of a power."""
-    return binding.operands[: 1 if exponent(binding) > 0 else None]
+    return binding.operands[: 1 if known_exponent(binding) > 0 else None]

@@ -9,7 +9,7 @@ import math
 
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, is_constant
-from symdiff.ir.invariants import rebound
+from symdiff.ir.invariants import binding_with
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.simplification.bounds import Bounds
 from symdiff.simplification.likeness import Likeness
@@ -105,11 +105,11 @@ class _Smoothing:
         if bindings and bindings[-1].result is found:
             last = bindings.pop()
             if last.shape == binding.shape and last.dtype == binding.dtype:
-                return rebound(binding, last.op, last.operands, last.params)
+                return binding_with(binding, last.op, last.operands, last.params)
             bindings.append(last)
         if found.shape != binding.shape:
             found = Arrays(self.builder, binding.origin).broadcast_to(found, binding.shape)
-        return rebound(binding, "cast", (found,))
+        return binding_with(binding, "cast", (found,))
 
     def _of_opposites(self, op: str, x: Atom, y: Atom) -> Atom | None:
         """max(x, -x) and min(x, -x)."""

@@ -17,7 +17,7 @@ from symdiff.rulebooks.calls import CallSite
 from symdiff.rulebooks.rule import Rule
 from symdiff.tracing.following.following import recorded_call
 from symdiff.tracing.trace import trace_leaves
-from symdiff.tracing.values.tracer import Tracer, atom_of, builder_of
+from symdiff.tracing.values.tracer import Tracer, traced_atom, traced_builder
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line
 
@@ -47,14 +47,14 @@ def _in_order(function: Callable[..., Any], rule: Rule, args: tuple[Any, ...], k
 
 def _record(function: Callable[..., Any], rule: Rule, args: tuple[Any, ...]) -> Any:
     origin = user_line()
-    builder = builder_of([c for a in args for c in (a.ravel().tolist() if isinstance(a, np.ndarray) else [a])])
-    atoms = [atom_of(a, builder, origin) for a in args]
+    builder = traced_builder([c for a in args for c in (a.ravel().tolist() if isinstance(a, np.ndarray) else [a])])
+    atoms = [traced_atom(a, builder, origin) for a in args]
     shape = np.broadcast_shapes(*(a.shape for a in atoms))
     if shape:
         grids = [np.broadcast_to(_grid(a, builder), shape).ravel() for a in args]
         cells = np.empty(len(grids[0]), dtype=object)
         cells[:] = [_record(function, rule, point) for point in zip(*grids, strict=True)]
-        return Tracer(builder, atom_of(cells.reshape(shape), builder, origin))  # type: ignore[arg-type]
+        return Tracer(builder, traced_atom(cells.reshape(shape), builder, origin))  # type: ignore[arg-type]
     opaque = rule.body.get("opaque") if isinstance(rule.body, dict) else None
     codes = ["D" if isinstance(a, Constant) and isinstance(a.value, complex) else a.dtype or "d" for a in atoms]
     graph = None

@@ -10,7 +10,7 @@ from symdiff.ir.branches import branches_of
 from symdiff.ir.building import Builder
 from symdiff.ir.graph import Graph
 from symdiff.ir.node import ArrayConstant, Atom, Constant
-from symdiff.tracing.values.tracer import Tracer, atom_of
+from symdiff.tracing.values.tracer import Tracer, traced_atom
 
 
 def innermost(values: list[Any]) -> Builder | None:
@@ -37,7 +37,7 @@ def replay(graph: Graph, sources: list[Any], builder: Builder, origin: str) -> l
     """Append a Graph to an enclosing trace, its inputs bound to `sources`; returns its outputs as traced values."""
     atoms: dict[Atom, Atom] = {}
     for leaf, source in zip(graph.inputs, sources, strict=True):
-        atom = atom_of(source, builder, origin)
+        atom = traced_atom(source, builder, origin)
         if leaf.node.shape == () and isinstance(atom, Constant):
             atom = Constant(complex(atom.value) if leaf.node.dtype in "FD" else float(atom.value), leaf.node.dtype)
         atoms[leaf.node] = atom

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.errors import SymdiffError, TraceError, note, noted
+from symdiff.errors import SymdiffError, TraceError, note_error, noted_errors
 from symdiff.ir.branches import branches_of
-from symdiff.ir.building import Builder, active_builders, array_atom, dtype_code
+from symdiff.ir.building import Builder, active_builders, array_atom, atom_dtype
 from symdiff.ir.graph import Graph, GraphOutput
 from symdiff.ir.hidden import KEY, Hidden
 from symdiff.ir.node import ArrayConstant, Atom, Constant
@@ -26,17 +26,17 @@ from symdiff.tracing.branches.paths import Path, Run, followed
 from symdiff.tracing.captures.reaching import Found, is_users
 from symdiff.tracing.captures.restoring import Outside
 from symdiff.tracing.captures.watching import Watch
-from symdiff.tracing.following.doors import holds
+from symdiff.tracing.following.doors import holds_traced_inside
 from symdiff.tracing.following.entering import noticed
 from symdiff.tracing.following.following import followed_calls
 from symdiff.tracing.following.reading import Reading
 from symdiff.tracing.state.attempt import Attempt, Contents, Stuck, current, current_reading
-from symdiff.tracing.state.nesting import nested
-from symdiff.tracing.values.kinds import argument_kind
+from symdiff.tracing.state.nesting import nested_trace
+from symdiff.tracing.values.kinds import traced_argument_kind
 from symdiff.tracing.values.storage import CELLS
-from symdiff.tracing.values.tracer import Tracer, atom_of, order_of
+from symdiff.tracing.values.tracer import Tracer, traced_atom, traced_order
 from symdiff.vocabulary import structures
-from symdiff.vocabulary.choices import check, is_index
+from symdiff.vocabulary.choices import check_options, is_integer_option
 from symdiff.vocabulary.literals import identifier
 from symdiff.vocabulary.plain import check_plain
 
@@ -53,8 +53,8 @@ class Spec:
     dtype: Any = "float64"
 
     def __post_init__(self) -> None:
-        check("Spec", {"shape": self.shape, "dtype": self.dtype})
-        shape = tuple(map(int, (self.shape,) if is_index(self.shape) else self.shape))  # type: ignore[arg-type]
+        check_options("Spec", {"shape": self.shape, "dtype": self.dtype})
+        shape = tuple(map(int, (self.shape,) if is_integer_option(self.shape) else self.shape))  # type: ignore[arg-type]
         object.__setattr__(self, "shape", shape)
 
 
@@ -65,11 +65,11 @@ def is_static(leaf: Any) -> bool:
     return isinstance(leaf, np.ndarray) and leaf.dtype.kind not in "fcO"
 
 
-def leaf_type(leaf: Any, where: str) -> tuple[tuple[int, ...], str]:
+def traced_type(leaf: Any, where: str) -> tuple[tuple[int, ...], str]:
     """Shape and dtype code of a traced argument leaf."""
     check_plain(where, leaf)
     if isinstance(leaf, (Tracer, Spec, np.ndarray, np.generic)):
-        return tuple(leaf.shape), dtype_code(np.dtype(leaf.dtype), where)
+        return tuple(leaf.shape), atom_dtype(np.dtype(leaf.dtype), where)
     if isinstance(leaf, complex):
         return (), "D"
     if isinstance(leaf, (float, int)):
@@ -89,7 +89,7 @@ def function_name(f: Callable[..., Any]) -> str:
     return identifier(name) if isinstance(name, str) and name.isidentifier() else "f"
 
 
-def argument_names(f: Callable[..., Any], count: int) -> list[str]:
+def traced_argument_names(f: Callable[..., Any], count: int) -> list[str]:
     """The parameter names for `count` positional arguments."""
     try:
         parameters = list(inspect.signature(f).parameters.values())
@@ -104,7 +104,7 @@ def argument_names(f: Callable[..., Any], count: int) -> list[str]:
     return names + [f"x{i}" for i in range(len(names), count)]  # those that a derivative adds
 
 
-def path_name(path: str) -> str:
+def traced_path_name(path: str) -> str:
     """A Python identifier for an argument path: `m.W` gives `m_W`, `p['a'][0]` gives `p_a_0`."""
     return identifier(path)
 
@@ -143,13 +143,13 @@ def trace_leaves(
     With `hide`, the large arrays of `watch` become inputs, too, after those of the leaves. The watch is told what else was
     called, and which arrays it must compare by content.
     """
-    types = [leaf_type(leaves[place], definition_line(f)) for place in traced]
+    types = [traced_type(leaves[place], definition_line(f)) for place in traced]
     settings = [None if place in traced else _setting(leaf) for place, leaf in enumerate(leaves)]
-    with nested(f, function_name(f), (tree, types, settings)):
+    with nested_trace(f, function_name(f), (tree, types, settings)):
         try:
             return _trace_leaves(f, leaves, tree, traced, paths, parent, rules, mode, watch, hide)
         except SymdiffError as error:
-            note(error)  # for the trace that this one is a part of
+            note_error(error)  # for the trace that this one is a part of
             raise
 
 
@@ -263,8 +263,8 @@ def _traced(
     name = function_name(f)
     reading = attempt.reading if outer is None else None
     arrays = [] if reading is None else reading.captured
-    names = input_names([paths[place] for place in traced] + [captured.name for captured in arrays])
-    types = [leaf_type(leaves[place], where) for place in traced]
+    names = traced_input_names([paths[place] for place in traced] + [captured.name for captured in arrays])
+    types = [traced_type(leaves[place], where) for place in traced]
 
     def run(path: Path) -> Run:
         builder = path.builder = Builder(outer)
@@ -272,15 +272,15 @@ def _traced(
         filled = list(leaves)
         for place, own, (shape, code) in zip(traced, names, types, strict=False):
             symbol = builder.input(own, shape, "d" if code == "?" else code, paths[place])
-            filled[place] = Tracer.argument(builder, symbol, argument_kind(leaves[place]), order_of(leaves[place]))
+            filled[place] = Tracer.argument(builder, symbol, traced_argument_kind(leaves[place]), traced_order(leaves[place]))
         if reading is not None:
             reading.begin(builder, names[len(traced) :])
         args, kwargs = structures.unflatten(tree, filled)
         stack.append(builder)
         try:
-            with noted() as refusals:
+            with noted_errors() as refusals:
                 result = contextvars.copy_context().run(_alone, followed_calls(f, attempt), args, kwargs)
-                done = Run(builder, *outputs_of(result, builder, name, where))
+                done = Run(builder, *traced_outputs(result, builder, name, where))
         except Exception as error:
             kept = path.problem or (refusals[0] if refusals and not isinstance(error, SymdiffError) else None)
             if kept is not None:
@@ -324,11 +324,11 @@ def _keep_read(graph: Graph, reading: Reading, place: int) -> None:
         graph.notes[KEY] = Hidden(place, arrays)
 
 
-def input_names(paths: list[str]) -> list[str]:
+def traced_input_names(paths: list[str]) -> list[str]:
     """Different Python identifiers for argument paths."""
     used: list[str] = []
     for path in paths:
-        name = path_name(path)
+        name = traced_path_name(path)
         while name in used:
             name += "_"
         used.append(name)
@@ -344,12 +344,12 @@ def _explained(error: IndexError) -> Exception:
     return TraceError(f"{where}: an index must be an integer: write int(x), or x.astype(int) for an array of them")
 
 
-def outputs_of(result: Any, builder: Builder, name: str, where: str) -> tuple[tuple[GraphOutput, ...], Any]:
+def traced_outputs(result: Any, builder: Builder, name: str, where: str) -> tuple[tuple[GraphOutput, ...], Any]:
     """The result's leaves as outputs of the builder, and its structure."""
     leaves, tree = structures.flatten(result, none_is_leaf=True)
     if not leaves:
         raise TraceError(f"{where}: {name} returns no number or array")
-    if holds(structures.states(result)):
+    if holds_traced_inside(structures.states(result)):
         raise TraceError(
             f"{where}: {name} returns an object that holds a traced value beside the fields that its constructor takes; let it "
             "take all of them, compute the others in a property, or return numbers"
@@ -358,20 +358,20 @@ def outputs_of(result: Any, builder: Builder, name: str, where: str) -> tuple[tu
     for i, leaf in enumerate(leaves):
         if leaf is None or isinstance(leaf, (str, bytes)) or callable(leaf):
             raise TraceError(f"{where}: {name} returns {type(leaf).__name__}; return numbers, arrays, lists or tuples of them")
-        atom = atom_of(leaf, builder, where)
+        atom = traced_atom(leaf, builder, where)
         if atom.op == "const" and (code := getattr(leaf, "dtype", np.dtype(float))).char in "egG":
             raise TraceError(f"{where}: {name} returns {code}; convert it by astype(float)")
         if isinstance(atom, ArrayConstant) and atom.value.size > CELLS:
-            atom = array_atom(atom.value.astype(np.dtype(dtype_code(atom.value.dtype))))
+            atom = array_atom(atom.value.astype(np.dtype(atom_dtype(atom.value.dtype))))
         elif isinstance(atom, ArrayConstant):
-            atom = builder.array([Constant(v) for v in atom.value.ravel().tolist()], atom.shape, dtype_code(atom.value.dtype))
+            atom = builder.array([Constant(v) for v in atom.value.ravel().tolist()], atom.shape, atom_dtype(atom.value.dtype))
         elif isinstance(atom, Constant) and isinstance(atom.value, int):
             atom = Constant(float(atom.value))
         outputs.append(GraphOutput("f" if len(leaves) == 1 else f"f{i}", atom))
     return tuple(outputs), tree
 
 
-def signature_of(f: Callable[..., Any]) -> inspect.Signature | None:
+def function_signature(f: Callable[..., Any]) -> inspect.Signature | None:
     """The signature of a function, None where Python does not know it, or where a transform adds arguments."""
     if not getattr(f, "keeps_signature", True):
         return None
@@ -381,11 +381,11 @@ def signature_of(f: Callable[..., Any]) -> inspect.Signature | None:
         return None
 
 
-def leaf_paths(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+def traced_argument_paths(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
     """A readable path for every leaf of `(args, kwargs)`: x, m.W, p['a'][0]."""
-    names = argument_names(f, len(args))
+    names = traced_argument_names(f, len(args))
     paths = []
-    for accessor in structures.paths((args, kwargs)):
+    for accessor in structures.structure_paths((args, kwargs)):
         head = names[accessor[1].entry] if accessor[0].entry == 0 else str(accessor[1].entry)
         rest = accessor[2:]
         paths.append(head + "".join(entry.codify("") for entry in rest))

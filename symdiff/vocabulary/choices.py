@@ -29,7 +29,7 @@ class Choice(NamedTuple):
     error: type[SymdiffError] = OptionError
 
 
-def is_index(value: Any) -> bool:
+def is_integer_option(value: Any) -> bool:
     """Whether a value is an integer, and no Boolean."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
@@ -39,7 +39,7 @@ def _among(*values: Any) -> Callable[[Any], bool]:
 
 
 def _is_positive(value: Any) -> bool:
-    return is_index(value) and value > 0
+    return is_integer_option(value) and value > 0
 
 
 def _all(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
@@ -48,7 +48,7 @@ def _all(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 def _is_axis(value: Any) -> bool:
-    return is_index(value) and value in (0, -1)
+    return is_integer_option(value) and value in (0, -1)
 
 
 def _are_axes(value: Any) -> bool:
@@ -69,7 +69,7 @@ def _is_number(value: Any) -> bool:
 
 _TRUTH = Choice("True and False are possible", lambda value: isinstance(value, (bool, np.bool_)))
 CHOICES = {
-    "argnums": Choice("the position of an argument, an integer, or a tuple of them is possible", _all(is_index)),
+    "argnums": Choice("the position of an argument, an integer, or a tuple of them is possible", _all(is_integer_option)),
     "exact": _TRUTH,
     "fastmath": _TRUTH,
     "frozen": _TRUTH,
@@ -90,16 +90,16 @@ CHOICES = {
                          lambda value: isinstance(value, (list, tuple, set, frozenset)) and all(map(callable, value))),
     "rtol": Choice("a number that is not negative is needed", _is_number),
     "atol": Choice("a number that is not negative is needed", _is_number),
-    "seed": Choice("an integer that is not negative is needed", lambda value: is_index(value) and value >= 0),
+    "seed": Choice("an integer that is not negative is needed", lambda value: is_integer_option(value) and value >= 0),
     "shape": Choice("an integer or a tuple of integers that are not negative is needed",
-                    _all(lambda value: is_index(value) and value >= 0), ShapeError),
+                    _all(lambda value: is_integer_option(value) and value >= 0), ShapeError),
     "dtype": Choice("a dtype of numbers is needed, as 'float64'", _is_dtype, ShapeError),
     "pullback": _TRUTH,
 }  # fmt: skip
 _OF_METHODS = ("out", "backend", "target")
 
 
-def check(what: str, given: Mapping[str, Any], names: Iterable[str] | None = None) -> None:
+def check_options(what: str, given: Mapping[str, Any], names: Iterable[str] | None = None) -> None:
     """Raise where `what` has no such option among `names`, or where a value is not possible for one."""
     listed = list(given if names is None else names)
     for name, value in given.items():

@@ -67,22 +67,22 @@ class Static:
 
     def items(self) -> list[tuple[str, Any]]:
         """The parameters as they are shown."""
-        return [(key, shown(key, value)) for key, value in self.params.items()]
+        return [(key, head_parameter(key, value)) for key, value in self.params.items()]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Static, (self.head, self.params)
 
 
-def shown(name: str, value: Any) -> str:
+def head_parameter(name: str, value: Any) -> str:
     """A parameter as text."""
     if name == "key":
-        return f"[{slices_text(value)}]"
+        return f"[{key_literal(value)}]"
     if isinstance(value, np.ndarray):
         return f"int{list(value.shape)}"
     return repr(value)
 
 
-def slices_text(key: tuple[Slice, ...], shape: Shape | None = None) -> str:
+def key_literal(key: tuple[Slice, ...], shape: Shape | None = None) -> str:
     """A normalised index as NumPy text: 1:, :-1, ::2. With the shape of the array, full ends are left out."""
     parts = []
     for place, (start, stop, step) in enumerate(key):
@@ -97,7 +97,7 @@ def slices_text(key: tuple[Slice, ...], shape: Shape | None = None) -> str:
     return ", ".join(parts) or "..."
 
 
-def as_slices(key: tuple[Slice, ...]) -> tuple[slice, ...]:
+def head_slices(key: tuple[Slice, ...]) -> tuple[slice, ...]:
     """The NumPy index of a normalised one."""
     return tuple(slice(*part) for part in key)
 
@@ -119,28 +119,28 @@ def _zeros(shape: Shape, like: Any) -> Any:
     return made
 
 
-def put(x: Any, key: tuple[Slice, ...], shape: Shape) -> Any:
+def head_put(x: Any, key: tuple[Slice, ...], shape: Shape) -> Any:
     """Zeros of `shape` with x in the region `key`."""
     made = _zeros(shape, x)
-    made[as_slices(key)] = x
+    made[head_slices(key)] = x
     return made
 
 
-def set_region(x: Any, y: Any, key: tuple[Slice, ...]) -> Any:
+def head_set(x: Any, y: Any, key: tuple[Slice, ...]) -> Any:
     """x with y in the region `key`."""
     made = np.array(x)
-    made[as_slices(key)] = y
+    made[head_slices(key)] = y
     return made
 
 
-def set_at(x: Any, y: Any, indices: np.ndarray) -> Any:
+def head_set_at(x: Any, y: Any, indices: np.ndarray) -> Any:
     """x with y in the cells of flat index `indices`."""
     made = np.array(x)
     made.reshape(-1)[indices] = y
     return made
 
 
-def scatter(x: Any, indices: np.ndarray, size: int) -> Any:
+def head_scatter(x: Any, indices: np.ndarray, size: int) -> Any:
     """Zeros with `size` rows, to which the rows of x are added where `indices` say."""
     rows = np.reshape(x, (indices.size, *np.shape(x)[indices.ndim :]))
     made = _zeros((size, *rows.shape[1:]), x)
@@ -148,24 +148,24 @@ def scatter(x: Any, indices: np.ndarray, size: int) -> Any:
     return made
 
 
-def gathered(x: Any, i: Any) -> Any:
+def head_gather(x: Any, i: Any) -> Any:
     """The rows of x at whole numbers; one out of bounds, as where a branch is not taken, stands for the first or last row."""
     return np.take(x, np.asarray(i).astype(np.intp), axis=0, mode="clip")
 
 
-def scattered(x: Any, i: Any, size: int) -> Any:
+def head_scatter_at(x: Any, i: Any, size: int) -> Any:
     """Zeros with `size` rows, to which the rows of x are added at whole numbers."""
-    return scatter(x, np.clip(np.asarray(i).astype(np.intp), 0, size - 1), size)
+    return head_scatter(x, np.clip(np.asarray(i).astype(np.intp), 0, size - 1), size)
 
 
-def put_along(x: Any, indices: Any, axis: int) -> Any:
+def head_put_along(x: Any, indices: Any, axis: int) -> Any:
     """Zeros with the cells of x where a permutation along the axis took them from."""
     made = _zeros(np.shape(x), x)
     np.put_along_axis(made, np.asarray(indices), x, axis)
     return made
 
 
-def embedded(x: Any) -> Any:
+def head_embed(x: Any) -> Any:
     """Matrices of zeros with the last axis of x on their diagonals."""
     n = np.shape(x)[-1]
     made = _zeros((*np.shape(x), n), x)
@@ -173,7 +173,7 @@ def embedded(x: Any) -> Any:
     return made
 
 
-def cofactors(x: Any) -> Any:
+def head_cofactors(x: Any) -> Any:
     """The cofactors of square matrices, singular ones included: det(u) det(vh) u diag(products of the other s) vh."""
     u, s, vh = np.linalg.svd(x)
     others = np.stack([np.prod(np.delete(s, i, axis=-1), axis=-1) for i in range(s.shape[-1])], axis=-1)
@@ -181,7 +181,7 @@ def cofactors(x: Any) -> Any:
     return sign[..., None, None] * ((np.conj(u) * others[..., None, :]) @ np.conj(vh))
 
 
-def cofactors_along(x: Any, e: Any) -> Any:
+def head_cofactors_along(x: Any, e: Any) -> Any:
     """The derivative of the cofactors of x along e, singular matrices included: in the singular vectors, a matrix of products
     of the other singular values."""
     u, s, vh = np.linalg.svd(x)
@@ -196,16 +196,16 @@ def cofactors_along(x: Any, e: Any) -> Any:
     return sign[..., None, None] * (np.conj(u) @ turned @ np.conj(vh))
 
 
-def inverse_transposed(x: Any) -> Any:
+def head_inverse_transposed(x: Any) -> Any:
     """The transposed inverse; cofactors over zero, infinite or NaN, where the matrix is singular."""
     try:
         return np.linalg.inv(x).swapaxes(-1, -2)
     except np.linalg.LinAlgError:
         with np.errstate(all="ignore"):
-            return cofactors(x) / np.linalg.det(x)[..., None, None]
+            return head_cofactors(x) / np.linalg.det(x)[..., None, None]
 
 
-def is_definite(x: Any) -> Any:
+def head_is_definite(x: Any) -> Any:
     """1 for each Hermitian matrix that has a Cholesky factor, 0 for others."""
     found = np.ones(x.shape[:-2])
     for k in np.ndindex(found.shape):
@@ -216,7 +216,7 @@ def is_definite(x: Any) -> Any:
     return found[()]
 
 
-def log_sum_exp(x: Any, axes: Any = None, keepdims: bool = False) -> Any:
+def head_logsumexp(x: Any, axes: Any = None, keepdims: bool = False) -> Any:
     """log(sum(exp(x))) of plain numbers, the largest taken out."""
     x = np.asarray(x)
     with np.errstate(all="ignore"):
@@ -286,7 +286,7 @@ _ROWS = [
          out=True, cost=_size),
     Head("all", lambda x, axes: np.all(x, axis=axes), lambda s, axes: _without(s, axes), "{np}.all({0}, axis={axes})",
          out=True, cost=_size),
-    Head("logsumexp", log_sum_exp, lambda s, axes: _without(s, axes), cost=_size),
+    Head("logsumexp", head_logsumexp, lambda s, axes: _without(s, axes), cost=_size),
     Head("prod", lambda x, axes: np.prod(x, axis=axes), lambda s, axes: _without(s, axes), "{np}.prod({0}, axis={axes})",
          out=True, cost=_size),
     Head("cumsum", lambda x, axis: np.cumsum(x, axis=axis), _first, "{np}.cumsum({0}, axis={axis})", out=True, cost=_size),
@@ -296,20 +296,20 @@ _ROWS = [
          "{0}.transpose({axes})", view=True),
     Head("broadcast_to", lambda x, shape: np.broadcast_to(x, shape), lambda s, shape: broadcast(s, shape),
          "{np}.broadcast_to({0}, {shape})", view=True),
-    Head("getitem", lambda x, key: np.asarray(x)[as_slices(key)], _sliced, "{0}[{key}]", view=True),
-    Head("put", put, lambda s, key, shape: shape),
-    Head("set", set_region, lambda s, v, key: s),
-    Head("set_at", set_at, lambda s, v, indices: s),
+    Head("getitem", lambda x, key: np.asarray(x)[head_slices(key)], _sliced, "{0}[{key}]", view=True),
+    Head("put", head_put, lambda s, key, shape: shape),
+    Head("set", head_set, lambda s, v, key: s),
+    Head("set_at", head_set_at, lambda s, v, indices: s),
     Head("take", lambda x, indices: np.take(x, indices, axis=0), lambda s, indices: (*indices.shape, *s[1:]),
          "{np}.take({0}, {indices}, axis=0{clip})", out=True),
-    Head("scatter", scatter, lambda s, indices, size: (size, *s[indices.ndim:]), cost=_size),
+    Head("scatter", head_scatter, lambda s, indices, size: (size, *s[indices.ndim:]), cost=_size),
     Head("concatenate", lambda *xs, axis: np.concatenate(xs, axis=axis),
          lambda *ss, axis: tuple(sum(s[axis] for s in ss) if i == axis else n for i, n in enumerate(ss[0])),
          "{np}.concatenate(({operands}), axis={axis})", out=True),
     Head("cells", lambda *xs, shape: np.array(xs).reshape(shape), lambda *ss, shape: shape),
     Head("diagonal", lambda x: np.diagonal(x, axis1=-2, axis2=-1), lambda s: (*s[:-2], min(s[-2:])),
          "{np}.diagonal({0}, axis1=-2, axis2=-1)", view=True),
-    Head("embed", embedded, lambda s: (*s, s[-1])),
+    Head("embed", head_embed, lambda s: (*s, s[-1])),
     Head("matmul", np.matmul, _matmul_shape, "{np}.matmul({0}, {1})", out=True,
          cost=lambda a, b: 2 * math.prod(_matmul_shape(a, b)) * a[-1]),
     Head("convolve", np.convolve, lambda a, b: (a[0] + b[0] - 1,), "{np}.convolve({0}, {1})",
@@ -328,11 +328,11 @@ _ROWS = [
          "{np}.argpartition({0}, {kth}, axis={axis})", result="index", cells=False, cost=_size),
     Head("take_along", lambda x, i, axis: np.take_along_axis(x, i, axis), lambda s, i, axis: i,
          "{np}.take_along_axis({0}, {1}, axis={axis})", cells=False),
-    Head("put_along", put_along, lambda s, i, axis: s, cells=False),
-    Head("gather", gathered, lambda s, i: (*i, *s[1:]),
+    Head("put_along", head_put_along, lambda s, i, axis: s, cells=False),
+    Head("gather", head_gather, lambda s, i: (*i, *s[1:]),
          "{np}.take({0}, {np}.asarray({1}).astype({np}.intp), axis=0{clip})", out=True,
          unrolled=lambda s, i: 2 * math.prod(s) * math.prod(i)),
-    Head("scatter_at", scattered, lambda s, i, size: (size, *s[len(i):]), cost=_size,
+    Head("scatter_at", head_scatter_at, lambda s, i, size: (size, *s[len(i):]), cost=_size,
          unrolled=lambda s, i, size: 3 * size * math.prod(s)),
     Head("argmax", lambda x, axis: np.argmax(x, axis=axis), lambda s, axis: _without(s, (axis,)),
          "{np}.argmax({0}, axis={axis}).astype(float)", result="count", cost=_size, unrolled=lambda s, axis: 5 * math.prod(s)),
@@ -347,15 +347,15 @@ _ROWS = [
     Head("solve", np.linalg.solve, lambda a, b: (*broadcast(a[:-2], b[:-2]), *b[-2:]),
          "{np}.linalg.solve({0}, {1})", cells=False, cost=_cubic),
     Head("det", np.linalg.det, lambda s: s[:-2], "{np}.linalg.det({0})", cells=False, cost=_cubic),
-    Head("cofactors", cofactors, _first, cells=False, cost=_cubic),
-    Head("cofactors_along", cofactors_along, _first, cells=False, cost=_cubic),
-    Head("inverse_transposed", inverse_transposed, _first, cells=False, cost=_cubic),
+    Head("cofactors", head_cofactors, _first, cells=False, cost=_cubic),
+    Head("cofactors_along", head_cofactors_along, _first, cells=False, cost=_cubic),
+    Head("inverse_transposed", head_inverse_transposed, _first, cells=False, cost=_cubic),
     Head("det_sign", lambda x: np.linalg.slogdet(x)[0], lambda s: s[:-2], "{np}.linalg.slogdet({0})[0]", cells=False,
          cost=_cubic),
     Head("log_abs_det", lambda x: np.linalg.slogdet(x)[1], lambda s: s[:-2], "{np}.linalg.slogdet({0})[1]", result="real",
          cells=False, cost=_cubic),
     Head("cholesky", np.linalg.cholesky, _first, "{np}.linalg.cholesky({0})", cells=False, cost=_cubic),
-    Head("is_definite", is_definite, lambda s: s[:-2], result="count", cells=False, cost=_cubic),
+    Head("is_definite", head_is_definite, lambda s: s[:-2], result="count", cells=False, cost=_cubic),
     Head("eigenvalues", np.linalg.eigvalsh, lambda s: s[:-1], "{np}.linalg.eigvalsh({0})", cells=False, cost=_cubic),
     Head("eigenvectors", lambda x: np.linalg.eigh(x)[1], _first, "{np}.linalg.eigh({0})[1]", cells=False, cost=_cubic),
     Head("general_eigenvalues", lambda x: np.linalg.eigvals(x) + 0j, lambda s: s[:-1], "{np}.linalg.eigvals({0}) + 0j",

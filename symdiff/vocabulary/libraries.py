@@ -27,7 +27,7 @@ _SITES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 short_names: dict[str, str] = {}
 
 
-def short_name(path: str) -> str:
+def name_unless_library(path: str) -> str:
     """The last part of the name of a user's file; empty for a file of a library, and for text that has no file."""
     found = short_names.get(path)
     if found is None:
@@ -42,7 +42,7 @@ def user_line() -> str:
         path = frame.f_code.co_filename
         short = short_names.get(path)
         if short is None:
-            short = short_name(path)
+            short = name_unless_library(path)
         if short:
             return f"{short}:{frame.f_lineno}"
         frame = frame.f_back  # type: ignore[assignment]
@@ -51,7 +51,7 @@ def user_line() -> str:
 
 def is_library(path: str) -> bool:
     """Whether a file belongs to a library."""
-    return short_name(path) == "" and path != "<string>"
+    return name_unless_library(path) == "" and path != "<string>"
 
 
 def module_of(thing: Any) -> str:
@@ -66,7 +66,7 @@ def is_numpys(path: str) -> bool:
 
 
 @functools.lru_cache(maxsize=1024)
-def is_compiled(path: str) -> bool:
+def is_compiled_library(path: str) -> bool:
     """Whether a file belongs to a library whose compiled code is not made for traced values."""
     return _package(path) in COMPILED
 

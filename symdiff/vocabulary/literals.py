@@ -84,12 +84,12 @@ def number_literal(value: Any, module: str | None = "np") -> str:
     return repr(value)
 
 
-def formatted(*parts: str | Shown) -> str:
+def message_literal(*parts: str | Shown) -> str:
     """A message as an expression: texts, with the values of expressions between them.
 
     An f-string; where an expression has quotes or braces itself, which older Pythons do not read there, a call of `format`.
 
-    >>> formatted("{x} is ", Shown("x", "!r")), formatted("got ", Shown('p["x"]'))
+    >>> message_literal("{x} is ", Shown("x", "!r")), message_literal("got ", Shown('p["x"]'))
     ('f"{{x}} is {x!r}"', '"got {}".format(p["x"])')
     """
     shown = [part for part in parts if isinstance(part, Shown)]
@@ -122,18 +122,18 @@ def printable_lines(text: str) -> list[str]:
     return [printable(line) for line in text.replace("\r\n", "\n").replace("\r", "\n").expandtabs().split("\n")]
 
 
-def hashed(lines: Iterable[str]) -> str:
+def comment_literal(lines: Iterable[str]) -> str:
     """Lines as a Python comment."""
     return "".join(f"# {printable(line)}".rstrip() + "\n" for line in lines)
 
 
-def starred(lines: Iterable[str]) -> str:
+def c_comment_literal(lines: Iterable[str]) -> str:
     """Lines as a comment of C's languages, which nothing in them can end."""
     closed = (re.sub(r"(?<=\*)(?=/)|(?<=/)(?=\*)|(?<=\?)(?=\?)", " ", printable(line)) for line in lines)  # and no trigraphs
     return "\n".join(["/*", *(f" * {line}".rstrip() for line in closed), " */"]) + "\n"
 
 
-def docstring(doc: str) -> list[str]:
+def docstring_literal(doc: str) -> list[str]:
     """A docstring, indented as the first statement of a function; it evaluates to the text's own characters.
 
     Halves of surrogate pairs, which Python takes in no docstring from 3.13 on, are spelled.
@@ -175,12 +175,12 @@ def identifier(text: str, plain: bool = False) -> str:
     return found if found.isidentifier() else f"x{found}"
 
 
-def is_attribute(name: str) -> bool:
+def is_attribute_identifier(name: str) -> bool:
     """Whether Python's source can name an attribute so."""
     return name.isidentifier() and not keyword.iskeyword(name) and unicodedata.normalize("NFKC", name) == name
 
 
-def named(value: Any) -> tuple[str, str] | None:
+def literal_name(value: Any) -> tuple[str, str] | None:
     """The module and name of a function or class; None where it has none."""
     module, name = getattr(value, "__module__", None), getattr(value, "__name__", None)
     return (module, name) if isinstance(module, str) and isinstance(name, str) else None

@@ -82,10 +82,10 @@ _RANK = {"?": 0, "f": 1, "d": 2, "F": 3, "D": 4}
 _REAL = {"F": "f", "D": "d", "f": "f", "d": "d", "?": "d"}
 
 
-def join(first: str, second: str) -> str:
+def join_dtype_codes(first: str, second: str) -> str:
     """The common dtype of two dtype codes ("?", "f", "d", "F", "D"), as `np.result_type` gives it.
 
-    >>> join("d", "F"), join("f", "F")
+    >>> join_dtype_codes("d", "F"), join_dtype_codes("f", "F")
     ('D', 'F')
     """
     if first == second:
@@ -111,6 +111,6 @@ def check_cast(old: str | None, new: str) -> None:
         raise InvariantError(f"a complex value ({old}) stands where a real one ({new}) is declared")
 
 
-def dtype_of(code: str) -> np.dtype:
+def dtype_of_code(code: str) -> np.dtype:
     """The NumPy dtype of a one-letter code."""
     return np.dtype(code)

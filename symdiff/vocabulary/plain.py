@@ -61,7 +61,7 @@ def check_plain(where: str, *values: Any) -> None:
             raise TraceError(f"{where}: {wrong}")
 
 
-def in_form(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+def as_plain_array(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """An array as compiled code takes it: itself, or a copy."""
     if type(array) is np.ndarray and array.dtype is dtype and array.flags.num & READABLE == READABLE:
         return array
@@ -70,7 +70,7 @@ def in_form(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return made
 
 
-def takes_results(array: np.ndarray) -> bool:
+def is_plain_target(array: np.ndarray) -> bool:
     """Whether compiled code can write into an array of the right dtype and shape."""
     return array.flags.num & WRITTEN == WRITTEN
 

@@ -36,6 +36,6 @@ class Seam:
         return self._function(*args, **kwargs)
 
 
-def wire(writers: dict[str, str]) -> None:
+def wire_seams(writers: dict[str, str]) -> None:
     """Say which module of the package writes each seam that is not written when the package has been imported."""
     _writers.update((name, f"symdiff.{module}") for name, module in writers.items())

@@ -375,13 +375,13 @@ def leaves(value: Any, none_is_leaf: bool = False) -> list[Any]:
     return flatten(value, none_is_leaf)[0]
 
 
-def mapped(function: Callable[..., Any], value: Any, *others: Any) -> Any:
+def map_leaves(function: Callable[..., Any], value: Any, *others: Any) -> Any:
     """A structure with `function` of each leaf (and of those at its place in the others)."""
     _walk(value)
     return optree.tree_map(function, value, *others, namespace=NAMESPACE)
 
 
-def paths(value: Any) -> list[tuple[Any, ...]]:
+def structure_paths(value: Any) -> list[tuple[Any, ...]]:
     """For every leaf, None included, the way to it as entries that `codify`."""
     _walk(value)
     return list(optree.tree_accessors(value, none_is_leaf=True, namespace=NAMESPACE))
@@ -442,7 +442,7 @@ def by_path(value: Any) -> dict[str, Any]:
     {"['layers'][0]['W']": 1.0, "['layers'][0]['b']": 2.0}
     """
     found, _ = flatten(value, none_is_leaf=True)
-    names = ["".join(entry.codify("") for entry in path).removeprefix(".") for path in paths(value)]
+    names = ["".join(entry.codify("") for entry in path).removeprefix(".") for path in structure_paths(value)]
     return dict(zip(names, found, strict=True))
 
 

@@ -8,11 +8,11 @@ Refuses what `cuda` refuses.
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from symdiff.codegen.c_like import INDENT, parameters
+from symdiff.codegen.c_like import INDENT, c_signature
 from symdiff.codegen.cuda.header import CUDA_RESERVED, LANGUAGE
 from symdiff.codegen.names import Names
 from symdiff.lowering.arrays.fusing import Kernel, Sink
-from symdiff.lowering.program import Program, size
+from symdiff.lowering.program import Program, domain_size
 from symdiff.lowering.walks import live_only
 from symdiff.vocabulary.heads import Shape
 
@@ -87,7 +87,7 @@ class Launch:
     shared: frozenset[str] = frozenset()  # the dtypes of which threads of a block add up numbers
 
 
-def contiguous(shape: Shape) -> tuple[int, ...]:
+def cuda_strides(shape: Shape) -> tuple[int, ...]:
     """The strides of an array in C order, in elements."""
     strides = [1] * len(shape)
     for axis in range(len(shape) - 2, -1, -1):
@@ -111,10 +111,10 @@ def split(kernel: Kernel) -> list[Kernel]:
         groups.append([listed[place] for listed in apart if place < len(listed) - 1])
     rest = [listed[-1] for listed in apart]
     rest += [s for s in kernel.sinks if s.kind == "store" or (s.kind == "sum" and s.axes not in along[1:])]
-    return [only(kernel, group) for group in [*groups, rest] if group]
+    return [cuda_kernel_with(kernel, group) for group in [*groups, rest] if group]
 
 
-def box(domain: Shape, sinks: list[Sink]) -> list[tuple[int, int]]:
+def cuda_box(domain: Shape, sinks: list[Sink]) -> list[tuple[int, int]]:
     """The smallest region that holds those of all sinks: its first and last place along each axis."""
     found = []
     for axis, n in enumerate(domain):
@@ -125,15 +125,17 @@ def box(domain: Shape, sinks: list[Sink]) -> list[tuple[int, int]]:
 
 def _beside(domain: Shape, sinks: list[Sink]) -> bool:
     """Whether regions lie close enough together to be added up cell by cell."""
-    return size(tuple(last - first + 1 for first, last in box(domain, sinks))) <= 2 * len(sinks) * size(domain)
+    return domain_size(tuple(last - first + 1 for first, last in cuda_box(domain, sinks))) <= 2 * len(sinks) * domain_size(
+        domain
+    )
 
 
-def is_joined(kernel: Kernel) -> bool:
+def joins_in_cuda(kernel: Kernel) -> bool:
     """Whether a kernel of `split` adds several parts to one array."""
     return len(kernel.sinks) > 1 and all(s.kind in ("put", "add") and s.value == kernel.sinks[0].value for s in kernel.sinks)
 
 
-def only(kernel: Kernel, sinks: list[Sink]) -> Kernel:
+def cuda_kernel_with(kernel: Kernel, sinks: list[Sink]) -> Kernel:
     """The kernel with some of its sinks."""
     pairs = [(s, o) for s, o in zip(kernel.sinks, kernel.program.outputs, strict=True) if s in sinks]
     program = kernel.program
@@ -151,9 +153,9 @@ class KernelText:
     def __init__(self, name: str, kernel: Kernel, operands: list[Cells], targets: list[Cells]) -> None:
         self.kernel = kernel
         self.domain = kernel.domain
-        self.cells = size(self.domain)
+        self.cells = domain_size(self.domain)
         self.operands, self.targets = operands, targets
-        sizes = [self.cells, *(size(c.shape) for c in (*operands, *targets))]
+        sizes = [self.cells, *(domain_size(c.shape) for c in (*operands, *targets))]
         self.index = "long long" if max(sizes) >= WIDE else "int"
         self.names = Names((*CUDA_RESERVED, name, "i", "o", "r", "c", "lane", "own", "step", "end", "shared", "partial",
                             *(f"{letter}{k}" for letter in "ic" for k in range(len(self.domain))),
@@ -197,7 +199,7 @@ class KernelText:
         """The index of the current cell of the domain in an array, which is broadcast to the domain."""
         missing = len(self.domain) - len(cells.shape)
         terms = []
-        flat = contiguous(self.domain)
+        flat = cuda_strides(self.domain)
         strides = [
             0 if axis < missing or cells.shape[axis - missing] == 1 else cells.strides[axis - missing]
             for axis in range(len(self.domain))
@@ -273,7 +275,7 @@ class KernelText:
         """The kernel around its lines."""
         partial = sorted({t.code for t in totals})
         declared = [*self.declared(), *(f"{LANGUAGE.types[c]} *__restrict__ partial_{c}" for c in partial)]
-        head = parameters(f'extern "C" __global__ void {self.name}', declared)
+        head = c_signature(f'extern "C" __global__ void {self.name}', declared)
         passed = [*self.params, *(f"partial_{c}" for c in partial)]
         return Launch(
             self.name, [*self.comment(), *head, "{", *lines, "}", ""], grid, block, passed, totals, frozenset(self.shared)
@@ -322,7 +324,10 @@ class KernelText:
 
     def rows(self, inside: list[str], sums: list[tuple[Sink, str, str]]) -> Launch:
         """Sums along axes: o counts the results, r the cells that each adds up; some threads share a result."""
-        results, along = size(tuple(self.domain[k] for k in self.kept)), size(tuple(self.domain[k] for k in self.axes))
+        results, along = (
+            domain_size(tuple(self.domain[k] for k in self.kept)),
+            domain_size(tuple(self.domain[k] for k in self.axes)),
+        )
         trailing = self.axes == tuple(range(len(self.kept), len(self.domain)))
         lanes = min(BLOCK, _power(along)) if trailing else BLOCK // min(BLOCK, _power(results))
         together = BLOCK // lanes
@@ -375,18 +380,18 @@ class KernelText:
 
     def indices(self) -> list[str]:
         """The indices along axes that the body uses."""
-        strides = contiguous(self.domain)
+        strides = cuda_strides(self.domain)
         lines = []
         if not self.axes:
             for axis in sorted(self.used):
-                lines.append(f"const {self.index} i{axis} = {digit('i', strides[axis], self.domain[axis], axis == 0)};")
+                lines.append(f"const {self.index} i{axis} = {cuda_index('i', strides[axis], self.domain[axis], axis == 0)};")
             return lines
         kept, along = tuple(self.domain[k] for k in self.kept), tuple(self.domain[k] for k in self.axes)
         needed = set(self.used) | (set(range(len(self.domain))) if self.flat_used else set())
         for letter, axes, shape in (("o", self.kept, kept), ("r", self.axes, along)):
-            for place, (axis, stride) in enumerate(zip(axes, contiguous(shape), strict=True)):
+            for place, (axis, stride) in enumerate(zip(axes, cuda_strides(shape), strict=True)):
                 if axis in needed and self.domain[axis] > 1:
-                    lines.append(f"const {self.index} i{axis} = {digit(letter, stride, self.domain[axis], place == 0)};")
+                    lines.append(f"const {self.index} i{axis} = {cuda_index(letter, stride, self.domain[axis], place == 0)};")
         if self.flat_used:
             terms = [
                 f"i{axis}" if strides[axis] == 1 else f"{strides[axis]} * i{axis}"
@@ -397,7 +402,7 @@ class KernelText:
         return lines
 
 
-def digit(letter: str, stride: int, extent: int, first: bool) -> str:
+def cuda_index(letter: str, stride: int, extent: int, first: bool) -> str:
     """An index along an axis, from a flat one."""
     text = letter if stride == 1 else f"{letter} / {stride}"
     return text if first else f"{text} % {extent}"

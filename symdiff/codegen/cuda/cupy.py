@@ -8,17 +8,17 @@ other than CuPy arrays.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from symdiff.codegen.cuda.points import BLOCK, BLOCKS, leaf_axes, point_kernel
+from symdiff.codegen.cuda.points import BLOCK, BLOCKS, cuda_leaf_axes, point_kernel
 from symdiff.codegen.cuda.reciprocals import with_reciprocals
 from symdiff.codegen.cuda.wide import PIECE, Wide, wide_kernel
 from symdiff.codegen.names import Names
-from symdiff.codegen.names import argument_names as named
+from symdiff.codegen.names import emitted_argument_names as named
 from symdiff.codegen.source import PythonFile, Source
-from symdiff.codegen.text import Result, dtype_text, flat_result, is_flat, packed_lines, unpacked, wrapped
+from symdiff.codegen.text import Result, dtype_text, emits_flat_result, emitted_result, packed_lines, unpacked, wrapped_text
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Input, Output
-from symdiff.vocabulary.literals import docstring
-from symdiff.vocabulary.ops import dtype_of
+from symdiff.vocabulary.literals import docstring_literal
+from symdiff.vocabulary.ops import dtype_of_code
 
 INDENT = "    "
 
@@ -29,20 +29,22 @@ def emit(
 ) -> Source:  # fmt: skip
     """The Plan as a Python file; inputs `by_value` are numbers of the host (all numbers that points share, by default)."""
     if by_value is None:
-        shared = [axis is None and leaf.shape == () for leaf, axis in zip(plan.program.inputs, leaf_axes(plan), strict=False)]
+        shared = [
+            axis is None and leaf.shape == () for leaf, axis in zip(plan.program.inputs, cuda_leaf_axes(plan), strict=False)
+        ]
         by_value = frozenset(k for k, alone in enumerate(shared) if alone)
     if not exact:
         plan = replace(plan, program=with_reciprocals(plan.program))
-    result = flat_result(len(plan.program.outputs)) if result is None else result
+    result = emitted_result(len(plan.program.outputs)) if result is None else result
     names = Names(("cp", "_code", "_kernel", "_wide_kernel", "_checked", "_together"))
     entry = names.fresh(name)
     code, kernel = point_kernel(plan, name, by_value)
     wide = wide_kernel(plan, name, by_value)
-    head = [f'_kernel = cp.RawKernel(_code, "{kernel}"{options(exact)})']
+    head = [f'_kernel = cp.RawKernel(_code, "{kernel}"{cuda_compiler_options(exact)})']
     support = [CHECKED]
     if wide is not None:
         code += wide.text
-        head.append(f'_wide_kernel = cp.RawKernel(_code, "{wide.kernel}"{options(exact)})')
+        head.append(f'_wide_kernel = cp.RawKernel(_code, "{wide.kernel}"{cuda_compiler_options(exact)})')
         support.append(FIRST if wide.rows else LAST)
     lines = _Function(plan, entry, names, result, by_value, wide).lines(doc)
     block = "\n".join([code_text(code), *head])
@@ -56,7 +58,7 @@ def code_text(code: str) -> str:
     return f'_code = r"""\n{code}"""'
 
 
-def options(exact: bool) -> str:
+def cuda_compiler_options(exact: bool) -> str:
     """The compiler's options as further arguments: exact programs keep multiplications and additions apart."""
     return ', ("--fmad=false",)' if exact else ""
 
@@ -96,7 +98,7 @@ class _Function:
         self.inputs, self.outputs = plan.program.inputs, plan.program.outputs
         self.entry, self.result, self.by_value, self.wide = entry, result, by_value, wide
         self.leaves = plan.program.leaves
-        self.axes = leaf_axes(plan)
+        self.axes = cuda_leaf_axes(plan)
         self.out_axes = self.axes[len(self.inputs) :]
         self.arguments = named(self.inputs, names)
         self.n, self.target = names.fresh("n"), names.fresh("target")
@@ -109,8 +111,8 @@ class _Function:
         for place, (leaf, argument) in enumerate(zip(self.inputs, self.arguments, strict=True)):
             body += self.checked(leaf, argument, place)
         body += [*self.count(), *self.allocation(), *self.launch(), "return out"]
-        signature = wrapped(f"def {self.entry}(", [*self.arguments, "out=None"], "):", "")
-        return [*signature, *docstring(doc), *(INDENT + line for line in body)]
+        signature = wrapped_text(f"def {self.entry}(", [*self.arguments, "out=None"], "):", "")
+        return [*signature, *docstring_literal(doc), *(INDENT + line for line in body)]
 
     def checked(self, leaf: Input, argument: str, place: int) -> list[str]:
         """The check of an argument, and its conversion to the right dtype."""
@@ -147,7 +149,7 @@ class _Function:
         lines += ["else:", *([INDENT + unpacked(self.result, self.targets, "out")] if self.several else [])]
         for target, (shape, kind) in zip(self.targets, kinds, strict=True):
             lines.append(f'{INDENT}_checked("{target}", {target}, {shape}, cp.{kind}, "no")')
-        given = "out" if is_flat(self.result) else f"({', '.join(self.targets)})"
+        given = "out" if emits_flat_result(self.result) else f"({', '.join(self.targets)})"
         for argument in (a for place, a in enumerate(self.arguments) if place not in self.by_value):
             test = (
                 f"any(cp.may_share_memory({{}}, {self.target}) for {self.target} in {given})"
@@ -191,7 +193,7 @@ class _Function:
         leaf, name, axis = self.leaves[place], self.arrays[place], self.axes[place]
         if place in self.by_value:
             return name
-        item = dtype_of(leaf.dtype).itemsize
+        item = dtype_of_code(leaf.dtype).itemsize
         first = 1 if axis == 0 else 0
         parts = []
         if self.plan.kind == "batch":

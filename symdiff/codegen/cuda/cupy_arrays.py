@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.codegen.array_text import cleared, constant_text, region, structural_text
+from symdiff.codegen.array_text import clearing_text, constant_text, emit_step, region
 from symdiff.codegen.cuda.arrays import (
     SUM_OF_LANES,
     SUM_ROWS,
@@ -20,25 +20,25 @@ from symdiff.codegen.cuda.arrays import (
     KernelText,
     Launch,
     cells_kernel,
-    contiguous,
-    is_joined,
-    only,
+    cuda_kernel_with,
+    cuda_strides,
+    joins_in_cuda,
     split,
 )
-from symdiff.codegen.cuda.cupy import CHECKED, code_text, options
-from symdiff.codegen.cuda.functions import type_of
+from symdiff.codegen.cuda.cupy import CHECKED, code_text, cuda_compiler_options
+from symdiff.codegen.cuda.functions import cuda_type
 from symdiff.codegen.cuda.header import name_of, preamble
 from symdiff.codegen.cuda.parts import PartsText
 from symdiff.codegen.cuda.reciprocals import with_reciprocals
 from symdiff.codegen.numpy_arrays import ArrayWriter
 from symdiff.codegen.source import PythonFile, Source
-from symdiff.codegen.text import Result, dtype_text, is_flat, packed, unpacked, wrapped
+from symdiff.codegen.text import Result, dtype_text, emits_flat_result, packed, unpacked, wrapped_text
 from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Call, Clear, Kernel
 from symdiff.lowering.arrays.plan import ArrayPlan, is_planned
-from symdiff.lowering.program import ASSEMBLE, Program, is_leaf, is_view
-from symdiff.vocabulary.heads import CUPY, HEADS, as_slices
-from symdiff.vocabulary.literals import docstring, number_literal
+from symdiff.lowering.program import ASSEMBLE, Program, is_leaf, is_view_step
+from symdiff.vocabulary.heads import CUPY, HEADS, head_slices
+from symdiff.vocabulary.literals import docstring_literal, number_literal
 
 INDENT = "    "
 
@@ -79,7 +79,7 @@ class _Writer(ArrayWriter):
         self.homes: dict[int, Cells] = {}
         for k, output in enumerate(self.program.outputs):
             node = self.nodes[output.value]
-            if output.shape == () and not is_leaf(node) and not is_view(node) and output.value not in self.homes:
+            if output.shape == () and not is_leaf(node) and not is_view_step(node) and output.value not in self.homes:
                 self.homes[output.value] = Cells(self.targets[k], output.dtype)
 
     def own_names(self) -> tuple[str, ...]:
@@ -106,10 +106,10 @@ class _Writer(ArrayWriter):
             return self.homes[value]
         if node.op == "input" and node.params[0] in self.by_value:
             return Cells(self.arguments[node.params[0]], node.dtype, alone=True)
-        if not is_view(node):
+        if not is_view_step(node):
             kind, k = self.plan.places.get(value, ("", 0))
             name = self.targets[k] if kind == "output" else self.slot_names[k] if kind == "work" else self.texts[value]
-            return Cells(name, node.dtype, 0, contiguous(node.shape), node.shape)
+            return Cells(name, node.dtype, 0, cuda_strides(node.shape), node.shape)
         source = self.home(node.operands[0])
         if source.alone or source.shape != self.nodes[node.operands[0]].shape:
             return source if node.shape == () else self.copied(value)
@@ -120,7 +120,7 @@ class _Writer(ArrayWriter):
         node = self.nodes[value]
         name = self.names.numbered("copy")
         self.pending.append(f"{name} = cp.ascontiguousarray({self.text(value)})")
-        self.homes[value] = found = Cells(name, node.dtype, 0, contiguous(node.shape), node.shape)
+        self.homes[value] = found = Cells(name, node.dtype, 0, cuda_strides(node.shape), node.shape)
         return found
 
     def text(self, value: int) -> str:
@@ -151,12 +151,12 @@ class _Writer(ArrayWriter):
             self.pending = []
         copies = self.copies()
         body += [*self.pending, *copies]
-        signature = wrapped(f"def {self.entry}(", [*self.shown, "out=None"], "):", "")
+        signature = wrapped_text(f"def {self.entry}(", [*self.shown, "out=None"], "):", "")
         lines = [f"{a} = {n}" for a, n in zip(self.arguments, self.shown, strict=True) if a != n]
         lines += [*self.checked(), *self.allocation(), *self.kept(), *body]
         fresh = packed(self.result, self.targets)
         lines.append(f"return {fresh} if out is None else out" if self.several else f"return {fresh}")
-        return [*signature, *docstring(doc), *(INDENT + line for line in lines)]
+        return [*signature, *docstring_literal(doc), *(INDENT + line for line in lines)]
 
     def checked(self) -> list[str]:
         """The checks of the arguments; arrays are made contiguous."""
@@ -181,7 +181,7 @@ class _Writer(ArrayWriter):
             lines.append(f'{INDENT}_checked("{target}", {target}, {shape}, cp.{kind}, "no")')
         arrays = [a for place, a in enumerate(self.arguments) if place not in self.by_value]
         if self.several:
-            given = "out" if is_flat(self.result) else f"({', '.join(self.targets)})"
+            given = "out" if emits_flat_result(self.result) else f"({', '.join(self.targets)})"
             tests = [f"not all(r.flags.c_contiguous for r in {given})"]
             tests += [f"any(cp.may_share_memory({a}, r) for r in {given})" for a in arrays]
         else:
@@ -218,7 +218,7 @@ class _Writer(ArrayWriter):
 
     def kept(self) -> list[str]:
         made = [name for name, _ in self.made_once()]
-        return wrapped("", made, f"{',' if len(made) == 1 else ''} = _work()", "") if made else []
+        return wrapped_text("", made, f"{',' if len(made) == 1 else ''} = _work()", "") if made else []
 
     def copies(self) -> list[str]:
         """Results that were not computed in their own arrays."""
@@ -256,7 +256,7 @@ class _Writer(ArrayWriter):
         """A structural call, in the words of CuPy."""
         value, node = task.value, self.nodes[task.value]
         if isinstance(task, Clear):
-            return cleared(self.text(value), task.besides, node.shape)
+            return clearing_text(self.text(value), task.besides, node.shape)
         if node.op == ASSEMBLE:
             places = [(region(self.text(value), key, node.shape), self.text(o)) for o, key in task.pending]
             return [f"cp.add({place}, {text}, out={place})" for place, text in places]
@@ -269,16 +269,16 @@ class _Writer(ArrayWriter):
         texts = [self.text(o) for o in node.operands]
         if over:
             self.texts[value] = self.text(source)
-            return structural_text(self.nodes, value, texts, self.texts[value], True, self.array, self.words)[1:]
+            return emit_step(self.nodes, value, texts, self.texts[value], True, self.array, self.words)[1:]
         planned = is_planned(node) and (node.shape != () or HEADS[node.op].out)
         lines = self.made(value)
         self.text(value)
         if node.shape == () and not planned:
             target, made = self.texts[value], self.fresh()
-            lines += structural_text(self.nodes, value, texts, made, False, self.array, self.words)
+            lines += emit_step(self.nodes, value, texts, made, False, self.array, self.words)
             return [*lines, f"cp.copyto({target}, {made})"]
         around = "{}" if node.dtype == "l" else "cp.ascontiguousarray({})"
-        made_here = structural_text(self.nodes, value, texts, self.texts[value], planned, self.array, self.words, around)
+        made_here = emit_step(self.nodes, value, texts, self.texts[value], planned, self.array, self.words, around)
         return [*lines, *made_here]
 
     def constant_cell(self, value: int) -> Cells:
@@ -302,10 +302,10 @@ class _Writer(ArrayWriter):
             nowhere = Cells("", "d")
             operands = [self.home(o) if k in used else nowhere for k, o in enumerate(kernel.operands)]
             self.programs.append(kernel.program)
-            if is_joined(kernel):
+            if joins_in_cuda(kernel):
                 whole = self.home(kernel.sinks[0].value)
                 assert whole.variable not in {cells.variable for cells in operands}
-                parts = [only(kernel, [sink]) for sink in sorted(kernel.sinks, key=lambda s: s.kind != "put")]
+                parts = [cuda_kernel_with(kernel, [sink]) for sink in sorted(kernel.sinks, key=lambda s: s.kind != "put")]
                 lines += self.add(PartsText(self.kernel_name(), parts, operands, whole).launch())
                 continue
             targets = [self.target(sink.value, sink.kind, sink.key) for sink in kernel.sinks]
@@ -346,12 +346,12 @@ class _Writer(ArrayWriter):
         lines = self.lines(doc)
         codes = {code for launch in self.launches for code in launch.shared}
         functions = [line for launch in self.launches for line in launch.lines]
-        rows = [SUM_ROWS.format(name=f"{self.stem}_sum_rows_{c}", t=type_of(c))
+        rows = [SUM_ROWS.format(name=f"{self.stem}_sum_rows_{c}", t=cuda_type(c))
                 for c in sorted(self.summed)]  # fmt: skip
         text = [*preamble(self.programs, frozenset(codes)), *([SUM_OF_LANES] if codes else []), *functions, *rows]
         kernels = [*self.kernels, *((f"_sum_rows_{c}", f"{self.stem}_sum_rows_{c}") for c in sorted(self.summed))]
         head = [code_text("\n".join(text))] if kernels else []
-        head += [f'{own} = cp.RawKernel(_code, "{kernel}"{options(self.as_written)})' for own, kernel in kernels]
+        head += [f'{own} = cp.RawKernel(_code, "{kernel}"{cuda_compiler_options(self.as_written)})' for own, kernel in kernels]
         made, support = self.made_once(), [CHECKED]
         threads = bool(made) and self.style == "export"
         if made:
@@ -386,15 +386,15 @@ def _viewed(source: Cells, node: Node) -> Cells | None:
     if node.op == "reshape":
         strides = _reshaped(source, node.shape)
         return None if strides is None else source._replace(strides=strides, shape=node.shape)
-    found = base[as_slices(node.params["key"])] if node.op == "getitem" else HEADS[node.op].function(base, **node.params)
+    found = base[head_slices(node.params["key"])] if node.op == "getitem" else HEADS[node.op].function(base, **node.params)
     offset = found.__array_interface__["data"][0] - base.__array_interface__["data"][0]
     return source._replace(offset=source.offset + offset, strides=found.strides, shape=found.shape)
 
 
 def _reshaped(source: Cells, shape: tuple[int, ...]) -> tuple[int, ...] | None:
     """The strides of a reshaped array: of one in C order, or where axes of one cell come or go."""
-    if all(s == c or n == 1 for s, c, n in zip(source.strides, contiguous(source.shape), source.shape, strict=True)):
-        return contiguous(shape)
+    if all(s == c or n == 1 for s, c, n in zip(source.strides, cuda_strides(source.shape), source.shape, strict=True)):
+        return cuda_strides(shape)
     wide = [(n, s) for n, s in zip(source.shape, source.strides, strict=True) if n > 1]
     if [n for n, _ in wide] != [n for n in shape if n > 1]:
         return None

@@ -9,7 +9,7 @@ import re
 
 from symdiff.codegen.cuda.special import NEEDS as _REAL_NEEDS
 from symdiff.codegen.cuda.special import REAL as _REAL
-from symdiff.codegen.expressions import in_reading_order
+from symdiff.codegen.expressions import printed_operands
 from symdiff.lowering.program import Program
 
 # {c} is the complex type, {t} its real one, {f} the suffix of real functions.
@@ -191,7 +191,7 @@ _MACROS = {
 }
 
 
-def support(programs: list[Program], summed: frozenset[str]) -> list[str]:
+def cuda_support(programs: list[Program], summed: frozenset[str]) -> list[str]:
     """The complex types, operators and functions, and the special functions, that programs call; `summed` are the dtypes of
     which sums are taken."""
     used = _used(programs, summed)
@@ -250,7 +250,7 @@ def _used(programs: list[Program], summed: frozenset[str]) -> set[tuple[str, str
         _need("add cc", code, used)
     for program in programs:
         for position, node in enumerate(program.nodes):
-            codes = [program.nodes[o].dtype for o in in_reading_order(program, position)]
+            codes = [program.nodes[o].dtype for o in printed_operands(program, position)]
             on = max((c for c in [node.dtype, *codes] if c in "FD"), key="FD".index, default="")
             if not on:
                 _need(node.op if node.op in _REAL else "", node.dtype, used)
@@ -296,6 +296,6 @@ def _folded(text: str) -> str:
     return f"{head}\n{{\n    return {body[:-2]}\n}}" if brace and "\n" not in text and len(text) > 110 else text
 
 
-def type_of(code: str) -> str:
+def cuda_type(code: str) -> str:
     """The type of a dtype code."""
     return _types(code)["c" if code in "FD" else "t"]

@@ -9,9 +9,17 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from symdiff.codegen.c_like import RESERVED, Dialect, Spelled, comment
-from symdiff.codegen.cuda.functions import COMPLEX_NAMES, DEVICE, NAMES_OF_SUPPORT, guarded, header_support, macros, support
+from symdiff.codegen.cuda.functions import (
+    COMPLEX_NAMES,
+    DEVICE,
+    NAMES_OF_SUPPORT,
+    cuda_support,
+    guarded,
+    header_support,
+    macros,
+)
 from symdiff.codegen.cuda.special import NAMES as REAL_NAMES
-from symdiff.codegen.expressions import ATOM, in_reading_order
+from symdiff.codegen.expressions import ATOM, printed_operands
 from symdiff.codegen.names import Names
 from symdiff.codegen.source import Source
 from symdiff.codegen.text import Result
@@ -58,7 +66,7 @@ class Cuda(Dialect):
     def spelling(self, program: Program, position: int) -> Spelled:
         template, level, needed = super().spelling(program, position)
         node = program.nodes[position]
-        codes = [program.nodes[o].dtype for o in in_reading_order(program, position)]
+        codes = [program.nodes[o].dtype for o in printed_operands(program, position)]
         if node.op != "cast" and "F" in codes and "D" in (node.dtype, *codes):  # structures do not widen by themselves
             template = template.format(*(f"complex128_of({{{k}}})" if c == "F" else f"{{{k}}}" for k, c in enumerate(codes)))
         return template, level, needed
@@ -87,7 +95,7 @@ def emit(
     program = plan.program
     if plan.kind != "point":
         raise BackendError(f"{program.name}: the CUDA target takes one point; target cupy has the kernel over many")
-    names, arguments, targets = argument_names(program, name)
+    names, arguments, targets = cuda_argument_names(program, name)
     function = LANGUAGE.function_text(program, f"{DEVICE} void {name_of(name)}", names, arguments, targets)
     text = "\n".join([comment(header, doc), "#pragma once\n", *preamble([program], header=True), *function]) + "\n"
     return Source(text, name_of(name), "cuda")
@@ -98,7 +106,7 @@ def name_of(name: str) -> str:
     return Names(CUDA_RESERVED, plain=True).fresh(name)
 
 
-def argument_names(program: Program, name: str) -> tuple[Names, list[str], list[str]]:
+def cuda_argument_names(program: Program, name: str) -> tuple[Names, list[str], list[str]]:
     """The names of a device function's arguments and results, beside its own."""
     names = Names((*CUDA_RESERVED, name_of(name)), plain=True)
     arguments = [names.fresh(leaf.name) for leaf in program.inputs]
@@ -114,6 +122,6 @@ def preamble(programs: list[Program], summed: frozenset[str] = frozenset(), head
     shared = LANGUAGE.helpers(nodes, DEVICE)
     if header:
         shared = [guarded("_".join(text.removeprefix(DEVICE).partition("(")[0].split()), text) for text in shared]  # our own
-    own = [*(header_support(programs) if header else support(programs, summed)), *shared]
+    own = [*(header_support(programs) if header else cuda_support(programs, summed)), *shared]
     constants = [LANGUAGE.literal(i.params, i.dtype) for i in nodes if i.op == "const"]
     return [*macros([*own, *constants]), *own]

@@ -7,10 +7,10 @@ Refuses what `cuda` refuses.
 from copy import deepcopy
 
 from symdiff.codegen.c_like import INDENT
-from symdiff.codegen.cuda.arrays import BLOCK, BLOCKS, Cells, KernelText, Launch, box, contiguous, digit
+from symdiff.codegen.cuda.arrays import BLOCK, BLOCKS, Cells, KernelText, Launch, cuda_box, cuda_index, cuda_strides
 from symdiff.codegen.cuda.header import LANGUAGE
 from symdiff.lowering.arrays.fusing import Kernel, Sink
-from symdiff.lowering.program import size
+from symdiff.lowering.program import domain_size
 
 
 class PartsText(KernelText):
@@ -19,7 +19,7 @@ class PartsText(KernelText):
     def __init__(self, name: str, parts: list[Kernel], operands: list[Cells], target: Cells) -> None:
         super().__init__(name, parts[0], operands, [target])
         self.parts, self.target = parts, target
-        self.box = box(self.domain, [part.sinks[0] for part in parts])
+        self.box = cuda_box(self.domain, [part.sinks[0] for part in parts])
         self.extent = tuple(last - first + 1 for first, last in self.box)
         self.total = self.names.fresh("total")
         for letter in ("c", *(f"c{axis}" for axis in range(len(self.domain)))):
@@ -41,7 +41,7 @@ class PartsText(KernelText):
         for part in self.parts:
             body += self.added(part, cell)
         body.append(f"{cell} = {self.total};")
-        count = size(self.extent)
+        count = domain_size(self.extent)
         blocks = min(-(-count // BLOCK), BLOCKS)
         wide = "(long long)" if self.index != "int" else ""
         step = f"{wide}gridDim.x * blockDim.x"
@@ -57,10 +57,10 @@ class PartsText(KernelText):
 
     def indices(self) -> list[str]:
         """The place of a thread's cell along each axis."""
-        strides = contiguous(self.extent)
+        strides = cuda_strides(self.extent)
         lines = []
         for axis, (n, (first, _)) in enumerate(zip(self.extent, self.box, strict=True)):
-            text = digit("c", strides[axis], n, axis == 0) if n > 1 else "0"
+            text = cuda_index("c", strides[axis], n, axis == 0) if n > 1 else "0"
             lines.append(f"const {self.index} c{axis} = {text}{f' + {first}' if first else ''};")
         return lines
 
@@ -93,7 +93,7 @@ class PartsText(KernelText):
 
     def place_of_part(self, sink: Sink) -> list[str]:
         """The cell's place in the part, along each axis and flat."""
-        strides = contiguous(self.domain)
+        strides = cuda_strides(self.domain)
         wide = [axis for axis, n in enumerate(self.domain) if n > 1]
         lines = []
         for axis in wide:

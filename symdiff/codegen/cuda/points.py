@@ -6,9 +6,9 @@ one launch. Refuses what `cuda` refuses.
 
 import math
 
-from symdiff.codegen.c_like import INDENT, parameters
+from symdiff.codegen.c_like import INDENT, c_signature
 from symdiff.codegen.cuda.functions import DEVICE
-from symdiff.codegen.cuda.header import CUDA_RESERVED, LANGUAGE, argument_names, name_of, preamble
+from symdiff.codegen.cuda.header import CUDA_RESERVED, LANGUAGE, cuda_argument_names, name_of, preamble
 from symdiff.codegen.names import Names
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Input, Output
@@ -26,7 +26,7 @@ def point_kernel(plan: Plan, name: str, by_value: frozenset[int]) -> tuple[str, 
     strides of the axes of a point, all in elements; a number by value; and for a batch the number of points.
     """
     function = name_of(name)
-    own, arguments, targets = argument_names(plan.program, name)
+    own, arguments, targets = cuda_argument_names(plan.program, name)
     lines = LANGUAGE.function_text(plan.program, f"{DEVICE} void {function}", own, arguments, targets)
     kernel = PointKernel(plan, function, f"{function}_{'points' if plan.kind == 'batch' else 'point'}", by_value)
     text = [*preamble([plan.program]), *lines, "", *kernel.lines()]
@@ -41,7 +41,7 @@ class PointKernel:
         self.batch = plan.kind == "batch"
         self.inputs, self.outputs = plan.program.inputs, plan.program.outputs
         self.leaves = plan.program.leaves
-        self.axes = leaf_axes(plan)
+        self.axes = cuda_leaf_axes(plan)
         self.function, self.kernel = function, kernel
         self.by_value = by_value
         letters = [f"k{axis}" for leaf in self.leaves for axis in range(len(leaf.shape))]
@@ -69,7 +69,7 @@ class PointKernel:
             before += [*declared, *loads]
             after += stores
         body = [*before, *self.called(passed), *after]
-        signature = parameters(f"{KERNEL} {self.kernel}", self.parameters())
+        signature = c_signature(f"{KERNEL} {self.kernel}", self.parameters())
         return [*signature, "{", *(INDENT + line for line in self.loop(body)), "}"]
 
     def called(self, passed: list[str]) -> list[str]:
@@ -146,7 +146,7 @@ class PointKernel:
         return [*lines, INDENT * len(shape) + line]
 
 
-def leaf_axes(plan: Plan) -> list[int | None]:
+def cuda_leaf_axes(plan: Plan) -> list[int | None]:
     """The points axis of every input, then of every output."""
     if plan.kind != "batch":
         return [None] * len(plan.program.leaves)

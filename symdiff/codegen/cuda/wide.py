@@ -11,9 +11,9 @@ from typing import NamedTuple
 from symdiff.codegen.c_like import INDENT
 from symdiff.codegen.cuda.functions import DEVICE
 from symdiff.codegen.cuda.header import LANGUAGE, name_of
-from symdiff.codegen.cuda.points import BLOCK, UNROLL, Leaf, PointKernel, leaf_axes
+from symdiff.codegen.cuda.points import BLOCK, UNROLL, Leaf, PointKernel, cuda_leaf_axes
 from symdiff.lowering.plan import Plan
-from symdiff.vocabulary.ops import dtype_of
+from symdiff.vocabulary.ops import dtype_of_code
 
 PIECE = 16  # bytes of the widest access
 WARP = 32  # threads that run together
@@ -105,19 +105,19 @@ def wide_kernel(plan: Plan, name: str, by_value: frozenset[int]) -> Wide | None:
     if plan.kind != "batch":
         return None
     leaves = plan.program.leaves
-    axes = leaf_axes(plan)
+    axes = cuda_leaf_axes(plan)
     rows = [k for k, leaf in enumerate(leaves) if axes[k] == 0 and math.prod(leaf.shape) > 1]
     return _rows(plan, name, by_value, rows) if rows else _pieces(plan, name, by_value)
 
 
 def _pieces(plan: Plan, name: str, by_value: frozenset[int]) -> Wide | None:
     """The kernel of which a thread takes several points that lie side by side."""
-    program, axes = plan.program, leaf_axes(plan)
+    program, axes = plan.program, cuda_leaf_axes(plan)
     sides: list[Sequence[Leaf]] = [program.inputs, program.outputs]
     together = frozenset(k for k, axis in enumerate(axes) if axis is not None)
     leaves = plan.program.leaves
-    points = PIECE // max((dtype_of(leaves[k].dtype).itemsize for k in together), default=PIECE)
-    held = max(sum(math.prod(a.shape) * dtype_of(a.dtype).itemsize for a in side) for side in sides)
+    points = PIECE // max((dtype_of_code(leaves[k].dtype).itemsize for k in together), default=PIECE)
+    held = max(sum(math.prod(a.shape) * dtype_of_code(a.dtype).itemsize for a in side) for side in sides)
     empty = any(0 in leaf.shape for leaf in leaves)
     if not together or empty or points * held > HELD or program.operations() > OPERATIONS:
         return None
@@ -133,7 +133,7 @@ def _pieces(plan: Plan, name: str, by_value: frozenset[int]) -> Wide | None:
 def _rows(plan: Plan, name: str, by_value: frozenset[int], rows: list[int]) -> Wide | None:
     """The kernel of which a warp moves its points through shared memory."""
     leaves = plan.program.leaves
-    room = sum(_row(leaves[k]) * dtype_of(leaves[k].dtype).itemsize for k in rows)
+    room = sum(_row(leaves[k]) * dtype_of_code(leaves[k].dtype).itemsize for k in rows)
     block = next((b for b in (BLOCK, BLOCK // 2, BLOCK // 4, WARP) if b * room <= SHARED), None)
     if block is None:
         return None
@@ -172,7 +172,7 @@ class _Pieces(PointKernel):
         array, given = self.arrays[place], place < len(self.inputs)
         cell, at = self.cell(place)
         beside = f" + {at}" if at else ""
-        if self.points * dtype_of(self.leaves[place].dtype).itemsize == PIECE:
+        if self.points * dtype_of_code(self.leaves[place].dtype).itemsize == PIECE:
             near, far = f"&{local}[{cell}]" if cell else local, f"&{array}[i{beside}]"
             return f"load_piece({far}, {near}, {count});" if given else f"store_piece({near}, {count}, {far});"
         # Numbers of a narrower type than another array's fill no piece.
@@ -246,5 +246,5 @@ def _row(leaf: Leaf) -> int:
     """The numbers from a row of shared memory to the next: rows of whole pieces are an odd number of pieces apart, so that
     neighbouring rows lie in different banks; other rows lie as in memory."""
     size = math.prod(leaf.shape)
-    piece = PIECE // dtype_of(leaf.dtype).itemsize
+    piece = PIECE // dtype_of_code(leaf.dtype).itemsize
     return (size // piece | 1) * piece if size % piece == 0 else size

@@ -10,7 +10,7 @@ import struct
 from typing import NamedTuple
 
 from symdiff.codegen.llvm.cells import CellLines
-from symdiff.codegen.llvm.scalar import computed, converted
+from symdiff.codegen.llvm.scalar import emit_conversion, emit_instructions
 from symdiff.codegen.math.lines import TYPES, Value
 from symdiff.ir.node import Node
 from symdiff.lowering.arrays.nesting import Cells, Nest, Result
@@ -20,7 +20,7 @@ REDUCED = {"sum": -0.0, "max": -math.inf, "min": math.inf}  # with what changes 
 SPAN = 64  # vectors that are added up without compensation
 
 
-def array_function(nest: Nest, name: str, lanes: int, width: int) -> tuple[str, set[str], dict[str, str]]:
+def llvm_array_function(nest: Nest, name: str, lanes: int, width: int) -> tuple[str, set[str], dict[str, str]]:
     """A function `name(pointers to the arrays...)`, the vector functions that it uses, and what it declares.
 
     `width`: the numbers that the functions of `llvm_functions` take at once, 0 where the machine has none for them.
@@ -117,11 +117,11 @@ class _Writer(CellLines):
             operand = node.params[0]
             return once[operand] if operand in once else self.load(self.nested.operands[operand], place, count)
 
-        values = computed(program, self, load)
+        values = emit_instructions(program, self, load)
         before: Value = ()
         for k, result in enumerate(self.nested.results):
             cells, output = result.cells, program.outputs[result.output]
-            found = converted(self, values[output.cells[0]], program.nodes[output.cells[0]].dtype, cells.code)
+            found = emit_conversion(self, values[output.cells[0]], program.nodes[output.cells[0]].dtype, cells.code)
             if k in self.sums:
                 self.accumulate(self.sums[k], found, count)
                 continue

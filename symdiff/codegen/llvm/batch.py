@@ -6,9 +6,9 @@ results. Guarantees the arithmetic of `scalar` for every point, whichever other 
 
 from collections.abc import Sequence
 
-from symdiff.codegen.llvm.functions import functions
-from symdiff.codegen.llvm.layouts import Array, Points, shared
-from symdiff.codegen.llvm.scalar import computed, converted
+from symdiff.codegen.llvm.functions import llvm_vector_functions
+from symdiff.codegen.llvm.layouts import Array, Points, emit_shared_cells
+from symdiff.codegen.llvm.scalar import emit_conversion, emit_instructions
 from symdiff.codegen.math.lines import TYPES, Lines, Value
 from symdiff.lowering.program import Program
 
@@ -45,7 +45,7 @@ class BatchModule:
         for node in self.program.nodes:
             if node.op == "input":
                 cells[node.params[0]].append(node.params[1])
-        fixed = {p: shared(once, arrays[p], cells[p]) for p in cells if arrays[p].layout == "one"}
+        fixed = {p: emit_shared_cells(once, arrays[p], cells[p]) for p in cells if arrays[p].layout == "one"}
         packed = [a for a in arrays if a.layout == "packed"]
         text = [
             f"define {linkage} void @{name}(ptr noalias %data, ptr noalias %steps, i64 %start, i64 %stop) {{",
@@ -132,9 +132,9 @@ class BatchModule:
         lines = points.lines
         values = {p: fixed[p] if p in fixed else points.load(arrays[p], cells[p]) for p in cells}
         nodes = self.program.nodes
-        found = computed(self.program, lines, lambda i: values[i.params[0]][i.params[1]])
+        found = emit_instructions(self.program, lines, lambda i: values[i.params[0]][i.params[1]])
         for array, output in zip(arrays[len(cells) :], self.program.outputs, strict=True):
-            own = [converted(lines, found[v], nodes[v].dtype, output.dtype) for v in output.cells]
+            own = [emit_conversion(lines, found[v], nodes[v].dtype, output.dtype) for v in output.cells]
             points.store(array, own)
         self.declared.update(lines.declared)
         self._used.update(lines.used)
@@ -142,7 +142,7 @@ class BatchModule:
 
     def text(self) -> str:
         """The module."""
-        bodies, needed = functions(self._used)
+        bodies, needed = llvm_vector_functions(self._used)
         declared = {**self.declared, **needed}
         return "\n".join([*declared.values(), *bodies, *self.texts, "!0 = !{i32 1}"]) + "\n"
 

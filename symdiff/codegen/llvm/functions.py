@@ -33,7 +33,7 @@ FUNCTIONS: dict[str, Formula] = {
 }  # fmt: skip
 
 
-def functions(symbols: Iterable[str], inlined: Collection[str] = ()) -> tuple[list[str], dict[str, str]]:
+def llvm_vector_functions(symbols: Iterable[str], inlined: Collection[str] = ()) -> tuple[list[str], dict[str, str]]:
     """The IR of functions and of what they call, and the declarations that they need: `vec4_exp` is exp of four numbers.
 
     `inlined`: those whose lines LLVM is to put in the place of their calls.

@@ -166,7 +166,9 @@ class Points:
             if number not in numbers:
                 first = min(number, array.cells * array.parts - wide)
                 rows = [self._piece(array, row, first, wide) for row in self.rows(array)]
-                numbers.update(zip(range(first, first + wide), transposed(self.lines, array.part, rows, wide), strict=True))
+                numbers.update(
+                    zip(range(first, first + wide), emit_transposed(self.lines, array.part, rows, wide), strict=True)
+                )
         return {cell: tuple(numbers[cell * array.parts + k] for k in range(array.parts)) for cell in cells}
 
     def _piece(self, array: Array, row: str, first: int, wide: int) -> str:
@@ -183,7 +185,7 @@ class Points:
             pieces = {}
             for start in starts:
                 first = min(start, len(numbers) - wide)
-                pieces[first] = untransposed(self.lines, array.part, numbers[first : first + wide])
+                pieces[first] = emit_untransposed(self.lines, array.part, numbers[first : first + wide])
             for lane, row in enumerate(self.rows(array)):
                 for first, rows in pieces.items():
                     place = self.lines.put(f"getelementptr i8, ptr {row}, i64 {first * SIZES[array.part]}")
@@ -193,7 +195,7 @@ class Points:
         """Whole cache lines one after another, the first of which began with the points before, past the caches."""
         lines, size = self.lines, SIZES[array.part]
         wide, kept = array.piece(lines.lanes), array.kept(lines.lanes)
-        rows = [untransposed(lines, array.part, numbers[k : k + wide]) for k in range(0, len(numbers), wide)]
+        rows = [emit_untransposed(lines, array.part, numbers[k : k + wide]) for k in range(0, len(numbers), wide)]
         pieces = [row[lane] for lane in range(lines.lanes) for row in rows]
         base = self.rows(array)[0]
         before = self.kept.get(array.name)
@@ -223,7 +225,7 @@ class Points:
             self.lines.text.append(f"  store <{wide} x {TYPES[array.part]}> {piece}, ptr {place}, align {size}")
 
 
-def shared(lines: Lines, array: Array, cells: list[int]) -> dict[int, Value]:
+def emit_shared_cells(lines: Lines, array: Array, cells: list[int]) -> dict[int, Value]:
     """Cells that all points share, repeated in every lane."""
     found: dict[int, Value] = {}
     kind = TYPES[array.part]
@@ -243,7 +245,7 @@ def width(array: Array, lanes: int) -> int:
     return min(lanes, most, 1 << (int(array.cells * array.parts).bit_length() - 1))
 
 
-def transposed(lines: Lines, code: str, rows: list[str], wide: int) -> list[str]:
+def emit_transposed(lines: Lines, code: str, rows: list[str], wide: int) -> list[str]:
     """`wide` vectors, the k-th of which has the k-th number of each row; `rows` are vectors of `wide` numbers."""
     joined = []
     for k in range(wide):
@@ -256,7 +258,7 @@ def transposed(lines: Lines, code: str, rows: list[str], wide: int) -> list[str]
     return _swapped(lines, code, joined)
 
 
-def untransposed(lines: Lines, code: str, columns: list[str]) -> list[str]:
+def emit_untransposed(lines: Lines, code: str, columns: list[str]) -> list[str]:
     """The rows, one for each lane, of which `columns` has the numbers."""
     wide, n = len(columns), lines.lanes
     joined = _swapped(lines, code, columns)

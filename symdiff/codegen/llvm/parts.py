@@ -10,10 +10,19 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from symdiff.codegen.llvm.calls import Calls
-from symdiff.codegen.llvm.scalar import called, clear, converted, fetched, instruction, made, returning, stored
+from symdiff.codegen.llvm.scalar import (
+    called,
+    emit_clear,
+    emit_conversion,
+    emit_instruction,
+    emit_joint,
+    emit_load,
+    emit_store,
+    returning,
+)
 from symdiff.codegen.math.lines import TYPES, Lines, Value
 from symdiff.ir.node import Node
-from symdiff.lowering.program import Program, is_leaf, zero_of
+from symdiff.lowering.program import Program, is_leaf, zero_value_number
 from symdiff.vocabulary.ops import is_complex
 
 PART = 250  # statements of a part: with 500 compiling takes 1.5 times as long, with 1000 three times, for no faster code
@@ -29,9 +38,9 @@ class Step(NamedTuple):
     cell: int = 0
 
 
-def statements(program: Program) -> int:
+def llvm_statement_count(program: Program) -> int:
     """About how many statements the machine code of a Program has."""
-    stores = sum(len(o.cells) - o.cells.count(zero_of(program, o)) for o in program.outputs)
+    stores = sum(len(o.cells) - o.cells.count(zero_value_number(program, o)) for o in program.outputs)
     return sum(map(_weight, program.nodes)) + stores
 
 
@@ -49,8 +58,8 @@ def in_parts(program: Program, name: str, together: int = 0) -> tuple[str, int]:
     layout = _Layout(program, parts)
     head = Lines(prefix="o", most=together)
     for place, output in enumerate(program.outputs):
-        if zero_of(program, output) >= 0:
-            clear(head, head.put(f"getelementptr i8, ptr %work, i64 {layout.outputs[place]}"), output)
+        if zero_value_number(program, output) >= 0:
+            emit_clear(head, head.put(f"getelementptr i8, ptr %work, i64 {layout.outputs[place]}"), output)
     texts = [_part(program, steps, layout, f"{name}.{k}", head) for k, steps in enumerate(parts)]
     inputs = [f"ptr %in{i}" for i in range(len(program.inputs))]
     outputs = [f"ptr %out{i}" for i in range(len(program.outputs))]
@@ -85,7 +94,7 @@ def _checked(layout: "_Layout") -> list[str]:
 def _parts(program: Program) -> Iterator[list[Step]]:
     stores: dict[int, list[Step]] = {}
     for place, output in enumerate(program.outputs):
-        zero = zero_of(program, output)
+        zero = zero_value_number(program, output)
         for cell, value in enumerate(output.cells):
             if value != zero:
                 stores.setdefault(value, []).append(Step(value, place, cell))
@@ -161,28 +170,28 @@ def _part(program: Program, steps: list[Step], layout: _Layout, name: str, whole
     def fetch(position: int) -> None:
         node = nodes[position]
         if node.op == "const":
-            values[position] = instruction(program, node, lines, values)
+            values[position] = emit_instruction(program, node, lines, values)
         elif node.op == "input":
             place, cell = node.params
             if place not in pointers:
                 pointers[place] = lines.put(f"load ptr, ptr {place_of(8 * place)}")
-            values[position] = fetched(lines, pointers[place], cell, node.dtype)
+            values[position] = emit_load(lines, pointers[place], cell, node.dtype)
         elif node.dtype == "?":
             byte = lines.put(f"load i8, ptr {place_of(layout.offsets[position])}")
             values[position] = (lines.put(f"trunc i8 {byte} to {TYPES['?']}"),)
         else:
-            values[position] = fetched(lines, place_of(layout.offsets[position]), 0, node.dtype)
+            values[position] = emit_load(lines, place_of(layout.offsets[position]), 0, node.dtype)
 
     def compute(position: int) -> None:
         for operand in calls.needed(position):
             if operand not in values:
                 fetch(operand)
-        for member, value in made(program, position, calls, lines, values).items():
+        for member, value in emit_joint(program, position, calls, lines, values).items():
             values[member] = value
             if member in layout.offsets:
-                stored(lines, place_of(layout.offsets[member]), 0, value, nodes[member].dtype)
+                emit_store(lines, place_of(layout.offsets[member]), 0, value, nodes[member].dtype)
             if member in layout.checks:
-                stored(lines, place_of(layout.checks[member]), 0, value, nodes[member].dtype)
+                emit_store(lines, place_of(layout.checks[member]), 0, value, nodes[member].dtype)
 
     for position, place, cell in steps:
         node = nodes[position]
@@ -192,8 +201,8 @@ def _part(program: Program, steps: list[Step], layout: _Layout, name: str, whole
             continue
         if position not in values:
             fetch(position)
-        own = converted(lines, values[position], node.dtype, program.outputs[place].dtype)
-        stored(lines, place_of(layout.outputs[place]), cell, own, program.outputs[place].dtype)
+        own = emit_conversion(lines, values[position], node.dtype, program.outputs[place].dtype)
+        emit_store(lines, place_of(layout.outputs[place]), cell, own, program.outputs[place].dtype)
     whole.declared.update(lines.declared)
     whole.used |= lines.used
     return "\n".join([f"define internal void @{name}(ptr %work) noinline nounwind {{", *lines.text, "  ret void", "}"])

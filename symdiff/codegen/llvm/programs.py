@@ -8,23 +8,23 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from symdiff.codegen.llvm.arrays import array_function
-from symdiff.codegen.llvm.functions import functions as vector_functions
+from symdiff.codegen.llvm.arrays import llvm_array_function
+from symdiff.codegen.llvm.functions import llvm_vector_functions as vector_functions
 from symdiff.codegen.llvm.scalar import lacking, returning
 from symdiff.codegen.math.lines import Lines, lanes_of
 from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Clear
-from symdiff.lowering.arrays.nesting import Nest, content_of
+from symdiff.lowering.arrays.nesting import Nest, nest_content
 from symdiff.lowering.arrays.plan import ArrayPlan, writes
-from symdiff.lowering.program import size
-from symdiff.vocabulary.ops import dtype_of
+from symdiff.lowering.program import domain_size
+from symdiff.vocabulary.ops import dtype_of_code
 
 MEMORY = 1 << 16  # bytes that are asked for at each call; larger work arrays are kept from call to call, by NumPy
 INLINED = 4  # calls of an elementary function that take its lines in their place, so that its constants stay in registers
 _LINE = 64  # bytes: work arrays begin at multiples of these
 
 
-def functions(nests: dict[int, Nest], lanes: int, fused: bool) -> tuple[str, dict[str, str], dict[int, str]]:
+def llvm_nest_functions(nests: dict[int, Nest], lanes: int, fused: bool) -> tuple[str, dict[str, str], dict[int, str]]:
     """Functions for the nests of tasks, equal nests sharing one: what comes before all of them, their texts by name, and the
     names by the tasks. A nest that cannot be written has none.
     """
@@ -32,7 +32,7 @@ def functions(nests: dict[int, Nest], lanes: int, fused: bool) -> tuple[str, dic
     used: set[str] = set()
     declared: dict[str, str] = {}
     known: dict[tuple[object, ...], str] = {}
-    keys = {index: content_of(nest) for index, nest in nests.items()}
+    keys = {index: nest_content(nest) for index, nest in nests.items()}
     for index, nest in nests.items():
         key = keys[index]
         if key in known:
@@ -41,7 +41,7 @@ def functions(nests: dict[int, Nest], lanes: int, fused: bool) -> tuple[str, dic
         if lacking(nest.program):
             continue
         count = 1 if nest.domain == (1,) else lanes_of(nest.program, lanes)
-        text, own, needed = array_function(nest, f"kernel{index}", count, count if fused else 0)
+        text, own, needed = llvm_array_function(nest, f"kernel{index}", count, count if fused else 0)
         known[key] = f"kernel{index}"
         texts[known[key]] = text
         used |= own
@@ -78,7 +78,7 @@ def arranged(plan: ArrayPlan) -> Arrangement | None:
     nodes, outputs, early = plan.program.nodes, plan.program.outputs, _early(plan)
     found = Arrangement({i: f"%in{node.params[0]}" for i, node in enumerate(nodes) if node.op == "input"})
     numbered = {o.value: k for k, o in enumerate(outputs) if o.shape == () and o.value not in early}
-    slots = [found.room(dtype_of(code).itemsize * cells) for code, cells in plan.slots]
+    slots = [found.room(dtype_of_code(code).itemsize * cells) for code, cells in plan.slots]
     used = list(plan.program.checks)
     for index, task in enumerate(plan.fused.tasks):
         if isinstance(task, Clear):
@@ -94,9 +94,9 @@ def arranged(plan: ArrayPlan) -> Arrangement | None:
             found.places[value] = f"%out{numbered[value]}" if value in numbered else found.room(16)
         elif kind in ("output", "work"):
             found.places[value] = f"%out{k}" if kind == "output" else slots[k]
-        elif node.op == "const" and size(node.shape) * dtype_of(node.dtype).itemsize <= MEMORY:
+        elif node.op == "const" and domain_size(node.shape) * dtype_of_code(node.dtype).itemsize <= MEMORY:
             found.places[value] = name = f"@array{len(found.constants)}"
-            found.constants[name] = np.asarray(node.params, dtype_of(node.dtype))
+            found.constants[name] = np.asarray(node.params, dtype_of_code(node.dtype))
         elif value not in found.places:
             return None
     made = [_made(plan, o.value) for o in outputs]
@@ -132,7 +132,7 @@ def whole_function(plan: ArrayPlan, found: Arrangement, name: str, kernels: dict
     for k, output in enumerate(program.outputs):
         made = _made(plan, output.value)
         if made in early:
-            count = size(output.shape) * dtype_of(output.dtype).itemsize
+            count = domain_size(output.shape) * dtype_of_code(output.dtype).itemsize
             lines.append(f"  call void @llvm.memcpy.p0.p0.i64(ptr %out{k}, ptr {places[made]}, i64 {count}, i1 false)")
     parameters = [f"ptr %in{k}" for k in range(len(program.inputs))] + [f"ptr %out{k}" for k in range(len(program.outputs))]
     parameters += ["ptr %memory"] if found.memory else []
@@ -171,7 +171,7 @@ def _made(plan: ArrayPlan, value: int) -> int:
 
 def _cleared(task: Clear, place: str, node: Node, name: str) -> list[str]:
     """Zeros in an array, but for a region along its first axis."""
-    cells, item = size(node.shape), dtype_of(node.dtype).itemsize
+    cells, item = domain_size(node.shape), dtype_of_code(node.dtype).itemsize
     parts = [(0, cells)]
     if task.besides:
         row = cells // node.shape[0]

@@ -14,8 +14,8 @@ from symdiff.codegen.llvm.calls import Calls, Group
 from symdiff.codegen.math.lines import LIBM, PAIRS, TYPES, VECTORS, Lines, Value
 from symdiff.errors import InvariantError
 from symdiff.ir.node import Node
-from symdiff.lowering.program import Output, Program, zero_of
-from symdiff.vocabulary.ops import OPS, check_cast, dtype_of, is_complex, real_counterpart
+from symdiff.lowering.program import Output, Program, zero_value_number
+from symdiff.vocabulary.ops import OPS, check_cast, dtype_of_code, is_complex, real_counterpart
 
 _ARITHMETIC = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 _COMPARISONS = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"}
@@ -23,7 +23,7 @@ _INTRINSICS = {"sqrt": "sqrt", "abs": "fabs", "floor": "floor", "ceil": "ceil", 
 _COMPLEX_LIBM = frozenset("exp sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh log sqrt pow".split())
 
 
-def computed(program: Program, lines: Lines, load: Callable[[Node], Value]) -> dict[int, Value]:
+def emit_instructions(program: Program, lines: Lines, load: Callable[[Node], Value]) -> dict[int, Value]:
     """The values of all instructions; an input is loaded where it is first needed, so that few wait in registers."""
     values: dict[int, Value] = {}
     calls = Calls(program, lines.most)
@@ -34,16 +34,16 @@ def computed(program: Program, lines: Lines, load: Callable[[Node], Value]) -> d
             if nodes[position].op == "input":
                 values[position] = load(nodes[position])
             else:
-                values |= made(program, position, calls, lines, values)
+                values |= emit_joint(program, position, calls, lines, values)
     return values
 
 
-def made(program: Program, position: int, calls: Calls, lines: Lines, values: dict[int, Value]) -> dict[int, Value]:
+def emit_joint(program: Program, position: int, calls: Calls, lines: Lines, values: dict[int, Value]) -> dict[int, Value]:
     """The value of an instruction whose operands' are among `values`, and those of all that are made together with it."""
     group = calls.groups.get(position)
     if group is None:
         node = program.nodes[position]
-        value = instruction(program, node, lines, values)
+        value = emit_instruction(program, node, lines, values)
         if len(value) != 1 + is_complex(node.dtype):  # stored, it would fill another cell
             raise InvariantError(f"{node.op}: {len(value)} parts for the dtype {node.dtype}")
         return {position: value}
@@ -52,12 +52,14 @@ def made(program: Program, position: int, calls: Calls, lines: Lines, values: di
 
 def _together(program: Program, group: Group, lines: Lines, values: dict[int, Value]) -> dict[int, Value]:
     nodes = program.nodes
-    operands = [[converted(lines, values[o], nodes[o].dtype, group.dtype)[0] for o in operands] for operands in group.operands]
+    operands = [
+        [emit_conversion(lines, values[o], nodes[o].dtype, group.dtype)[0] for o in operands] for operands in group.operands
+    ]
     results = lines.formulas(group.function, group.dtype, operands)
     return {member: (results[k][place],) for member, (k, place) in group.members.items()}
 
 
-def instruction(program: Program, node: Node, lines: Lines, values: dict[int, Value]) -> Value:
+def emit_instruction(program: Program, node: Node, lines: Lines, values: dict[int, Value]) -> Value:
     """The value of one instruction, whose operands' are among `values`."""
     code = node.dtype
     if node.op == "const":
@@ -69,19 +71,19 @@ def instruction(program: Program, node: Node, lines: Lines, values: dict[int, Va
     codes = [program.nodes[o].dtype for o in node.operands]
     operands = [values[o] for o in node.operands]
     if code in ("d", "f") and node.op in _REAL and codes.count(code) == len(codes):
-        return (on_real(lines, node.op, code, [value[0] for value in operands]),)
+        return (emit_real(lines, node.op, code, [value[0] for value in operands]),)
     if node.op == "select":
-        yes, no = (converted(lines, v, c, code) for v, c in zip(operands[1:], codes[1:], strict=True))
-        condition = truth(lines, operands[0], codes[0])
+        yes, no = (emit_conversion(lines, v, c, code) for v, c in zip(operands[1:], codes[1:], strict=True))
+        condition = emit_truth(lines, operands[0], codes[0])
         part = real_counterpart(code) if is_complex(code) else code
         return tuple(lines.select(condition, part, y, n) for y, n in zip(yes, no, strict=True))
     if node.op == "cast":
-        return converted(lines, operands[0], codes[0], code)
+        return emit_conversion(lines, operands[0], codes[0], code)
     if node.op in ("and", "or", "xor"):
-        first, second = (truth(lines, v, c) for v, c in zip(operands, codes, strict=True))
+        first, second = (emit_truth(lines, v, c) for v, c in zip(operands, codes, strict=True))
         return (lines.op(node.op, "?", first, second),)
     if node.op == "not":
-        return (lines.op("xor", "?", truth(lines, operands[0], codes[0]), lines.literal(True, "?")),)
+        return (lines.op("xor", "?", emit_truth(lines, operands[0], codes[0]), lines.literal(True, "?")),)
     if node.op == "exp" and lines.most and _is_imaginary(program, node.operands[0]):
         return lines.formula("sincos", real_counterpart(code), operands[0][1])[::-1]
     if any(is_complex(c) for c in codes):
@@ -89,8 +91,8 @@ def instruction(program: Program, node: Node, lines: Lines, values: dict[int, Va
     common = code if code != "?" else ("d" if "d" in codes else "f" if "f" in codes else "?")
     if common == "?":
         return (lines.put(f"icmp {node.op} {lines.kind('?')} {operands[0][0]}, {operands[1][0]}"),)
-    parts = [converted(lines, v, c, common)[0] for v, c in zip(operands, codes, strict=True)]
-    return (on_real(lines, node.op, common, parts),)
+    parts = [emit_conversion(lines, v, c, common)[0] for v, c in zip(operands, codes, strict=True)]
+    return (emit_real(lines, node.op, common, parts),)
 
 
 def _is_imaginary(program: Program, position: int) -> bool:
@@ -103,7 +105,7 @@ def _is_imaginary(program: Program, position: int) -> bool:
     return len(real) == 1 and all(o.op == "const" and complex(o.params).real == 0.0 for o in others)
 
 
-def converted(lines: Lines, value: Value, old: str, new: str) -> Value:
+def emit_conversion(lines: Lines, value: Value, old: str, new: str) -> Value:
     """A value with another dtype."""
     if old == new:
         return value
@@ -119,7 +121,7 @@ def converted(lines: Lines, value: Value, old: str, new: str) -> Value:
     return found
 
 
-def truth(lines: Lines, value: Value, code: str) -> str:
+def emit_truth(lines: Lines, value: Value, code: str) -> str:
     """Whether a value is not zero."""
     if code == "?":
         return value[0]
@@ -128,7 +130,7 @@ def truth(lines: Lines, value: Value, code: str) -> str:
     return tests[0] if len(tests) == 1 else lines.op("or", "?", *tests)
 
 
-def on_real(lines: Lines, op: str, code: str, parts: list[str]) -> str:
+def emit_real(lines: Lines, op: str, code: str, parts: list[str]) -> str:
     """One operation on real numbers of one precision."""
     return _REAL[op](lines, op, code, parts)
 
@@ -217,7 +219,7 @@ def _on_complex(lines: Lines, node: Node, operands: list[Value], codes: list[str
     joined = "d" if any(c in "dD" for c in codes) else "f"
     code = joined if node.dtype == "?" else real_counterpart(node.dtype)
     wide = [
-        tuple(converted(lines, (v,), real_counterpart(c) if is_complex(c) else c, code)[0] for v in value)
+        tuple(emit_conversion(lines, (v,), real_counterpart(c) if is_complex(c) else c, code)[0] for v in value)
         for value, c in zip(operands, codes, strict=True)
     ]
     return _COMPLEX[node.op](lines, node.op, code, wide)
@@ -241,7 +243,7 @@ def _complex_function(lines: Lines, op: str, code: str, wide: list[Value]) -> Va
     flat = [part for v in wide for part in (v if len(v) == 2 else (v[0], lines.literal(0.0, code)))]
     if lines.width and name in PAIRS:
         return lines.formula(name, code, *flat)
-    flat = [converted(lines, (part,), code, "d")[0] for part in flat]
+    flat = [emit_conversion(lines, (part,), code, "d")[0] for part in flat]
     lines.declared[name] = f"declare {{ double, double }} @{name}({', '.join(['double'] * len(flat))})"
     results = ["undef", "undef"]
     for lane in range(lines.lanes):
@@ -255,7 +257,7 @@ def _complex_function(lines: Lines, op: str, code: str, wide: list[Value]) -> Va
         results = found
     if op == "pow":
         results = _at_zeros(lines, flat, results)
-    return tuple(converted(lines, (part,), "d", code)[0] for part in results)
+    return tuple(emit_conversion(lines, (part,), "d", code)[0] for part in results)
 
 
 def _at_zeros(lines: Lines, flat: list[str], found: list[str]) -> list[str]:
@@ -355,9 +357,9 @@ def called(lines: Lines) -> tuple[list[str], dict[str, str]]:
     """The IR of the elementary functions that are called, and its declarations; their formulas are imported where one is."""
     if not lines.used:
         return [], {}
-    from symdiff.codegen.llvm.functions import functions
+    from symdiff.codegen.llvm.functions import llvm_vector_functions
 
-    return functions(lines.used)
+    return llvm_vector_functions(lines.used)
 
 
 def point_function(program: Program, name: str, together: int = 0) -> str:
@@ -368,18 +370,18 @@ def point_function(program: Program, name: str, together: int = 0) -> str:
     """
     lines = Lines(most=together)
     pointers = [f"ptr %in{i}" for i in range(len(program.inputs))] + [f"ptr %out{i}" for i in range(len(program.outputs))]
-    values = computed(program, lines, lambda i: fetched(lines, f"%in{i.params[0]}", i.params[1], i.dtype))
+    values = emit_instructions(program, lines, lambda i: emit_load(lines, f"%in{i.params[0]}", i.params[1], i.dtype))
     if program.checks:
         holds = functools.reduce(lambda a, b: lines.op("or", "?", a, b), [values[check][0] for check in program.checks])
         lines.text += returning(holds, "checked")
     for place, output in enumerate(program.outputs):
-        zero = zero_of(program, output)
+        zero = zero_value_number(program, output)
         if zero >= 0:
-            clear(lines, f"%out{place}", output)
+            emit_clear(lines, f"%out{place}", output)
         for cell, value in enumerate(output.cells):
             if value != zero:
-                own = converted(lines, values[value], program.nodes[value].dtype, output.dtype)
-                stored(lines, f"%out{place}", cell, own, output.dtype)
+                own = emit_conversion(lines, values[value], program.nodes[value].dtype, output.dtype)
+                emit_store(lines, f"%out{place}", cell, own, output.dtype)
     body = "\n".join(lines.text)
     bodies, needed = called(lines)
     declared = "\n".join([*{**lines.declared, **needed}.values(), *bodies])
@@ -392,7 +394,7 @@ def returning(condition: str, label: str) -> list[str]:
     return [f"  br i1 {condition}, label %{label}.end, label %{label}", f"{label}.end:", "  ret i1 true", f"{label}:"]
 
 
-def fetched(lines: Lines, pointer: str, cell: int, code: str) -> Value:
+def emit_load(lines: Lines, pointer: str, cell: int, code: str) -> Value:
     """The value of one cell."""
     part, step = (real_counterpart(code), 2) if is_complex(code) else (code, 1)
     found = []
@@ -402,14 +404,14 @@ def fetched(lines: Lines, pointer: str, cell: int, code: str) -> Value:
     return tuple(found)
 
 
-def clear(lines: Lines, pointer: str, output: Output) -> None:
+def emit_clear(lines: Lines, pointer: str, output: Output) -> None:
     """Zeros in all cells of an output."""
     lines.declared["memset"] = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
-    count = len(output.cells) * dtype_of(output.dtype).itemsize
+    count = len(output.cells) * dtype_of_code(output.dtype).itemsize
     lines.text.append(f"  call void @llvm.memset.p0.i64(ptr {pointer}, i8 0, i64 {count}, i1 false)")
 
 
-def stored(lines: Lines, pointer: str, cell: int, value: Value, code: str) -> None:
+def emit_store(lines: Lines, pointer: str, cell: int, value: Value, code: str) -> None:
     """The instructions that write one cell."""
     if code == "?":
         place = lines.put(f"getelementptr i8, ptr {pointer}, i64 {cell}")

@@ -9,7 +9,7 @@ fdlibm's kernels.
 
 import math
 
-from symdiff.codegen.math.numbers import Bits, Real, by_lanes, fma, horner, nearest, where
+from symdiff.codegen.math.numbers import Bits, Real, by_lanes, fma, horner, round_to_bits, where
 
 REDUCED = 1e5  # beyond, three parts of pi/2 no longer give all digits of the reduced argument
 _SMALL = 0.78  # below pi/4: the nearest multiple of pi/2 is 0
@@ -27,11 +27,11 @@ _COS = (
 def sincos(x: Real) -> tuple[Real, ...]:
     """sin(x) and cos(x); a single small number takes the way to the same bits that reduces nothing."""
     if x.body.lanes > 1:
-        return patched(x, turned(x, *_quadrant(x)), ("sin", "cos"), REDUCED)
+        return patched_by_libm(x, turned(x, *_quadrant(x)), ("sin", "cos"), REDUCED)
     sine, cosine = _series(x)
     small = [where(x.equals(0.0), x, sine), cosine]
     x.body.unless(abs(x) < _SMALL)
-    return tuple(x.body.joined(small, list(patched(x, turned(x, *_quadrant(x)), ("sin", "cos"), REDUCED))))
+    return tuple(x.body.joined(small, list(patched_by_libm(x, turned(x, *_quadrant(x)), ("sin", "cos"), REDUCED))))
 
 
 def tan(x: Real) -> tuple[Real, ...]:
@@ -39,7 +39,7 @@ def tan(x: Real) -> tuple[Real, ...]:
     sine, cosine, n = _quadrant(x)
     odd = n.last()
     found = where(odd, -cosine, sine) / where(odd, sine, cosine)
-    return patched(x, [where(x.equals(0.0), x, found)], ("tan",), REDUCED)
+    return patched_by_libm(x, [where(x.equals(0.0), x, found)], ("tan",), REDUCED)
 
 
 def turned(x: Real, sine: Real, cosine: Real, n: Bits) -> list[Real]:
@@ -51,7 +51,7 @@ def turned(x: Real, sine: Real, cosine: Real, n: Bits) -> list[Real]:
     return [where(x.equals(0.0), x, signed[0]), signed[1]]
 
 
-def patched(x: Real, found: list[Real], names: tuple[str, ...], bound: float) -> tuple[Real, ...]:
+def patched_by_libm(x: Real, found: list[Real], names: tuple[str, ...], bound: float) -> tuple[Real, ...]:
     """Results, and those of libm's functions where |x| exceeds a bound."""
     mask = abs(x) <= bound
     x.body.unless(mask)
@@ -61,7 +61,7 @@ def patched(x: Real, found: list[Real], names: tuple[str, ...], bound: float) ->
 
 def _quadrant(x: Real) -> tuple[Real, Real, Bits]:
     """sin and cos of x - n pi/2, and n."""
-    n, bits = nearest(x, 2 / math.pi)
+    n, bits = round_to_bits(x, 2 / math.pi)
     minus = -n
     first = fma(minus, _PI_2[0], x)
     second = fma(minus, _PI_2[1], first)

@@ -13,7 +13,7 @@ import math
 from symdiff.codegen.math.exponentials import parts, power_of_two
 from symdiff.codegen.math.hyperbolic import near_sinh
 from symdiff.codegen.math.inverse import atan2
-from symdiff.codegen.math.logarithms import of_sum
+from symdiff.codegen.math.logarithms import log_of_sum
 from symdiff.codegen.math.numbers import (
     Bits,
     Mask,
@@ -21,10 +21,10 @@ from symdiff.codegen.math.numbers import (
     copysign,
     fast_two_sum,
     fma,
-    larger,
-    nearest,
+    lane_max,
+    lane_min,
     pair,
-    smaller,
+    round_to_bits,
     sqrt,
     two_product,
     two_sum,
@@ -40,7 +40,7 @@ _BOUND = 2080.0  # exp beyond it, times any nonzero float64, is infinite or zero
 def cexp(x: Real, y: Real) -> Pair:
     """exp(x + iy)."""
     sine, cosine = pair("sincos", y)
-    size, n, bits = parts(larger(smaller(x, _BOUND), -_BOUND))
+    size, n, bits = parts(lane_max(lane_min(x, _BOUND), -_BOUND))
     factors = _factors(n, bits)
     real, imag = _times(size, cosine, factors), _times(size, sine, factors)
     still = x.equals(-math.inf) & _endless(y)
@@ -59,7 +59,7 @@ def clog(x: Real, y: Real) -> Pair:
     near, near_lost = two_sum(total - 1.0, lost)
     near, other_lost = two_sum(near, first_rest)
     excess = near + (second_rest + (near_lost + other_lost))
-    real = of_sum(total, excess, lost + (first_rest + second_rest), more) * 0.5
+    real = log_of_sum(total, excess, lost + (first_rest + second_rest), more) * 0.5
     real = where(total.equals(0.0), -math.inf, real)
     real = where(x.missing() | y.missing(), x + y, real)
     return where(_infinite(x) | _infinite(y), math.inf, real), atan2(y, x)
@@ -114,7 +114,7 @@ def ccos(x: Real, y: Real) -> Pair:
 def ctanh(x: Real, y: Real) -> Pair:
     """tanh(x + iy) = (sinh(x) cosh(x) + i sin(y) cos(y))/(sinh(x)**2 + cos(y)**2)."""
     sine, cosine = pair("sincos", y)
-    size = smaller(abs(x), 400.0)
+    size = lane_min(abs(x), 400.0)
     other, odd, even = _halves(size)
     large = size > 22.0
     below = where(large, 1.0, fma(odd, odd, cosine * cosine))
@@ -148,8 +148,8 @@ def cpow(x: Real, y: Real, u: Real, v: Real) -> Pair:
 def _sinh_cosh(x: Real) -> tuple[Real, Real, Factors]:
     """sinh(x) and cosh(x), still to be multiplied by all factors."""
     size = abs(x)
-    one, n, bits = parts(smaller(size, _BOUND))
-    _, odd, even = _halves(smaller(size, 50.0))
+    one, n, bits = parts(lane_min(size, _BOUND))
+    _, odd, even = _halves(lane_min(size, 50.0))
     large = size > 40.0
     odd, even = where(large, one, odd), where(large, one, even)
     odd, even = copysign(where(x.missing(), x, odd), x), where(x.missing(), x, even)
@@ -167,8 +167,8 @@ def _halves(size: Real) -> tuple[Real, Real, Real]:
 
 def _factors(n: Real, bits: Bits) -> Factors:
     """Three factors of 2**n, |n| < 3000; the first takes what it can."""
-    first, first_bits = nearest(larger(smaller(n, 1000.0), -1000.0))
-    _, half_bits = nearest(n - first, 0.5)
+    first, first_bits = round_to_bits(lane_max(lane_min(n, 1000.0), -1000.0))
+    _, half_bits = round_to_bits(n - first, 0.5)
     return power_of_two(first_bits), power_of_two(half_bits), power_of_two(bits - first_bits - half_bits)
 
 

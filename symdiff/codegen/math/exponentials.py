@@ -10,7 +10,7 @@ lie outside the range of normal numbers.
 
 import math
 
-from symdiff.codegen.math.numbers import Bits, Real, fma, horner, larger, nearest, smaller, two_product, where
+from symdiff.codegen.math.numbers import Bits, Real, fma, horner, lane_max, lane_min, round_to_bits, two_product, where
 
 LN2 = (float.fromhex("0x1.62e42fefa2000p-1"), float.fromhex("0x1.9ef35793c7673p-41"))
 _NORMAL = 708.0  # the size of arguments up to which exp is neither subnormal nor infinite
@@ -32,29 +32,29 @@ def exp(x: Real) -> Real:
     usual = size * power_of_two(bits)
     x.body.unless(abs(x) <= _NORMAL)
     size, n, bits = parts(_kept(x, -746.0, 710.0))
-    return x.body.joined([usual], [where(x.missing(), x, scaled(size, n, bits))])[0]
+    return x.body.joined([usual], [where(x.missing(), x, times_power_of_two(size, n, bits))])[0]
 
 
 def exp2(x: Real) -> Real:
     """2**x."""
     kept = _kept(x, -1076.0, 1025.0)
-    n, bits = nearest(kept)
+    n, bits = round_to_bits(kept)
     r = kept - n
     size = fma(r, math.log(2), r * r * horner(r, *_EXP2)) + 1.0
-    return where(x.missing(), x, scaled(size, n, bits))
+    return where(x.missing(), x, times_power_of_two(size, n, bits))
 
 
 def exp10(x: Real) -> Real:
     """10**x: exp of x ln 10 with all its digits."""
     kept = _kept(x, -325.0, 309.0)
     high, low = two_product(kept, _LN10[0])
-    return where(x.missing(), x, scaled(*parts(high, fma(kept, _LN10[1], low))))
+    return where(x.missing(), x, times_power_of_two(*parts(high, fma(kept, _LN10[1], low))))
 
 
 def expm1(x: Real) -> Real:
     """e**x - 1: 2**n times the polynomial's small part, and 2**n - 1, both halved so that 2**1024 does not overflow."""
     kept = _kept(x, -50.0, 710.0)
-    n, bits = nearest(kept, 1 / math.log(2))
+    n, bits = round_to_bits(kept, 1 / math.log(2))
     r, rest = _reduced(kept, n, None)
     part = r + fma(r * r, horner(r, *_EXP), rest)
     half = power_of_two(bits - 1)
@@ -65,14 +65,14 @@ def expm1(x: Real) -> Real:
 
 def parts(high: Real, low: Real | None = None) -> tuple[Real, Real, Bits]:
     """(s, n, the integer n) with exp(high + low) = s 2**n and s near 1."""
-    n, bits = nearest(high, 1 / math.log(2))
+    n, bits = round_to_bits(high, 1 / math.log(2))
     r, rest = _reduced(high, n, low)
     return 1.0 + (r + fma(r * r, horner(r, *_EXP), rest)), n, bits
 
 
-def scaled(size: Real, n: Real, bits: Bits) -> Real:
+def times_power_of_two(size: Real, n: Real, bits: Bits) -> Real:
     """size 2**n for |n| < 2046."""
-    _, half_bits = nearest(n, 0.5)
+    _, half_bits = round_to_bits(n, 0.5)
     return size * power_of_two(half_bits) * power_of_two(bits - half_bits)
 
 
@@ -83,7 +83,7 @@ def power_of_two(bits: Bits) -> Real:
 
 def _kept(x: Real, low: float, high: float) -> Real:
     """x within bounds, beyond which the result is 0 or infinite."""
-    return smaller(larger(x, low), high)
+    return lane_min(lane_max(x, low), high)
 
 
 def _reduced(x: Real, n: Real, low: Real | None) -> tuple[Real, Real]:

@@ -9,9 +9,9 @@ Method: sinh and cosh from exp(x)/2, sinh near zero by a polynomial in x**2 that
 
 import math
 
-from symdiff.codegen.math.exponentials import exp, parts, scaled
-from symdiff.codegen.math.logarithms import of_sum
-from symdiff.codegen.math.numbers import Real, copysign, fma, horner, smaller, sqrt, two_sum, where
+from symdiff.codegen.math.exponentials import exp, parts, times_power_of_two
+from symdiff.codegen.math.logarithms import log_of_sum
+from symdiff.codegen.math.numbers import Real, copysign, fma, horner, lane_min, sqrt, two_sum, where
 
 _SINH = (  # (sinh(x) - x)/x**3 in powers of x**2
     0.16666666666666666, 0.008333333333333299, 0.00019841269841324198, 2.7557319191381816e-06, 2.5052117695907823e-08,
@@ -65,7 +65,7 @@ def atanh(x: Real) -> Real:
     size = abs(x)
     y = (size + size) / (1.0 - size)
     u, rest = two_sum(y, x.body.constant(1.0))
-    found = where(size < 2.0**-54, size, of_sum(u, y, rest) * 0.5)
+    found = where(size < 2.0**-54, size, log_of_sum(u, y, rest) * 0.5)
     found = where(size.equals(1.0), math.inf, found)
     return copysign(where(size <= 1.0, found, math.nan), x)
 
@@ -78,8 +78,8 @@ def near_sinh(x: Real) -> Real:
 
 def _half_exp(size: Real, other: float) -> Real:
     """exp(x)/2 + other/(exp(x)/2) for x >= 0."""
-    one, n, bits = parts(smaller(size, 711.0))
-    half = scaled(one, n - 1.0, bits - 1)
+    one, n, bits = parts(lane_min(size, 711.0))
+    half = times_power_of_two(one, n - 1.0, bits - 1)
     return half + other / half
 
 
@@ -88,5 +88,5 @@ def _log_of_grown(x: Real, y: Real) -> Real:
     large = x > _LARGE
     u, rest = two_sum(y, x.body.constant(1.0))
     one = where(large, x.body.constant(1.0), 0.0)
-    found = of_sum(where(large, x, u), y, where(large, 0.0, rest), one)
+    found = log_of_sum(where(large, x, u), y, where(large, 0.0, rest), one)
     return where(x < math.inf, where(y < 2.0**-54, y, found), x)

@@ -10,7 +10,7 @@ the result).
 
 import math
 
-from symdiff.codegen.math.numbers import Mask, Real, copysign, fma, horner, smaller, sqrt, where
+from symdiff.codegen.math.numbers import Mask, Real, copysign, fma, horner, lane_min, sqrt, where
 
 _PI_4 = (float.fromhex("0x1.921fb54442d18p-1"), float.fromhex("0x1.1a62633145c07p-55"))
 _ATAN = (  # (atan(t) - t)/t**3 in powers of t**2
@@ -29,7 +29,7 @@ def atan(x: Real) -> Real:
     """atan(x)."""
     size = abs(x)
     steep = size > 1.0
-    finite = smaller(size, 1e300)
+    finite = lane_min(size, 1e300)
     found = _angle(where(steep, 1.0, finite), where(steep, finite, 1.0), steep, None)
     return where(x.missing(), x, copysign(found, x))
 

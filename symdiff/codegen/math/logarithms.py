@@ -33,14 +33,14 @@ _LOG10_2 = (float.fromhex("0x1.34413509f6000p-2"), float.fromhex("0x1.9fef311f12
 def log(x: Real) -> Real:
     """The natural logarithm."""
     k, m = split(x)
-    return in_domain(x, 0.0, together(k, m - 1.0, None))
+    return in_log_domain(x, 0.0, log_of_parts(k, m - 1.0, None))
 
 
 def log1p(x: Real) -> Real:
     """log(1 + x)."""
     u, rest = two_sum(x, x.body.constant(1.0))
-    found = of_sum(u, x, rest)
-    return where(abs(x) < 2.0**-54, x, in_domain(x, -1.0, found))
+    found = log_of_sum(u, x, rest)
+    return where(abs(x) < 2.0**-54, x, in_log_domain(x, -1.0, found))
 
 
 def log2(x: Real) -> Real:
@@ -48,7 +48,7 @@ def log2(x: Real) -> Real:
     k, m = split(x)
     high, low = _scaled(m - 1.0, _LOG2_E)
     total, rest = fast_two_sum(k, high)
-    return in_domain(x, 0.0, total + (rest + low))
+    return in_log_domain(x, 0.0, total + (rest + low))
 
 
 def log10(x: Real) -> Real:
@@ -56,7 +56,7 @@ def log10(x: Real) -> Real:
     k, m = split(x)
     high, low = _scaled(m - 1.0, _LOG10_E)
     total, rest = fast_two_sum(k * _LOG10_2[0], high)
-    return in_domain(x, 0.0, total + (rest + fma(k, _LOG10_2[1], low)))
+    return in_log_domain(x, 0.0, total + (rest + fma(k, _LOG10_2[1], low)))
 
 
 def split(x: Real) -> tuple[Real, Real]:
@@ -73,7 +73,7 @@ def split_normal(x: Real) -> tuple[Real, Real]:
     return k, ((moved & (2**52 - 1)) + _MIDDLE).real()
 
 
-def together(k: Real, f: Real, rest: Real | None) -> Real:
+def log_of_parts(k: Real, f: Real, rest: Real | None) -> Real:
     """k ln(2) + log(1 + f) + rest."""
     s = f / (f + 2.0)
     half = f * f * 0.5
@@ -82,12 +82,12 @@ def together(k: Real, f: Real, rest: Real | None) -> Real:
     return k * LN2[0] - ((half - tail) - f)
 
 
-def of_sum(u: Real, excess: Real, rest: Real, more: Real | None = None) -> Real:
+def log_of_sum(u: Real, excess: Real, rest: Real, more: Real | None = None) -> Real:
     """log(u + rest) + more ln(2), |rest| far below u >= 2**-1022; `excess` is u + rest - 1 where u is near 1."""
     k, m = split_normal(u)
     near = k.equals(0.0)
     f = where(near, excess, m - 1.0)
-    return together(k if more is None else k + more, f, where(near, 0.0, rest / u))
+    return log_of_parts(k if more is None else k + more, f, where(near, 0.0, rest / u))
 
 
 def log_in_two(x: Real) -> tuple[Real, Real]:
@@ -127,7 +127,7 @@ def _scaled(f: Real, factor: tuple[float, float]) -> tuple[Real, Real]:
     return product, lost + fma(low, factor[0], high * factor[1])
 
 
-def in_domain(x: Real, edge: float, found: Real) -> Real:
+def in_log_domain(x: Real, edge: float, found: Real) -> Real:
     """found where x is above the edge and finite; -inf at the edge, NaN below it; x where it is infinite or NaN."""
     found = where(x > edge, found, where(x.equals(edge), -math.inf, math.nan))
     return where(x < math.inf, found, x)

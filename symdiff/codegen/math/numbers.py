@@ -99,7 +99,7 @@ class Real(_Value):
         return Real(self.body, self.body.neg("d", self.name))
 
     def __abs__(self) -> Real:
-        return call("llvm.fabs", self)
+        return call_intrinsic("llvm.fabs", self)
 
     def __lt__(self, other: Real | float) -> Mask:
         return self._compared("olt", other)
@@ -123,7 +123,7 @@ class Real(_Value):
 
     def negative(self) -> Mask:
         """Where the sign bit is set, -0.0 included."""
-        return call("llvm.copysign", self.body.constant(1.0), self) < 0.0
+        return call_intrinsic("llvm.copysign", self.body.constant(1.0), self) < 0.0
 
     def bits(self) -> Bits:
         """The same bits as integers."""
@@ -200,7 +200,7 @@ def real(body: Body, value: Real | float) -> Real:
     return value if isinstance(value, Real) else body.constant(value)
 
 
-def call(name: str, *operands: Real) -> Real:
+def call_intrinsic(name: str, *operands: Real) -> Real:
     """An intrinsic, or another function on vectors."""
     body = operands[0].body
     return Real(body, body.call(name, "d", *(o.name for o in operands)))
@@ -227,30 +227,30 @@ def where(mask: Mask, yes: Real | float, no: Real | float) -> Real:
 
 def fma(a: Real, b: Real | float, c: Real | float) -> Real:
     """a*b + c, rounded once."""
-    return call("llvm.fma", a, real(a.body, b), real(a.body, c))
+    return call_intrinsic("llvm.fma", a, real(a.body, b), real(a.body, c))
 
 
 def sqrt(x: Real) -> Real:
     """The square root."""
-    return call("llvm.sqrt", x)
+    return call_intrinsic("llvm.sqrt", x)
 
 
 def rint(x: Real) -> Real:
     """The nearest integer."""
-    return call("llvm.rint", x)
+    return call_intrinsic("llvm.rint", x)
 
 
 def copysign(size: Real | float, sign: Real) -> Real:
     """A size with another number's sign."""
-    return call("llvm.copysign", real(sign.body, size), sign)
+    return call_intrinsic("llvm.copysign", real(sign.body, size), sign)
 
 
-def larger(x: Real, y: Real | float) -> Real:
+def lane_max(x: Real, y: Real | float) -> Real:
     """The larger of two numbers; y where one is NaN."""
     return where(x > y, x, y)
 
 
-def smaller(x: Real, y: Real | float) -> Real:
+def lane_min(x: Real, y: Real | float) -> Real:
     """The smaller of two numbers; y where one is NaN."""
     return where(x < y, x, y)
 
@@ -263,7 +263,7 @@ def horner(x: Real, *coefficients: float) -> Real:
     return total
 
 
-def nearest(x: Real, scale: float = 1.0) -> tuple[Real, Bits]:
+def round_to_bits(x: Real, scale: float = 1.0) -> tuple[Real, Bits]:
     """x*scale rounded to an integer below 2**51 in size, as a number and in the last bits of an integer."""
     shifted = fma(x, scale, _SHIFTER)
     return shifted - _SHIFTER, shifted.bits()

@@ -9,9 +9,21 @@ bits) and two steps of Newton's method, the last with an exact remainder; hypot 
 
 import math
 
-from symdiff.codegen.math.exponentials import parts, power_of_two, scaled
+from symdiff.codegen.math.exponentials import parts, power_of_two, times_power_of_two
 from symdiff.codegen.math.logarithms import log_in_two, split
-from symdiff.codegen.math.numbers import Real, copysign, fma, horner, larger, nearest, rint, smaller, sqrt, two_product, where
+from symdiff.codegen.math.numbers import (
+    Real,
+    copysign,
+    fma,
+    horner,
+    lane_max,
+    lane_min,
+    rint,
+    round_to_bits,
+    sqrt,
+    two_product,
+    where,
+)
 
 _CBRT = (
     0.39969553392018364, 1.1890254244465508, -1.167182300878286, 0.9452829785678083, -0.49619886441816097, 0.1486420623577358,
@@ -26,7 +38,7 @@ def pow(x: Real, y: Real) -> Real:
     product, lost = two_product(y, high)
     inside = abs(product) < 800.0
     rest = where(inside, fma(y, low, lost), 0.0)
-    return power(x, y, scaled(*parts(smaller(larger(product, -800.0), 800.0), rest)))
+    return power(x, y, times_power_of_two(*parts(lane_min(lane_max(product, -800.0), 800.0), rest)))
 
 
 def power(x: Real, y: Real, found: Real) -> Real:
@@ -47,7 +59,7 @@ def cbrt(x: Real) -> Real:
     """The cube root."""
     size = abs(x)
     k, m = split(size)
-    third, bits = nearest(k, 1 / 3)
+    third, bits = round_to_bits(k, 1 / 3)
     rest = k - third * 3.0
     high, low = rest > 0.0, rest < 0.0
     a = m * where(high, 2.0, where(low, m.body.constant(0.5), 1.0))

@@ -9,10 +9,10 @@ are those of float64. Polynomials interpolate at the Chebyshev nodes (error 2**-
 
 import math
 
-from symdiff.codegen.math.circular import patched, turned
+from symdiff.codegen.math.circular import patched_by_libm, turned
 from symdiff.codegen.math.exponentials import power_of_two
-from symdiff.codegen.math.logarithms import in_domain, split_normal, together
-from symdiff.codegen.math.numbers import Real, copysign, fma, horner, larger, nearest, smaller, where
+from symdiff.codegen.math.logarithms import in_log_domain, log_of_parts, split_normal
+from symdiff.codegen.math.numbers import Real, copysign, fma, horner, lane_max, lane_min, round_to_bits, where
 from symdiff.codegen.math.powers import power
 
 REDUCED = 1e9  # beyond, float64's pi/2 in two parts no longer gives all digits of float32
@@ -42,17 +42,17 @@ def log_single(x: Real) -> Real:
     s = f / (f + 2.0)
     z = s * s
     found = fma(k, math.log(2), fma(s * z, horner(z, *_LOG), s + s))
-    return in_domain(x, 0.0, found)
+    return in_log_domain(x, 0.0, found)
 
 
 def sincos_single(x: Real) -> tuple[Real, ...]:
     """sin(x) and cos(x)."""
-    n, bits = nearest(x, 2 / math.pi)
+    n, bits = round_to_bits(x, 2 / math.pi)
     r = fma(n, -_PI_2[1], fma(n, -_PI_2[0], x))
     z = r * r
     sine = fma(r * z, horner(z, *_SIN), r)
     cosine = fma(z * z, horner(z, *_COS), fma(z, -0.5, 1.0))
-    return patched(x, turned(x, sine, cosine, bits), ("sin", "cos"), REDUCED)
+    return patched_by_libm(x, turned(x, sine, cosine, bits), ("sin", "cos"), REDUCED)
 
 
 def tanh_single(x: Real) -> Real:
@@ -67,13 +67,13 @@ def tanh_single(x: Real) -> Real:
 def pow_single(x: Real, y: Real) -> Real:
     """x**y."""
     k, m = split_normal(abs(x))
-    return power(x, y, _exp(y * together(k, m - 1.0, None)))
+    return power(x, y, _exp(y * log_of_parts(k, m - 1.0, None)))
 
 
 def _exp(x: Real) -> Real:
     """e**x but for NaN."""
-    kept = smaller(larger(x, -110.0), 90.0)
-    n, bits = nearest(kept, 1 / math.log(2))
+    kept = lane_min(lane_max(x, -110.0), 90.0)
+    n, bits = round_to_bits(kept, 1 / math.log(2))
     r = fma(n, -math.log(2), kept)
     whole = power_of_two(bits)
     return fma(whole * r, horner(r, *_EXP), whole)

@@ -10,10 +10,10 @@ beyond. All interpolate at the Chebyshev nodes in 60 digits (error 2**-57).
 
 import math
 
-from symdiff.codegen.math.exponentials import exp, expm1, parts, scaled
+from symdiff.codegen.math.exponentials import exp, expm1, parts, times_power_of_two
 from symdiff.codegen.math.hyperbolic import atanh
 from symdiff.codegen.math.logarithms import log, log1p
-from symdiff.codegen.math.numbers import Real, call, copysign, fma, horner, smaller, two_product, where
+from symdiff.codegen.math.numbers import Real, call_intrinsic, copysign, fma, horner, lane_min, two_product, where
 
 _ERF = (  # (erf(x)/x - 2/sqrt(pi))/x**2 in powers of x**2
     -0.3761263890318375, 0.11283791670954388, -0.026866170644835378, 0.005223977620813342, -0.0008548326651491142,
@@ -38,14 +38,14 @@ _EDGE = 0.5  # up to here 1 - erf(x) keeps its digits; from 0.49 on the polynomi
 def erf(x: Real) -> Real:
     """The error function."""
     size = abs(x)
-    kept = smaller(size, 6.0)
+    kept = lane_min(size, 6.0)
     far = 1.0 - exp(-(kept * kept)) * _erfcx(kept)
     return where(x.missing(), x, where(size < 1.0, _near_erf(x), copysign(far, x)))
 
 
 def erfc(x: Real) -> Real:
     """1 - erf(x)."""
-    size = smaller(abs(x), 28.0)
+    size = lane_min(abs(x), 28.0)
     square, rest = two_product(size, size)
     return where(x.missing(), x, _tail(x, 1.0 - _near_erf(x), _gauss(square, rest), _erfcx(size), 2.0))
 
@@ -53,9 +53,9 @@ def erfc(x: Real) -> Real:
 def erfcx(x: Real) -> Real:
     """exp(x**2) erfc(x)."""
     size = abs(x)
-    kept = smaller(size, 28.0)
+    kept = lane_min(size, 28.0)
     square, rest = two_product(kept, kept)
-    grown = scaled(*parts(square, rest))
+    grown = times_power_of_two(*parts(square, rest))
     near = grown * (1.0 - _near_erf(where(size < _EDGE, x, 0.0)))
     far = where(x < 0.0, fma(grown, 2.0, -_erfcx(size)), _erfcx(size))
     return where(x.missing(), x, where(size < _EDGE, near, far))
@@ -63,7 +63,7 @@ def erfcx(x: Real) -> Real:
 
 def ndtr(x: Real) -> Real:
     """The normal distribution: erfc(-x/sqrt(2))/2."""
-    size = smaller(abs(x), 39.0)
+    size = lane_min(abs(x), 39.0)
     scaled_size = size * math.sqrt(0.5)
     square, rest = two_product(size, size)
     near = fma(_near_erf(x * math.sqrt(0.5)), 0.5, 0.5)
@@ -89,7 +89,7 @@ def expit(x: Real) -> Real:
 
 def log_expit(x: Real) -> Real:
     """log(expit(x))."""
-    return where(x.missing(), x, -(log1p(exp(-abs(x))) - smaller(x, 0.0)))
+    return where(x.missing(), x, -(log1p(exp(-abs(x))) - lane_min(x, 0.0)))
 
 
 def logit(x: Real) -> Real:
@@ -111,7 +111,7 @@ def xlog1py(x: Real, y: Real) -> Real:
 
 def cosm1(x: Real) -> Real:
     """cos(x) - 1."""
-    half = call("sin", x * 0.5)
+    half = call_intrinsic("sin", x * 0.5)
     return 0.0 - half * half * 2.0
 
 
@@ -139,7 +139,7 @@ def _erfcx(x: Real) -> Real:
 
 def _gauss(square: Real, rest: Real) -> Real:
     """exp(-square - rest)."""
-    return scaled(*parts(-square, -rest))
+    return times_power_of_two(*parts(-square, -rest))
 
 
 def _tail(x: Real, near: Real, gauss: Real, factor: Real, whole: float) -> Real:

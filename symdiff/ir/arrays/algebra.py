@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from symdiff.errors import TraceError
-from symdiff.ir.building import Builder, array_atom, is_constant, result_code
+from symdiff.ir.building import Builder, array_atom, dtype_of_atoms, is_constant
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.vocabulary.heads import HEADS, Shape, Slice, Static
 from symdiff.vocabulary.ops import is_complex, real_counterpart
@@ -54,7 +54,7 @@ class Arrays:
             shape = head.shape(*(o.shape for o in operands), **params)
         except (ValueError, IndexError) as error:
             raise TraceError(f"{self.origin or b.origin}: {name}: {error}") from None
-        code = {"index": "l", "count": "d"}.get(head.result) or result_code(operands[:1] if name in _INDEXED else operands)
+        code = {"index": "l", "count": "d"}.get(head.result) or dtype_of_atoms(operands[:1] if name in _INDEXED else operands)
         if head.result == "real":
             code = real_counterpart(code)
         elif head.result == "complex":

@@ -42,7 +42,7 @@ def normal_slice(part: slice, n: int) -> Slice:
     return (start, min(stop, start + (count - 1) * step + 1), step)
 
 
-def expanded_key(key: Any, rank: int, origin: str) -> list[Any]:
+def normal_key(key: Any, rank: int, origin: str) -> list[Any]:
     """The parts of an index, one for each axis (and each None), the ellipsis and trailing slices written out."""
     parts = list(key) if isinstance(key, tuple) else [key]
     parts = [np.asarray(p) if isinstance(p, (list, np.ndarray)) else p for p in parts]
@@ -58,10 +58,10 @@ def expanded_key(key: Any, rank: int, origin: str) -> list[Any]:
     return [*parts[:place], *[slice(None)] * (rank - used), *parts[place + 1 :]]
 
 
-def indexed(arrays: Arrays, x: Atom, key: Any) -> Atom:
+def bind_item(arrays: Arrays, x: Atom, key: Any) -> Atom:
     """`x[key]`."""
     origin = arrays.origin
-    parts = expanded_key(key, len(x.shape), origin)
+    parts = normal_key(key, len(x.shape), origin)
     taken: list[Any] = []  # for each axis, the integers it is indexed by, traced ones as a symbol
     slices: list[Slice] = []
     widened: list[int] = []
@@ -144,7 +144,7 @@ def _gathered(arrays: Arrays, x: Atom, taken: list[Any], apart: bool = False) ->
     else:
         together = np.broadcast_arrays(*integers)
         flat = np.ravel_multi_index(tuple(together), sizes) if together[0].size else np.zeros(together[0].shape, np.intp)
-        found = take(arrays, rows, flat)
+        found = bind_take(arrays, rows, flat)
     adjacent = places[-1] - places[0] == len(places) - 1
     if apart or not adjacent or places[0] == 0:
         return found
@@ -162,14 +162,14 @@ def _flat(arrays: Arrays, integers: list[Any], sizes: Shape) -> Any:
     return total
 
 
-def take(arrays: Arrays, x: Atom, indices: np.ndarray) -> Atom:
+def bind_take(arrays: Arrays, x: Atom, indices: np.ndarray) -> Atom:
     """Rows of x, by an integer array that is not negative."""
     indices = np.array(indices, dtype=np.intp)
     indices.flags.writeable = False
     return arrays.bind("take", x, indices=indices)
 
 
-def along(arrays: Arrays, x: Atom, indices: Any, axis: int) -> Atom:
+def bind_along(arrays: Arrays, x: Atom, indices: Any, axis: int) -> Atom:
     """x with the cells of one axis picked by constant integers."""
     n = x.shape[axis]
     found = _checked(indices, n, axis, arrays.origin)

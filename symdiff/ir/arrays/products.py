@@ -13,25 +13,25 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from symdiff.ir.arrays import reducing
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.arrays.indexing import region_key
-from symdiff.ir.arrays.moving import diagonal, moveaxis, ravel, size, tril
+from symdiff.ir.arrays.moving import atom_size, bind_diagonal, bind_moveaxis, bind_ravel, bind_tril
 from symdiff.ir.node import Atom, Constant
 from symdiff.vocabulary.ops import is_complex
 
 Function = Callable[..., Any]
 
 
-def vecdot(a: Arrays, x: Atom, y: Atom, axis: int = -1) -> Atom:
+def bind_vecdot(a: Arrays, x: Atom, y: Atom, axis: int = -1) -> Atom:
     x = a.emit("conj", x) if is_complex(x.dtype or "d") else x
-    return reducing.sum(a, a.emit("mul", x, y), axis)
+    return reducing.bind_sum(a, a.emit("mul", x, y), axis)
 
 
 def _dotted(a: Arrays, x: Atom, y: Atom) -> Atom:
     if x.shape[-1] != y.shape[-1]:
         raise ValueError(f"shapes {x.shape} and {y.shape} do not fit: {x.shape[-1]} is not {y.shape[-1]}")
-    return reducing.sum(a, a.emit("mul", x, y), -1)
+    return reducing.bind_sum(a, a.emit("mul", x, y), -1)
 
 
-def matmul(a: Arrays, x: Atom, y: Atom) -> Atom:
+def bind_matmul(a: Arrays, x: Atom, y: Atom) -> Atom:
     if not x.shape or not y.shape:
         raise ValueError("a number takes no part in a matrix product; use *")
     if len(x.shape) == 1 and len(y.shape) == 1:
@@ -44,44 +44,44 @@ def matmul(a: Arrays, x: Atom, y: Atom) -> Atom:
     return a.reshape(found, found.shape[:-1]) if len(y.shape) == 1 else found
 
 
-def matvec(a: Arrays, x: Atom, y: Atom) -> Atom:
+def bind_matvec(a: Arrays, x: Atom, y: Atom) -> Atom:
     found = a.matmul(x, a.reshape(y, (*y.shape, 1)))
     return a.reshape(found, found.shape[:-1])
 
 
-def vecmat(a: Arrays, x: Atom, y: Atom) -> Atom:
+def bind_vecmat(a: Arrays, x: Atom, y: Atom) -> Atom:
     x = a.emit("conj", x) if is_complex(x.dtype or "d") else x
     found = a.matmul(a.reshape(x, (*x.shape[:-1], 1, x.shape[-1])), y)
     return a.reshape(found, (*found.shape[:-2], found.shape[-1]))
 
 
-def dot(a: Arrays, x: Atom, y: Atom) -> Atom:
+def bind_dot(a: Arrays, x: Atom, y: Atom) -> Atom:
     if not x.shape or not y.shape:
         return a.emit("mul", x, y)
     if len(x.shape) == 1 and len(y.shape) == 1:
         return _dotted(a, x, y)
     if len(y.shape) <= 2:
-        return matmul(a, x, y)
-    return tensordot(a, x, y, ([len(x.shape) - 1], [len(y.shape) - 2]))
+        return bind_matmul(a, x, y)
+    return bind_tensordot(a, x, y, ([len(x.shape) - 1], [len(y.shape) - 2]))
 
 
-def vdot(a: Arrays, x: Atom, y: Atom) -> Atom:
-    return vecdot(a, ravel(a, x), ravel(a, y))
+def bind_vdot(a: Arrays, x: Atom, y: Atom) -> Atom:
+    return bind_vecdot(a, bind_ravel(a, x), bind_ravel(a, y))
 
 
-def inner(a: Arrays, x: Atom, y: Atom) -> Atom:
+def bind_inner(a: Arrays, x: Atom, y: Atom) -> Atom:
     if not x.shape or not y.shape:
         return a.emit("mul", x, y)
     if len(x.shape) == 1 and len(y.shape) == 1:
         return _dotted(a, x, y)
-    return tensordot(a, x, y, ([len(x.shape) - 1], [len(y.shape) - 1]))
+    return bind_tensordot(a, x, y, ([len(x.shape) - 1], [len(y.shape) - 1]))
 
 
-def outer(a: Arrays, x: Atom, y: Atom) -> Atom:
-    return a.emit("mul", a.reshape(x, (size(x), 1)), a.reshape(y, (1, size(y))))
+def bind_outer(a: Arrays, x: Atom, y: Atom) -> Atom:
+    return a.emit("mul", a.reshape(x, (atom_size(x), 1)), a.reshape(y, (1, atom_size(y))))
 
 
-def tensordot(a: Arrays, x: Atom, y: Atom, axes: Any = 2) -> Atom:
+def bind_tensordot(a: Arrays, x: Atom, y: Atom, axes: Any = 2) -> Atom:
     if isinstance(axes, int):
         axes = (list(range(len(x.shape) - axes, len(x.shape))), list(range(axes)))
     left, right = normalize_axis_tuple(axes[0], len(x.shape)), normalize_axis_tuple(axes[1], len(y.shape))
@@ -97,7 +97,7 @@ def tensordot(a: Arrays, x: Atom, y: Atom, axes: Any = 2) -> Atom:
     return a.reshape(a.matmul(first, second), shape)
 
 
-def kron(a: Arrays, x: Atom, y: Atom) -> Atom:
+def bind_kron(a: Arrays, x: Atom, y: Atom) -> Atom:
     rank = max(len(x.shape), len(y.shape))
     first = (1,) * (rank - len(x.shape)) + x.shape
     second = (1,) * (rank - len(y.shape)) + y.shape
@@ -106,8 +106,8 @@ def kron(a: Arrays, x: Atom, y: Atom) -> Atom:
     return a.reshape(a.emit("mul", left, right), tuple(m * n for m, n in zip(first, second, strict=True)))
 
 
-def cross(a: Arrays, x: Atom, y: Atom, axis: int = -1) -> Atom:
-    x, y = moveaxis(a, x, axis, -1), moveaxis(a, y, axis, -1)
+def bind_cross(a: Arrays, x: Atom, y: Atom, axis: int = -1) -> Atom:
+    x, y = bind_moveaxis(a, x, axis, -1), bind_moveaxis(a, y, axis, -1)
     if x.shape[-1] != 3 or y.shape[-1] != 3:
         raise ValueError(f"cross products need three cells along the axis, not {x.shape[-1]} and {y.shape[-1]}")
 
@@ -118,35 +118,35 @@ def cross(a: Arrays, x: Atom, y: Atom, axis: int = -1) -> Atom:
         return a.emit("sub", a.emit("mul", part(x, i), part(y, j)), a.emit("mul", part(x, j), part(y, i)))
 
     parts = [minor(1, 2), minor(2, 0), minor(0, 1)]
-    return moveaxis(a, a.concatenate(parts, len(parts[0].shape) - 1), -1, axis)
+    return bind_moveaxis(a, a.concatenate(parts, len(parts[0].shape) - 1), -1, axis)
 
 
-def trace(a: Arrays, x: Atom, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Atom:
-    return reducing.sum(a, diagonal(a, x, offset, axis1, axis2), -1)
+def bind_trace(a: Arrays, x: Atom, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Atom:
+    return reducing.bind_sum(a, bind_diagonal(a, x, offset, axis1, axis2), -1)
 
 
-def convolve(a: Arrays, x: Atom, y: Atom, mode: str = "full") -> Atom:
+def bind_convolve(a: Arrays, x: Atom, y: Atom, mode: str = "full") -> Atom:
     if len(x.shape) != 1 or len(y.shape) != 1:
         raise ValueError("arrays with one axis are needed")
     found = a.bind("convolve", x, y)
-    longer, shorter = max(size(x), size(y)), min(size(x), size(y))
+    longer, shorter = max(atom_size(x), atom_size(y)), min(atom_size(x), atom_size(y))
     count = {"full": longer + shorter - 1, "same": longer, "valid": longer - shorter + 1}[mode]
     first = shorter - 1 if mode == "valid" else (shorter - 1) // 2 if mode == "same" else 0
     return a.getitem(found, ((first, first + count, 1),))
 
 
-def correlate(a: Arrays, x: Atom, y: Atom, mode: str = "valid") -> Atom:
+def bind_correlate(a: Arrays, x: Atom, y: Atom, mode: str = "valid") -> Atom:
     other = a.flip(a.emit("conj", y) if is_complex(y.dtype or "d") else y)
-    found = convolve(a, x, other, "full")
-    longer, shorter = max(size(x), size(y)), min(size(x), size(y))
+    found = bind_convolve(a, x, other, "full")
+    longer, shorter = max(atom_size(x), atom_size(y)), min(atom_size(x), atom_size(y))
     if mode == "full":
         return found
     count = longer if mode == "same" else longer - shorter + 1
-    first = shorter - 1 if mode == "valid" else (shorter // 2 if size(y) > size(x) else (shorter - 1) // 2)
+    first = shorter - 1 if mode == "valid" else (shorter // 2 if atom_size(y) > atom_size(x) else (shorter - 1) // 2)
     return a.getitem(found, ((first, first + count, 1),))
 
 
-def einsum(a: Arrays, spec: str, *operands: Atom, optimize: Any = False) -> Atom:
+def bind_einsum(a: Arrays, spec: str, *operands: Atom, optimize: Any = False) -> Atom:
     spec = spec.replace(" ", "")
     inputs, arrow, output = spec.partition("->")
     names = inputs.split(",")
@@ -187,7 +187,7 @@ def _once(a: Arrays, x: Atom, name: str) -> tuple[Atom, str]:
             second = name.index(letter, first + 1)
             if x.shape[first] != x.shape[second]:
                 raise ValueError(f"axis {letter!r} has sizes {x.shape[first]} and {x.shape[second]}")
-            x = diagonal(a, x, 0, first, second)
+            x = bind_diagonal(a, x, 0, first, second)
             name = name[:first] + name[first + 1 : second] + name[second + 1 :] + letter
     return x, name
 
@@ -250,45 +250,45 @@ def _contracted(a: Arrays, x: Atom, first: str, y: Atom, second: str, needed: st
 # -- linear algebra
 
 
-def square(x: Atom) -> Atom:
+def square_atom(x: Atom) -> Atom:
     """x, when its last two axes are square matrices; else a `ValueError`."""
     if len(x.shape) < 2 or x.shape[-1] != x.shape[-2]:
         raise ValueError(f"square matrices are needed, not shape {x.shape}")
     return x
 
 
-def inv(a: Arrays, x: Atom) -> Atom:
-    return a.bind("inv", square(x))
+def bind_inv(a: Arrays, x: Atom) -> Atom:
+    return a.bind("inv", square_atom(x))
 
 
-def solve(a: Arrays, x: Atom, b: Atom) -> Atom:
+def bind_solve(a: Arrays, x: Atom, b: Atom) -> Atom:
     if len(b.shape) == 1:
-        found = a.bind("solve", square(x), a.reshape(b, (*b.shape, 1)))
+        found = a.bind("solve", square_atom(x), a.reshape(b, (*b.shape, 1)))
         return a.reshape(found, found.shape[:-1])
-    return a.bind("solve", square(x), b)
+    return a.bind("solve", square_atom(x), b)
 
 
-def det(a: Arrays, x: Atom) -> Atom:
-    return a.bind("det", square(x))
+def bind_det(a: Arrays, x: Atom) -> Atom:
+    return a.bind("det", square_atom(x))
 
 
-def slogdet(a: Arrays, x: Atom) -> tuple[Atom, Atom]:
-    return a.bind("det_sign", square(x)), a.bind("log_abs_det", x)
+def bind_slogdet(a: Arrays, x: Atom) -> tuple[Atom, Atom]:
+    return a.bind("det_sign", square_atom(x)), a.bind("log_abs_det", x)
 
 
-def hermitian(a: Arrays, x: Atom) -> Atom:
+def bind_hermitian(a: Arrays, x: Atom) -> Atom:
     """The Hermitian matrices of which LAPACK reads the lower triangles."""
-    below = tril(a, square(x), -1)
+    below = bind_tril(a, square_atom(x), -1)
     if not is_complex(x.dtype or "d"):
-        return a.emit("add", tril(a, x), a.mirrored(below))
+        return a.emit("add", bind_tril(a, x), a.mirrored(below))
     return a.emit("add", a.emit("add", below, a.mirrored(below)), a.embed(a.emit("real", a.diagonal(x))))
 
 
-def matrix_power(a: Arrays, x: Atom, n: int) -> Atom:
+def bind_matrix_power(a: Arrays, x: Atom, n: int) -> Atom:
     if n < 0:
-        return matrix_power(a, inv(a, x), -n)
+        return bind_matrix_power(a, bind_inv(a, x), -n)
     result: Atom | None = None
-    power = square(x)
+    power = square_atom(x)
     while n:
         if n & 1:
             result = power if result is None else a.matmul(result, power)
@@ -300,20 +300,24 @@ def matrix_power(a: Arrays, x: Atom, n: int) -> Atom:
     return a.embed(a.broadcast_to(Constant(1.0, x.dtype), x.shape[:-1]))
 
 
-def multi_dot(a: Arrays, parts: Any) -> Atom:
+def bind_multi_dot(a: Arrays, parts: Any) -> Atom:
     ranks = [len(part.shape) for part in parts]
     if any(rank != 2 for rank in ranks[1:-1]) or not {ranks[0], ranks[-1]} <= {1, 2}:
         raise ValueError(f"matrices are needed, and vectors only at the ends, not shapes {[part.shape for part in parts]}")
     found = parts[0]
     for part in parts[1:]:
-        found = matmul(a, found, part)
+        found = bind_matmul(a, found, part)
     return found  # type: ignore[no-any-return]
 
 
 PRODUCTS: dict[str, Function] = {
-    function.__name__: function
+    function.__name__.removeprefix("bind_"): function
     for function in (
-        vecdot, matmul, matvec, vecmat, dot, vdot, inner, outer, tensordot, kron, cross, trace, convolve, correlate,
+        bind_vecdot, bind_matmul, bind_matvec, bind_vecmat, bind_dot, bind_vdot, bind_inner, bind_outer, bind_tensordot,
+        bind_kron, bind_cross, bind_trace, bind_convolve, bind_correlate,
     )
 }  # fmt: skip
-LINALG: dict[str, Function] = {function.__name__: function for function in (inv, solve, det, slogdet, matrix_power, multi_dot)}
+LINALG: dict[str, Function] = {
+    function.__name__.removeprefix("bind_"): function
+    for function in (bind_inv, bind_solve, bind_det, bind_slogdet, bind_matrix_power, bind_multi_dot)
+}

@@ -14,7 +14,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays, kept_shape
-from symdiff.ir.arrays.moving import ravel, size
+from symdiff.ir.arrays.moving import atom_size, bind_ravel
 from symdiff.ir.node import Atom, Constant
 from symdiff.vocabulary.ops import is_complex
 
@@ -27,7 +27,7 @@ def axes_of(x: Atom, axis: Any) -> tuple[int, ...]:
     return tuple(range(rank)) if axis is None else tuple(sorted(normalize_axis_tuple(axis, rank)))
 
 
-def reduced(a: Arrays, head: str, x: Atom, axis: Any, keepdims: bool) -> Atom:
+def bind_reduction(a: Arrays, head: str, x: Atom, axis: Any, keepdims: bool) -> Atom:
     """A reduction by its head."""
     axes = axes_of(x, axis)
     if not axes:
@@ -38,81 +38,81 @@ def reduced(a: Arrays, head: str, x: Atom, axis: Any, keepdims: bool) -> Atom:
     return a.reshape(found, kept_shape(x.shape, axes)) if keepdims else found
 
 
-def sum(a: Arrays, x: Atom, axis: Any = None, keepdims: bool = False) -> Atom:
+def bind_sum(a: Arrays, x: Atom, axis: Any = None, keepdims: bool = False) -> Atom:
     return a.sum(x, axes_of(x, axis), keepdims)
 
 
-def prod(a: Arrays, x: Atom, axis: Any = None, keepdims: bool = False) -> Atom:
-    return reduced(a, "prod", x, axis, keepdims)
+def bind_prod(a: Arrays, x: Atom, axis: Any = None, keepdims: bool = False) -> Atom:
+    return bind_reduction(a, "prod", x, axis, keepdims)
 
 
-def amax(a: Arrays, x: Atom, axis: Any = None, keepdims: bool = False) -> Atom:
-    return reduced(a, "amax", x, axis, keepdims)
+def bind_amax(a: Arrays, x: Atom, axis: Any = None, keepdims: bool = False) -> Atom:
+    return bind_reduction(a, "amax", x, axis, keepdims)
 
 
-def amin(a: Arrays, x: Atom, axis: Any = None, keepdims: bool = False) -> Atom:
-    return reduced(a, "amin", x, axis, keepdims)
+def bind_amin(a: Arrays, x: Atom, axis: Any = None, keepdims: bool = False) -> Atom:
+    return bind_reduction(a, "amin", x, axis, keepdims)
 
 
-def ptp(a: Arrays, x: Atom, axis: Any = None, keepdims: bool = False) -> Atom:
-    return a.emit("sub", amax(a, x, axis, keepdims), amin(a, x, axis, keepdims))
+def bind_ptp(a: Arrays, x: Atom, axis: Any = None, keepdims: bool = False) -> Atom:
+    return a.emit("sub", bind_amax(a, x, axis, keepdims), bind_amin(a, x, axis, keepdims))
 
 
-def any(a: Arrays, x: Atom, axis: Any = None, keepdims: bool = False) -> Atom:
-    return reduced(a, "any", truth(a, x), axis, keepdims)
+def bind_any(a: Arrays, x: Atom, axis: Any = None, keepdims: bool = False) -> Atom:
+    return bind_reduction(a, "any", bind_truth(a, x), axis, keepdims)
 
 
-def all(a: Arrays, x: Atom, axis: Any = None, keepdims: bool = False) -> Atom:
-    return reduced(a, "all", truth(a, x), axis, keepdims)
+def bind_all(a: Arrays, x: Atom, axis: Any = None, keepdims: bool = False) -> Atom:
+    return bind_reduction(a, "all", bind_truth(a, x), axis, keepdims)
 
 
-def truth(a: Arrays, x: Atom) -> Atom:
+def bind_truth(a: Arrays, x: Atom) -> Atom:
     """Numbers as truth values: zero is false, NaN is true."""
     return x if x.dtype == "?" else a.emit("ne", x, Constant(0))
 
 
-def logsumexp(a: Arrays, x: Atom, axis: Any = None, keepdims: bool = False) -> Atom:
-    return reduced(a, "logsumexp", x, axis, keepdims)
+def bind_logsumexp(a: Arrays, x: Atom, axis: Any = None, keepdims: bool = False) -> Atom:
+    return bind_reduction(a, "logsumexp", x, axis, keepdims)
 
 
-def log_softmax(a: Arrays, x: Atom, axis: Any = None) -> Atom:
-    return a.emit("sub", x, logsumexp(a, x, axis, True))
+def bind_log_softmax(a: Arrays, x: Atom, axis: Any = None) -> Atom:
+    return a.emit("sub", x, bind_logsumexp(a, x, axis, True))
 
 
-def softmax(a: Arrays, x: Atom, axis: Any = None) -> Atom:
-    return a.emit("exp", log_softmax(a, x, axis))
+def bind_softmax(a: Arrays, x: Atom, axis: Any = None) -> Atom:
+    return a.emit("exp", bind_log_softmax(a, x, axis))
 
 
-def cumsum(a: Arrays, x: Atom, axis: int | None = None) -> Atom:
+def bind_cumsum(a: Arrays, x: Atom, axis: int | None = None) -> Atom:
     if axis is None:
-        x, axis = ravel(a, x), 0
+        x, axis = bind_ravel(a, x), 0
     return a.bind("cumsum", x, axis=normalize_axis_index(axis, len(x.shape)))
 
 
-def cumprod(a: Arrays, x: Atom, axis: int | None = None) -> Atom:
+def bind_cumprod(a: Arrays, x: Atom, axis: int | None = None) -> Atom:
     if axis is None:
-        x, axis = ravel(a, x), 0
+        x, axis = bind_ravel(a, x), 0
     return a.bind("cumprod", x, axis=normalize_axis_index(axis, len(x.shape)))
 
 
-def mean(a: Arrays, x: Atom, axis: Any = None, keepdims: bool = False) -> Atom:
-    total = sum(a, x, axis, keepdims)
-    return a.emit("div", total, Constant(size(x) // max(size(total), 1)))
+def bind_mean(a: Arrays, x: Atom, axis: Any = None, keepdims: bool = False) -> Atom:
+    total = bind_sum(a, x, axis, keepdims)
+    return a.emit("div", total, Constant(atom_size(x) // max(atom_size(total), 1)))
 
 
-def average(a: Arrays, x: Atom, axis: Any = None, weights: Atom | None = None, keepdims: bool = False) -> Atom:
+def bind_average(a: Arrays, x: Atom, axis: Any = None, weights: Atom | None = None, keepdims: bool = False) -> Atom:
     if weights is None:
-        return mean(a, x, axis, keepdims)
+        return bind_mean(a, x, axis, keepdims)
     if weights.shape != x.shape and isinstance(axis, (tuple, list)) and tuple(axis) != axes_of(x, axis):
         raise TraceError(f"{a.origin}: np.average with weights over axes {axis}; give them in increasing order")
     if weights.shape != x.shape:
         place = axes_of(x, axis)
         weights = a.reshape(weights, tuple(n if i in place else 1 for i, n in enumerate(x.shape)))
-    total = sum(a, a.broadcast_to(weights, x.shape), axis, keepdims)
-    return a.emit("div", sum(a, a.emit("mul", x, weights), axis, keepdims), total)
+    total = bind_sum(a, a.broadcast_to(weights, x.shape), axis, keepdims)
+    return a.emit("div", bind_sum(a, a.emit("mul", x, weights), axis, keepdims), total)
 
 
-def squared(a: Arrays, x: Atom) -> Atom:
+def bind_abs_square(a: Arrays, x: Atom) -> Atom:
     """|x|**2, real for complex x."""
     if not is_complex(x.dtype or "d"):
         return a.emit("mul", x, x)
@@ -120,75 +120,80 @@ def squared(a: Arrays, x: Atom) -> Atom:
     return a.emit("add", a.emit("mul", real, real), a.emit("mul", imag, imag))
 
 
-def var(a: Arrays, x: Atom, axis: Any = None, ddof: int = 0, keepdims: bool = False, *, correction: int | None = None) -> Atom:
-    away = a.emit("sub", x, mean(a, x, axis, True))
-    total = sum(a, squared(a, away), axis, keepdims)
-    count = size(x) // max(size(total), 1) - (ddof if correction is None else correction)
+def bind_var(
+    a: Arrays, x: Atom, axis: Any = None, ddof: int = 0, keepdims: bool = False, *, correction: int | None = None
+) -> Atom:
+    away = a.emit("sub", x, bind_mean(a, x, axis, True))
+    total = bind_sum(a, bind_abs_square(a, away), axis, keepdims)
+    count = atom_size(x) // max(atom_size(total), 1) - (ddof if correction is None else correction)
     return a.emit("div", total, Constant(max(count, 0)))
 
 
-def std(a: Arrays, x: Atom, axis: Any = None, ddof: int = 0, keepdims: bool = False, *, correction: int | None = None) -> Atom:
-    return a.emit("sqrt", var(a, x, axis, ddof, keepdims, correction=correction))
+def bind_std(
+    a: Arrays, x: Atom, axis: Any = None, ddof: int = 0, keepdims: bool = False, *, correction: int | None = None
+) -> Atom:
+    return a.emit("sqrt", bind_var(a, x, axis, ddof, keepdims, correction=correction))
 
 
-def norm(a: Arrays, x: Atom, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Atom:
+def bind_norm(a: Arrays, x: Atom, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Atom:
     if axis is None and ord is None:
-        x, axis = (ravel(a, x), 0) if not keepdims else (x, tuple(range(len(x.shape))))
+        x, axis = (bind_ravel(a, x), 0) if not keepdims else (x, tuple(range(len(x.shape))))
     axes = axes_of(x, axis)
     if len(axes) == 2 and ord not in (None, "fro"):
         if ord not in (1, -1, np.inf, -np.inf):
             raise TraceError(f"{a.origin}: the matrix norm with ord={ord!r}; 'fro', 1, -1, inf and -inf are possible")
         first, second = normalize_axis_tuple(axis, len(x.shape)) if axis is not None else axes
         inner, outer = (first, second) if abs(ord) == 1 else (second, first)
-        sums = sum(a, a.emit("abs", x), inner, True)
-        found = (amax if ord > 0 else amin)(a, sums, outer, True)
+        sums = bind_sum(a, a.emit("abs", x), inner, True)
+        found = (bind_amax if ord > 0 else bind_amin)(a, sums, outer, True)
         return found if keepdims else a.reshape(found, tuple(n for i, n in enumerate(x.shape) if i not in axes))
     if len(axes) > 2:
         raise TraceError(f"{a.origin}: a norm over {len(axes)} axes; one or two are possible")
     if ord in (None, 2, "fro"):
-        return a.emit("sqrt", sum(a, squared(a, x), axes, keepdims))
+        return a.emit("sqrt", bind_sum(a, bind_abs_square(a, x), axes, keepdims))
     if ord == 1:
-        return sum(a, a.emit("abs", x), axes, keepdims)
+        return bind_sum(a, a.emit("abs", x), axes, keepdims)
     if ord in (np.inf, -np.inf):
-        return (amax if ord > 0 else amin)(a, a.emit("abs", x), axes, keepdims)
+        return (bind_amax if ord > 0 else bind_amin)(a, a.emit("abs", x), axes, keepdims)
     if ord == 0:
-        return sum(a, a.emit("select", a.emit("ne", x, Constant(0.0)), Constant(1.0), Constant(0.0)), axes, keepdims)
+        return bind_sum(a, a.emit("select", a.emit("ne", x, Constant(0.0)), Constant(1.0), Constant(0.0)), axes, keepdims)
     if isinstance(ord, (int, float)) and np.isfinite(ord):
-        total = sum(a, a.emit("pow", a.emit("abs", x), Constant(ord)), axes, keepdims)
+        total = bind_sum(a, a.emit("pow", a.emit("abs", x), Constant(ord)), axes, keepdims)
         return a.emit("pow", total, Constant(1.0 / ord))
     raise TraceError(f"{a.origin}: norm with ord={ord!r} is not supported; numbers, inf and -inf are")
 
 
-def vector_norm(a: Arrays, x: Atom, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Atom:
+def bind_vector_norm(a: Arrays, x: Atom, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Atom:
     if axis is None and not keepdims:
-        x, axis = ravel(a, x), 0
+        x, axis = bind_ravel(a, x), 0
     axes = axes_of(x, axis)
     if len(axes) > 1:
         if ord != 2:
             raise TraceError(f"{a.origin}: vector_norm over several axes with ord={ord!r}; 2 is possible")
-        return a.emit("sqrt", sum(a, squared(a, x), axes, keepdims))
-    return norm(a, x, ord, axes, keepdims)
+        return a.emit("sqrt", bind_sum(a, bind_abs_square(a, x), axes, keepdims))
+    return bind_norm(a, x, ord, axes, keepdims)
 
 
-def sort(a: Arrays, x: Atom, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Atom:
+def bind_sort(a: Arrays, x: Atom, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Atom:
     if axis is None:
-        x, axis = ravel(a, x), 0
+        x, axis = bind_ravel(a, x), 0
     axis = normalize_axis_index(axis, len(x.shape))
     return a.bind("take_along", x, a.bind("argsort", x, axis=axis), axis=axis)
 
 
-def partition(a: Arrays, x: Atom, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> Atom:
+def bind_partition(a: Arrays, x: Atom, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> Atom:
     if axis is None:
-        x, axis = ravel(a, x), 0
+        x, axis = bind_ravel(a, x), 0
     axis = normalize_axis_index(axis, len(x.shape))
     places = tuple(int(k) for k in np.atleast_1d(kth))
     return a.bind("take_along", x, a.bind("argpartition", x, kth=places, axis=axis), axis=axis)
 
 
 REDUCING: dict[str, Function] = {
-    function.__name__: function
+    function.__name__.removeprefix("bind_"): function
     for function in (
-        sum, prod, amax, amin, any, all, ptp, logsumexp, log_softmax, softmax, cumsum, cumprod, mean, average, var, std, norm,
-        vector_norm, sort, partition,
+        bind_sum, bind_prod, bind_amax, bind_amin, bind_any, bind_all, bind_ptp, bind_logsumexp, bind_log_softmax, bind_softmax,
+        bind_cumsum, bind_cumprod, bind_mean, bind_average, bind_var, bind_std, bind_norm, bind_vector_norm, bind_sort,
+        bind_partition,
     )
-} | {"max": amax, "min": amin}  # fmt: skip
+} | {"max": bind_amax, "min": bind_amin}  # fmt: skip

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from symdiff.ir.node import Node
-from symdiff.lowering.program import ASSEMBLE, Input, Output, Program, is_elementwise, is_leaf, is_view, size
+from symdiff.lowering.program import ASSEMBLE, Input, Output, Program, domain_size, is_elementwise_step, is_leaf, is_view_step
 from symdiff.lowering.table import Table
-from symdiff.lowering.walks import cone_of, live_only
+from symdiff.lowering.walks import live_only, program_cone
 from symdiff.vocabulary.heads import HEADS, Shape, Slice
 
 Share = Callable[[Program], Program]
@@ -105,7 +105,7 @@ class Fused:
         counts: dict[str, int] = {}
         for task in self.tasks:
             if isinstance(task, Kernel):
-                cells = size(task.domain)
+                cells = domain_size(task.domain)
                 for kind, n in task.program.by_kind().items():
                     counts[kind] = counts.get(kind, 0) + n * cells
                 for sink in task.sinks:
@@ -136,7 +136,7 @@ class _Fusing:
             for operand in dict.fromkeys(node.operands):
                 self.users[operand].append(position)
         self.results = {o.value for o in program.outputs} | set(program.checks)
-        self.first = cone_of(program, program.checks)
+        self.first = program_cone(program, program.checks)
         self.level = [0] * len(self.nodes)
         self.again = {position for position in range(len(self.nodes)) if self.is_quick(position)}
         self.place()
@@ -152,7 +152,7 @@ class _Fusing:
                 return False
             for operand in node.operands:
                 if not self.together(operand, shape):
-                    arrays |= {operand} if size(self.nodes[operand].shape) > 1 else set()
+                    arrays |= {operand} if domain_size(self.nodes[operand].shape) > 1 else set()
                 elif operand not in found:
                     found.add(operand)
                     waiting.append(operand)
@@ -167,19 +167,19 @@ class _Fusing:
         node = self.nodes[value]
         if is_leaf(node):
             return 0
-        return self.available(node.operands[0]) if is_view(node) else self.level[value] + 1
+        return self.available(node.operands[0]) if is_view_step(node) else self.level[value] + 1
 
     def together(self, value: int, shape: Shape) -> bool:
         """Whether a value can be computed in the same kernel as a user over `shape`."""
-        return is_elementwise(self.nodes[value]) and self.nodes[value].shape == shape
+        return is_elementwise_step(self.nodes[value]) and self.nodes[value].shape == shape
 
     def is_sum(self, value: int) -> bool:
         """Whether a node is a sum that ends a kernel."""
         node = self.nodes[value]
         return (
             node.op == "sum"
-            and is_elementwise(self.nodes[node.operands[0]])
-            and size(self.nodes[node.operands[0]].shape) > 0
+            and is_elementwise_step(self.nodes[node.operands[0]])
+            and domain_size(self.nodes[node.operands[0]].shape) > 0
             and self.alike(value, node.operands[0])
         )
 
@@ -199,12 +199,12 @@ class _Fusing:
     def least(self, position: int, base: int) -> int:
         """The lowest level, from `base` on, at which a node finds its operands; 0 for what is no task."""
         node = self.nodes[position]
-        if is_leaf(node) or is_view(node):
+        if is_leaf(node) or is_view_step(node):
             return 0
         if self.is_sum(position):
             source: int = node.operands[0]
             return self.level[source]
-        shape = node.shape if is_elementwise(node) else None
+        shape = node.shape if is_elementwise_step(node) else None
         found = [self.level[o] if shape is not None and self.together(o, shape) else self.available(o) for o in node.operands]
         return max([base, *found])
 
@@ -216,7 +216,7 @@ class _Fusing:
         for position in range(len(self.nodes) - 1, -1, -1):
             node = self.nodes[position]
             users = self.users[position]
-            if not is_elementwise(node) or node.shape == () or (position in self.results and users):
+            if not is_elementwise_step(node) or node.shape == () or (position in self.results and users):
                 continue
             if position in self.program.checks:
                 continue
@@ -254,7 +254,7 @@ class _Fusing:
             return True
         return (
             self.together(value, self.nodes[user].shape)
-            and is_elementwise(self.nodes[user])
+            and is_elementwise_step(self.nodes[user])
             and (self.level[user] == self.level[value])
         )
 
@@ -264,9 +264,9 @@ class _Fusing:
         groups: dict[tuple[int, Shape], list[int]] = {}
         order: list[tuple[int, int, tuple[int, Shape] | int]] = []
         for position, node in enumerate(self.nodes):
-            if is_leaf(node) or is_view(node) or self.is_sum(position):
+            if is_leaf(node) or is_view_step(node) or self.is_sum(position):
                 continue
-            if is_elementwise(node):
+            if is_elementwise_step(node):
                 key = (self.level[position], node.shape)
                 if key not in groups:
                     order.append((self.level[position], position, key))
@@ -327,9 +327,12 @@ class _Fusing:
             for place, operand in enumerate(node.operands):
                 inside = self.nodes[operand]
                 fits = (
-                    inside.shape != () and inside.dtype == node.dtype and size(inside.shape) and self.alike(position, operand)
+                    inside.shape != ()
+                    and inside.dtype == node.dtype
+                    and domain_size(inside.shape)
+                    and self.alike(position, operand)
                 )
-                if is_elementwise(inside) and fits:
+                if is_elementwise_step(inside) and fits:
                     found.setdefault((self.level[operand], inside.shape), []).append((position, place))
         return found
 

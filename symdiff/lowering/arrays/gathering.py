@@ -11,7 +11,7 @@ from symdiff.lowering.program import ASSEMBLE, Program
 from symdiff.lowering.walks import live_only, uses_of
 
 
-def gathered(program: Program) -> Program:
+def assemble_steps(program: Program) -> Program:
     """Sums of `put` nodes that nothing else uses, as one `assemble` node: parts are added in their regions of one array."""
     nodes = program.nodes
     uses = uses_of(program)

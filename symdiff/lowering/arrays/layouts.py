@@ -8,7 +8,7 @@ import math
 from typing import NamedTuple
 
 from symdiff.ir.node import Node
-from symdiff.lowering.program import is_view
+from symdiff.lowering.program import is_view_step
 from symdiff.vocabulary.heads import Shape, Slice
 
 Strides = tuple[int, ...]
@@ -22,7 +22,7 @@ class Layout(NamedTuple):
     strides: Strides
 
 
-def contiguous(shape: Shape) -> Strides:
+def contiguous_strides(shape: Shape) -> Strides:
     """The strides of an array in C order."""
     found = []
     step = 1
@@ -35,8 +35,8 @@ def contiguous(shape: Shape) -> Strides:
 def layout(nodes: list[Node], value: int) -> Layout | None:
     """The layout of a value; None for a view that needs a copy."""
     node = nodes[value]
-    if not is_view(node):
-        return Layout(value, 0, contiguous(node.shape))
+    if not is_view_step(node):
+        return Layout(value, 0, contiguous_strides(node.shape))
     inner = layout(nodes, node.operands[0])
     if inner is None:
         return None
@@ -46,7 +46,7 @@ def layout(nodes: list[Node], value: int) -> Layout | None:
     if node.op == "transpose":
         return inner._replace(strides=tuple(inner.strides[a] for a in node.params["axes"]))
     if node.op == "broadcast_to":
-        return inner._replace(strides=broadcast(inner.strides, shape, node.shape))
+        return inner._replace(strides=broadcast_strides(inner.strides, shape, node.shape))
     if node.op == "diagonal":
         return inner._replace(strides=(*inner.strides[:-2], inner.strides[-2] + inner.strides[-1]))
     strides = _reshaped(shape, inner.strides, node.shape) if node.op == "reshape" else None
@@ -59,7 +59,7 @@ def region(whole: Layout, key: tuple[Slice, ...]) -> Layout:
     return Layout(whole.base, offset, tuple(s * step for (_, _, step), s in zip(key, whole.strides, strict=True)))
 
 
-def broadcast(strides: Strides, shape: Shape, domain: Shape) -> Strides:
+def broadcast_strides(strides: Strides, shape: Shape, domain: Shape) -> Strides:
     """The strides of an operand along the axes of a domain, 0 along those that it lacks or repeats."""
     lacking = len(domain) - len(shape)
     own = (0 if n == 1 and d != 1 else s for s, n, d in zip(strides, shape, domain[lacking:], strict=True))
@@ -86,13 +86,13 @@ def _reshaped(shape: Shape, strides: Strides, wanted: Shape) -> Strides | None:
                 upto += 1
         if any(old[k][1] != old[k + 1][0] * old[k + 1][1] for k in range(first, place)):
             return None
-        found += [s * old[place][1] for s in contiguous(wanted[at:upto])]
+        found += [s * old[place][1] for s in contiguous_strides(wanted[at:upto])]
         place += 1
         at = upto
     return tuple(found)
 
 
-def merged(domain: Shape, strides: list[Strides]) -> tuple[Shape, list[Strides]]:
+def merge_domain_axes(domain: Shape, strides: list[Strides]) -> tuple[Shape, list[Strides]]:
     """A domain with its axes in the order of memory, the nearest cells last, and fewer of them: those of one cell go, and
     neighbours over which every operand runs in one line become one.
     """

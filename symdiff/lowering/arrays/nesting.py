@@ -10,8 +10,16 @@ from typing import NamedTuple
 from symdiff.errors import InvariantError
 from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Kernel, Sink
-from symdiff.lowering.arrays.layouts import Layout, Strides, broadcast, contiguous, layout, merged, region
-from symdiff.lowering.program import Input, Output, Program, key_of, size
+from symdiff.lowering.arrays.layouts import (
+    Layout,
+    Strides,
+    broadcast_strides,
+    contiguous_strides,
+    layout,
+    merge_domain_axes,
+    region,
+)
+from symdiff.lowering.program import Input, Output, Program, domain_size, key_of
 from symdiff.vocabulary.heads import Shape
 
 
@@ -56,7 +64,7 @@ class Nest:
     arrays: list[Held]
 
 
-def content_of(nest: Nest) -> tuple[object, ...]:
+def nest_content(nest: Nest) -> tuple[object, ...]:
     """A key under which two nests are equal exactly when they do the same with the arrays that they are given."""
     outputs = tuple((o.dtype, o.cells) for o in nest.program.outputs)
     others = [getattr(nest, name) for name in nest.__slots__ if name not in ("program", "arrays")]
@@ -80,12 +88,12 @@ def nest(nodes: list[Node], kernel: Kernel, nearest: int) -> Nest:
     for value in kernel.operands:
         node = nodes[value]
         found = layout(nodes, value)
-        own = Layout(value, 0, contiguous(node.shape)) if found is None else found
-        strides = broadcast(own.strides, node.shape, domain)
+        own = Layout(value, 0, contiguous_strides(node.shape)) if found is None else found
+        strides = broadcast_strides(own.strides, node.shape, domain)
         lines.append((place(own.base, found is None), node.dtype, own._replace(strides=strides)))
     for sink in kernel.sinks:
         lines.append((place(sink.value), nodes[sink.value].dtype, _target(nodes[sink.value], sink, domain)))
-    sizes, strides_of = merged(domain, [found.strides for _, _, found in lines])
+    sizes, strides_of = merge_domain_axes(domain, [found.strides for _, _, found in lines])
     cells = [Cells(at, code, found.offset, s) for (at, code, found), s in zip(lines, strides_of, strict=True)]
     count = len(kernel.operands)
     _check(nodes, kernel, sizes, cells, list(held))
@@ -98,10 +106,10 @@ def _check(nodes: list[Node], kernel: Kernel, sizes: Shape, cells: list[Cells], 
     for place, _, offset, strides in cells:
         reach = [s * (n - 1) for s, n in zip(strides, sizes, strict=True)]
         first, last = offset + sum(r for r in reach if r < 0), offset + sum(r for r in reach if r > 0)
-        if size(sizes) and not (first >= 0 and last < max(1, size(nodes[arrays[place].value].shape))):
+        if domain_size(sizes) and not (first >= 0 and last < max(1, domain_size(nodes[arrays[place].value].shape))):
             raise InvariantError(f"{kernel.domain}: cells {first} to {last} of an array {nodes[arrays[place].value].shape}")
     for sink in kernel.sinks:
-        if sink.kind == "store" and size(nodes[sink.value].shape) != size(kernel.domain):
+        if sink.kind == "store" and domain_size(nodes[sink.value].shape) != domain_size(kernel.domain):
             raise InvariantError(f"a loop over {kernel.domain} fills an array {nodes[sink.value].shape}")
 
 
@@ -112,7 +120,7 @@ def product_nest(nodes: list[Node], value: int) -> Nest | None:
     left, right = (layout(nodes, o) for o in operands)
     if left is None or right is None:
         return None
-    whole = Layout(value, 0, contiguous(node.shape))
+    whole = Layout(value, 0, contiguous_strides(node.shape))
     held = list(dict.fromkeys(Held(found.base) for found in (left, right, whole)))
     order = (0, 1, 2) if right.strides[1] == 1 and columns > 1 else (0, 2, 1)  # of rows, cells that are summed, columns
 
@@ -133,9 +141,9 @@ def _target(node: Node, sink: Sink, domain: Shape) -> Layout:
     """The cells that a sink fills or adds to."""
     if sink.kind in ("sum", "max", "min"):
         kept = [axis for axis in range(len(domain)) if axis not in sink.axes]
-        strides = dict(zip(kept, contiguous(tuple(domain[axis] for axis in kept)), strict=True))
+        strides = dict(zip(kept, contiguous_strides(tuple(domain[axis] for axis in kept)), strict=True))
         return Layout(sink.value, 0, tuple(strides.get(axis, 0) for axis in range(len(domain))))
-    whole = Layout(sink.value, 0, contiguous(node.shape or domain))
+    whole = Layout(sink.value, 0, contiguous_strides(node.shape or domain))
     return whole if sink.kind == "store" else region(whole, sink.key)
 
 

@@ -15,9 +15,9 @@ from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Call, Clear, Fused, Kernel, Task
 from symdiff.lowering.arrays.nesting import Nest
 from symdiff.lowering.plan import Plan, check_places
-from symdiff.lowering.program import ASSEMBLE, Program, is_leaf, is_view, size
+from symdiff.lowering.program import ASSEMBLE, Program, domain_size, is_leaf, is_view_step
 from symdiff.vocabulary.heads import HEADS
-from symdiff.vocabulary.ops import dtype_of
+from symdiff.vocabulary.ops import dtype_of_code
 
 BLOCK = 8192  # cells of a block: a few arrays of them stay in the second cache
 FILLED = frozenset(
@@ -64,13 +64,13 @@ class ArrayPlan:
 
     def work_bytes(self) -> int:
         """Bytes of all arrays that a thread keeps for intermediate values."""
-        stored = sum(dtype_of(code).itemsize * cells for code, cells in self.slots)
+        stored = sum(dtype_of_code(code).itemsize * cells for code, cells in self.slots)
         blocks = [*self.scratch.items(), *self.partial.items()]
-        return stored + sum(dtype_of(code).itemsize * rows * cells for code, (rows, cells) in blocks)
+        return stored + sum(dtype_of_code(code).itemsize * rows * cells for code, (rows, cells) in blocks)
 
     def output_bytes(self) -> int:
         """Bytes of the results."""
-        return sum(dtype_of(o.dtype).itemsize * size(o.shape) for o in self.program.outputs)
+        return sum(dtype_of_code(o.dtype).itemsize * domain_size(o.shape) for o in self.program.outputs)
 
     def __str__(self) -> str:
         lines = [f"{self.program.name}: {len(self.fused.tasks)} tasks, {self.work_bytes()} bytes of work arrays"]
@@ -85,9 +85,9 @@ class ArrayPlan:
         return "\n".join(lines)
 
 
-def base_of(nodes: list[Node], value: int) -> int:
+def base_step(nodes: list[Node], value: int) -> int:
     """The node whose array a view looks at."""
-    while is_view(nodes[value]):
+    while is_view_step(nodes[value]):
         value = nodes[value].operands[0]
     return value
 
@@ -100,7 +100,7 @@ def reads(nodes: list[Node], task: Task) -> list[int]:
         found = [task.value, *(v for v, _ in task.pending)]
     else:
         found = list(nodes[task.value].operands) if isinstance(task, Call) else []
-    return [base_of(nodes, v) for v in found]
+    return [base_step(nodes, v) for v in found]
 
 
 def writes(nodes: list[Node], task: Task) -> list[int]:
@@ -123,7 +123,7 @@ def written_directly(kernel: Kernel) -> list[bool]:
     return [s.kind == "store" or (s.kind == "put" and cells.count(c) == 1) for s, c in zip(kernel.sinks, cells, strict=True)]
 
 
-def full_values(nodes: list[Node], kernel: Kernel, loop: Loop) -> list[bool]:
+def full_kernel_values(nodes: list[Node], kernel: Kernel, loop: Loop) -> list[bool]:
     """Which values of a kernel can be factors of a dot product: blocks with one axis and the cells of the domain."""
     flat = loop.axis == -1 or len(kernel.domain) == 1
     return [
@@ -140,10 +140,10 @@ def last_reads(plan: ArrayPlan) -> dict[int, int]:
         for value in [*reads(nodes, task), *writes(nodes, task)]:
             last[value] = index
     for check in plan.program.checks:
-        base = base_of(nodes, check)
+        base = base_step(nodes, check)
         last[base] = max(last.get(base, 0), plan.fused.checked)
     for output in plan.program.outputs:
-        last[base_of(nodes, output.value)] = len(plan.fused.tasks)
+        last[base_step(nodes, output.value)] = len(plan.fused.tasks)
     return last
 
 
@@ -164,7 +164,7 @@ def check_array_plan(plan: ArrayPlan) -> None:
     for output in plan.program.outputs:
         if (
             np.prod(output.shape, dtype=int)
-            and base_of(nodes, output.value) not in {v for t in plan.fused.tasks for v in writes(nodes, t)}
-            and not is_leaf(nodes[base_of(nodes, output.value)])
+            and base_step(nodes, output.value) not in {v for t in plan.fused.tasks for v in writes(nodes, t)}
+            and not is_leaf(nodes[base_step(nodes, output.value)])
         ):
             raise InvariantError(f"output {output.name} is never written")

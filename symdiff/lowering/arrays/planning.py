@@ -13,8 +13,8 @@ from symdiff.lowering.arrays.plan import (
     BLOCK,
     ArrayPlan,
     Loop,
-    base_of,
-    full_values,
+    base_step,
+    full_kernel_values,
     is_planned,
     last_reads,
     reads,
@@ -23,7 +23,7 @@ from symdiff.lowering.arrays.plan import (
 )
 from symdiff.lowering.arrays.summing import terms_of
 from symdiff.lowering.plan import Plan
-from symdiff.lowering.program import is_leaf, size
+from symdiff.lowering.program import domain_size, is_leaf
 from symdiff.lowering.scheduling import NOT_IN_PLACE, schedule
 from symdiff.lowering.walks import last_uses
 from symdiff.vocabulary.heads import HEADS
@@ -90,13 +90,13 @@ def _sums(plan: ArrayPlan, kernel: Kernel, loop: Loop, inner: Plan) -> None:
             continue
         node = plan.program.nodes[sink.value]
         if len(sink.axes) == len(kernel.domain):
-            whole += len(terms_of(kernel.program, place, full_values(plan.program.nodes, kernel, loop), kernel.exact)[0])
+            whole += len(terms_of(kernel.program, place, full_kernel_values(plan.program.nodes, kernel, loop), kernel.exact)[0])
             old = plan.partial.get(node.dtype, (0, 0))
             plan.partial[node.dtype] = (max(old[0], whole), max(old[1], loop.blocks))
         elif loop.axis in sink.axes:
             old = plan.scratch.get(node.dtype, (0, 0))
             rows = inner.work.get(node.dtype, 0) + 1
-            plan.scratch[node.dtype] = (max(old[0], rows), max(old[1], size(node.shape)))
+            plan.scratch[node.dtype] = (max(old[0], rows), max(old[1], domain_size(node.shape)))
 
 
 def _outputs(plan: ArrayPlan) -> None:
@@ -128,7 +128,7 @@ def _give_place(plan: ArrayPlan, index: int, value: int, free: _Free, last: dict
         plan.places[value] = ahead
         return
     taken = _in_place(plan, index, value, last)
-    cells = size(node.shape)
+    cells = domain_size(node.shape)
     if taken is None:
         taken = free.take(node.dtype, cells)
         if taken is None:
@@ -146,7 +146,7 @@ def _in_place(plan: ArrayPlan, index: int, value: int, last: dict[int, int]) -> 
         place = plan.places.get(source)
         if place is None or place[0] != "work" or last[source] > index or nodes[source].dtype != nodes[value].dtype:
             return None
-        others = [base_of(nodes, o) for o in nodes[value].operands[1:]]
+        others = [base_step(nodes, o) for o in nodes[value].operands[1:]]
         return None if source in others else place[1]
     used = {plan.places[v] for v in writes(nodes, task) if v in plan.places}
     for operand in _overwritten(plan, task, value):
@@ -166,7 +166,7 @@ def _overwritten(plan: ArrayPlan, kernel: Kernel, value: int) -> Iterator[int]:
     if program.nodes[position].op in NOT_IN_PLACE or is_leaf(program.nodes[position]):
         return
     reading = last_uses(program)
-    bases = [base_of(nodes, o) for o in kernel.operands]
+    bases = [base_step(nodes, o) for o in kernel.operands]
     for node_at, node in enumerate(program.nodes):
         if node.op == "input":
             operand = kernel.operands[node.params[0]]
@@ -194,7 +194,7 @@ def _loop(plan: ArrayPlan, kernel: Kernel) -> Loop:
     """One block for small domains; a flat view where all operands are alike and contiguous; else one axis is cut."""
     nodes = plan.program.nodes
     domain = kernel.domain
-    cells = size(domain)
+    cells = domain_size(domain)
     if cells <= 2 * BLOCK:
         return Loop(None, 0, cells, 1)
     arrays = [nodes[o].shape for o in kernel.operands if nodes[o].shape != ()]

@@ -19,7 +19,7 @@ Terms = list[Form]
 Key = tuple[tuple[Number, Monomial], ...]
 
 
-def canonical(terms: Terms) -> tuple[Key, int]:
+def canonical_factor(terms: Terms) -> tuple[Key, int]:
     """The terms sorted, with a sign that makes the first coefficient positive, and that sign."""
     ordered = sorted(terms, key=lambda t: t[1])
     first = ordered[0][0]
@@ -59,7 +59,7 @@ class Factoring:
     def _learn(self, atom: int) -> None:
         terms = self.sums[atom]
         if len(terms) > 1:
-            key, sign = canonical(terms)
+            key, sign = canonical_factor(terms)
             self.known.setdefault(key, (atom, sign))
 
     def _enter(self, atom: int) -> None:
@@ -82,7 +82,7 @@ class Factoring:
                 continue
             seen.add(common)
             inverse = tuple((a, -e) for a, e in common)
-            key, sign = canonical([(c, times(m, inverse)) for c, m in group])
+            key, sign = canonical_factor([(c, times(m, inverse)) for c, m in group])
             self.buckets.setdefault(key, {})[atom, common] = (sign, frozenset(m for _, m in group))
             entered.append((key, common))
         self.entered[atom] = entered

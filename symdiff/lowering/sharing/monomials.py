@@ -54,7 +54,7 @@ class Polynomial:
     quotients: set[Monomial] = field(default_factory=set)  # divisions of the value part, which stay divisions
 
 
-def one(atom: int) -> Form:
+def monomial_form(atom: int) -> Form:
     """An atom as a form."""
     return 1, ((atom, 1),)
 
@@ -76,7 +76,7 @@ def times(a: Monomial, b: Monomial) -> Monomial:
     return tuple(sorted((atom, e) for atom, e in exponents.items() if e))
 
 
-def is_exact(a: Number, b: Number) -> bool:
+def is_exact_factor(a: Number, b: Number) -> bool:
     """Whether a*b is exact for sure: one is a signed power of two, or both are small integers."""
     for x in (a, b):
         if not isinstance(x, complex) and abs(math.frexp(x)[0]) == 0.5:
@@ -91,7 +91,7 @@ def plain(c: Number) -> Number:
     return c.real if isinstance(c, complex) and c.imag == 0 else c
 
 
-def polynomial(program: Program, fastmath: bool, fixed: Set[int] = frozenset()) -> Polynomial:
+def program_polynomial(program: Program, fastmath: bool, fixed: Set[int] = frozenset()) -> Polynomial:
     """The Program as sums of monomials; the `fixed` nodes stay as they are."""
     return _Reader(program, fastmath, fixed).read()
 
@@ -144,9 +144,9 @@ class _Reader:
                         self.sum_uses[factor] += self.uses[position] - 1
                 size = degree(found[1])
                 if size > MAX_DEGREE or (size > SHARED_DEGREE and self.uses[position] > 1):
-                    return one(self._atom(product=found, dtype=node.dtype, origin=node.origin))
+                    return monomial_form(self._atom(product=found, dtype=node.dtype, origin=node.origin))
                 return found
-        return one(self._atom(node=node, operands=tuple(operands), dtype=node.dtype, origin=node.origin))
+        return monomial_form(self._atom(node=node, operands=tuple(operands), dtype=node.dtype, origin=node.origin))
 
     def _is_mixed(self, node: Node) -> bool:
         """Whether an operation widens an operand, which keeps the two precisions apart."""
@@ -167,7 +167,7 @@ class _Reader:
         return self._atom(node=Node("const", (), (), "D" if isinstance(value, complex) else "d", value))
 
     def _product(self, a: Form, b: Form, primal: bool) -> Form | None:
-        if primal and not is_exact(a[0], b[0]):
+        if primal and not is_exact_factor(a[0], b[0]):
             return None
         if primal and self._cancels(a[1], b[1]):
             return None
@@ -263,7 +263,7 @@ class _Reader:
         return found, int(coefficient)  # type: ignore[arg-type]
 
 
-def collected(terms: list[Form]) -> list[Form]:
+def collect_monomials(terms: list[Form]) -> list[Form]:
     """Like terms of a derivative's sum added up; terms that cancel are dropped."""
     found: dict[tuple[tuple[int, int], ...], Form] = {}
     for c, monomial in terms:

@@ -8,12 +8,12 @@ import heapq
 from itertools import pairwise
 
 from symdiff.ir.node import Number
-from symdiff.lowering.program import Program, constant_key, is_leaf
+from symdiff.lowering.program import Program, is_leaf, numbering_key
 from symdiff.lowering.sharing.monomials import Form, Monomial, Polynomial
-from symdiff.lowering.sharing.signs import children
+from symdiff.lowering.sharing.signs import monomials_under
 from symdiff.lowering.table import Table
 from symdiff.lowering.walks import live_only, uses_of
-from symdiff.vocabulary.ops import is_complex, join, real_counterpart
+from symdiff.vocabulary.ops import is_complex, join_dtype_codes, real_counterpart
 
 
 def absorb_negations(program: Program) -> Program:
@@ -144,7 +144,7 @@ class Lowering(Table):
 
     def _collect(self, order: list[int], roots: list[Form]) -> None:
         """Register every product that will be needed, then share their pairs."""
-        forms = [form for atom in order for form in children(self.poly, self.sums, atom)] + roots
+        forms = [form for atom in order for form in monomials_under(self.poly, self.sums, atom)] + roots
         if self.reciprocals:
             for monomial in {m for _, m in forms}:
                 if monomial in self.poly.quotients and (len(monomial) > 1 or monomial[0][1] != -1):
@@ -184,7 +184,7 @@ class Lowering(Table):
         if index is None:
             factors = [3 * a if e > 0 else 3 * a + 2 for a, e in monomial for _ in range(abs(e))]
             if c != 1:
-                name = self._constants.setdefault(constant_key(c), 3 * len(self._constants) + 1)
+                name = self._constants.setdefault(numbering_key(c), 3 * len(self._constants) + 1)
                 self._constant_values[name] = c
                 factors.append(name)
             factors.sort()
@@ -237,7 +237,7 @@ class Lowering(Table):
                 if isinstance(constant.params, complex) and not is_complex(other.dtype):
                     return "F" if other.dtype == "f" else "D"
                 return str(other.dtype)
-        return join(first.dtype, second.dtype)
+        return join_dtype_codes(first.dtype, second.dtype)
 
     def _chain(self, factors: list[int]) -> int:
         values = [self._factor(f) for f in factors]

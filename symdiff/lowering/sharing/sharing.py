@@ -8,16 +8,16 @@ nothing; above `MAX_TRIED` nodes only the one that wins most often is tried.
 from dataclasses import replace
 
 from symdiff.ir.node import Node
-from symdiff.lowering.cuts import before_cuts, promoted
+from symdiff.lowering.cuts import before_cuts, promote_program
 from symdiff.lowering.program import Program
 from symdiff.lowering.sharing.exponentials import with_reciprocals
 from symdiff.lowering.sharing.factoring import Factoring, Fresh, Terms, take_out_constants
-from symdiff.lowering.sharing.monomials import Atom, Polynomial, Sum, collected, polynomial
+from symdiff.lowering.sharing.monomials import Atom, Polynomial, Sum, collect_monomials, program_polynomial
 from symdiff.lowering.sharing.powers import Lowering
-from symdiff.lowering.sharing.signs import Signs, dissolve_single_terms, post_order
+from symdiff.lowering.sharing.signs import Signs, dissolve_single_terms, monomial_order
 from symdiff.lowering.table import Table
-from symdiff.lowering.walks import cone_of, live_only
-from symdiff.vocabulary.ops import join
+from symdiff.lowering.walks import live_only, program_cone
+from symdiff.vocabulary.ops import join_dtype_codes
 
 MAX_TRIED = 5_000
 
@@ -27,13 +27,13 @@ def share(program: Program, *, fastmath: bool = False, checks: int = 0) -> Progr
 
     The first `checks` outputs are computed as they stand, but for powers, and before the others.
     """
-    fitting = promoted(program)
+    fitting = promote_program(program)
     before = fitting.operations()
-    fitting = with_reciprocals(fitting, cone_of(fitting, tuple(o.cells[0] for o in fitting.outputs[:checks])))
+    fitting = with_reciprocals(fitting, program_cone(fitting, tuple(o.cells[0] for o in fitting.outputs[:checks])))
     as_it_is = fitting is program and not any(node.op == "pow" for node in program.nodes)
     plain = program if as_it_is else expand_powers(fitting)
     program = plain if checks else fitting
-    fixed = cone_of(program, tuple(o.cells[0] for o in program.outputs[:checks])) | before_cuts(program)
+    fixed = program_cone(program, tuple(o.cells[0] for o in program.outputs[:checks])) | before_cuts(program)
     forms = [(False, False), (True, False), (True, True)] if len(program.nodes) <= MAX_TRIED else [(True, False)]
     if sum([node.op in ("div", "pow") for node in program.nodes]) < 2:
         forms = [(factor, reciprocals) for factor, reciprocals in forms if not reciprocals]
@@ -49,7 +49,7 @@ class _NewSums(Fresh):
         atoms = self.poly.atoms
         code = atoms[like[0]].dtype
         for other in like:
-            code = join(code, atoms[other].dtype)
+            code = join_dtype_codes(code, atoms[other].dtype)
         primal = any(s.primal for s in (atoms[a].sum for a in like) if s is not None)
         origin = atoms[like[0]].origin
         atoms.append(Atom(sum=Sum([], code, primal, origin), dtype=code, origin=origin))
@@ -57,11 +57,13 @@ class _NewSums(Fresh):
 
 
 def _rewritten(program: Program, fastmath: bool, factor: bool, reciprocals: bool, fixed: set[int]) -> Program:
-    poly = polynomial(program, fastmath, fixed)
+    poly = program_polynomial(program, fastmath, fixed)
     sums = {
-        i: list(a.sum.terms) if a.sum.primal else collected(a.sum.terms) for i, a in enumerate(poly.atoms) if a.sum is not None
+        i: list(a.sum.terms) if a.sum.primal else collect_monomials(a.sum.terms)
+        for i, a in enumerate(poly.atoms)
+        if a.sum is not None
     }
-    live = set(post_order(poly, sums))
+    live = set(monomial_order(poly, sums))
     sums = {i: t for i, t in sums.items() if i in live}
     if factor:
         fresh = _NewSums(poly)
@@ -71,8 +73,8 @@ def _rewritten(program: Program, fastmath: bool, factor: bool, reciprocals: bool
         take_out_constants(real, _products(poly, live), fresh)
         Factoring(real, fresh).run()
         sums = real | others
-    dissolve_single_terms(poly, sums, post_order(poly, sums))
-    order = post_order(poly, sums)
+    dissolve_single_terms(poly, sums, monomial_order(poly, sums))
+    order = monomial_order(poly, sums)
     Signs(poly, sums, order).settle()
     return Lowering(poly, sums, reciprocals).lower(order)
 

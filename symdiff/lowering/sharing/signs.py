@@ -10,7 +10,7 @@ from symdiff.lowering.sharing.monomials import (
     Form,
     Monomial,
     Polynomial,
-    collected,
+    collect_monomials,
     degree,
     plain,
     times,
@@ -28,7 +28,7 @@ class Signs:
         self.order = order
         self.users: dict[int, set[int]] = {}
         for atom in order:
-            for form in children(poly, sums, atom):
+            for form in monomials_under(poly, sums, atom):
                 self._use(form, atom)
         self.cells = sorted(set(poly.program.results))
         self.readers: dict[int, list[int]] = {}
@@ -75,7 +75,7 @@ class Signs:
             if self.poly.atoms[user].sum is not None:
                 cost += _all_negative(self.sums[user])
             else:
-                cost += sum(_negative(c) for c, m in children(self.poly, self.sums, user) if _has(m, atom))
+                cost += sum(_negative(c) for c, m in monomials_under(self.poly, self.sums, user) if _has(m, atom))
         return cost
 
     def _flip(self, atom: int) -> None:
@@ -92,7 +92,7 @@ class Signs:
                 entry.operands = tuple(_flipped(f, atom) for f in entry.operands)
 
 
-def children(poly: Polynomial, sums: dict[int, list[Form]], atom: int) -> list[Form]:
+def monomials_under(poly: Polynomial, sums: dict[int, list[Form]], atom: int) -> list[Form]:
     """The forms that an atom is made of."""
     entry = poly.atoms[atom]
     if entry.sum is not None:
@@ -100,7 +100,7 @@ def children(poly: Polynomial, sums: dict[int, list[Form]], atom: int) -> list[F
     return [entry.product] if entry.product is not None else list(entry.operands)
 
 
-def post_order(poly: Polynomial, sums: dict[int, list[Form]]) -> list[int]:
+def monomial_order(poly: Polynomial, sums: dict[int, list[Form]]) -> list[int]:
     """The atoms that outputs need, operands first."""
     roots = [poly.forms[c] for c in poly.program.results]
     order: list[int] = []
@@ -113,7 +113,7 @@ def post_order(poly: Polynomial, sums: dict[int, list[Form]]) -> list[int]:
         elif not done[atom]:
             done[atom] = 1
             stack.append(~atom)
-            for _, monomial in reversed(children(poly, sums, atom)):
+            for _, monomial in reversed(monomials_under(poly, sums, atom)):
                 for factor, _ in reversed(monomial):
                     if not done[factor]:
                         stack.append(factor)
@@ -125,7 +125,7 @@ def dissolve_single_terms(poly: Polynomial, sums: dict[int, list[Form]], order: 
     single: dict[int, Form] = {}
     uses: dict[int, int] = {}
     for atom in order:
-        for _, monomial in children(poly, sums, atom):
+        for _, monomial in monomials_under(poly, sums, atom):
             for factor, _ in monomial:
                 uses[factor] = uses.get(factor, 0) + 1
 
@@ -145,7 +145,7 @@ def dissolve_single_terms(poly: Polynomial, sums: dict[int, list[Form]], order: 
         entry = poly.atoms[atom]
         if entry.sum is not None:
             terms = [dissolved(f) for f in sums[atom]]
-            sums[atom] = terms if entry.sum.primal else collected(terms)
+            sums[atom] = terms if entry.sum.primal else collect_monomials(terms)
             c, monomial = sums[atom][0]
             longest = SHARED_DEGREE if uses.get(atom, 0) > 1 else MAX_DEGREE
             free = not entry.sum.primal and not isinstance(c, complex)

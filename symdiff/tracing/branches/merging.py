@@ -41,12 +41,12 @@ Tree = Fork | Leaf
 Facts = tuple[tuple[int, bool], ...]  # conditions and how they turn out
 
 
-def joined(values: Values, tree: Tree, decided: tuple[int, ...] = ()) -> tuple[int, ...] | None:
+def joined_paths(values: Values, tree: Tree, decided: tuple[int, ...] = ()) -> tuple[int, ...] | None:
     """The results of a tree of paths as numbers of the table; `decided` are the conditions above it."""
     if isinstance(tree, Leaf):
         return tree.results
     above = (*decided, tree.condition)
-    yes, no = joined(values, tree.yes, above), joined(values, tree.no, above)
+    yes, no = joined_paths(values, tree.yes, above), joined_paths(values, tree.no, above)
     if yes is None or no is None:
         return no if yes is None else yes
     return _Join(values, tree, above, yes, no).results()

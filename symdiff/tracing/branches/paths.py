@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from symdiff.errors import PathsError, SymdiffError, TraceError
-from symdiff.ir.branches import KEY, Branches, kept_exception
+from symdiff.ir.branches import KEY, Branches, graph_exception
 from symdiff.ir.building import Builder
 from symdiff.ir.evaluating import applied
 from symdiff.ir.graph import Graph, GraphOutput
@@ -23,11 +23,11 @@ from symdiff.ir.node import Atom, Node
 from symdiff.simplification.equalities import Thinness, agree
 from symdiff.simplification.implications import Implications, Range
 from symdiff.simplification.interning import Numbered, Values
-from symdiff.tracing.branches.merging import Fork, Leaf, Tree, joined, leaves, raising
+from symdiff.tracing.branches.merging import Fork, Leaf, Tree, joined_paths, leaves, raising
 from symdiff.tracing.captures.restoring import Outside
 from symdiff.tracing.state.nesting import Endless
 from symdiff.tracing.state.raising import is_awaited
-from symdiff.vocabulary.libraries import short_name
+from symdiff.vocabulary.libraries import name_unless_library
 
 LIMIT = 64  # paths of one function that are merged
 MERGED = 20_000  # bindings of all paths together that are merged where one path would do: half a second of tracing
@@ -228,7 +228,7 @@ class _Concrete:
         return self.values[atom]
 
 
-def given_values(sources: list[Any]) -> list[Any] | None:
+def path_argument_values(sources: list[Any]) -> list[Any] | None:
     """The values of arguments, those of traced ones at the arguments of their own trace; None where there are none."""
     found = []
     for source in sources:
@@ -255,7 +255,7 @@ def followed(
     outer = None if parent is None else parent.path
     if mode is None and outer is not None and outer.is_given:
         mode = "guard"
-    given = None if mode == "merge" else given_values(sources)
+    given = None if mode == "merge" else path_argument_values(sources)
     if mode != "guard":
         try:
             return _merged(run, outside, math.inf if given is None else MERGED)
@@ -372,7 +372,7 @@ def _merged(run: Callable[[Path], Run], outside: Outside, limit: float) -> tuple
         except Exception as error:
             if not path.decisions:
                 raise
-            ends.append((path.decisions, Leaf(None, kept_exception(_named(error, path.builder), _line_of(error)))))
+            ends.append((path.decisions, Leaf(None, graph_exception(_named(error, path.builder), _line_of(error)))))
         else:
             if not path.decisions and not ends:
                 return found, {}
@@ -408,7 +408,7 @@ def _named(error: Exception, builder: Builder | None) -> Exception:
 def _line_of(error: Exception) -> str:
     """The innermost line of the user's that an exception passed."""
     frames = traceback.extract_tb(error.__traceback__)
-    place = next((f for f in reversed(frames) if short_name(f.filename)), frames[-1])
+    place = next((f for f in reversed(frames) if name_unless_library(f.filename)), frames[-1])
     return f"{os.path.basename(place.filename)}:{place.lineno}"
 
 
@@ -432,7 +432,7 @@ def _joined(values: Values, runs: list[tuple[Path, Run]], tree: Tree) -> tuple[R
                 f"{tree.origin if isinstance(tree, Fork) else ''}: the paths of the function return results of different "
                 "structures or shapes"
             )
-    results = joined(values, tree)
+    results = joined_paths(values, tree)
     assert results is not None
     ends = raising(tree)
     built, conditions = _built(values, runs, list(results), [values.conjunction(facts) for facts, _ in ends])

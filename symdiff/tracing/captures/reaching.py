@@ -39,7 +39,7 @@ from typing import Any
 import numpy as np
 
 from symdiff.errors import TraceError
-from symdiff.ir.hidden import Captured, arrays_of, is_large
+from symdiff.ir.hidden import Captured, hidden_arrays_of, may_be_hidden
 from symdiff.tracing.captures.questions import asks
 from symdiff.vocabulary.libraries import is_library, module_of
 
@@ -93,7 +93,7 @@ class File:
         self.path = path
 
 
-def is_opaque(value: Any) -> bool:
+def is_opaque_capture(value: Any) -> bool:
     """Whether nothing but the methods of an object tell what it holds: those of Python's own extension types."""
     kind = type(value)
     root = _root(kind)
@@ -217,7 +217,7 @@ class Reach:
 
     def _kept(self, value: Any, name: str, read: Keep, key: Any, holder: Any = None) -> Any:
         """What is compared with `read(key)`: the value, or a `Captured` that may be replaced. The walk goes on from there."""
-        if is_large(value) and name not in self._watch.needed and id(value) not in self._watch.compared:
+        if may_be_hidden(value) and name not in self._watch.needed and id(value) not in self._watch.compared:
             found = self._arrays.get(id(value))
             if found is None:
                 found = self._arrays[id(value)] = Captured(name, value)
@@ -279,7 +279,7 @@ class Reach:
 
     def _of_ours(self, value: Any, name: str) -> None:
         """A derivative or another callable of symdiff's."""
-        for captured in arrays_of(value):
+        for captured in hidden_arrays_of(value):
             for read, key in captured.ways:
                 self._watch.word("way", read, key, self._kept(captured.array, captured.name, read, key))
         for inner in ("f", "function", "func", "__wrapped__"):

@@ -47,17 +47,17 @@ def is_closed(f: Any) -> bool:
     return not any(getattr(sys.modules.get(package), name, None) is f for package in packages)
 
 
-def holds(value: Any, depth: int = _DEEP) -> bool:
+def holds_traced_inside(value: Any, depth: int = _DEEP) -> bool:
     """Whether a value, a container or the attributes of an object hold a traced one."""
     if is_traced(value) or depth == 0:
         return is_traced(value)
     if isinstance(value, dict):
-        return any(holds(v, depth - 1) for v in value.values())
+        return any(holds_traced_inside(v, depth - 1) for v in value.values())
     if isinstance(value, (list, tuple, set, frozenset)):
-        return any(holds(v, depth - 1) for v in value)
+        return any(holds_traced_inside(v, depth - 1) for v in value)
     if isinstance(value, functools.partial):
-        return holds(value.args, depth - 1) or holds(value.keywords, depth - 1)
-    return not isinstance(value, (type, types.ModuleType, types.FunctionType)) and holds(
+        return holds_traced_inside(value.args, depth - 1) or holds_traced_inside(value.keywords, depth - 1)
+    return not isinstance(value, (type, types.ModuleType, types.FunctionType)) and holds_traced_inside(
         getattr(value, "__dict__", ()), depth - 1
     )
 
@@ -70,7 +70,7 @@ def watched(value: Any, name: str) -> Any:
     @functools.wraps(value)
     def callback(*args: Any, **kwargs: Any) -> Any:
         result = value(*args, **kwargs)
-        if holds(result):
+        if holds_traced_inside(result):
             raise TraceError(
                 f"{user_line()}: a function that is given to {name} returns a traced value, which {name} cannot take"
             )

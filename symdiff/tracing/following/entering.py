@@ -18,7 +18,7 @@ from symdiff.tracing.captures.reaching import is_users
 from symdiff.tracing.following.substitution import FOLLOWED
 from symdiff.tracing.state.attempt import current
 from symdiff.tracing.values.tracer import is_traced
-from symdiff.vocabulary.libraries import is_library, short_name
+from symdiff.vocabulary.libraries import is_library, name_unless_library
 
 _known: dict[int, tuple[types.CodeType, tuple[Question, ...]]] = {}
 _MOST = 20_000  # functions that are known
@@ -74,7 +74,7 @@ def _look(frame: types.FrameType, found: tuple[Question, ...]) -> None:
     attempt.stuck = True
     if attempt.thorough:
         code = frame.f_code
-        place = short_name(code.co_filename) or code.co_filename
+        place = name_unless_library(code.co_filename) or code.co_filename
         TraceError(
             f"{place}:{told.line}: {code.co_name} is entered by Python itself, where calls are not followed, and asks "
             f"`{told.what}` of a traced value; ask isinstance(), or call a function instead"

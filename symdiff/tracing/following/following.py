@@ -1,4 +1,4 @@
-"""Follows what the user's function calls: every call in a clone of it asks `call` what to call instead.
+"""Follows what the user's function calls: every call in a clone of it asks `follow` what to call instead.
 
 Assumes calls from clones (see `cloning`), in the thread that traces. Guarantees that nothing is patched: other threads, and
 code outside a trace, see the plain functions. Followed are the user's Python functions, methods, constructors, partial
@@ -21,37 +21,37 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.errors import SymdiffError, TraceError, forgive
+from symdiff.errors import SymdiffError, TraceError, forgive_error
 from symdiff.ir.building import active_builders
-from symdiff.tracing.captures.reaching import Asked, Cache, File, Found, Used, is_opaque
+from symdiff.tracing.captures.reaching import Asked, Cache, File, Found, Used, is_opaque_capture
 from symdiff.tracing.following import reading
 from symdiff.tracing.following.cloning import OPERATORS, clone
 from symdiff.tracing.following.constructing import constructor, replaced
-from symdiff.tracing.following.doors import holds, is_closed, opened, without_traced
-from symdiff.tracing.following.implicit import COMPENSATED, SPECIAL, cells, iterated, operate, special, summed
+from symdiff.tracing.following.doors import holds_traced_inside, is_closed, opened, without_traced
+from symdiff.tracing.following.implicit import COMPENSATED, SPECIAL, cells, follow_special_method, follow_sum, iterated, operate
 from symdiff.tracing.following.loads import Loads
 from symdiff.tracing.following.substitution import substituted
 from symdiff.tracing.library.builtin_functions import BUILTINS
-from symdiff.tracing.library.cupy_names import of_cupy, spelled
+from symdiff.tracing.library.cupy_names import instead_of_cupy, is_cupy_function
 from symdiff.tracing.library.distributions import of_distribution
 from symdiff.tracing.library.functions import call_function, minds_memory
-from symdiff.tracing.library.instead import INSTEAD, public_name
-from symdiff.tracing.library.making import MAKING, fresh
+from symdiff.tracing.library.instead import INSTEAD, scipy_public_name
+from symdiff.tracing.library.making import MAKING, fresh_numpy_array
 from symdiff.tracing.library.mathematics import MATHEMATICS
 from symdiff.tracing.library.ordering import sort_list
 from symdiff.tracing.library.scipy_functions import SCIPY, STEERING
-from symdiff.tracing.library.shaping import vectorized
+from symdiff.tracing.library.shaping import instead_of_vectorize
 from symdiff.tracing.library.table import COMPOSED, called
 from symdiff.tracing.state.attempt import Attempt, Stuck, current, need_all_contents, note_stuck
 from symdiff.tracing.state.raising import handled
 from symdiff.tracing.values.answers import check_answer
-from symdiff.tracing.values.assigning import plain
+from symdiff.tracing.values.assigning import untraced
 from symdiff.tracing.values.exact_numbers import EXACT_NUMBERS, of_number
 from symdiff.tracing.values.operands import as_array, holds_traced
 from symdiff.tracing.values.texts import TEXTS, method
 from symdiff.tracing.values.tracer import Tracer, is_traced
 from symdiff.vocabulary import structures
-from symdiff.vocabulary.libraries import is_library, module_of, short_name, user_line
+from symdiff.vocabulary.libraries import is_library, module_of, name_unless_library, user_line
 from symdiff.vocabulary.seams import Seam
 
 Anything = Callable[..., Any]
@@ -104,7 +104,7 @@ _SLOTS = (types.WrapperDescriptorType, types.MethodDescriptorType)
 _Cached = type(functools.lru_cache(len))
 
 
-def call(f: Any) -> Any:
+def follow(f: Any) -> Any:
     """What to call in place of f."""
     attempt = current()
     if attempt is None:
@@ -115,7 +115,7 @@ def call(f: Any) -> Any:
     if kind is types.MethodType:
         return _method(f, attempt)
     if kind is types.MethodWrapperType and f.__name__ == "__call__":
-        return call(f.__self__)
+        return follow(f.__self__)
     if kind is types.BuiltinMethodType and type(f.__self__) is not types.ModuleType and f.__self__ is not None:
         return _bound(f, attempt)
     if kind not in _HASHED and not isinstance(f, type):
@@ -134,8 +134,8 @@ def _found(f: Any, attempt: Attempt) -> Any:
     rule = None if attempt.rules is None else attempt.rules.of(f)
     if rule is not None:
         return _ruled(f, rule, attempt)
-    if of_cupy(f):
-        return spelled(f, call)
+    if is_cupy_function(f):
+        return instead_of_cupy(f, follow)
     if kind is types.FunctionType and not is_library(f.__code__.co_filename):
         return _cloned(f, attempt)
     asks = key[0] == "builtins" and key[1] in SPECIAL
@@ -146,18 +146,18 @@ def _found(f: Any, attempt: Attempt) -> Any:
         found = _STANDING.get(key, f)
         found = _calling(found, _CALLING[key]) if key in _CALLING else found
         found = _Made(found) if attempt.thorough and key[0] == "numpy" else found
-        return special(key[1], found, call) if asks else found
+        return follow_special_method(key[1], found, follow) if asks else found
     if asks:
-        return special(key[1], f, call)
+        return follow_special_method(key[1], f, follow)
     if kind in _SLOTS and f.__objclass__ in (bool, int, float, complex):
         return _slot(f)
     if key == ("dataclasses", "replace"):
-        return functools.partial(replaced, call)
+        return functools.partial(replaced, follow)
     if (attempt.thorough or COMPENSATED) and key == ("builtins", "sum"):
-        return functools.partial(summed, call)
+        return functools.partial(follow_sum, follow)
     if attempt.thorough and key[0] == "_operator" and key[1] in OPERATORS.values():
-        return functools.partial(operate, call, key[1])
-    public = public_name(f)
+        return functools.partial(operate, follow, key[1])
+    public = scipy_public_name(f)
     if public in SCIPY:
         return _of_scipy(f, public)
     if public in INSTEAD:
@@ -194,7 +194,7 @@ def _cloned(f: types.FunctionType, attempt: Attempt) -> Any:
 
 def _alone(f: Any) -> Any:
     """What code without source calls in place of f: what a random generator draws is not followed, so it needs a seed."""
-    found = call(f)
+    found = follow(f)
     if not any(f is made for made in _UNSEEDED):
         return found
 
@@ -223,19 +223,19 @@ def _function(f: types.FunctionType, attempt: Attempt) -> Any:
     """A library's Python function: one that Python made around the user's, or one like `_library`'s others."""
     inner = getattr(f, "__wrapped__", None)
     if inner is not None and f.__code__.co_filename == contextlib.__file__:
-        return contextlib.contextmanager(call(inner))
+        return contextlib.contextmanager(follow(inner))
     if f.__code__ in _DISPATCHING:
         return _dispatched(f, **inspect.getclosurevars(f).nonlocals)
     registry = getattr(f, "registry", None)
     if registry is not None and hasattr(f, "dispatch"):
-        return lambda *args, **kwargs: call(f.dispatch(_kind(args[0])))(*args, **kwargs)  # type: ignore[attr-defined]
+        return lambda *args, **kwargs: follow(f.dispatch(_kind(args[0])))(*args, **kwargs)  # type: ignore[attr-defined]
     return _library(f, attempt)
 
 
 def _dispatched(f: Any, obj: Any, cls: Any, **_: Any) -> Any:
     """A method of `functools.singledispatchmethod`, bound to an object."""
     dispatch = f.register.__self__.dispatcher.dispatch
-    return lambda *args, **kwargs: call(dispatch(_kind(args[0])).__get__(obj, cls))(*args, **kwargs)
+    return lambda *args, **kwargs: follow(dispatch(_kind(args[0])).__get__(obj, cls))(*args, **kwargs)
 
 
 def _kind(value: Any) -> Any:
@@ -256,7 +256,7 @@ def _method(f: types.MethodType, attempt: Attempt) -> Any:
             return _drawing(f, f.__self__, attempt)
         if module.startswith("scipy.stats."):
             return of_distribution(f, _guarded(f))
-        found = call(inner) if type(inner) in (types.FunctionType, _Cached) else inner
+        found = follow(inner) if type(inner) in (types.FunctionType, _Cached) else inner
     return f if found is inner else types.MethodType(found, f.__self__)
 
 
@@ -275,7 +275,7 @@ def _bound(f: Any, attempt: Attempt) -> Any:
         return _clocked(f)
     if isinstance(owner, type) and f.__name__ == "__subclasses__":
         return _asking(f, attempt)
-    if is_opaque(owner):
+    if is_opaque_capture(owner):
         return _used(f, owner, attempt)
     return _guarded(f) if is_closed(f) else f
 
@@ -296,7 +296,7 @@ def _asking(f: Any, attempt: Attempt) -> Anything:
 
     def asking(*args: Any, **kwargs: Any) -> Any:
         result = f(*args, **kwargs)
-        if (result is not None or f.__name__.startswith("get")) and not holds((args, kwargs)):
+        if (result is not None or f.__name__.startswith("get")) and not holds_traced_inside((args, kwargs)):
             asked = Asked(f, args, kwargs, result)
             if asked.is_settled:
                 attempt.known[asked] = None
@@ -370,9 +370,9 @@ def _of_array(f: Any, owner: np.ndarray, attempt: Attempt) -> Anything:
     def method(*args: Any, **kwargs: Any) -> Any:
         traced = owner.dtype == object or any(map(holds_traced, (*args, *kwargs.values())))
         if traced and function is not None and owner.dtype != object:
-            return call(function)(owner, *args, **kwargs)
+            return follow(function)(owner, *args, **kwargs)
         result = f(*args, **kwargs)
-        return fresh(result, (owner, *args)) if attempt.thorough else result
+        return fresh_numpy_array(result, (owner, *args)) if attempt.thorough else result
 
     return method
 
@@ -410,23 +410,23 @@ def _library(f: Any, attempt: Attempt) -> Any:
 def _object(f: Any, attempt: Attempt) -> Any:
     kind = type(f)
     if kind is functools.partial:
-        return functools.partial(call(f.func), *f.args, **f.keywords)
+        return functools.partial(follow(f.func), *f.args, **f.keywords)
     if kind is _Cached:
         return _remembered(f, attempt)
     if kind is operator.methodcaller:
         _, (name, *rest) = f.__reduce__()[:2]
-        return lambda owner: call(getattr(owner, name))(*rest)
+        return lambda owner: follow(getattr(owner, name))(*rest)
     if kind is np.vectorize:
         return functools.partial(_vectorized, f)
-    public = public_name(kind)
+    public = scipy_public_name(kind)
     if public in INSTEAD:
         return _told(f, public)
     compiled = getattr(f, "py_func", None)  # numba's functions keep their Python one
     if isinstance(compiled, types.FunctionType):
-        return call(compiled)
+        return follow(compiled)
     method = getattr(kind, "__call__", None)  # noqa: B004
     if isinstance(method, types.FunctionType) and not is_library(method.__code__.co_filename):
-        return types.MethodType(call(method), f)
+        return types.MethodType(follow(method), f)
     if getattr(f, "__module__", None) == "numpy.random" or getattr(f, "__name__", None) in _SEEDED:
         return _library(f, attempt)
     return _guarded(f) if is_closed(f) or is_closed(kind) else f
@@ -443,15 +443,15 @@ def _calling(f: Anything, place: int | None) -> Anything:
     """A function that calls one of its arguments: it is followed."""
 
     def calling(*args: Any, **kwargs: Any) -> Any:
-        args = tuple(call(a) if i == place and callable(a) else a for i, a in enumerate(args))
-        return f(*args, **{k: call(v) if callable(v) and not isinstance(v, Tracer) else v for k, v in kwargs.items()})
+        args = tuple(follow(a) if i == place and callable(a) else a for i, a in enumerate(args))
+        return f(*args, **{k: follow(v) if callable(v) and not isinstance(v, Tracer) else v for k, v in kwargs.items()})
 
     return calling
 
 
 def _iterating(f: Anything) -> Anything:
     """A function that runs over its arguments: the user's own iterators are followed."""
-    return lambda *args, **kwargs: f(*(iterated(call, a) for a in args), **kwargs)
+    return lambda *args, **kwargs: f(*(iterated(follow, a) for a in args), **kwargs)
 
 
 def _note_objects(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -525,7 +525,7 @@ class _Made:
         return getattr(self._function, name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return fresh(self._function(*args, **kwargs), args)
+        return fresh_numpy_array(self._function(*args, **kwargs), args)
 
 
 def _recorded(f: Anything, rule: Any) -> Anything:
@@ -576,11 +576,11 @@ def _guarded(f: Anything) -> Anything:
 
     def guarded(*args: Any, **kwargs: Any) -> Any:
         _watch_files(args, kwargs)
-        if not holds((args, kwargs)):
+        if not holds_traced_inside((args, kwargs)):
             return without_traced(f, name, args, kwargs) if closed else f(*args, **kwargs)
         leaves = [v for v in structures.leaves((args, kwargs), none_is_leaf=True) if is_traced(v)]
-        if leaves and all(plain(v) is not None for v in leaves):
-            args, kwargs = structures.mapped(lambda v: plain(v) if isinstance(v, Tracer) else v, (args, kwargs))
+        if leaves and all(untraced(v) is not None for v in leaves):
+            args, kwargs = structures.map_leaves(lambda v: untraced(v) if isinstance(v, Tracer) else v, (args, kwargs))
             return f(*args, **kwargs)
         if closed:
             raise TraceError(_unfollowed(name, "it is compiled, or calls what is"))
@@ -619,7 +619,7 @@ def _told(f: Anything, public: tuple[str, str]) -> Anything:
         builders = active_builders()
         before = [len(b.bindings) for b in builders]
         refused = f"{user_line()}: {'.'.join(public)} needs numbers, not traced values; {INSTEAD[public]}"
-        if holds((args, kwargs)):
+        if holds_traced_inside((args, kwargs)):
             raise TraceError(refused)
         try:
             return without_traced(f, public[1], args, kwargs)
@@ -641,7 +641,7 @@ def _unfollowed(name: str, why: str) -> str:
 def _vectorized(f: Any, *args: Any, **kwargs: Any) -> Any:
     if not any(map(holds_traced, (*args, *kwargs.values()))):
         return f(*args, **kwargs)
-    return vectorized(f, call(f.pyfunc), args, kwargs)
+    return instead_of_vectorize(f, follow(f.pyfunc), args, kwargs)
 
 
 # -- random numbers
@@ -690,7 +690,7 @@ def _remembered(f: Any, attempt: Attempt) -> Anything:
 
     def remembered(*args: Any, **kwargs: Any) -> Any:
         before = f.cache_info()
-        if not holds((args, kwargs)):
+        if not holds_traced_inside((args, kwargs)):
             attempt.known[Cache(f)] = None
             if before.currsize:
                 need_all_contents()
@@ -699,7 +699,7 @@ def _remembered(f: Any, attempt: Attempt) -> Anything:
                     return result
         key = (f, *(_identity(a) for a in args), *((k, _identity(v)) for k, v in sorted(kwargs.items())))
         if key not in attempt.memo:
-            attempt.memo[key] = (call(f.__wrapped__)(*args, **kwargs), args, kwargs)  # the arguments keep their identity
+            attempt.memo[key] = (follow(f.__wrapped__)(*args, **kwargs), args, kwargs)  # the arguments keep their identity
         return attempt.memo[key][0]
 
     return remembered
@@ -713,7 +713,7 @@ def _identity(value: Any) -> Any:
     try:
         hash(value)
     except SymdiffError as error:  # an object that holds traced values
-        forgive(error)
+        forgive_error(error)
         return (type(value), id(value))
     return (type(value), value)
 
@@ -723,7 +723,7 @@ def _class(cls: Any, attempt: Attempt) -> Any:
         return _seeding(cls, attempt)
     if cls is np.datetime64:
         return _dated(cls)
-    found = constructor(cls, call)
+    found = constructor(cls, follow)
     if found is cls and is_closed(cls):
         return _guarded(cls)
     return found if module_of(cls).partition(".")[0] in _HARMLESS or not _is_of_files(cls) else _opening(found)
@@ -746,10 +746,10 @@ def _opening(make: Anything) -> Anything:
     return opening
 
 
-def error_line(error: BaseException) -> str:
+def followed_error_line(error: BaseException) -> str:
     """The user's innermost line that an exception passed."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if short_name(f.filename)]
-    return f"{short_name(frames[-1].filename)}:{frames[-1].lineno}" if frames else "?"
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if name_unless_library(f.filename)]
+    return f"{name_unless_library(frames[-1].filename)}:{frames[-1].lineno}" if frames else "?"
 
 
 def followed_calls(f: Anything, attempt: Attempt) -> Anything:
@@ -758,14 +758,16 @@ def followed_calls(f: Anything, attempt: Attempt) -> Anything:
     def run(*args: Any, **kwargs: Any) -> Any:
         with attempt:
             try:
-                result = call(f)(*args, **kwargs)
+                result = follow(f)(*args, **kwargs)
             except Exception as error:
                 if attempt.stuck and not attempt.thorough:
                     raise Stuck from None
                 if isinstance(error.__cause__, TraceError) and not isinstance(error, SymdiffError):
                     raise error.__cause__ from None  # NumPy's error about our own
                 if isinstance(error, TypeError) and "Tracer" in str(error):
-                    raise TraceError(f"{error_line(error)}: {error}: compiled code asks an object for its number") from error
+                    raise TraceError(
+                        f"{followed_error_line(error)}: {error}: compiled code asks an object for its number"
+                    ) from error
                 raise
         if attempt.stuck and not attempt.thorough:
             raise Stuck
@@ -774,5 +776,5 @@ def followed_calls(f: Anything, attempt: Attempt) -> Anything:
     return run
 
 
-CELLS = cells(call)
-LOADED = CELLS | reading.cells(call, _CALLING)
+CELLS = cells(follow)
+LOADED = CELLS | reading.cells(follow, _CALLING)

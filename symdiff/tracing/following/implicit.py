@@ -15,16 +15,16 @@ import numpy as np
 from symdiff.tracing.following.patterns import pattern
 from symdiff.tracing.library.builtin_functions import BUILTINS, attribute_of
 from symdiff.tracing.library.functions import turned
-from symdiff.tracing.library.making import fresh
-from symdiff.tracing.library.summing import compensated_sum
+from symdiff.tracing.library.making import fresh_numpy_array
+from symdiff.tracing.library.summing import traced_fsum
 from symdiff.tracing.state.attempt import current
 from symdiff.tracing.state.raising import handled, managed
 from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.kinds import asked
-from symdiff.tracing.values.texts import Text, formatted, joined, of_text
+from symdiff.tracing.values.texts import Text, format_traced, join_traced_texts, of_text
 from symdiff.tracing.values.traced_keys import is_traced_key, item_of, read
 from symdiff.tracing.values.tracer import Tracer, is_traced
-from symdiff.tracing.values.truths import same
+from symdiff.tracing.values.truths import traced_is
 from symdiff.vocabulary.libraries import is_library, user_line
 
 Call = Callable[[Any], Any]
@@ -52,11 +52,12 @@ def _within(text: Any, values: Any) -> bool:
 
 _ASKING = {
     "in_": _within, "not_in": lambda a, b: not _within(a, b),
-    "is_": same, "is_not": BUILTINS["_operator", "is_not"], "class": pattern, "formatted": formatted, "joined": joined,
+    "is_": traced_is, "is_not": BUILTINS["_operator", "is_not"], "class": pattern, "formatted": format_traced,
+    "joined": join_traced_texts,
 }  # fmt: skip
 
 
-def special(name: str, function: Callable[..., Any], call: Call) -> Callable[..., Any]:
+def follow_special_method(name: str, function: Callable[..., Any], call: Call) -> Callable[..., Any]:
     """A builtin such as `abs`: of an object of the user's, by its own followed method."""
 
     def asked(*args: Any, **kwargs: Any) -> Any:
@@ -143,7 +144,7 @@ def operate(call: Call, name: str, *operands: Any) -> Any:
         return of_text(operator.mod, *operands)
     if all(_method(o, "__class__") is None for o in operands):
         result = getattr(operator, name)(*operands)
-        return fresh(result, operands) if type(result) is np.ndarray and name not in _IN_PLACE else result
+        return fresh_numpy_array(result, operands) if type(result) is np.ndarray and name not in _IN_PLACE else result
     bare = name.rstrip("_")
     if len(operands) == 1:
         return call(getattr(operands[0], f"__{bare}__"))()
@@ -161,7 +162,7 @@ def operate(call: Call, name: str, *operands: Any) -> Any:
     return getattr(operator, name)(*operands)
 
 
-def summed(call: Call, values: Any, /, start: Any = 0) -> Any:
+def follow_sum(call: Call, values: Any, /, start: Any = 0) -> Any:
     """`sum(values, start)` in the running Python's steps: what it keeps of its own numbers is kept here."""
     total: Any = start
     row: list[tuple[Any, bool]] = []
@@ -184,7 +185,7 @@ def _in_a_row(total: Any, row: list[tuple[Any, bool]]) -> Any:
         return sum(values, total) if row else total
     if len(row) < 2 or not any(lost):  # the first sum of two is rounded once in any way
         return functools.reduce(operator.add, values, total)
-    return compensated_sum([total, *values], tuple(lost))
+    return traced_fsum([total, *values], tuple(lost))
 
 
 def _number(value: Any) -> type | None:
@@ -211,9 +212,9 @@ def item(call: Call, owner: Any, key: Any) -> Any:
     if method is not None:
         return call(method)(owner, key)
     if isinstance(owner, _JOINING):  # np.r_ makes new arrays
-        found = fresh(owner[key], ())
+        found = fresh_numpy_array(owner[key], ())
         return turned(owner.__getitem__, (key,), {}, found.like(found.atom)) if isinstance(found, Tracer) else found
-    return owner[key] if kind is np.ndarray else fresh(owner[key], ())
+    return owner[key] if kind is np.ndarray else fresh_numpy_array(owner[key], ())
 
 
 def iterated(call: Call, values: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from symdiff.tracing.library.builtin_functions import BUILTINS
-from symdiff.tracing.values.truths import same
+from symdiff.tracing.values.truths import traced_is
 
 _SAMPLES = (
     0,
@@ -40,7 +40,7 @@ def pattern(cls: Any) -> Any:
 def _stand_in(cls: Any) -> Any:
     def matches(_: Any, subject: Any) -> bool:
         if type(cls) is bool:
-            return bool(same(subject, cls))
+            return bool(traced_is(subject, cls))
         return bool(BUILTINS["builtins", "isinstance"](subject, cls))
 
     base = int if cls is bool else cls if cls in (int, float) else object  # `case float(x)` names the subject itself

@@ -16,7 +16,7 @@ import numpy as np
 
 from symdiff.ir.building import Builder
 from symdiff.ir.graph import GraphInput
-from symdiff.ir.hidden import Captured, arrays_of
+from symdiff.ir.hidden import Captured, hidden_arrays_of
 from symdiff.ir.node import Atom
 from symdiff.tracing.captures.watching import Watch
 from symdiff.tracing.following.implicit import PLAIN, written
@@ -221,7 +221,7 @@ def _call(call: Call, calling: frozenset[Any], f: Any) -> Any:
     if reading is None or is_cloned(found):
         return found
     reading.check()
-    if arrays_of(f):
+    if hidden_arrays_of(f):
         reading.need_all()
     if hasattr(f, "_long_way"):
         return f._long_way  # derivatives of symdiff's: not through the door, which computes with plain numbers

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from symdiff.errors import TraceError
-from symdiff.tracing.library.mathematics import compound, pythons, real, traced
+from symdiff.tracing.library.mathematics import as_cmath_number, pythons, real, traced
 from symdiff.tracing.library.ordering import largest, least, sorted_list
 from symdiff.tracing.state.late import Late
 from symdiff.tracing.values.integers import Integer, as_int
 from symdiff.tracing.values.selecting import Selected
 from symdiff.tracing.values.tracer import Tracer, may_catch, rounded_value
-from symdiff.tracing.values.truths import same
+from symdiff.tracing.values.truths import traced_is
 from symdiff.vocabulary.libraries import user_line
 
 Standing = Callable[..., Any]
@@ -35,7 +35,7 @@ def _complex(*args: Any, **kwargs: Any) -> Any:
         return complex(*args, **kwargs)
     if kwargs:
         args = (kwargs.get("real", args[0] if args else 0.0), kwargs.get("imag", 0.0))
-    first = compound(args[0], "complex")
+    first = as_cmath_number(args[0], "complex")
     return first if len(args) == 1 else first + 1j * args[1]
 
 
@@ -58,7 +58,7 @@ def _len(value: Any, /) -> Any:
 
 
 @rounded_value.written
-def rounded(x: Any, digits: int) -> Any:
+def builtin_round(x: Any, digits: int) -> Any:
     """x rounded to decimal digits, halves by the number's own last bits as Python does: T. J. Dekker's exact product."""
     if not 0 < digits <= 22:
         scale = 10.0**-digits
@@ -162,6 +162,6 @@ BUILTINS: dict[tuple[str, str], Standing] = {
     ("builtins", "dir"): _dir,
     ("builtins", "id"): _id,
     ("numpy", "isscalar"): _is_scalar,
-    ("_operator", "is_"): same,
-    ("_operator", "is_not"): lambda a, b: np.logical_not(same(a, b)),
+    ("_operator", "is_"): traced_is,
+    ("_operator", "is_not"): lambda a, b: np.logical_not(traced_is(a, b)),
 }

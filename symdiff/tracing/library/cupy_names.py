@@ -15,8 +15,8 @@ import numpy as np
 
 from symdiff.errors import TraceError
 from symdiff.ir.arrays.reducing import REDUCING
-from symdiff.rulebooks.book import default_rules, without_derivative
-from symdiff.tracing.library.functions import call_rule, on_arrays
+from symdiff.rulebooks.book import default_rules, functions_without_rule
+from symdiff.tracing.library.functions import on_arrays, trace_rule_call
 from symdiff.tracing.values.tracer import is_traced
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line
@@ -29,7 +29,7 @@ _MAKERS = frozenset(
 _OF_SPECIAL = frozenset({"logsumexp", "softmax", "log_softmax"})
 
 
-def of_cupy(value: Any) -> bool:
+def is_cupy_function(value: Any) -> bool:
     """Whether a value is a function of CuPy's."""
     if isinstance(value, type) or not callable(value):
         return False
@@ -40,7 +40,7 @@ def _root(name: str) -> bool:
     return name.partition(".")[0] in ("cupy", "cupyx")
 
 
-def spelled(function: Callable[..., Any], call: Callable[[Any], Any]) -> Callable[..., Any]:
+def instead_of_cupy(function: Callable[..., Any], call: Callable[[Any], Any]) -> Callable[..., Any]:
     """What stands for a function of CuPy's in a trace; `call` says what stands for NumPy's."""
     module, name = getattr(function, "__module__", None) or "cupy", function.__name__.removeprefix("cupy_")
     special = _special_names(function)
@@ -85,11 +85,11 @@ def _special(names: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]) ->
         for home in () if kwargs else ("scipy.special", "symdiff.special", "numpy"):
             rule = book.lookup(home, name, len(args))
             if rule is not None:
-                return call_rule(rule, args, origin)
+                return trace_rule_call(rule, args, origin)
             parts = (book.lookup(home, f"{name}[{k}]", len(args)) for k in itertools.count())
             several = tuple(itertools.takewhile(lambda part: part is not None, parts))
             if several:
-                return tuple(call_rule(part, args, origin) for part in several)
-    reasons = [reason for name in names if (reason := without_derivative().get(("scipy.special", name)))]
+                return tuple(trace_rule_call(part, args, origin) for part in several)
+    reasons = [reason for name in names if (reason := functions_without_rule().get(("scipy.special", name)))]
     reason = reasons[0] if reasons else "no rule; sd.diffrule adds one"
     raise TraceError(f"{origin}: cupyx.scipy.special.{names[0]} has no derivative: {reason}")

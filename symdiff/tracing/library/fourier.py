@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from symdiff.tracing.values.operands import as_array, atoms, given
+from symdiff.tracing.values.operands import as_array, traced_operands, traced_result
 from symdiff.vocabulary.heads import half_weights
 
 _BACKWARDS = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
@@ -36,8 +36,8 @@ def _transformed(head: str, x: Any, n: int | None, axis: int, norm: str | None) 
     n = x.shape[axis]
     if not n:
         raise ValueError("invalid number of data points (0) specified")
-    a, (atom,) = atoms(x)
-    found = given(a, a.bind(head, atom, axis=axis))
+    a, (atom,) = traced_operands(x)
+    found = traced_result(a, a.bind(head, atom, axis=axis))
     scale = _scale(n, norm)
     return found if scale == 1 else found * scale
 

@@ -14,40 +14,40 @@ import numpy as np
 
 from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays
-from symdiff.ir.arrays.indexing import indexed, is_basic, view_key
-from symdiff.ir.arrays.moving import MOVING, diagonal
-from symdiff.ir.arrays.products import LINALG, PRODUCTS, hermitian, trace
+from symdiff.ir.arrays.indexing import bind_item, is_basic, view_key
+from symdiff.ir.arrays.moving import MOVING, bind_diagonal
+from symdiff.ir.arrays.products import LINALG, PRODUCTS, bind_hermitian, bind_trace
 from symdiff.ir.arrays.reducing import REDUCING
 from symdiff.ir.building import array_atom
 from symdiff.ir.node import Atom
-from symdiff.rulebooks.book import default_rules, without_derivative
+from symdiff.rulebooks.book import default_rules, functions_without_rule
 from symdiff.rulebooks.calls import formula_site
 from symdiff.rulebooks.rule import apply
 from symdiff.tracing.library.searching import SEARCHING
 from symdiff.tracing.library.table import COMPOSED, called
 from symdiff.tracing.library.ufunc_methods import METHODS
 from symdiff.tracing.state.attempt import note_stuck
-from symdiff.tracing.state.raising import awaits, check_floating, is_awaited
-from symdiff.tracing.values.answers import check_answer, check_flat, check_read, signature_of
-from symdiff.tracing.values.assigning import computed, filled, plain
+from symdiff.tracing.state.raising import awaits, check_awaited_floating, is_awaited
+from symdiff.tracing.values.answers import check_answer, check_flat_answer, check_read, signature_of
+from symdiff.tracing.values.assigning import compute_untraced, filled, untraced
 from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.kinds import ARRAY, NUMPY, resulting
 from symdiff.tracing.values.operands import as_array, as_atom, holds_traced
 from symdiff.tracing.values.selecting import Selected
-from symdiff.tracing.values.storage import Lens, Storage, View, arranged
-from symdiff.tracing.values.traced_keys import is_traced_key, parts_of, read
+from symdiff.tracing.values.storage import Lens, Storage, View, storage_cells
+from symdiff.tracing.values.traced_keys import is_traced_key, read, traced_key_parts
 from symdiff.tracing.values.tracer import (
     Flat,
     Tracer,
-    atom_of,
-    builder_of,
     function_called,
-    is_turned,
+    has_traced_order,
+    in_traced_order,
     item_of,
-    laid,
-    narrowed,
+    narrow_traced,
     need_contents,
     record,
+    traced_atom,
+    traced_builder,
     ufunc_called,
 )
 from symdiff.tracing.values.truths import is_truth
@@ -79,8 +79,8 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
     out = kwargs.pop("out", None)
     if out is not None:
         return _written(getattr(ufunc, method), inputs, kwargs, out, origin)
-    if all(plain(v) is not None for v in (*inputs, kwargs.get("where"))):
-        return computed(getattr(ufunc, method), inputs, kwargs)
+    if all(untraced(v) is not None for v in (*inputs, kwargs.get("where"))):
+        return compute_untraced(getattr(ufunc, method), inputs, kwargs)
     if method == "reduce" and ufunc in _REDUCTIONS:
         kwargs = {k: v for k, v in kwargs.items() if (v is not None or k == "axis") and not (k == "keepdims" and v is False)}
         return call_function(_REDUCTIONS[ufunc], inputs, {"axis": 0, **kwargs}, origin)
@@ -107,22 +107,22 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
     if all(map(is_truth, inputs)) and _is_rough(ufunc):
         raise TraceError(f"{origin}: np.{name} of truths, which NumPy computes in half precision; write x.astype(float) first")
     if op is not None:
-        builder = builder_of(inputs)
-        operands = tuple(atom_of(value, builder, origin) for value in inputs)
+        builder = traced_builder(inputs)
+        operands = tuple(traced_atom(value, builder, origin) for value in inputs)
         return _checked(
-            ufunc, inputs, origin, Tracer(builder, narrowed(builder, record(builder, op, operands, origin), *inputs))
+            ufunc, inputs, origin, Tracer(builder, narrow_traced(builder, record(builder, op, operands, origin), *inputs))
         )
     book = default_rules()
     module = "scipy.special" if special else "numpy"
     if ufunc.nout > 1:
         parts = [book.lookup(module, f"{name}[{k}]", len(inputs)) for k in range(ufunc.nout)]
         if all(part is not None for part in parts):
-            return tuple(laid(call_rule(part, inputs, origin), inputs) for part in parts)
+            return tuple(in_traced_order(trace_rule_call(part, inputs, origin), inputs) for part in parts)
     rule = book.lookup(module, name, len(inputs))
     if rule is None:
-        reason = without_derivative().get((module, name), "no rule; sd.diffrule adds one")
+        reason = functions_without_rule().get((module, name), "no rule; sd.diffrule adds one")
         raise TraceError(f"{origin}: {'special' if special else 'np'}.{name} has no derivative: {reason}")
-    return _checked(ufunc, inputs, origin, call_rule(rule, inputs, origin))
+    return _checked(ufunc, inputs, origin, trace_rule_call(rule, inputs, origin))
 
 
 def _checked(ufunc: np.ufunc, inputs: tuple[Any, ...], origin: str, found: Any) -> Any:
@@ -130,8 +130,8 @@ def _checked(ufunc: np.ufunc, inputs: tuple[Any, ...], origin: str, found: Any) 
     name = ufunc.__name__
     check_answer(ufunc, f"np.{name}", inputs, {}, found, origin)
     if awaits():
-        check_floating(name, inputs, found)
-    return laid(found, inputs)
+        check_awaited_floating(name, inputs, found)
+    return in_traced_order(found, inputs)
 
 
 @functools.cache
@@ -192,7 +192,7 @@ def _applied_at(ufunc: Any, inputs: tuple[Any, ...], origin: str) -> None:
 
 def _applied_at_traced(ufunc: Any, target: Tracer, index: Any, values: list[Any]) -> None:
     """`ufunc.at` at traced places, one after the other."""
-    parts = parts_of(index)
+    parts = traced_key_parts(index)
     shape = np.broadcast_shapes(*(np.shape(p) for p in parts))
     spread = [np.broadcast_to(p, shape) for p in parts]
     given = [np.broadcast_to(v, shape) for v in values]
@@ -206,10 +206,10 @@ def _is_scipy(ufunc: Any) -> bool:
     return special is not None and getattr(special, ufunc.__name__, None) is ufunc
 
 
-def call_rule(rule: Any, args: tuple[Any, ...], origin: str) -> Any:
+def trace_rule_call(rule: Any, args: tuple[Any, ...], origin: str) -> Any:
     """A function of the rule table on traced values: its operation, or a call that its formula replaces later."""
-    builder = builder_of(c for a in args for c in (a.ravel().tolist() if isinstance(a, np.ndarray) else [a]))
-    operands = tuple(atom_of(a, builder, origin) for a in args)
+    builder = traced_builder(c for a in args for c in (a.ravel().tolist() if isinstance(a, np.ndarray) else [a]))
+    operands = tuple(traced_atom(a, builder, origin) for a in args)
     if rule.op is not None:
         return Tracer(builder, record(builder, rule.op, operands, origin))
     if rule.primal is None:
@@ -233,7 +233,7 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
     leaves, tree = structures.flatten((args, kwargs), none_is_leaf=True)
     check_plain(origin, *leaves)
     if any(isinstance(leaf, Flat) for leaf in leaves):
-        cells = structures.mapped(lambda v: v.cells() if isinstance(v, Flat) else v, (args, kwargs))
+        cells = structures.map_leaves(lambda v: v.cells() if isinstance(v, Flat) else v, (args, kwargs))
         return call_function(function, *cells, origin)
     selected = next((leaf for leaf in leaves if isinstance(leaf, Selected)), None)
     if selected is not None:  # where NumPy was not asked first
@@ -242,8 +242,12 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
     if out is not None:
         args, kwargs, target = out
         return _written(function, args, kwargs, target, origin)
-    if function not in _ASKED and function not in _IN_PLACE and all(leaf is None or plain(leaf) is not None for leaf in leaves):
-        known = computed(function, args, kwargs)
+    if (
+        function not in _ASKED
+        and function not in _IN_PLACE
+        and all(leaf is None or untraced(leaf) is not None for leaf in leaves)
+    ):
+        known = compute_untraced(function, args, kwargs)
         if known is not None:
             return known
     if getattr(function, "__module__", None) == "numpy.linalg":
@@ -257,19 +261,19 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], 
     found = _recorded(function, args, kwargs, origin)
     if function in _IN_PLACE:
         return found
-    check_flat(function, _full_name(function), leaves, tree, found, origin)
+    check_flat_answer(function, _full_name(function), leaves, tree, found, origin)
     given = [leaf for leaf in leaves if isinstance(leaf, Tracer)]
     found = _of_their_kinds(function, args, kwargs, _each(functools.partial(_alone, given), found))
     if function not in _FRESH and not any(map(callable, leaves)):
         found = _perhaps_viewed(function, args, kwargs, found)
-    if any(map(is_turned, leaves)):
+    if any(map(has_traced_order, leaves)):
         return _each(functools.partial(turned, function, args, kwargs), found)
     return found
 
 
 def _each(function: Callable[[Any], Any], found: Any) -> Any:
     """A result, or each part of one."""
-    return function(found) if isinstance(found, Tracer) else structures.mapped(function, found)
+    return function(found) if isinstance(found, Tracer) else structures.map_leaves(function, found)
 
 
 def _of_their_kinds(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
@@ -325,7 +329,7 @@ def _factored(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], orig
     if function is np.linalg.cholesky:
         upper = kwargs.get("upper", False)
         arrays = Arrays(x.builder, origin)
-        lower = hermitian(arrays, arrays.mirrored(x.atom) if upper else x.atom)
+        lower = bind_hermitian(arrays, arrays.mirrored(x.atom) if upper else x.atom)
         fails = Tracer(x.builder, arrays.bind("is_definite", lower)) == 0
     elif function in (np.linalg.eig, np.linalg.eigvals):
         fails = np.logical_not(np.all(np.isfinite(x), axis=(-2, -1)))
@@ -352,7 +356,7 @@ def _perhaps_viewed(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     try:
         asked, arrays = _asked(function, args, kwargs)
     except Exception:  # of zeros, where the function takes other numbers
-        return structures.mapped(lambda f: _locked(f, _UNASKED) if isinstance(f, Tracer) and f.shape else f, found)
+        return structures.map_leaves(lambda f: _locked(f, _UNASKED) if isinstance(f, Tracer) and f.shape else f, found)
     shares = [isinstance(m, np.ndarray) and any(_shares(m, x) for x in arrays) for m in structures.leaves(asked)]
     if not any(shares):
         return found
@@ -370,7 +374,9 @@ def turned(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], found: 
     """An array made of others whose cells lie in another order in memory than their own: NumPy tells how its cells lie."""
     if not isinstance(found, Tracer) or found.ndim < 2 or found.held is not None:
         return found
-    shown = structures.mapped(lambda v: np.zeros_like(v._place()) if isinstance(v, Tracer) and v.shape else v, (args, kwargs))
+    shown = structures.map_leaves(
+        lambda v: np.zeros_like(v._place()) if isinstance(v, Tracer) and v.shape else v, (args, kwargs)
+    )
     try:
         with np.errstate(all="ignore"):
             asked = function(*shown[0], **shown[1])
@@ -378,7 +384,7 @@ def turned(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], found: 
         asked = None
     if not isinstance(asked, np.ndarray) or asked.shape != found.shape:
         return _locked(found, _UNKNOWN)
-    return found.like(arranged(found.builder, found.atom, found.dtype.char, asked, ""))
+    return found.like(storage_cells(found.builder, found.atom, found.dtype.char, asked, ""))
 
 
 _OF_NUMBERS = frozenset("sum prod max min amax amin mean any all".split())  # that NumPy takes with an axis of a number, too
@@ -410,7 +416,7 @@ def _recorded(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], orig
         return _SlogdetResult(*found) if name == "slogdet" else found
     rule = default_rules().lookup("numpy", name, len(args))
     if rule is not None and not kwargs and (rule.primal is not None or rule.op is not None):
-        return call_rule(rule, args, origin)
+        return trace_rule_call(rule, args, origin)
     instead = _INSTEAD.get(name, "write it with elementwise functions")
     raise TraceError(f"{origin}: {_full_name(function)} of a traced value is not supported; {instead}")
 
@@ -491,11 +497,11 @@ def _asked(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tupl
             found = memory(value.shared())
             return found.view(bool) if value.dtype.kind == "b" else found
 
-        given = structures.mapped(shown, held)
+        given = structures.map_leaves(shown, held)
         with np.errstate(all="ignore"):
             return function(*given[0], **given[1])
 
-    held = structures.mapped(kept, (args, kwargs))
+    held = structures.map_leaves(kept, (args, kwargs))
     asked = answer(View.layout)
     gaps = [x.shared().storage.layout for x in arrays if isinstance(x.shared().storage, Lens)]
     made = [m for m in structures.leaves(asked, none_is_leaf=True) if isinstance(m, np.ndarray)] if gaps else []
@@ -509,7 +515,7 @@ def _moved(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], x: Trac
 
     def how(arrays: Arrays, atom: Any) -> Any:
         base = Tracer(arrays.builder, atom) if atom.op != "const" else atom.value
-        given = structures.mapped(lambda v: base if isinstance(v, Tracer) else v, (args, kwargs))
+        given = structures.map_leaves(lambda v: base if isinstance(v, Tracer) else v, (args, kwargs))
         if not isinstance(base, Tracer):
             return array_atom(np.asarray(function(*given[0], **given[1])))
         found = on_arrays(_IMPLEMENTED[function], given[0], given[1], arrays.origin, function.__name__)
@@ -561,7 +567,7 @@ def _of_numpy(function: Any, name: str) -> bool:
 def on_arrays(implementation: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str, name: str) -> Any:
     """A function on whole arrays recorded: its array arguments become operands, the others are static."""
     signature, operands, lists = _parameters(implementation)
-    builder = builder_of(_cells_of((args, kwargs)))
+    builder = traced_builder(_cells_of((args, kwargs)))
     kwargs = {k: v for k, v in kwargs.items() if not (v is None and k in ("out", "dtype"))}
     arrays = Arrays(builder, origin)
     try:
@@ -636,7 +642,7 @@ def get_item(x: Tracer, key: Any, origin: str) -> Any:
             )
     except IndexError as error:
         raise IndexError(f"{origin}: {error}") from None
-    return x.like(indexed(Arrays(x.builder, origin), x.atom, key))
+    return x.like(bind_item(Arrays(x.builder, origin), x.atom, key))
 
 
 def _shape_of(origin: str, x: Any) -> Any:
@@ -663,8 +669,8 @@ def _where(origin: str, condition: Any, *arms: Any) -> Any:
     if not arms:
         return np.nonzero(condition)
     a, b = arms
-    builder = builder_of((condition, a, b))
-    operands = tuple(atom_of(v, builder, origin) for v in (condition, a, b))
+    builder = traced_builder((condition, a, b))
+    operands = tuple(traced_atom(v, builder, origin) for v in (condition, a, b))
     return Tracer(builder, record(builder, "select", operands, origin), ARRAY)
 
 
@@ -747,8 +753,8 @@ def _implementations() -> dict[Any, Any]:
             if function is not None:
                 found.setdefault(function, implementation)
     found[np.linalg.vector_norm] = REDUCING["vector_norm"]
-    found[np.linalg.trace] = lambda a, x, *, offset=0: trace(a, x, offset, -2, -1)
-    found[np.linalg.diagonal] = lambda a, x, *, offset=0: diagonal(a, x, offset, -2, -1)
+    found[np.linalg.trace] = lambda a, x, *, offset=0: bind_trace(a, x, offset, -2, -1)
+    found[np.linalg.diagonal] = lambda a, x, *, offset=0: bind_diagonal(a, x, offset, -2, -1)
     return found
 
 

@@ -57,7 +57,7 @@ INSTEAD = {
 }
 
 
-def public_name(f: Any) -> tuple[str, str]:
+def scipy_public_name(f: Any) -> tuple[str, str]:
     """The package and the name by which a function or class of SciPy is known; two empty texts for anything else."""
     module, name = getattr(f, "__module__", None) or "", getattr(f, "__name__", "")
     if type(module) is not str or type(name) is not str or not module.startswith("scipy."):

@@ -24,7 +24,7 @@ def along(matrix: np.ndarray, x: Any, axis: int) -> Any:
     return np.moveaxis(np.tensordot(matrix, x, axes=(1, axis)), 0, axis)
 
 
-def of_lines(function: Callable[[np.ndarray], np.ndarray], x: Any, axis: int, name: str) -> Any:
+def linear_along_axis(function: Callable[[np.ndarray], np.ndarray], x: Any, axis: int, name: str) -> Any:
     """`function`, linear and acting on the first axis, of the lines of x along an axis."""
     x = as_array(x)
     n = x.shape[axis]

@@ -12,7 +12,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from symdiff.errors import TraceError
 from symdiff.ir.arrays import products
-from symdiff.tracing.values.operands import as_array, atoms, given, holds_traced
+from symdiff.tracing.values.operands import as_array, holds_traced, traced_operands, traced_result
 from symdiff.vocabulary.libraries import user_line
 
 
@@ -31,8 +31,8 @@ def _square(x: Any) -> Any:
 
 
 def _head(name: str, *operands: Any, **params: Any) -> Any:
-    a, found = atoms(*operands)
-    return given(a, a.bind(name, *found, **params))
+    a, found = traced_operands(*operands)
+    return traced_result(a, a.bind(name, *found, **params))
 
 
 def _refuse(what: str, instead: str) -> TraceError:
@@ -109,9 +109,9 @@ def _eigenvalues(x: Any) -> Any:
 
 def _hermitian(x: Any, uplo: str) -> Any:
     """The Hermitian matrices of which LAPACK reads one triangle."""
-    a, (atom,) = atoms(_matrices(x))
+    a, (atom,) = traced_operands(_matrices(x))
     atom = a.mirrored(atom) if uplo.upper() == "U" else atom
-    return given(a, products.hermitian(a, atom))
+    return traced_result(a, products.bind_hermitian(a, atom))
 
 
 def cholesky(a: Any, /, *, upper: bool = False) -> Any:
@@ -172,8 +172,8 @@ def einsum(*operands: Any, optimize: Any = False) -> Any:
         spec = ",".join(letters[: len(operands) // 2])
         spec += f"->{_letters(operands[-1])}" if len(operands) % 2 else ""
         rest = operands[: len(operands) // 2 * 2 : 2]
-    a, found = atoms(*rest)
-    return given(a, products.einsum(a, spec, *found))
+    a, found = traced_operands(*rest)
+    return traced_result(a, products.bind_einsum(a, spec, *found))
 
 
 def _letters(sublist: Any) -> str:
@@ -206,8 +206,8 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     places = None if axis is None else normalize_axis_tuple(axis, x.ndim)
     if ord in (2, -2, "nuc") and (x.ndim if places is None else len(places)) == 2:
         return _of_singular_values(x, ord, places or (0, 1), keepdims)
-    a, (atom,) = atoms(x)
-    return given(a, products.reducing.norm(a, atom, ord, axis, keepdims))
+    a, (atom,) = traced_operands(x)
+    return traced_result(a, products.reducing.bind_norm(a, atom, ord, axis, keepdims))
 
 
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:

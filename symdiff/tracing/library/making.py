@@ -14,21 +14,21 @@ from symdiff.errors import TraceError
 from symdiff.ir.arrays.reducing import REDUCING
 from symdiff.ir.building import active_builders
 from symdiff.rulebooks.book import default_rules
-from symdiff.tracing.library.functions import call_rule, on_arrays
+from symdiff.tracing.library.functions import on_arrays, trace_rule_call
 from symdiff.tracing.library.polynomials import fit
 from symdiff.tracing.library.searching import take
 from symdiff.tracing.values.assigning import copied, filled
-from symdiff.tracing.values.integers import Integer, is_whole
+from symdiff.tracing.values.integers import Integer, is_integer_value
 from symdiff.tracing.values.kinds import ARRAY
 from symdiff.tracing.values.operands import as_array, as_atom, holds_traced
 from symdiff.tracing.values.storage import View, numbers
-from symdiff.tracing.values.tracer import Tracer, builder_of, is_traced
+from symdiff.tracing.values.tracer import Tracer, is_traced, traced_builder
 from symdiff.vocabulary.libraries import user_line
 
 Standing = Callable[..., Any]
 
 
-def fresh(result: Any, args: tuple[Any, ...]) -> Any:
+def fresh_numpy_array(result: Any, args: tuple[Any, ...]) -> Any:
     """A new array that NumPy made as one that can take traced values; a view of an argument stays as it is."""
     if type(result) is not np.ndarray or result.dtype.char not in "fdFDO" or not active_builders():
         return result
@@ -46,8 +46,8 @@ def _array(native: Standing) -> Standing:
         if isinstance(values, Tracer):
             return _as_array(native, values, dtype, args, kwargs)
         cells = _cells(values)
-        result = _stacked(values) if cells is None else filled(builder_of(cells.flat), cells)
-        if dtype is None and cells is not None and all(map(is_whole, cells.flat)):
+        result = _stacked(values) if cells is None else filled(traced_builder(cells.flat), cells)
+        if dtype is None and cells is not None and all(map(is_integer_value, cells.flat)):
             return Integer.of(result)
         if dtype is not None and np.dtype(dtype) != result.dtype and np.dtype(dtype) != object:
             result = result.astype(dtype)
@@ -178,7 +178,7 @@ def _of_scipy(name: str, count: int | None) -> Standing:
         rule = default_rules().lookup("symdiff.special", name, len(args))
         if rule is None or kwargs:
             raise TraceError(f"{user_line()}: special.{name} of a traced value takes {count} arguments")
-        return call_rule(rule, args, user_line())
+        return trace_rule_call(rule, args, user_line())
 
     return standing
 

@@ -16,12 +16,12 @@ import numpy as np
 
 from symdiff.errors import TraceError
 from symdiff.rulebooks.book import default_rules
-from symdiff.tracing.library.functions import call_rule
-from symdiff.tracing.library.summing import compensated_sum
-from symdiff.tracing.state.raising import check_range, checked_complex, checked_mathematics, raise_where
+from symdiff.tracing.library.functions import trace_rule_call
+from symdiff.tracing.library.summing import traced_fsum
+from symdiff.tracing.state.raising import awaited_complex, awaited_mathematics, check_awaited_range, raise_if_awaited
 from symdiff.tracing.values.assigning import array_of
 from symdiff.tracing.values.integers import Integer
-from symdiff.tracing.values.kinds import PYTHON, form_of, resulting
+from symdiff.tracing.values.kinds import PYTHON, resulting, traced_form
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
 
@@ -53,7 +53,7 @@ def _takes_cells() -> bool:
             return False
 
 
-def is_number(value: Tracer) -> bool:
+def math_takes(value: Tracer) -> bool:
     """Whether Python's functions of numbers take a traced array."""
     return value.shape == () or (value.size == 1 and _takes_cells())
 
@@ -62,7 +62,7 @@ def real(value: Any, name: str) -> Any:
     """A traced value as the double that Python's own functions take; other values as they are."""
     if not isinstance(value, Tracer):
         return value
-    if value.shape != () and not is_number(value):
+    if value.shape != () and not math_takes(value):
         raise TypeError(
             f"{user_line()}: {name} takes a number; an array of shape {value.shape} is given, for which there is NumPy"
         )
@@ -72,11 +72,11 @@ def real(value: Any, name: str) -> Any:
     return cell.astype(float).of_kind(PYTHON) if traced(cell) else float(cell)
 
 
-def compound(value: Any, name: str) -> Any:
+def as_cmath_number(value: Any, name: str) -> Any:
     """A traced value as a complex number."""
     if not isinstance(value, Tracer):
         return value
-    if value.shape != () and not is_number(value):
+    if value.shape != () and not math_takes(value):
         raise TypeError(
             f"{user_line()}: {name} takes a number; an array of shape {value.shape} is given, for which there is NumPy"
         )
@@ -94,7 +94,7 @@ def _through(module: Any, name: str, function: Standing, number: Standing) -> St
         numbers = tuple(number(a, called) for a in args)
         if name == "trunc" and not args[0].asked(lambda value: hasattr(value, "__trunc__")):
             raise TypeError(f"{user_line()}: type {args[0].named()} doesn't define __trunc__ method")
-        return pythons((checked_mathematics if module is math else checked_complex)(name, function, numbers))
+        return pythons((awaited_mathematics if module is math else awaited_complex)(name, function, numbers))
 
     return standing
 
@@ -124,7 +124,7 @@ def _of_numbers(name: str) -> Standing:
 
 def _special(name: str) -> Standing:
     def standing(x: Any) -> Any:
-        return call_rule(default_rules().lookup("scipy.special", name, 1), (x,), user_line())
+        return trace_rule_call(default_rules().lookup("scipy.special", name, 1), (x,), user_line())
 
     return standing
 
@@ -150,8 +150,8 @@ def _fsum(seq: Any) -> Any:
     values = list(seq)
     if not traced(*values):
         return math.fsum(values)
-    found = compensated_sum([real(v, "math.fsum") for v in values])
-    check_range(found, values, "intermediate overflow in fsum")
+    found = traced_fsum([real(v, "math.fsum") for v in values])
+    check_awaited_range(found, values, "intermediate overflow in fsum")
     return found
 
 
@@ -215,11 +215,11 @@ def _of_sample(name: str, formula: Standing) -> Standing:
             getattr(statistics, name)([1.0] * len(values))  # which raises for too few
         if name in _SAMPLES:
             unfit, text = _SAMPLES[name]
-            raise_where(lambda: functools.reduce(np.logical_or, map(unfit, numbers)), statistics.StatisticsError, text)
+            raise_if_awaited(lambda: functools.reduce(np.logical_or, map(unfit, numbers)), statistics.StatisticsError, text)
         try:
             sample = array_of(numbers) if traced(*values) else np.array(numbers, dtype=float)
             found = pythons(formula(sample, *args, **kwargs))
-            forms = tuple(map(form_of, values))
+            forms = tuple(map(traced_form, values))
             form = (
                 resulting((name, str((args, kwargs))), lambda *v: getattr(statistics, name)(v), forms) if not weights else None
             )
@@ -285,9 +285,9 @@ def _table() -> dict[tuple[str, str], Standing]:
     found |= {("math", f.__name__[1:]): functools.partial(_in_python, f) for f in (_dist, _fsum, _sumprod, _isclose)}
     found["math", "prod"] = _prod
     for name in _COMPLEX:
-        found["cmath", name] = _through(cmath, name, getattr(np, names[name]), compound)
+        found["cmath", name] = _through(cmath, name, getattr(np, names[name]), as_cmath_number)
     for name, formula in (("log", _log), ("phase", np.angle), ("polar", _polar)):
-        found["cmath", name] = _through(cmath, name, formula, compound)
+        found["cmath", name] = _through(cmath, name, formula, as_cmath_number)
     found["cmath", "rect"] = _rect
     found |= {("statistics", name): _of_sample(name, formula) for name, formula in _STATISTICS.items()}
     return found

@@ -20,8 +20,8 @@ from symdiff.rulebooks.rule import Rule
 from symdiff.tracing.library.mathematics import traced
 from symdiff.tracing.unrolling.reductions import called
 from symdiff.tracing.values.assigning import array_of
-from symdiff.tracing.values.integers import Integer, is_whole
-from symdiff.tracing.values.kinds import form_of, one_of
+from symdiff.tracing.values.integers import Integer, is_integer_value
+from symdiff.tracing.values.kinds import kind_of_several, traced_form
 from symdiff.tracing.values.storage import CELLS
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.tracing.values.truths import is_truth
@@ -53,12 +53,12 @@ def _extreme(name: str, *args: Any, key: Any = None, **default: Any) -> Any:
     if len(values) < 2 or not _numbers(values):
         return _NATIVE[name](values, **default)
     wins = operator.gt if name == "max" else operator.lt
-    kind = one_of(
-        [form_of(v) for v in values],
+    kind = kind_of_several(
+        [traced_form(v) for v in values],
         lambda: functools.reduce(lambda k, j: j if wins(values[j], values[k]) else k, range(len(values))),
     )
     found = _of_numbers(name, values).of_kind(kind)
-    return Integer.of(found) if all(map(is_whole, values)) else found
+    return Integer.of(found) if all(map(is_integer_value, values)) else found
 
 
 largest = functools.partial(_extreme, "max")
@@ -129,9 +129,9 @@ def sorted_list(iterable: Iterable[Any], /, *, key: Any = None, reverse: bool = 
         return sorted(values, key=key, reverse=reverse)
     if reverse:
         values.reverse()  # so that equal numbers keep their order
-    forms, numbers = [form_of(v) for v in values], tuple(values)
+    forms, numbers = [traced_form(v) for v in values], tuple(values)
     found = [
-        v.of_kind(one_of(forms, functools.partial(_place, numbers, k))) if isinstance(v, Tracer) else v
+        v.of_kind(kind_of_several(forms, functools.partial(_place, numbers, k))) if isinstance(v, Tracer) else v
         for k, v in enumerate(_ordered(values))
     ]
     return found[::-1] if reverse else found

@@ -12,8 +12,8 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from symdiff.errors import TraceError
 from symdiff.tracing.library import fourier, linear_algebra
-from symdiff.tracing.library.linear import of_lines
-from symdiff.tracing.values.operands import as_array, atoms, given, holds_traced
+from symdiff.tracing.library.linear import linear_along_axis
+from symdiff.tracing.values.operands import as_array, holds_traced, traced_operands, traced_result
 from symdiff.vocabulary.heads import Shape
 from symdiff.vocabulary.libraries import user_line
 
@@ -117,8 +117,8 @@ def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = Fals
 
 def expm(A: Any) -> Any:
     x = linear_algebra._matrices(A)
-    a, (atom,) = atoms(x)
-    return given(a, a.bind("expm", atom))
+    a, (atom,) = traced_operands(x)
+    return traced_result(a, a.bind("expm", atom))
 
 
 def null_space(A: Any, rcond: Any = None) -> Any:
@@ -200,7 +200,7 @@ def _cosines(name: str) -> Callable[..., Any]:
                     orthogonalize: bool | None = None) -> Any:  # fmt: skip
         from scipy import fft
 
-        return of_lines(
+        return linear_along_axis(
             lambda e: getattr(fft, name)(e, type, n, 0, norm, orthogonalize=orthogonalize), x, axis, f"scipy.fft.{name}"
         )
 
@@ -343,7 +343,7 @@ def _filtered(
     if any(map(holds_traced, static)):
         raise TraceError(f"{user_line()}: scipy.{package}.{name} with traced parameters; write it as a loop")
     function = getattr(importlib.import_module(f"scipy.{package}"), name)
-    return of_lines(lambda e: lines(function, e), x, axis, f"scipy.{package}.{name}")
+    return linear_along_axis(lambda e: lines(function, e), x, axis, f"scipy.{package}.{name}")
 
 
 def _table() -> dict[tuple[str, str], Callable[..., Any]]:

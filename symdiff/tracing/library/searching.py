@@ -16,9 +16,9 @@ from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.tracing.state.attempt import note_stuck
 from symdiff.tracing.values.integers import Integer, integer
-from symdiff.tracing.values.selecting import counted, pattern
-from symdiff.tracing.values.traced_keys import parts_of, read
-from symdiff.tracing.values.tracer import Tracer, atom_of, builder_of
+from symdiff.tracing.values.selecting import count_mask, pattern
+from symdiff.tracing.values.traced_keys import read, traced_key_parts
+from symdiff.tracing.values.tracer import Tracer, traced_atom, traced_builder
 
 
 def _along(name: str, x: Any, axis: int, origin: str) -> Any:
@@ -57,8 +57,10 @@ def searchsorted(origin: str, a: Any, v: Any, side: str = "left", sorter: Any = 
         raise TraceError(f"{origin}: np.searchsorted(sorter=...) of a traced value; sort the array first: a[sorter]")
     if side not in ("left", "right"):
         raise ValueError(f"{origin}: np.searchsorted(side={side!r}); 'left' or 'right'")
-    builder = builder_of((a, v))
-    found = Arrays(builder, origin).bind("searchsorted", atom_of(a, builder, origin), atom_of(v, builder, origin), side=side)
+    builder = traced_builder((a, v))
+    found = Arrays(builder, origin).bind(
+        "searchsorted", traced_atom(a, builder, origin), traced_atom(v, builder, origin), side=side
+    )
     return integer(builder, found)
 
 
@@ -88,7 +90,7 @@ def nonzero(origin: str, x: Any) -> Any:
 def count_nonzero(origin: str, x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     """How many cells are not zero."""
     if axis is None and not keepdims:
-        return counted(_truth(x))
+        return count_mask(_truth(x))
     return Integer.of(np.sum(np.where(_truth(x), 1.0, 0.0), axis=axis, keepdims=keepdims))
 
 
@@ -146,7 +148,7 @@ def take(origin: str, a: Any, indices: Any, axis: int | None = None, out: None =
     if axis is None:
         a, axis = np.ravel(a), 0
     n = np.shape(a)[axis]
-    (indices,) = parts_of(list(indices) if isinstance(indices, tuple) else indices)
+    (indices,) = traced_key_parts(list(indices) if isinstance(indices, tuple) else indices)
     indices = indices if isinstance(indices, Tracer) else np.asarray(indices)
     indices = indices.astype(int) if indices.dtype.kind == "b" else indices
     if mode != "raise":

@@ -15,7 +15,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from symdiff.errors import TraceError
 from symdiff.ir.arrays import moving
 from symdiff.tracing.library.linear import along
-from symdiff.tracing.values.operands import as_array, atoms, given, holds_traced
+from symdiff.tracing.values.operands import as_array, holds_traced, traced_operands, traced_result
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
 
@@ -237,8 +237,8 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> A
             x = along(rows, x, axis) if any(width) else x
         return x
     if mode in _PICKED or (mode == "constant" and not holds_traced(options.get("constant_values", 0))):
-        a, (atom,) = atoms(x)
-        return given(a, moving.pad(a, atom, pad_width, mode, **options))
+        a, (atom,) = traced_operands(x)
+        return traced_result(a, moving.bind_pad(a, atom, pad_width, mode, **options))
     edges = _EDGES.get(mode)
     if edges is None:
         raise TraceError(f"{user_line()}: np.pad with mode={mode!r} of a traced array; one of {', '.join((*_EDGES, *_PICKED))}")
@@ -324,7 +324,7 @@ def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Any:
     return a
 
 
-def vectorized(f: np.vectorize, g: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def instead_of_vectorize(f: np.vectorize, g: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`np.vectorize(g)(...)`: g of each cell, or of each array of core axes where there is a signature."""
     open_places = [i for i in range(len(args)) if i not in f.excluded]
     named = [k for k in kwargs if k not in f.excluded]

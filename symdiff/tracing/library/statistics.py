@@ -11,7 +11,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from symdiff.errors import TraceError
-from symdiff.tracing.values.operands import as_array, atoms, given, holds_traced
+from symdiff.tracing.values.operands import as_array, holds_traced, traced_operands, traced_result
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
 
@@ -47,8 +47,8 @@ def _merged(x: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:
 
 def _order(x: Any, k: int) -> Any:
     """The k-th smallest cell along the last axis; tied cells share its derivative."""
-    a, (atom,) = atoms(x)
-    return given(a, a.bind("kth", atom, k=k, axes=(x.ndim - 1,)))
+    a, (atom,) = traced_operands(x)
+    return traced_result(a, a.bind("kth", atom, k=k, axes=(x.ndim - 1,)))
 
 
 def _spoilt(x: Any, found: Any) -> Any:
@@ -263,8 +263,8 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Any:
 
 def _added_up(places: np.ndarray, size: int, weights: Any) -> Any:
     """Weights added up where integers say."""
-    a, (atom,) = atoms(as_array(weights))
-    return given(a, a.bind("scatter", atom, indices=places.astype(np.intp), size=size))
+    a, (atom,) = traced_operands(as_array(weights))
+    return traced_result(a, a.bind("scatter", atom, indices=places.astype(np.intp), size=size))
 
 
 def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:

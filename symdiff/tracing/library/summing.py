@@ -16,11 +16,11 @@ from symdiff.ir.node import Atom, Constant
 from symdiff.rulebooks.calls import CallSite
 from symdiff.rulebooks.rule import Rule
 from symdiff.tracing.values.kinds import PYTHON
-from symdiff.tracing.values.tracer import Tracer, atom_of, builder_of
+from symdiff.tracing.values.tracer import Tracer, traced_atom, traced_builder
 from symdiff.vocabulary.libraries import user_line
 
 
-def compensated_sum(cells: list[Any], lost: tuple[bool, ...] = ()) -> Any:
+def traced_fsum(cells: list[Any], lost: tuple[bool, ...] = ()) -> Any:
     """The sum of traced and plain numbers, as nearly exact as `math.fsum`; its partials are 1.
 
     With `lost`, as the builtin `sum` of the first cell and the others: it keeps what rounding loses of those of them.
@@ -28,8 +28,8 @@ def compensated_sum(cells: list[Any], lost: tuple[bool, ...] = ()) -> Any:
     if len(cells) == 1:
         return cells[0]
     origin = user_line()
-    builder = builder_of(cells)
-    operands = tuple(atom_of(c, builder, origin) for c in cells)
+    builder = traced_builder(cells)
+    operands = tuple(traced_atom(c, builder, origin) for c in cells)
     codes = tuple(o.dtype or ("D" if isinstance(o, Constant) and isinstance(o.value, complex) else "d") for o in operands)
     body = _body(codes, lost or (True,) * (len(cells) - 1))
     site = CallSite(body if lost else _fsum, _rule(len(cells), bool(lost)), body)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from symdiff.errors import TraceError
-from symdiff.rulebooks.rule import identity
+from symdiff.rulebooks.rule import rule_key
 from symdiff.vocabulary.libraries import user_line
 
 LEVELS = 16
@@ -40,9 +40,9 @@ _nest = _Nest()
 
 
 @contextmanager
-def nested(f: Callable[..., Any], name: str, settings: Any) -> Iterator[None]:
+def nested_trace(f: Callable[..., Any], name: str, settings: Any) -> Iterator[None]:
     """A trace of f, told apart from others by its `settings`, inside those that this thread is making."""
-    own, stack = (identity(f), settings), _nest.traced
+    own, stack = (rule_key(f), settings), _nest.traced
     if stack and (stack.count(own) >= LEVELS or len(stack) >= DEEPEST):
         raise Endless(_refusal(name))
     stack.append(own)

@@ -84,7 +84,7 @@ def _waits(kinds: Any, kind: type[Exception]) -> bool:
     return kinds is None or (isinstance(kinds, type) and issubclass(kind, kinds))
 
 
-def raise_where(condition: Callable[[], Any], kind: type[Exception], text: str) -> None:
+def raise_if_awaited(condition: Callable[[], Any], kind: type[Exception], text: str) -> None:
     """Raise what Python raises where a condition holds, if a handler waits for it."""
     if is_awaited(kind) and condition():
         raise kind(text)
@@ -156,41 +156,41 @@ _COMPLEX_GROWING = frozenset("exp sin cos sinh cosh".split())
 _WHOLE = frozenset({"floor", "ceil", "trunc"})
 
 
-def checked_mathematics(name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+def awaited_mathematics(name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     """What a function of `math` gives; raises what it raises for arguments with an IEEE result of its own."""
     if name in _DOMAINS:
-        raise_where(lambda: _DOMAINS[name](*args), ValueError, "math domain error")
+        raise_if_awaited(lambda: _DOMAINS[name](*args), ValueError, "math domain error")
     if name == "log" and len(args) > 1:
-        raise_where(lambda: args[1] == 1, ZeroDivisionError, "float division by zero")
+        raise_if_awaited(lambda: args[1] == 1, ZeroDivisionError, "float division by zero")
     if name in _WHOLE:
-        check_whole(args[0])
+        check_awaited_whole(args[0])
     found = function(*args)
     if name in _GROWING:
-        raise_where(lambda: _both(np.isinf(found), *map(np.isfinite, args)), OverflowError, "math range error")
+        raise_if_awaited(lambda: _both(np.isinf(found), *map(np.isfinite, args)), OverflowError, "math range error")
     return found
 
 
-def checked_complex(name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+def awaited_complex(name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     """What a function of `cmath` gives, likewise."""
     if name in _COMPLEX_DOMAINS:
-        raise_where(lambda: _COMPLEX_DOMAINS[name](*args), ValueError, "math domain error")
+        raise_if_awaited(lambda: _COMPLEX_DOMAINS[name](*args), ValueError, "math domain error")
     found = function(*args)
     if name in _COMPLEX_GROWING:
-        check_range(found, args, "math range error")
+        check_awaited_range(found, args, "math range error")
     if name == "polar":
-        check_range(found[0], args, "math range error")
+        check_awaited_range(found[0], args, "math range error")
     return found
 
 
-def check_range(found: Any, operands: Any, text: str) -> None:
+def check_awaited_range(found: Any, operands: Any, text: str) -> None:
     """Raise what Python raises where a result of finite numbers is not finite."""
-    raise_where(lambda: _both(np.logical_not(np.isfinite(found)), *map(np.isfinite, operands)), OverflowError, text)
+    raise_if_awaited(lambda: _both(np.logical_not(np.isfinite(found)), *map(np.isfinite, operands)), OverflowError, text)
 
 
-def check_whole(x: Any) -> None:
+def check_awaited_whole(x: Any) -> None:
     """Raise what `int(x)` raises for what is no whole number."""
-    raise_where(lambda: np.isnan(x), ValueError, "cannot convert float NaN to integer")
-    raise_where(lambda: np.isinf(x), OverflowError, "cannot convert float infinity to integer")
+    raise_if_awaited(lambda: np.isnan(x), ValueError, "cannot convert float NaN to integer")
+    raise_if_awaited(lambda: np.isinf(x), OverflowError, "cannot convert float infinity to integer")
 
 
 # -- operators
@@ -198,13 +198,13 @@ def check_whole(x: Any) -> None:
 _DIVIDING = {"div": "float division by zero", "floordiv": "float floor division by zero", "mod": "float modulo"}
 
 
-def check_operator(op: str, left: Any, right: Any, found: Any) -> None:
+def check_awaited_operator(op: str, left: Any, right: Any, found: Any) -> None:
     """Raise what an operator raises where the result that is found is IEEE's."""
     told = op in _DIVIDING or op == "pow"
     if not found.shape and (found.asked(_is_pythons) if told else found.kind.python):
         _check_arithmetic(op, left, right, found)
     else:
-        check_floating(op, (left, right), found)
+        check_awaited_floating(op, (left, right), found)
 
 
 def _is_pythons(value: Any) -> bool:
@@ -214,17 +214,17 @@ def _is_pythons(value: Any) -> bool:
 def _check_arithmetic(op: str, left: Any, right: Any, found: Any) -> None:
     """What Python's own numbers raise."""
     if op in _DIVIDING:
-        raise_where(lambda: right == 0, ZeroDivisionError, _DIVIDING[op])
+        raise_if_awaited(lambda: right == 0, ZeroDivisionError, _DIVIDING[op])
     elif op == "pow":
         text = "0.0 cannot be raised to a negative power"
-        raise_where(lambda: _both(left == 0, right < 0), ZeroDivisionError, text)
+        raise_if_awaited(lambda: _both(left == 0, right < 0), ZeroDivisionError, text)
         over = (
             functools.partial(_both, np.isinf(found), np.isfinite(left), np.isfinite(right))
             if found.dtype.kind == "f"
             else None
         )
         if over is not None:
-            raise_where(over, OverflowError, "(34, 'Numerical result out of range')")
+            raise_if_awaited(over, OverflowError, "(34, 'Numerical result out of range')")
 
 
 # -- NumPy's floating errors, where the function itself asks for exceptions
@@ -236,7 +236,7 @@ _TINY = float(np.finfo(float).tiny)
 _TEXTS = {"divide": "divide by zero", "over": "overflow", "under": "underflow", "invalid": "invalid value"}
 
 
-def check_floating(name: str, operands: tuple[Any, ...], found: Any) -> None:
+def check_awaited_floating(name: str, operands: tuple[Any, ...], found: Any) -> None:
     """Raise what a function of NumPy's raises in `np.errstate(all="raise")`, or where warnings are errors."""
     for kind, error in _floating_errors():
         if not is_awaited(error) or found.dtype.kind not in "fc":

@@ -14,7 +14,7 @@ import numpy as np
 _QUARTERS = (1, 1j, -1, -1j)
 
 
-def transform(sign: int, half: bool = False) -> Callable[..., Any]:
+def unrolled_transform(sign: int, half: bool = False) -> Callable[..., Any]:
     """The transform with exponents of a sign; `half`: only its numbers of frequency 0 to n//2."""
 
     def transformed(x: Any, axis: int) -> np.ndarray:
@@ -55,4 +55,4 @@ def _line(cells: list[Any], sign: int) -> list[Any]:
     return found
 
 
-FOURIER_CELLS = {"fft": transform(-1), "bfft": transform(1), "rfft": transform(-1, half=True)}
+FOURIER_CELLS = {"fft": unrolled_transform(-1), "bfft": unrolled_transform(1), "rfft": unrolled_transform(-1, half=True)}

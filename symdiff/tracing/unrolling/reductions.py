@@ -12,19 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.ir.building import Builder, result_code
+from symdiff.ir.building import Builder, dtype_of_atoms
 from symdiff.ir.graph import Graph, GraphOutput
 from symdiff.ir.node import Atom, Constant
 from symdiff.rulebooks.calls import CallSite, Counts
 from symdiff.rulebooks.rule import Rule
-from symdiff.tracing.values.tracer import Tracer, atom_of, builder_of
-from symdiff.vocabulary.heads import log_sum_exp
+from symdiff.tracing.values.tracer import Tracer, traced_atom, traced_builder
+from symdiff.vocabulary.heads import head_logsumexp
 from symdiff.vocabulary.libraries import user_line
 
-PLAIN: dict[str, Callable[..., Any]] = {"amax": np.max, "amin": np.min, "logsumexp": log_sum_exp}
+PLAIN: dict[str, Callable[..., Any]] = {"amax": np.max, "amin": np.min, "logsumexp": head_logsumexp}
 
 
-def reduction(name: str) -> Callable[..., Any]:
+def unrolled_reduction(name: str) -> Callable[..., Any]:
     """The head `amax`, `amin` or `logsumexp` over arrays of cells."""
 
     def reduced(x: Any, axes: tuple[int, ...]) -> Any:
@@ -66,9 +66,9 @@ def called(
 ) -> Tracer:
     """A function of an array as the call of a function of its cells; `body` is its graph for their common dtype."""
     origin = user_line()
-    builder = builder_of(cells)
-    operands = tuple(atom_of(c, builder, origin) for c in cells)
-    code = result_code(operands)
+    builder = traced_builder(cells)
+    operands = tuple(traced_atom(c, builder, origin) for c in cells)
+    code = dtype_of_atoms(operands)
     site = CallSite(lambda *values: function(np.asarray(values)), rule, body(code), counts)
     return Tracer(builder, builder.bind("call", operands, (), code, site, builder.origin or origin))
 
@@ -108,4 +108,4 @@ def _body(name: str, count: int, code: str) -> Graph:
     return builder.graph(name.removeprefix("a"), (GraphOutput(name, result),))
 
 
-CELLS = {name: reduction(name) for name in PLAIN} | {"any": _truths("or"), "all": _truths("and")}
+CELLS = {name: unrolled_reduction(name) for name in PLAIN} | {"any": _truths("or"), "all": _truths("and")}

@@ -20,7 +20,7 @@ from symdiff.tracing.unrolling import placing, reductions
 from symdiff.tracing.unrolling.fourier_cells import FOURIER_CELLS
 from symdiff.tracing.unrolling.rounds import unrolled
 from symdiff.tracing.values.kinds import PYTHON
-from symdiff.tracing.values.tracer import Tracer, atom_of
+from symdiff.tracing.values.tracer import Tracer, traced_atom
 from symdiff.vocabulary.extents import Extent
 from symdiff.vocabulary.heads import HEADS
 from symdiff.vocabulary.ops import OPS
@@ -33,7 +33,7 @@ WHOLE = "whole"  # the note of a graph that is differentiated as one of whole ar
 MOVED = 1_000  # cells of results up to which they are: moving cells is no operation, but each becomes a statement
 
 
-def is_scalar(graph: Graph) -> bool:
+def in_unrolled_regime(graph: Graph) -> bool:
     """Whether a graph is in the unrolled regime already."""
     if any(isinstance(n, Extent) for leaf in graph.inputs for n in leaf.shape):
         return False
@@ -58,7 +58,7 @@ def is_scalar(graph: Graph) -> bool:
 
 def is_unrolled(graph: Graph) -> bool:
     """Whether the derivatives of a graph are unrolled, too."""
-    return is_scalar(graph) and not graph.notes.get(WHOLE)
+    return in_unrolled_regime(graph) and not graph.notes.get(WHOLE)
 
 
 def settled(graph: Graph, unroll: bool | None = None, differentiated: int = 0) -> Graph:
@@ -70,7 +70,7 @@ def settled(graph: Graph, unroll: bool | None = None, differentiated: int = 0) -
     wide = unroll is None and differentiated > EAGER
     if wide and len(graph.bindings) <= UNROLLED:
         graph.notes[WHOLE] = True
-    if unroll is False or is_scalar(graph):
+    if unroll is False or in_unrolled_regime(graph):
         return graph
     if unroll is None:
         if wide or sum(math.prod(output.shape) for output in graph.outputs) > MOVED:
@@ -95,7 +95,7 @@ def settled(graph: Graph, unroll: bool | None = None, differentiated: int = 0) -
 
 def scalarize(graph: Graph) -> Graph:
     """The same function over scalar symbols only."""
-    if is_scalar(graph):
+    if in_unrolled_regime(graph):
         return graph
     graph = unrolled(graph)
     builder = Builder()
@@ -242,7 +242,7 @@ def _run(binding: Node, builder: Builder, cells: Cells, scalars: dict[Atom, Atom
     for made in builder.bindings[before:]:
         made.origin = binding.origin  # not the line that has the graph unrolled
     found = np.asarray(result, dtype=object)
-    atoms = [_typed(atom_of(c, builder, binding.origin), symbol.dtype, builder) for c in found.ravel()]
+    atoms = [_typed(traced_atom(c, builder, binding.origin), symbol.dtype, builder) for c in found.ravel()]
     if symbol.shape == ():
         scalars[symbol] = atoms[0]
     else:
@@ -256,7 +256,7 @@ def _typed(atom: Atom, code: str, builder: Builder) -> Atom:
     return atom if atom.dtype == code else builder.cast(atom, code)
 
 
-def expand_calls(graph: Graph) -> Graph:
+def unroll_calls(graph: Graph) -> Graph:
     """The Graph with the bodies of called functions in place of the calls, over whole arrays cell by cell; opaque ones stay."""
     if not any(b.op == "call" and b.params.graph is not None for b in graph.bindings):
         return graph

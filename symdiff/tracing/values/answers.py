@@ -16,7 +16,7 @@ import numpy as np
 
 from symdiff.errors import TraceError
 from symdiff.tracing.values.integers import Integer
-from symdiff.tracing.values.kinds import Form, form_of, sample
+from symdiff.tracing.values.kinds import Form, traced_form, traced_sample
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
 
@@ -69,14 +69,14 @@ def check_answer(function: Any, name: str, args: tuple[Any, ...], kwargs: dict[s
     """Refuse a result of another shape or dtype than the function gives, or where it raises."""
     plain = not kwargs and all(type(v) in _NUMBERS for v in args)
     leaves, tree = (args, None) if plain else structures.flatten((args, kwargs), none_is_leaf=True)
-    check_flat(function, name, leaves, tree, found, origin)
+    check_flat_answer(function, name, leaves, tree, found, origin)
 
 
-def check_flat(function: Any, name: str, leaves: Sequence[Any], tree: Any, found: Any, origin: str) -> None:
+def check_flat_answer(function: Any, name: str, leaves: Sequence[Any], tree: Any, found: Any, origin: str) -> None:
     """`check_answer` of flattened arguments; `tree` is the structure of `(args, kwargs)`, None of numbers by position."""
     if any(callable(v) or (isinstance(v, np.ndarray) and v.dtype == object) for v in leaves):
         return
-    forms = tuple(form_of(v) if isinstance(v, Tracer) else None for v in leaves)
+    forms = tuple(traced_form(v) if isinstance(v, Tracer) else None for v in leaves)
     results = [found] if isinstance(found, Tracer) else structures.leaves(found, none_is_leaf=True)
     arrays = [v for v in (*leaves, *results) if isinstance(v, (Tracer, np.ndarray))]
     if any(isinstance(v, np.ndarray) and v.dtype == object for v in results):  # traced cells, which are no array yet
@@ -134,7 +134,7 @@ def _listed(parts: Parts) -> str:
 def _asked(function: Any, leaves: Sequence[Any], forms: tuple[Form | None, ...], tree: Any) -> Answer | None:
     """The function's answer for numbers; None where it depends on these."""
     raised: list[Exception] = []
-    for numbers in (_numbers, lambda form, place: sample(form)):
+    for numbers in (_numbers, lambda form, place: traced_sample(form)):
         found = _tried(function, leaves, forms, tree, numbers)
         if isinstance(found, Answer):
             return found
@@ -176,7 +176,7 @@ def _tried(
 def _numbers(form: Form, place: int) -> Any:
     """Numbers between 0 and 1 that differ; square matrices are positive definite."""
     if form.whole or form.code == "?" or not form.shape:
-        return np.array(sample(form)) if form.shape else sample(form)
+        return np.array(traced_sample(form)) if form.shape else traced_sample(form)
     found = 0.5 + 0.4 * np.cos(1.3 * (np.arange(int(np.prod(form.shape))) + 17 * place) ** 2).reshape(form.shape)
     if len(form.shape) > 1 and form.shape[-1] == form.shape[-2]:
         found = np.ones(form.shape) + np.diag(np.arange(2.0, 2.0 + form.shape[-1]))
@@ -190,4 +190,4 @@ def _turning(k: int, form: Form, place: int) -> Any:
     found = np.cos(1.3 * (np.arange(int(np.prod(form.shape))) + k + 17 * place) ** 2).reshape(form.shape)
     if form.whole or form.code == "?" or k % 4 == 3:
         found = np.rint(found)
-    return (found > 0 if form.code == "?" else found).astype(np.array(sample(form)).dtype)
+    return (found > 0 if form.code == "?" else found).astype(np.array(traced_sample(form)).dtype)

@@ -14,11 +14,11 @@ from symdiff.errors import ItemError, TraceError
 from symdiff.ir.arrays.indexing import is_basic, view_key
 from symdiff.ir.building import Builder
 from symdiff.ir.node import ArrayConstant, Atom, Constant
-from symdiff.tracing.values.integers import Integer, is_whole, truncated
+from symdiff.tracing.values.integers import Integer, is_integer_value, truncated
 from symdiff.tracing.values.operands import as_array, as_atom
-from symdiff.tracing.values.storage import CELLS, Storage, View, arranged, constant
+from symdiff.tracing.values.storage import CELLS, Storage, View, storage_cells, storage_constant
 from symdiff.tracing.values.traced_keys import is_traced_key, write
-from symdiff.tracing.values.tracer import Tracer, assigned, builder_of, copy_of
+from symdiff.tracing.values.tracer import Tracer, assigned, copy_of, traced_builder
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line
 
@@ -72,7 +72,7 @@ def _cast(builder: Builder, atom: Atom, dtype: Any, origin: str) -> Atom:
 
 def _whole(value: Any) -> Any:
     """What an array of integers holds of a value."""
-    if is_whole(value):
+    if is_integer_value(value):
         return value
     found = as_array(value)
     return truncated(found) if isinstance(found, Tracer) else np.trunc(found)
@@ -81,7 +81,7 @@ def _whole(value: Any) -> Any:
 # -- arrays without traced cells
 
 
-def plain(value: Any) -> Any:
+def untraced(value: Any) -> Any:
     """A value without traced cells as NumPy's own; None where there are some."""
     if isinstance(value, Tracer):
         cells = None if value.held is None else value.held.storage.shown(value.held.place)
@@ -92,20 +92,20 @@ def plain(value: Any) -> Any:
     return None if isinstance(value, np.ndarray) and value.dtype == object else value
 
 
-def computed(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def compute_untraced(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A function of arrays without traced cells, computed by NumPy; arrays come back as ones that can be assigned to.
 
     None where the result is a view of an argument.
     """
-    builder = builder_of(structures.leaves((args, kwargs), none_is_leaf=True))
-    args, kwargs = structures.mapped(lambda v: plain(v) if isinstance(v, Tracer) else v, (args, kwargs))
+    builder = traced_builder(structures.leaves((args, kwargs), none_is_leaf=True))
+    args, kwargs = structures.map_leaves(lambda v: untraced(v) if isinstance(v, Tracer) else v, (args, kwargs))
     with np.errstate(all="ignore"):
         result = function(*args, **kwargs)
     given = [v for v in structures.leaves((args, kwargs), none_is_leaf=True) if isinstance(v, np.ndarray)]
     made = [v for v in structures.leaves(result, none_is_leaf=True) if isinstance(v, np.ndarray)]
     if any(np.may_share_memory(a, b) for a in given for b in made):
         return None
-    return structures.mapped(lambda v: filled(builder, v) if isinstance(v, np.ndarray) else v, result)
+    return structures.map_leaves(lambda v: filled(builder, v) if isinstance(v, np.ndarray) else v, result)
 
 
 # -- new arrays
@@ -121,7 +121,7 @@ def copied(value: Tracer, place: np.ndarray) -> Tracer:
     """A traced array in memory of its own, which lies like `place`."""
     cells = None if value.held is None else value.held.storage.shown(value.held.place)
     held = value.atom if cells is None else cells
-    return value.like(arranged(value.builder, held, value.dtype.char, place, user_line()))
+    return value.like(storage_cells(value.builder, held, value.dtype.char, place, user_line()))
 
 
 def filled(builder: Builder, plain: np.ndarray) -> Any:
@@ -130,10 +130,10 @@ def filled(builder: Builder, plain: np.ndarray) -> Any:
         return _of_objects(builder, plain)
     if plain.dtype.char not in "fdFD":
         return plain
-    held: Any = constant(builder, plain, user_line()) if plain.size > CELLS else np.empty(plain.shape, dtype=object)
+    held: Any = storage_constant(builder, plain, user_line()) if plain.size > CELLS else np.empty(plain.shape, dtype=object)
     if plain.size <= CELLS:
         held.reshape(-1)[:] = [Constant(v) for v in plain.ravel().tolist()]
-    view = arranged(builder, held, plain.dtype.char, plain, user_line())
+    view = storage_cells(builder, held, plain.dtype.char, plain, user_line())
     return Tracer.showing(builder, view, plain.dtype)
 
 
@@ -141,7 +141,7 @@ def array_of(values: list[Any]) -> Any:
     """Traced and plain numbers as a traced array."""
     cells = np.empty(len(values), dtype=object)
     cells[:] = values
-    return filled(builder_of(values), cells)
+    return filled(traced_builder(values), cells)
 
 
 def _of_objects(builder: Builder, cells: np.ndarray) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 from symdiff.errors import TraceError
 from symdiff.ir.building import Builder
 from symdiff.ir.node import Atom
-from symdiff.simplification.ranges import Between, between
+from symdiff.simplification.ranges import Between, known_range
 from symdiff.tracing.branches.paths import LIMIT
 from symdiff.tracing.state.attempt import current, note_stuck
 from symdiff.tracing.values.kinds import PYTHON, Kind, asked
@@ -53,11 +53,11 @@ class Integer(Tracer):
 
     def _binary(self, op: str, left: Any, right: Any) -> Any:
         found = super()._binary(op, left, right)
-        if not (is_whole(left) and is_whole(right)):
+        if not (is_integer_value(left) and is_integer_value(right)):
             return found
         power = op == "pow" and isinstance(right, (int, np.integer)) and right >= 0
         if op == "pow" and not power:
-            check_power(kind_after(op, left, right), right)
+            check_traced_power(kind_after(op, left, right), right)
         return Integer.of(found) if op in _CLOSED or power else found
 
     def _unary(self, op: str) -> Any:
@@ -65,7 +65,7 @@ class Integer(Tracer):
         return Integer.of(found) if op in _CLOSED else found
 
     def _in_place(self, op: str, other: Any) -> Any:
-        if self.shape and not is_whole(other):
+        if self.shape and not is_integer_value(other):
             raise TraceError(f"{user_line()}: a value of another kind in an array of traced integers; use x.astype(float)")
         return super()._in_place(op, other)
 
@@ -114,14 +114,14 @@ class Integer(Tracer):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         found = super().__array_ufunc__(ufunc, method, *inputs, **kwargs)
-        whole = method == "__call__" and ufunc.__name__ in _UFUNCS and all(map(is_whole, inputs))
+        whole = method == "__call__" and ufunc.__name__ in _UFUNCS and all(map(is_integer_value, inputs))
         return Integer.of(found) if whole else found
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         found = super().__array_function__(function, types, args, kwargs)
         name = function.__name__
         of = args[1:] if name == "where" else args
-        whole = name in _MOVES and all(v is None or is_whole(v) for v in structures.leaves(of, none_is_leaf=True))
+        whole = name in _MOVES and all(v is None or is_integer_value(v) for v in structures.leaves(of, none_is_leaf=True))
         return Integer.of(found) if whole else found
 
     def decided(self) -> int:
@@ -135,7 +135,7 @@ class Integer(Tracer):
             found = int(path.value(self.atom))
             bool(self == found)
             return found
-        known = between(path, self.atom)
+        known = known_range(path, self.atom)
         if known.high - known.low >= LIMIT:
             raise path.unmergeable(
                 f"{user_line()}: an integer that must be known here, as the end of a range or an item of a list"
@@ -149,14 +149,14 @@ class Integer(Tracer):
         return low
 
 
-def check_power(kind: Kind, exponent: Any) -> None:
+def check_traced_power(kind: Kind, exponent: Any) -> None:
     """Raise what NumPy raises for a negative power of integers, of which Python makes a floating number."""
     asked(kind)
     if not kind.python and np.any(np.less(exponent, 0)):
         raise ValueError(f"{user_line()}: Integers to negative integer powers are not allowed.")
 
 
-def is_whole(value: Any) -> bool:
+def is_integer_value(value: Any) -> bool:
     """Whether a value, or every cell of it, is an integer, traced or not."""
     if isinstance(value, np.ndarray):
         return value.dtype.kind in "iu"
@@ -171,7 +171,7 @@ def truncated(x: Tracer) -> Any:
     if x.dtype.kind == "b":
         return Integer.of(x.astype(float))
     whole = x._unary("trunc")
-    known = between_of(x)
+    known = traced_range(x)
     if known.may_be_nan or max(-known.low, known.high) >= _LARGEST:
         whole = np.where(abs(x) < _LARGEST, whole, -_LARGEST)
     return Integer.of(whole)
@@ -184,7 +184,7 @@ def as_int(x: Tracer) -> Any:
         return x.of_kind(PYTHON)
     if x.dtype.kind == "b":
         return Integer.of(x.astype(float).of_kind(PYTHON))
-    known = between_of(x)
+    known = traced_range(x)
     if not known.is_finite and not np.isfinite(x):
         if (math.isfinite(known.low) and math.isfinite(known.high)) or np.isnan(x):
             raise ValueError("cannot convert float NaN to integer")
@@ -192,9 +192,9 @@ def as_int(x: Tracer) -> Any:
     return Integer.of(x._unary("trunc").of_kind(PYTHON))
 
 
-def between_of(x: Tracer) -> Between:
+def traced_range(x: Tracer) -> Between:
     """What is known of a traced value's range."""
-    return Between() if x.builder.path is None else between(x.builder.path, x.atom)
+    return Between() if x.builder.path is None else known_range(x.builder.path, x.atom)
 
 
 whole_number.written(Integer.of)

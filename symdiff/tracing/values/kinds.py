@@ -72,20 +72,20 @@ def kind_of(value: Any) -> Kind:
     return ARRAY if isinstance(value, np.ndarray) else NUMPY
 
 
-def argument_kind(value: Any) -> Kind:
+def traced_argument_kind(value: Any) -> Kind:
     """The kind of an argument: a number may be of another one in the next call."""
     plain = isinstance(value, (int, float, complex, np.generic, np.ndarray)) and np.shape(value) == ()
     return kind_of(value)._replace(given=True) if plain else kind_of(value)
 
 
 @functools.cache
-def joined(*kinds: Kind) -> Kind:
+def joined_kind(*kinds: Kind) -> Kind:
     """The kind of what an operator gives: Python's where all operands are."""
     fixed = any(not k.python and not k.given for k in kinds)
     return Kind(all(k.python for k in kinds), False, not fixed and any(k.given for k in kinds))
 
 
-def form_of(value: Any) -> Form:
+def traced_form(value: Any) -> Form:
     """What an operand is, traced or not."""
     form = getattr(value, "form", None)
     if type(form) is Form:
@@ -97,7 +97,7 @@ def form_of(value: Any) -> Form:
     return Form(dtype.char, dtype.kind in "iu", kind_of(value), np.shape(value))
 
 
-def one_of(forms: list[Form], which: Callable[[], int]) -> Kind:
+def kind_of_several(forms: list[Form], which: Callable[[], int]) -> Kind:
     """The kind of a value that is one of several."""
     kinds = [f.kind for f in forms]
     if len(set(forms)) == 1:
@@ -169,20 +169,20 @@ def _asked_for(question: Callable[..., Any], operands: tuple[Form, ...]) -> Form
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return form_of(question(*map(sample, operands)))
+            return traced_form(question(*map(traced_sample, operands)))
         except (TypeError, ValueError, ArithmeticError, AttributeError, np.linalg.LinAlgError):
             return None
 
 
-def sample(form: Form) -> Any:
+def traced_sample(form: Form) -> Any:
     """Ones of a form; those of an array are one number in memory."""
     if form.shape:
         return np.broadcast_to(np.ones((), int if form.whole else form.code), form.shape)
-    found = example(form.code, (), form.whole, form.kind)
+    found = example_of_kind(form.code, (), form.whole, form.kind)
     return np.ones_like(found) if form.kind.array else type(found)(1)
 
 
-def example(code: str, shape: tuple[int, ...], whole: bool, kind: Kind) -> Any:
+def example_of_kind(code: str, shape: tuple[int, ...], whole: bool, kind: Kind) -> Any:
     """A value of a dtype, a shape and a kind."""
     dtype = np.dtype(int if whole else code)
     if shape != () or kind.array:
@@ -197,9 +197,9 @@ def answered(question: Callable[[Any], Any], code: str, shape: tuple[int, ...], 
         if all(other == found[0] for other in found):
             return found[0]
         return answered(question, *_spread(kind.several.which()))
-    own = question(example(code, shape, whole, kind))
+    own = question(example_of_kind(code, shape, whole, kind))
     for other in (PYTHON, NUMPY, ARRAY) if kind.given else ():
-        if question(example(code, shape, whole, other)) != own:
+        if question(example_of_kind(code, shape, whole, other)) != own:
             asked(kind, ARRAYS if kind.array or other.array else SCALARS)
     return own
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from symdiff.ir.arrays.algebra import Arrays
-from symdiff.ir.arrays.moving import stack
+from symdiff.ir.arrays.moving import bind_stack
 from symdiff.ir.building import Builder
 from symdiff.ir.node import Atom
-from symdiff.tracing.values.tracer import Tracer, atom_of, builder_of, is_traced
+from symdiff.tracing.values.tracer import Tracer, is_traced, traced_atom, traced_builder
 from symdiff.vocabulary.libraries import user_line
 
 
@@ -20,8 +20,8 @@ def as_atom(value: Any, builder: Builder, origin: str) -> Atom:
     """A value as an operand; lists of arrays are stacked."""
     if isinstance(value, (list, tuple)) and any(np.ndim(v) if not isinstance(v, Tracer) else v.ndim for v in value):
         parts = [as_atom(v, builder, origin) for v in value]
-        return stack(Arrays(builder, origin), parts)
-    return atom_of(value, builder, origin)
+        return bind_stack(Arrays(builder, origin), parts)
+    return traced_atom(value, builder, origin)
 
 
 def holds_traced(value: Any) -> bool:
@@ -38,7 +38,7 @@ def as_array(value: Any) -> Any:
     if not holds_traced(value):
         return np.asarray(value)
     origin = user_line()
-    builder = builder_of(cells(value))
+    builder = traced_builder(cells(value))
     atom = as_atom(value, builder, origin)
     return Tracer(builder, atom) if atom.op != "const" else np.asarray(atom.value)
 
@@ -50,13 +50,13 @@ def cells(value: Any) -> list[Any]:
     return value.ravel().tolist() if isinstance(value, np.ndarray) and value.dtype == object else [value]
 
 
-def atoms(*values: Any) -> tuple[Arrays, tuple[Atom, ...]]:
+def traced_operands(*values: Any) -> tuple[Arrays, tuple[Atom, ...]]:
     """Values as operands of the innermost trace among them, and the structural operations there."""
     origin = user_line()
-    builder = builder_of([c for v in values for c in cells(v)])
+    builder = traced_builder([c for v in values for c in cells(v)])
     return Arrays(builder, origin), tuple(as_atom(v, builder, origin) for v in values)
 
 
-def given(arrays: Arrays, atom: Atom) -> Any:
+def traced_result(arrays: Arrays, atom: Atom) -> Any:
     """An atom as the value that the user's function goes on with."""
     return Tracer(arrays.builder, atom) if atom.op != "const" else atom.value

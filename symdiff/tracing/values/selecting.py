@@ -108,7 +108,9 @@ class Selected(Tracer):
         """How many cells are selected."""
         parts = self.parts
         return (
-            self.known.size if parts.values is None else counted(parts.mask) * math.prod(parts.values.shape[parts.mask.ndim :])
+            self.known.size
+            if parts.values is None
+            else count_mask(parts.mask) * math.prod(parts.values.shape[parts.mask.ndim :])
         )
 
     @property
@@ -118,7 +120,7 @@ class Selected(Tracer):
 
     def count(self) -> Any:
         """`len` of the cells."""
-        return counted(self.parts.mask)
+        return count_mask(self.parts.mask)
 
     def __len__(self) -> int:
         return len(self.known)
@@ -179,7 +181,7 @@ class Selected(Tracer):
         found = []
         for operand in operands:
             if isinstance(operand, Selected):
-                if operand.parts.values.ndim != parts.values.ndim or not is_same(operand.parts.mask, parts.mask):
+                if operand.parts.values.ndim != parts.values.ndim or not is_same_mask(operand.parts.mask, parts.mask):
                     return None
                 found.append(operand.parts.values)
             elif np.ndim(operand) <= rest:
@@ -233,7 +235,7 @@ class Selected(Tracer):
     @staticmethod
     def _as_known(function: Any, args: Any, kwargs: Any = None) -> Any:
         """A function of the cells themselves, which it may change."""
-        args, kwargs = structures.mapped(lambda v: v.shown() if isinstance(v, Selected) else v, (args, kwargs or {}))
+        args, kwargs = structures.map_leaves(lambda v: v.shown() if isinstance(v, Selected) else v, (args, kwargs or {}))
         return function(*args, **kwargs)
 
 
@@ -247,7 +249,7 @@ for _name in _OPERATORS:
     setattr(Selected, f"__r{_name}__", _reflected(_name))
 
 
-def is_same(a: Tracer, b: Tracer) -> bool:
+def is_same_mask(a: Tracer, b: Tracer) -> bool:
     """Whether two masks are the same by their operations."""
     path = a.builder.path
     return a.builder is b.builder and (a.atom is b.atom or (path is not None and path.number(a.atom) == path.number(b.atom)))
@@ -265,7 +267,7 @@ def pattern(mask: Tracer) -> np.ndarray:
     return found
 
 
-def counted(mask: Tracer) -> Any:
+def count_mask(mask: Tracer) -> Any:
     """How many cells of a mask are true."""
     return Integer.of(np.sum(np.where(mask, 1.0, 0.0)))  # type: ignore[call-overload]
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays
-from symdiff.ir.arrays.indexing import normal_slice, take
+from symdiff.ir.arrays.indexing import bind_take, normal_slice
 from symdiff.ir.building import Builder, array_atom
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.vocabulary.heads import Shape, Slice
@@ -68,7 +68,7 @@ class Storage:
         if waiting is not None:
             return waiting
         base: Atom = self.symbol  # type: ignore[assignment]
-        known = constant_cells(self.builder, base)
+        known = constant_storage_cells(self.builder, base)
         if known is not None:
             return Constant(known.flat[number].item(), self.code)
         return base if base.shape == () else self.builder.bind("item", (base,), (), self.code, number, origin)
@@ -130,7 +130,7 @@ class Storage:
             kept = tuple(n for n in place.shape if n != 1)
             long = arrays.reshape(arrays.broadcast_to(value, place.shape), kept)
             value = arrays.reshape(arrays.transpose(long, tuple(int(k) for k in np.argsort(axes))), sizes)
-        known = constant_cells(self.builder, before)
+        known = constant_storage_cells(self.builder, before)
         if known is not None and known.strides == (0,) * known.ndim and known.size and known.flat[0] == 0:
             self.symbol = arrays.put(arrays.broadcast_to(value, sizes), key, self.memory.shape)
         else:
@@ -328,7 +328,7 @@ class View:
         self.storage.write(self.place, value, origin)
 
 
-def laid_out(shape: Shape, strides: Any) -> np.ndarray:
+def storage_memory(shape: Shape, strides: Any) -> np.ndarray:
     """New memory in which cells lie with these strides."""
     reach = [(n - 1) * step for n, step in zip(shape, strides, strict=True)] if 0 not in shape else []
     before = -sum(r for r in reach if r < 0)
@@ -351,7 +351,9 @@ def same_key(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
     )
 
 
-def arranged(builder: Builder, held: Atom | np.ndarray, code: str, like: np.ndarray, origin: str, refusal: str = "") -> View:
+def storage_cells(
+    builder: Builder, held: Atom | np.ndarray, code: str, like: np.ndarray, origin: str, refusal: str = ""
+) -> View:
     """All cells of a new storage, whose axes lie in memory as those of another array."""
     if like.flags.c_contiguous:
         return View.over(Storage(builder, held, code, refusal))
@@ -409,7 +411,7 @@ def look(arrays: Arrays, x: Atom, place: np.ndarray, memory: np.ndarray) -> Atom
     once = place[tuple(slice(0, 1) if step == 0 else slice(None) for step in place.strides)]
     found = region(once, memory)
     if found is None:
-        return arrays.broadcast_to(take(arrays, arrays.reshape(x, (memory.size,)), numbers(once, memory)), place.shape)
+        return arrays.broadcast_to(bind_take(arrays, arrays.reshape(x, (memory.size,)), numbers(once, memory)), place.shape)
     key, axes = found
     part = arrays.getitem(x, key)
     if list(axes) != sorted(axes):
@@ -445,7 +447,7 @@ def cells_of(builder: Builder, atom: Atom, origin: str) -> np.ndarray:
     elif atom.shape == ():
         found[0] = atom
     else:
-        known = constant_cells(builder, atom)
+        known = constant_storage_cells(builder, atom)
         if known is not None:
             found[:] = [Constant(v) for v in known.ravel().tolist()]
         else:
@@ -453,7 +455,7 @@ def cells_of(builder: Builder, atom: Atom, origin: str) -> np.ndarray:
     return found.reshape(atom.shape)
 
 
-def constant_cells(builder: Builder, atom: Atom) -> np.ndarray | None:
+def constant_storage_cells(builder: Builder, atom: Atom) -> np.ndarray | None:
     """The cells of a constant array, None where it is computed."""
     if isinstance(atom, ArrayConstant):
         return atom.value
@@ -472,7 +474,7 @@ def assigned_at(arrays: Arrays, x: Atom, chosen: np.ndarray, value: Atom) -> Ato
     return arrays.bind("set_at", x, picked, indices=flat)
 
 
-def constant(builder: Builder, plain: np.ndarray, origin: str) -> Atom:
+def storage_constant(builder: Builder, plain: np.ndarray, origin: str) -> Atom:
     """A plain array as an atom; one number repeated where all its cells are alike."""
     first = plain.flat[0]
     if (plain == first).all() and (plain.dtype.kind == "c" or (np.signbit(plain) == np.signbit(first)).all()):
@@ -483,7 +485,7 @@ def constant(builder: Builder, plain: np.ndarray, origin: str) -> Atom:
 def _with_cells(builder: Builder, base: Atom, pending: dict[int, Atom], code: str, origin: str) -> Atom:
     """An array with some cells replaced, by their numbers."""
     cells = math.prod(base.shape)
-    known = constant_cells(builder, base)
+    known = constant_storage_cells(builder, base)
     if known is not None and 4 * len(pending) >= cells:
         flat = known.ravel()
         atoms = tuple(pending.get(k) or Constant(flat[k].item(), code) for k in range(cells))

@@ -88,14 +88,14 @@ def _joined(text: str) -> Any:
 _CONVERSIONS: dict[int, Any] = {ord("s"): str, ord("r"): repr, ord("a"): ascii}
 
 
-def formatted(value: Any, conversion: int, spec: str) -> Any:
+def format_traced(value: Any, conversion: int, spec: str) -> Any:
     """A field of an f-string."""
     if conversion in _CONVERSIONS:
         value = of_text(_CONVERSIONS[conversion], value)
     return of_text(format, value, spec)
 
 
-def joined(*parts: str) -> Any:
+def join_traced_texts(*parts: str) -> Any:
     """An f-string of its parts."""
     return _joined("")(parts)
 

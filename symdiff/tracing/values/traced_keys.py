@@ -11,16 +11,16 @@ import numpy as np
 
 from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays
-from symdiff.ir.arrays.indexing import expanded_key, indexed, is_basic
-from symdiff.tracing.values.integers import Integer, between_of, is_whole
-from symdiff.tracing.values.kinds import form_of, one_of
-from symdiff.tracing.values.selecting import Selected, is_same, pattern
-from symdiff.tracing.values.storage import Lens, Storage, View, laid_out, same_key
-from symdiff.tracing.values.tracer import Tracer, atom_of, builder_of
+from symdiff.ir.arrays.indexing import bind_item, is_basic, normal_key
+from symdiff.tracing.values.integers import Integer, is_integer_value, traced_range
+from symdiff.tracing.values.kinds import kind_of_several, traced_form
+from symdiff.tracing.values.selecting import Selected, is_same_mask, pattern
+from symdiff.tracing.values.storage import Lens, Storage, View, same_key, storage_memory
+from symdiff.tracing.values.tracer import Tracer, traced_atom, traced_builder
 from symdiff.vocabulary.libraries import user_line
 
 
-def parts_of(key: Any) -> list[Any]:
+def traced_key_parts(key: Any) -> list[Any]:
     """The parts of an index; lists of traced integers become arrays."""
     parts = list(key) if isinstance(key, tuple) else [key]
     return [_gathered_list(p) if isinstance(p, list) and any(isinstance(c, Tracer) for c in p) else p for p in parts]
@@ -43,8 +43,8 @@ def item_of(cells: Any, key: Integer) -> Any:
         return cells[key.decided()]
     objects = np.empty(len(cells), dtype=object)
     objects[:] = cells
-    found = read(objects, key, user_line()).of_kind(one_of([form_of(c) for c in cells], key.decided))
-    return Integer.of(found) if all(map(is_whole, cells)) else found
+    found = read(objects, key, user_line()).of_kind(kind_of_several([traced_form(c) for c in cells], key.decided))
+    return Integer.of(found) if all(map(is_integer_value, cells)) else found
 
 
 def _is_number(cell: Any) -> bool:
@@ -52,14 +52,14 @@ def _is_number(cell: Any) -> bool:
 
 
 def _gathered_list(cells: list[Any]) -> Any:
-    whole = all(map(is_whole, cells))
+    whole = all(map(is_integer_value, cells))
     found = np.stack([np.asarray(c, dtype=float) if not isinstance(c, Tracer) else c for c in cells])
     return Integer.of(found) if whole else found
 
 
 def _checked_parts(key: Any) -> list[Any]:
     """The parts of an index, slices with known ends; masks among other parts are taken as they are."""
-    parts = parts_of(key)
+    parts = traced_key_parts(key)
     alone = _first_mask(parts) is not None
     found: list[Any] = []
     for part in parts:
@@ -90,13 +90,13 @@ def read(x: Any, key: Any, origin: str) -> Any:
     parts = _checked_parts(key)
     if not any(isinstance(p, Tracer) for p in parts):
         return x[tuple(parts)]
-    builder = builder_of([x, *parts])
+    builder = traced_builder([x, *parts])
     mask = _first_mask(parts)
     if mask is not None:
         return _selected(x[_behind(mask, parts)] if len(parts) > 1 else x, mask, origin)
     shape = np.shape(x)
     atoms = tuple(p.atom if isinstance(p, Tracer) else p for p in _bounded(parts, shape, origin))
-    atom = indexed(Arrays(builder, origin), atom_of(x, builder, origin), atoms)
+    atom = bind_item(Arrays(builder, origin), traced_atom(x, builder, origin), atoms)
     found = Tracer(builder, atom)  # type: ignore[arg-type]
     if isinstance(x, Integer) or (isinstance(x, np.ndarray) and x.dtype.kind in "iu"):
         found = Integer.of(found)
@@ -116,7 +116,7 @@ def _row(x: Tracer, parts: list[Any], atoms: tuple[Any, ...], found: Tracer) -> 
     """The storage of `x[parts]` at traced places."""
 
     def load() -> Any:
-        return indexed(Arrays(found.builder, user_line()), atom_of(x, found.builder, user_line()), atoms)
+        return bind_item(Arrays(found.builder, user_line()), traced_atom(x, found.builder, user_line()), atoms)
 
     def save(atom: Any) -> None:
         value = found.like(atom)
@@ -125,7 +125,7 @@ def _row(x: Tracer, parts: list[Any], atoms: tuple[Any, ...], found: Tracer) -> 
         write(x, tuple(p for p in parts if p is not None), value, user_line())
 
     of = x._place()[tuple(0 if isinstance(p, Tracer) else p for p in parts)]
-    return Lens(x.shared(), tuple(parts), found.shape, found.dtype.char, load, save, laid_out(of.shape, of.strides))
+    return Lens(x.shared(), tuple(parts), found.shape, found.dtype.char, load, save, storage_memory(of.shape, of.strides))
 
 
 def _selected(x: Any, mask: Tracer, origin: str) -> Any:
@@ -141,7 +141,7 @@ def _bounded(parts: list[Any], shape: tuple[int, ...], origin: str) -> list[Any]
     """The parts, one for each axis, with traced places checked and counted from the front."""
     found: list[Any] = []
     axis = 0
-    for part in expanded_key(tuple(parts), len(shape), origin):
+    for part in normal_key(tuple(parts), len(shape), origin):
         if isinstance(part, Integer):
             part = _from_front(part, shape[axis], axis)
         found.append(part)
@@ -151,7 +151,7 @@ def _bounded(parts: list[Any], shape: tuple[int, ...], origin: str) -> list[Any]
 
 def _from_front(place: Integer, n: int, axis: int) -> Any:
     """Places among n cells, negative ones counted from the end."""
-    known = between_of(place)
+    known = traced_range(place)
     safe = not known.may_be_nan and -n <= known.low and known.high < n
     outside = None if safe else np.logical_or(place < -n, np.logical_not(place < n))
     if outside is not None and np.any(outside):
@@ -187,7 +187,7 @@ def _write_selected(target: Any, mask: Tracer, value: Any, origin: str) -> None:
     if (
         isinstance(value, Selected)
         and value.parts.values is not None
-        and is_same(value.parts.mask, mask)
+        and is_same_mask(value.parts.mask, mask)
         and value.parts.values.ndim == target.ndim
     ):
         value = value.parts.values
@@ -213,7 +213,7 @@ def _write_each(target: Any, parts: list[Any], value: Any, origin: str) -> None:
 
 def _write_place(target: Any, parts: list[Any], value: Any, origin: str) -> None:
     """Single places: every cell that may be meant becomes a selection between the value and what it was."""
-    written = expanded_key(tuple(parts), target.ndim, origin)
+    written = normal_key(tuple(parts), target.ndim, origin)
     if any(p is None for p in written):
         raise TraceError(f"{origin}: traced places beside None are assigned to; leave the new axis away")
     whole = tuple(slice(None) if isinstance(p, Integer) else p for p in written)

@@ -24,7 +24,7 @@ from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, array_atom
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.tracing.state.attempt import current, current_reading, note_shown, note_stuck
-from symdiff.tracing.state.raising import awaits, check_operator, check_range
+from symdiff.tracing.state.raising import awaits, check_awaited_operator, check_awaited_range
 from symdiff.tracing.values.kinds import (
     ARRAY,
     NUMPY,
@@ -34,14 +34,14 @@ from symdiff.tracing.values.kinds import (
     Kind,
     answered,
     asked,
-    example,
-    form_of,
-    joined,
+    example_of_kind,
+    joined_kind,
     resulting,
+    traced_form,
 )
 from symdiff.tracing.values.operators import Operators
-from symdiff.tracing.values.storage import Lens, Storage, View, arranged, laid_out, root_of
-from symdiff.vocabulary.libraries import is_compiled, is_library, is_numpys, short_name, user_line
+from symdiff.tracing.values.storage import Lens, Storage, View, root_of, storage_cells, storage_memory
+from symdiff.vocabulary.libraries import is_compiled_library, is_library, is_numpys, name_unless_library, user_line
 from symdiff.vocabulary.plain import check_plain
 from symdiff.vocabulary.seams import Seam
 
@@ -62,7 +62,7 @@ def may_catch() -> bool:
     """Whether an exception now may be caught by the user's traced code: in a `try` or a `with`."""
     frame = sys._getframe(1)
     while frame is not None and not (frame.f_code.co_name == "run" and frame.f_code.co_filename.endswith("following.py")):
-        if short_name(frame.f_code.co_filename) and any(
+        if name_unless_library(frame.f_code.co_filename) and any(
             first <= frame.f_lasti < last for first, last in _handled(frame.f_code)
         ):
             return True
@@ -81,7 +81,7 @@ def is_traced(value: Any) -> bool:
     return isinstance(value, Tracer) or (isinstance(value, np.ndarray) and value.dtype == object)
 
 
-def builder_of(values: Any) -> Builder:
+def traced_builder(values: Any) -> Builder:
     """The innermost builder among the tracers in `values`."""
     found: Builder | None = None
     for value in values:
@@ -92,7 +92,7 @@ def builder_of(values: Any) -> Builder:
     return found
 
 
-def atom_of(value: Any, builder: Builder, origin: str) -> Atom:
+def traced_atom(value: Any, builder: Builder, origin: str) -> Atom:
     """A value as an operand: a symbol of this builder, a captured one of an enclosing trace, or a constant."""
     if isinstance(value, Tracer):
         return value.atom if value.builder is builder else _captured(value, builder, origin)
@@ -149,7 +149,7 @@ def array_of_objects(cells: np.ndarray, builder: Builder, origin: str) -> Atom:
     flat = cells.ravel().tolist()
     if any(isinstance(c, (np.ndarray, Tracer)) and c.shape != () for c in flat):
         raise TraceError(f"{origin}: an array of arrays of different shapes; use np.stack or np.concatenate")
-    atoms = [atom_of(c, builder, origin) for c in flat]
+    atoms = [traced_atom(c, builder, origin) for c in flat]
     if cells.shape == ():
         return atoms[0]
     if any(a.op != "const" for a in atoms):
@@ -205,7 +205,7 @@ class Tracer(Operators):
             self._held = (
                 View.over(Storage(builder, symbol, self.dtype.char, _CALLERS))
                 if like is None
-                else arranged(builder, symbol, self.dtype.char, like, user_line(), _CALLERS)
+                else storage_cells(builder, symbol, self.dtype.char, like, user_line(), _CALLERS)
             )
         return self
 
@@ -306,9 +306,11 @@ class Tracer(Operators):
     def _unary(self, op: str) -> Any:
         if op in SIGNS and (self.dtype.char == "?" or op == "not"):
             return signed_truth(op, self.settled())
-        found = laid(Tracer(self.builder, record(self.builder, op, (self.atom,), user_line()), kind_after(op, self)), (self,))
+        found = in_traced_order(
+            Tracer(self.builder, record(self.builder, op, (self.atom,), user_line()), kind_after(op, self)), (self,)
+        )
         if op == "abs" and self.kind.python and self.dtype.kind == "c" and awaits():
-            check_range(found, (self,), "absolute value too large")
+            check_awaited_range(found, (self,), "absolute value too large")
         return found
 
     def _in_place(self, op: str, other: Any) -> Any:
@@ -424,7 +426,7 @@ class Tracer(Operators):
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         attempt = current()
-        if is_compiled(sys._getframe(1).f_code.co_filename) and not (attempt is not None and attempt.opened):
+        if is_compiled_library(sys._getframe(1).f_code.co_filename) and not (attempt is not None and attempt.opened):
             raise self._refuse("a library's compiled code", _NUMBER)
         if self.dtype.kind == "b" and self.shape:
             note_stuck()  # a mask of an array made elsewhere, whose items a thorough run sees
@@ -522,7 +524,9 @@ class Tracer(Operators):
         if self.dtype.kind == "c":
             return self._part("imag")
         self.asked(lambda value: type(value.imag))
-        return np.imag(np.broadcast_to(0.0, self.shape) if self.shape else example("d", (), self.whole, self.settled().kind))
+        return np.imag(
+            np.broadcast_to(0.0, self.shape) if self.shape else example_of_kind("d", (), self.whole, self.settled().kind)
+        )
 
     @imag.setter
     def imag(self, value: Any) -> None:
@@ -543,7 +547,7 @@ class Tracer(Operators):
             self[...] = part + 1j * self.imag if name == "real" else self.real + 1j * part
 
         of = self._place()
-        layout = laid_out(of.shape, [2 * step for step in of.strides])
+        layout = storage_memory(of.shape, [2 * step for step in of.strides])
         lens = Lens(self.shared(), (name,), self.shape, found.dtype.char, lambda: self._unary(name).atom, save, layout)
         return found.like(View.over(lens))
 
@@ -606,7 +610,7 @@ class Tracer(Operators):
             kind = NUMPY if self.kind.python else self.kind
             return self.like(cast) if isinstance(cast, Constant) else Tracer(self.builder, cast, kind)  # type: ignore[arg-type]
         place = self._place().astype(np.int8, order=order)  # type: ignore[call-overload]
-        return Tracer.showing(self.builder, arranged(self.builder, cast, char, place, user_line()), np.dtype(char))
+        return Tracer.showing(self.builder, storage_cells(self.builder, cast, char, place, user_line()), np.dtype(char))
 
     def copy(self, order: str = "C") -> Any:
         """The same values in an array of its own, which can be assigned to."""
@@ -692,7 +696,7 @@ class Tracer(Operators):
     def __repr__(self) -> str:
         need_contents(self)
         path = sys._getframe(1).f_code.co_filename
-        if not note_shown() and (path == "<string>" or short_name(path)):
+        if not note_shown() and (path == "<string>" or name_unless_library(path)):
             note_stuck()
             raise self._refuse(
                 "a text with the number, made here,", "make it with str(x) or an f-string, and print or raise it"
@@ -811,10 +815,10 @@ _kinds_after: dict[tuple[Any, ...], Kind] = {}  # of numbers
 
 
 def _kind_after(op: str, operands: tuple[Any, ...]) -> Kind:
-    forms = tuple(map(form_of, operands))
+    forms = tuple(map(traced_form, operands))
     question = None if any(form.shape for form in forms) else OPERATORS.get(op)
     found = None if question is None else resulting(op, question, forms)
-    return joined(*(form.kind for form in forms)) if found is None else found.kind
+    return joined_kind(*(form.kind for form in forms)) if found is None else found.kind
 
 
 def record_on(op: str, left: Any, right: Any, kind: Kind | None = None) -> Any:
@@ -843,22 +847,22 @@ def record_on(op: str, left: Any, right: Any, kind: Kind | None = None) -> Any:
                 if hasattr(value, "__cuda_array_interface__"):
                     raise TraceError(f"{origin}: a CuPy array beside a traced value; pass it as an argument")
                 return NotImplemented
-        builder = builder_of((left, right))
-        operands = (atom_of(left, builder, origin), atom_of(right, builder, origin))
+        builder = traced_builder((left, right))
+        operands = (traced_atom(left, builder, origin), traced_atom(right, builder, origin))
     result = record(builder, op, operands, origin)
-    found = Tracer(builder, narrowed(builder, result, left, right), kind or kind_after(op, left, right))
+    found = Tracer(builder, narrow_traced(builder, result, left, right), kind or kind_after(op, left, right))
     if awaits():
-        check_operator(op, left, right, found)
-    return laid(found, (left, right))
+        check_awaited_operator(op, left, right, found)
+    return in_traced_order(found, (left, right))
 
 
-def narrowed(builder: Builder, result: Node, *operands: Any) -> Any:
+def narrow_traced(builder: Builder, result: Node, *operands: Any) -> Any:
     """A number in single precision where numbers of Python's meet NumPy's of single precision."""
     if result.shape or result.dtype not in _NARROW or len(operands) < 2 or any(type(v) in _PLAIN for v in operands):
         return result
     if all(type(v) is Tracer and v._dtype.char in "dD" for v in operands):
         return result
-    forms = tuple(map(form_of, operands))
+    forms = tuple(map(traced_form, operands))
     if not any(form.code in "fF" for form in forms) or any(form.shape or form.kind.several for form in forms):
         return result
     for form in forms:
@@ -867,23 +871,23 @@ def narrowed(builder: Builder, result: Node, *operands: Any) -> Any:
     return builder.cast(result, _NARROW[result.dtype]) if all(typed) else result
 
 
-def laid(value: Any, operands: tuple[Any, ...]) -> Any:
+def in_traced_order(value: Any, operands: tuple[Any, ...]) -> Any:
     """What an elementwise function gives, in the order in memory that NumPy gives it for these operands."""
-    if len(value._shape) > 1 and any(is_turned(o) for o in operands):
+    if len(value._shape) > 1 and any(has_traced_order(o) for o in operands):
         places = [o._place() if isinstance(o, Tracer) and o.shape else np.empty(np.shape(o), np.int8)  # type: ignore[call-overload]
                   if isinstance(o, (Tracer, list, tuple)) else o for o in operands]  # fmt: skip
         found = np.nditer([*places, None], flags=["zerosize_ok"]).operands[-1]
-        value._held = arranged(value.builder, value.atom, value.dtype.char, found, user_line())
+        value._held = storage_cells(value.builder, value.atom, value.dtype.char, found, user_line())
     return value
 
 
-def is_turned(value: Any) -> bool:
+def has_traced_order(value: Any) -> bool:
     """Whether the cells of an array do not lie in memory in their own order."""
     place = _memory(value)
     return isinstance(place, np.ndarray) and place.ndim > 1 and not place.flags.c_contiguous
 
 
-def order_of(value: Any) -> tuple[int, ...]:
+def traced_order(value: Any) -> tuple[int, ...]:
     """The axes of an array as they lie in memory, the outermost first; empty where that is their own order."""
     place = _memory(value)
     if not isinstance(place, np.ndarray):
@@ -891,7 +895,7 @@ def order_of(value: Any) -> tuple[int, ...]:
     return _order(place)
 
 
-def order_of_points(value: Any, axis: int) -> tuple[int, ...]:
+def traced_points_order(value: Any, axis: int) -> tuple[int, ...]:
     """The same of the arrays that a value has along its first axis, 0, or its last one, -1."""
     place = _memory(value)
     if not isinstance(place, np.ndarray) or place.ndim < 3 or place.flags.c_contiguous or not place.size:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from symdiff.errors import TraceError
-from symdiff.tracing.values.integers import Integer, as_int, check_power, is_whole
+from symdiff.tracing.values.integers import Integer, as_int, check_traced_power, is_integer_value
 from symdiff.tracing.values.kinds import PYTHON, Kind, asked
 from symdiff.tracing.values.operators import repetition
 from symdiff.tracing.values.tracer import BITS, Tracer, computed_truths, kind_after, record, record_on, signed_truth
@@ -41,7 +41,7 @@ def on_truths(op: str, left: Any, right: Any, kind: Kind) -> Any:
     if both and op in BITS - {"lshift", "rshift"}:
         return record_on(op, left, right, kind)
     if op in BITS:
-        if not all(is_truth(v) or is_whole(v) for v in (left, right)):
+        if not all(is_truth(v) or is_integer_value(v) for v in (left, right)):
             raise _unsupported(_SIGNS[op], left, right)
         return _bits(op, number(left), number(right), kind)
     if both:
@@ -54,16 +54,16 @@ def on_truths(op: str, left: Any, right: Any, kind: Kind) -> Any:
             if op != "div":
                 raise TraceError(f"{user_line()}: {op} of truths, which NumPy takes as int8; write x.astype(int) first")
     one, other = number(left), number(right)
-    if is_whole(one) and is_whole(other):
+    if is_integer_value(one) and is_integer_value(other):
         if op == "pow":
-            check_power(kind, other)
+            check_traced_power(kind, other)
         result = one._binary(op, one, other) if isinstance(one, Tracer) else other._binary(op, one, other)
         return result.of_kind(kind)
     return record_on(op, left, right, kind)
 
 
 @signed_truth.written
-def signed(op: str, value: Tracer) -> Any:
+def truth_with_sign(op: str, value: Tracer) -> Any:
     """`-`, `+`, `abs` and `~` of a truth or an integer."""
     if not is_truth(value):
         return -value - 1 if isinstance(value, Integer) else _no_operand(op, value)
@@ -82,16 +82,16 @@ def logical_not(value: Tracer) -> Tracer:
 
 
 @repetition.written
-def repeated(values: Any, times: Any) -> Any:
+def repeat_by_traced(values: Any, times: Any) -> Any:
     """`values * times` of a list, tuple or text by a traced number of Python's or NumPy's."""
     times = times.settled()
     asked(times.kind)
-    if (is_truth(times) and not times.kind.python) or not (is_truth(times) or is_whole(times)):
+    if (is_truth(times) and not times.kind.python) or not (is_truth(times) or is_integer_value(times)):
         raise TypeError(f"{user_line()}: can't multiply sequence by non-int of type {times.named()!r}")
     return values * number(times).decided()
 
 
-def same(a: Any, b: Any) -> Any:
+def traced_is(a: Any, b: Any) -> Any:
     """`a is b`."""
     if a is not b:
         a, b = (v.settled() if isinstance(v, Tracer) else v for v in (a, b))
@@ -99,7 +99,7 @@ def same(a: Any, b: Any) -> Any:
         return a is b
     if not isinstance(a, Tracer):
         a, b = b, a
-    if is_whole(b) and not is_truth(b) and isinstance(a, Integer) and a.shape == ():
+    if is_integer_value(b) and not is_truth(b) and isinstance(a, Integer) and a.shape == ():
         raise TraceError(f"{user_line()}: `is` between integers, which may be one object or two; compare them by ==")
     if not (is_truth(a) and is_truth(b)) or a.shape != () or a.kind.array:
         return False
