@@ -432,7 +432,14 @@ ORDERS = (_turned, _swapped, _reversed)  # which together move each key to anoth
 
 
 def _retyped(keys: list[Any]) -> list[Any]:
-    return [(float(k) if type(k) is int else int(k)) if type(k) in (bool, int, float) and k == int(k) else k for k in keys]
+    return [_equal_of_another_type(k) for k in keys]
+
+
+def _equal_of_another_type(key: Any) -> Any:
+    """A number that is equal to a key and of another type, the key itself where there is none."""
+    if type(key) is int:
+        return float(key) if abs(key) < 2**53 else key
+    return int(key) if type(key) is bool or (type(key) is float and key.is_integer()) else key
 
 
 def by_path(value: Any) -> dict[str, Any]:
