@@ -157,12 +157,12 @@ class Standing:
 class Reach:
     """What some functions can read. `moving` are iterators and random generators, `asking` says that some code of the user's
     asks what a value is, `entered` that Python may enter code of his by itself, `codes` is his code with its globals, `last`
-    what was looked at last.
+    what was looked at last. What is `apart` is not looked at.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, apart: Iterable[Any] = ()) -> None:
         self._watch: Any = None  # during a walk
-        self._seen: dict[int, Any] = {}
+        self._seen: dict[int, Any] = {id(value): value for value in apart}
         self._waiting: list[tuple[Any, str]] = []
         self._above: dict[int, list[int]] = {}
         self._bearing: list[int] = []

@@ -163,7 +163,7 @@ class Outside:
 
     def __init__(self, found: Iterable[Any], where: str) -> None:
         self._where = where
-        seen, reach = _Seen(), Reach()
+        seen, reach = _Seen(), Reach(apart=[sys.modules])  # which holds all that there is
         try:
             reach.walk(seen, found)
         except (SymdiffError, RecursionError):
