@@ -16,12 +16,12 @@ from typing import Any
 from symdiff.codegen.llvm import parts as llvm_parts
 from symdiff.codegen.llvm import scalar as llvm
 from symdiff.codegen.source import Source
-from symdiff.differentiation.mapping import mapped
+from symdiff.differentiation.mapping import loops_as_arrays
 from symdiff.errors import BackendError
 from symdiff.ir.graph import Graph, check_graph
 from symdiff.ir.invariants import check_bindings
 from symdiff.ir.joining import join_graphs
-from symdiff.ir.loops import sizes_of
+from symdiff.ir.loops import sizes_of_binding
 from symdiff.lowering.arrays.fusing import Fused, fuse
 from symdiff.lowering.arrays.gathering import assemble_steps
 from symdiff.lowering.arrays.nesting import Nest
@@ -69,7 +69,7 @@ def program_of(
     count = 0 if checks is None else len(checks.outputs)
     if checks is not None:
         name, graph = name or graph.name, join_graphs(settled(checks), graph)
-    graph = graph if loops else mapped(graph)
+    graph = graph if loops else loops_as_arrays(graph)
     if any(b.op == "loop" for b in graph.bindings):
         if count:
             raise BackendError(f"{graph.name}: a function with loops and with paths that raise is not compiled yet")
@@ -106,7 +106,7 @@ def looped_of(graph: Graph, options: Options = DEFAULT, name: str | None = None)
         whole = computable(unroll_calls(graph), options.exact)
 
         def lowered(body: Graph) -> Program:
-            whole = any(sizes_of(b) or b.op in ("gather", "scatter_at") for b in body.bindings)
+            whole = any(sizes_of_binding(b) or b.op in ("gather", "scatter_at") for b in body.bindings)
             body = body if whole else settled(body)
             found = program_of(body, options) if in_unrolled_regime(body) else looped_of(body, options)
             assert isinstance(found, Program)
@@ -227,7 +227,7 @@ def machine_of(program: Program, result: Any = None) -> Machine:
         raise BackendError(
             f"{program.name}: machine code takes up to {ARGUMENTS} floating-point arguments and results, real and complex"
         )
-    problem = llvm.lacking(program)
+    problem = llvm.lacking_in_llvm(program)
     if problem:
         raise BackendError(problem)
     size = llvm_parts.llvm_statement_count(program)
@@ -245,7 +245,7 @@ def array_kernel_of(fused: Fused, result: Any = None) -> Machine | Callable[...,
 
     Raises `BackendError` where machine code cannot be used at all.
     """
-    from symdiff.codegen.llvm.programs import arranged, whole_function
+    from symdiff.codegen.llvm.programs import llvm_arrangement, whole_function
     from symdiff.runtime.kernels import LARGE, Kernels
 
     problem = engine.supported()
@@ -254,7 +254,7 @@ def array_kernel_of(fused: Fused, result: Any = None) -> Machine | Callable[...,
     with without_collector():
         kernels = Kernels(fused)
         plan = array_plan_of(fused, kernels.nests)
-        arrangement = arranged(plan) if is_native(fused) else None
+        arrangement = llvm_arrangement(plan) if is_native(fused) else None
         if arrangement is None:  # NumPy calls the kernels
             return load(_emit("numpy_arrays", plan, name=fused.name, builtins=kernels.builtins()))
         text = whole_function(plan, arrangement, "kernel", kernels.names, fused.operations() < LARGE)

@@ -16,22 +16,22 @@ from inside import (
     Node,
     Place,
     Stack,
-    broadcast,
-    cells,
+    broadcast_extents,
+    cells_of_extents,
     check_binding,
     check_bindings,
     check_graph,
     check_program,
-    counted,
+    counted_rounds,
     default_rules,
     extent,
     kernel_of,
-    mapped,
+    loops_as_arrays,
     pipeline,
     plan_of,
     program_of,
     scalarize,
-    sliced,
+    sliced_extent,
     source_of,
     transforming,
     vectorize_graph,
@@ -151,7 +151,11 @@ def product_plain(x):
 def newton():
     w = Writer(a=(), x=())
     end, rounds = w.loop(
-        lambda k, x, a: (0.5 * (x + a / x), abs(x * x - a) > 1e-15 * a), counted("r"), begin=(w.x,), others=(w.a,), tested=True
+        lambda k, x, a: (0.5 * (x + a / x), abs(x * x - a) > 1e-15 * a),
+        counted_rounds("r"),
+        begin=(w.x,),
+        others=(w.a,),
+        tested=True,
     )
     return w.graph(w.emit("mul", end, end)), w.graph(end, rounds)
 
@@ -217,9 +221,9 @@ def adaptive():
     w = Writer(y=(), e=())
     y, _, ys, total, rounds = w.loop(
         lambda k, y, t, e: (y + 0.1 * (k + 1) * e * y * (1 - y), t + 0.1 * (k + 1), y, y * y, t < 2.0),
-        counted("m"), (w.y, Constant(0.0)), (), (w.e,), [Stack(K, counted("m"))], 1, tested=True, limit=50,
+        counted_rounds("m"), (w.y, Constant(0.0)), (), (w.e,), [Stack(K, counted_rounds("m"))], 1, tested=True, limit=50,
     )  # fmt: skip
-    (cubes,) = w.loop(lambda k, a: a**3, counted("m"), rows=[(ys, K)], sums=1)
+    (cubes,) = w.loop(lambda k, a: a**3, counted_rounds("m"), rows=[(ys, K)], sums=1)
     whole = w.graph(y, ys, rounds)
     return w.graph(w.emit("add", w.emit("add", y, total), cubes)), whole
 
@@ -278,7 +282,7 @@ def roots():
     """A sum of square roots, each by a loop of its own rounds."""
     n = extent("n")
     w, inner = Writer(x=(n,)), Writer(k=(), a=())
-    found = inner.loop(lambda k, s, a: (0.5 * (s + a / s), abs(s * s - a) > 1e-14 * a), counted("r"), (Constant(1.0),),
+    found = inner.loop(lambda k, s, a: (0.5 * (s + a / s), abs(s * s - a) > 1e-14 * a), counted_rounds("r"), (Constant(1.0),),
                        others=(inner.a,), tested=True)  # fmt: skip
     body = inner.builder.graph("root", (GraphOutput("root", found[0]),))
     return w.graph(*w.loop(body, n, rows=[(w.x, K)], sums=1))
@@ -517,7 +521,7 @@ def test_results_of_several_kinds():
     assert rounds == 6 and ys.shape == (6,) and ys[0] == 0.1 and y > ys[-1]
     assert newton()[1](4.0, 2.0) == (2.0, 0.0)  # no round at all
     w = Writer(y=())
-    end, rounds = w.loop(lambda k, y: (y + 1, y < 100.0), counted("m"), (w.y,), tested=True, limit=3)
+    end, rounds = w.loop(lambda k, y: (y + 1, y < 100.0), counted_rounds("m"), (w.y,), tested=True, limit=3)
     assert w.graph(end, rounds)(0.0) == (3.0, 3.0)
 
 
@@ -569,7 +573,7 @@ def broken():
 def test_loops_that_do_not_fit_are_refused(case):
     w, (body, rounds, *others), message = case
     options = others.pop() if isinstance(others[-1], dict) else {}
-    results = w.loop(body, counted("r") if options else rounds, *others, **options)
+    results = w.loop(body, counted_rounds("r") if options else rounds, *others, **options)
     graph = w.builder.graph("f", (GraphOutput("f", results[0]),))
     check_graph(graph)
     with pytest.raises(InvariantError, match=message):
@@ -588,9 +592,9 @@ def test_parts_and_operands_are_checked():
         w.graph(w.builder.size(extent("m")))
     w = Writer(x=(extent("r"),), s=())
     options = {"begin": (w.s,), "tested": True}
-    ends = w.loop(lambda k, s: (s + 1, s < 3.0), counted("r"), **options)
+    ends = w.loop(lambda k, s: (s + 1, s < 3.0), counted_rounds("r"), **options)
     with pytest.raises(InvariantError, match="two loops count r"):
-        w.loop(lambda k, s: (s + 2, s < 5.0), counted("r"), **options)
+        w.loop(lambda k, s: (s + 2, s < 5.0), counted_rounds("r"), **options)
     with pytest.raises(InvariantError, match="r is told by something else"):
         w.graph(ends[0])
     loop.params.body.bindings.reverse()
@@ -678,7 +682,11 @@ def test_extents():
     assert N + 1 == 1 + N and hash(N + 1) == hash(1 + N) and N - N == 0 and N != M and N != 5 and (N + M) - M == N
     assert N > 1 and N >= 2 and not N < 1 and N + M >= N + 1 and (4 * N + 2) // 2 == 2 * N + 1
     assert pickle.loads(pickle.dumps(2 * N - 1)) == 2 * N - 1
-    assert broadcast((N, 1), (3,)) == (N, 3) and cells((N, 2)) == cells((2 * N,)) and sliced(N, (1, N, 1)) == N - 1
+    assert (
+        broadcast_extents((N, 1), (3,)) == (N, 3)
+        and cells_of_extents((N, 2)) == cells_of_extents((2 * N,))
+        and sliced_extent(N, (1, N, 1)) == N - 1
+    )
     for undecided in (
         lambda: N < M,
         lambda: N > 2,
@@ -718,14 +726,14 @@ MAPPED = {
 def test_loops_without_carried_values_are_operations_on_whole_arrays(name):
     args = EXAMPLES[name][2][0]
     for graph in (MAPPED[name], gradient(MAPPED[name])):
-        whole = checked(mapped(graph))
+        whole = checked(loops_as_arrays(graph))
         assert not any(b.op in ("loop", "part") for b in whole.bindings)
         fused = program_of(graph, name="f")
         kernel = kernel_of(plan_of(fused), "numpy", "f")
         for found in (whole(*args), kernel(*args)):
             for one, other in zip(in_tuple(found), in_tuple(graph(*args)), strict=True):
                 close(one, other, 1e-12)
-    assert any(b.op == "loop" for b in mapped(pendulum()).bindings)  # whose rounds need each other
+    assert any(b.op == "loop" for b in loops_as_arrays(pendulum()).bindings)  # whose rounds need each other
 
 
 def in_python(graph, name="f", style="export"):

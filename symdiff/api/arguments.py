@@ -30,7 +30,7 @@ class Call:
         check_call(function.signature, f"{function.name} ({function.where})", own, kwargs)
         own, kwargs = _placed(function, own, kwargs)
         count = len(own)
-        self.leaves, self.tree, self.marks = structures.taken(own, kwargs)
+        self.leaves, self.tree, self.marks = structures.structure_taken_apart(own, kwargs)
         self.paths = traced_argument_paths(function.f, own, kwargs)
         groups: list[int] = []
         for position, arg in enumerate(own):

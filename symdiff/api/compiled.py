@@ -131,7 +131,7 @@ class Compiled:
         expected = None if self.tree is None else structures.structure(structures.unflatten(self.tree, self.program.outputs))
 
         def through(*args: Any, out: Any = None) -> Any:
-            leaves, given, found = structures.taken(args, {})
+            leaves, given, found = structures.structure_taken_apart(args, {})
             if found != marks or given != tree:
                 return MISS
             if out is None:

@@ -78,11 +78,11 @@ def emit(
     text = "\n".join([*signature, *docstring_literal(doc), *tests, *lines])
     special = any(OPS[i.op].is_special for i in [*program.nodes, *(before.program.nodes if before else ())])
     if style == "export":
-        return numpy_file(header, threads, special, [], text).source(entry, "numpy")
+        return emit_numpy_file(header, threads, special, [], text).source(entry, "numpy")
     return Source(text + "\n", entry, "numpy", (*emitted_globals(program.nodes, special), ("_local", threading.local())))
 
 
-def numpy_file(header: Sequence[str], threads: bool, special: bool, constants: list[str], text: str) -> PythonFile:
+def emit_numpy_file(header: Sequence[str], threads: bool, special: bool, constants: list[str], text: str) -> PythonFile:
     """A stand-alone file of one function, with its threads' own store where it has one."""
     packages = ("import numpy as np", *(["from scipy import special"] if special else []))
     head = [*(["_local = threading.local()"] if threads else []), *(["\n".join(constants)] if constants else [])]

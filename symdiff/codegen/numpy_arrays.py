@@ -15,7 +15,7 @@ from symdiff.codegen.array_kernels import KernelLines
 from symdiff.codegen.array_text import clearing_text, constant_text, emit_step, region, shape_text, view_text
 from symdiff.codegen.exceptions import POINT, Raised
 from symdiff.codegen.names import Names, emitted_argument_names
-from symdiff.codegen.numpy import OWN, called, emit_argument_checks, emit_out_check, emitted_globals, numpy_file
+from symdiff.codegen.numpy import OWN, called, emit_argument_checks, emit_numpy_file, emit_out_check, emitted_globals
 from symdiff.codegen.source import Source
 from symdiff.codegen.text import Result, dtype_text, emits_flat_result, emitted_result, packed, unpacked, wrapped_text
 from symdiff.ir.node import Node
@@ -50,7 +50,7 @@ def emit(
     special = any(OPS[i.op].is_special for i in writer.scalars)
     if style == "export":
         constants = [f"{n} = {constant_text(c)}" for n, c in writer.constants]
-        return numpy_file(header, writer.keeps, special, constants, text).source(writer.entry, "numpy")
+        return emit_numpy_file(header, writer.keeps, special, constants, text).source(writer.entry, "numpy")
     known = [*emitted_globals(writer.scalars, special), *((name, dtype_of_code(code)) for code, name in _DTYPES.items())]
     compiled = [(writer.compiled[index], builtin) for index, builtin in (builtins or {}).items()]
     return Source(text + "\n", writer.entry, "numpy", (*known, ("_local", threading.local()), *writer.constants, *compiled))

@@ -16,20 +16,20 @@ from symdiff.ir.building import Builder, array_atom
 from symdiff.ir.graph import Graph, GraphOutput
 from symdiff.ir.loops import Loop, Place
 from symdiff.ir.node import Atom
-from symdiff.tracing.unrolling.rounds import without_loops
+from symdiff.tracing.unrolling.rounds import unroll_loops
 from symdiff.vocabulary.heads import Slice
 
 CELLS = 10**7  # of an array up to which a loop becomes one: 80 MB
 
 
-def mapped(graph: Graph) -> Graph:
+def loops_as_arrays(graph: Graph) -> Graph:
     """The graph with such loops as operations on whole arrays."""
-    return without_loops(graph, _spread)
+    return unroll_loops(graph, _spread)
 
 
 def _spread(loop: Loop, operands: tuple[Atom, ...], builder: Builder) -> Sequence[Atom] | None:
     """The results of a loop with all rounds at once; None where one needs another."""
-    body, rounds = mapped(loop.body), loop.rounds
+    body, rounds = loops_as_arrays(loop.body), loop.rounds
     if loop.carried or loop.tested or not isinstance(rounds, int) or rounds < 1 or any(b.op == "loop" for b in body.bindings):
         return None
     arrays = Arrays(builder, builder.origin)

@@ -194,7 +194,7 @@ def _sees_keys(function: Any, call: Call, primal: Graph) -> bool:
                 f"{function.where}: {function.name} looks at the order of arguments that are given by name, which a file's "
                 "function cannot see; let it take a dict"
             )
-    return any(sees(*other) for other in structures.otherwise_keyed(call.tree, call.leaves))
+    return any(sees(*other) for other in structures.structures_otherwise_keyed(call.tree, call.leaves))
 
 
 def _own_arguments(function: Any, call: Call, captured: dict[int, Leaf]) -> list[Argument]:

@@ -290,7 +290,7 @@ class _Writer:
             return literal(value)
         if dataclasses.is_dataclass(value):
             place, changed = self._like(value)
-            if structures.is_constructed(value):
+            if structures.is_constructed_structure(value):
                 self.copies = True
                 return f"_like({place}, ", changed, ")"
             self.replaces = True

@@ -13,11 +13,11 @@ import numpy as np
 
 from symdiff.errors import InvariantError, TraceError
 from symdiff.ir.graph import Graph, GraphInput, GraphOutput, live_bindings
-from symdiff.ir.loops import SEVERAL, Loop, trimmed
+from symdiff.ir.loops import SEVERAL, Loop, trimmed_bindings
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
-from symdiff.vocabulary.extents import Count, Extent, broadcast
+from symdiff.vocabulary.extents import Count, Extent, broadcast_extents
 from symdiff.vocabulary.heads import Static
-from symdiff.vocabulary.ops import OPS, check_cast, is_complex, real_counterpart
+from symdiff.vocabulary.ops import OPS, check_dtype_cast, is_complex, real_counterpart
 
 _WEAK = {bool: True, int: 1, float: 1.0, complex: 1j}
 _FLOATING = "fdFD?"
@@ -99,7 +99,9 @@ class Builder:
         self.captured: list[Any] = []
         self.structural: dict[Atom, Node] = {}  # what is known of whole arrays, by their symbols
         self.sums: dict[tuple[Atom, tuple[int, ...]], Atom] = {}  # the sums of arrays over axes that there are
-        self.wider: dict[Atom, tuple[Node, tuple[int, ...]]] = {}  # loops that have the results of others, see `loops.trimmed`
+        self.wider: dict[
+            Atom, tuple[Node, tuple[int, ...]]
+        ] = {}  # loops that have the results of others, see `loops.trimmed_bindings`
         self.signs: Any = None  # the signs that are factors of values, see `sign_factors`
         self.fixed: set[Atom] = set()  # inputs that are captured arrays, and what is computed of these alone
         self.path: Any = None  # the conditions of the run that fills it, see `tracing.paths`
@@ -119,7 +121,7 @@ class Builder:
         """Append `symbol = op(operands)` and return the symbol; no cell of a real array is complex."""
         if op == "array":
             for cell in operands:
-                check_cast("D" if isinstance(cell.params, complex) else cell.dtype, dtype)
+                check_dtype_cast("D" if isinstance(cell.params, complex) else cell.dtype, dtype)
         bound = Node(op, operands, shape, dtype, params, origin or self.origin, self.primal, f"v{self._count}")
         self._count += 1
         if not self._count & _BLOCK:
@@ -149,7 +151,7 @@ class Builder:
             if op in _COMPARING and dtype_of_atoms(operands) != "?":  # a truth beside a number is 0 or 1
                 operands = tuple(self._as_number(o, "d", origin) for o in operands)
         elif op == "cast":
-            check_cast(operands[0].dtype, payload)
+            check_dtype_cast(operands[0].dtype, payload)
             code = payload
         else:
             code = dtype_of_atoms(operands)
@@ -173,7 +175,7 @@ class Builder:
             shape = shapes[0]
         else:
             try:
-                shape = broadcast(*shapes)
+                shape = broadcast_extents(*shapes)
             except ValueError:
                 listed = " and ".join(str(s) for s in shapes)
                 raise TraceError(f"{origin or self.origin}: {op}: shapes {listed} do not broadcast") from None
@@ -196,7 +198,7 @@ class Builder:
             folding = {"mul": self.mul, "add": self.add, "neg": self.neg}.get(op)
             found = folding(*narrow) if folding else self.emit(op, narrow, payload, origin)
             try:
-                shape = broadcast(*(o.shape for o in operands))
+                shape = broadcast_extents(*(o.shape for o in operands))
             except ValueError:
                 return None
             return found if found.shape == shape else self._whole("broadcast_to", found, shape=shape)
@@ -286,7 +288,7 @@ class Builder:
     def cast(self, a: Atom, code: str) -> Atom:
         """a with the dtype `code`."""
         if isinstance(a, Constant):
-            check_cast("D" if isinstance(a.value, complex) else None, code)
+            check_dtype_cast("D" if isinstance(a.value, complex) else None, code)
             return Constant(complex(a.value) if code in "FD" else a.value, code)
         return a if a.dtype == code else self.emit("cast", (a,), code)
 
@@ -318,7 +320,7 @@ class Builder:
     def graph(self, name: str, outputs: tuple[GraphOutput, ...], out_tree: Any = None, **facts: Any) -> Graph:
         """The finished Graph, without dead bindings."""
         if any(b.op == "loop" for b in self.bindings):
-            live, outputs = trimmed(self.bindings, outputs, self.wider)
+            live, outputs = trimmed_bindings(self.bindings, outputs, self.wider)
         else:
             live = live_bindings(self.bindings, outputs)
         return Graph(name, tuple(self.inputs), outputs, live, out_tree, **facts)

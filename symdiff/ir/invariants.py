@@ -11,11 +11,11 @@ from typing import Any
 from symdiff.errors import InvariantError, TraceError
 from symdiff.ir.building import dtype_of_atoms
 from symdiff.ir.graph import Graph
-from symdiff.ir.loops import check_loop, sizes_of
+from symdiff.ir.loops import check_loop, sizes_of_binding
 from symdiff.ir.node import Atom, Node, Seen
-from symdiff.vocabulary.extents import broadcast, names_in
+from symdiff.vocabulary.extents import broadcast_extents, names_in_extents
 from symdiff.vocabulary.heads import HEADS, Shape
-from symdiff.vocabulary.ops import OPS, check_cast, real_counterpart
+from symdiff.vocabulary.ops import OPS, check_dtype_cast, real_counterpart
 
 _FREE = frozenset({"cast", "call"})  # operations whose dtype their operands do not tell
 
@@ -29,7 +29,7 @@ def binding_with(binding: Node, op: str, operands: tuple[Atom, ...], params: Any
 
 def check_bindings(graph: Graph) -> None:
     """Raise `InvariantError` where a binding has not its operation's shape or dtype, or speaks of a size that nothing tells."""
-    _check(graph, names_in(tuple(leaf.node.shape for leaf in graph.inputs)))
+    _check(graph, names_in_extents(tuple(leaf.node.shape for leaf in graph.inputs)))
 
 
 def _check(graph: Graph, told: set[str]) -> None:
@@ -37,7 +37,7 @@ def _check(graph: Graph, told: set[str]) -> None:
     known = set(told)
     for binding in graph.bindings:
         check_binding(binding)
-        if unknown := sizes_of(binding) - known:
+        if unknown := sizes_of_binding(binding) - known:
             raise InvariantError(f"{binding.origin}: {binding}: no argument and no loop before it tells {min(unknown)}")
         if binding.op == "loop":
             _check(binding.params.body, known)
@@ -81,7 +81,7 @@ def shape_of(op: str, shapes: list[Shape], params: Any, own: Shape) -> Shape:
             raise ValueError(f"{len(shapes)} cells for the shape {own}")
         return own
     found = {s for s in shapes if s != ()}
-    return () if not found else found.pop() if len(found) == 1 else broadcast(*found)
+    return () if not found else found.pop() if len(found) == 1 else broadcast_extents(*found)
 
 
 def _code(binding: Node) -> str | None:
@@ -93,7 +93,7 @@ def _code(binding: Node) -> str | None:
         return str(operands[0].dtype)
     if op in ("cast", "array"):
         for operand in operands:
-            check_cast(operand.dtype, binding.dtype)
+            check_dtype_cast(operand.dtype, binding.dtype)
     return code_of(op, lambda: dtype_of_atoms(operands[1:] if op == "select" else operands))
 
 

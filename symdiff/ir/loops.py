@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from symdiff.ir.graph import Graph, GraphInput, GraphOutput, live_bindings, node_type
 from symdiff.ir.node import Atom, Node
-from symdiff.vocabulary.extents import Count, Extent, Size, names_in
+from symdiff.vocabulary.extents import Count, Extent, Size, names_in_extents
 from symdiff.vocabulary.seams import Seam
 
 SEVERAL = "*"  # the dtype code of a binding with several results
@@ -100,10 +100,10 @@ class Loop:
 
     def sizes(self) -> set[str]:
         """The names of the sizes that must be known before."""
-        inside: set[str] = set().union(*(sizes_of(b) for b in self.body.bindings)) if self.body.bindings else set()
+        inside: set[str] = set().union(*(sizes_of_binding(b) for b in self.body.bindings)) if self.body.bindings else set()
         inside -= {b.params.counted for b in self.body.bindings if b.op == "loop"}
         leaves = [leaf.node.shape for leaf in self.body.inputs]
-        found = names_in((self.limit, self.rounds, tuple(self.rows), tuple(self.stacks), tuple(leaves)))
+        found = names_in_extents((self.limit, self.rounds, tuple(self.rows), tuple(self.stacks), tuple(leaves)))
         return (found | inside) - {self.counted}  # type: ignore[return-value]
 
     def operations(self) -> Any:
@@ -149,16 +149,16 @@ class Loop:
         yield f"      {self.end(self.given(names))}"
 
 
-def sizes_of(binding: Node) -> set[str]:
+def sizes_of_binding(binding: Node) -> set[str]:
     """The names of the sizes that a binding speaks of."""
     if binding.op == "loop":
         return binding.params.sizes()  # type: ignore[no-any-return]
-    return names_in(
+    return names_in_extents(
         (binding.shape, binding.params if binding.op in ("size", "item") else getattr(binding.params, "params", ()))
     )
 
 
-def counted(name: str) -> Extent:
+def counted_rounds(name: str) -> Extent:
     """The number of rounds that a loop tells, as an extent; it may be none at all."""
     return Extent(0, ((Size(name, 0), 1),))
 
@@ -203,7 +203,7 @@ def check_rows(place: Place, rounds: Count, size: Count, name: str) -> None:
 # -- dead code
 
 
-def trimmed(
+def trimmed_bindings(
     bindings: list[Node], outputs: tuple[GraphOutput, ...], wider: Mapping[Atom, tuple[Node, tuple[int, ...]]]
 ) -> tuple[list[Node], tuple[GraphOutput, ...]]:
     """The bindings that outputs need, loops without what nobody reads; `wider` loops stand for those whose results they have.
@@ -223,13 +223,13 @@ def trimmed(
         if binding.op == "part":
             wanted.setdefault(operands[0], set()).add(binding.params)
         elif binding.op == "loop":
-            found, places = narrowed(binding, wanted.get(binding, set()))
+            found, places = narrowed_binding(binding, wanted.get(binding, set()))
             operands = found.operands
             if found is not binding:
                 smaller[binding] = found, places
         needed.update(operands)
         if counting:
-            needed.update(counting[name] for name in sizes_of(smaller.get(binding, (binding,))[0]) if name in counting)
+            needed.update(counting[name] for name in sizes_of_binding(smaller.get(binding, (binding,))[0]) if name in counting)
     live = [b for b in placed if b in needed]
     if smaller:
         live = [smaller[b][0] if b in smaller else b for b in live]
@@ -256,7 +256,7 @@ def _placed(bindings: list[Node], wider: Mapping[Atom, tuple[Node, tuple[int, ..
             operands, params = (loop,), places[params]
         needs = [o for o in operands if o in own and o not in made]
         if counting:
-            needs += [c for name in sizes_of(binding) if (c := counting.get(name)) is not None and c not in made]
+            needs += [c for name in sizes_of_binding(binding) if (c := counting.get(name)) is not None and c not in made]
         if needs:
             stack += needs
             continue
@@ -271,7 +271,7 @@ def _placed(bindings: list[Node], wider: Mapping[Atom, tuple[Node, tuple[int, ..
     return order, made
 
 
-def narrowed(binding: Node, wanted: set[int]) -> tuple[Node, tuple[int, ...]]:
+def narrowed_binding(binding: Node, wanted: set[int]) -> tuple[Node, tuple[int, ...]]:
     """A loop with the `wanted` results and what they need, and, by the old places of results, the new."""
     whole = Rounds.of(binding)
     bindings = binding.params.body.bindings

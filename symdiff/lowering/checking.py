@@ -14,7 +14,7 @@ from symdiff.ir.invariants import code_of, shape_of
 from symdiff.ir.node import Node
 from symdiff.lowering.program import ASSEMBLE, Program, domain_size, key_of
 from symdiff.vocabulary.heads import HEADS
-from symdiff.vocabulary.ops import OPS, check_cast, join_dtype_codes
+from symdiff.vocabulary.ops import OPS, check_dtype_cast, join_dtype_codes
 
 
 def check_program(program: Program) -> None:
@@ -36,7 +36,7 @@ def check_program(program: Program) -> None:
             raise InvariantError(f"nodes {other} and {position} are the same: {node.op}{node.operands}")
     for output in program.outputs:
         for cell in output.cells:
-            check_cast(program.nodes[cell].dtype, output.dtype)
+            check_dtype_cast(program.nodes[cell].dtype, output.dtype)
         whole = len(output.cells) == 1 and program.nodes[output.value].shape == output.shape
         if not whole and len(output.cells) != domain_size(output.shape):
             raise InvariantError(f"output {output.name}: {len(output.cells)} cells for shape {output.shape}")
@@ -59,7 +59,7 @@ def _wrong(program: Program, node: Node) -> str:
     if node.dtype not in ("?", "f", "d", "F", "D", *("l" if row is None or node.op == "cast" else "")):
         return f"dtype {node.dtype!r}"
     if node.op == "cast":
-        check_cast(program.nodes[node.operands[0]].dtype, node.dtype)
+        check_dtype_cast(program.nodes[node.operands[0]].dtype, node.dtype)
     shape, codes = _made(program, node)
     if node.shape != shape or (codes and node.dtype not in codes):
         return f"is {node.dtype}{node.shape}, but its operands make {' or '.join(codes) or node.dtype}{shape}"

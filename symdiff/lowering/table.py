@@ -9,7 +9,7 @@ from typing import Any
 from symdiff.ir.node import Node, Number
 from symdiff.lowering.program import static_key
 from symdiff.vocabulary.heads import Shape
-from symdiff.vocabulary.ops import OPS, check_cast, real_counterpart
+from symdiff.vocabulary.ops import OPS, check_dtype_cast, real_counterpart
 
 _COMMUTING = frozenset(op for op, row in OPS.items() if row.commutes)
 
@@ -56,7 +56,7 @@ class Table:
         node = self.nodes[value]
         if node.dtype == code:
             return value
-        check_cast(node.dtype, code)
+        check_dtype_cast(node.dtype, code)
         if node.op == "const" and node.shape == ():
             return self.put("const", (), code, complex(node.params) if code in "FD" else node.params)
         return self.put("cast", (value,), code, None, origin, node.primal, node.shape)

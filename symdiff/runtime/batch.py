@@ -17,7 +17,7 @@ import numpy as np
 
 from symdiff.codegen.llvm.batch import BatchModule, Layout
 from symdiff.codegen.llvm.layouts import LINE
-from symdiff.codegen.llvm.scalar import lacking
+from symdiff.codegen.llvm.scalar import lacking_in_llvm
 from symdiff.codegen.math.lines import lanes_of
 from symdiff.lowering.program import Input, Output, Program
 from symdiff.runtime import pool
@@ -172,7 +172,7 @@ def batch_problem(program: Program) -> str:
         return f"{program.name}: {len(program.nodes)} instructions; machine code takes up to {LARGEST}"
     if any(leaf.dtype == "?" for leaf in program.leaves):
         return "truth values of many points run with NumPy only"
-    return lacking(program)
+    return lacking_in_llvm(program)
 
 
 def _cost(program: Program) -> float:

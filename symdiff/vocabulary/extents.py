@@ -149,7 +149,7 @@ def extents_in(value: Any) -> Iterator[Extent]:
         yield from extents_in(tuple(value.values()))
 
 
-def names_in(value: Any) -> set[str]:
+def names_in_extents(value: Any) -> set[str]:
     """The names of the sizes in a shape, or in other static parameters."""
     return {size.name for found in extents_in(value) for size, _ in found.terms}
 
@@ -181,7 +181,7 @@ def solved(shapes: list[tuple[str, Shape, tuple[int, ...]]]) -> dict[str, int]:
     return sizes
 
 
-def cells(shape: Shape) -> dict[tuple[str, ...], int]:
+def cells_of_extents(shape: Shape) -> dict[tuple[str, ...], int]:
     """The number of cells as a polynomial of sizes: coefficients by products of names. Equal ones are equal for all sizes."""
     total: dict[tuple[str, ...], int] = {(): 1}
     for n in shape:
@@ -195,14 +195,14 @@ def cells(shape: Shape) -> dict[tuple[str, ...], int]:
     return total
 
 
-def reshaped(old: Shape, shape: Shape) -> Shape:
+def reshaped_extents(old: Shape, shape: Shape) -> Shape:
     """The new shape of an array. Raises `ValueError` where it has another number of cells for some sizes."""
-    if any(type(n) is Extent for n in (*old, *shape)) and cells(old) != cells(shape):
+    if any(type(n) is Extent for n in (*old, *shape)) and cells_of_extents(old) != cells_of_extents(shape):
         raise ValueError(f"an array of shape {old} has not the cells of one of {shape} for all sizes")
     return shape
 
 
-def broadcast(*shapes: Shape) -> Shape:
+def broadcast_extents(*shapes: Shape) -> Shape:
     """The shape to which shapes broadcast. Raises `ValueError` where they do not, or not for all sizes."""
     if not any(type(n) is Extent for shape in shapes for n in shape):
         return np.broadcast_shapes(*shapes)
@@ -214,7 +214,7 @@ def broadcast(*shapes: Shape) -> Shape:
     return tuple(kinds.pop() for kinds in found)
 
 
-def sliced(n: Count, part: tuple[Any, Any, int]) -> Any:
+def sliced_extent(n: Count, part: tuple[Any, Any, int]) -> Any:
     """How many cells a slice with its ends written out has of `n`. Raises `ValueError` where it leaves these."""
     start, stop, step = part
     if not any(type(end) is Extent for end in (n, start, stop)):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symdiff.vocabulary.extents import broadcast, reshaped, sliced
+from symdiff.vocabulary.extents import broadcast_extents, reshaped_extents, sliced_extent
 from symdiff.vocabulary.matrices import expm, packed
 
 Shape = tuple[int, ...]
@@ -107,7 +107,7 @@ def _without(shape: Shape, axes: tuple[int, ...]) -> Shape:
 
 
 def _sliced(shape: Shape, key: tuple[Slice, ...]) -> Shape:
-    return tuple(sliced(n, part) for n, part in zip(shape, key, strict=True))
+    return tuple(sliced_extent(n, part) for n, part in zip(shape, key, strict=True))
 
 
 def _zeros(shape: Shape, like: Any) -> Any:
@@ -238,7 +238,7 @@ def half_weights(n: int) -> np.ndarray:
 def _matmul_shape(a: Shape, b: Shape) -> Shape:
     if a[-1] != b[-2]:
         raise ValueError(f"shapes {a} and {b} do not fit: {a[-1]} (axis {len(a) - 1}) is not {b[-2]} (axis {len(b) - 2})")
-    return (*broadcast(a[:-2], b[:-2]), a[-2], b[-1])
+    return (*broadcast_extents(a[:-2], b[:-2]), a[-2], b[-1])
 
 
 def _size(*shapes: Shape, **_: Any) -> int:
@@ -291,10 +291,10 @@ _ROWS = [
          out=True, cost=_size),
     Head("cumsum", lambda x, axis: np.cumsum(x, axis=axis), _first, "{np}.cumsum({0}, axis={axis})", out=True, cost=_size),
     Head("cumprod", lambda x, axis: np.cumprod(x, axis=axis), _first, "{np}.cumprod({0}, axis={axis})", out=True, cost=_size),
-    Head("reshape", lambda x, shape: np.reshape(x, shape), reshaped, "{0}.reshape({shape})", view=True),
+    Head("reshape", lambda x, shape: np.reshape(x, shape), reshaped_extents, "{0}.reshape({shape})", view=True),
     Head("transpose", lambda x, axes: np.transpose(x, axes), lambda s, axes: tuple(s[a] for a in axes),
          "{0}.transpose({axes})", view=True),
-    Head("broadcast_to", lambda x, shape: np.broadcast_to(x, shape), lambda s, shape: broadcast(s, shape),
+    Head("broadcast_to", lambda x, shape: np.broadcast_to(x, shape), lambda s, shape: broadcast_extents(s, shape),
          "{np}.broadcast_to({0}, {shape})", view=True),
     Head("getitem", lambda x, key: np.asarray(x)[head_slices(key)], _sliced, "{0}[{key}]", view=True),
     Head("put", head_put, lambda s, key, shape: shape),
@@ -344,7 +344,7 @@ _ROWS = [
          result="count", cost=lambda a, v, side: math.prod(v) * a[0].bit_length(),
          unrolled=lambda a, v, side: 2 * math.prod(v) * a[0]),
     Head("inv", np.linalg.inv, _first, "{np}.linalg.inv({0})", cells=False, cost=_cubic),
-    Head("solve", np.linalg.solve, lambda a, b: (*broadcast(a[:-2], b[:-2]), *b[-2:]),
+    Head("solve", np.linalg.solve, lambda a, b: (*broadcast_extents(a[:-2], b[:-2]), *b[-2:]),
          "{np}.linalg.solve({0}, {1})", cells=False, cost=_cubic),
     Head("det", np.linalg.det, lambda s: s[:-2], "{np}.linalg.det({0})", cells=False, cost=_cubic),
     Head("cofactors", head_cofactors, _first, cells=False, cost=_cubic),

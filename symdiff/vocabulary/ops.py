@@ -105,7 +105,7 @@ def is_complex(code: str) -> bool:
     return code in "FD"
 
 
-def check_cast(old: str | None, new: str) -> None:
+def check_dtype_cast(old: str | None, new: str) -> None:
     """Raise `InvariantError` where a complex value would be taken for a real one, which `real` alone makes of it."""
     if new not in "FD" and old is not None and old in "FD":
         raise InvariantError(f"a complex value ({old}) stands where a real one ({new}) is declared")

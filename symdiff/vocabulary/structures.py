@@ -187,7 +187,7 @@ def fields_of(value: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return dict(zip(held.names, children, strict=True)), held.rest
 
 
-def is_constructed(value: Any) -> bool:
+def is_constructed_structure(value: Any) -> bool:
     """Whether the constructor of a dataclass's object does more than set its fields, or the object holds more."""
     kind: Any = type(value)
     made = getattr(kind.__init__, "__code__", None)
@@ -344,7 +344,7 @@ def _sort(cls: type) -> type | None:
     return cls if dataclasses.is_dataclass(cls) and not cls.__module__.startswith("symdiff.") else None
 
 
-def taken(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any, list[Any]]:
+def structure_taken_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any, list[Any]]:
     """The leaves of arguments, None among them, the structure of `(args, kwargs)`, and its marks."""
     found = _walk(args)
     if kwargs:
@@ -387,7 +387,7 @@ def structure_paths(value: Any) -> list[tuple[Any, ...]]:
     return list(optree.tree_accessors(value, none_is_leaf=True, namespace=NAMESPACE))
 
 
-def otherwise_keyed(tree: Any, leaves: Iterable[Any]) -> Iterator[Any]:
+def structures_otherwise_keyed(tree: Any, leaves: Iterable[Any]) -> Iterator[Any]:
     """A structure with the same entries in dicts that hold them in other orders, or under equal keys of other types."""
     for order in (*ORDERS, _retyped):
         made = unflatten(tree, leaves)

@@ -1,6 +1,7 @@
 """Fused tasks over whole arrays as one LLVM function: kernels one after the other, numbers and work arrays in one memory.
 
-`arranged` tells beforehand whether there is such a function. Guarantees that it writes nothing but the results and its memory.
+`llvm_arrangement` tells beforehand whether there is such a function. Guarantees that it writes nothing but the results and its
+memory.
 """
 
 import functools
@@ -10,7 +11,7 @@ import numpy as np
 
 from symdiff.codegen.llvm.arrays import llvm_array_function
 from symdiff.codegen.llvm.functions import llvm_vector_functions as vector_functions
-from symdiff.codegen.llvm.scalar import lacking, returning
+from symdiff.codegen.llvm.scalar import lacking_in_llvm, returning
 from symdiff.codegen.math.lines import Lines, lanes_of
 from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Clear
@@ -38,7 +39,7 @@ def llvm_nest_functions(nests: dict[int, Nest], lanes: int, fused: bool) -> tupl
         if key in known:
             continue
         known[key] = ""
-        if lacking(nest.program):
+        if lacking_in_llvm(nest.program):
             continue
         count = 1 if nest.domain == (1,) else lanes_of(nest.program, lanes)
         text, own, needed = llvm_array_function(nest, f"kernel{index}", count, count if fused else 0)
@@ -71,7 +72,7 @@ class Arrangement:
         return f"%m{self.rooms[-1]}"
 
 
-def arranged(plan: ArrayPlan) -> Arrangement | None:
+def llvm_arrangement(plan: ArrayPlan) -> Arrangement | None:
     """Where a function that runs all tasks keeps their values; None where NumPy has a part in them, a result is a copy of
     another array, or `MEMORY` does not hold the work arrays.
     """

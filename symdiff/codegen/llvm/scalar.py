@@ -2,7 +2,8 @@
 
 Assumes a Program whose operations C99's libm has. Guarantees IEEE arithmetic in the Program's order (nothing is contracted
 or reassociated), NumPy's treatment of NaN, ties and signed zeros, and that all inputs are read before an output is written.
-What it has no lines for, such as opaque primitives and special functions that `functions` lacks, `lacking` tells beforehand.
+What it has no lines for, such as opaque primitives and special functions that `functions` lacks, `lacking_in_llvm` tells
+beforehand.
 """
 
 import functools
@@ -15,7 +16,7 @@ from symdiff.codegen.math.lines import LIBM, PAIRS, TYPES, VECTORS, Lines, Value
 from symdiff.errors import InvariantError
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Output, Program, zero_value_number
-from symdiff.vocabulary.ops import OPS, check_cast, dtype_of_code, is_complex, real_counterpart
+from symdiff.vocabulary.ops import OPS, check_dtype_cast, dtype_of_code, is_complex, real_counterpart
 
 _ARITHMETIC = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 _COMPARISONS = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"}
@@ -109,7 +110,7 @@ def emit_conversion(lines: Lines, value: Value, old: str, new: str) -> Value:
     """A value with another dtype."""
     if old == new:
         return value
-    check_cast(old, new)
+    check_dtype_cast(old, new)
     part = real_counterpart(new) if is_complex(new) else new
     own = real_counterpart(old) if is_complex(old) else old
     found = value
@@ -327,7 +328,7 @@ _COMPLEX: dict[str, ComplexForm] = {
 _EVERYWHERE = _REAL.keys() & _COMPLEX.keys()
 
 
-def lacking(program: Program) -> str:
+def lacking_in_llvm(program: Program) -> str:
     """Which operation of a program there is no machine code for; "" where all are there."""
     for node in program.nodes:
         if node.op not in _EVERYWHERE or node.dtype not in ("d", "f"):

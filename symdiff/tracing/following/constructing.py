@@ -40,7 +40,7 @@ def constructor(cls: Any, call: Call) -> Any:
     return construct
 
 
-def replaced(call: Call, obj: Any, /, **changes: Any) -> Any:
+def follow_replace(call: Call, obj: Any, /, **changes: Any) -> Any:
     """`dataclasses.replace`."""
     if not any(f.init is False and f.name in changes for f in dataclasses.fields(obj)):
         changes = {f.name: getattr(obj, f.name) for f in dataclasses.fields(obj) if f.init} | changes

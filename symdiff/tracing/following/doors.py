@@ -35,7 +35,7 @@ _NAMES = {
 OPEN = {(package, name) for package, names in _NAMES.items() for name in names.split()}
 
 
-def is_closed(f: Any) -> bool:
+def is_door_closed(f: Any) -> bool:
     """Whether a function may be given no traced value."""
     module = getattr(f, "__module__", None) or type(getattr(f, "__self__", None)).__module__
     name = getattr(f, "__name__", "")

@@ -26,15 +26,15 @@ from symdiff.ir.building import active_builders
 from symdiff.tracing.captures.reaching import Asked, Cache, File, Found, Used, is_opaque_capture
 from symdiff.tracing.following import reading
 from symdiff.tracing.following.cloning import OPERATORS, clone
-from symdiff.tracing.following.constructing import constructor, replaced
-from symdiff.tracing.following.doors import holds_traced_inside, is_closed, opened, without_traced
+from symdiff.tracing.following.constructing import constructor, follow_replace
+from symdiff.tracing.following.doors import holds_traced_inside, is_door_closed, opened, without_traced
 from symdiff.tracing.following.implicit import COMPENSATED, SPECIAL, cells, follow_special_method, follow_sum, iterated, operate
 from symdiff.tracing.following.loads import Loads
 from symdiff.tracing.following.substitution import substituted
 from symdiff.tracing.library.builtin_functions import BUILTINS
 from symdiff.tracing.library.cupy_names import instead_of_cupy, is_cupy_function
 from symdiff.tracing.library.distributions import of_distribution
-from symdiff.tracing.library.functions import call_function, minds_memory
+from symdiff.tracing.library.functions import call_library_function, minds_memory
 from symdiff.tracing.library.instead import INSTEAD, scipy_public_name
 from symdiff.tracing.library.making import MAKING, fresh_numpy_array
 from symdiff.tracing.library.mathematics import MATHEMATICS
@@ -152,7 +152,7 @@ def _found(f: Any, attempt: Attempt) -> Any:
     if kind in _SLOTS and f.__objclass__ in (bool, int, float, complex):
         return _slot(f)
     if key == ("dataclasses", "replace"):
-        return functools.partial(replaced, follow)
+        return functools.partial(follow_replace, follow)
     if (attempt.thorough or COMPENSATED) and key == ("builtins", "sum"):
         return functools.partial(follow_sum, follow)
     if attempt.thorough and key[0] == "_operator" and key[1] in OPERATORS.values():
@@ -277,7 +277,7 @@ def _bound(f: Any, attempt: Attempt) -> Any:
         return _asking(f, attempt)
     if is_opaque_capture(owner):
         return _used(f, owner, attempt)
-    return _guarded(f) if is_closed(f) else f
+    return _guarded(f) if is_door_closed(f) else f
 
 
 def _used(f: Any, owner: Any, attempt: Attempt) -> Anything:
@@ -429,7 +429,7 @@ def _object(f: Any, attempt: Attempt) -> Any:
         return types.MethodType(follow(method), f)
     if getattr(f, "__module__", None) == "numpy.random" or getattr(f, "__name__", None) in _SEEDED:
         return _library(f, attempt)
-    return _guarded(f) if is_closed(f) or is_closed(kind) else f
+    return _guarded(f) if is_door_closed(f) or is_door_closed(kind) else f
 
 
 def _slot(f: Any) -> Anything:
@@ -476,7 +476,7 @@ def _of_lists(f: Anything) -> Anything:
         _note_objects(args, kwargs)
         if any(map(holds_traced, (*args, *kwargs.values()))):
             args = tuple(_locked(f, a) if isinstance(a, np.ndarray) and a.dtype == object else a for a in args)
-            return call_function(f, args, kwargs, user_line())
+            return call_library_function(f, args, kwargs, user_line())
         return f(*args, **kwargs)
 
     return recorded
@@ -569,7 +569,7 @@ def _is_file(value: str | bytes) -> bool:
 
 def _guarded(f: Anything) -> Anything:
     """A library's function: where it cannot take traced values, it is not called with them, or its errors become clear ones."""
-    closed = is_closed(f)
+    closed = is_door_closed(f)
     name = f"{getattr(f, '__module__', None) or ''}.{getattr(f, '__name__', type(f).__name__)}".lstrip(".").removeprefix(
         "function "
     )
@@ -724,7 +724,7 @@ def _class(cls: Any, attempt: Attempt) -> Any:
     if cls is np.datetime64:
         return _dated(cls)
     found = constructor(cls, follow)
-    if found is cls and is_closed(cls):
+    if found is cls and is_door_closed(cls):
         return _guarded(cls)
     return found if module_of(cls).partition(".")[0] in _HARMLESS or not _is_of_files(cls) else _opening(found)
 

@@ -83,7 +83,7 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
         return compute_untraced(getattr(ufunc, method), inputs, kwargs)
     if method == "reduce" and ufunc in _REDUCTIONS:
         kwargs = {k: v for k, v in kwargs.items() if (v is not None or k == "axis") and not (k == "keepdims" and v is False)}
-        return call_function(_REDUCTIONS[ufunc], inputs, {"axis": 0, **kwargs}, origin)
+        return call_library_function(_REDUCTIONS[ufunc], inputs, {"axis": 0, **kwargs}, origin)
     if method in METHODS and ufunc.nin == 2 and ufunc.nout == 1:
         found = called(functools.partial(METHODS[method], ufunc), f"np.{name}.{method}", inputs, kwargs, origin)
         check_answer(getattr(ufunc, method), f"np.{name}.{method}", inputs, kwargs, found, origin)
@@ -94,7 +94,7 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
     if kwargs:
         raise TraceError(f"{origin}: np.{name}({', '.join(kwargs)}=...) of a traced value; use np.where and x.astype")
     if ufunc in _ARITHMETIC:
-        return call_function(ufunc, inputs, {}, origin)
+        return call_library_function(ufunc, inputs, {}, origin)
     special = getattr(np, name, None) is not ufunc and _is_scipy(ufunc)
     op = _OP_OF_UFUNC.get(ufunc)
     if any(map(is_truth, inputs)):
@@ -227,14 +227,14 @@ def trace_rule_call(rule: Any, args: tuple[Any, ...], origin: str) -> Any:
 
 
 @function_called.written
-def call_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
+def call_library_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
     """`function(*args, **kwargs)` recorded."""
     name = getattr(function, "__name__", str(function))
     leaves, tree = structures.flatten((args, kwargs), none_is_leaf=True)
     check_plain(origin, *leaves)
     if any(isinstance(leaf, Flat) for leaf in leaves):
         cells = structures.map_leaves(lambda v: v.cells() if isinstance(v, Flat) else v, (args, kwargs))
-        return call_function(function, *cells, origin)
+        return call_library_function(function, *cells, origin)
     selected = next((leaf for leaf in leaves if isinstance(leaf, Selected)), None)
     if selected is not None:  # where NumPy was not asked first
         return selected.__array_function__(function, (), args, kwargs)

@@ -19,10 +19,10 @@ Results = Callable[[Loop, tuple[Atom, ...], Builder], Sequence[Atom] | None]
 
 def unrolled(graph: Graph) -> Graph:
     """The graph without loops."""
-    return without_loops(graph, _results)
+    return unroll_loops(graph, _results)
 
 
-def without_loops(graph: Graph, results: Results) -> Graph:
+def unroll_loops(graph: Graph, results: Results) -> Graph:
     """The graph with the `results` of loops, appended to a builder, in their place; a loop of which there are none stays."""
     if not any(b.op == "loop" for b in graph.bindings):
         return graph

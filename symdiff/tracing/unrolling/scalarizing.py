@@ -14,7 +14,7 @@ from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, array_atom
 from symdiff.ir.graph import Graph, GraphOutput
-from symdiff.ir.loops import sizes_of
+from symdiff.ir.loops import sizes_of_binding
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.tracing.unrolling import placing, reductions
 from symdiff.tracing.unrolling.fourier_cells import FOURIER_CELLS
@@ -78,7 +78,7 @@ def settled(graph: Graph, unroll: bool | None = None, differentiated: int = 0) -
         cells = 0
         for binding in graph.bindings:
             if binding.op == "loop":
-                if binding.params.tested or sizes_of(binding):
+                if binding.params.tested or sizes_of_binding(binding):
                     return graph
                 cells += binding.params.operations()
             head = HEADS.get(binding.op)
