@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -173,6 +173,43 @@ class Graph:
 
     def _repr_latex_(self) -> str | None:
         return None if any(b.op == "loop" for b in self.bindings) else shown(self)
+
+
+class Derivation(NamedTuple):
+    """How a graph was derived: the kind of derivative, the graph of the function as it was written, the places of the inputs by
+    which it was differentiated; for an n-th derivative its order, the rules that were passed, and the point of a path."""
+
+    kind: str
+    primal: Graph
+    wrt: tuple[int, ...]
+    order: int = 1
+    rules: Any = None
+    at: tuple[tuple[str, Any], ...] = ()
+
+
+_DERIVED = "derivation"
+_WRITTEN = "written"
+
+
+def derivation_of(graph: Graph) -> Derivation | None:
+    """How a graph was derived, None for that of a function."""
+    return graph.notes.get(_DERIVED)
+
+
+def note_derivation(graph: Graph, derivation: Derivation) -> None:
+    """Have a graph remember how it was derived."""
+    graph.notes[_DERIVED] = derivation._replace(primal=written_graph(derivation.primal))
+
+
+def written_graph(graph: Graph) -> Graph:
+    """The graph as it was before its arrays became cells."""
+    return graph.notes.get(_WRITTEN, graph)  # type: ignore[no-any-return]
+
+
+def note_written(graph: Graph, written: Graph) -> None:
+    """Have a graph of cells remember that of arrays."""
+    if graph is not written:
+        graph.notes[_WRITTEN] = written
 
 
 def _unflattened(
