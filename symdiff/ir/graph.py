@@ -24,7 +24,8 @@ sympy_expressions = Seam("the outputs of a graph as SymPy expressions")
 from_sympy = Seam("a graph of SymPy expressions")
 shared_by_sympy = Seam("common subexpressions of a graph by SymPy")
 evaluated = Seam("the value of a graph, binding by binding")
-shown = Seam("the LaTeX of a graph")
+read = Seam("the reading form of a graph")
+read_page = Seam("the page of a graph")
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +172,19 @@ class Graph:
         constants = [f"  {o.name} = {o.atom}" for o in self.outputs if o.atom.op == "const"]
         return "\n".join(map(printable, lines + constants))
 
-    def _repr_latex_(self) -> str | None:
-        return None if any(b.op == "loop" for b in self.bindings) else shown(self)
+    @property
+    def formula(self) -> Any:
+        """What a person would print for it: `print` it, or take `.latex`, `.unicode`, `.markdown`, `.mathml`, `.full`."""
+        return read(self)
+
+    def _repr_latex_(self) -> str:
+        return self.formula.latex  # type: ignore[no-any-return]
+
+    def _repr_html_(self) -> str:
+        return read_page(self)  # type: ignore[no-any-return]
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(self.formula.unicode)
 
 
 class Derivation(NamedTuple):

@@ -54,7 +54,7 @@ def _candidates(term: Term, writer: Writer) -> Iterator[Term]:
     if len(items) == 1:
         return
     expanded = _expanded(term, writer)
-    if expanded is not None:
+    if expanded is not None and _count(expanded) < len(items):
         yield expanded
     yield from _taken_out(term, items, writer)
     for base in {b: None for powers, _ in items for b in powers}:
@@ -65,6 +65,10 @@ def _candidates(term: Term, writer: Writer) -> Iterator[Term]:
             if part.kind == "sum":
                 for found in _taken_out(part, [items[k] for k in having], writer):
                     yield writer.add([(found, Fraction(1)), *rest])
+
+
+def _count(term: Term) -> int:
+    return len(term.parts) if term.kind == "sum" else 1
 
 
 def powers_of(term: Term) -> Powers:
@@ -87,7 +91,7 @@ def _taken_out(term: Term, items: list[tuple[Powers, Fraction]], writer: Writer)
             inside = writer.add(rest)
             yield writer.powers([(writer.number(common), Fraction(1)), (inside, Fraction(1)), *factors.items()])
             expanded = _expanded(inside, writer) if inside.kind == "sum" else None
-            if expanded is not None:
+            if expanded is not None and _count(expanded) < len(items):
                 yield writer.powers([(writer.number(common), Fraction(1)), (expanded, Fraction(1)), *factors.items()])
 
 
@@ -133,7 +137,7 @@ def _product(first: Powers, second: Powers) -> Powers:
 
 def _paired(term: Term, writer: Writer) -> Term | None:
     """(a + b)(a - b) as the difference of squares, in powers that are equal."""
-    sums = [(b, e) for b, e in term.parts if b.kind == "sum" and len(b.parts) == 2]
+    sums = [(b, e) for b, e in term.parts if b.kind == "sum" and len(b.parts) == 2 and (e < 0 or e.denominator > 1)]
     for k, (first, exponent) in enumerate(sums):
         for second, other in sums[k + 1 :]:
             if exponent != other:

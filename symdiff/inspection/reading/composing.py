@@ -17,23 +17,18 @@ _NARROW = 4  # an exponential whose exponent is wider stands beside a fraction, 
 
 
 class Composer:
-    """Makes SymPy expressions of terms; `names` are the symbols that stand for some."""
+    """Makes SymPy expressions of terms; `bits` has the symbols in order."""
 
-    def __init__(self, names: Mapping[Term, str], bits: Mapping[str, int]) -> None:
-        self.names = names
+    def __init__(self, bits: Mapping[str, int]) -> None:
         self._order = {name: k for k, name in enumerate(bits)}
         self._made: dict[Term, Any] = {}
 
     def expression(self, term: Term) -> Any:
-        """A term as an expression, its name where it has one."""
-        return sp.Symbol(self.names[term]) if term in self.names else self.spelled(term)
-
-    def spelled(self, term: Term) -> Any:
-        """A term as an expression, by its parts."""
+        """A term as an expression."""
         stack = [term]
         while stack:
             found = stack[-1]
-            missing = [t for t in found.below() if t not in self._made and t not in self.names]
+            missing = [t for t in found.below() if t not in self._made]
             if missing:
                 stack += missing
                 continue
@@ -41,9 +36,6 @@ class Composer:
             if found not in self._made:
                 self._made[found] = self._spelled(found)
         return self._made[term]
-
-    def _part(self, term: Term) -> Any:
-        return sp.Symbol(self.names[term]) if term in self.names else self._made[term]
 
     def _spelled(self, term: Term) -> Any:
         if term.kind == "number":
@@ -55,13 +47,13 @@ class Composer:
         if term.kind == "product":
             return self._product(dict(term.parts), Fraction(1))
         if term.kind == "brace":
-            return piecewise([(self._part(v), sp.true if c is None else self._part(c)) for c, v in term.parts])
+            return piecewise([(self._made[v], sp.true if c is None else self._made[c]) for c, v in term.parts])
         op, *args = term.parts
         if op in _CONSTANTS:
             return _CONSTANTS[op]
         if op == "exp":
             return self._exp(args[0], Fraction(1))
-        return build_sympy(op.removeprefix("call "), [self._part(a) for a in args])
+        return build_sympy(op.removeprefix("call "), [self._made[a] for a in args])
 
     def _sum(self, term: Term) -> Any:
         parts = list(term.parts)
@@ -73,7 +65,7 @@ class Composer:
     def _scaled(self, term: Term, coefficient: Fraction) -> Any:
         if term is ONE:
             return number_expression(coefficient)
-        if term in self.names or term.kind != "product":
+        if term.kind != "product":
             return self._product({term: Fraction(1)}, coefficient)
         return self._product(dict(term.parts), coefficient)
 
@@ -81,7 +73,7 @@ class Composer:
         if arg is ONE:
             return sp.E if times == 1 else sp.Pow(sp.E, number_expression(times), evaluate=False)
         if times == 1:
-            return sp.exp(self._part(arg), evaluate=False)
+            return sp.exp(self._made[arg], evaluate=False)
         return sp.exp(self._scaled(arg, times), evaluate=False)
 
     def _rank(self, part: tuple[Term, Fraction]) -> tuple[int, int]:
@@ -93,28 +85,25 @@ class Composer:
         if base.kind == "call":
             named = base.parts[0] in _CONSTANTS
             return (0 if named else 5 if base.parts[0] == "exp" else 4), base.place
-        return 3, base.place
+        return (3 if base.needs else 1), base.place
 
     def _product(self, powers: dict[Term, Fraction], coefficient: Fraction) -> Any:
         """A coefficient times powers: a fraction where exponents are negative, an exponential with a wide exponent beside it."""
         over, under, beside = [], [], []
         whole, below = _split(abs(coefficient))
         for base, exponent in sorted(powers.items(), key=self._rank):
-            if base.kind == "call" and base.parts[0] == "exp" and base not in self.names:
+            if base.kind == "call" and base.parts[0] == "exp":
                 target = over if base.parts[1].width <= _NARROW or base.parts[1] is ONE else beside
                 target.append(self._exp(base.parts[1], exponent))
                 continue
             shift = self._shift(base, powers)
             if shift is not None:
                 if shift:
-                    over.append(sp.Pow(self._part(base.parts[1]), shift, evaluate=False))
+                    over.append(sp.Pow(self._made[base.parts[1]], shift, evaluate=False))
                 continue
             if any(b.kind == "call" and b.parts[0] == "pow" and b.parts[1] is base for b in powers):
                 continue
-            if base in self.names or base.kind != "product":
-                (over if exponent > 0 else under).append(self._power(base, abs(exponent)))
-            else:
-                (over if exponent > 0 else under).append(self._power(base, abs(exponent)))
+            (over if exponent > 0 else under).append(self._power(base, abs(exponent)))
         if whole != 1 or not (over or beside):
             over.insert(0, number_expression(whole))
         if below != 1:
@@ -136,18 +125,18 @@ class Composer:
 
     def _shift(self, base: Term, powers: dict[Term, Fraction]) -> Any:
         """The exponent of a general power together with that of its base's own power; None for another factor."""
-        if base.kind != "call" or base.parts[0] != "pow" or base in self.names:
+        if base.kind != "call" or base.parts[0] != "pow":
             return None
         own = powers.get(base.parts[1], Fraction(0))
         times = powers[base]
-        exponent = self._part(base.parts[2]) if times == 1 else self._scaled(base.parts[2], times)
+        exponent = self._made[base.parts[2]] if times == 1 else self._scaled(base.parts[2], times)
         if own:
             terms = list(exponent.args) if isinstance(exponent, sp.Add) else [exponent]
             exponent = sp.Add(*terms, number_expression(own), evaluate=False)
         return exponent
 
     def _power(self, base: Term, exponent: Fraction) -> Any:
-        part = self._part(base)
+        part = self._made[base]
         return part if exponent == 1 else sp.Pow(part, number_expression(exponent, True), evaluate=False)
 
 

@@ -6,9 +6,12 @@ stands once, but where a single line would be longer than a page.
 
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
+from itertools import count
+from typing import NamedTuple
 
 from symdiff.inspection.reading.names import spelled
-from symdiff.inspection.reading.terms import WIDE, Term, Terms
+from symdiff.inspection.reading.terms import Term
+from symdiff.inspection.reading.written import Writer
 
 LONG = 28  # printed characters of a piece that is named where it stands twice
 OWN = 14  # the same for one that the user has named
@@ -17,88 +20,118 @@ DEEP = 24  # the same for nesting
 _LETTERS = "uvwpqstabcghkmn"
 
 
-def pieces_of(term: Term, terms: Terms) -> Iterator[Term]:
-    """The parts of a term as they are printed: of sqrt(b)**-3 the root, not b."""
-    if term.kind != "product":
-        yield from term.below()
-        return
-    for base, exponent in term.parts:
-        if exponent.denominator > 1 and not (len(term.parts) == 1 and exponent == Fraction(1, exponent.denominator)):
-            yield terms.power(base, Fraction(1, exponent.denominator))
+class Piece(NamedTuple):
+    """A shared piece: its name as a symbol, and the term that it stands for."""
+
+    symbol: Term
+    term: Term
+
+
+class Naming:
+    """Rewrites terms over names of their shared pieces. `own` are the user's names of values, by terms without coefficients,
+    each with the coefficient of the value."""
+
+    def __init__(self, writer: Writer, own: Mapping[Term, tuple[str, Fraction]], taken: Iterable[str]) -> None:
+        self.writer = writer
+        self.own = own
+        self.names = Names(taken)
+        self.pieces: list[Piece] = []
+
+    def named(self, roots: list[Term]) -> list[Term]:
+        """The terms over names; `pieces` has what these stand for, each after those that it uses."""
+        order = self._in_order(roots)
+        uses: dict[Term, int] = dict.fromkeys(order, 0)
+        for term in order:
+            for piece in self._pieces_of(term):
+                uses[piece] += 1
+        for root in roots:
+            uses[root] += 1
+        results = set(roots)
+        found: dict[Term, Term] = {}
+        for term in order:
+            new = found[term] = self._over_names(term, found)
+            if _is_plain(new) or (uses[term] == 1 and term in results):
+                continue
+            twice = uses[term] > 1 and new.width >= (OWN if term in self.own else LONG)
+            if twice or new.width > PAGE or new.depth > DEEP:
+                found[term] = self._name(term, new)
+        return [found[root] for root in roots]
+
+    def _name(self, term: Term, new: Term) -> Term:
+        name, times = self.own.get(term, (None, Fraction(1)))
+        symbol = self.writer.symbol(self.names.next(name), term.is_complex)
+        self.pieces.append(Piece(symbol, self.writer.scaled(new, times)))
+        return self.writer.scaled(symbol, 1 / times)
+
+    def _over_names(self, term: Term, found: Mapping[Term, Term]) -> Term:
+        """A term over the names of its parts."""
+        if term.kind != "product":
+            return self.writer.rebuilt(term, found)
+        factors = []
+        for base, exponent in term.parts:
+            root = self._root(term, base, exponent)
+            factors.append((found[base], exponent) if root is None else (found[root], exponent * exponent.denominator))
+        return self.writer.powers(factors)
+
+    def _root(self, term: Term, base: Term, exponent: Fraction) -> Term | None:
+        """The root that a power of a factor is one of; None where it is none, or is the term itself."""
+        if exponent.denominator == 1:
+            return None
+        root = self.writer.power(base, Fraction(1, exponent.denominator))
+        return None if root is term or root.kind != "product" or len(root.parts) != 1 else root
+
+    def _pieces_of(self, term: Term) -> list[Term]:
+        """The parts of a term as they are printed: of sqrt(b)**-3 the root, not b."""
+        if term.kind != "product":
+            return list(term.below())
+        return [self._root(term, b, e) or b for b, e in term.parts]
+
+    def _in_order(self, roots: list[Term]) -> list[Term]:
+        """All parts of some terms, each after its own."""
+        done: dict[Term, None] = {}
+        stack = list(reversed(roots))
+        while stack:
+            found = stack[-1]
+            missing = [] if found in done else [t for t in self._pieces_of(found) if t not in done]
+            if missing:
+                stack += reversed(missing)
+                continue
+            done.setdefault(stack.pop())
+        return list(done)
+
+
+def _is_plain(term: Term) -> bool:
+    """Whether a term is as short as a name, or a condition."""
+    single = term.kind == "sum" and len(term.parts) == 1 and term.parts[0][0].kind in ("symbol", "number")
+    return term.kind in ("symbol", "number") or (term.kind == "call" and len(term.parts) == 1) or term.is_condition or single
+
+
+class Names:
+    """Hands out names that nothing else has: a wanted one, numbered where it is taken, else free letters."""
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self._used = {part for name in taken for part in (name, name.partition("[")[0], spelled(name).base)}
+        self._arrays = {name.partition("[")[0] for name in taken if "[" in name}
+        self._letters = _more_letters()
+        self._numbers: dict[str, int] = {}
+
+    def next(self, wanted: str | None) -> str:
+        """The next name."""
+        if wanted is None or wanted in self._arrays:
+            found = next(letter for letter in self._letters if letter not in self._used)
+        elif wanted not in self._used:
+            found = wanted
         else:
-            yield base
-
-
-def in_order(roots: Iterable[Term], terms: Terms) -> list[Term]:
-    """All parts of some terms, each after its own."""
-    done: dict[Term, None] = {}
-    stack = list(reversed(list(roots)))
-    while stack:
-        found = stack[-1]
-        missing = [] if found in done else [t for t in pieces_of(found, terms) if t not in done]
-        if missing:
-            stack += reversed(missing)
-            continue
-        done.setdefault(stack.pop())
-    return list(done)
-
-
-def shared_pieces(roots: list[Term], terms: Terms, own: Mapping[Term, str]) -> list[Term]:
-    """The pieces that get a name, each after those that it uses; `own` has those that the user has named."""
-    order = in_order(roots, terms)
-    uses: dict[Term, int] = dict.fromkeys(order, 0)
-    for term in order:
-        for piece in pieces_of(term, terms):
-            uses[piece] += 1
-    for root in roots:
-        uses[root] += 1
-    width: dict[Term, int] = {}
-    depth: dict[Term, int] = {}
-    named: list[Term] = []
-    for term in order:
-        pieces = list(pieces_of(term, terms))
-        shorter = sum(t.width - width[t] for t in pieces)
-        wide = min(WIDE, max(1, term.width - shorter)) if term.width < WIDE else sum(width[t] + 2 for t in pieces)
-        deep = 1 + max((depth[t] for t in pieces), default=0)
-        plain = term.kind in ("symbol", "number") or (term.kind == "call" and len(term.parts) == 1) or term.is_condition
-        twice = uses[term] > 1 and wide >= (OWN if term in own else LONG)
-        if not plain and (twice or wide > PAGE or deep > DEEP) and not (uses[term] == 1 and term in roots):
-            named.append(term)
-            wide, deep = 2, 0
-        width[term], depth[term] = wide, deep
-    return named
-
-
-def letters(named: list[Term], own: Mapping[Term, str], taken: Iterable[str]) -> dict[Term, str]:
-    """A name for each piece: the user's own, with a number where several values had it; else a free letter."""
-    used = {part for name in taken for part in (name, name.partition("[")[0], spelled(name).base)}
-    cells = {name.partition("[")[0] for name in taken if "[" in name}
-    counts: dict[str, int] = {}
-    for term in named:
-        if term in own:
-            counts[own[term]] = counts.get(own[term], 0) + 1
-    found: dict[Term, str] = {}
-    numbers: dict[str, int] = {}
-    free = (letter for letter in _more_letters() if letter not in used and letter.partition("_")[0] not in {*cells, *counts})
-    for term in named:
-        name = own.get(term)
-        if name is None or name in cells or (counts[name] > 1 and not spelled(name).base):
-            found[term] = next(free)
-        elif counts[name] == 1 and name not in used:
-            found[term] = name
-        else:
-            numbers[name] = numbers.get(name, 0) + 1
-            while f"{name}_{numbers[name]}" in used:
-                numbers[name] += 1
-            found[term] = f"{name}_{numbers[name]}"
-        used.add(found[term])
-    return found
+            found = wanted
+            while found in self._used:
+                self._numbers[wanted] = self._numbers.get(wanted, 0) + 1
+                found = f"{wanted}_{self._numbers[wanted]}"
+        self._used.add(found)
+        return found
 
 
 def _more_letters() -> Iterator[str]:
     yield from _LETTERS
-    number = 1
-    while True:
+    for number in count(1):
         for letter in "uvw":
             yield f"{letter}_{number}"
-        number += 1

@@ -8,14 +8,16 @@ of the derivative where it is defined, and that a longer derivation is worked ou
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import sympy as sp
 
 from symdiff.inspection.reading.arranging import arranged
+from symdiff.inspection.reading.arrays import array_formula
 from symdiff.inspection.reading.composing import Composer
 from symdiff.inspection.reading.formula import ROWS, Equation, Formula, Slope, TotalSlope
-from symdiff.inspection.reading.naming import letters, shared_pieces
+from symdiff.inspection.reading.naming import Naming
 from symdiff.inspection.reading.slopes import Slopes
 from symdiff.inspection.reading.sources import assigned_variable, loop_line, returned_names
 from symdiff.inspection.reading.terms import ZERO, Term
@@ -24,8 +26,10 @@ from symdiff.ir.branches import branches_of
 from symdiff.ir.graph import Derivation, Graph, GraphInput, derivation_of, written_graph
 from symdiff.ir.node import Atom, Node
 from symdiff.rulebooks.declared import rules_in_force
-from symdiff.tracing.unrolling.scalarizing import scalarize
-from symdiff.vocabulary.ops import is_complex
+from symdiff.tracing.unrolling.scalarizing import WHOLE, in_unrolled_regime, settled
+from symdiff.vocabulary.ops import OPS, is_complex
+
+EVERY = 10**9  # rows
 
 
 class Row(NamedTuple):
@@ -39,16 +43,17 @@ class Primal:
     """What the user wrote: terms of the cells of inputs and outputs, and his names for values."""
 
     def __init__(self, graph: Graph, rules: Any) -> None:
-        self.graph = graph = scalarize(graph)
+        self.graph = graph
+        whole = not in_unrolled_regime(graph)
         self.writer = writer = Writer()
         self.names = input_names(graph.inputs)
         known: dict[Atom, Term] = {}
         self.cells: list[list[Term]] = []
         for leaf, name in zip(graph.inputs, self.names, strict=True):
             complex_ = is_complex(leaf.dtype)
-            cells = [cell_name(name, leaf.shape, k) for k in range(math.prod(leaf.shape))] if leaf.shape else [name]
+            cells = [cell_name(name, leaf.shape, k) for k in range(math.prod(leaf.shape))] if leaf.shape and not whole else [name]
             self.cells.append([writer.symbol(cell, complex_) for cell in cells])
-            if not leaf.shape:
+            if not leaf.shape or whole:
                 known[leaf.node] = self.cells[-1][0]
         places = {leaf.node: place for place, leaf in enumerate(graph.inputs)}
         for binding in graph.bindings:
@@ -65,37 +70,30 @@ class Primal:
         self.tops = output_names(graph)
         self._known = known
 
-    def own_names(self) -> dict[Term, str]:
-        """The values that the user has given a name, by the last operation of each assignment."""
-        last: dict[tuple[str, str], list[Node]] = {}
-        used_later: dict[Node, int] = {}
-        bindings = [b for b in self.graph.bindings if b.op not in ("item", "array")]
-        place = {b: k for k, b in enumerate(bindings)}
-        for k, b in enumerate(bindings):
+    def taken(self) -> list[str]:
+        """The names that pieces cannot have; a result's own is for the value of the result."""
+        return [*self.writer.bits, *(name for name, cells in zip(self.tops, self.outputs, strict=True) if len(cells) > 1)]
+
+    def own_names(self) -> dict[Term, tuple[str, Fraction]]:
+        """The values that the user has given a name, by the last operation of each assignment: terms with coefficients."""
+        uses: dict[Node, list[Node]] = {}
+        for b in self.graph.bindings:
             for o in b.operands:
-                if o in place:
-                    used_later[o] = k
-        runs: list[tuple[tuple[str, str], Node]] = []
-        for b in bindings:
-            found = assigned_variable(b.origin) if b.primal or b.origin else None
-            if found is None:
-                continue
-            if runs and runs[-1][0] == found and place[runs[-1][1]] == place[b] - 1 and runs[-1][1] in b.operands:
-                runs[-1] = (found, b)
-            elif runs and runs[-1][0] == found and place[runs[-1][1]] == place[b] - 1 and used_later.get(runs[-1][1], 0) > place[b]:
-                runs[-1] = (found, b)
-            else:
-                runs.append((found, b))
-        del last
-        names: dict[Term, str] = {}
-        for (name, _), b in runs:
-            term = self._known[b]
-            if term.kind not in ("symbol", "number"):
-                names.setdefault(term, name)
-        for output, top in zip(self.outputs, self.tops, strict=True):
-            if len(output) == 1 and output[0].kind not in ("symbol", "number") and top in names.values():
-                names[output[0]] = top
+                uses.setdefault(o, []).append(b)
+        names: dict[Term, tuple[str, Fraction]] = {}
+        for b in self.graph.bindings:
+            found = assigned_variable(b.origin) if b in self._known else None
+            if found is not None:
+                users = uses.get(b, [])
+                if len(users) != 1 or assigned_variable(users[0].origin) != found:  # else one step within the statement
+                    self._enter(names, self._known[b], found[0])
         return names
+
+    def _enter(self, names: dict[Term, tuple[str, Fraction]], value: Term, name: str) -> None:
+        """The name of a value, at its term without a coefficient."""
+        term, times = value.parts[0] if value.kind == "sum" and len(value.parts) == 1 else (value, Fraction(1))
+        if term.kind not in ("symbol", "number"):
+            names.setdefault(term, (name, times))
 
 
 def input_names(inputs: tuple[GraphInput, ...]) -> list[str]:
@@ -123,19 +121,31 @@ def output_names(graph: Graph) -> list[str]:
     return [name] if len(graph.outputs) == 1 else [f"{name}_{k}" for k in range(len(graph.outputs))]
 
 
-def formula_of(graph: Graph, rows: int = ROWS, rules: Any = None) -> Formula:
-    """The reading form of a graph."""
-    derivation = derivation_of(graph) or Derivation("", written_graph(graph), ())
-    primal = Primal(derivation.primal, rules_in_force(derivation.rules if rules is None else rules))
-    kind = derivation.kind
-    if kind not in _KINDS:
-        return formula_of(replace_notes(graph), rows)
-    return composed(primal, _KINDS[kind](primal, derivation), rows, notes_of(derivation), lambda: formula_of(graph, 10**9, rules))
+def formula_of(graph: Graph, rows: int = ROWS) -> Formula:
+    """The reading form of a graph.
+
+    A derivative is derived anew by the plain chain rule. A graph of a kind that has no rows of its own is read as it stands.
+    """
+    derivation = derivation_of(graph)
+    if derivation is None or derivation.kind not in _KINDS:
+        derivation = Derivation("", written_graph(graph) if derivation is None else graph, ())
+    primal = readable_cells(derivation.primal)
+    if primal is None:
+        return array_formula(graph)
+    read = Primal(primal, rules_in_force(derivation.rules))
+    found = _KINDS[derivation.kind](read, derivation)
+    return composed(read, found, rows, notes_of(derivation), lambda: formula_of(graph, EVERY))
 
 
-def replace_notes(graph: Graph) -> Graph:
-    """A graph as it stands, without what it was derived from."""
-    return replace(graph, notes={})
+def readable_cells(graph: Graph) -> Graph | None:
+    """The graph as one of numbers, or one whose operations work on whole arrays cell by cell; None for another."""
+    graph = settled(replace(graph, notes={k: v for k, v in graph.notes.items() if k != WHOLE}))
+    return graph if in_unrolled_regime(graph) or is_elementwise(graph) else None
+
+
+def is_elementwise(graph: Graph) -> bool:
+    """Whether all operations work cell by cell."""
+    return all(b.op in OPS and not any(o.op == "const" and o.shape for o in b.operands) for b in graph.bindings)
 
 
 def composed(primal: Primal, rows: Iterator[Row | int], limit: int, notes: tuple[str, ...], whole: Callable[[], Formula]) -> Formula:
@@ -154,13 +164,11 @@ def composed(primal: Primal, rows: Iterator[Row | int], limit: int, notes: tuple
         found, zeros = zeros[:limit], zeros[limit:]
     if zeros:
         notes = (f"{len(zeros)} that are zero are left out" if len(zeros) > 1 else "one that is zero is left out", *notes)
-    own = {t: name for t, name in primal.own_names().items()}
-    roots = [row.term for row in found]
-    named = shared_pieces(roots, primal.writer, own)
-    names = letters(named, own, [*primal.writer.bits, *primal.tops])
-    composer = Composer(names, primal.writer.bits)
-    where = tuple(Equation(sp.Symbol(names[t]), composer.spelled(t)) for t in named)
-    equations = tuple(Equation(row.left, composer.expression(row.term)) for row in found)
+    naming = Naming(primal.writer, primal.own_names(), primal.taken())
+    terms = naming.named([row.term for row in found])
+    composer = Composer(primal.writer.bits)
+    where = tuple(Equation(sp.Symbol(p.symbol.parts[0]), composer.expression(p.term)) for p in naming.pieces)
+    equations = tuple(Equation(row.left, composer.expression(term)) for row, term in zip(found, terms, strict=True))
     return Formula(equations, where, notes, more, whole=whole)
 
 
@@ -176,7 +184,7 @@ def notes_of(derivation: Derivation) -> tuple[str, ...]:
 def _rounds(branches: Any) -> str:
     if branches.conditions is None:
         return ""
-    compared = [b.origin for b in branches.conditions.bindings if b.dtype == "?"]
+    compared = [b.origin for b in branches.conditions.bindings if b.op in ("lt", "le", "gt", "ge", "eq", "ne")]
     loops = [origin for origin in compared if loop_line(origin) is not None]
     if loops and len(set(loops)) == 1:
         rounds = len(loops) - 1

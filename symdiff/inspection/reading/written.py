@@ -194,8 +194,8 @@ SPELLED: dict[tuple[str, int], Any] = {
     ("xlogy", 2): lambda t, a, b: t.mul([a, t.call("log", b)]),
     ("xlog1py", 2): lambda t, a, b: t.mul([a, _log1p(t, b)]),
     ("sindg", 1): _degrees("sin"), ("cosdg", 1): _degrees("cos"), ("tandg", 1): _degrees("tan"), ("cotdg", 1): _degrees("cot"),
-    **{(f"{letter}{order}", 1): lambda t, a, name=f"{letter}v", n=order: t.call(name, t.number(n), a)
-       for letter in "jyik" for order in (0, 1)},
+    **{(f"{letter}v", 2): lambda t, n, a, name=letter: t.call(f"{name}0", a) if n is ZERO else t.call(f"{name}v", n, a)
+       for letter in "jyik"},
 }  # fmt: skip
 
 
