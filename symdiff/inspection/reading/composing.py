@@ -53,6 +53,10 @@ class Composer:
             return _CONSTANTS[op]
         if op == "exp":
             return self._exp(args[0], Fraction(1))
+        if op in ("max", "min"):
+            return build_sympy(op, [inner for a in args for inner in _operands(self._made[a], op)])
+        if op == "cbrt":
+            return sp.Pow(self._made[args[0]], sp.Rational(1, 3), evaluate=False)
         return build_sympy(op.removeprefix("call "), [self._made[a] for a in args])
 
     def _sum(self, term: Term) -> Any:
@@ -135,6 +139,11 @@ class Composer:
     def _power(self, base: Term, exponent: Fraction) -> Any:
         part = self._made[base]
         return part if exponent == 1 else sp.Pow(part, number_expression(exponent, True), evaluate=False)
+
+
+def _operands(expr: Any, op: str) -> list[Any]:
+    """The operands of an extreme within one of the same kind; else the expression itself."""
+    return list(expr.args) if isinstance(expr, sp.Max if op == "max" else sp.Min) else [expr]
 
 
 def _split(value: Fraction) -> tuple[Fraction, Fraction]:
