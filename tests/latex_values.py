@@ -20,7 +20,9 @@ import re
 import numpy as np
 from inside import OPS, default_rules
 
-TOKEN = re.compile(r"[AB]i(?=\\left|\^)|\\operatorname\{[^{}]*\}|\\text\{[^{}]*\}|\\(?:begin|end)\{\w+\}|\\[a-zA-Z]+|\\.|\d+(?:\.\d+)?|[^\s\\]")
+TOKEN = re.compile(
+    r"[AB]i(?=\\left|\^)|\\operatorname\{[^{}]*\}|\\text\{[^{}]*\}|\\(?:begin|end)\{\w+\}|\\[a-zA-Z]+|\\.|\d+(?:\.\d+)?|[^\s\\]"
+)
 COMPARE = {"<": np.less, "\\leq": np.less_equal, ">": np.greater, "\\geq": np.greater_equal, "=": np.equal}
 COMPARE |= {"\\neq": np.not_equal}
 CONSTANTS = {"\\pi": math.pi, "e": math.e, "i": 1j, "\\gamma": np.euler_gamma, "\\infty": math.inf, "\\text{NaN}": math.nan}

@@ -21,6 +21,7 @@ class Composer:
 
     def __init__(self, bits: Mapping[str, int]) -> None:
         self._order = {name: k for k, name in enumerate(bits)}
+        self._unit = bits.get("i ", 0)
         self._made: dict[Term, Any] = {}
 
     def expression(self, term: Term) -> Any:
@@ -89,7 +90,7 @@ class Composer:
         if base.kind == "call":
             named = base.parts[0] in _CONSTANTS
             return (0 if named else 5 if base.parts[0] == "exp" else 4), base.place
-        return (3 if base.needs else 1), base.place
+        return (3 if base.needs & ~self._unit else 1), base.place
 
     def _product(self, powers: dict[Term, Fraction], coefficient: Fraction) -> Any:
         """A coefficient times powers: over a fraction bar or below, an exponential with a wide exponent beside."""

@@ -91,6 +91,9 @@ class Latex(LatexPrinter):  # type: ignore[misc]
         raised = "" if exp is None else f"^{{{exp}}}"
         return rf"\log_{{{base}}}{raised}{{\left({self._print(expr.args[0])}\right)}}"
 
+    def _print_Float(self, expr: Any) -> str:
+        return str(super()._print_Float(expr)).replace(r"1.0 \cdot 10", "10")
+
     def _print_conjugate(self, expr: Any, exp: Any = None) -> str:
         bar = "bar" if expr.args[0].is_Symbol else "overline"
         text = rf"\{bar}{{{self._print(expr.args[0])}}}"

@@ -233,11 +233,8 @@ class RuleFormula:
         if op != "select":
             return self.writer.emit(op, args)
         condition, a, b = args
-        if (
-            _is_thin(condition)
-            and not np.any(values_of(condition, self._sampled()))
-            and not (a.kind == "number" and a.parts[0] == HALF)
-        ):
+        tie = a.kind == "number" and a.parts[0] == HALF
+        if not tie and _is_thin(condition) and not np.any(values_of(condition, self._sampled())):
             return b
         if b.kind == "call" and b.parts[0] == "nan":
             return a
