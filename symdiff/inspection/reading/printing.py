@@ -263,7 +263,8 @@ def _folded(formula: Lines) -> tuple[list[Equation], int, list[Equation], int]:
     """The rows that are shown of results and of pieces, and how many are not."""
     results, pieces = formula.equations[: formula.rows], formula.where[: formula.rows]
     return (
-        list(results), len(formula.equations) - len(results) + formula.more, list(pieces), len(formula.where) - len(pieces),
+        list(results), len(formula.equations) - len(results) + formula.more,
+        list(pieces), len(formula.where) - len(pieces) + formula.others,
     )  # fmt: skip
 
 

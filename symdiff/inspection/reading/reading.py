@@ -181,9 +181,10 @@ def composed(primal: Primal, rows: Iterator[Row], limit: int, notes: tuple[str, 
     naming = Naming(primal.writer, primal.own_names(), primal.taken())
     terms = naming.named([row.term for row in found])
     composer = Composer(primal.writer.bits)
-    where = tuple(Equation(sp.Symbol(p.symbol.parts[0]), composer.expression(p.term)) for p in naming.pieces)
+    shown = naming.pieces[:limit]
+    where = tuple(Equation(sp.Symbol(p.symbol.parts[0]), composer.expression(p.term)) for p in shown)
     equations = tuple(Equation(row.left, composer.expression(term), row.at) for row, term in zip(found, terms, strict=True))
-    return Formula(equations, where, notes, more, whole=whole)
+    return Formula(equations, where, notes, more, len(naming.pieces) - len(shown), whole=whole)
 
 
 def folded_rows(rows: Iterator[Row], patterns: Patterns, limit: int) -> Iterator[Row]:
