@@ -53,6 +53,11 @@ class Slopes:
             self._found[key] = self._of(found, symbol, by_conjugate)
         return self._found[term, symbol, conjugate]
 
+    def found(self, terms: list[Term]) -> list[Term]:
+        """The derivatives of some terms that have been asked for."""
+        wanted = set(terms)
+        return [slope for (term, _, _), slope in self._found.items() if term in wanted and slope.kind in ("sum", "product")]
+
     def _active(self, term: Term, symbol: Term) -> list[Term]:
         """The parts of a term that depend on a symbol."""
         if term.kind == "sum":
