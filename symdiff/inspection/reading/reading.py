@@ -196,6 +196,8 @@ def composed(primal: Primal, rows: Iterator[Row], limit: int, notes: tuple[str, 
             more += 1
     if not found:
         found, zeros = zeros[:limit], zeros[limit:]
+    if not found:
+        notes = ("there is no number to show", *notes)
     if zeros:
         notes = (f"{len(zeros)} that are zero are left out" if len(zeros) > 1 else "one that is zero is left out", *notes)
     own: dict[Term, tuple[str | None, Fraction]] = {**primal.own_names()}

@@ -192,6 +192,8 @@ class Slopes:
         seen = _Standing(binding, result)
         atom = python_partials(rule, builder, seen, place)[place]
         known = {**dict(zip(inputs, names, strict=True)), result: out}
+        for b in builder.bindings:
+            b.primal = False  # its branches for rounding are left out
         read_graph(Graph("rule", (), (), builder.bindings), self.writer, known)
         found = term_of(atom, self.writer, known)
         return None if found is ZERO else found

@@ -327,6 +327,8 @@ class Terms:
             return self._exp(args[0])
         if op in ("conj", "real", "imag") and not args[0].is_complex:
             return ZERO if op == "imag" else args[0]
+        if op in ("real", "imag") and (part := self._real_part(args[0], op)) is not None:
+            return part
         if op == "conj":
             return self._conj(args[0])
         if op == "log" and args[0] is ONE:
@@ -346,6 +348,15 @@ class Terms:
             c, arg = -c, self.add([(t, -k) for t, k in arg.parts])
         base = self._interned("call", ("exp", arg), ("exp", arg))
         return self.power(base, c)
+
+    def _real_part(self, arg: Term, op: str) -> Term | None:
+        """The real or imaginary part of a sum, or of i times a real number; None for another term."""
+        if arg.kind == "sum":
+            return self.add([(self.call(op, t), c) for t, c in arg.parts])
+        if arg is self.unit or (arg.kind == "product" and (self.unit, 1) in arg.parts):
+            rest = ONE if arg is self.unit else self.powers([(b, e) for b, e in arg.parts if b is not self.unit])
+            return None if rest.is_complex else ZERO if op == "real" else rest
+        return None
 
     def _conj(self, arg: Term) -> Term:
         if arg.kind == "symbol" and arg.parts[0] == "i ":
@@ -367,8 +378,11 @@ class Terms:
             if condition.kind == "call" and condition.parts[0] == "true":
                 otherwise = value
                 break
-            if not (condition.kind == "call" and condition.parts[0] == "false"):
-                flat.append((condition, value))
+            if condition.kind == "call" and condition.parts[0] == "false":
+                continue
+            if flat and flat[-1][1] is value:
+                condition = self.call("or", flat.pop()[0], condition)  # type: ignore[arg-type]
+            flat.append((condition, value))
         if otherwise.kind == "brace":
             flat += [(c, v) for c, v in otherwise.parts[:-1] if all(c is not earlier for earlier, _ in flat)]
             otherwise = otherwise.parts[-1][1]
