@@ -31,6 +31,7 @@ from symdiff.ir.graph import Derivation, Graph, GraphInput, derivation_of, writt
 from symdiff.ir.node import Atom, Node
 from symdiff.rulebooks.declared import rules_in_force
 from symdiff.tracing.unrolling.scalarizing import WHOLE, in_unrolled_regime, settled
+from symdiff.vocabulary.extents import Extent
 from symdiff.vocabulary.ops import OPS, is_complex
 
 EVERY = 10**9  # rows
@@ -171,6 +172,8 @@ def formula_of(graph: Graph, rows: int = ROWS) -> Formula:
 
 def readable_cells(graph: Graph) -> Graph | None:
     """The graph as one of numbers, or one whose operations work on whole arrays cell by cell; None for another."""
+    if any(isinstance(n, Extent) for atom in (*(i.node for i in graph.inputs), *graph.bindings) for n in atom.shape):
+        return None  # of any size
     graph = settled(replace(graph, notes={k: v for k, v in graph.notes.items() if k != WHOLE}))
     return graph if in_unrolled_regime(graph) or is_elementwise(graph) else None
 
@@ -239,7 +242,7 @@ def notes_of(derivation: Derivation, sources: Sources) -> tuple[str, ...]:
     branches = branches_of(derivation.primal)
     if branches is None or not branches.guarded:
         return ()
-    at = ", ".join(f"{name} = {value}" for name, value in derivation.at)
+    at = ", ".join(f"{name} = {value:g}" for name, value in derivation.at)
     return (f"on the path taken{f' at {at}' if at else ''}{_rounds(branches, sources)}",)
 
 
