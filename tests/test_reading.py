@@ -199,6 +199,19 @@ def test_a_rule_of_the_users_stands_under_its_function():
     assert right(sd.grad(lambda v: drag(v) + v), 0.3) == [r"\frac{2 \operatorname{drag}\left(v\right)}{v} + 1"]
 
 
+def named_alike(factor):
+    def drag(v):
+        return factor * v * v
+
+    sd.diffrule(drag)(lambda out, v: 2 * factor * v)
+    return drag
+
+
+def test_functions_of_one_name_have_their_own_rules():
+    first, second = named_alike(0.5), named_alike(2.0)
+    assert right(sd.grad(lambda v: first(v) + second(v) ** 2), 0.3) == [r"v + 8 v \operatorname{drag}\left(v\right)"]
+
+
 def test_large_derivations_are_shown_in_time():
     graph = sd.grad(lambda x: pendulum(x, 1000)).graph(np.ones(2))
     assert len(graph.bindings) > 10_000 and len(graph.formula.latex) < 20_000
