@@ -9,7 +9,6 @@ import inspect
 import math
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any, Self
 
 import numpy as np
@@ -22,7 +21,6 @@ from symdiff.api.device import DeviceCompiled, Near, Placed, check_device, on_de
 from symdiff.codegen.source import MISS
 from symdiff.errors import (
     ArgumentError,
-    BackendError,
     InvariantError,
     OptionError,
     ShapeError,
@@ -36,7 +34,7 @@ from symdiff.ir.hidden import NONE, Captured, Hidden, Replaced
 from symdiff.pipeline import Options, program_of
 from symdiff.rulebooks.declared import depend_on_rules, rules_in_force
 from symdiff.runtime.fastcall import Machine
-from symdiff.runtime.guards import Guard, guarded
+from symdiff.runtime.guards import Guard, guarded, machine_guards_fit
 from symdiff.runtime.vectorcall import direct_vectorcall, vectorcall_table_offset, with_vectorcall, without_vectorcall
 from symdiff.tracing.captures.watching import Moved, Watch
 from symdiff.tracing.following.following import followed_error_line
@@ -318,14 +316,13 @@ class Function:
         found = self._guards.get(key)
         address = 0
         owner = 0 if isinstance(machine, Machine) else id(self)  # what declines itself asks its owner for the long way
-        with suppress(BackendError):  # containers that are checked in Python only
-            if found is None and offset is not None:
+        if offset is not None and machine_guards_fit():
+            if found is None:
                 found = Guard(machine, self._watch.rows(), hidden.place, hidden.arrays, Captured, owner)
                 if self._watch.changed():  # while the guard took down what holds
                     return
                 self._guards[key] = found
-            if found is not None and offset is not None:
-                address = guarded(offset)
+            address = guarded(offset)
         self._guard = found
         direct_vectorcall(self, address, found.address if address and found is not None else 0)
         if self._watch.incomplete:  # a rule was declared meanwhile

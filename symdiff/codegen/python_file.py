@@ -79,7 +79,7 @@ def emit(
 ) -> Source:  # fmt: skip
     """The stand-alone file; `raised` are the exceptions of the program's checks."""
     program = plan.program
-    python.check_target_precision(program)
+    python.check_python(program)
     result = emitted_result(len(program.outputs)) if result is None else result
     names = Names(_SUPPORT)
     arguments = emitted_argument_names(program.inputs, names)
