@@ -198,8 +198,11 @@ def source_of(plan: Plan | ArrayPlan, target: str, **layout: Any) -> Source:
                 "to which scalarize=True (--scalarize) unrolls them"
             )
         return _emit(f"{target}_arrays", plan, **layout)
-    is_file = target == "python" and layout.get("style") == "export"
-    return _emit("python_file" if is_file else target, plan, **layout)
+    if layout.get("style") == "export" and target in ("python", "numpy"):
+        if plan.kind == "batch":
+            return _emit("numpy_batch", plan, **layout)
+        return _emit("point_files", plan, target=target, **layout)
+    return _emit(target, plan, **layout)
 
 
 _EMITTERS = {"cuda": "cuda.header", "cupy": "cuda.cupy", "cupy_arrays": "cuda.cupy_arrays"}  # those not in a file of this name

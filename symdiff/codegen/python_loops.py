@@ -43,7 +43,8 @@ def emit(plan: Plan, *, name: str, style: str = "runtime", header: Sequence[str]
     text = "\n".join(lines)
     if style == "runtime":
         return Source(text + "\n", entry, "python", (("array", np.array), ("math", math), ("cmath", cmath)))
-    return PythonFile(tuple(header), frozenset(_MODULE.findall(text)), (), (), (), (text,)).source(entry, "python")
+    standard = tuple(f"import {module}" for module in set(_MODULE.findall(text)))
+    return PythonFile(tuple(header), standard, functions=(text,)).source(entry, "python")
 
 
 class _Writer:

@@ -14,7 +14,16 @@ from symdiff.codegen.cuda.wide import PIECE, Wide, wide_kernel
 from symdiff.codegen.names import Names
 from symdiff.codegen.names import emitted_argument_names as named
 from symdiff.codegen.source import PythonFile, Source
-from symdiff.codegen.text import Result, dtype_text, emits_flat_result, emitted_result, packed_lines, unpacked, wrapped_text
+from symdiff.codegen.text import (
+    Result,
+    dtype_text,
+    emits_flat_result,
+    emitted_result,
+    packed_lines,
+    tuple_text,
+    unpacked,
+    wrapped_text,
+)
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Input, Output
 from symdiff.vocabulary.literals import docstring_literal
@@ -49,7 +58,7 @@ def emit(
     lines = _Function(plan, entry, names, result, by_value, wide).lines(doc)
     block = "\n".join([code_text(code), *head])
     return PythonFile(
-        tuple(header), packages=("import cupy as cp",), head=(block,), support=tuple(support), functions=("\n".join(lines),)
+        tuple(header), packages=("import cupy as cp",), head=(block,), functions=("\n".join(lines),), support=tuple(support)
     ).source(entry, "cupy")
 
 
@@ -83,11 +92,6 @@ LAST = f'''def _together(*arrays):
     return all(
         a.strides[-1] == a.itemsize and not any(b % {PIECE} for b in (a.data.ptr, *a.strides[:-1])) for a in arrays
     )'''
-
-
-def tuple_text(parts: Sequence[str]) -> str:
-    """A tuple as text."""
-    return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
 
 
 class _Function:

@@ -369,9 +369,9 @@ class _Writer(ArrayWriter):
             ]
             support.append("\n".join(kept))
         blocks = ("\n".join(head),) if head else ()
-        standard = frozenset(["threading"] if threads else [])
+        standard = ("import threading",) if threads else ()
         packages = ("import cupy as cp",)
-        return PythonFile(tuple(header), standard, packages, blocks, tuple(support), ("\n".join(lines),))
+        return PythonFile(tuple(header), standard, packages, blocks, ("\n".join(lines),), tuple(support))
 
 
 def _call(name: str, grid: tuple[int, ...], block: int, passed: list[str]) -> str:
