@@ -204,7 +204,8 @@ class _PointFile(ABC):
         steps, values = made
         kinds = {c: leaf.dtype for own, leaf in zip(self.cells, self.program.inputs, strict=True) for c in own}
         returned = [f"tuple[{_number(o.dtype)}, ...]" if o.shape else _number(o.dtype) for o in self.program.outputs]
-        whole = f"tuple[{', '.join(returned)}]" if len(returned) > 1 else returned[0] if self.returns_types else "Any"
+        typed = self.returns_types and name == self.steps
+        whole = f"tuple[{', '.join(returned)}]" if len(returned) > 1 else returned[0] if typed else "Any"
         lines = wrapped_text(f"def {name}(", [f"{c}: {_number(kinds[c])}" for c in self.order()], f") -> {whole}:", "")
         lines += [f'{INDENT}"""{doc}"""', *(INDENT + step for step in steps)]
         results = [[values[c] for c in o.cells] if o.shape else values[o.cells[0]] for o in self.program.outputs]

@@ -3,13 +3,29 @@
  *   symdiff export golden_functions:impedance --arg w=scalar --arg z=scalar:complex128 --wrt z --kind derivative --target c
  * graph 18eefbe6, rules e50a9a6b, complex128, float64. Needs a C99 compiler and libm only. Belongs to the project that generated it.
  * 10 operations (12 before sharing).
+ *
+ * Derivative of impedance. Takes w float64, z complex128; returns df complex128.
+ *
+ * A complex load at a real frequency.
+ *
+ * Arrays lie in C order, the last index running fastest.
+ *
+ *   w   double, is read
+ *   z   double complex, is read
+ *   df  double complex *, is written; it must not overlap others
  */
 
 #ifndef IMPEDANCE_DERIVATIVE_H
 #define IMPEDANCE_DERIVATIVE_H
 
-#include <complex.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
 
-void impedance_derivative(double w, double complex z, double complex *restrict df);
+void impedance_derivative(double w, double _Complex z, double _Complex *df);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* IMPEDANCE_DERIVATIVE_H */

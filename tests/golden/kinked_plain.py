@@ -37,7 +37,7 @@ def kinked_grad(x: float, out: Any = None) -> Result:
     return result
 
 
-def kinked_grad_ieee_steps(x: float) -> float:
+def kinked_grad_ieee_steps(x: float) -> Any:
     """The same steps, with IEEE results where Python's math raises."""
     v0 = abs(x) + 1.0
     v1 = _ieee(math.log, v0) + _divide(x*(1.0 if x > 0 else -1.0 if x < 0 else x*0.0 + 0.0), v0)

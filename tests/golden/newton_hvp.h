@@ -3,11 +3,29 @@
  *   symdiff export golden_functions:newton --arg a=scalar --wrt a --kind hvp --target c
  * graph aa54fa69, rules e441d136, float64. Needs a C99 compiler and libm only. Belongs to the project that generated it.
  * 45 operations (55 before sharing).
+ *
+ * Hessian times vector of newton. Takes a float64, a_dot float64; returns h_a float64.
+ *
+ * A loop of three rounds.
+ *
+ * Arrays lie in C order, the last index running fastest.
+ *
+ *   a      double, is read
+ *   a_dot  double, is read
+ *   h_a    double *, is written; it must not overlap others
  */
 
 #ifndef NEWTON_HVP_H
 #define NEWTON_HVP_H
 
-void newton_hvp(double a, double a_dot, double *restrict h_a);
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+void newton_hvp(double a, double a_dot, double *h_a);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* NEWTON_HVP_H */

@@ -3,16 +3,31 @@
  *   symdiff export golden_functions:polynomial --arg x=scalar --arg y=scalar --wrt x,y --kind value_and_grad --target c
  * graph 787f6ea2, rules cc5d6dbc, float64. Needs a C99 compiler and libm only. Belongs to the project that generated it.
  * 13 operations (19 before sharing).
+ *
+ * Value and gradient of polynomial. Takes x float64, y float64; returns f float64, df_dx float64, df_dy float64.
+ *
+ * A polynomial in two variables.
+ *
+ * Arrays lie in C order, the last index running fastest.
+ *
+ *   x      double, is read
+ *   y      double, is read
+ *   f      double *, is written; it must not overlap others
+ *   df_dx  double *, is written; it must not overlap others
+ *   df_dy  double *, is written; it must not overlap others
  */
 
 #ifndef POLYNOMIAL_VALUE_AND_GRAD_H
 #define POLYNOMIAL_VALUE_AND_GRAD_H
 
-void polynomial_value_and_grad(
-    double x,
-    double y,
-    double *restrict f,
-    double *restrict df_dx,
-    double *restrict df_dy);
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+void polynomial_value_and_grad(double x, double y, double *f, double *df_dx, double *df_dy);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* POLYNOMIAL_VALUE_AND_GRAD_H */

@@ -3,11 +3,28 @@
  *   symdiff export golden_functions:residuals --arg p=3 --wrt p --kind jacobian --target c
  * graph e28c6fbc, rules 2e8f5006, float64. Needs a C99 compiler and libm only. Belongs to the project that generated it.
  * 7 operations (7 before sharing).
+ *
+ * Jacobian of residuals. Takes p float64[3]; returns df_dp float64[2, 3].
+ *
+ * Two residuals of three parameters.
+ *
+ * Arrays lie in C order, the last index running fastest.
+ *
+ *   p      double[3], is read
+ *   df_dp  double[2][3], is written; it must not overlap others
  */
 
 #ifndef RESIDUALS_JACOBIAN_H
 #define RESIDUALS_JACOBIAN_H
 
-void residuals_jacobian(const double *restrict p, double *restrict df_dp);
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+void residuals_jacobian(const double *p, double *df_dp);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* RESIDUALS_JACOBIAN_H */

@@ -11,11 +11,25 @@
  * Returns 0; or the number of a path that has no result, and nothing is written:
  *   1  ValueError: x is below bounds[0]
  *   2  OverflowError: too large
+ *
+ * Arrays lie in C order, the last index running fastest.
+ *
+ *   x       double, is read
+ *   bounds  double[2], is read
+ *   df_dx   double *, is written; it must not overlap others
  */
 
 #ifndef ROOT_GRAD_H
 #define ROOT_GRAD_H
 
-int root_grad(double x, const double *restrict bounds, double *restrict df_dx);
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+int root_grad(double x, const double *bounds, double *df_dx);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* ROOT_GRAD_H */

@@ -50,7 +50,7 @@ def root_grad(x: Any, bounds: Any, out: Any = None) -> Any:
     return root_grad_leaves(x, bounds[0], bounds[1], out=out)
 
 
-def root_grad_leaves_ieee_steps(x: float) -> float:
+def root_grad_leaves_ieee_steps(x: float) -> Any:
     """The same steps, with IEEE results where Python's math raises."""
     df_dx = (_divide(0.5, _ieee(math.sqrt, x)) if (x > 1.0) else 0.5)
     return df_dx

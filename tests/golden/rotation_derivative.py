@@ -38,7 +38,7 @@ def rotation_derivative(z: complex, out: Any = None) -> Result:
     return result
 
 
-def rotation_derivative_ieee_steps(z: complex) -> complex:
+def rotation_derivative_ieee_steps(z: complex) -> Any:
     """The same steps, with IEEE results where Python's math raises."""
     v0 = 1j*(2.0*z + 1j*(z*z + 1.0))
     d2f = _ieee_complex(cmath.exp, 1j*z)*(v0 + 2.0 + 2j*z)

@@ -3,19 +3,42 @@
  *   symdiff.grad(spring, argnums=(0, 1)).export(path, {'x': 1.0, 'v': (2.0,)}, Law(stiffness=1.0, rest=2.0), target='c')
  * graph f850141c, rules cc5d6dbc, float64. Needs a C99 compiler and libm only. Belongs to the project that generated it.
  * 5 operations (9 before sharing).
+ *
+ * Gradient of spring. Takes state_v_0 float64, state_x float64, law_stiffness float64, law_rest float64; returns df_dstate_v_0 float64, df_dstate_x float64, df_dlaw_stiffness float64, df_dlaw_rest float64.
+ *
+ * An energy of a dictionary and a dataclass.
+ *
+ * Arrays lie in C order, the last index running fastest.
+ *
+ *   state_v_0          double, is read
+ *   state_x            double, is read
+ *   law_stiffness      double, is read
+ *   law_rest           double, is read
+ *   df_dstate_v_0      double *, is written; it must not overlap others
+ *   df_dstate_x        double *, is written; it must not overlap others
+ *   df_dlaw_stiffness  double *, is written; it must not overlap others
+ *   df_dlaw_rest       double *, is written; it must not overlap others
  */
 
 #ifndef SPRING_GRAD_H
 #define SPRING_GRAD_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 void spring_grad(
     double state_v_0,
     double state_x,
     double law_stiffness,
     double law_rest,
-    double *restrict df_dstate_v_0,
-    double *restrict df_dstate_x,
-    double *restrict df_dlaw_stiffness,
-    double *restrict df_dlaw_rest);
+    double *df_dstate_v_0,
+    double *df_dstate_x,
+    double *df_dlaw_stiffness,
+    double *df_dlaw_rest);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPRING_GRAD_H */

@@ -3,16 +3,31 @@
  *   symdiff export golden_functions:tax --arg income=scalar --arg rate=scalar --wrt income,rate --kind value_and_grad --target c
  * graph 0213271e, rules b07858ce, float64. Needs a C99 compiler and libm only. Belongs to the project that generated it.
  * 18 operations (18 before sharing).
+ *
+ * Value and gradient of tax. Takes income float64, rate float64; returns f float64, df_dincome float64, df_drate float64.
+ *
+ * Three paths, merged by selects.
+ *
+ * Arrays lie in C order, the last index running fastest.
+ *
+ *   income      double, is read
+ *   rate        double, is read
+ *   f           double *, is written; it must not overlap others
+ *   df_dincome  double *, is written; it must not overlap others
+ *   df_drate    double *, is written; it must not overlap others
  */
 
 #ifndef TAX_VALUE_AND_GRAD_H
 #define TAX_VALUE_AND_GRAD_H
 
-void tax_value_and_grad(
-    double income,
-    double rate,
-    double *restrict f,
-    double *restrict df_dincome,
-    double *restrict df_drate);
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+void tax_value_and_grad(double income, double rate, double *f, double *df_dincome, double *df_drate);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* TAX_VALUE_AND_GRAD_H */
