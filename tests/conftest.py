@@ -9,7 +9,7 @@ import tempfile
 import hypothesis
 import pytest
 
-collect_ignore = ["golden"]  # generated files; `test_golden` runs them
+collect_ignore = ["golden", "downstream"]  # generated files; `test_golden` and `test_downstream` run them
 os.environ["SYMDIFF_CHECK"] = "1"
 os.environ["SYMDIFF_CACHE"] = tempfile.mkdtemp(prefix="symdiff-tests-")
 hypothesis.settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)

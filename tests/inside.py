@@ -7,7 +7,8 @@ that are optional.
 from importlib import import_module
 
 NAMES = {
-    "symdiff.exporting.cli": "KINDS main",
+    "symdiff.exporting.cli": "main",
+    "symdiff.exporting.commands": "KINDS",
     "symdiff.lowering.arrays.fusing": "Kernel",
     "symdiff.codegen.cuda.points": "point_kernel",
     "symdiff.codegen.cuda.wide": "wide_kernel",

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from symdiff.codegen.exceptions import POINT, Raised
 from symdiff.codegen.expressions import formula, printed_operands
-from symdiff.codegen.names import Names, cell_suffix, emitted_argument_names
+from symdiff.codegen.names import Names, cell_name, cell_suffix, emitted_argument_names
 from symdiff.codegen.shells import (
     ARRAY,
     CHECK_OUT,
@@ -242,7 +242,7 @@ class _Block:
         for place, (leaf, argument) in enumerate(zip(self.program.inputs, self.arguments, strict=True)):
             axis, own = self.plan.in_axes[place], self.cells(place)
             for cell in own:
-                named[place, cell] = self.names.fresh(argument + cell_suffix(leaf.shape, cell)) if leaf.shape else argument
+                named[place, cell] = self.names.fresh(cell_name(argument, leaf.shape, cell)) if leaf.shape else argument
             if self.gathered(place):
                 size = math.prod(leaf.shape)
                 flat = argument if len(leaf.shape) == 1 else f"{argument}.reshape(len({argument}), {size})"
@@ -272,7 +272,7 @@ class _Block:
             lines += _unpacked(own, self.work_names[code])
         self.final_names: dict[tuple[int, int], str] = {}
         for place, (output, target) in enumerate(zip(self.program.outputs, self.targets, strict=False)):
-            cells = [self.names.fresh(target + cell_suffix(output.shape, k)) for k in range(len(output.cells))]
+            cells = [self.names.fresh(cell_name(target, output.shape, k)) for k in range(len(output.cells))]
             self.final_names |= {(place, k): name if output.shape else target for k, name in enumerate(cells or [target])}
             if self.target_rows[place]:
                 lines += _unpacked(cells, self.target_rows[place])

@@ -4,6 +4,7 @@ Assumes example arguments that fix shapes and dtypes. Guarantees files that need
 equal functions, written whole or not at all. Refuses opaque primitives with `ExportError`.
 """
 
+import dataclasses
 import os
 import secrets
 import shlex
@@ -21,6 +22,7 @@ from symdiff.api.batching import Vectorised, WholeBatched
 from symdiff.api.device import placed_on_device
 from symdiff.api.functions import exported_source, stored
 from symdiff.codegen.source import Source
+from symdiff.codegen.text import tuple_text
 from symdiff.differentiation.vectorizing import vectorize_graph as over_points
 from symdiff.errors import ArgumentError, ExportError, forgive_error
 from symdiff.exporting.raising import raised_in
@@ -273,7 +275,8 @@ def _command(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     options += [f"paths={inner.paths!r}"] if inner.paths is not None else []
     options += ["frozen=True"] if inner.frozen else []
     options += ["rules=rules"] if inner.rules is not None else []
-    text = f"symdiff.{inner.suffix}({', '.join([inner.name, *options])})" if inner.suffix else inner.name
+    shown = place.replace(":", ".") if named else inner.name
+    text = f"symdiff.{inner.suffix}({', '.join([shown, *options])})" if inner.suffix else shown
     if inner is not function:
         axes = [f"in_axes={function.in_axes!r}"]
         axes += [f"out_axes={function.out_axes!r}"] if function.out_axes != function.in_axes else []
@@ -315,7 +318,22 @@ class _Example:
 
 
 def _example(arg: Any) -> str:
-    return repr(structures.map_leaves(_Example, arg))
+    """An argument as the text of an example of it, its classes by their modules."""
+    return _text_of(structures.map_leaves(_Example, arg))
+
+
+def _text_of(value: Any) -> str:
+    if type(value) is dict:
+        return "{" + ", ".join(f"{key!r}: {_text_of(v)}" for key, v in value.items()) + "}"
+    if type(value) is list:
+        return f"[{', '.join(map(_text_of, value))}]"
+    if type(value) is tuple:
+        return tuple_text([_text_of(v) for v in value])
+    fields = structures.fields_of(value)[0] if dataclasses.is_dataclass(value) else getattr(value, "_asdict", dict)()
+    if not fields:
+        return repr(value)
+    named = ", ".join(f"{name}={_text_of(v)}" for name, v in fields.items())
+    return f"{type(value).__module__}.{type(value).__qualname__}({named})"
 
 
 def _defaults(function: Any, call: Any) -> str:

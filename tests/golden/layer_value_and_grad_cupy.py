@@ -3,6 +3,7 @@
 # graph 88fdc234, rules efb306e9, float64. Needs CuPy only. Belongs to the project that generated it.
 # 67305472 operations, 262144 bytes of work arrays.
 import threading
+from typing import Any
 
 import cupy as cp
 
@@ -75,7 +76,7 @@ _sum_rows_d = cp.RawKernel(_code, "layer_value_and_grad_sum_rows_d")
 _local = threading.local()
 
 
-def layer_value_and_grad(W, b, X, out=None):
+def layer_value_and_grad(W: Any, b: Any, X: Any, out: Any = None) -> Any:
     """Value and gradient of layer. Takes W float64[256, 512], b float64[256, 1], X float64[512,
     128]; returns f float64, df_dW float64[256, 512], df_db float64[256, 1].
 
@@ -114,11 +115,11 @@ def layer_value_and_grad(W, b, X, out=None):
     return (f, (df_dW, df_db)) if out is None else out
 
 
-def _checked(name, a, shape, dtype, casting="same_kind"):
+def _checked(name: str, a: Any, shape: tuple[int, ...], dtype: Any, casting: Any = "same_kind") -> Any:
     """The CuPy array `a` in this dtype; -1 in a shape is any number of points."""
     if not isinstance(a, cp.ndarray):
         raise TypeError(f"{name} is {type(a).__name__}; a CuPy array is needed, as cp.asarray gives it")
-    fits = a.ndim == len(shape) and all(m in (n, -1) for n, m in zip(a.shape, shape))
+    fits = a.ndim == len(shape) and all(m in (n, -1) for n, m in zip(a.shape, shape, strict=True))
     if not fits or not cp.can_cast(a.dtype, dtype, casting):
         raise ValueError(f"{name} is {a.dtype} {a.shape}; {cp.dtype(dtype)} {shape} expected")
     if a.data.device_id != cp.cuda.Device().id:
@@ -126,7 +127,7 @@ def _checked(name, a, shape, dtype, casting="same_kind"):
     return a.astype(dtype, copy=False)
 
 
-def _work():
+def _work() -> Any:
     """The arrays that this thread keeps for the current device and stream."""
     kept = vars(_local).setdefault("work", {})
     key = cp.cuda.Device().id, cp.cuda.get_current_stream().ptr

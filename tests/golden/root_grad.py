@@ -48,7 +48,7 @@ def _array(name: str, x: Any, kind: Any, shape: tuple[Any, ...]) -> NDArray[Any]
     found = np.asarray(x)
     if found.dtype.kind not in ("biufc" if np.dtype(kind).kind == "c" else "biuf"):
         raise TypeError(f"{name} has numbers of {found.dtype}, {kind.__name__} is expected")
-    if len(shape) != found.ndim or any(n not in (m, "n") for m, n in zip(found.shape, shape)):
+    if len(shape) != found.ndim or any(n not in (m, "n") for m, n in zip(found.shape, shape, strict=True)):
         raise ValueError(f"{name} has shape {found.shape}, ({', '.join(map(str, shape))}) is expected")
     return np.require(found, kind, ["C", "A"])
 
@@ -58,5 +58,6 @@ def _check_out(arrays: Any, *expected: Any) -> None:
     for k, (a, (shape, kind)) in enumerate(zip(arrays, expected, strict=True)):
         if type(a) not in (np.ndarray, np.memmap) or a.shape != shape or a.dtype != kind or not a.flags.writeable:
             raise ValueError(f"out {k} is no writeable NumPy array of {kind.__name__} {shape}")
-        if any(s == 0 and n > 1 for s, n in zip(a.strides, a.shape)) or any(np.shares_memory(a, b) for b in arrays[:k]):
+        repeated = any(s == 0 and n > 1 for s, n in zip(a.strides, a.shape, strict=True))
+        if repeated or any(np.shares_memory(a, b) for b in arrays[:k]):
             raise ValueError(f"out {k} has the same memory for several numbers")
