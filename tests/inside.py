@@ -26,6 +26,8 @@ NAMES = {
     "symdiff.lowering.sharing.sharing": "share",
     "symdiff.codegen.source": "MISS",
     "symdiff.inspection.display": "graph_latex graph_text",
+    "symdiff.inspection.layering": "shown_by_dot shown_layers",
+    "symdiff.inspection.sampling": "broken_intervals",
     "symdiff.api.functions": "Function Plain",
     "symdiff.vocabulary.heads": "HEADS Static",
     "symdiff.vocabulary.literals": "Shown c_comment_literal docstring_literal identifier literal message_literal printable",

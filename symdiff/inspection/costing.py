@@ -10,6 +10,7 @@ from typing import Any
 
 from symdiff.api.derivatives import Gradient, Jacobian, ValueAndGradient
 from symdiff.api.functions import Function, Plain, costed
+from symdiff.inspection.plotting import cost_chart
 from symdiff.ir.branches import branches_of
 from symdiff.ir.joining import join_graphs
 from symdiff.lowering.arrays.fusing import Fused
@@ -54,6 +55,10 @@ class Cost:
     def ratio(self) -> float:
         """Operations of value and derivative together over those of the value (infinite for a free value)."""
         return self.both.operations / self.value.operations if self.value.operations else float("inf")
+
+    def plot(self, ax: Any = None) -> Any:
+        """Bars of the operations by their kinds, of the value, the derivative and both; returns matplotlib's Axes."""
+        return cost_chart(self, ax)
 
     def __str__(self) -> str:
         lines = ["operations of", f"value       {self.value}", f"derivative  {self.derivative}", f"both        {self.both}"]

@@ -171,6 +171,16 @@ def _latex_name(name: str) -> str:
     return rf"\left({text}\right)_{{{index.rstrip(']').replace(' ', '')}}}" if bracket else text
 
 
+def derivative_latex(name: str, variable: str, order: int) -> str:
+    """The n-th derivative of an output by an input, as the left side of its formula is written.
+
+    >>> print(derivative_latex("f", "x", 2))
+    \\frac{\\partial^{2} f}{\\partial x^{2}}
+    """
+    f, x, power = _latex_symbol(name), _latex_symbol(variable), f"^{{{order}}}" if order > 1 else ""
+    return rf"\frac{{\partial{power} {f}}}{{\partial {x}{power}}}" if order else f
+
+
 @functions.shown.written
 def function_latex(function: Any) -> str | None:
     """The formula of the specialisation that was called last, None before the first call."""

@@ -25,6 +25,7 @@ from_sympy = Seam("a graph of SymPy expressions")
 shared_by_sympy = Seam("common subexpressions of a graph by SymPy")
 evaluated = Seam("the value of a graph, binding by binding")
 shown = Seam("the LaTeX of a graph")
+plotted = Seam("the picture of a graph")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,7 @@ class Graph:
     def fingerprint(self) -> str:
         """The SHA-256 of the graph's text without origins, its symbols numbered in order, and of the cells of its arrays."""
         names: dict[Node, str] = {binding: f"v{k}" for k, binding in enumerate(self.bindings)}
-        found = hashlib.sha256("\n".join([self._headline(), *(f"  {b.told(names)}" for b in self.bindings)]).encode())
+        found = hashlib.sha256("\n".join([self.headline(), *(f"  {b.told(names)}" for b in self.bindings)]).encode())
         for binding in self.bindings:
             if binding.op == "loop":
                 found.update(binding.params.fingerprint().encode())
@@ -148,7 +149,8 @@ class Graph:
         loops = sum(b.params.operations() for b in self.bindings if b.op == "loop")
         return loops + sum(OPS[b.op].cost for b in self.bindings if b.op in OPS)  # type: ignore[no-any-return]
 
-    def _headline(self) -> str:
+    def headline(self) -> str:
+        """The first line of the text: name, inputs with their types, names of the outputs."""
         signature = ", ".join(f"{i.name}: {node_type(i.node)}" for i in self.inputs)
         return f"{self.name}({signature}) -> {', '.join(o.name for o in self.outputs)}"
 
@@ -167,9 +169,24 @@ class Graph:
     def __str__(self) -> str:
         branches = self.notes.get("branches")
         count = f"{len(self.bindings)} bindings" + ("" if branches is None else f", {branches}")
-        lines = [f"{self._headline()}{' ' * 10}{count}", *self._lines()]
+        lines = [f"{self.headline()}{' ' * 10}{count}", *self._lines()]
         constants = [f"  {o.name} = {o.atom}" for o in self.outputs if o.atom.op == "const"]
         return "\n".join(map(printable, lines + constants))
+
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """A picture: a box for each operation with its formula and your line, inputs above, outputs below.
+
+        Jupyter shows it, and `.save("graph.svg")` writes it (also .png, .pdf); drawn into `ax`, Axes of matplotlib, these
+        are returned. `boxes=60` is the most that are shown: beyond, operations that follow each other at one line are one
+        box, and so on. `layout="dot"` places boxes by Graphviz' program of that name, `"layers"` without it, None by it where
+        it is installed. Raises `MissingPackageError` without matplotlib when something is drawn.
+
+        >>> import numpy as np
+        >>> picture = Graph.from_sympy(*(lambda x: ([x], x*x))(__import__("sympy").Symbol("x"))).plot()
+        >>> [box.lines[0] for box in picture.boxes]
+        ['x', 'v0 = x**2', 'f']
+        """
+        return plotted(self, ax, **options)
 
     def _repr_latex_(self) -> str | None:
         return None if any(b.op == "loop" for b in self.bindings) else shown(self)
