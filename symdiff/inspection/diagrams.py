@@ -6,7 +6,9 @@ follow each other at one line are one box, then boxes that follow each other, an
 """
 
 import io
+import os
 import shutil
+import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -194,6 +196,7 @@ class _Drawing:
         self.at: dict[Node, int] = {}
         self.names: dict[Node, str] = {}
         self.derived: set[Node] = set()
+        self.cells = _cells_of_notebook()
         for binding in graph.bindings:
             if not binding.primal or not self.derived.isdisjoint(binding.operands):
                 self.derived.add(binding)
@@ -250,18 +253,25 @@ class _Drawing:
             binding = run[0]
             own = self.names.get(binding)
             text = own or f"{binding.name} = {_right_side(binding, self.names)}"
-            place = "  ".join(filter(None, [node_type(binding) if binding.shape else "", "" if own else binding.origin]))
+            place = "  ".join(
+                filter(None, [node_type(binding) if binding.shape else "", "" if own else self._place(binding.origin)])
+            )
             lines = (text, *([place] if place else []))
         else:
             kinds = Counter(b.op for b in run if b.op != "item").most_common()
             listed = [f"{count} {kind}" for kind, count in kinds[:3]] + ["..."] * (len(kinds) > 3)
-            lines = (_counted(sum(n for _, n in kinds), len(run)), ", ".join(listed), _lines_of(run))
+            lines = (_counted(sum(n for _, n in kinds), len(run)), ", ".join(listed), self._place(_lines_of(run)))
         self._add(
             "value" if any(b not in self.derived for b in run) else "derivative",
             lines,
             [o for b in run for o in b.operands],
             run,
         )
+
+    def _place(self, place: str) -> str:
+        """A file and its lines, a notebook's cell by its number."""
+        file, colon, lines = place.partition(":")
+        return f"{self.cells.get(file, file)}{colon}{lines}"
 
     def _add(self, kind: str, lines: Sequence[str], operands: Sequence[Node], holds: Sequence[Node] = ()) -> None:
         place = len(self.boxes)
@@ -306,6 +316,14 @@ def _groups(leaves: Sequence[Any], most: int) -> list[Sequence[Any]]:
 
 def _listed(names: list[str], what: str) -> str:
     return names[0] if len(names) == 1 else f"{len(names)} {what}, {names[0]} ... {names[-1]}"
+
+
+def _cells_of_notebook() -> dict[str, str]:
+    """What IPython calls its cells, by the names of their files, where it runs."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    found = getattr(getattr(shell, "compile", None), "_filename_map", {})
+    return {os.path.basename(path): f"In[{number}]" for path, number in found.items()}
 
 
 def _lines_of(run: Sequence[Node]) -> str:
