@@ -5,6 +5,7 @@ import itertools
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -452,3 +453,15 @@ for call in (lambda: sd.plot(np.sin, (0, 1)), picture._repr_svg_, lambda: pictur
 
 def test_matplotlib_is_asked_for_when_something_is_drawn():
     subprocess.run([sys.executable, "-W", "error", "-c", textwrap.dedent(MISSING)], check=True)
+
+
+def test_the_picture_of_the_readme(monkeypatch):
+    """`python -m benchmarks.pictures` draws it again."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1]))
+    from benchmarks.pictures import PICTURE, drawn
+
+    text, picture = PICTURE.read_text(encoding="utf-8"), drawn()
+    assert len(text) < 30_000
+    for box in picture.boxes:
+        for line in box.lines:
+            assert f">{line}</text>" in text

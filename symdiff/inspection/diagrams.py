@@ -41,6 +41,7 @@ _FILLS = {
     "derivative": ("#e2f4ee", GREEN),
     "output": ("#fdf1d8", ORANGE),
 }
+_PLAIN = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 _TELLS = {"value": "your operations", "derivative": "the derivative's"}
 
 
@@ -58,7 +59,7 @@ class Box(NamedTuple):
         return max(wide + 12.0, 30.0), sum(1.3 * size for size in letters) + 8.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Diagram:
     """The picture of a graph: `boxes`, and `edges` between them by their places. Jupyter shows it; `save` writes a file."""
 
@@ -68,6 +69,9 @@ class Diagram:
     remark: str = ""
     layout: str | None = None
 
+    def __repr__(self) -> str:
+        return f"<picture of {self.title}: {len(self.boxes)} boxes>"
+
     def save(self, path: Any) -> None:
         """Write the picture; the name's ending says how: .svg, .png, .pdf. The same picture has the same bytes as SVG.
 
@@ -76,7 +80,7 @@ class Diagram:
         _, figure = self._drawn()
         with _same_bytes():
             try:
-                figure.savefig(path, dpi=200, metadata={"Date": None} if str(path).endswith(".svg") else None)
+                figure.savefig(path, dpi=200, metadata=_PLAIN if str(path).endswith(".svg") else None)
             except ValueError as error:
                 raise ExportError(f"{user_line()}: {path}: {error}") from None
 
@@ -134,14 +138,14 @@ class Diagram:
             codes = [path.MOVETO] + [path.CURVE4] * (len(curve) - 1)
             arrow = patches.FancyArrowPatch(
                 path=path(curve, codes), arrowstyle="-|>", mutation_scale=7 * scale, shrinkA=0, shrinkB=0,
-                color="#8a8a8a", linewidth=0.9 * scale, zorder=1, capstyle="butt", joinstyle="miter",
+                color="#8a8a8a", linewidth=0.9 * scale, zorder=1, clip_on=False, capstyle="butt", joinstyle="miter",
             )  # fmt: skip
             ax.add_patch(arrow)
         for box, (x, y) in zip(self.boxes, placed.places, strict=True):
             (width, height), (fill, edge) = box.size, _FILLS[box.kind]
             corner = patches.FancyBboxPatch(
                 (x - width / 2 + 4, y - height / 2 + 4), width - 8, height - 8, boxstyle="round,pad=4",
-                facecolor=fill, edgecolor=edge, linewidth=1.1 * scale, zorder=2,
+                facecolor=fill, edgecolor=edge, linewidth=1.1 * scale, zorder=2, clip_on=False,
             )  # fmt: skip
             ax.add_patch(corner)
             top = y + height / 2 - 4
@@ -163,13 +167,14 @@ class Diagram:
         text = io.StringIO()
         _, figure = self._drawn()
         with _same_bytes():
-            figure.savefig(text, format="svg", metadata={"Date": None})
+            figure.savefig(text, format="svg", metadata=_PLAIN)
         return text.getvalue()
 
 
 def _same_bytes() -> Any:
     """Settings by which matplotlib writes the same SVG each time, with text as text."""
-    return matplotlib_module().rc_context({"svg.hashsalt": "symdiff", "svg.fonttype": "none"})
+    fonts = {"svg.fonttype": "none", "font.monospace": ["DejaVu Sans Mono"]}
+    return matplotlib_module().rc_context({"svg.hashsalt": "symdiff", **fonts})
 
 
 def _columns(text: str) -> int:

@@ -270,6 +270,7 @@ def _draw_field(field: _Field, sides: tuple[Any, Any], ax: Any) -> Any:
     ax.set(xlim=(fine[0][0], fine[0][-1]), ylim=(fine[1][0], fine[1][-1]))
     if equal:
         ax.set_aspect("equal")
+    ax.locator_params(nbins=6)
     ax.set_xlabel(_label(field.names()[1]))
     ax.set_ylabel(_label(field.names()[2]))
     ax.set_title(printable(f"{field.name} and its gradient"), fontsize="medium", parse_math=False)
