@@ -280,6 +280,15 @@ def test_labels_are_the_left_sides_of_the_formulas():
     assert len(sd.plot(np.sin, (0.0, 1.0), order=4).get_legend().get_texts()) == 5
 
 
+@pytest.mark.parametrize("name", "_ __ x_ _x x_1 x_1_2 speed_max lambda_ \u03b1_0 xhat x_dot vec".split())
+def test_names_are_labels(name):
+    found: dict = {}
+    exec(f"def f({name}, y): return np.sin({name}) * y", {"np": np}, found)
+    for ax in (sd.plot(found["f"], (0.0, 1.0), args=(2.0,)), sd.plot(found["f"], (0.0, 1.0), (0.0, 1.0))):
+        ax.figure.canvas.draw()
+        assert ax.get_xlabel().strip("$")
+
+
 def test_points_are_those_given():
     for points in (np.array([0.0, 0.5, 2.0]), [0, 1, 2, 5], np.arange(3), np.linspace(0, 1, 9, dtype=np.float32)):
         (x, value), (_, slope) = curves(sd.plot(np.sin, points))
@@ -315,7 +324,14 @@ GAPS = {
     "smooth": (lambda x: np.exp(-x * x), [], []),
     "constant": (lambda x: 1.5, [], []),
     "half of it": (np.log, None, None),
+    "an exception between samples": (lambda x: raising(x), [0.0], [0.0]),
 }
+
+
+def raising(x):
+    if x == 0:
+        raise ValueError("nothing at 0")
+    return x if x < 0 else x + 1
 
 
 @pytest.mark.parametrize("name", GAPS)
@@ -375,6 +391,11 @@ def test_fields_at_the_edge():
     assert ax.get_aspect() == "auto"
     for flat in (lambda x, y: 1.0, lambda x, y: np.sqrt(-1 - x * x)):
         assert sd.plot(flat, (-1.0, 1.0), (0.0, 1.0)).get_xlabel() == "$x$"
+
+
+def test_an_exception_at_a_point_is_the_functions_own():
+    with pytest.raises(ValueError, match="nothing at 0"):
+        sd.plot(raising, np.linspace(-1.0, 1.0, 5))
 
 
 REFUSED = {

@@ -245,7 +245,7 @@ class _Drawing:
                     self._add("input", (self.names[cell],), [], [cell])
             else:
                 shape = node_type(leaves[0]) if len(leaves) == 1 and leaves[0].shape else ""
-                self._add("input", (_listed([leaf.name for leaf in leaves], "inputs"), *([shape] if shape else [])), [], leaves)
+                self._add("input", (_listed([leaf.name for leaf in leaves], "inputs"), shape), [], leaves)
         return [b for b in bindings if b not in self.at]
 
     def _runs(self, bindings: Sequence[Node]) -> Iterator[list[Node]]:
@@ -258,20 +258,14 @@ class _Drawing:
             binding = run[0]
             own = self.names.get(binding)
             text = own or f"{binding.name} = {_right_side(binding, self.names)}"
-            place = "  ".join(
-                filter(None, [node_type(binding) if binding.shape else "", "" if own else self._place(binding.origin)])
-            )
-            lines = (text, *([place] if place else []))
+            shape, place = node_type(binding) if binding.shape else "", "" if own else self._place(binding.origin)
+            lines: tuple[str, ...] = (text, "  ".join(filter(None, [shape, place])))
         else:
             kinds = Counter(b.op for b in run if b.op != "item").most_common()
             listed = [f"{count} {kind}" for kind, count in kinds[:3]] + ["..."] * (len(kinds) > 3)
             lines = (_counted(sum(n for _, n in kinds), len(run)), ", ".join(listed), self._place(_lines_of(run)))
-        self._add(
-            "value" if any(b not in self.derived for b in run) else "derivative",
-            lines,
-            [o for b in run for o in b.operands],
-            run,
-        )
+        kind = "derivative" if self.derived.issuperset(run) else "value"
+        self._add(kind, lines, [o for b in run for o in b.operands], run)
 
     def _place(self, place: str) -> str:
         """A file and its lines, a notebook's cell by its number."""
@@ -294,7 +288,7 @@ def _right_side(binding: Node, names: dict[Node, str]) -> str:
     row = OPS.get(binding.op)
     template = None if row is None else row.python_complex or row.python
     if template and "." not in template:
-        return template.format(*operands)
+        return template.format(*(f"({name})" if name.startswith("-") else name for name in operands))
     if binding.op in ("item", "part", "loop", "size"):
         return binding.told(names).partition(" = ")[2]
     if binding.op == "array":

@@ -152,7 +152,7 @@ def _latex_symbol(name: str) -> str:
     if cell is not None:
         return rf"{latex(sp.Symbol(cell[1]))}_{{{cell[2].replace('_', ',')}}}"
     head, _, rest = name.partition("_")
-    if not name.isidentifier() or not rest or (len(head) == 1 and "_" not in rest):
+    if name.strip("_") and (not name.isidentifier() or not rest or (len(head) == 1 and "_" not in rest)):
         return latex(sp.Symbol(name))  # type: ignore[no-any-return]
     return r"\mathrm{" + name.replace("_", r"\_") + "}"
 

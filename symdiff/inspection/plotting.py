@@ -14,7 +14,7 @@ import numpy as np
 from symdiff.api.batching import Vectorised
 from symdiff.api.derivatives import Jacobian, ValueAndGradient
 from symdiff.api.functions import Function, Plain
-from symdiff.errors import ArgumentError, MissingPackageError, OptionError, ShapeError
+from symdiff.errors import ArgumentError, MissingPackageError, OptionError, ShapeError, SymdiffError
 from symdiff.inspection.display import derivative_latex
 from symdiff.inspection.sampling import broken_intervals
 from symdiff.tracing.trace import definition_line, function_name
@@ -161,7 +161,7 @@ def _draw_curves(f: Callable[..., Any], x: np.ndarray, args: tuple[Any, ...], or
         values = at(x)
         for cell, (output, index) in enumerate(cells):
             y = values[:, cell]
-            broken = broken_intervals(lambda points, at=at, cell=cell: at(points)[:, cell], x, y)
+            broken = broken_intervals(_between(at, cell), x, y)
             left, place = derivative_latex(output, variable, k), f"_{{{', '.join(map(str, index))}}}" if index else ""
             label = rf"\left({left}\right){place}" if place and k else left + place
             colour, style = (cell, DASHES[k % len(DASHES)]) if len(cells) > 1 else (k, "-")
@@ -169,10 +169,32 @@ def _draw_curves(f: Callable[..., Any], x: np.ndarray, args: tuple[Any, ...], or
         function = Jacobian(function, 0)
     ax = _axes(ax, (6.4, 4.0))
     _draw_lines(ax, x, curves)
-    ax.set_xlabel(_label(derivative_latex(variable, "", 0)))
+    ax.set_xlabel(f"${derivative_latex(variable, '', 0)}$")
     if name != "f":
         ax.set_title(printable(name), fontsize="medium", parse_math=False)
     return ax
+
+
+def _between(at: Callable[[np.ndarray], np.ndarray], cell: int) -> Callable[[np.ndarray], np.ndarray]:
+    """A cell at points that nobody asked for: NaN where the function raises an exception of its own."""
+
+    def alone(point: float) -> float:
+        try:
+            return float(at(np.array([point]))[0, cell])
+        except Exception as error:
+            if isinstance(error, SymdiffError):
+                raise
+            return np.nan
+
+    def found(points: np.ndarray) -> np.ndarray:
+        try:
+            return at(points)[:, cell]
+        except Exception as error:
+            if isinstance(error, SymdiffError):
+                raise
+            return np.array([alone(point) for point in points])
+
+    return found
 
 
 def _draw_lines(ax: Any, x: np.ndarray, curves: Sequence[_Curve]) -> None:
@@ -180,7 +202,7 @@ def _draw_lines(ax: Any, x: np.ndarray, curves: Sequence[_Curve]) -> None:
         y = np.where(np.isfinite(curve.y), curve.y, np.nan)
         ax.plot(
             np.insert(x, curve.breaks, np.nan), np.insert(y, curve.breaks, np.nan),
-            color=curve.colour, linestyle=curve.style, label=_label(curve.label), linewidth=1.8,
+            color=curve.colour, linestyle=curve.style, label=f"${curve.label}$", linewidth=1.8,
         )  # fmt: skip
     low, high = min(curve.reach[0] for curve in curves), max(curve.reach[1] for curve in curves)
     if any(len(curve.breaks) for curve in curves) and low < high:
@@ -189,16 +211,6 @@ def _draw_lines(ax: Any, x: np.ndarray, curves: Sequence[_Curve]) -> None:
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize="large")
-
-
-def _label(latex: str) -> str:
-    """A formula as matplotlib reads it, or as plain text where it does not."""
-    text = f"${latex}$"
-    try:
-        matplotlib_module("mathtext").MathTextParser("path").parse(text)
-    except ValueError:
-        return latex.replace("$", r"\$")
-    return text
 
 
 class _Field:
@@ -230,20 +242,20 @@ class _Field:
         first, second = found.T if self.together else found
         return first.reshape(x.shape), second.reshape(x.shape)
 
-    def names(self) -> tuple[str, str, str]:
+    def names(self, x: float, y: float) -> tuple[str, str, str]:
         """LaTeX of the function and of its variables."""
-        spec = np.zeros(2) if self.together else 0.0
-        leaves = [leaf.name for leaf in Plain(self.f).graph(*([spec] if self.together else [spec, spec]), *self.args).inputs]
-        if self.together:
-            whole = derivative_latex(leaves[0], "", 0)
-            return "f", f"{whole}_{{0}}", f"{whole}_{{1}}"
-        return "f", derivative_latex(leaves[0], "", 0), derivative_latex(leaves[1], "", 0)
+        graph = Plain(self.f).graph(
+            *(leaf[0] for leaf in self._points(np.array([x]), np.array([y]))[: 2 - self.together]), *self.args
+        )
+        named = [derivative_latex(leaf.name, "", 0) for leaf in (*graph.outputs, *graph.inputs[:2])]
+        return (named[0], f"{named[1]}_{{0}}", f"{named[1]}_{{1}}") if self.together else (named[0], named[1], named[2])
 
 
 def _draw_field(field: _Field, sides: tuple[Any, Any], ax: Any) -> Any:
     fine = [_samples(side, FIELD, name) for side, name in zip(sides, "xy", strict=True)]
     coarse = [_inner(side, points) for side, points in zip(sides, fine, strict=True)]
     values = field.value(*np.meshgrid(*fine))
+    labels = [f"${latex}$" for latex in field.names(fine[0][0], fine[1][0])]
     x, y = np.meshgrid(*coarse)
     u, v = field.gradient(x, y)
     spans = [float(np.ptp(points)) for points in fine]
@@ -262,7 +274,7 @@ def _draw_field(field: _Field, sides: tuple[Any, Any], ax: Any) -> Any:
         norm = colours.BoundaryNorm(levels, 256, extend="both")
         filled = ax.contourf(*fine, finite, levels=levels, cmap="YlGnBu", norm=norm, extend="both", alpha=0.75)
         ax.contour(*fine, finite, levels=levels, colors="white", linewidths=0.7, linestyles="solid")
-        ax.figure.colorbar(filled, ax=ax, label=_label(field.names()[0]), shrink=0.9, ticks=levels, format="%g")
+        ax.figure.colorbar(filled, ax=ax, label=labels[0], shrink=0.9, ticks=levels, format="%g")
     ax.quiver(
         x, y, u * share, v * share, angles="xy" if equal else "uv", pivot="mid", units="width", scale_units="width",
         scale=ARROWS / 1.2, width=0.004, headwidth=4, headlength=4, headaxislength=3.6, minlength=0.1, color="#333333",
@@ -271,8 +283,8 @@ def _draw_field(field: _Field, sides: tuple[Any, Any], ax: Any) -> Any:
     if equal:
         ax.set_aspect("equal")
     ax.locator_params(nbins=6)
-    ax.set_xlabel(_label(field.names()[1]))
-    ax.set_ylabel(_label(field.names()[2]))
+    ax.set_xlabel(labels[1])
+    ax.set_ylabel(labels[2])
     ax.set_title(printable(f"{field.name} and its gradient"), fontsize="medium", parse_math=False)
     return ax
 

@@ -25,10 +25,11 @@ def broken_intervals(g: Callable[[np.ndarray], np.ndarray], x: np.ndarray, y: np
     array([False, False,  True, False, False])
     """
     extent = curve_extent(y)
-    broken = ~(np.isfinite(y[:-1]) & np.isfinite(y[1:]))
+    middle = g((x[:-1] + x[1:]) / 2)
+    broken = ~(np.isfinite(y[:-1]) & np.isfinite(middle) & np.isfinite(y[1:]))
     with np.errstate(all="ignore"):
-        missed = np.abs(g((x[:-1] + x[1:]) / 2) - (y[:-1] + y[1:]) / 2)
-        suspect = np.flatnonzero(~broken & ~(missed <= VISIBLE * extent))
+        missed = np.abs(middle - (y[:-1] + y[1:]) / 2)
+        suspect = np.flatnonzero(~broken & (missed > VISIBLE * extent))
         if len(suspect):
             broken[suspect] = ~(_remaining(g, x, y, suspect) <= VISIBLE * np.maximum(extent, missed[suspect]))
     return broken
