@@ -324,7 +324,6 @@ GAPS = {
     "smooth": (lambda x: np.exp(-x * x), [], []),
     "constant": (lambda x: 1.5, [], []),
     "half of it": (np.log, None, None),
-    "an exception between samples": (lambda x: raising(x), [0.0], [0.0]),
 }
 
 
@@ -393,7 +392,9 @@ def test_fields_at_the_edge():
         assert sd.plot(flat, (-1.0, 1.0), (0.0, 1.0)).get_xlabel() == "$x$"
 
 
-def test_an_exception_at_a_point_is_the_functions_own():
+def test_an_exception_between_points_is_a_gap_and_at_one_the_functions_own():
+    for x, _ in curves(sd.plot(raising, np.array([-3.0, -1.0, 1.0, 3.0]))):
+        assert np.isnan(x).tolist() == [False, False, True, False, False]
     with pytest.raises(ValueError, match="nothing at 0"):
         sd.plot(raising, np.linspace(-1.0, 1.0, 5))
 
