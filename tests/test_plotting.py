@@ -163,6 +163,15 @@ def test_programs(name):
     assert text_of(picture)
 
 
+def test_a_loop_tells_what_a_round_does():
+    from test_loop_bindings import stencil
+
+    boxes = {box.lines[0]: box.lines[1:] for box in stencil().plot().boxes}
+    (told,) = (lines for text, lines in boxes.items() if text.startswith("v0 = loop k < n-2"))
+    assert told[:2] == ("6 operations", "2 mul, 2 add, 1 sub, ...") and told[2].startswith("test_loop_bindings.py:")
+    assert boxes["u"] == ("f64[n]",)
+
+
 def test_a_long_program_is_drawn_quickly():
     def long(x):
         for k in range(5000):

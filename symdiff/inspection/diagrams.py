@@ -259,11 +259,11 @@ class _Drawing:
             own = self.names.get(binding)
             text = own or f"{binding.name} = {_right_side(binding, self.names)}"
             shape, place = node_type(binding) if binding.shape else "", "" if own else self._place(binding.origin)
-            lines: tuple[str, ...] = (text, "  ".join(filter(None, [shape, place])))
+            lines = [text, "  ".join(filter(None, [shape, place]))]
+            if binding.op == "loop":
+                lines += *_counted(binding.params.body.bindings), self._place(_lines_of(binding.params.body.bindings))
         else:
-            kinds = Counter(b.op for b in run if b.op != "item").most_common()
-            listed = [f"{count} {kind}" for kind, count in kinds[:3]] + ["..."] * (len(kinds) > 3)
-            lines = (_counted(sum(n for _, n in kinds), len(run)), ", ".join(listed), self._place(_lines_of(run)))
+            lines = [*_counted(run), self._place(_lines_of(run))]
         kind = "derivative" if self.derived.issuperset(run) else "value"
         self._add(kind, lines, [o for b in run for o in b.operands], run)
 
@@ -299,8 +299,13 @@ def _right_side(binding: Node, names: dict[Node, str]) -> str:
     return f"{binding.op}({', '.join([*operands, *parameters])})"
 
 
-def _counted(operations: int, bindings: int) -> str:
-    return f"{operations:,} operation{'' if operations == 1 else 's'}" if operations else f"{bindings:,} cells"
+def _counted(run: Sequence[Node]) -> tuple[str, str]:
+    """How many operations there are, and the most frequent kinds."""
+    kinds = Counter(b.op for b in run if b.op != "item").most_common()
+    listed = [f"{count} {kind}" for kind, count in kinds[:3]] + ["..."] * (len(kinds) > 3)
+    operations = sum(count for _, count in kinds)
+    total = f"{operations:,} operation{'' if operations == 1 else 's'}" if operations else f"{len(run):,} cells"
+    return total, ", ".join(listed)
 
 
 def _cuts(count: int, groups: int) -> list[tuple[int, int]]:

@@ -107,7 +107,7 @@ def _samples(x: Any, count: int, name: str) -> np.ndarray:
     values = values if values.dtype.kind == "f" else values.astype(float)
     if not np.all(np.isfinite(values)) or not np.all(values[:-1] < values[1:]):
         raise ShapeError(f"{user_line()}: plot: {name} must be finite and increase from each point to the next")
-    return np.linspace(*values, count) if isinstance(x, (tuple, list)) and len(x) == 2 else values
+    return np.linspace(values[0], values[1], count) if isinstance(x, (tuple, list)) and len(x) == 2 else values
 
 
 def _real(value: Any, name: str, f: Callable[..., Any]) -> np.ndarray:

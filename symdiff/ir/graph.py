@@ -181,9 +181,9 @@ class Graph:
         box, and so on. `layout="dot"` places boxes by Graphviz' program of that name, `"layers"` without it, None by it where
         it is installed. Raises `MissingPackageError` without matplotlib when something is drawn.
 
-        >>> import numpy as np
-        >>> picture = Graph.from_sympy(*(lambda x: ([x], x*x))(__import__("sympy").Symbol("x"))).plot()
-        >>> [box.lines[0] for box in picture.boxes]
+        >>> import sympy as sp
+        >>> x = sp.Symbol("x")
+        >>> [box.lines[0] for box in Graph.from_sympy([x], x*x).plot().boxes]
         ['x', 'v0 = x**2', 'f']
         """
         return plotted(self, ax, **options)
