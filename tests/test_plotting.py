@@ -151,6 +151,8 @@ PROGRAMS = {
         "v1 = sum(v0, axes=(0,))",
     ),
     "a power and a quotient": (lambda x, y: 2 / x**3 - y, (1.0, 2.0), "v0 = x**3", "v1 = 2/v0"),
+    "no input": (lambda n: np.sin(1.0) * n, (3,), "f"),
+    "negative numbers": (lambda x: (-2.0) ** x - x * (-3.0), (1.0,), "v0 = (-2.0)**x", "v1 = x*(-3.0)"),
     "names": (lambda p: p["a $b$"] + p["<c>"], ({"a $b$": 1.0, "<c>": 2.0},), "p_a_b", "p_c"),
 }
 
@@ -397,7 +399,7 @@ def test_fields_at_the_edge():
     arrows = next(c for c in ax.collections if isinstance(c, matplotlib.quiver.Quiver))
     assert arrows.Umask.any() and not arrows.Umask.all()
     assert ax.get_aspect() == "auto"
-    for flat in (lambda x, y: 1.0, lambda x, y: np.sqrt(-1 - x * x)):
+    for flat in (lambda x, y: 1.0, lambda x, y: np.exp(1e4 * x * y), lambda x, y: np.sqrt(-1 - x * x)):
         assert sd.plot(flat, (-1.0, 1.0), (0.0, 1.0)).get_xlabel() == "$x$"
 
 
@@ -453,6 +455,7 @@ def test_bars_of_cost():
     for name, counts in found.items():
         assert {kind: n for kind, n in counts.items() if n} == getattr(cost, name).by_kind
     assert [t.get_text() for t in ax.get_yticklabels()] == [f"{n}  {getattr(cost, n).operations}" for n in found]
+    assert not sd.cost(lambda x: 1.0, 2.0).plot().get_legend()
     many = sd.cost(lambda x: sum(f(x) for f in (np.sin, np.exp, np.tan, np.sqrt, np.tanh, np.log, np.cosh, np.arctan)), 0.5)
     bars = {c.get_label(): [bar.get_width() for bar in c] for c in many.plot().containers}
     assert "others" in bars

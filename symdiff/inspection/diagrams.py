@@ -315,7 +315,7 @@ def _cuts(count: int, groups: int) -> list[tuple[int, int]]:
 
 
 def _groups(leaves: Sequence[Any], most: int) -> list[Sequence[Any]]:
-    return [leaves[i:j] for i, j in _cuts(len(leaves), min(len(leaves), most))]
+    return [leaves[i:j] for i, j in _cuts(len(leaves), max(1, min(len(leaves), most))) if i < j]
 
 
 def _listed(names: list[str], what: str) -> str:

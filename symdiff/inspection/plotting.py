@@ -29,6 +29,7 @@ COLOURS = (BLUE, RED, GREEN, PURPLE, ORANGE, SKY)
 DASHES = ("-", "--", "-.", ":")
 POINTS, FIELD, ARROWS = 400, 121, 17  # of an interval: along a curve, along a side of contours, of arrows
 CURVES, LEVELS = 12, 13  # of one picture
+LARGEST = 1e250  # of what matplotlib draws contours
 
 
 def matplotlib_module(name: str = "") -> Any:
@@ -247,7 +248,7 @@ class _Field:
         graph = Plain(self.f).graph(
             *(leaf[0] for leaf in self._points(np.array([x]), np.array([y]))[: 2 - self.together]), *self.args
         )
-        named = [derivative_latex(leaf.name, "", 0) for leaf in (*graph.outputs, *graph.inputs[:2])]
+        named = [derivative_latex(name, "", 0) for name in (graph.outputs[0].name, *(leaf.name for leaf in graph.inputs))]
         return (named[0], f"{named[1]}_{{0}}", f"{named[1]}_{{1}}") if self.together else (named[0], named[1], named[2])
 
 
@@ -266,8 +267,8 @@ def _draw_field(field: _Field, sides: tuple[Any, Any], ax: Any) -> Any:
         known = np.isfinite(steep) & (steep > 0)
         middle = float(np.median(steep[known])) if known.any() else 1.0
         share = np.where(known, 1 / (steep + middle), np.nan)  # of a length of less than 1
-    ax = _axes(ax, (6.4, 6.0 if not equal else float(np.clip(5.2 * spans[1] / spans[0] + 0.6, 2.6, 7.0))))
-    finite = np.ma.masked_invalid(values)
+    ax = _axes(ax, (5.8, float(np.clip(4.6 * spans[1] / spans[0] + 0.6, 2.4, 6.4)) if equal else 4.8))
+    finite = np.ma.masked_where(~(np.abs(values) < LARGEST), values)
     levels = _levels(finite.compressed())
     if len(levels) > 1:
         colours = matplotlib_module("colors")
@@ -331,5 +332,6 @@ def cost_chart(cost: Any, ax: Any = None) -> Any:
     ax.set_xlabel(f"operations; both / value = {cost.ratio:.3g}")
     ax.spines[["top", "right", "left"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
-    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+    if kinds:
+        ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
     return ax
