@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from symdiff.inspection.checking import check_grads
     from symdiff.inspection.costing import cost
     from symdiff.inspection.explaining import explain
-    from symdiff.inspection.plotting import plot
+    from symdiff.inspection.pictures.plotting import plot
     from symdiff.rulebooks.checking import check_rules
     from symdiff.rulebooks.importing import load_rules
 
@@ -90,7 +90,7 @@ _LATER = {
     "explain": "inspection.explaining",
     "export": "exporting.files",
     "load_rules": "rulebooks.importing",
-    "plot": "inspection.plotting",
+    "plot": "inspection.pictures.plotting",
 }
 wire_seams({
     "a node as a SymPy symbol": "inspection.expressions",
@@ -104,8 +104,9 @@ wire_seams({
     "the cotangents of a loop": "differentiation.looping",
     "the LaTeX of a graph": "inspection.display",
     "the LaTeX of a derivative": "inspection.display",
-    "the picture of a graph": "inspection.diagrams",
+    "the picture of a graph": "inspection.pictures.diagrams",
     "the cost of a derivative": "inspection.costing",
+    "the bars of a cost": "inspection.pictures.plotting",
     "the file of a derivative": "exporting.files",
     "a file on the disk": "exporting.files",
 })  # fmt: skip

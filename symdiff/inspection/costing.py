@@ -10,13 +10,14 @@ from typing import Any
 
 from symdiff.api.derivatives import Gradient, Jacobian, ValueAndGradient
 from symdiff.api.functions import Function, Plain, costed
-from symdiff.inspection.plotting import cost_chart
 from symdiff.ir.branches import branches_of
 from symdiff.ir.joining import join_graphs
 from symdiff.lowering.arrays.fusing import Fused
 from symdiff.lowering.program import Program
 from symdiff.pipeline import plan_of, program_of
+from symdiff.vocabulary.seams import Seam
 
+charted = Seam("the bars of a cost")
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "neg": "neg"}
 
 
@@ -58,7 +59,7 @@ class Cost:
 
     def plot(self, ax: Any = None) -> Any:
         """Bars of the operations by their kinds, of the value, the derivative and both; returns matplotlib's Axes."""
-        return cost_chart(self, ax)
+        return charted(self, ax)
 
     def __str__(self) -> str:
         lines = ["operations of", f"value       {self.value}", f"derivative  {self.derivative}", f"both        {self.both}"]

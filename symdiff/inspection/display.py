@@ -152,7 +152,7 @@ def _latex_symbol(name: str) -> str:
     if cell is not None:
         return rf"{latex(sp.Symbol(cell[1]))}_{{{cell[2].replace('_', ',')}}}"
     head, _, rest = name.partition("_")
-    if name.strip("_") and (not name.isidentifier() or not rest or (len(head) == 1 and "_" not in rest)):
+    if not name.isidentifier() or not rest or (len(head) == 1 and "_" not in rest):
         return latex(sp.Symbol(name))  # type: ignore[no-any-return]
     return r"\mathrm{" + name.replace("_", r"\_") + "}"
 
@@ -169,16 +169,6 @@ def _latex_name(name: str) -> str:
     elif slope and top.startswith("d") and not top.startswith("d2"):
         text = rf"\frac{{\partial {_latex_symbol(top[1:] or 'f')}}}{{\partial {_latex_symbol(bottom)}}}"
     return rf"\left({text}\right)_{{{index.rstrip(']').replace(' ', '')}}}" if bracket else text
-
-
-def derivative_latex(name: str, variable: str, order: int) -> str:
-    """The n-th derivative of an output by an input, as the left side of its formula is written.
-
-    >>> print(derivative_latex("f", "x", 2))
-    \\frac{\\partial^{2} f}{\\partial x^{2}}
-    """
-    f, x, power = _latex_symbol(name), _latex_symbol(variable), f"^{{{order}}}" if order > 1 else ""
-    return rf"\frac{{\partial{power} {f}}}{{\partial {x}{power}}}" if order else f
 
 
 @functions.shown.written

@@ -10,13 +10,15 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
+import sympy as sp
 
 from symdiff.api.batching import Vectorised
 from symdiff.api.derivatives import Jacobian, ValueAndGradient
 from symdiff.api.functions import Function, Plain
 from symdiff.errors import ArgumentError, MissingPackageError, OptionError, ShapeError, SymdiffError
-from symdiff.inspection.display import derivative_latex
-from symdiff.inspection.sampling import broken_intervals
+from symdiff.inspection.costing import Cost, charted
+from symdiff.inspection.expressions import latex
+from symdiff.inspection.pictures.sampling import broken_intervals
 from symdiff.tracing.trace import definition_line, function_name
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.choices import check_options
@@ -121,6 +123,20 @@ def _real(value: Any, name: str, f: Callable[..., Any]) -> np.ndarray:
     return found.astype(float)
 
 
+def left_side(name: str, variable: str, order: int, total: bool = True) -> str:
+    """The n-th derivative of an output as the left side of its formula, in LaTeX; not `total` where there are other inputs.
+
+    >>> print(left_side("f", "x", 2))
+    \\frac{d^{2} f}{d x^{2}}
+    """
+    f, x, d, power = _named(name), _named(variable), "d" if total else r"\partial", f"^{{{order}}}" if order > 1 else ""
+    return rf"\frac{{{d}{power} {f}}}{{{d} {x}{power}}}" if order else f
+
+
+def _named(name: str) -> str:
+    return latex(sp.Symbol(name)) if name.strip("_") else name.replace("_", r"\_")  # type: ignore[no-any-return]
+
+
 class _Curve(NamedTuple):
     """One cell of f or of a derivative of it at increasing points, and behind which of them it is broken."""
 
@@ -145,7 +161,7 @@ def _draw_curves(f: Callable[..., Any], x: np.ndarray, args: tuple[Any, ...], or
     name = function_name(f)
     function = f if isinstance(f, Function) else Plain(f)
     graph = function.graph(x[0], *args)
-    variable = graph.inputs[0].name
+    variable, total = graph.inputs[0].name, len(graph.inputs) == 1
     cells = [(o.name, index) for o in graph.outputs for index in np.ndindex(o.shape)]
     if len(cells) * (order + 1) > CURVES:
         raise ShapeError(
@@ -163,14 +179,14 @@ def _draw_curves(f: Callable[..., Any], x: np.ndarray, args: tuple[Any, ...], or
         for cell, (output, index) in enumerate(cells):
             y = values[:, cell]
             broken = broken_intervals(_between(at, cell), x, y)
-            left, place = derivative_latex(output, variable, k), f"_{{{', '.join(map(str, index))}}}" if index else ""
+            left, place = left_side(output, variable, k, total), f"_{{{', '.join(map(str, index))}}}" if index else ""
             label = rf"\left({left}\right){place}" if place and k else left + place
             colour, style = (cell, DASHES[k % len(DASHES)]) if len(cells) > 1 else (k, "-")
             curves.append(_Curve(label, COLOURS[colour % len(COLOURS)], style, y, np.flatnonzero(broken) + 1))
         function = Jacobian(function, 0)
     ax = _axes(ax, (6.4, 4.0))
     _draw_lines(ax, x, curves)
-    ax.set_xlabel(f"${derivative_latex(variable, '', 0)}$")
+    ax.set_xlabel(f"${_named(variable)}$")
     if name != "f":
         ax.set_title(printable(name), fontsize="medium", parse_math=False)
     return ax
@@ -248,7 +264,7 @@ class _Field:
         graph = Plain(self.f).graph(
             *(leaf[0] for leaf in self._points(np.array([x]), np.array([y]))[: 2 - self.together]), *self.args
         )
-        named = [derivative_latex(name, "", 0) for name in (graph.outputs[0].name, *(leaf.name for leaf in graph.inputs))]
+        named = [_named(name) for name in (graph.outputs[0].name, *(leaf.name for leaf in graph.inputs))]
         return (named[0], f"{named[1]}_{{0}}", f"{named[1]}_{{1}}") if self.together else (named[0], named[1], named[2])
 
 
@@ -305,7 +321,8 @@ def _inner(side: Any, points: np.ndarray) -> np.ndarray:
     return points[:: -(-len(points) // ARROWS)]
 
 
-def cost_chart(cost: Any, ax: Any = None) -> Any:
+@charted.written
+def cost_chart(cost: Cost, ax: Any = None) -> Any:
     """Bars of counted operations by their kinds; see `Cost.plot`."""
     rows = {"value": cost.value, "derivative": cost.derivative, "both": cost.both}
     total: Counter[str] = Counter()

@@ -17,8 +17,8 @@ from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
 from symdiff.errors import ExportError, MissingPackageError
-from symdiff.inspection.layering import Layout, Point, shown_by_dot, shown_layers
-from symdiff.inspection.plotting import BLUE, GREEN, GREY, ORANGE, check_axes, matplotlib_module
+from symdiff.inspection.pictures.layering import Layout, Point, shown_by_dot, shown_layers
+from symdiff.inspection.pictures.plotting import BLUE, GREEN, GREY, ORANGE, check_axes, matplotlib_module
 from symdiff.ir import graph as graphs
 from symdiff.ir.graph import Graph, node_type
 from symdiff.ir.node import Node
