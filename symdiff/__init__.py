@@ -93,6 +93,8 @@ _LATER = {
     "plot": "inspection.pictures.plotting",
 }
 wire_seams({
+    "the bars of a cost": "inspection.pictures.plotting",
+    "the picture of a graph": "inspection.pictures.diagrams",
     "a node as a SymPy symbol": "inspection.expressions",
     "a binding as a SymPy expression": "inspection.expressions",
     "common subexpressions of a graph by SymPy": "inspection.expressions",
@@ -104,9 +106,7 @@ wire_seams({
     "the cotangents of a loop": "differentiation.looping",
     "the LaTeX of a graph": "inspection.display",
     "the LaTeX of a derivative": "inspection.display",
-    "the picture of a graph": "inspection.pictures.diagrams",
     "the cost of a derivative": "inspection.costing",
-    "the bars of a cost": "inspection.pictures.plotting",
     "the file of a derivative": "exporting.files",
     "a file on the disk": "exporting.files",
 })  # fmt: skip

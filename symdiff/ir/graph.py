@@ -20,12 +20,12 @@ from symdiff.vocabulary.literals import printable
 from symdiff.vocabulary.ops import OPS
 from symdiff.vocabulary.seams import Seam
 
+plotted = Seam("the picture of a graph")
 sympy_expressions = Seam("the outputs of a graph as SymPy expressions")
 from_sympy = Seam("a graph of SymPy expressions")
 shared_by_sympy = Seam("common subexpressions of a graph by SymPy")
 evaluated = Seam("the value of a graph, binding by binding")
 shown = Seam("the LaTeX of a graph")
-plotted = Seam("the picture of a graph")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +110,21 @@ class Graph:
         """Evaluate binding by binding with NumPy; slow and simple, the second opinion for generated code."""
         return evaluated(self, args)
 
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """A picture: a box for each operation with its formula and your line, inputs above, outputs below.
+
+        Jupyter shows it, and `.save("graph.svg")` writes it (also .png, .pdf); drawn into `ax`, Axes of matplotlib, these
+        are returned. `boxes=60` is the most that are shown: beyond, operations that follow each other at one line are one
+        box, and so on. `layout="dot"` places boxes by Graphviz' program of that name, `"layers"` without it, None by it where
+        it is installed. Raises `MissingPackageError` without matplotlib when something is drawn.
+
+        >>> import sympy as sp
+        >>> x = sp.Symbol("x")
+        >>> [box.lines[0] for box in Graph.from_sympy([x], x*x).plot().boxes]
+        ['x', 'v0 = x**2', 'f']
+        """
+        return plotted(self, ax, **options)
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Flat, operands by their places: pickling would go down a chain of nodes by recursion."""
         nodes: dict[Node, int] = {leaf.node: place for place, leaf in enumerate(self.inputs)}
@@ -172,21 +187,6 @@ class Graph:
         lines = [f"{self.headline()}{' ' * 10}{count}", *self._lines()]
         constants = [f"  {o.name} = {o.atom}" for o in self.outputs if o.atom.op == "const"]
         return "\n".join(map(printable, lines + constants))
-
-    def plot(self, ax: Any = None, **options: Any) -> Any:
-        """A picture: a box for each operation with its formula and your line, inputs above, outputs below.
-
-        Jupyter shows it, and `.save("graph.svg")` writes it (also .png, .pdf); drawn into `ax`, Axes of matplotlib, these
-        are returned. `boxes=60` is the most that are shown: beyond, operations that follow each other at one line are one
-        box, and so on. `layout="dot"` places boxes by Graphviz' program of that name, `"layers"` without it, None by it where
-        it is installed. Raises `MissingPackageError` without matplotlib when something is drawn.
-
-        >>> import sympy as sp
-        >>> x = sp.Symbol("x")
-        >>> [box.lines[0] for box in Graph.from_sympy([x], x*x).plot().boxes]
-        ['x', 'v0 = x**2', 'f']
-        """
-        return plotted(self, ax, **options)
 
     def _repr_latex_(self) -> str | None:
         return None if any(b.op == "loop" for b in self.bindings) else shown(self)
