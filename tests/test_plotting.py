@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -80,6 +81,15 @@ def test_a_derivative_tells_its_own_operations_from_the_users():
 
 def text_of(picture):
     return picture._repr_svg_()
+
+
+def test_a_cell_of_a_notebook_has_its_number(monkeypatch):
+    shell = SimpleNamespace(compile=SimpleNamespace(_filename_map={__file__: 7}))
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    steps = [box for box in sd.trace(energy, np.ones(2)).plot().boxes if box.kind == "value"]
+    assert steps[0].lines[1] == line_of(energy, 1).replace("test_plotting.py", "In[7]")
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: None))
+    assert sd.trace(energy, np.ones(2)).plot().boxes[2].lines[1] == line_of(energy, 1)
 
 
 @pytest.mark.parametrize("layout", [None, "layers"])

@@ -123,10 +123,10 @@ def _real(value: Any, name: str, f: Callable[..., Any]) -> np.ndarray:
     return found.astype(float)
 
 
-def left_side(name: str, variable: str, order: int, total: bool = True) -> str:
+def _left_side(name: str, variable: str, order: int, total: bool = True) -> str:
     """The n-th derivative of an output as the left side of its formula, in LaTeX; not `total` where there are other inputs.
 
-    >>> print(left_side("f", "x", 2))
+    >>> print(_left_side("f", "x", 2))
     \\frac{d^{2} f}{d x^{2}}
     """
     f, x, d, power = _named(name), _named(variable), "d" if total else r"\partial", f"^{{{order}}}" if order > 1 else ""
@@ -179,7 +179,7 @@ def _draw_curves(f: Callable[..., Any], x: np.ndarray, args: tuple[Any, ...], or
         for cell, (output, index) in enumerate(cells):
             y = values[:, cell]
             broken = broken_intervals(_between(at, cell), x, y)
-            left, place = left_side(output, variable, k, total), f"_{{{', '.join(map(str, index))}}}" if index else ""
+            left, place = _left_side(output, variable, k, total), f"_{{{', '.join(map(str, index))}}}" if index else ""
             label = rf"\left({left}\right){place}" if place and k else left + place
             colour, style = (cell, DASHES[k % len(DASHES)]) if len(cells) > 1 else (k, "-")
             curves.append(_Curve(label, COLOURS[colour % len(COLOURS)], style, y, np.flatnonzero(broken) + 1))

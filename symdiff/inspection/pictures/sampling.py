@@ -24,7 +24,7 @@ def broken_intervals(g: Callable[[np.ndarray], np.ndarray], x: np.ndarray, y: np
     >>> broken_intervals(lambda x: 1/x, x, 1/x)
     array([False, False,  True, False, False])
     """
-    extent = curve_extent(y)
+    extent = _extent(y)
     middle = g((x[:-1] + x[1:]) / 2)
     broken = ~(np.isfinite(y[:-1]) & np.isfinite(middle) & np.isfinite(y[1:]))
     with np.errstate(all="ignore"):
@@ -58,7 +58,7 @@ def _refined(rows: np.ndarray, between: np.ndarray) -> np.ndarray:
     return found
 
 
-def curve_extent(y: np.ndarray) -> float:
+def _extent(y: np.ndarray) -> float:
     """An extent in which nine tenths of the cells lie; 0 where none is finite."""
     found = y[np.isfinite(y)]
     if not len(found):
