@@ -47,6 +47,8 @@ NAMES = {
     "symdiff.ir.node": "ArrayConstant Constant Node",
     "symdiff.ir.hidden": "SMALL hidden_of",
     "symdiff.simplification.implications": "Implications",
+    "symdiff.inspection.pictures.layering": "shown_by_dot shown_layers",
+    "symdiff.inspection.pictures.sampling": "broken_intervals",
     "symdiff.rulebooks.importing": "formulas_by_name load_rules our_rule",
     "symdiff.simplification.interning": "Numbered Values",
     "symdiff.ir.invariants": "binding_with check_binding check_bindings",

@@ -495,6 +495,10 @@ class Function:
         """Operations of the function, of this derivative and of both together; see `sd.cost`."""
         return costed(self, args, kwargs)
 
+    def plot(self, /, *args: Any, ax: Any = None, **kwargs: Any) -> Any:
+        """The picture of the graph at example arguments, or the Axes that it is drawn into; see `Graph.plot`."""
+        return self.graph(*args, **kwargs).plot(ax)
+
     def __repr__(self) -> str:
         return f"<{self.__name__} of {self.where}>"
 
