@@ -6,6 +6,7 @@ Refuses what a tape refuses, when the function is made.
 """
 
 import inspect
+import keyword
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -141,11 +142,18 @@ class Expression(Formula):
             return
         if isinstance(value, (np.ndarray, Tracer)) and value.ndim > 1 and value.shape[0] != len(argument):
             value = value.ravel()
-        if isinstance(value, Mapping) or not hasattr(value, "__len__") or len(value) != len(argument):
-            size = f"{len(value)} are given" if hasattr(value, "__len__") else f"{type(value).__name__} is given"
+        count = _count(value)
+        if count != len(argument):
+            size = f"{type(value).__name__} is given" if count is None else f"{count} are given"
             raise ArgumentError(f"{self.where}: argument {name} is a sequence of {len(argument)}; {size}")
         for k, inner in enumerate(argument):
             self._give(given, inner, value[k], playing, f"{name}[{k}]")
+
+
+def _count(value: Any) -> int | None:
+    """The number of items of a sequence; None for anything else."""
+    scalar = isinstance(value, (np.ndarray, Tracer)) and not value.shape
+    return None if scalar or isinstance(value, Mapping) or not hasattr(value, "__len__") else len(value)
 
 
 def _whole(value: Any) -> Any:
@@ -201,7 +209,7 @@ def _names(arguments: Sequence[Any]) -> list[str]:
     names: list[str] = []
     for k, argument in enumerate(arguments):
         name = f"arguments{k}" if isinstance(argument, (tuple, list)) else identifier(sympy_name(argument))
-        while name in names:
+        while name in names or keyword.iskeyword(name):
             name += "_"
         names.append(name)
     return names

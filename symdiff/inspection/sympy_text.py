@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import sympy as sp
+from sympy.core.function import Application
 
 from symdiff.errors import TraceError
 from symdiff.inspection.sympy_heads import ROWS
@@ -39,7 +40,7 @@ def _functions() -> dict[str, Any]:
     heads = {
         kind.__name__: kind
         for kind in ROWS
-        if isinstance(kind, type) and issubclass(kind, (sp.Function, sp.Piecewise)) and hasattr(sp, kind.__name__)
+        if isinstance(kind, type) and issubclass(kind, Application) and hasattr(sp, kind.__name__)
     }
     return heads | {n: getattr(sp, n) for n in ("And", "Or", "Not", "Xor", "Eq", "Ne", "Lt", "Le", "Gt", "Ge", "ITE")} | _NAMED
 
