@@ -199,7 +199,7 @@ def _formula(text: str) -> Callable[..., Any]:
     from symdiff.inspection.sympy_functions import expression_function
     from symdiff.inspection.sympy_text import sympy_of_text
 
-    return expression_function(sympy_of_text(text, {}))
+    return expression_function(sympy_of_text(text, {}), "--expr")
 
 
 def _positional(f: Callable[..., Any]) -> list[inspect.Parameter]:

@@ -35,23 +35,24 @@ class Expression(Formula):
 
     def __init__(
         self,
-        arguments: Sequence[Any],
+        arguments: Sequence[Any] | None,
         expr: Any,
         name: str = "f",
         functions: dict[str, Any] | None = None,
         use_imps: bool = True,
+        where: str = "",
     ) -> None:
         self.__name__ = name
-        self.where = user_line()
-        self.arguments = tuple(arguments)
-        leaves = list(_flat(self.arguments))
+        self.__doc__ = ""
+        self.where = where or user_line()
+        leaves = list(_flat(arguments or ()))
         if len(set(leaves)) < len(leaves):
             raise ArgumentError(f"{self.where}: an argument is given twice among {', '.join(map(sympy_name, leaves))}")
-        self.tape = Tape(leaves, functions, use_imps)
+        self.tape = tape = Tape(leaves, functions, use_imps)
         places: list[int] = []
 
         def placed(leaf: Any) -> int:
-            places.append(self.tape.place(expression_of_sympy(leaf)))
+            places.append(tape.place(expression_of_sympy(leaf)))
             return len(places) - 1
 
         try:
@@ -60,38 +61,19 @@ class Expression(Formula):
             raise TraceError(f"{self.where}: {error}") from None
         if not places:
             raise TraceError(f"{self.where}: there is no expression")
-        self.tape.end = places
-        self.tape.trim()
-        self.function = tuple(self.tape.implementations)  # what they capture is watched
+        tape.end = places
+        tape.trim()
+        if arguments is None:
+            extents = _extents(tape.leaves)
+            arguments = leaves = sorted((leaf for leaf in tape.leaves if leaf not in extents), key=sympy_name)
+        self.arguments = tuple(arguments)
+        self.function = tuple(tape.implementations)  # what they capture is watched
         self._parts = self._of_vectors(leaves)
-        given = dict.fromkeys(leaves)
-        extents = {n for leaf in leaves for n in getattr(leaf, "shape", None) or ()}
-        known = given | dict.fromkeys([*extents, *self._parts])
-        resolved_leaves(self.tape, known, self.where)
-        self.whole = [self._is_count(a) for a in self.arguments]
+        resolved_leaves(tape, dict.fromkeys(leaves) | dict.fromkeys([*_extents(leaves), *self._parts]), self.where)
+        self.whole = [not tape.counts.isdisjoint(_flat((argument,))) for argument in self.arguments]
         self.__signature__ = inspect.Signature(
             [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in _names(self.arguments)]
         )
-        self.__doc__ = None
-
-    @classmethod
-    def of(cls, expr: Any, name: str = "f") -> "Expression":
-        """A function of an expression's own symbols, in the order of their names; of a Lambda's, in their own."""
-        if isinstance(expr, sp.Lambda):
-            return cls(list(expr.signature), expr.expr, name)
-        if isinstance(expr, FunctionClass) and not isinstance(expr, UndefinedFunction):
-            count = min(expr.nargs) if isinstance(expr.nargs, sp.FiniteSet) else 1  # type: ignore[attr-defined]
-            symbols = sp.symbols(f"x:{count}") if count > 1 else (sp.Symbol("x"),)
-            return cls(symbols, expr(*symbols), expr.__name__)
-        if isinstance(expr, sp.Poly):
-            return cls(list(expr.gens), expr.as_expr(), name)
-        tape = Tape()
-        try:
-            sympy_leaves(expr, lambda leaf: tape.place(expression_of_sympy(leaf)))
-        except TraceError as error:
-            raise TraceError(f"{user_line()}: {error}") from None
-        extents = {n for leaf in tape.leaves for n in getattr(leaf, "shape", None) or ()}
-        return cls(sorted((v for v in tape.leaves if v not in extents), key=sympy_name), expr, name)
 
     def _of_vectors(self, leaves: Sequence[Any]) -> dict[Any, tuple[Any, int]]:
         """The symbols that `DeferredVector`s stand for: `x[0]` is a symbol of that name."""
@@ -102,9 +84,6 @@ class Expression(Formula):
             if match and match[1] in vectors:
                 found[leaf] = vectors[match[1]], int(match[2])
         return found
-
-    def _is_count(self, argument: Any) -> bool:
-        return not self.tape.counts.isdisjoint(_flat((argument,)))
 
     def place(self, wanted: Any) -> int:
         """The position of the argument that is, or holds, a symbol."""
@@ -144,7 +123,7 @@ class Expression(Formula):
             value = value.ravel()
         count = _count(value)
         if count != len(argument):
-            size = f"{type(value).__name__} is given" if count is None else f"{count} are given"
+            size = "a number is given" if count is None else f"{count} are given"
             raise ArgumentError(f"{self.where}: argument {name} is a sequence of {len(argument)}; {size}")
         for k, inner in enumerate(argument):
             self._give(given, inner, value[k], playing, f"{name}[{k}]")
@@ -184,6 +163,11 @@ def _fitted(argument: Any, value: Value, playing: Playing, name: str) -> Value:
     return value
 
 
+def _extents(leaves: Iterable[Any]) -> set[Any]:
+    """The extents of matrices and arrays among leaves."""
+    return {n for leaf in leaves for n in getattr(leaf, "shape", None) or ()}
+
+
 def _flat(arguments: Iterable[Any]) -> Iterable[Any]:
     for argument in arguments:
         if isinstance(argument, (tuple, list)):
@@ -216,9 +200,20 @@ def _names(arguments: Sequence[Any]) -> list[str]:
 
 
 @function_of_sympy.written
-def expression_function(expr: Any) -> Expression:
-    """The function of an expression, or of nested ones, that is given to a transform."""
-    return Expression.of(expr)
+def expression_function(expr: Any, where: str = "") -> Expression:
+    """The function of an expression, or of nested ones, that is given to a transform.
+
+    Its arguments are its own symbols in the order of their names; a Lambda's, a polynomial's and a function's are in their own.
+    """
+    if isinstance(expr, sp.Lambda):
+        return Expression(list(expr.signature), expr.expr, where=where)
+    if isinstance(expr, FunctionClass) and not isinstance(expr, UndefinedFunction):
+        count = min(expr.nargs) if isinstance(expr.nargs, sp.FiniteSet) else 1
+        symbols = sp.symbols(f"x:{count}") if count > 1 else (sp.Symbol("x"),)
+        return Expression(symbols, expr(*symbols), expr.__name__, where=where)
+    if isinstance(expr, sp.Poly):
+        return Expression(list(expr.gens), expr.as_expr(), where=where)
+    return Expression(None, expr, where=where)
 
 
 # -- lambdify

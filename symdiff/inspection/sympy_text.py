@@ -42,7 +42,12 @@ def _functions() -> dict[str, Any]:
         for kind in ROWS
         if isinstance(kind, type) and issubclass(kind, Application) and hasattr(sp, kind.__name__)
     }
-    return heads | {n: getattr(sp, n) for n in ("And", "Or", "Not", "Xor", "Eq", "Ne", "Lt", "Le", "Gt", "Ge", "ITE")} | _NAMED
+    return (
+        heads
+        | {n: getattr(sp, n) for n in ("And", "Or", "Not", "Xor", "Eq", "Ne", "Lt", "Le", "Gt", "Ge", "ITE")}
+        | {"Sum": sp.Sum, "Product": sp.Product}
+        | _NAMED
+    )
 
 
 def sympy_of_text(text: str, symbols: Mapping[str, Any]) -> Any:
