@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from symdiff.inspection.costing import cost
     from symdiff.inspection.explaining import explain
     from symdiff.inspection.pictures.plotting import plot
+    from symdiff.inspection.sympy_functions import lambdify
     from symdiff.rulebooks.checking import check_rules
     from symdiff.rulebooks.importing import load_rules
 
@@ -69,6 +70,7 @@ __all__ = [
     "hvp",
     "jacobian",
     "jvp",
+    "lambdify",
     "load_rules",
     "plot",
     "primitive",
@@ -89,6 +91,7 @@ _LATER = {
     "cost": "inspection.costing",
     "explain": "inspection.explaining",
     "export": "exporting.files",
+    "lambdify": "inspection.sympy_functions",
     "load_rules": "rulebooks.importing",
     "plot": "inspection.pictures.plotting",
 }
@@ -99,7 +102,8 @@ wire_seams({
     "a binding as a SymPy expression": "inspection.expressions",
     "common subexpressions of a graph by SymPy": "inspection.expressions",
     "the outputs of a graph as SymPy expressions": "inspection.expressions",
-    "a graph of SymPy expressions": "inspection.expressions",
+    "a graph of SymPy expressions": "inspection.from_sympy",
+    "a function of SymPy expressions": "inspection.sympy_functions",
     "the value of a graph, binding by binding": "ir.evaluating",
     "a call of a function with a rule": "tracing.recording",
     "the tangents of a loop": "differentiation.looping",

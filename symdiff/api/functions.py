@@ -18,6 +18,7 @@ from symdiff.api.arguments import Call, is_differentiable_argument
 from symdiff.api.branching import Guarded, add_specialisation, compiled_of, kept_specialisation, try_specialisation
 from symdiff.api.compiled import Compiled
 from symdiff.api.device import DeviceCompiled, Near, Placed, check_device, on_device, placed_on_device, shorter_device_call
+from symdiff.api.expressions import argument_function, argument_positions, formula_of
 from symdiff.codegen.source import MISS
 from symdiff.errors import (
     ArgumentError,
@@ -92,8 +93,10 @@ class Function:
         argnums: int | Sequence[int] = 0,
         **options: Any,
     ) -> None:
-        if not callable(f):
-            raise TraceError(f"{user_line()}: {type(f).__name__} is not a function")
+        f = argument_function(f)
+        self.formula = formula_of(f)
+        if self.formula is not None:
+            argnums = argument_positions(self.formula, argnums)
         known = ("argnums", *self.choices, *COMMON) if self.differentiates else (*self.choices, *COMMON)
         check_options(self.suffix or "the function", {"argnums": argnums} | options if self.differentiates else options, known)
         exact, fastmath = bool(options.get("exact", False)), bool(options.get("fastmath", False))

@@ -20,6 +20,7 @@ from symdiff.api.derivatives import (
     ValueAndGradient,
     Wirtinger,
 )
+from symdiff.api.expressions import argument_function
 from symdiff.api.functions import Function
 from symdiff.ir.graph import Graph
 from symdiff.rulebooks.declared import rules_in_force
@@ -170,6 +171,7 @@ def trace(
     >>> print(trace(lambda x: x*x + 1.0, 3.0).expr)
     x*x + 1
     """
+    f = argument_function(f)
     check_options("trace", {"primitives": primitives, "rules": rules, "paths": paths})
     check_call(function_signature(f), f"{function_name(f)} ({definition_line(f)})", args, kwargs)
     leaves, tree = structures.flatten((args, kwargs), none_is_leaf=True)

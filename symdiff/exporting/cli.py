@@ -61,7 +61,7 @@ def _run(options: argparse.Namespace) -> int:
         return _check(options.files)
     if options.command == "rules":
         return _rules(options)
-    if options.command == "export" and options.function is None:
+    if options.command == "export" and options.function is None and options.expr is None:
         return _export_listed()
     function, args = function_from_options(options)
     if options.command == "show":

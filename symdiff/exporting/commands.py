@@ -88,7 +88,7 @@ def _add_rules(rules: argparse.ArgumentParser) -> None:
 
 def command_line(options: argparse.Namespace) -> str:
     """The command that makes the same text again, without the output file."""
-    words = ["symdiff", "export", options.function]
+    words = ["symdiff", "export", *(["--expr", options.expr] if options.expr is not None else [options.function])]
     for spec in options.arg:
         words += ["--arg", spec]
     if options.wrt:
@@ -103,7 +103,9 @@ def command_line(options: argparse.Namespace) -> str:
 
 
 def function_from_options(options: argparse.Namespace) -> tuple[Any, tuple[Any, ...]]:
-    f = load_from_command_line(options.function)
+    if (options.function is None) == (options.expr is None):
+        raise ExportError("give a function, as module:function, or a formula by --expr; one of the two")
+    f: Any = _formula(options.expr) if options.function is None else load_from_command_line(options.function)
     variadic = any(p.kind is p.VAR_POSITIONAL for p in inspect.signature(f).parameters.values())
     names = traced_argument_names(f, MANY if variadic else len(_positional(f)))
     specs = dict(_spec(text) for text in options.arg)
@@ -111,7 +113,8 @@ def function_from_options(options: argparse.Namespace) -> tuple[Any, tuple[Any, 
     for name in sorted(specs) + wrt:
         if name not in names:
             own = f"{', '.join(names[: len(_positional(f)) + variadic])}{' and so on' if variadic else ''}"
-            raise ExportError(f"{options.function} has no argument {name!r}; it has {own or 'none that is given by position'}")
+            what = options.function or "the formula"
+            raise ExportError(f"{what} has no argument {name!r}; it has {own or 'none that is given by position'}")
     numbers = tuple(names.index(n) for n in wrt)
     count = max([names.index(n) for n in specs] + list(numbers), default=-1) + 1
     count = max(count, _required(f))
@@ -124,6 +127,14 @@ def function_from_options(options: argparse.Namespace) -> tuple[Any, tuple[Any, 
     if options.kind != "derivative" or options.order < 1:
         raise ExportError(f"--order {options.order}: a positive order of --kind derivative; there is also --kind hessian")
     return transforms.derivative(f, options.order, argnums, scalarize=unrolled), args
+
+
+def _formula(text: str) -> Callable[..., Any]:
+    """The function of a formula's names, in their order."""
+    from symdiff.inspection.sympy_functions import expression_function
+    from symdiff.inspection.sympy_text import sympy_of_text
+
+    return expression_function(sympy_of_text(text, {}))
 
 
 def _positional(f: Callable[..., Any]) -> list[inspect.Parameter]:

@@ -90,7 +90,7 @@ def remade(command: str, where: str) -> tuple[Source, str]:
     except (SystemExit, ValueError, argparse.ArgumentError):
         raise ExportError(f"{where}: the command in its header cannot be read: {command}") from None
     function, args = function_from_options(options)
-    return exported(function, args, {}, options.target, command_line(options)), options.function
+    return exported(function, args, {}, options.target, command_line(options)), options.function or options.expr
 
 
 class _Call:
