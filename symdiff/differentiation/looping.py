@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from functools import reduce
 from typing import Any
 
-from symdiff.differentiation.array_transforming import Whole
 from symdiff.differentiation.forward import Forward
+from symdiff.differentiation.opening import Opened
 from symdiff.differentiation.partials import ZERO
 from symdiff.differentiation.reverse import Flow, Reverse
 from symdiff.errors import NonHolomorphicError
@@ -30,7 +30,7 @@ from symdiff.vocabulary.ops import is_complex, join_dtype_codes
 def tangents(builder: Builder, binding: Node, dots: dict[int, Atom], rules: Any) -> Atom:
     """The tangents of a loop's results, from those of operands by their places: a loop over values and tangents."""
     moving, _ = _moving(binding.params, dots)
-    opened = Whole(binding.params.body, [place + 1 for place in moving])
+    opened = Opened(binding.params.body, [place + 1 for place in moving], False)
     outputs = opened.graph.outputs
     seeds: dict[Atom, GraphInput] = {leaf: _input(opened.builder, leaf, leaf.shape, "dot", leaf.dtype) for leaf in opened.wrt}
     given: dict[Atom, Atom] = {leaf: seed.node for leaf, seed in seeds.items()}
@@ -78,7 +78,7 @@ def cotangents(reverse: Reverse, binding: Node, bars: Atom, flow: Flow, opened: 
     given = {k: bar for k, bar in enumerate(bars.operands[: len(loop.body.outputs) - loop.tested]) if not is_constant(bar, 0)}
     carried = _asked(loop, given, inside).intersection(moving)
     asked = [k for k in sorted({*given, *carried}) if k in carried or loop.body.outputs[k].atom in inside]
-    whole = Whole(loop.body, [place + 1 for place in moving])
+    whole = Opened(loop.body, [place + 1 for place in moving], False)
     body, rounds = Rounds.of(binding, whole.graph), Rounds()
     codes = [leaf.dtype for leaf in whole.wrt] + [bar.dtype or "d" for bar in given.values()]
     wide = "" if mirrored else next((c for c in [reduce(join_dtype_codes, codes, "?")] if is_complex(c)), "")
