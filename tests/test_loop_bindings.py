@@ -82,7 +82,7 @@ def checked(graph):
 
 def gradient(graph, wrt=None):
     wrt = list(range(len(graph.inputs))) if wrt is None else wrt
-    return checked(transforming.gradient(graph, wrt, default_rules(), False)[0])
+    return checked(transforming.gradient(graph, wrt, default_rules(), False))
 
 
 def differences(function, args, place, step=1e-6):
@@ -358,9 +358,7 @@ def test_tangents_and_second_derivatives(name, k):
     # H v: forward over reverse, the pullback of the gradient, and differences of the gradient along v
     hvp = in_tuple(checked(transforming.hessian_product(graph, wrt, default_rules()))(*args, *dots))
     back = checked(
-        transforming.pull_cotangents(
-            checked(transforming.gradient(graph, wrt, default_rules(), False)[0]), wrt, default_rules()
-        )
+        transforming.pull_cotangents(checked(transforming.gradient(graph, wrt, default_rules(), False)), wrt, default_rules())
     )
     for one, other in zip(hvp, back(*args, *dots)[len(wrt) :], strict=True):
         close(one, other)

@@ -82,6 +82,9 @@ class Partials:
             if template is None:
                 raise RuleError(f"{binding.origin}: {rule.name} has no derivative by {rule.parameters[place]}")
             result = apply(decided_partial(template, binding.operands), binding.operands, binding.result, self._emit)
+        if self.is_singular(binding) and self.is_root_of_squares(binding):
+            under = binding.operands[0]
+            return b.select(b.emit("eq", (under, ZERO)), b.emit("edge", (under,)), result)
         return result
 
     def _on_real(self, binding: Node, rule: Any, place: int) -> Atom:
