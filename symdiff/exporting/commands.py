@@ -47,10 +47,9 @@ def parser() -> argparse.ArgumentParser:
         ("show", "print the formula of a derivative and what it costs"),
     ):
         command = commands.add_parser(name, help=text, description=text)
-        command.add_argument(
-            "function", nargs="?" if name == "export" else None, help="module:function or path/to/file.py:function"
-            + (f" (default: write the files of {TABLE})" if name == "export" else "")
-        )  # fmt: skip
+        listed = f" (default: write the files of {TABLE})" if name == "export" else ""
+        command.add_argument("function", nargs="?", help=f"module:function or path/to/file.py:function{listed}")
+        command.add_argument("--expr", help='a formula in place of a function: "sin(x)*exp(-x*y)"')
         command.add_argument(
             "--arg", action="append", default=[], metavar="NAME=SPEC",
             help="shape, dtype or value of an argument: x=8, A=3,4, z=8:complex128, n=int:5, s=scalar (the default)",
