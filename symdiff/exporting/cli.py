@@ -65,9 +65,7 @@ def _run(options: argparse.Namespace) -> int:
         return _export_listed()
     function, args = function_from_options(options)
     if options.command == "show":
-        from symdiff.inspection.display import graph_text
-
-        print(graph_text(function.graph(*args)))
+        print(function.graph(*args).formula)
         print()
         print(function.cost(*args))
         return 0
