@@ -95,9 +95,9 @@ class Function:
         **options: Any,
     ) -> None:
         f = argument_function(f)
-        self.formula = formula_of(f)
-        if self.formula is not None:
-            argnums = argument_positions(self.formula, argnums)
+        self.written_formula = formula_of(f)
+        if self.written_formula is not None:
+            argnums = argument_positions(self.written_formula, argnums)
         known = ("argnums", *self.choices, *COMMON) if self.differentiates else (*self.choices, *COMMON)
         check_options(self.suffix or "the function", {"argnums": argnums} | options if self.differentiates else options, known)
         exact, fastmath = bool(options.get("exact", False)), bool(options.get("fastmath", False))
