@@ -230,7 +230,7 @@ def _draw_lines(ax: Any, x: np.ndarray, curves: Sequence[_Curve]) -> None:
         x_, y_, alone = curve.pieces(x)
         ax.plot(
             x_, y_, color=curve.colour, linestyle=curve.style, label=f"${curve.label}$", linewidth=1.8,
-            marker=".", markersize=4, markevery=alone,
+            marker="." if alone else "", markersize=4, markevery=alone,
         )  # fmt: skip
     low, high = min(curve.reach[0] for curve in curves), max(curve.reach[1] for curve in curves)
     if any((curve.broken == POLE).any() for curve in curves) and low < high:
