@@ -134,7 +134,7 @@ def _left_side(name: str, variable: str, order: int, total: bool = True) -> str:
 
 
 def _named(name: str) -> str:
-    return latex(sp.Symbol(name)) if name.strip("_") else name.replace("_", r"\_")  # type: ignore[no-any-return]
+    return latex(sp.Symbol(name)) if name.strip("_") else name.replace("_", r"\_")
 
 
 class _Curve(NamedTuple):
