@@ -126,7 +126,7 @@ def test_the_command_in_the_header_makes_the_same_file(name, tmp_path, monkeypat
     if command.startswith("symdiff export "):
         assert main([*shlex.split(command)[1:], "-o", str(path)]) == 0
     else:
-        exec(command, {**globals(), "symdiff": sd, "path": path})
+        exec(command, {**globals(), "symdiff": sd, "path": path, __name__: sys.modules[__name__]})
     assert path.read_text(encoding="utf-8") == text
 
 

@@ -4,6 +4,7 @@ Assumes rows in print order. Guarantees names that nothing else has, pieces of b
 stands once, but where a single line would be longer than a page.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from itertools import count
@@ -13,7 +14,8 @@ from symdiff.inspection.reading.names import spelled
 from symdiff.inspection.reading.terms import Term
 from symdiff.inspection.reading.written import Writer
 
-LONG = 28  # printed characters of a piece that is named where it stands twice
+LONG = 20  # printed width of a piece that is named where it stands twice: some 28 characters and more of text
+OFTEN, SHORTER = 4, 16  # times from which on a shorter one is
 OWN = 14  # the same for one that the user has named
 PAGE = 600  # characters of a line beyond which its pieces are named, whether they stand twice or not
 DEEP = 24  # the same for nesting
@@ -36,6 +38,11 @@ class Naming:
         self.own = own
         self.names = Names(taken)
         self.pieces: list[Piece] = []
+        self._products: dict[Term, list[Term]] = {}  # those that the user has named, by their first factors, the longest first
+        for term in sorted((t for t in own if t.kind == "product" and len(t.parts) > 1), key=lambda t: -t.width):
+            if term.width >= OWN:
+                self._products.setdefault(term.parts[0][0], []).append(term)
+        self._known_factors: dict[Term, list[tuple[Term, Fraction]]] = {}
 
     def named(self, roots: list[Term]) -> list[Term]:
         """The terms over names; `pieces` has what these stand for, each after those that it uses."""
@@ -52,10 +59,31 @@ class Naming:
             new = found[term] = self._over_names(term, found)
             if _is_plain(new) or (uses[term] == 1 and term in results):
                 continue
-            twice = uses[term] > 1 and new.width >= (OWN if term in self.own else LONG)
+            enough = OWN if term in self.own else LONG if uses[term] < OFTEN else SHORTER
+            twice = uses[term] > 1 and new.width >= enough
             if twice or new.width > PAGE or new.depth > DEEP:
                 found[term] = self._name(term, new)
-        return [found[root] for root in roots]
+        return self._without_single([found[root] for root in roots])
+
+    def _without_single(self, roots: list[Term]) -> list[Term]:
+        """The terms with pieces in their places that, as it turned out, stand once, where that makes no line too long."""
+        terms = [*(piece.term for piece in self.pieces), *roots]
+        uses: Counter[Term] = Counter(terms)
+        for term in self._in_order(terms):
+            uses.update(self._pieces_of(term))
+        single: dict[Term, Term] = {}
+        kept: list[Piece] = []
+        for piece in self.pieces:
+            term = self._inlined(piece.term, single)
+            if uses[piece.symbol] == 1 and term.width < PAGE // 2 and term.depth < DEEP:
+                single[piece.symbol] = term
+            else:
+                kept.append(Piece(piece.symbol, term))
+        self.pieces = kept
+        return [self._inlined(root, single) for root in roots]
+
+    def _inlined(self, term: Term, single: dict[Term, Term]) -> Term:
+        return self.writer.rewritten(term, single.get) if single else term
 
     def _name(self, term: Term, new: Term) -> Term:
         name, times = self.own.get(term, (None, Fraction(1)))
@@ -67,11 +95,32 @@ class Naming:
         """A term over the names of its parts."""
         if term.kind != "product":
             return self.writer.rebuilt(term, found)
-        factors = []
-        for base, exponent in term.parts:
+        return self.writer.powers([(found[piece], exponent) for piece, exponent in self._factors(term)])
+
+    def _pieces_of(self, term: Term) -> list[Term]:
+        """The parts of a term as they are printed."""
+        return [piece for piece, _ in self._factors(term)] if term.kind == "product" else list(term.below())
+
+    def _factors(self, term: Term) -> list[tuple[Term, Fraction]]:
+        """The factors of a product with whole exponents: products that the user has named, of sqrt(b)**-3 the root, not b."""
+        known = self._known_factors.get(term)
+        if known is not None:
+            return known
+        powers = dict(term.parts)
+        factors: list[tuple[Term, Fraction]] = []
+        for product in {p: None for base in powers for p in self._products.get(base, ())}:
+            if product is not term and _divides(product, powers):
+                factors.append((product, Fraction(1)))
+                for base, exponent in product.parts:
+                    powers[base] -= exponent
+        for base, exponent in powers.items():
             root = self._root(term, base, exponent)
-            factors.append((found[base], exponent) if root is None else (found[root], exponent * exponent.denominator))
-        return self.writer.powers(factors)
+            if root is not None:
+                factors.append((root, exponent * exponent.denominator))
+            elif exponent:
+                factors.append((base, exponent))
+        self._known_factors[term] = factors
+        return factors
 
     def _root(self, term: Term, base: Term, exponent: Fraction) -> Term | None:
         """The root that a power of a factor is one of; None where it is none, or is the term itself."""
@@ -79,12 +128,6 @@ class Naming:
             return None
         root = self.writer.power(base, Fraction(1, exponent.denominator))
         return None if root is term or root.kind != "product" or len(root.parts) != 1 else root
-
-    def _pieces_of(self, term: Term) -> list[Term]:
-        """The parts of a term as they are printed: of sqrt(b)**-3 the root, not b."""
-        if term.kind != "product":
-            return list(term.below())
-        return [self._root(term, b, e) or b for b, e in term.parts]
 
     def _in_order(self, roots: list[Term]) -> list[Term]:
         """All parts of some terms, each after its own."""
@@ -98,6 +141,13 @@ class Naming:
                 continue
             done.setdefault(stack.pop())
         return list(done)
+
+
+def _divides(product: Term, powers: Mapping[Term, Fraction]) -> bool:
+    """Whether the factors of a product are among some powers, with exponents of the same sign that are no smaller."""
+    return all(b in powers for b, _ in product.parts) and all(
+        0 < e <= powers[b] or powers[b] <= e < 0 for b, e in product.parts
+    )
 
 
 def _is_plain(term: Term) -> bool:
@@ -117,7 +167,7 @@ class Names:
 
     def next(self, wanted: str | None) -> str:
         """The next name."""
-        if wanted is None or wanted in self._arrays:
+        if wanted is None or wanted.partition("_")[0] in self._arrays or wanted in self._arrays:
             found = next(letter for letter in self._letters if letter not in self._used)
         elif wanted not in self._used:
             found = wanted
