@@ -68,10 +68,10 @@ class Cotangents:
         """The sum of derivatives, where one of them counts; None where there is none."""
         if not parts:
             return None
-        if len({part.soft for part in parts}) > 1:
+        soft = parts[0].soft
+        if any(part.soft != soft for part in parts):
             found = self.total([self.hard(part) for part in parts])
             return self.softened(found, parts)  # type: ignore[arg-type]
-        soft = parts[0].soft
         clean = [part for part in parts if part.clean]
         groups = self._grouped([part for part in parts if not part.clean])
         if not clean and len(groups) == 1:
@@ -106,8 +106,10 @@ class Cotangents:
         lasting = any(soft.lasts for other in like for soft in other.soft)
         return part._replace(soft=(Soft(part.value, part.value),)) if lasting else part
 
-    def armed(self, part: Masked, taken: Taken | None) -> Masked:
+    def armed(self, part: Masked, taken: Taken | None, soft: tuple[Soft, ...] = ()) -> Masked:
         """A derivative of a result as that of an operand that has a part in it here and there."""
+        if soft:
+            part = part._replace(soft=part.soft + soft)
         if taken is None:
             return part
         arm = Arm(part.mask, *taken)

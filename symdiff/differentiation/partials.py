@@ -32,6 +32,7 @@ class Partials:
         self.rules = rules
         self.bounds = Bounds(bindings)
         self._built: dict[tuple[Node, int, bool], Atom | None] = {}
+        self._decided: dict[tuple[Any, ...], Template] = {}
 
     def rule(self, binding: Node) -> Any:
         """The rule of a binding's head."""
@@ -81,11 +82,18 @@ class Partials:
             template = templates[place]
             if template is None:
                 raise RuleError(f"{binding.origin}: {rule.name} has no derivative by {rule.parameters[place]}")
-            result = apply(decided_partial(template, binding.operands), binding.operands, binding.result, self._emit)
-        if self.is_singular(binding) and self.is_root_of_squares(binding):
+            result = apply(self._of_constants(template, binding.operands), binding.operands, binding.result, self._emit)
+        if rule.singular and self.is_singular(binding) and self.is_root_of_squares(binding):
             under = binding.operands[0]
             return b.select(b.emit("eq", (under, ZERO)), b.emit("edge", (under,)), result)
         return result
+
+    def _of_constants(self, template: Template, args: tuple[Atom, ...]) -> Template:
+        """A template without the branches that constant arguments decide against."""
+        key = id(template), *(a.value if isinstance(a, Constant) else None for a in args)
+        if key not in self._decided:
+            self._decided[key] = decided_partial(template, args)
+        return self._decided[key]
 
     def _on_real(self, binding: Node, rule: Any, place: int) -> Atom:
         """On a real operand, which is its own conjugate, the sum of both partials."""

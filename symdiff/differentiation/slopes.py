@@ -24,6 +24,8 @@ from symdiff.simplification.sign_factors import watch_signs
 from symdiff.simplification.smoothing import smoothed
 from symdiff.vocabulary.ops import OPS, is_complex
 
+ONE = Constant(1.0)
+
 
 class Slope(NamedTuple):
     """The partials of a result by an operand and by its conjugate, where they count, and the factor that softens them."""
@@ -49,6 +51,11 @@ class Slopes:
 
     def of(self, binding: Node, moving: Container[Atom]) -> Iterator[Slope]:
         """The slopes by the operands that are `moving`, and by values below them that stand for some of them."""
+        if binding.op == "select":
+            for place, operand in enumerate(binding.operands[1:]):
+                if operand in moving:
+                    yield Slope(operand, ONE, None, Taken(binding.operands[0], not place))
+            return
         for operand, slope in self.saturation.slopes(binding) or ():
             if operand in moving:
                 yield Slope(operand, slope)

@@ -25,6 +25,7 @@ class Steepness:
         self.growth = growth
         self._behind: dict[bool, set[Atom]] = {}
         self._before: set[Atom] | None = None
+        self._followed = False
         self._inputs: dict[Atom, int] = {}
         self._rough: dict[Atom, int] = {}
         self._edged: set[Atom] = set()
@@ -71,7 +72,7 @@ class Steepness:
         """Whether two factors may be zero at one point, one of them behind a root or another head with an infinite slope
         where its value is finite, and the other one behind none.
         """
-        if not self._inputs:
+        if not self._followed:
             self._follow()
         if rough not in self._rough or smooth in self._rough or rough in self._edged or smooth in self._edged:
             return False
@@ -91,6 +92,9 @@ class Steepness:
 
     def _follow(self) -> None:
         """Note on which inputs values depend, and those that do so by a singular head; what has an edge counts for neither."""
+        self._followed = True
+        if not any(self._is_rough(b) for b in self.bindings):
+            return
         for binding in self.bindings:
             mask = rough = 0
             for operand in binding.operands:
@@ -99,8 +103,13 @@ class Steepness:
                 mask |= self._inputs[operand]
                 rough |= self._rough.get(operand, 0)
             self._inputs[binding] = mask
-            plain = has_structural_partials(binding) or binding.op == "select" or binding.dtype in "?l"
-            if rough or not (plain or not self.partials.is_singular(binding) or self.partials.is_root_of_squares(binding)):
+            if rough or self._is_rough(binding):
                 self._rough[binding] = rough or mask
             if binding.op == "edge" or not self._edged.isdisjoint(binding.operands):
                 self._edged.add(binding)
+
+    def _is_rough(self, binding: Node) -> bool:
+        """Whether an elementwise head can have an infinite slope where its value is finite."""
+        if binding.op == "select" or binding.dtype in "?l" or has_structural_partials(binding):
+            return False
+        return self.partials.is_singular(binding) and not self.partials.is_root_of_squares(binding)
