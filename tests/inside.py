@@ -45,7 +45,7 @@ NAMES = {
     "symdiff.inspection.expressions": "build_sympy latex",
     "symdiff.ir.node": "ArrayConstant Constant Node",
     "symdiff.ir.hidden": "SMALL hidden_of",
-    "symdiff.simplification.implications": "Implications",
+    "symdiff.simplification.conditions": "Conditions",
     "symdiff.rulebooks.importing": "formulas_by_name load_rules our_rule",
     "symdiff.simplification.interning": "Numbered Values",
     "symdiff.ir.invariants": "binding_with check_binding check_bindings",

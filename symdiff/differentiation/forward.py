@@ -38,9 +38,9 @@ class Forward:
         self.bindings = bindings = shifted(smoothed(simplify_selects(bindings, builder, wrt), builder), builder)
         watch_signs(builder, bindings)
         self.partials = Partials(builder, bindings, rules)
-        self.saturation = Saturation(builder, bindings, self.partials.bounds)
+        self.saturation = Saturation(builder, self.partials.facts)
         self.vanishing = Vanishing(builder, bindings, self.partials)
-        self.steepness = Steepness(bindings, self.partials, self.saturation.growth)
+        self.steepness = Steepness(bindings, self.partials)
         self.masks = Cotangents(builder, Arrays(builder))
 
     def sweep(self, seeds: dict[Atom, Atom], wanted: Iterable[Atom]) -> dict[Atom, Atom]:

@@ -15,8 +15,7 @@ from symdiff.ir.building import Builder, is_constant
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.rule import apply
 from symdiff.rulebooks.tables import Template
-from symdiff.simplification.bounds import Bounds
-from symdiff.simplification.growth import known_exponent
+from symdiff.simplification.facts import Facts
 from symdiff.vocabulary.ops import OPS, is_complex
 
 ZERO = Constant(0.0)
@@ -30,7 +29,7 @@ class Partials:
     def __init__(self, builder: Builder, bindings: list[Node], rules: Any) -> None:
         self.builder = builder
         self.rules = rules
-        self.bounds = Bounds(bindings)
+        self.facts = Facts(bindings)
         self._built: dict[tuple[Node, int, bool], Atom | None] = {}
 
     def rule(self, binding: Node) -> Any:
@@ -122,8 +121,8 @@ class Partials:
 
     def is_root_of_squares(self, binding: Node) -> bool:
         """Whether a root stands over a sum of squares, or of higher powers, so that it has no cusp, as in a norm."""
-        root = 0.5 if binding.op == "sqrt" else 1 / 3 if binding.op == "cbrt" else known_exponent(binding)
-        return self.bounds.of(binding.operands[0]).powers * root >= 1
+        root = 0.5 if binding.op == "sqrt" else 1 / 3 if binding.op == "cbrt" else self.facts.exponent(binding)
+        return self.facts.of(binding.operands[0]).powers * root >= 1
 
     def is_singular(self, binding: Node) -> bool:
         """Whether the head's partial can be infinite where its value is finite, for these operands."""
@@ -135,7 +134,7 @@ class Partials:
             if isinstance(exponent, complex) or not 0 < exponent < 1:
                 return False
         if binding.op in ("sqrt", "cbrt", "pow"):
-            return self.bounds.of(binding.operands[0]).low < TINY
+            return self.facts.of(binding.operands[0]).low < TINY
         return True
 
 

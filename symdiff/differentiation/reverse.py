@@ -78,9 +78,9 @@ class Reverse:
         watch_signs(builder, bindings)
         self.wrt = wrt
         self.partials = Partials(builder, bindings, rules)
-        self.saturation = Saturation(builder, bindings, self.partials.bounds) if earlier is None else earlier.saturation
+        self.saturation = Saturation(builder, self.partials.facts) if earlier is None else earlier.saturation
         self.vanishing = Vanishing(builder, bindings, self.partials) if earlier is None else earlier.vanishing
-        self.steepness = Steepness(bindings, self.partials, self.saturation.growth) if earlier is None else earlier.steepness
+        self.steepness = Steepness(bindings, self.partials) if earlier is None else earlier.steepness
         inputs: set[Atom] = set(wrt)
         self.active = active_symbols(bindings, inputs)
         self.position = {b.result: i for i, b in enumerate(bindings) if b.result not in inputs}

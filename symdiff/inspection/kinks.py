@@ -14,8 +14,8 @@ from symdiff.ir.graph import Graph
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.calls import extreme_by_rule
 from symdiff.simplification.activity import active_symbols
-from symdiff.simplification.bounds import Bounds
 from symdiff.simplification.equalities import Thinness, agree
+from symdiff.simplification.facts import Facts
 from symdiff.vocabulary.heads import HEADS
 from symdiff.vocabulary.ops import OPS
 
@@ -119,7 +119,7 @@ def kinks(graph: Graph, values: Values) -> list[Kink]:
     made = {b: b for b in graph.bindings}
     active = active_symbols(graph.bindings, {leaf.node for leaf in graph.inputs})
     read = _read(graph, values)
-    bounds = Bounds(graph.bindings)
+    facts = Facts(graph.bindings)
     thinness = Thinness([leaf.node for leaf in graph.inputs])
     thinness.include(graph.bindings)
     found = []
@@ -129,7 +129,7 @@ def kinks(graph: Graph, values: Values) -> list[Kink]:
             if binding.op == "select":
                 found += _boundaries(binding, operands, made, values, read, thinness)
             elif binding in active or (binding.op in _PLACES and not active.isdisjoint(binding.operands)):
-                squares = bool(bounds.of(binding.operands[0]).powers) if binding.op in ("sqrt", "pow") else False
+                squares = bool(facts.of(binding.operands[0]).powers) if binding.op in ("sqrt", "pow") else False
                 found += _at(binding, operands, values, read, squares)
     return found
 

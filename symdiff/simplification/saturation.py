@@ -10,8 +10,7 @@ import math
 
 from symdiff.ir.building import Builder
 from symdiff.ir.node import Atom, Constant, Node
-from symdiff.simplification.bounds import Bounds
-from symdiff.simplification.growth import Growth, known_exponent, known_exponential
+from symdiff.simplification.facts import Facts
 
 ONE = Constant(1.0)
 _FLAT = frozenset({"tanh", "atan", "erf", "erfc", "expit"})  # where their argument is infinite
@@ -24,10 +23,10 @@ Slopes = list[tuple[Atom, Atom]]
 class Saturation:
     """Tells which bindings saturate over what overflows, and builds their derivatives."""
 
-    def __init__(self, builder: Builder, bindings: list[Node], bounds: Bounds) -> None:
+    def __init__(self, builder: Builder, facts: Facts) -> None:
         self.builder = builder
-        self.growth = growth = Growth(bindings, bounds)
-        self.made, self._explosive, self._alone = growth.made, growth.explosive, growth.alone
+        self.facts = facts
+        self.made = facts.made
         self._slopes: dict[Atom, Slopes | None] = {}
 
     # -- what the sweeps ask
@@ -43,30 +42,30 @@ class Saturation:
 
     def _built(self, binding: Node) -> Slopes | None:
         op, operands = binding.op, binding.operands
-        power = _ROOTS.get(op) or known_exponent(binding)
+        power = _ROOTS.get(op) or self.facts.exponent(binding)
         if op in _LOGARITHMS:
             unit = Constant(_LOGARITHMS[op])
             quotient = self.made.get(operands[0])
-            if op != "log1p" and quotient is not None and quotient.op in _HYPERBOLIC and operands[0] in self._explosive:
+            if op != "log1p" and quotient is not None and quotient.op in _HYPERBOLIC and self.facts.is_explosive(operands[0]):
                 return self._of_hyperbolic(quotient, unit)
-            if op != "log1p" and quotient is not None and quotient.op == "div" and quotient.operands[1] in self._alone:
+            if op != "log1p" and quotient is not None and quotient.op == "div" and self.facts.is_alone(quotient.operands[1]):
                 above, below = quotient.operands
                 first = [] if isinstance(above, Constant) else [(above, self.builder.emit("div", (unit, above)))]
                 return first + self._below(below, Constant(-unit.value))
-            if operands[0] in self._alone:
+            if self.facts.is_alone(operands[0]):
                 return self._below(operands[0], unit, ONE if op == "log1p" else None)
-        elif op == "div" and operands[1] in self._alone:
+        elif op == "div" and self.facts.is_alone(operands[1]):
             above = self._below(operands[0], binding.result) if self._is_exponential(operands[0]) else []
             return above + self._below(operands[1], self.builder.neg(binding.result))
-        elif op == "div" and operands[1] in self._explosive and self.made[operands[1]].op in _HYPERBOLIC:
+        elif op == "div" and self.facts.is_explosive(operands[1]) and self.made[operands[1]].op in _HYPERBOLIC:
             return self._of_hyperbolic(self.made[operands[1]], self.builder.neg(binding.result))
         elif power and binding.dtype in "fd":
             under = self.made.get(operands[0])
-            argument = None if under is None else known_exponential(under)
+            argument = None if under is None else self.facts.exponential(under)
             weight = self.builder.mul(Constant(power), binding.result)
             if argument is not None:
                 return [(argument[0], self.builder.mul(Constant(argument[1]), weight))]
-            return self._below(operands[0], weight) if power < 0 and operands[0] in self._alone else None
+            return self._below(operands[0], weight) if power < 0 and self.facts.is_alone(operands[0]) else None
         return None
 
     def _of_hyperbolic(self, binding: Node, weight: Atom) -> Slopes:
@@ -84,14 +83,14 @@ class Saturation:
         scale: Atom = ONE
         found: Slopes = []
         at = whole
-        while (argument := known_exponential(self.made[at])) is None:
+        while (argument := self.facts.exponential(self.made[at])) is None:
             op, operands = self.made[at].op, self.made[at].operands
             if op == "pow":
                 share = self._shared(weight, b.emit("div", (rest, b.mul(scale, at)))) if rest is not None else weight
                 weight, scale, rest = b.mul(share, operands[1]), ONE, None
                 total = at = operands[0]
                 continue
-            place = 0 if operands[0] in self._alone else 1
+            place = 0 if self.facts.is_alone(operands[0]) else 1
             other, at = (operands[1 - place] if len(operands) > 1 else ONE), operands[place]
             if op in ("add", "sub"):
                 beside = b.neg(b.mul(scale, other)) if op == "sub" and place == 0 else b.mul(scale, other)
@@ -136,12 +135,12 @@ class Saturation:
         return (0,) if binding.op == "div" and not self._is_exponential(binding.operands[0]) else ()
 
     def _is_exponential(self, atom: Atom) -> bool:
-        return atom in self._alone and known_exponential(self.made[atom]) is not None
+        return self.facts.is_alone(atom) and self.facts.exponential(self.made[atom]) is not None
 
     def overflowed(self, binding: Node, place: int) -> Atom | None:
         """The condition under which operand `place` has overflowed where the head is flat; None where it cannot be."""
         operand = binding.operands[place]
-        if operand not in self._alone:
+        if not self.facts.is_alone(operand):
             return None
         op, b = binding.op, self.builder
         if op in _FLAT:

@@ -7,7 +7,7 @@ directions in one value none is followed.
 
 from symdiff.ir.building import Builder
 from symdiff.ir.node import Atom, Constant, Node
-from symdiff.simplification.likeness import Likeness
+from symdiff.simplification.facts import Facts
 from symdiff.vocabulary.ops import is_complex
 
 _MANY = 4  # signs that are kept track of in one value
@@ -29,7 +29,7 @@ class SignFactors:
 
     def __init__(self, builder: Builder, bindings: list[Node]) -> None:
         self.builder = builder
-        self.likeness = Likeness(bindings)
+        self.likeness = Facts(bindings)
         self.made: dict[Atom, Node] = {}
         self._factors: dict[Atom, frozenset[int]] = {}
         self._terms: dict[Atom, frozenset[int]] = {}  # those of some terms

@@ -11,8 +11,7 @@ from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, is_constant
 from symdiff.ir.invariants import binding_with
 from symdiff.ir.node import Atom, Constant, Node
-from symdiff.simplification.bounds import Bounds
-from symdiff.simplification.likeness import Likeness
+from symdiff.simplification.facts import Facts
 from symdiff.vocabulary.ops import is_complex
 
 _LONG = 16  # factors of a product that are looked at
@@ -58,8 +57,7 @@ class _Smoothing:
         self.bindings = bindings
         self.builder = builder
         self.made: dict[Atom, Node] = {}
-        self.likeness = Likeness(bindings)
-        self.bounds = Bounds(bindings)
+        self.likeness = self.bounds = Facts(bindings)
         self.rooted: set[Atom] = set()  # what has a root among its factors
 
     def run(self) -> list[Node]:
