@@ -153,7 +153,7 @@ def default_rules() -> Rulebook:
 def operation_facts() -> Mapping[str, Column]:
     """The last column of the package's tables, by operation."""
     rows = default_rules()._rules.values()
-    return {row.op: rule_column(row.facts) for row in rows if row.op is not None and row.facts}
+    return {row.op: rule_column(row.facts, row.parameters, row.where) for row in rows if row.op is not None and row.facts}
 
 
 REASONS = ("integer-valued", "Boolean", "piecewise constant", "no closed form known")

@@ -21,10 +21,11 @@ KINDS = {
 
 
 class Locus(NamedTuple):
-    """Where a function is not smooth: the kind, the condition as text, and what the derivative takes there."""
+    """Where a function is not smooth: the kind, the condition as text over parameters, and what the derivative takes there."""
 
     kind: str
     condition: str
+    parameters: tuple[str, ...]
     chosen: str
 
 
@@ -41,14 +42,14 @@ class Column(NamedTuple):
 
 
 @functools.cache
-def rule_column(text: str, where: str = "") -> Column:
-    """The column from its text."""
+def rule_column(text: str, parameters: tuple[str, ...] = (), where: str = "") -> Column:
+    """The column of a function of `parameters` from its text."""
     column = Column()
     for part in filter(None, map(str.strip, text.split(";"))):
         kind, _, rest = part.partition(" ")
         if kind in KINDS:
             condition, _, chosen = rest.partition(":")
-            column = column._replace(loci=(*column.loci, Locus(kind, condition, chosen.strip() or KINDS[kind])))
+            column = column._replace(loci=(*column.loci, Locus(kind, condition, parameters, chosen.strip() or KINDS[kind])))
             continue
         words = part.split()
         low, dots, high = words[0].partition("..")
@@ -63,9 +64,9 @@ def rule_column(text: str, where: str = "") -> Column:
 
 
 @functools.cache
-def formula_locus(locus: Locus, parameters: tuple[str, ...], where: str) -> Template:
+def formula_locus(locus: Locus) -> Template:
     """The condition of a locus as a formula of the function's arguments."""
-    return parse_formula(locus.condition, parameters, where, _PREDICATES)
+    return parse_formula(locus.condition, locus.parameters, locus.kind, _PREDICATES)
 
 
 _PREDICATES: Functions = {("_whole", 1): parse_formula("isfinite(x) and x == rint(x)", ("x",), "columns")}

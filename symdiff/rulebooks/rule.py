@@ -83,9 +83,9 @@ class Rule:
         """The partials at numbers (or arrays), None where there is none; by a real number alone, not by its conjugate."""
         out = self.value(*numbers)
         on_complex = any(np.iscomplexobj(n) for n in numbers)
-        found = [None if t is None else _with_numpy(t, numbers, out) for t in self.partials_on(complex_=on_complex)]
+        found = [None if t is None else evaluate_formula(t, numbers, out) for t in self.partials_on(complex_=on_complex)]
         if self.conj_partials and not on_complex:
-            conjugate = [_with_numpy(t, numbers, out) for t in self.conj_partials]
+            conjugate = [evaluate_formula(t, numbers, out) for t in self.conj_partials]
             found = [np.real(f + c) for f, c in zip(found, conjugate, strict=True)]
         return tuple(found)
 
@@ -98,7 +98,7 @@ class Rule:
                 return OPS[self.op].function()(*numbers)
             if self.primal is None:
                 raise RuleError(f"{self.source}: the table does not say how {self.name} is computed")
-            return _with_numpy(self.primal, numbers, None)
+            return evaluate_formula(self.primal, numbers, None)
 
     @property
     def is_user_function(self) -> bool:
@@ -119,7 +119,9 @@ class Rule:
         return self
 
 
-def _with_numpy(template: Template, numbers: tuple[Any, ...], out: Any) -> Any:
+def evaluate_formula(template: Template, numbers: tuple[Any, ...], out: Any) -> Any:
+    """A formula at numbers (or arrays), computed with NumPy."""
+
     def emit(op: str, operands: tuple[Any, ...], payload: Any) -> Any:
         return payload if op == "const" else OPS[op].function()(*operands)
 
@@ -210,7 +212,7 @@ def _rule(
 ) -> Rule:
     _, computed, formulas, kind, interval, kinks, *facts = cells
     column = "".join(facts)
-    rule_column(column, where)
+    rule_column(column, parameters, where)
     plain, _, conjugate = formulas.partition(";;")
     plain, _, on_complex = plain.partition("::")
     partials = _partials(plain, parameters, where, functions)

@@ -88,7 +88,7 @@ class Facts:
 
     def is_exponential(self, node: Node) -> bool:
         """Whether an operation makes large values of small ones."""
-        return self.exponential(node) is not None or "grows" in _column(node).words
+        return self.exponential(node) is not None or "grows" in known_column(node).words
 
     def is_alone(self, atom: Any) -> bool:
         """Whether one exponential decides whether a value overflows."""
@@ -131,13 +131,13 @@ class Facts:
             return found if gap is None else found._replace(high=min(found.high, gap))
         if op in HEADS and HEADS[op].result == "count" and isinstance(node.params, Static):
             return self._place(node)
-        return image(op, _column(node), parts)
+        return image(op, known_column(node), parts)
 
     def _chosen(self, node: Node, parts: list[Fact]) -> Fact:
         """A selected value; a rounded one that is smaller than a constant in magnitude is whole and finite."""
         condition, chosen, instead = (self.node(o) for o in node.operands)
         size = self.node(condition.operands[0]) if condition.op == "lt" else condition
-        if size.op == "abs" and size.operands == chosen.operands and "whole" in _column(chosen).words:
+        if size.op == "abs" and size.operands == chosen.operands and "whole" in known_column(chosen).words:
             limit, least = (self.of(o) for o in (condition.operands[1], node.operands[2]))
             if instead.op == "const" and least.low == least.high == -limit.low == -limit.high:
                 return Fact(least.low, -least.low, nan=False, finite=True, whole=True)
@@ -172,7 +172,7 @@ class Facts:
             w, rate = self.of(argument[0]), argument[1]
             grows = self.node(argument[0]).op != "const" and max(rate * w.low, rate * w.high) > 1.0
             return ALONE if grows else 0
-        if "grows" in _column(node).words:
+        if "grows" in known_column(node).words:
             return int(parts[0].high > 1.0 or (op != "expm1" and parts[0].low < -1.0))
         if not any(p.growth for p in parts):
             return 0
@@ -258,16 +258,19 @@ class Facts:
         return v.put(binding.op, operands, binding.shape, binding.dtype, binding.params)
 
 
-def _column(node: Node) -> Column:
+def known_column(node: Node) -> Column:
     """What the tables say of an operation."""
-    return rule_column(node.params.rule.facts) if node.op == "call" else operation_facts().get(node.op, _NONE)
+    if node.op != "call":
+        return operation_facts().get(node.op, _NONE)
+    rule = node.params.rule
+    return rule_column(rule.facts, rule.parameters, rule.source)
 
 
 def _read(node: Node) -> tuple[Any, ...]:
     """The operands of which the facts of a real value can follow."""
     if node.op == "const" or node.dtype is None or node.dtype not in "fd":
         return ()
-    followed = node.op in FOLLOWED or node.op in _GROWING or node.op in _MOVED or bool(_column(node).words)
+    followed = node.op in FOLLOWED or node.op in _GROWING or node.op in _MOVED or bool(known_column(node).words)
     return node.operands if followed or extreme_by_rule(node) else ()
 
 
