@@ -20,10 +20,10 @@ from symdiff.ir.loops import pushed_through
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.structural import rule_pushforward
 from symdiff.simplification.equalities import simplify_selects
+from symdiff.simplification.rewriting import rewritten
 from symdiff.simplification.saturation import Saturation
 from symdiff.simplification.shifting import shifted
 from symdiff.simplification.sign_factors import watch_signs
-from symdiff.simplification.smoothing import smoothed
 from symdiff.vocabulary.ops import is_complex
 
 
@@ -35,7 +35,7 @@ class Forward:
 
     def __init__(self, builder: Builder, bindings: list[Node], wrt: Iterable[Atom], rules: Any) -> None:
         self.builder = builder
-        self.bindings = bindings = shifted(smoothed(simplify_selects(bindings, builder, wrt), builder), builder)
+        self.bindings = bindings = shifted(rewritten(simplify_selects(bindings, builder, wrt), builder), builder)
         watch_signs(builder, bindings)
         self.partials = Partials(builder, bindings, rules)
         self.saturation = Saturation(builder, self.partials.facts)

@@ -24,10 +24,10 @@ from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.structural import rule_pullback
 from symdiff.simplification.activity import active_symbols
 from symdiff.simplification.equalities import simplify_selects
+from symdiff.simplification.rewriting import rewritten
 from symdiff.simplification.saturation import Saturation
 from symdiff.simplification.shifting import shifted
 from symdiff.simplification.sign_factors import watch_signs
-from symdiff.simplification.smoothing import smoothed
 from symdiff.vocabulary.ops import is_complex
 
 _MOVING = frozenset({"reshape", "transpose", "getitem", "diagonal", "concatenate", "item", "sum"})
@@ -73,7 +73,7 @@ class Reverse:
         self.builder = builder
         self.written = bindings if earlier is None else earlier.written
         if earlier is None:
-            bindings = shifted(smoothed(simplify_selects(bindings, builder, wrt), builder), builder)
+            bindings = shifted(rewritten(simplify_selects(bindings, builder, wrt), builder), builder)
         self.bindings = bindings = bindings if earlier is None else earlier.bindings
         watch_signs(builder, bindings)
         self.wrt = wrt

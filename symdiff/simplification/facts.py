@@ -39,7 +39,7 @@ _PASSING = frozenset({"add", "sub", "mul", "neg", "cast"})  # keep one exponenti
 _GROWING = frozenset({*_PASSING, "abs", "sqrt", "hypot", "select", "item", "div", "pow", *HEADS})
 _ROUNDED = frozenset({"rint", *_MOVED})
 _NONE = Column()
-Direction = tuple[int, int]  # the number of a value, or of a difference turned one way, and the sign of the factor to it
+Direction = tuple[int, float]  # the number of a value, or of a difference turned one way, and the factor to it
 
 
 class Facts:
@@ -116,8 +116,10 @@ class Facts:
             return self._chosen(node, parts)
         if op in _MOVED:
             return parts[0]
-        if op == "mul" and operands[0] == operands[1]:
-            return square(parts[0])
+        if op == "mul":
+            (base, first), (other, second) = map(self.multiple, operands)
+            scale = constant_fact(first * second)
+            return FOLLOWED["mul"](square(self.of(base)), scale) if base == other else FOLLOWED["mul"](*parts)
         if op == "pow":
             base, exponent = (self.node(o) for o in operands)
             positive = base.op == "const" and parts[0].low > 0.0
@@ -203,15 +205,19 @@ class Facts:
         return a is b or self.number(a) == self.number(b)
 
     def direction(self, atom: Atom) -> Direction:
-        """What has the sign of the atom, without constant factors, and whether it is the same sign (1) or the other (-1)."""
+        """What an atom is a multiple of, and the factor."""
         at, factor = self.multiple(atom, "cast")
-        sign = int(math.copysign(1, factor))
         made = self.made.get(at)
         if made is None or made.op != "sub":
-            return self.number(at), sign
+            return self.number(at), factor
         first, second = (self.number(o) for o in made.operands)
         turned = self._values.put("sub", (min(first, second), max(first, second)), (), "d")
-        return turned, -sign if second < first else sign
+        return turned, -factor if second < first else factor
+
+    def ratio(self, atom: Atom, other: Atom) -> float | None:
+        """The constant factor between two values; None where there is none."""
+        (first, above), (second, below) = self.direction(atom), self.direction(other)
+        return above / below if first == second and below else None
 
     def multiple(self, atom: Atom, *through: str) -> tuple[Atom, float]:
         """What an atom is a multiple of, without constant factors, and their product; operations `through` change nothing."""

@@ -162,13 +162,13 @@ def _abs(a: Fact) -> Fact:
 
 
 def power(base: Fact, n: float) -> Fact:
-    """What is known of a power with a constant exponent."""
-    if n == 0 or (n % 2 and base.low < 0.0) or (n < 0 and base.low <= 0.0):
+    """What is known of a power with a constant exponent, which rises with its base or falls and rises again."""
+    if n == 0 or (n % 1 and base.low < 0.0) or (n < 0 and base.low <= 0.0):
         return UNKNOWN if n % 2 or n == 0 else UNKNOWN._replace(low=0.0)
-    a = _abs(base)
+    a = base if n % 2 == 1 else _abs(base)
     with np.errstate(all="ignore"):
         found = interval([float(np.float64(e) ** n) for e in (a.low, a.high)], base, nan=not base.is_finite)
-    return found._replace(whole=False, powers=n if n > 1 else 0)
+    return found._replace(whole=False, powers=n if n > 1 and found.low >= 0.0 else 0)
 
 
 def square(a: Fact) -> Fact:

@@ -11,12 +11,12 @@ import math
 from symdiff.ir.building import Builder
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.simplification.facts import Facts
+from symdiff.simplification.rewriting import Forms, row_partials
 
 ONE = Constant(1.0)
 _FLAT = frozenset({"tanh", "atan", "erf", "erfc", "expit"})  # where their argument is infinite
 _LOGARITHMS = {"log": 1.0, "log2": 1 / math.log(2), "log10": 1 / math.log(10), "log1p": 1.0}
 _ROOTS = {"sqrt": 1 / 2, "cbrt": 1 / 3}
-_HYPERBOLIC = frozenset({"cosh", "sinh", "expm1"})
 Slopes = list[tuple[Atom, Atom]]
 
 
@@ -27,6 +27,7 @@ class Saturation:
         self.builder = builder
         self.facts = facts
         self.made = facts.made
+        self.forms = Forms(facts.made, facts)
         self._slopes: dict[Atom, Slopes | None] = {}
 
     # -- what the sweeps ask
@@ -41,13 +42,14 @@ class Saturation:
         return self._slopes[binding.result]
 
     def _built(self, binding: Node) -> Slopes | None:
+        row = self.forms.first(binding, partials=True) if self.facts.grows else None
+        if row is not None:
+            return row_partials(*row, binding, self.builder)
         op, operands = binding.op, binding.operands
         power = _ROOTS.get(op) or self.facts.exponent(binding)
         if op in _LOGARITHMS:
             unit = Constant(_LOGARITHMS[op])
             quotient = self.made.get(operands[0])
-            if op != "log1p" and quotient is not None and quotient.op in _HYPERBOLIC and self.facts.is_explosive(operands[0]):
-                return self._of_hyperbolic(quotient, unit)
             if op != "log1p" and quotient is not None and quotient.op == "div" and self.facts.is_alone(quotient.operands[1]):
                 above, below = quotient.operands
                 first = [] if isinstance(above, Constant) else [(above, self.builder.emit("div", (unit, above)))]
@@ -57,8 +59,6 @@ class Saturation:
         elif op == "div" and self.facts.is_alone(operands[1]):
             above = self._below(operands[0], binding.result) if self._is_exponential(operands[0]) else []
             return above + self._below(operands[1], self.builder.neg(binding.result))
-        elif op == "div" and self.facts.is_explosive(operands[1]) and self.made[operands[1]].op in _HYPERBOLIC:
-            return self._of_hyperbolic(self.made[operands[1]], self.builder.neg(binding.result))
         elif power and binding.dtype in "fd":
             under = self.made.get(operands[0])
             argument = None if under is None else self.facts.exponential(under)
@@ -67,14 +67,6 @@ class Saturation:
                 return [(argument[0], self.builder.mul(Constant(argument[1]), weight))]
             return self._below(operands[0], weight) if power < 0 and self.facts.is_alone(operands[0]) else None
         return None
-
-    def _of_hyperbolic(self, binding: Node, weight: Atom) -> Slopes:
-        """`weight` times the slope of the logarithm of a hyperbolic function or of expm1."""
-        b, w = self.builder, binding.operands[0]
-        if binding.op == "expm1":
-            return [(w, b.emit("div", (b.neg(weight), b.emit("expm1", (b.neg(w),)))))]
-        slope = b.emit("tanh", (w,))
-        return [(w, b.mul(weight, slope) if binding.op == "cosh" else b.emit("div", (weight, slope)))]
 
     def _below(self, whole: Atom, weight: Atom, rest: Atom | None = None) -> Slopes:
         """`weight` times the partials of log(whole + rest) by the exponential's argument and by what stands beside it."""

@@ -5,6 +5,8 @@ share, or a sum's terms with another value, is left out of their product. Of the
 directions in one value none is followed.
 """
 
+import math
+
 from symdiff.ir.building import Builder
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.simplification.facts import Facts
@@ -84,7 +86,7 @@ class SignFactors:
         if op == "sign":
             code = None if binding.shape == () else binding.dtype
             turned = self.likeness.direction(operands[0])[1] * self._orientation(direction)
-            return Constant(float(turned), code)
+            return Constant(math.copysign(1.0, turned), code)
         if op == "mul":
             place = 0 if direction in self._terms.get(operands[0], NONE) else 1
             return b.mul(self._times(operands[place], direction), operands[1 - place])
@@ -101,8 +103,8 @@ class SignFactors:
     def _plain(self, atom: Atom, direction: int) -> Atom:
         return self.builder.emit("mul", (atom, self._signs[direction]))
 
-    def _orientation(self, direction: int) -> int:
-        """The sign that the sign of a direction stands for: that of its first value, or of the opposite."""
+    def _orientation(self, direction: int) -> float:
+        """What has the sign that the sign of a direction stands for: that of its first value, or of the opposite."""
         return self.likeness.direction(self.made[self._signs[direction]].operands[0])[1]
 
 
