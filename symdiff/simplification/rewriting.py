@@ -190,7 +190,7 @@ class _Rewriting:
     def _note(self, binding: Node) -> None:
         self.made[binding.result] = binding
         root = binding.op in _ROOTS or (self.facts.exponent(binding) > 0 and self.facts.exponent(binding) % 1)
-        if root or (binding.op in _SCALING and not self.rooted.isdisjoint(binding.operands)):
+        if root or (binding.op in _SCALING and not self.rooted.isdisjoint(binding.operands[: 1 if binding.op == "div" else 2])):
             self.rooted.add(binding.result)
         else:
             self.rooted.discard(binding.result)
