@@ -76,7 +76,7 @@ def test_a_row_is_seen_in_a_function(row):
             return eval(row.text, words, form)  # the table's own text
 
         graph = sd.trace(written, *(named[name] for name in moving))
-        seen = rewritten(list(graph.bindings), Builder())
+        seen = rewritten(Facts(graph.bindings), Builder())
         if row.becomes is not None:
             assert any(a is not b for a, b in zip(seen, graph.bindings, strict=False))
         else:

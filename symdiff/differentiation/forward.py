@@ -19,10 +19,8 @@ from symdiff.ir.building import Builder
 from symdiff.ir.loops import pushed_through
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.structural import rule_pushforward
-from symdiff.simplification.equalities import simplify_selects
-from symdiff.simplification.rewriting import rewritten
 from symdiff.simplification.saturation import Saturation
-from symdiff.simplification.shifting import shifted
+from symdiff.simplification.seen import known_bindings
 from symdiff.simplification.sign_factors import watch_signs
 from symdiff.vocabulary.ops import is_complex
 
@@ -35,10 +33,11 @@ class Forward:
 
     def __init__(self, builder: Builder, bindings: list[Node], wrt: Iterable[Atom], rules: Any) -> None:
         self.builder = builder
-        self.bindings = bindings = shifted(rewritten(simplify_selects(bindings, builder, wrt), builder), builder)
-        watch_signs(builder, bindings)
-        self.partials = Partials(builder, bindings, rules)
-        self.saturation = Saturation(builder, self.partials.facts)
+        facts = known_bindings(bindings, builder, wrt)
+        self.bindings = bindings = facts.bindings
+        watch_signs(builder, facts)
+        self.partials = Partials(builder, facts, rules)
+        self.saturation = Saturation(builder, facts)
         self.vanishing = Vanishing(builder, bindings, self.partials)
         self.steepness = Steepness(bindings, self.partials)
         self.masks = Cotangents(builder, Arrays(builder))

@@ -26,10 +26,10 @@ TINY = 1e-300  # a value above it has a finite root, and the root a finite parti
 class Partials:
     """Instantiates the partials of bindings on a builder, each at most once."""
 
-    def __init__(self, builder: Builder, bindings: list[Node], rules: Any) -> None:
+    def __init__(self, builder: Builder, facts: Facts, rules: Any) -> None:
         self.builder = builder
         self.rules = rules
-        self.facts = Facts(bindings)
+        self.facts = facts
         self._built: dict[tuple[Node, int, bool], Atom | None] = {}
 
     def rule(self, binding: Node) -> Any:

@@ -23,10 +23,8 @@ from symdiff.ir.loops import pulled_through
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.structural import rule_pullback
 from symdiff.simplification.activity import active_symbols
-from symdiff.simplification.equalities import simplify_selects
-from symdiff.simplification.rewriting import rewritten
 from symdiff.simplification.saturation import Saturation
-from symdiff.simplification.shifting import shifted
+from symdiff.simplification.seen import known_bindings
 from symdiff.simplification.sign_factors import watch_signs
 from symdiff.vocabulary.ops import is_complex
 
@@ -72,13 +70,12 @@ class Reverse:
         """`earlier` are sweeps over the same bindings by other inputs, from which the analysis is taken."""
         self.builder = builder
         self.written = bindings if earlier is None else earlier.written
-        if earlier is None:
-            bindings = shifted(rewritten(simplify_selects(bindings, builder, wrt), builder), builder)
-        self.bindings = bindings = bindings if earlier is None else earlier.bindings
-        watch_signs(builder, bindings)
+        facts = known_bindings(bindings, builder, wrt) if earlier is None else earlier.partials.facts
+        self.bindings = bindings = facts.bindings
+        watch_signs(builder, facts)
         self.wrt = wrt
-        self.partials = Partials(builder, bindings, rules)
-        self.saturation = Saturation(builder, self.partials.facts) if earlier is None else earlier.saturation
+        self.partials = Partials(builder, facts, rules)
+        self.saturation = Saturation(builder, facts) if earlier is None else earlier.saturation
         self.vanishing = Vanishing(builder, bindings, self.partials) if earlier is None else earlier.vanishing
         self.steepness = Steepness(bindings, self.partials) if earlier is None else earlier.steepness
         inputs: set[Atom] = set(wrt)

@@ -43,7 +43,8 @@ class Conditions(Facts):
         """The operation that computes a value."""
         return self.values.nodes[number]
 
-    def _met(self, number: Any, found: Fact) -> Fact:
+    def _known(self, number: Any) -> Fact:
+        found = super()._known(number)
         return found.met(self._learned[number]) if number in self._learned else found
 
     def known(self, number: int) -> bool | None:

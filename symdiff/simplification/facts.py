@@ -7,7 +7,7 @@ of one direction are constant multiples of each other. What it cannot tell is un
 
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from symdiff.ir.building import is_constant
@@ -15,7 +15,7 @@ from symdiff.ir.node import Atom, Constant, Known, Node
 from symdiff.rulebooks.book import operation_facts
 from symdiff.rulebooks.calls import extreme_by_rule
 from symdiff.rulebooks.columns import Column, rule_column
-from symdiff.simplification.interning import Values
+from symdiff.simplification.interning import Values, worked_out
 from symdiff.simplification.intervals import (
     EXTREMES,
     FOLLOWED,
@@ -47,7 +47,8 @@ class Facts:
 
     strict = False  # whether an operand that is NaN counts where another one is the result
 
-    def __init__(self, bindings: Iterable[Node] = ()) -> None:
+    def __init__(self, bindings: Sequence[Node] = ()) -> None:
+        self.bindings = list(bindings)
         self.made: dict[Atom, Node] = {b.result: b for b in bindings}
         self._facts: dict[Any, Fact] = {}
         self._values = Values()
@@ -64,18 +65,28 @@ class Facts:
     def of(self, atom: Any) -> Fact:
         """What is known of a value."""
         found = self._facts.get(atom)
-        if found is not None:
-            return found
-        stack = [atom]
-        while stack:
-            top = stack[-1]
-            node = self.node(top)
-            missing = [o for o in _read(node) if o not in self._facts]
-            if missing:
-                stack += missing
-            else:
-                self._facts[stack.pop()] = self._met(top, self._computed(node))
-        return self._facts[atom]
+        return worked_out(atom, self._facts, self._read, self._known) if found is None else found  # type: ignore[no-any-return]
+
+    def _read(self, atom: Any) -> tuple[Any, ...]:
+        """The values of which the facts of a real one can follow."""
+        node = self.node(atom)
+        if node.op == "const" or node.dtype is None or node.dtype not in "fd":
+            return ()
+        followed = node.op in FOLLOWED or node.op in _GROWING or node.op in _MOVED or known_column(node).words
+        return node.operands if followed or extreme_by_rule(node) else ()
+
+    def _known(self, atom: Any) -> Fact:
+        """What is computed of a value."""
+        node = self.node(atom)
+        if node.op == "const":
+            return constant_fact(node.params)
+        if node.dtype == "?":
+            return TRUTH
+        if node.dtype is None or node.dtype not in "fd":
+            return UNKNOWN
+        parts = [self._facts[o] for o in self._read(atom)]
+        found = in_precision(self._image(node, parts), node.dtype)
+        return found._replace(growth=self._growth(node, parts))
 
     @functools.cached_property
     def grows(self) -> bool:
@@ -93,21 +104,6 @@ class Facts:
     def is_alone(self, atom: Any) -> bool:
         """Whether one exponential decides whether a value overflows."""
         return self.grows and self.of(atom).growth == ALONE
-
-    def _met(self, atom: Any, found: Fact) -> Fact:
-        """What is computed of a value, and what is known of it beside."""
-        return found
-
-    def _computed(self, node: Node) -> Fact:
-        if node.op == "const":
-            return constant_fact(node.params)
-        if node.dtype == "?":
-            return TRUTH
-        if node.dtype is None or node.dtype not in "fd":
-            return UNKNOWN
-        parts = [self._facts[o] for o in _read(node)]
-        found = in_precision(self._image(node, parts), node.dtype)
-        return found._replace(growth=self._growth(node, parts))
 
     def _image(self, node: Node, parts: list[Fact]) -> Fact:
         op, operands = node.op, node.operands
@@ -236,21 +232,13 @@ class Facts:
 
     def number(self, atom: Atom) -> int:
         """The number of an atom's value."""
-        stack = [atom]
-        while stack:
-            top = stack[-1]
-            binding = self.made.get(top)
-            missing = [] if binding is None else [o for o in binding.operands if o not in self._numbers]
-            if top in self._numbers or not missing:
-                if top not in self._numbers:
-                    self._numbers[top] = self._put(top, binding)
-                stack.pop()
-            else:
-                stack += missing
-        return self._numbers[atom]
+        return worked_out(atom, self._numbers, self._below, self._put)  # type: ignore[no-any-return]
 
-    def _put(self, atom: Atom, binding: Node | None) -> int:
-        v = self._values
+    def _below(self, atom: Atom) -> tuple[Atom, ...]:
+        return self.made[atom].operands if atom in self.made else ()
+
+    def _put(self, atom: Atom) -> int:
+        v, binding = self._values, self.made.get(atom)
         if isinstance(atom, Known):
             return v.constant(atom)
         if binding is None:
@@ -270,14 +258,6 @@ def known_column(node: Node) -> Column:
         return operation_facts().get(node.op, _NONE)
     rule = node.params.rule
     return rule_column(rule.facts, rule.parameters, rule.source)
-
-
-def _read(node: Node) -> tuple[Any, ...]:
-    """The operands of which the facts of a real value can follow."""
-    if node.op == "const" or node.dtype is None or node.dtype not in "fd":
-        return ()
-    followed = node.op in FOLLOWED or node.op in _GROWING or node.op in _MOVED or bool(known_column(node).words)
-    return node.operands if followed or extreme_by_rule(node) else ()
 
 
 def _is_factor(atom: Atom) -> bool:

@@ -160,24 +160,23 @@ def row_partials(row: Rewrite, found: Found, binding: Node, builder: Builder) ->
     return [(x, apply(partial, values, binding.result, builder.emit)) for x, partial in pairs if partial is not None]
 
 
-def rewritten(bindings: list[Node], builder: Builder) -> list[Node]:
+def rewritten(facts: Facts, builder: Builder) -> list[Node]:
     """The bindings as the sweeps see them; new symbols are bound on the builder."""
-    return _Rewriting(bindings, builder).run() if any(b.op in _TRIED for b in bindings) else bindings
+    return _Rewriting(facts, builder).run() if any(b.op in _TRIED for b in facts.bindings) else facts.bindings
 
 
 class _Rewriting:
-    def __init__(self, bindings: list[Node], builder: Builder) -> None:
-        self.bindings = bindings
+    def __init__(self, facts: Facts, builder: Builder) -> None:
         self.builder = builder
         self.made: dict[Atom, Node] = {}
-        self.facts = Facts(bindings)
+        self.facts = facts
         self.forms = Forms(self.made, self.facts)
         self.rooted: set[Atom] = set()  # what has a root among its factors
 
     def run(self) -> list[Node]:
         found: list[Node] = []
         start = len(self.builder.bindings)
-        for binding in self.bindings:
+        for binding in self.facts.bindings:
             self.builder.origin = binding.origin
             self._note(binding)
             other = self._seen(binding)

@@ -15,6 +15,7 @@ from symdiff.ir.building import Builder, is_constant
 from symdiff.ir.invariants import binding_with
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.simplification.facts import Facts
+from symdiff.simplification.interning import worked_out
 
 ZERO, ONE = Constant(0.0), Constant(1.0)
 _LOGARITHMS = {"log": 1.0, "log2": 1 / math.log(2), "log10": 1 / math.log(10), "log1p": 1.0}
@@ -22,10 +23,9 @@ _DEEP = 40  # operations that are taken apart from within each other
 _MOVING = frozenset({"reshape", "transpose", "getitem", "broadcast_to", "item"})
 
 
-def shifted(bindings: list[Node], builder: Builder) -> list[Node]:
+def shifted(facts: Facts, builder: Builder) -> list[Node]:
     """The bindings with logarithms and quotients of sums of exponentials in a form that does not overflow."""
-    facts = Facts(bindings)
-    return _Shifting(bindings, builder, facts).run() if facts.grows else bindings
+    return _Shifting(facts, builder).run() if facts.grows else facts.bindings
 
 
 class _Shifting:
@@ -34,8 +34,8 @@ class _Shifting:
     A value that several others use, and one that is moved, is taken apart once: what is added is linear in the graph.
     """
 
-    def __init__(self, bindings: list[Node], builder: Builder, facts: Facts) -> None:
-        self.bindings = bindings
+    def __init__(self, facts: Facts, builder: Builder) -> None:
+        self.bindings = bindings = facts.bindings
         self.builder = builder
         self.arrays = Arrays(builder)
         self.facts = facts
@@ -135,10 +135,6 @@ class _Shifting:
     # -- quotients
 
     def _quotient(self, above: Atom, below: Atom) -> Atom | None:
-        first, second = self.made[above], self.made[below]
-        if {first.op, second.op} == {"sinh", "cosh"} and self.facts.same(*first.operands, *second.operands):
-            slope = self.builder.emit("tanh", first.operands)
-            return slope if first.op == "sinh" else self.builder.emit("div", (ONE, slope))
         top = self._rounded_top(below)
         if top is None or self._top(above) is None:
             return None
@@ -164,23 +160,18 @@ class _Shifting:
 
     def _top(self, x: Atom) -> Atom | None:
         """An exponent of the size of a value's logarithm; None for what is not taken apart."""
-        stack = [x]
-        while stack:
-            atom = stack[-1]
-            if atom in self._tops:
-                stack.pop()
-            elif not self.facts.is_explosive(atom):
-                self._tops[atom] = ZERO
-            else:
-                binding = self.made[atom]
-                below = () if self.facts.exponential(binding) is not None else self._read_by(binding)
-                missing = [o for o in below if o not in self._tops]
-                stack += missing
-                if not missing:
-                    self._tops[atom] = self._top_of(binding)
-        return self._tops[x]
+        return worked_out(x, self._tops, self._sized_by, self._top_of)  # type: ignore[no-any-return]
 
-    def _top_of(self, binding: Node) -> Atom | None:
+    def _sized_by(self, atom: Atom) -> tuple[Atom, ...]:
+        """The operands whose size tells that of a value which overflows."""
+        binding = self.made.get(atom)
+        own = binding is None or not self.facts.is_explosive(atom) or self.facts.exponential(binding) is not None
+        return () if own else self._read_by(binding)  # type: ignore[arg-type]
+
+    def _top_of(self, atom: Atom) -> Atom | None:
+        if not self.facts.is_explosive(atom):
+            return ZERO
+        binding = self.made[atom]
         b, op, operands = self.builder, binding.op, binding.operands
         argument = self.facts.exponential(binding)
         if argument is not None:

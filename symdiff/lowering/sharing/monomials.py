@@ -150,7 +150,7 @@ class _Reader:
         return scale, monomial_form(self._atom(node=node, operands=tuple(operands), dtype=node.dtype, origin=node.origin))[1]
 
     def _scale(self, node: Node, operands: list[Form]) -> float:
-        """The half of a root's slope beside zero in a derivative's select, which is taken out of it: squares have a factor 2."""
+        """The half of a root's slope beside zero in a derivative's select, taken out of it: squares have a factor 2."""
         zero = [arm.op == "const" and arm.params == 0 for arm in (self.program.nodes[o] for o in node.operands[1:])]
         place = 1 + zero.index(False) if any(zero) and not all(zero) else 0
         factor, monomial = operands[place]
