@@ -28,7 +28,7 @@ class Saturation:
         self.facts = facts
         self.made = facts.made
         self.forms = Forms(facts.made, facts)
-        self._slopes: dict[Atom, Slopes | None] = {}
+        self._slopes: dict[Atom, tuple[Slopes | None, tuple[int, ...]]] = {}
 
     # -- what the sweeps ask
 
@@ -37,36 +37,46 @@ class Saturation:
 
         A quotient's numerator is among them only where it is an exponential.
         """
+        return self._found(binding)[0]
+
+    def remaining(self, binding: Node) -> tuple[int, ...]:
+        """The places of the operands that `slopes` leaves to the binding's own partials."""
+        return self._found(binding)[1]
+
+    def _found(self, binding: Node) -> tuple[Slopes | None, tuple[int, ...]]:
         if binding.result not in self._slopes:
             self._slopes[binding.result] = self._built(binding)
         return self._slopes[binding.result]
 
-    def _built(self, binding: Node) -> Slopes | None:
+    def _built(self, binding: Node) -> tuple[Slopes | None, tuple[int, ...]]:
+        op, operands, b = binding.op, binding.operands, self.builder
+        own = tuple(range(len(operands)))
         row = self.forms.first(binding, partials=True) if self.facts.grows else None
         if row is not None:
-            return row_partials(*row, binding, self.builder)
-        op, operands = binding.op, binding.operands
+            return row_partials(*row, binding, b), own[:-1]
         power = _ROOTS.get(op) or self.facts.exponent(binding)
         if op in _LOGARITHMS:
             unit = Constant(_LOGARITHMS[op])
             quotient = self.made.get(operands[0])
             if op != "log1p" and quotient is not None and quotient.op == "div" and self.facts.is_alone(quotient.operands[1]):
                 above, below = quotient.operands
-                first = [] if isinstance(above, Constant) else [(above, self.builder.emit("div", (unit, above)))]
-                return first + self._below(below, Constant(-unit.value))
+                first = [] if isinstance(above, Constant) else [(above, b.emit("div", (unit, above)))]
+                return first + self._below(below, Constant(-unit.value)), ()
             if self.facts.is_alone(operands[0]):
-                return self._below(operands[0], unit, ONE if op == "log1p" else None)
+                return self._below(operands[0], unit, ONE if op == "log1p" else None), ()
         elif op == "div" and self.facts.is_alone(operands[1]):
-            above = self._below(operands[0], binding.result) if self._is_exponential(operands[0]) else []
-            return above + self._below(operands[1], self.builder.neg(binding.result))
+            is_exponential = self.facts.is_alone(operands[0]) and self.facts.exponential(self.made[operands[0]]) is not None
+            above = self._below(operands[0], binding.result) if is_exponential else []
+            return above + self._below(operands[1], b.neg(binding.result)), () if is_exponential else own[:1]
         elif power and binding.dtype in "fd":
             under = self.made.get(operands[0])
             argument = None if under is None else self.facts.exponential(under)
-            weight = self.builder.mul(Constant(power), binding.result)
+            weight = b.mul(Constant(power), binding.result)
             if argument is not None:
-                return [(argument[0], self.builder.mul(Constant(argument[1]), weight))]
-            return self._below(operands[0], weight) if power < 0 and self.facts.is_alone(operands[0]) else None
-        return None
+                return [(argument[0], b.mul(Constant(argument[1]), weight))], ()
+            if power < 0 and self.facts.is_alone(operands[0]):
+                return self._below(operands[0], weight), ()
+        return None, own
 
     def _below(self, whole: Atom, weight: Atom, rest: Atom | None = None) -> Slopes:
         """`weight` times the partials of log(whole + rest) by the exponential's argument and by what stands beside it."""
@@ -119,15 +129,6 @@ class Saturation:
         small = b.emit(top.op, (top.operands[0], opposite) if place else (opposite,))
         ratio = rest if scale is ONE else b.emit("div", (rest, scale))
         return b.mul(ratio, small)
-
-    def remaining(self, binding: Node) -> tuple[int, ...]:
-        """The places of the operands that `slopes` leaves to the binding's own partials."""
-        if self.slopes(binding) is None:
-            return tuple(range(len(binding.operands)))
-        return (0,) if binding.op == "div" and not self._is_exponential(binding.operands[0]) else ()
-
-    def _is_exponential(self, atom: Atom) -> bool:
-        return self.facts.is_alone(atom) and self.facts.exponential(self.made[atom]) is not None
 
     def overflowed(self, binding: Node, place: int) -> Atom | None:
         """The condition under which operand `place` has overflowed where the head is flat; None where it cannot be."""
