@@ -15,6 +15,7 @@ from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.calls import extreme_by_rule
 from symdiff.rulebooks.columns import KINDS, formula_locus
 from symdiff.rulebooks.rule import evaluate_formula
+from symdiff.rulebooks.structural import moves_by_rule
 from symdiff.simplification.activity import active_symbols
 from symdiff.simplification.equalities import Thinness, agree
 from symdiff.simplification.facts import Facts, known_column
@@ -23,7 +24,6 @@ from symdiff.vocabulary.ops import OPS
 
 Values = dict[Atom, Any]
 _COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
-_MOVING = frozenset({"reshape", "transpose", "getitem", "broadcast_to", "diagonal", "take"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +253,7 @@ def _moved(binding: Node, cells: Any) -> list[Any]:
     if binding.op == "concatenate":
         axis = binding.params.params["axis"]
         return np.split(cells, np.cumsum([s[axis] for s in shapes])[:-1], axis=axis)
-    if binding.op in _MOVING:
+    if len(binding.operands) == 1 and moves_by_rule(binding):
         places = np.arange(int(np.prod(shapes[0]))).reshape(shapes[0])
         found = np.zeros(places.size, bool)
         found[np.asarray(binding.params.function(places))[cells]] = True

@@ -15,6 +15,7 @@ from symdiff.ir.node import Atom, Constant, Known, Node
 from symdiff.rulebooks.book import operation_facts
 from symdiff.rulebooks.calls import extreme_by_rule
 from symdiff.rulebooks.columns import Column, rule_column
+from symdiff.rulebooks.structural import moves_by_rule
 from symdiff.simplification.interning import Values, worked_out
 from symdiff.simplification.intervals import (
     EXTREMES,
@@ -34,10 +35,8 @@ from symdiff.vocabulary.heads import HEADS, Static
 
 ALONE = 2  # the growth of a value that one exponential decides
 RATES = {"exp": 1.0, "exp2": math.log(2), "exp10": math.log(10)}
-_MOVED = frozenset({"cast", "reshape", "transpose", "broadcast_to", "getitem", "item", "take", "gather"})
 _PASSING = frozenset({"add", "sub", "mul", "neg", "cast"})  # keep one exponential's growth
 _GROWING = frozenset({*_PASSING, "abs", "sqrt", "hypot", "select", "item", "div", "pow", *HEADS})
-_ROUNDED = frozenset({"rint", *_MOVED})
 _NONE = Column()
 Direction = tuple[int, float]  # the number of a value, or of a difference turned one way, and the factor to it
 
@@ -72,7 +71,7 @@ class Facts:
         node = self.node(atom)
         if node.op == "const" or node.dtype is None or node.dtype not in "fd":
             return ()
-        followed = node.op in FOLLOWED or node.op in _GROWING or node.op in _MOVED or known_column(node).words
+        followed = node.op in FOLLOWED or node.op in _GROWING or known_column(node).words
         return node.operands if followed or extreme_by_rule(node) else ()
 
     def _known(self, atom: Any) -> Fact:
@@ -110,7 +109,7 @@ class Facts:
         extreme = extreme_by_rule(node) if op == "call" else ""
         if op == "select":
             return self._chosen(node, parts)
-        if op in _MOVED:
+        if op == "cast" or moves_by_rule(node):
             return parts[0]
         if op == "mul":
             (base, first), (other, second) = map(self.multiple, operands)
@@ -154,7 +153,7 @@ class Facts:
         pending, gap = [atom], 0.0
         while pending:
             node = self.node(pending.pop())
-            if node.op in _ROUNDED:
+            if node.op in ("rint", "cast") or moves_by_rule(node):
                 gap = max(gap, 0.5 * (node.op == "rint"))
                 pending.append(node.operands[0])
             elif extreme_by_rule(node) == "max":

@@ -14,13 +14,13 @@ from symdiff.ir.arrays.algebra import Arrays, kept_shape
 from symdiff.ir.building import Builder, is_constant
 from symdiff.ir.invariants import binding_with
 from symdiff.ir.node import Atom, Constant, Node
+from symdiff.rulebooks.structural import moves_by_rule
 from symdiff.simplification.facts import Facts
 from symdiff.simplification.interning import worked_out
 
 ZERO, ONE = Constant(0.0), Constant(1.0)
 _LOGARITHMS = {"log": 1.0, "log2": 1 / math.log(2), "log10": 1 / math.log(10), "log1p": 1.0}
 _DEEP = 40  # operations that are taken apart from within each other
-_MOVING = frozenset({"reshape", "transpose", "getitem", "broadcast_to", "item"})
 
 
 def shifted(facts: Facts, builder: Builder) -> list[Node]:
@@ -63,7 +63,7 @@ class _Shifting:
         for binding in self.bindings:
             for operand in binding.operands:
                 if self.facts.is_explosive(operand):
-                    uses[operand] = uses.get(operand, 0) + (2 if binding.op in _MOVING else 1)
+                    uses[operand] = uses.get(operand, 0) + (2 if _moves(binding) else 1)
         found: set[Atom] = set()
         depths: dict[Atom, int] = {}
         for binding in self.bindings:
@@ -95,7 +95,7 @@ class _Shifting:
             share = made.operands[0], made.operands[1]
         if share is not None:
             return b.emit("sub", tuple(self._plain_logarithm(op, o) for o in share))
-        if made.op in _MOVING:
+        if _moves(made):
             found = self._logarithm(op, made.operands[0])
             return None if found is None else self._moved(made, found)
         if self.facts.is_alone(x) or not self._is_sum(x):
@@ -195,7 +195,7 @@ class _Shifting:
         if op == "sum":
             whole = self.arrays.broadcast_to(tops[0], operands[0].shape)  # type: ignore[arg-type]
             return self.arrays.bind("amax", whole, axes=binding.params.params["axes"])
-        return self._moved(binding, tops[0]) if op in _MOVING else None  # type: ignore[arg-type]
+        return self._moved(binding, tops[0]) if _moves(binding) else None  # type: ignore[arg-type]
 
     def _scaled(self, x: Atom, top: Atom) -> Atom:
         """x*exp(-top), without the exponentials of x where these are large."""
@@ -204,13 +204,13 @@ class _Shifting:
             return x if is_constant(top, 0) else b.mul(x, b.emit("exp", (b.neg(top),)))
         binding = self.made[x]
         argument = self.facts.exponential(binding)
-        if argument is None and binding.op in _MOVING:
+        if argument is None and _moves(binding):
             inner = self.facts.exponential(self.made[binding.operands[0]])
             argument = None if inner is None else (self._moved(binding, inner[0]), inner[1])
         if argument is not None:
             return b.emit("exp", (b.emit("sub", (b.mul(Constant(argument[1]), argument[0]), top)),))
         narrow = binding.op == "sum" and np.broadcast_shapes(x.shape, top.shape) != x.shape
-        if x not in self.shared and binding.op not in _MOVING and not narrow:
+        if x not in self.shared and not _moves(binding) and not narrow:
             return self._expanded(binding, top)
         mantissa, own = self._pair(x)
         return mantissa if own is top else b.mul(mantissa, b.emit("exp", (b.emit("sub", (own, top)),)))
@@ -232,7 +232,7 @@ class _Shifting:
 
     def _paired(self, x: Atom) -> tuple[Atom, Atom]:
         binding = self.made[x]
-        if binding.op not in _MOVING:
+        if not _moves(binding):
             own = self._rounded_top(x)
             assert own is not None
             return self._expanded(binding, own), own
@@ -300,3 +300,8 @@ class _Shifting:
     def _read_by(self, binding: Node) -> tuple[Atom, ...]:
         """The operands that a value's size depends on: all but the exponent of a power."""
         return binding.operands[: 1 if self.facts.exponent(binding) > 0 else None]
+
+
+def _moves(binding: Node) -> bool:
+    """Whether an operation moves cells of its only operand."""
+    return len(binding.operands) == 1 and moves_by_rule(binding)
