@@ -100,6 +100,10 @@ def test_facts_of_a_row_hold(rule):
     assert np.all(known >= column.low) and np.all(known <= column.high)
     if column.words & {"rising", "falling"}:
         assert np.all(np.diff(finite) * (-1 if "falling" in column.words else 1) >= -1e-15 * np.abs(finite[1:]))
+    if "levels" in column.words:
+        with np.errstate(all="ignore"):
+            ends = sorted(float(rule.value(end)) for end in (-np.inf, np.inf))
+        assert all(np.isfinite(at) for at, level in zip(ends, (column.low, column.high), strict=True) if np.isfinite(level))
     assert "whole" not in column.words or np.array_equal(known, np.rint(known))
     inside = [np.full(3, low) + rng.uniform(0.1, 0.9, 3) * (high - low) for low, high in rule.interval]
     loci = [formula_locus(locus) for locus in column.loci if locus.kind != "cut"]

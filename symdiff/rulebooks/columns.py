@@ -12,7 +12,7 @@ from typing import NamedTuple
 from symdiff.errors import RuleError
 from symdiff.rulebooks.tables import Functions, Template, parse_formula
 
-WORDS = frozenset({"rising", "falling", "grows", "whole"})
+WORDS = frozenset({"rising", "falling", "levels", "grows", "whole"})
 _INFINITE, _FLAT = "the derivative is infinite", "slope 0 is taken"
 KINDS = {
     "kink": _FLAT, "jump": _FLAT, "pole": _INFINITE, "edge": _INFINITE,
@@ -32,7 +32,8 @@ class Locus(NamedTuple):
 class Column(NamedTuple):
     """The real values that are not NaN lie between `low` and `high`.
 
-    The words tell that they rise (or fall) with each argument, grow as an exponential does, or are whole.
+    The words tell that they rise (or fall) with each argument, level off towards a finite end, grow as an exponential does, or
+    are whole.
     """
 
     low: float = -math.inf

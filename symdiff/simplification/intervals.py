@@ -93,7 +93,7 @@ def joined(*parts: Fact) -> Fact:
 def image(op: str, column: Column, parts: list[Fact]) -> Fact:
     """What a function's column says of its value."""
     low, high = column.low, column.high
-    if column.words & {"rising", "falling"} and op in OPS:
+    if column.words & {"rising", "falling"} and op in OPS and not OPS[op].is_special:
         with np.errstate(all="ignore"):
             ends = [float(OPS[op].function()(*each)) for each in ([p.low for p in parts], [p.high for p in parts])]
         if "falling" in column.words:

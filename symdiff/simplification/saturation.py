@@ -10,11 +10,10 @@ import math
 
 from symdiff.ir.building import Builder
 from symdiff.ir.node import Atom, Constant, Node
-from symdiff.simplification.facts import Facts
+from symdiff.simplification.facts import Facts, known_column
 from symdiff.simplification.rewriting import Forms, row_partials
 
 ONE = Constant(1.0)
-_FLAT = frozenset({"tanh", "atan", "erf", "erfc", "expit"})  # where their argument is infinite
 _LOGARITHMS = {"log": 1.0, "log2": 1 / math.log(2), "log10": 1 / math.log(10), "log1p": 1.0}
 _ROOTS = {"sqrt": 1 / 2, "cbrt": 1 / 3}
 Slopes = list[tuple[Atom, Atom]]
@@ -131,13 +130,12 @@ class Saturation:
         return b.mul(ratio, small)
 
     def overflowed(self, binding: Node, place: int) -> Atom | None:
-        """The condition under which operand `place` has overflowed where the head is flat; None where it cannot be."""
-        operand = binding.operands[place]
-        if not self.facts.is_alone(operand):
+        """The condition under which operand `place` has overflowed where the head levels off; None where it cannot be."""
+        operand, b, column = binding.operands[place], self.builder, known_column(binding)
+        if "levels" not in column.words or not self.facts.is_alone(operand):
             return None
-        op, b = binding.op, self.builder
-        if op in _FLAT:
-            return b.emit("isinf", (operand,))
-        if op in ("exp", "exp2", "expm1"):
-            return b.emit("eq", (operand, Constant(-math.inf)))
-        return None
+        known = self.facts.of(operand)
+        level = (column.low, column.high) if "rising" in column.words else (column.high, column.low)
+        ends = [e for e, at in zip((known.low, known.high), level, strict=True) if math.isinf(e) and math.isfinite(at)]
+        met = [b.emit("eq", (operand, Constant(end))) for end in ends]
+        return b.emit("or", tuple(met)) if len(met) > 1 else met[0] if met else None
