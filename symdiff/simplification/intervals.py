@@ -77,11 +77,13 @@ def known_exponent(exponent: Node) -> float:
 
 
 def interval(ends: list[float], *parts: Fact, nan: bool = False) -> Fact:
-    """The values between the least and the greatest of these, whole where all parts are; `nan` adds to the parts' own."""
+    """The values between the least and the greatest of these, whole (and as finite) where all parts are; `nan` adds to theirs."""
     ends = [e for e in ends if e == e]
     if not ends:
         return UNKNOWN
-    return Fact(min(ends), max(ends), nan=nan or any(p.nan for p in parts), whole=all(p.whole for p in parts))
+    whole = all(p.whole for p in parts)
+    finite = whole and all(p.is_finite for p in parts)  # what Python holds as an integer is
+    return Fact(min(ends), max(ends), nan=nan or any(p.nan for p in parts), finite=finite, whole=whole)
 
 
 def joined(*parts: Fact) -> Fact:
@@ -168,12 +170,12 @@ def power(base: Fact, n: float) -> Fact:
     a = base if n % 2 == 1 else _abs(base)
     with np.errstate(all="ignore"):
         found = interval([float(np.float64(e) ** n) for e in (a.low, a.high)], base, nan=not base.is_finite)
-    return found._replace(whole=False, powers=n if n > 1 and found.low >= 0.0 else 0)
+    return found._replace(whole=False, finite=False, powers=n if n > 1 and found.low >= 0.0 else 0)
 
 
 def square(a: Fact) -> Fact:
     """What is known of x*x."""
-    return power(a, 2)._replace(nan=a.nan, whole=a.whole)
+    return power(a, 2)._replace(nan=a.nan, finite=a.whole and a.is_finite, whole=a.whole)
 
 
 def _sum(a: Fact) -> Fact:
