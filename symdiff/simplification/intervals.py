@@ -77,7 +77,7 @@ def known_exponent(exponent: Node) -> float:
 
 
 def interval(ends: list[float], *parts: Fact, nan: bool = False) -> Fact:
-    """The values between the least and the greatest of these, whole (and as finite) where all parts are; `nan` adds to theirs."""
+    """The values between the least and the greatest of these, whole and as finite where all parts are; `nan` adds to theirs."""
     ends = [e for e in ends if e == e]
     if not ends:
         return UNKNOWN

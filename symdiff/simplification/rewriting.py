@@ -6,6 +6,7 @@ Each operation is rewritten at most once, what comes of it has fewer roots: a re
 """
 
 import math
+import operator
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,14 +17,16 @@ from symdiff.ir.building import Builder, is_constant
 from symdiff.ir.invariants import binding_with
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.rewrites import COMPLEX, CONSTANTS, Rewrite, rewrite_rules
-from symdiff.rulebooks.rule import apply, evaluate_formula
+from symdiff.rulebooks.rule import apply
 from symdiff.simplification.facts import Facts
+from symdiff.simplification.intervals import known_exponent
 from symdiff.vocabulary.ops import OPS, is_complex
 
 _LONG = 16  # factors of a product, and terms of a sum, that are looked at
 _ROOTS = frozenset({"sqrt", "cbrt", "abs", "hypot"})
-_TRIED = frozenset({*_ROOTS, "max", "min", "pow", "sinh"})  # one of these is in every form
+_TRIED = frozenset({"max", "min", "sinh"})  # one of these, or a root, is in every form
 _SCALING = frozenset({"mul", "neg", "div", "cast"})
+_NUMBERS = {name: getattr(operator, name) for name in ("add", "mul", "mod", "eq", "gt", "ge", "lt")}
 Found = dict[str, Any]  # what the variables of a form stand for: values, and numbers
 
 
@@ -45,16 +48,12 @@ class Forms:
 
     def holds(self, row: Rewrite, found: Found) -> bool:
         """Whether the conditions of a row hold."""
-        return not any(self.facts.of(found[x]).powers for x in row.plain) and all(
-            self._compares(row, c, found) for c in row.where
-        )
+        plain = not any(self.facts.of(found[x]).powers for x in row.plain)
+        return plain and all(self._compares(row, c, found) for c in row.where)
 
     def _compares(self, row: Rewrite, condition: Any, found: Found) -> bool:
-        values = []
-        for name in row.parameters:
-            value = found[name]
-            values.append(self.facts.of(value).low if isinstance(value, Node) else value)
-        return bool(evaluate_formula(condition, tuple(values), None))
+        values = [self.facts.of(v).low if isinstance(v, Node) else v for v in map(found.__getitem__, row.parameters)]
+        return bool(apply(condition, tuple(values), None, _computed))
 
     def matches(self, row: Rewrite, ref: int, atom: Atom, found: Found) -> Iterator[Found]:
         """What the variables stand for where step `ref` of a row's form is a value, with those found so far."""
@@ -110,7 +109,7 @@ class Forms:
                 yield found | {constant: square[1], row.parameters[self._step(row, of)[0]]: square[0]}
         elif (name := row.parameters[of]) in found:
             factor = self.facts.ratio(atom, found[name])
-            if factor is not None and atom.shape == found[name].shape:
+            if factor is not None and (atom.shape, atom.dtype) == (found[name].shape, found[name].dtype):
                 yield found | {constant: factor}
 
     @staticmethod
@@ -153,6 +152,17 @@ class Forms:
         return x.shape == y.shape and self.facts.same(x, y)
 
 
+def _computed(op: str, numbers: tuple[Any, ...], payload: Any) -> Any:
+    """A step of a condition."""
+    return payload if op == "const" else _NUMBERS[op](*numbers)
+
+
+def _is_root(made: Node) -> bool:
+    """Whether an operation is a root, or a power with a fraction in its exponent."""
+    power = known_exponent(made.operands[1]) if made.op == "pow" else 0.0
+    return made.op in _ROOTS or (power > 0 and power % 1 > 0)
+
+
 def row_partials(row: Rewrite, found: Found, binding: Node, builder: Builder) -> list[tuple[Atom, Atom]]:
     """The values that a form is made of and the partials by them, but for those that are the operation's own."""
     values = tuple(v if isinstance(v, Node) else Constant(v) for v in (found[name] for name in row.parameters))
@@ -162,7 +172,8 @@ def row_partials(row: Rewrite, found: Found, binding: Node, builder: Builder) ->
 
 def rewritten(facts: Facts, builder: Builder) -> list[Node]:
     """The bindings as the sweeps see them; new symbols are bound on the builder."""
-    return _Rewriting(facts, builder).run() if any(b.op in _TRIED for b in facts.bindings) else facts.bindings
+    tried = any(b.op in _TRIED or _is_root(b) for b in facts.bindings)
+    return _Rewriting(facts, builder).run() if tried else facts.bindings
 
 
 class _Rewriting:
@@ -172,6 +183,7 @@ class _Rewriting:
         self.facts = facts
         self.forms = Forms(self.made, self.facts)
         self.rooted: set[Atom] = set()  # what has a root among its factors
+        self._of_factors: dict[Atom, frozenset[int]] = {}
 
     def run(self) -> list[Node]:
         found: list[Node] = []
@@ -181,6 +193,9 @@ class _Rewriting:
             self._note(binding)
             other = self._seen(binding)
             seen = binding if other is None else self._renamed(other, binding)
+            if other is None and len(self.builder.bindings) == start:
+                found.append(binding)
+                continue
             found += [*self.builder.bindings[start:], seen]
             self._note(seen)
             start = len(self.builder.bindings)
@@ -188,8 +203,8 @@ class _Rewriting:
 
     def _note(self, binding: Node) -> None:
         self.made[binding.result] = binding
-        root = binding.op in _ROOTS or (self.facts.exponent(binding) > 0 and self.facts.exponent(binding) % 1)
-        if root or (binding.op in _SCALING and not self.rooted.isdisjoint(binding.operands[: 1 if binding.op == "div" else 2])):
+        scaled = binding.operands[: 1 if binding.op == "div" else 2] if binding.op in _SCALING else ()
+        if _is_root(binding) or not self.rooted.isdisjoint(scaled):
             self.rooted.add(binding.result)
         else:
             self.rooted.discard(binding.result)
@@ -206,12 +221,13 @@ class _Rewriting:
     def _product(self, product: Node) -> Atom | None:
         """A product in which the first pair of factors that has a form is replaced; None where there is none."""
         factors = self._factors(product)
-        single = [k for k, (op, _) in enumerate(factors) if op == "mul"]
-        for first in single:
-            for second in single:
-                pair = factors[first][1], factors[second][1]
-                if first == second or pair[0] not in self.rooted or self.made[pair[0]].op in _SCALING:
+        keys = [self._keys(atom) if op == "mul" else frozenset() for op, atom in factors]
+        roots = [k for k, (_, atom) in enumerate(factors) if keys[k] and atom in self.made and _is_root(self.made[atom])]
+        for first in roots:
+            for second in range(len(factors)):
+                if first == second or keys[first].isdisjoint(keys[second]):
                     continue
+                pair = factors[first][1], factors[second][1]
                 for row in rewrite_rules()["mul"]:
                     refs = row.form.steps[row.form.result - len(row.parameters) - 1][1]
                     for found in self.forms.all_match(row, refs, pair, {}):
@@ -219,6 +235,15 @@ class _Rewriting:
                             rest = [f for k, f in enumerate(factors) if k not in (first, second)]
                             return self._multiplied(self._built(row, found), rest)
         return None
+
+    def _keys(self, atom: Atom) -> frozenset[int]:
+        """The numbers of what a factor is made of: only factors that have one in common can have a form together."""
+        if atom not in self._of_factors:
+            made = self.made.get(atom)
+            parts = made.operands if made is not None and (made.op in ("mul", "pow") or _is_root(made)) else ()
+            parts = parts[:1] if made is not None and made.op == "pow" else parts
+            self._of_factors[atom] = frozenset(self.facts.direction(part)[0] for part in (atom, *parts))
+        return self._of_factors[atom]
 
     def _factors(self, product: Node) -> list[tuple[str, Atom]]:
         """The factors and divisors of a product, each with "mul", "div" or, for a sign, "neg"."""
@@ -236,7 +261,7 @@ class _Rewriting:
 
     def _multiplied(self, whole: Atom, rest: list[tuple[str, Atom]]) -> Atom:
         for op, atom in rest:
-            whole = self._emit(op, (whole,) if op == "neg" else (whole, atom))
+            whole = self._bound(op, (whole,) if op == "neg" else (whole, atom))
         return whole
 
     def _built(self, row: Rewrite, found: Found) -> Atom:
@@ -257,14 +282,19 @@ class _Rewriting:
             return Constant(0.0)
         if op == "pow" and (is_constant(operands[1], 1) or is_constant(operands[1], 2)):
             return operands[0] if operands[1].params == 1 else self._emit("mul", (operands[0], operands[0]))
+        made = self._bound(op, operands)
+        other = self._seen(b.bindings[-1]) if b.bindings and b.bindings[-1] is made else None
+        return made if other is None else other
+
+    def _bound(self, op: str, operands: tuple[Atom, ...]) -> Atom:
+        """An operation of known operands; structural zeros and ones are left out."""
+        b = self.builder
         start = len(b.bindings)
         folding = {"add": b.add, "mul": b.mul, "neg": b.neg, "real": b.real, "conj": b.conj}.get(op)
         made: Atom = folding(*operands) if folding else b.emit(op, operands)
-        if len(b.bindings) == start:
-            return made
-        self._note(b.bindings[-1])
-        other = self._seen(b.bindings[-1])
-        return made if other is None else other
+        for binding in b.bindings[start:]:
+            self._note(binding)
+        return made
 
     def _renamed(self, found: Atom, binding: Node) -> Node:
         """The binding of what was found, under the symbol of `binding` where what was written does not overflow before it."""

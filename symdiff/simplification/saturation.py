@@ -16,6 +16,7 @@ from symdiff.simplification.rewriting import Forms, row_partials
 ONE = Constant(1.0)
 _LOGARITHMS = {"log": 1.0, "log2": 1 / math.log(2), "log10": 1 / math.log(10), "log1p": 1.0}
 _ROOTS = {"sqrt": 1 / 2, "cbrt": 1 / 3}
+_SATURATING = frozenset({*_LOGARITHMS, *_ROOTS, "div", "pow"})
 Slopes = list[tuple[Atom, Atom]]
 
 
@@ -43,6 +44,8 @@ class Saturation:
         return self._found(binding)[1]
 
     def _found(self, binding: Node) -> tuple[Slopes | None, tuple[int, ...]]:
+        if binding.op not in _SATURATING:
+            return None, tuple(range(len(binding.operands)))
         if binding.result not in self._slopes:
             self._slopes[binding.result] = self._built(binding)
         return self._slopes[binding.result]
@@ -70,11 +73,11 @@ class Saturation:
         elif power and binding.dtype in "fd":
             under = self.made.get(operands[0])
             argument = None if under is None else self.facts.exponential(under)
-            weight = b.mul(Constant(power), binding.result)
-            if argument is not None:
+            if argument is not None or (power < 0 and self.facts.is_alone(operands[0])):
+                weight = b.mul(Constant(power), binding.result)
+                if argument is None:
+                    return self._below(operands[0], weight), ()
                 return [(argument[0], b.mul(Constant(argument[1]), weight))], ()
-            if power < 0 and self.facts.is_alone(operands[0]):
-                return self._below(operands[0], weight), ()
         return None, own
 
     def _below(self, whole: Atom, weight: Atom, rest: Atom | None = None) -> Slopes:
