@@ -15,8 +15,7 @@ from symdiff.ir.building import Builder, is_constant
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.rule import apply
 from symdiff.rulebooks.tables import Template
-from symdiff.simplification.bounds import Bounds
-from symdiff.simplification.growth import known_exponent
+from symdiff.simplification.facts import Facts
 from symdiff.vocabulary.ops import OPS, is_complex
 
 ZERO = Constant(0.0)
@@ -27,10 +26,10 @@ TINY = 1e-300  # a value above it has a finite root, and the root a finite parti
 class Partials:
     """Instantiates the partials of bindings on a builder, each at most once."""
 
-    def __init__(self, builder: Builder, bindings: list[Node], rules: Any) -> None:
+    def __init__(self, builder: Builder, facts: Facts, rules: Any) -> None:
         self.builder = builder
         self.rules = rules
-        self.bounds = Bounds(bindings)
+        self.facts = facts
         self._built: dict[tuple[Node, int, bool], Atom | None] = {}
         self._decided: dict[tuple[Any, ...], Template] = {}
 
@@ -133,8 +132,8 @@ class Partials:
 
     def is_root_of_squares(self, binding: Node) -> bool:
         """Whether a root stands over a sum of squares, or of higher powers, so that it has no cusp, as in a norm."""
-        root = 0.5 if binding.op == "sqrt" else 1 / 3 if binding.op == "cbrt" else known_exponent(binding)
-        return self.bounds.of(binding.operands[0]).powers * root >= 1
+        root = 0.5 if binding.op == "sqrt" else 1 / 3 if binding.op == "cbrt" else self.facts.exponent(binding)
+        return self.facts.of(binding.operands[0]).powers * root >= 1
 
     def is_singular(self, binding: Node) -> bool:
         """Whether the head's partial can be infinite where its value is finite, for these operands."""
@@ -146,7 +145,7 @@ class Partials:
             if isinstance(exponent, complex) or not 0 < exponent < 1:
                 return False
         if binding.op in ("sqrt", "cbrt", "pow"):
-            return self.bounds.of(binding.operands[0]).low < TINY
+            return self.facts.of(binding.operands[0]).low < TINY
         return True
 
 

@@ -8,7 +8,6 @@ without a formula it assumes the worst.
 from symdiff.differentiation.partials import TINY, Partials, has_structural_partials
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.calls import extreme_by_rule
-from symdiff.simplification.growth import Growth
 
 _LOGARITHMS = frozenset({"log", "log2", "log10"})
 _STEEP = _LOGARITHMS | {"div", "log1p", "pow", "exp", "exp2", "expm1", "sinh", "cosh"}
@@ -19,10 +18,9 @@ _FACTORS = frozenset({"mul", "div", "neg", "cast"})  # zero where one of the fir
 class Steepness:
     """Heads whose partials can be infinite, and the values behind and before them; worked out when first asked for."""
 
-    def __init__(self, bindings: list[Node], partials: Partials, growth: Growth) -> None:
+    def __init__(self, bindings: list[Node], partials: Partials) -> None:
         self.bindings = bindings
         self.partials = partials
-        self.growth = growth
         self._behind: dict[bool, set[Atom]] = {}
         self._before: set[Atom] | None = None
         self._followed = False
@@ -39,15 +37,15 @@ class Steepness:
             return False
         if op in ("div", *_LOGARITHMS):
             below = operands[-1]
-            return not isinstance(below, Constant) and self.partials.bounds.of(below).low < TINY
+            return not isinstance(below, Constant) and self.partials.facts.of(below).low < TINY
         if op == "log1p":
-            return self.partials.bounds.of(operands[0]).low < 0
+            return self.partials.facts.of(operands[0]).low < 0
         if op == "pow" and isinstance(operands[1], Constant) and not isinstance(operands[1].value, complex):
-            return operands[1].value < 1 and self.partials.bounds.of(operands[0]).low < TINY
+            return operands[1].value < 1 and self.partials.facts.of(operands[0]).low < TINY
         if op == "call" and not extreme_by_rule(binding):
             formula = binding.params.graph
             return formula is None or any(b.op in _STEEP for b in formula.bindings)
-        return (growing and binding.result in self.growth.explosive) or self.partials.is_singular(binding)
+        return (growing and self.partials.facts.is_explosive(binding.result)) or self.partials.is_singular(binding)
 
     def is_behind(self, atom: Atom, growing: bool = True) -> bool:
         """Whether a value comes from a steep head."""
@@ -83,7 +81,7 @@ class Steepness:
         found, pending = 0, [atom]
         while pending:
             top = pending.pop()
-            made = self.growth.made.get(top)
+            made = self.partials.facts.made.get(top)
             if made is not None and made.op in _FACTORS:
                 pending += made.operands[: 1 if made.op == "div" else None]
             elif not (isinstance(top, Constant) or (made is not None and made.op in _POSITIVE)):

@@ -37,6 +37,7 @@ class StructuralRule:
     tangents: tuple[ast.expr | None, ...] | None
     cotangents: tuple[ast.expr | None, ...]
     real: bool
+    moves: bool
     source: str
     text: str = ""
 
@@ -60,9 +61,9 @@ def parsed_row(line: str, source: str) -> StructuralRule:
     """A row of the table. Raises `RuleError` naming the row."""
     columns = [c.strip() for c in line.split("|")]
     head = _HEAD.fullmatch(columns[0])
-    if head is None or len(columns) != 4 or columns[3] not in ("yes", "real"):
+    if head is None or len(columns) != 4 or columns[3] not in ("yes", "real", "yes moves"):
         raise RuleError(
-            f"{source}: head(operands; parameters) | tangents | cotangents | yes or real is expected: {line.strip()}"
+            f"{source}: head(operands; parameters) | tangents | cotangents | yes, yes moves or real is expected: {line.strip()}"
         )
     operands = tuple(o.strip() for o in head["operands"].split(","))
     if head["name"] not in HEADS:
@@ -79,8 +80,21 @@ def parsed_row(line: str, source: str) -> StructuralRule:
 
     tangents = None if columns[1] == "linear" else formulas(columns[1])
     return StructuralRule(
-        head["name"], operands, tangents, formulas(columns[2]), columns[3] == "real", source, _shown(columns, operands)
+        head["name"],
+        operands,
+        tangents,
+        formulas(columns[2]),
+        columns[3] == "real",
+        columns[3].endswith("moves"),
+        source,
+        _shown(columns, operands),
     )
+
+
+def moves_by_rule(binding: Node) -> bool:
+    """Whether each cell of a result is a cell of the operation's only or first operand."""
+    rule = structural_rules().get(binding.op)
+    return binding.op == "item" or (rule is not None and rule.moves)
 
 
 def _shown(columns: list[str], operands: tuple[str, ...]) -> str:
