@@ -120,12 +120,10 @@ class Cotangents:
             self.arms.setdefault(mask, arm)
         return Masked(part.value, self.masks[arm], False, part.soft)
 
-    def fitted(self, part: Masked, shape: tuple[int, ...]) -> Masked:
-        """A cotangent with the shape of an operand: summed where it was broadcast."""
-        if part.value.shape == shape:
-            return part
+    def fitted(self, part: Masked, shape: tuple[int, ...], behind: bool) -> Masked:
+        """A cotangent with the shape of an operand: summed where it was broadcast; `behind`: partials can be infinite there."""
         found = self.arrays.unbroadcast(self.unmasked(part), shape)
-        mask, away = part.mask, len(part.value.shape) - len(shape)
+        mask, away = part.mask if behind else None, len(part.value.shape) - len(shape)
         if mask is not None and mask.shape and away >= 0:
             mask = self.arrays.broadcast_to(mask, part.value.shape)
             axes = tuple(k for k, n in enumerate(mask.shape) if k < away or shape[k - away] != n)
@@ -133,9 +131,11 @@ class Cotangents:
         return self.softened(Masked(found, mask, mask is not None), [part])
 
     def anywhere(self, mask: Atom | None) -> Atom | None:
-        """One truth value: whether any cell counts."""
+        """One truth value: whether any cell counts; None where one is known to."""
         if mask is None or not mask.shape:
             return mask
+        if isinstance(mask, ArrayConstant) and mask.value.any():
+            return None
         return self.arrays.bind("any", mask, axes=tuple(range(len(mask.shape))))
 
     def _grouped(self, parts: list[Masked]) -> dict[Atom | None, list[Atom]]:

@@ -9,7 +9,7 @@ Source of the method: Griewank and Walther, Evaluating Derivatives, 2nd ed., cha
 from collections.abc import Iterable
 from typing import Any
 
-from symdiff.differentiation.cotangents import Cotangents, Masked
+from symdiff.differentiation.cotangents import Cotangents, Masked, Soft
 from symdiff.differentiation.moving import pushed
 from symdiff.differentiation.partials import has_structural_partials
 from symdiff.differentiation.slopes import Slope, Slopes
@@ -53,9 +53,12 @@ class Forward:
         total = self.masks.total(terms)
         if total is None:
             return None
-        if before and total.mask is not None:
-            return total._replace(value=self._spread(total.value, binding))
-        return Masked(self._spread(self.masks.unmasked(total), binding))
+        if not before:
+            return Masked(self._spread(self.masks.unmasked(total), binding))
+        total = total._replace(value=self._spread(total.value, binding))
+        masked = any(self.dots[o].mask is not None for o in binding.operands if o in self.dots)
+        mixed = masked and total.mask is None  # zero where none but masked terms count
+        return total._replace(soft=(*total.soft, Soft(total.value, total.value))) if mixed else total
 
     def _through_structural(self, binding: Node, before: bool) -> Masked | None:
         parts = {

@@ -75,9 +75,8 @@ class Reverse:
             if bar is not None and mirrored and not is_complex(binding.dtype):
                 bar = bar._replace(value=b.real(bar.value))
             if bar is not None or conjugate is not None:
-                is_loop, moves = binding.op == "loop", has_structural_partials(binding)
-                push = self._push_loop if is_loop else self._push_structural if moves else self._push_elementwise
-                push(binding, bar, conjugate)
+                push = self._push_structural if has_structural_partials(binding) else self._push_elementwise
+                (self._push_loop if binding.op == "loop" else push)(binding, bar, conjugate)
         found, crossed = ({v: self.cotangents.settled(bars[v]) for v in self.wrt if v in bars}
                           for bars in (self.bars, self.conjugates))  # fmt: skip
         for v in [*found] if mirrored else []:
@@ -97,7 +96,9 @@ class Reverse:
             where = self.bars
         if operand in self.position and operand not in self.bars and operand not in self.conjugates:
             heapq.heappush(self.pending, -self.position[operand])
-        where.setdefault(operand, []).append(self.cotangents.fitted(part, operand.shape))
+        if part.value.shape != operand.shape:
+            part = self.cotangents.fitted(part, operand.shape, self.slopes.steepness.is_behind(operand))
+        where.setdefault(operand, []).append(part)
 
     def _push_elementwise(self, binding: Node, bar: Masked | None, conjugate: Masked | None) -> None:
         b = self.builder
