@@ -90,7 +90,8 @@ TABLE = {
         0,
         (0.3,),
         [
-            r"\begin{cases} r & \text{if}\: \left|{r}\right| \leq 1 \\ 1 & \text{if}\: r > 0 \\ -1 & \text{otherwise} \end{cases}"  # noqa: E501
+            r"\begin{cases} r & \text{if}\: \left|{r}\right| \leq 1 \\ 1 & \text{if}\: r > 0 \\ "
+            r"-1 & \text{otherwise} \end{cases}"
         ],
     ),
     "where": (

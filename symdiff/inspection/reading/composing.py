@@ -163,4 +163,4 @@ def number_expression(value: Fraction, exact: bool = False) -> Any:
         return sp.Integer(value.numerator)
     if "/" in text or (exact and value.denominator < 100):
         return sp.Rational(value.numerator, value.denominator)
-    return sp.Float(text)
+    return sp.Float(float(text))

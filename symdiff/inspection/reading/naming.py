@@ -11,7 +11,7 @@ from itertools import count
 from typing import NamedTuple
 
 from symdiff.inspection.reading.names import spelled
-from symdiff.inspection.reading.terms import Term
+from symdiff.inspection.reading.terms import WIDE, Term
 from symdiff.inspection.reading.written import Writer
 
 LONG = 20  # printed width of a piece that is named where it stands twice: some 28 characters and more of text
@@ -33,16 +33,16 @@ class Naming:
     """Rewrites terms over names of their shared pieces. `own` are the user's names of values, by terms without coefficients,
     each with the coefficient of the value."""
 
-    def __init__(self, writer: Writer, own: Mapping[Term, tuple[str, Fraction]], taken: Iterable[str]) -> None:
+    def __init__(self, writer: Writer, own: Mapping[Term, tuple[str | None, Fraction]], taken: Iterable[str]) -> None:
         self.writer = writer
         self.own = own
         self.names = Names(taken)
         self.pieces: list[Piece] = []
-        self._products: dict[Term, list[Term]] = {}  # those that the user has named, by their first factors, the longest first
-        for term in sorted((t for t in own if t.kind == "product" and len(t.parts) > 1), key=lambda t: -t.width):
-            if term.width >= OWN:
-                self._products.setdefault(term.parts[0][0], []).append(term)
-        self._known_factors: dict[Term, list[tuple[Term, Fraction]]] = {}
+        self._within: dict[tuple[str, Term], list[Term]] = {}  # what the user has named, by its first part, the longest first
+        for term in sorted((t for t in own if t.kind in ("sum", "product") and len(t.parts) > 1), key=lambda t: -t.width):
+            if OWN <= term.width < WIDE:
+                self._within.setdefault((term.kind, term.parts[0][0]), []).append(term)
+        self._known_parts: dict[Term, list[tuple[Term, Fraction]]] = {}
 
     def named(self, roots: list[Term]) -> list[Term]:
         """The terms over names; `pieces` has what these stand for, each after those that it uses."""
@@ -72,18 +72,16 @@ class Naming:
         for term in self._in_order(terms):
             uses.update(self._pieces_of(term))
         single: dict[Term, Term] = {}
+        done: dict[Term, Term] = {}
         kept: list[Piece] = []
         for piece in self.pieces:
-            term = self._inlined(piece.term, single)
+            term = self.writer.rewritten(piece.term, single.get, done)
             if uses[piece.symbol] == 1 and term.width < PAGE // 2 and term.depth < DEEP:
                 single[piece.symbol] = term
             else:
                 kept.append(Piece(piece.symbol, term))
         self.pieces = kept
-        return [self._inlined(root, single) for root in roots]
-
-    def _inlined(self, term: Term, single: dict[Term, Term]) -> Term:
-        return self.writer.rewritten(term, single.get) if single else term
+        return [self.writer.rewritten(root, single.get, done) for root in roots]
 
     def _name(self, term: Term, new: Term) -> Term:
         name, times = self.own.get(term, (None, Fraction(1)))
@@ -93,22 +91,48 @@ class Naming:
 
     def _over_names(self, term: Term, found: Mapping[Term, Term]) -> Term:
         """A term over the names of its parts."""
-        if term.kind != "product":
-            return self.writer.rebuilt(term, found)
-        return self.writer.powers([(found[piece], exponent) for piece, exponent in self._factors(term)])
+        if term.kind == "product":
+            return self.writer.powers([(found[piece], exponent) for piece, exponent in self._factors(term)])
+        if term.kind == "sum":
+            return self.writer.add([(found[piece], c) for piece, c in self._summands(term)])
+        return self.writer.rebuilt(term, found)
 
     def _pieces_of(self, term: Term) -> list[Term]:
         """The parts of a term as they are printed."""
-        return [piece for piece, _ in self._factors(term)] if term.kind == "product" else list(term.below())
+        if term.kind == "product":
+            return [piece for piece, _ in self._factors(term)]
+        return [piece for piece, _ in self._summands(term)] if term.kind == "sum" else list(term.below())
+
+    def _candidates(self, term: Term) -> list[Term]:
+        """What the user has named that may be a part of a sum or product."""
+        found = {p: None for base, _ in term.parts for p in self._within.get((term.kind, base), ())}
+        return [p for p in found if p is not term and len(p.parts) < len(term.parts)]
+
+    def _summands(self, term: Term) -> list[tuple[Term, Fraction]]:
+        """The terms of a sum: sums that the user has named, then what is left."""
+        known = self._known_parts.get(term)
+        if known is not None:
+            return known
+        left = dict(term.parts)
+        summands: list[tuple[Term, Fraction]] = []
+        for total in self._candidates(term):
+            first, c = total.parts[0]
+            times = left.get(first, Fraction(0)) / c
+            if abs(times) == 1 and all(left.get(t) == k * times for t, k in total.parts):
+                summands.append((total, times))
+                for t, _ in total.parts:
+                    del left[t]
+        found = self._known_parts[term] = [*summands, *left.items()]
+        return found
 
     def _factors(self, term: Term) -> list[tuple[Term, Fraction]]:
         """The factors of a product with whole exponents: products that the user has named, of sqrt(b)**-3 the root, not b."""
-        known = self._known_factors.get(term)
+        known = self._known_parts.get(term)
         if known is not None:
             return known
         powers = dict(term.parts)
         factors: list[tuple[Term, Fraction]] = []
-        for product in {p: None for base in powers for p in self._products.get(base, ())}:
+        for product in self._candidates(term):
             if product is not term and _divides(product, powers):
                 factors.append((product, Fraction(1)))
                 for base, exponent in product.parts:
@@ -119,7 +143,7 @@ class Naming:
                 factors.append((root, exponent * exponent.denominator))
             elif exponent:
                 factors.append((base, exponent))
-        self._known_factors[term] = factors
+        self._known_parts[term] = factors
         return factors
 
     def _root(self, term: Term, base: Term, exponent: Fraction) -> Term | None:

@@ -6,6 +6,7 @@ of the derivative where it is defined, and that a longer derivation is worked ou
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -22,7 +23,7 @@ from symdiff.inspection.reading.formula import Formula
 from symdiff.inspection.reading.naming import Naming
 from symdiff.inspection.reading.patterns import Patterns, Placed, cell_beside, placed_cell
 from symdiff.inspection.reading.slopes import Slopes
-from symdiff.inspection.reading.sources import Sources
+from symdiff.inspection.reading.sources import Assigned, Sources
 from symdiff.inspection.reading.terms import ZERO, Term
 from symdiff.inspection.reading.written import Writer, cell_name, read_graph, term_of
 from symdiff.ir.branches import branches_of
@@ -88,22 +89,41 @@ class Primal:
         for b in self.graph.bindings:
             for o in b.operands:
                 uses.setdefault(o, []).append(b)
-        names: dict[Term, tuple[str, Fraction]] = {}
+        results: dict[tuple[str, Assigned], list[Node]] = {}
         for b in self.graph.bindings:
-            found = self.sources.assigned_variable(b.origin) if b in self._known else None
+            found = self.sources.assigned_variables(b.origin) if b in self._known else None
             if found is not None:
                 users = uses.get(b, [])
-                if (
-                    len(users) != 1 or self.sources.assigned_variable(users[0].origin) != found
-                ):  # else one step within the statement
-                    self._enter(names, self._known[b], found[0])
-        return names
+                step = len(users) == 1 and self.sources.assigned_variables(users[0].origin) == found
+                if not step:  # within the statement
+                    results.setdefault((b.origin.rpartition(":")[0], found), []).append(b)
+        names: dict[Term, tuple[str, Fraction]] = {}
+        for (_, assigned), bindings in results.items():
+            several = len(assigned.names)
+            told = len(set(assigned.operations)) == several and "" not in assigned.operations  # which value is whose
+            fits = (told or len(bindings) % several == 0) and all(
+                assigned.operations[k % several] in ("", b.op) for k, b in enumerate(bindings)
+            )
+            for k, b in enumerate(bindings if several == 1 or fits else []):
+                self._enter(names, self._known[b], assigned.names[k % several])
+        return numbered_names(names)
 
     def _enter(self, names: dict[Term, tuple[str, Fraction]], value: Term, name: str) -> None:
         """The name of a value, at its term without a coefficient."""
         term, times = value.parts[0] if value.kind == "sum" and len(value.parts) == 1 else (value, Fraction(1))
         if term.kind not in ("symbol", "number"):
             names.setdefault(term, (name, times))
+
+
+def numbered_names(names: dict[Term, tuple[str, Fraction]]) -> dict[Term, tuple[str, Fraction]]:
+    """The names of values, with numbers where a variable takes several: in their order."""
+    counts = Counter(name for name, _ in names.values())
+    numbers: Counter[str] = Counter()
+    found = {}
+    for term, (name, times) in names.items():
+        numbers[name] += 1
+        found[term] = (f"{name}_{numbers[name]}" if counts[name] > 1 else name), times
+    return found
 
 
 def input_names(inputs: tuple[GraphInput, ...]) -> list[str]:
@@ -176,9 +196,14 @@ def composed(primal: Primal, rows: Iterator[Row], limit: int, notes: tuple[str, 
             more += 1
     if not found:
         found, zeros = zeros[:limit], zeros[limit:]
+    if not found:
+        notes = ("there is no number to show", *notes)
     if zeros:
         notes = (f"{len(zeros)} that are zero are left out" if len(zeros) > 1 else "one that is zero is left out", *notes)
-    naming = Naming(primal.writer, primal.own_names(), primal.taken())
+    own: dict[Term, tuple[str | None, Fraction]] = {**primal.own_names()}
+    for slope in primal.slopes.found(list(own)):
+        own.setdefault(slope, (None, Fraction(1)))
+    naming = Naming(primal.writer, own, primal.taken())
     terms = naming.named([row.term for row in found])
     composer = Composer(primal.writer.bits)
     shown = naming.pieces[:limit]

@@ -53,6 +53,11 @@ class Slopes:
             self._found[key] = self._of(found, symbol, by_conjugate)
         return self._found[term, symbol, conjugate]
 
+    def found(self, terms: list[Term]) -> list[Term]:
+        """The derivatives of some terms that have been asked for."""
+        wanted = set(terms)
+        return [slope for (term, _, _), slope in self._found.items() if term in wanted and slope.kind in ("sum", "product")]
+
     def _active(self, term: Term, symbol: Term) -> list[Term]:
         """The parts of a term that depend on a symbol."""
         if term.kind == "sum":
@@ -187,6 +192,8 @@ class Slopes:
         seen = _Standing(binding, result)
         atom = python_partials(rule, builder, seen, place)[place]
         known = {**dict(zip(inputs, names, strict=True)), result: out}
+        for b in builder.bindings:
+            b.primal = False  # its branches for rounding are left out
         read_graph(Graph("rule", (), (), builder.bindings), self.writer, known)
         found = term_of(atom, self.writer, known)
         return None if found is ZERO else found
