@@ -7,6 +7,7 @@ Refuses what a tape refuses, when the function is made.
 
 import inspect
 import keyword
+import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -184,7 +185,8 @@ def _floating(value: Any) -> Any:
     if isinstance(value, np.ndarray) and value.dtype.kind in "iu":
         return value.astype(float)
     if type(value) in (list, tuple):
-        return type(value)(map(_floating, value))
+        found = type(value)(map(_floating, value))
+        return found if any(map(operator.is_not, found, value)) else value
     return value
 
 
