@@ -118,6 +118,7 @@ ELEMENTARY = {
     sp.acoth(x + 1): None, sp.sinc(x): None, sp.Heaviside(x - y): None, sp.Heaviside(x, 1): None,
     sp.SingularityFunction(x, 0.2, 2): (x - 0.2) ** 2, x**-3 / y: None, x ** sp.Rational(-1, 2): None, x**y: None,
     x ** sp.Rational(5, 3): None, sp.Rational(2, 3) * x - y / 7: None, -x - y: None, sp.pi * x + sp.E + sp.EulerGamma: None,
+    sp.UnevaluatedExpr(x) ** 2: x**2,
     sp.GoldenRatio - sp.Catalan * x: None, sp.Float("1.5") * x: None, sp.exp(sp.I * x): None, sp.zeta(3) * x: None,
     sp.KroneckerDelta(i, 2): sp.Integer(0),
 }  # fmt: skip
@@ -136,7 +137,11 @@ SPECIAL = {
     sp.elliptic_e(x, y): None, sp.elliptic_f(x, y): None, sp.elliptic_pi(x, y): None, sp.chebyshevt(y, x): None,
     sp.chebyshevu(y, x): None, sp.legendre(y, x): None, sp.laguerre(i, x): None, sp.gegenbauer(i, 0.4, x): None,
     sp.jacobi(i, 0.4, 0.6, x): None, sp.assoc_laguerre(i, 0.4, x): None, sp.hermite(i, x): 8 * x**3 - 12 * x,
-    sp.assoc_legendre(i, 1, x): sp.assoc_legendre(3, 1, x), sp.LambertW(x): None, sp.hyper((x,), (y,), 0.3): None,
+    sp.assoc_legendre(i, 1, x): sp.assoc_legendre(3, 1, x), sp.LambertW(x): None,
+    sp.LambertW(-x): None, sp.LambertW(x + sp.I * y): None,
+    sp.catalan(x): None, sp.factorial2(i): sp.Integer(3), sp.fibonacci(i): sp.Integer(2), sp.lucas(i): sp.Integer(4),
+    sp.dirichlet_eta(x + 2): None, sp.riemann_xi(x + 2): None,
+ sp.hyper((x,), (y,), 0.3): None,
     sp.hyper((x, y), (1.5,), 0.3): None, sp.hyper((), (y,), 0.3): None,
 }  # fmt: skip
 AT = {x: 0.3, y: 0.7, i: 3}

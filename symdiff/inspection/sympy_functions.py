@@ -24,10 +24,12 @@ from symdiff.inspection.sympy_text import sympy_of_text
 from symdiff.inspection.sympy_values import Playing, Value
 from symdiff.ir.building import active_builders
 from symdiff.tracing.values.tracer import Tracer
+from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.literals import identifier
 
 _MODULES = frozenset("numpy scipy math cmath mpmath sympy numexpr cupy jax tensorflow torch".split())
+_NARROW = {"d": "f", "D": "F"}
 _ELEMENT = re.compile(r"(.+)\[(\d+)\]")
 
 
@@ -46,6 +48,7 @@ class Expression(Formula):
         self.__name__ = name
         self.__doc__ = ""
         self.where = where or user_line()
+        self._made = arguments, expr, name, functions, use_imps, self.where
         leaves = list(_flat(arguments or ()))
         if len(set(leaves)) < len(leaves):
             raise ArgumentError(f"{self.where}: an argument is given twice among {', '.join(map(sympy_name, leaves))}")
@@ -75,6 +78,9 @@ class Expression(Formula):
         self.__signature__ = inspect.Signature(
             [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in _names(self.arguments)]
         )
+
+    def __reduce__(self) -> Any:
+        return Expression, self._made
 
     def _of_vectors(self, leaves: Sequence[Any]) -> dict[Any, tuple[Any, int]]:
         """The symbols that `DeferredVector`s stand for: `x[0]` is a symbol of that name."""
@@ -107,6 +113,7 @@ class Expression(Formula):
         if not builders:
             return Plain(self)(*args)
         playing = Playing(builders[-1], self.where)
+        args = _narrowed(args)
         given: dict[Any, Value] = {}
         for name, argument, value in zip(self.__signature__.parameters, self.arguments, args, strict=True):
             self._give(given, argument, value, playing, name)
@@ -128,6 +135,17 @@ class Expression(Formula):
             raise ArgumentError(f"{self.where}: argument {name} is a sequence of {len(argument)}; {size}")
         for k, inner in enumerate(argument):
             self._give(given, inner, value[k], playing, f"{name}[{k}]")
+
+
+def _narrowed(args: Sequence[Any]) -> Sequence[Any]:
+    """Python's numbers in single precision, where an array or a number of NumPy's is in it: they are weak (NEP 50)."""
+    leaves, tree = structures.flatten(tuple(args), none_is_leaf=True)
+    traced = [leaf for leaf in leaves if isinstance(leaf, Tracer)]
+    if not any(t.dtype.char in _NARROW.values() for t in traced):
+        return args
+    weak = {id(t) for t in traced if t.dtype.char in _NARROW and not t.shape and t.asked(lambda v: type(v) in (float, complex))}
+    found = [leaf.astype(_NARROW[leaf.dtype.char]) if id(leaf) in weak else leaf for leaf in leaves]
+    return structures.unflatten(tree, found)  # type: ignore[no-any-return]
 
 
 def _count(value: Any) -> int | None:

@@ -225,7 +225,10 @@ def _sinc(playing: Playing, x: Value) -> Value:
 def _lambert(playing: Playing, x: Value, branch: Value = 0) -> Value:
     if type(branch) is not int or branch != 0:
         raise TraceError(f"{playing.origin}: LambertW has its principal branch here; branch {branch} has no counterpart")
-    found = playing("wrightomega", playing("log", playing("add", x, 0j)))
+    logarithm = playing("log", playing("add", x, 0j))
+    # SciPy's wrightomega takes another branch for imaginary parts of pi, which the arguments below 0 have.
+    below = playing("sub", logarithm, 1j * float(np.spacing(math.pi)))
+    found = playing("wrightomega", playing("select", playing("ge", playing("imag", logarithm), math.pi), below, logarithm))
     if _is_complex(playing, x):
         return found
     return playing("select", playing("ge", x, -math.exp(-1)), playing("real", found), math.nan)
@@ -255,6 +258,22 @@ def _hyper(playing: Playing, *values: Value) -> Value:
 
 def _hyper_parts(expr: Any, tape: Any) -> Sequence[Any]:
     return [*expr.ap, *expr.bq, expr.argument, sp.Integer(len(expr.ap))]
+
+
+def _rewritten(target: Any) -> Row:
+    """What SymPy writes with other functions."""
+
+    def opened(expr: Any, tape: Any) -> Sequence[Any]:
+        found = expr.rewrite(target)
+        if type(found) is type(expr):
+            raise TraceError(f"SymPy's {type(expr).__name__} is not written with other functions for these arguments")
+        return (found,)
+
+    return Row(opened, _first)
+
+
+def _first(tape: Any, expr: Any, places: list[int]) -> int:
+    return places[0]
 
 
 def _elliptic_pi(playing: Playing, n: Value, m: Value) -> Value:
@@ -626,7 +645,10 @@ ROWS: dict[Any, Row] = {
     sp.Max: _folded("max"), sp.Min: _folded("min"), sp.And: _folded("and"), sp.Or: _folded("or"),
     numpy_nodes.maximum: _folded("max"), numpy_nodes.minimum: _folded("min"),
     sp.Equivalent: _of(_all_equal),
-    sp.Contains: Row(lambda expr, tape: [expr.args[1].as_relational(expr.args[0])], lambda tape, expr, places: places[0]),
+    sp.Contains: Row(lambda expr, tape: [expr.args[1].as_relational(expr.args[0])], _first),
+    sp.UnevaluatedExpr: Row(_args, _first), sp.catalan: _rewritten(sp.gamma), sp.factorial2: _rewritten(sp.gamma),
+    sp.fibonacci: _rewritten(sp.sqrt), sp.lucas: _rewritten(sp.sqrt),
+    sp.dirichlet_eta: _rewritten(sp.zeta), sp.riemann_xi: _rewritten(sp.zeta),
     sp.Piecewise: Row(_pairs, _piecewise), sp.hyper: _of(_hyper, _hyper_parts),
     sp.Sum: _reduced("add", np.sum), sp.Product: _reduced("mul", np.prod),
     sp.Derivative: Row(_derivative_parts, _derivative), sp.Subs: Row(_subs_parts, _with_body),
