@@ -20,7 +20,7 @@ from sympy.matrices.expressions import (
 from sympy.matrices.expressions.blockmatrix import BlockDiagMatrix
 from sympy.matrices.expressions.dotproduct import DotProduct
 from sympy.physics import mechanics
-from sympy.tensor.array import tensorcontraction
+from sympy.tensor.array import ArrayComprehension, tensorcontraction
 from sympy.tensor.array.expressions import (
     ArrayAdd,
     ArrayContraction,
@@ -223,6 +223,7 @@ def test_arrays_of_any_rank():
         same(sd.lambdify([T], expr)(cells), wanted)
     same(sd.lambdify([x], sp.Array([[x, 2], [3, x * x]]))(5.0), [[5.0, 2.0], [3.0, 25.0]] @ np.eye(2))
     same(sd.lambdify([x], sp.SparseMatrix(2, 2, {(0, 1): x}))(5.0), np.array([[0.0, 5.0], [0.0, 0.0]]))
+    same(sd.lambdify([x], ArrayComprehension(i * x + j, (i, 1, 2), (j, 0, 2)))(5.0), np.array([[5, 6, 7], [10, 11, 12]]))
     assert sd.lambdify([x], tensorcontraction(sp.Array([[x, 2], [3, x]]), (0, 1)))(5.0) == 10
 
 
@@ -234,7 +235,7 @@ def test_the_table_has_no_head_without_a_test():
         "Determinant", "DotProduct", "ArraySymbol", "ArrayElement", "ArrayAdd", "ArrayTensorProduct", "ArrayContraction",
         "ArrayDiagonal", "PermuteDims", "Reshape", "ZeroArray", "OneArray", "ArrayElementwiseApplyFunc", "MatrixBase",
         "ComplexInfinity", "BooleanFalse", "MatrixElement", "GreaterThan",
-        "ZeroMatrix", "Piecewise", "digamma",
+        "ZeroMatrix", "Piecewise", "ArrayComprehension", "digamma",
     }  # fmt: skip
     assert {head.__name__ for head in ROWS if head not in seen} <= elsewhere
 
@@ -275,6 +276,8 @@ def test_sums_inside_each_other_and_over_cells():
     values = np.linspace(0, 1, 300)
     assert f(values, 300) == pytest.approx(np.sum(values[1:] * values[:-1] + np.arange(299)))
     same(sd.grad(f)(values, 300)[1:-1], values[2:] + values[:-2])
+    inside = sp.Piecewise((long[k - 1], k > 0), (0, True)) * long[k]
+    assert sd.lambdify([long, n], sp.Sum(inside, (k, 0, n - 1)))(values, 300) == pytest.approx(np.sum(values[1:] * values[:-1]))
     double = sp.Sum(sp.sin(i * x) * j, (i, 1, 100), (j, 1, 70))
     assert sd.lambdify(x, double)(0.1) == pytest.approx(np.sum(np.sin(np.arange(1, 101) * 0.1)) * 2485)
     with pytest.raises(sd.TraceError, match="bound of Sum must be an integer"):

@@ -97,9 +97,9 @@ class Function:
         **options: Any,
     ) -> None:
         f = argument_function(f)
-        self.formula = formula_of(f)
-        if self.formula is not None:
-            argnums = argument_positions(self.formula, argnums)
+        self.expression = formula_of(f)
+        if self.expression is not None:
+            argnums = argument_positions(self.expression, argnums)
         known = ("argnums", *self.choices, *COMMON) if self.differentiates else (*self.choices, *COMMON)
         check_options(self.suffix or "the function", {"argnums": argnums} | options if self.differentiates else options, known)
         exact, fastmath = bool(options.get("exact", False)), bool(options.get("fastmath", False))
@@ -339,7 +339,7 @@ class Function:
         guard = self._guard
         versions = [] if guard is None else guard.versions()
         self.refresh()  # other specialisations may capture what the fast one does not
-        if self.formula is not None and self._door is not None and not kwargs:
+        if self.expression is not None and self._door is not None and not kwargs:
             found = self._with_numbers(args, out)
             if found is not MISS:
                 return found
@@ -367,7 +367,7 @@ class Function:
 
     def _with_numbers(self, args: tuple[Any, ...], out: Any) -> Any:
         """The fast way where a formula takes integers as numbers; `MISS` where it takes the arguments as they are."""
-        taken = tuple(map(self.formula.taken, range(len(args)), args))  # type: ignore[union-attr]
+        taken = tuple(map(self.expression.taken, range(len(args)), args))  # type: ignore[union-attr]
         if all(map(operator.is_, taken, args)):
             return MISS
         try:
