@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-from sympy.core.function import FunctionClass, UndefinedFunction
+from sympy.core.function import AppliedUndef, FunctionClass, UndefinedFunction
 
 from symdiff.api.expressions import Formula, function_of_sympy
 from symdiff.api.functions import Plain
@@ -209,14 +209,25 @@ def _floating(value: Any) -> Any:
 
 
 def _names(arguments: Sequence[Any]) -> list[str]:
-    """Different identifiers for arguments; nested ones are called by their place."""
+    """Different identifiers for arguments; that of q0, q1, ... is q."""
     names: list[str] = []
     for k, argument in enumerate(arguments):
-        name = f"arguments{k}" if isinstance(argument, (tuple, list)) else identifier(sympy_name(argument))
+        name = _several_name(argument, k) if isinstance(argument, (tuple, list)) else identifier(_head_name(argument))
         while name in names or keyword.iskeyword(name):
             name += "_"
         names.append(name)
     return names
+
+
+def _several_name(arguments: Sequence[Any], place: int) -> str:
+    """What several arguments have in common in their names; their place where that is nothing."""
+    stems = {_head_name(leaf).rstrip("0123456789_") for leaf in _flat(arguments)}
+    stem = stems.pop() if len(stems) == 1 else ""
+    return identifier(stem) if stem.isidentifier() else f"arguments{place}"
+
+
+def _head_name(leaf: Any) -> str:
+    return leaf.func.__name__ if isinstance(leaf, AppliedUndef) else sympy_name(leaf)
 
 
 @function_of_sympy.written
