@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-from sympy.core.function import AppliedUndef, FunctionClass, UndefinedFunction
+from sympy.core.function import AppliedUndef, FunctionClass
 
 from symdiff.api.expressions import Formula, function_of_sympy
 from symdiff.api.functions import Plain
@@ -238,10 +238,12 @@ def expression_function(expr: Any, where: str = "") -> Expression:
     """
     if isinstance(expr, sp.Lambda):
         return Expression(list(expr.signature), expr.expr, where=where)
-    if isinstance(expr, FunctionClass) and not isinstance(expr, UndefinedFunction):
-        count = min(expr.nargs) if isinstance(expr.nargs, sp.FiniteSet) else 1
+    if isinstance(expr, FunctionClass):
+        implementation = getattr(expr, "_imp_", None)
+        several = min(expr.nargs) if isinstance(expr.nargs, sp.FiniteSet) else 1
+        count = several if implementation is None else len(inspect.signature(implementation).parameters)
         symbols = sp.symbols(f"x:{count}") if count > 1 else (sp.Symbol("x"),)
-        return Expression(symbols, expr(*symbols), expr.__name__, where=where)
+        return Expression(symbols, expr(*symbols), identifier(expr.__name__), where=where)
     if isinstance(expr, sp.Poly):
         return Expression(list(expr.gens), expr.as_expr(), where=where)
     return Expression(None, expr, where=where)
