@@ -89,6 +89,8 @@ def is_of_sympy(value: Any) -> bool:
     kinds = (sympy.Basic, sympy.MatrixBase, sympy.NDimArray, sympy.FunctionClass)
     if isinstance(value, kinds):
         return True
+    if callable(value):
+        return False
     if isinstance(value, dict):
         value = tuple(value.values())
     return isinstance(value, (list, tuple)) and any(map(is_of_sympy, value))
