@@ -96,15 +96,9 @@ class Function:
         **options: Any,
     ) -> None:
         f = argument_function(f)
-<<<<<<< HEAD
-        self.written_formula = formula_of(f)
-        if self.written_formula is not None:
-            argnums = argument_positions(self.written_formula, argnums)
-=======
         self.expression = formula_of(f)
         if self.expression is not None:
             argnums = argument_positions(self.expression, argnums)
->>>>>>> sympyin
         known = ("argnums", *self.choices, *COMMON) if self.differentiates else (*self.choices, *COMMON)
         check_options(self.suffix or "the function", {"argnums": argnums} | options if self.differentiates else options, known)
         exact, fastmath = bool(options.get("exact", False)), bool(options.get("fastmath", False))
