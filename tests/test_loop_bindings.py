@@ -796,7 +796,7 @@ def rosenbrock_grad(x):
 
 def test_the_text_of_loops_in_plain_python():
     for made, text in ((gradient(newton()[0], [0]), NEWTON), (gradient(rosenbrock()), ROSENBROCK)):
-        assert in_python(made, text.split()[1].partition("(")[0])[0].rpartition("]\n")[2].strip() == text.strip()
+        assert in_python(made, text.split()[1].partition("(")[0])[0].partition("]\n")[2].strip() == text.strip()
 
 
 def test_programs_with_loops_are_printed_and_checked():

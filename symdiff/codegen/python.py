@@ -77,7 +77,7 @@ def lacking_in_python(program: Program) -> str:
 
 def has_single_precision(program: Program) -> bool:
     """Whether a program computes with float32 or complex64, which are NumPy's."""
-    return any(node.dtype in "fF" for node in (*program.nodes, *program.outputs))
+    return any(n.dtype in "fF" for n in program.nodes) or any(o.dtype in "fF" for o in program.outputs)
 
 
 def check_python(program: Program) -> None:
