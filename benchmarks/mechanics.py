@@ -24,10 +24,9 @@ from benchmarks import calls, timing
 from benchmarks.__main__ import machine
 
 EXPLAINED = """A pendulum of some links on a cart, by Kane's method. Every answer is checked against that of `lambdify` before
-it is timed; a time of a call is the least of several rounds in which all take turns. symengine is called with
-its arguments in one array. *One-off*: from SymPy's matrices to the first answer, in processor time; the
-Jacobian by SymPy and symengine is differentiated by them, which is told in parentheses. *symdiff to it*:
-symdiff's time to that of the line's contender."""
+it is timed; a time of a call is the least of several rounds in which all take turns. symengine is called with its arguments in
+one array. *One-off*: from SymPy's matrices to the first answer, in processor time; the Jacobian by SymPy and symengine is
+differentiated by them, which is told in parentheses. *symdiff to it*: symdiff's time to that of the line's contender."""
 Built = tuple[Callable[..., Any], float, float]
 
 

@@ -495,6 +495,14 @@ def test_texts_that_are_no_formulas_are_refused(text):
         sd.lambdify("x", text)
 
 
+def test_refusals_inside_a_trace_have_their_line():
+    with pytest.raises(sd.TraceError, match=r"^test_sympy_in.py:\d+: SymPy's polylog"):
+        sd.grad(lambda u: sd.lambdify(x, sp.polylog(2, x))(u))(0.5)
+    with pytest.raises(sd.TraceError, match=r"^test_sympy_in.py:\d+: Attribute"):
+        sd.grad(lambda u: sd.lambdify("x", "x.real")(u))(0.5)
+    assert sd.grad(lambda u: sd.lambdify([x, y], x * y, cse=True)(u, 2.0) * sd.grad(x**2)(u))(3.0) == 24
+
+
 def test_texts_as_formulas():
     read = sympy_of_text("sin(x)*exp(-x*y) + Max(x, 2) + 1e-3*pi + abs(y)**0.5 + 3j", {})
     assert read.free_symbols == {x, y}

@@ -18,7 +18,7 @@ from sympy.core.function import AppliedUndef, FunctionClass
 
 from symdiff.api.expressions import Formula, function_of_sympy
 from symdiff.api.functions import Plain
-from symdiff.errors import ArgumentError, OptionError, TraceError
+from symdiff.errors import ArgumentError, OptionError, TraceError, noted_errors
 from symdiff.inspection.from_sympy import Tape, expression_of_sympy, resolved_leaves, sympy_leaves, sympy_name
 from symdiff.inspection.sympy_text import sympy_of_text
 from symdiff.inspection.sympy_values import Playing, Value
@@ -60,7 +60,8 @@ class Expression(Formula):
             return len(places) - 1
 
         try:
-            self.result = sympy_leaves(expr, placed)
+            with noted_errors():  # those that follow have the line
+                self.result = sympy_leaves(expr, placed)
         except TraceError as error:
             raise TraceError(f"{self.where}: {error}") from None
         if not places:
@@ -291,7 +292,8 @@ def lambdify(
 
     def read(leaf: Any) -> Any:
         try:
-            return sympy_of_text(leaf, symbols) if isinstance(leaf, str) else leaf
+            with noted_errors():
+                return sympy_of_text(leaf, symbols) if isinstance(leaf, str) else leaf
         except TraceError as error:
             raise TraceError(f"{user_line()}: {error}") from None
 
