@@ -24,6 +24,7 @@ _REDUCING = frozenset({"amax", "amin", "kth", "logsumexp", "sum_of"})
 _STATIC = frozenset({"getitem", "item", "take", "diagonal"})
 _ONCE = frozenset({"reshape", "transpose", "getitem", "diagonal", "item", "take"})  # each cell of the result is one of these
 _KNOWN = 10_000  # cells up to which it is worked out which ones are left out
+_SHORT = 64  # cells of a mask that generated files may spell out; a longer one is one stretch
 
 
 def pulled(sweep: Any, binding: Node, place: int, part: Masked, conjugated: bool = False) -> Masked | None:
@@ -77,7 +78,7 @@ def pushed(masks: Cotangents, binding: Node, parts: dict[int, Masked], before: b
 
 
 def _left(binding: Node) -> Atom | None:
-    """Which cells of an array a binding reads; None for one of a size that is large, or known at a call only."""
+    """Which cells of an array a binding reads; None where that is long to say, or known at a call only."""
     shape = binding.operands[0].shape
     if binding.op not in _STATIC or any(isinstance(n, Extent) for n in (*shape, *binding.shape)) or math.prod(shape) > _KNOWN:
         return None
@@ -87,4 +88,4 @@ def _left(binding: Node) -> Atom | None:
     else:
         places = HEADS[binding.op].function(np.arange(mask.size).reshape(shape), **binding.params.params)
         mask[np.asarray(places).ravel()] = True
-    return ArrayConstant(mask.reshape(shape))
+    return ArrayConstant(mask.reshape(shape)) if mask.size <= _SHORT or np.count_nonzero(np.diff(mask)) < 3 else None
