@@ -19,6 +19,7 @@ from inside import (
     formula_locus,
     operation_facts,
     rewrite_rules,
+    rewrites_by_operation,
     rewritten,
     rule_column,
 )
@@ -26,7 +27,7 @@ from mpmath import mp
 
 import symdiff as sd
 
-ROWS = [row for rows in rewrite_rules().values() for row in rows]
+ROWS = [row for op in rewrites_by_operation() for row in rewrite_rules(op)]
 NUMBERS = {"c": [2.0, 0.5, -3.0], "k": [0.5 + 2j, -1j], "n": [2, 3, 4, 6, 9], "p": [0.5, 0.25, 1.5], "q": [0.5, 1, 1.5, 2]}
 
 

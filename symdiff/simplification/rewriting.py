@@ -39,7 +39,7 @@ class Forms:
 
     def first(self, binding: Node, partials: bool) -> tuple[Rewrite, Found] | None:
         """The first row of this kind whose form a binding has."""
-        for row in rewrite_rules().get(binding.op, ()):
+        for row in rewrite_rules(binding.op):
             if bool(row.partials) is partials:
                 for found in self.matches(row, row.form.result, binding.result, {}):
                     if self.holds(row, found):
@@ -228,7 +228,7 @@ class _Rewriting:
                 if first == second or keys[first].isdisjoint(keys[second]):
                     continue
                 pair = factors[first][1], factors[second][1]
-                for row in rewrite_rules()["mul"]:
+                for row in rewrite_rules("mul"):
                     refs = row.form.steps[row.form.result - len(row.parameters) - 1][1]
                     for found in self.forms.all_match(row, refs, pair, {}):
                         if self.forms.holds(row, found):
