@@ -133,6 +133,14 @@ def test_an_integer_made_of_sums_of_itself_takes_no_longer_than_its_operations()
     assert sd.grad(f)(3.5) == 3.0
 
 
+def test_an_image_in_single_precision_has_its_ends_there():
+    def f(x):
+        y = np.arctan(x)
+        return 2 * x if y == y and y >= np.float32(math.pi / 2) else x
+
+    assert [sd.grad(f)(np.float32(x)) for x in (1.0, 1e30)] == [1.0, 2.0]
+
+
 def test_facts_follow_operations():
     def of(f, *args):
         graph = sd.trace(f, *args)
