@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from symdiff.errors import RuleError
 from symdiff.rulebooks.book import table_folder
-from symdiff.rulebooks.tables import FORMULA_CALLS, Template, parse_formula, read_lines
+from symdiff.rulebooks.tables import FORMULA_CALLS, FORMULA_OPERATORS, Template, parse_formula, read_lines
 
 CONSTANTS = frozenset("cdknpq")
 COMPLEX = frozenset("kz")
@@ -32,19 +32,25 @@ class Rewrite(NamedTuple):
     plain: tuple[str, ...]
     sample: tuple[float, float]
 
-    @property
-    def op(self) -> str:
-        """The operation that the form ends in."""
-        return self.form.steps[self.form.result - len(self.parameters) - 1][0]
+
+@functools.cache
+def rewrite_rules(op: str) -> list[Rewrite]:
+    """The rows whose forms end in an operation."""
+    return [_row(where, cells) for where, cells in rewrites_by_operation().get(op, ())]
 
 
 @functools.cache
-def rewrite_rules() -> dict[str, list[Rewrite]]:
-    """The rows of the table, by operation."""
-    found: dict[str, list[Rewrite]] = {}
+def rewrites_by_operation() -> dict[str, list[tuple[str, list[str]]]]:
+    """The lines of the table, as "file:line" and cells, by the operation that their forms end in."""
+    found: dict[str, list[tuple[str, list[str]]]] = {}
     for where, cells in read_lines(table_folder() / "rewrites.table"):
-        row = _row(where, cells)
-        found.setdefault(row.op, []).append(row)
+        match ast.parse(cells[0], mode="eval").body:
+            case ast.Call(func=ast.Name(id=name)) if name in FORMULA_CALLS:
+                found.setdefault(FORMULA_CALLS[name], []).append((where, cells))
+            case ast.BinOp(op=op):
+                found.setdefault(FORMULA_OPERATORS[type(op)], []).append((where, cells))
+            case _:
+                raise RuleError(f"{where}: {cells[0]} ends in no operation")
     return found
 
 

@@ -37,7 +37,6 @@ class StructuralRule:
     tangents: tuple[ast.expr | None, ...] | None
     cotangents: tuple[ast.expr | None, ...]
     real: bool
-    moves: bool
     source: str
     text: str = ""
 
@@ -80,21 +79,20 @@ def parsed_row(line: str, source: str) -> StructuralRule:
 
     tangents = None if columns[1] == "linear" else formulas(columns[1])
     return StructuralRule(
-        head["name"],
-        operands,
-        tangents,
-        formulas(columns[2]),
-        columns[3] == "real",
-        columns[3].endswith("moves"),
-        source,
-        _shown(columns, operands),
+        head["name"], operands, tangents, formulas(columns[2]), columns[3] == "real", source, _shown(columns, operands)
     )
 
 
 def moves_by_rule(binding: Node) -> bool:
     """Whether each cell of a result is a cell of the operation's only or first operand."""
-    rule = structural_rules().get(binding.op)
-    return binding.op == "item" or (rule is not None and rule.moves)
+    return binding.op == "item" or binding.op in moving_heads()
+
+
+@functools.cache
+def moving_heads() -> frozenset[str]:
+    """The heads whose rows say that they move cells."""
+    lines = (table_folder() / "structural.table").read_text(encoding="utf-8").splitlines()
+    return frozenset(line.partition("(")[0] for line in lines if line.endswith(" moves"))
 
 
 def _shown(columns: list[str], operands: tuple[str, ...]) -> str:

@@ -13,7 +13,7 @@ from symdiff.ir.node import Node
 from symdiff.rulebooks.book import operation_facts
 from symdiff.simplification.facts import Facts
 from symdiff.simplification.interning import Values
-from symdiff.simplification.intervals import UNKNOWN, Fact
+from symdiff.simplification.intervals import UNKNOWN, Fact, in_precision
 
 _LESS, _EQUAL, _GREATER, _UNORDERED = 1, 2, 4, 8
 _ANY = 15
@@ -137,7 +137,7 @@ class Conditions(Facts):
             return Fact(value, value, nan=False)
         found = self._learned.get(number, UNKNOWN)
         column = operation_facts().get(node.op) if node.dtype in ("f", "d") else None
-        return found if column is None else found.met(Fact(column.low, column.high))
+        return found if column is None else found.met(in_precision(Fact(column.low, column.high), node.dtype))
 
 
 def _number(node: Node) -> float | None:

@@ -39,7 +39,7 @@ class Forms:
 
     def first(self, binding: Node, partials: bool) -> tuple[Rewrite, Found] | None:
         """The first row of this kind whose form a binding has."""
-        for row in rewrite_rules().get(binding.op, ()):
+        for row in rewrite_rules(binding.op):
             if bool(row.partials) is partials:
                 for found in self.matches(row, row.form.result, binding.result, {}):
                     if self.holds(row, found):
@@ -106,15 +106,12 @@ class Forms:
         elif of >= len(row.parameters):
             square = self._square(atom)
             if square is not None and not is_complex(square[0].dtype or "d"):
-                yield found | {constant: square[1], row.parameters[self._step(row, of)[0]]: square[0]}
+                squared = row.form.steps[of - len(row.parameters) - 1][1][0]
+                yield found | {constant: square[1], row.parameters[squared]: square[0]}
         elif (name := row.parameters[of]) in found:
             factor = self.facts.ratio(atom, found[name])
             if factor is not None and (atom.shape, atom.dtype) == (found[name].shape, found[name].dtype):
                 yield found | {constant: factor}
-
-    @staticmethod
-    def _step(row: Rewrite, ref: int) -> tuple[int, ...]:
-        return row.form.steps[ref - len(row.parameters) - 1][1]
 
     def _powers(self, atom: Atom, made: Node | None) -> Iterator[tuple[Atom, float]]:
         """A real value as powers of others with constant exponents."""
@@ -228,7 +225,7 @@ class _Rewriting:
                 if first == second or keys[first].isdisjoint(keys[second]):
                     continue
                 pair = factors[first][1], factors[second][1]
-                for row in rewrite_rules()["mul"]:
+                for row in rewrite_rules("mul"):
                     refs = row.form.steps[row.form.result - len(row.parameters) - 1][1]
                     for found in self.forms.all_match(row, refs, pair, {}):
                         if self.forms.holds(row, found):
