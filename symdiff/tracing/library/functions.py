@@ -467,6 +467,9 @@ def _viewed(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin
         asked, arrays = _asked(function, args, kwargs)
     except (ValueError, TypeError, IndexError) as error:
         raise TraceError(f"{origin}: np.{name}: {error}") from None
+    if isinstance(asked, np.ndarray) and asked.shape == () and _stays_number(function, args, kwargs):
+        found = _recorded(function, args, kwargs, origin) if found is None else found
+        return found.of_kind(NUMPY) if isinstance(found, Tracer) else found
     if isinstance(asked, np.ndarray):
         if implementation is not None and len(arrays) == 1 and _shares(asked, arrays[0]) and not _is_of(asked, arrays[0]):
             return arrays[0].like(_moved(function, args, kwargs, arrays[0], asked))
@@ -480,13 +483,24 @@ def _viewed(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin
     return type(found)(_as_asked(f, p, arrays) for f, p in zip(found, asked, strict=True))
 
 
+def _stays_number(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether NumPy gives a number for a number: `np.squeeze(x)`, not `np.broadcast_to(x, ())`."""
+    given = [v for v in structures.leaves((args, kwargs), none_is_leaf=True) if isinstance(v, Tracer)]
+    if any(v.has_memory() for v in given):
+        return False
+    shown = structures.map_leaves(
+        lambda v: v.asked(lambda own: own) if isinstance(v, Tracer) else v, (args, kwargs)
+    )
+    return isinstance(function(*shown[0], **shown[1]), np.generic)
+
+
 def _asked(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, list[Tracer]]:
     """What NumPy gives for the memory of traced arrays, and these."""
     arrays: list[Tracer] = []
 
     def kept(value: Any) -> Any:
         if isinstance(value, Tracer):
-            arrays.append(value if value.shape or value.held is not None else value.like(value.atom))
+            arrays.append(value if value.has_memory() else value.like(value.atom))
             return arrays[-1]
         return value
 
@@ -623,7 +637,7 @@ def get_item(x: Tracer, key: Any, origin: str) -> Any:
     """`x[key]` recorded."""
     if is_traced_key(key):
         return read(x, key, origin)
-    x = x if x.shape or x.held is not None else x.like(x.atom)
+    x = x if x.has_memory() else x.like(x.atom)
     if isinstance(key, (bool, np.bool_)):
         return np.repeat(np.expand_dims(x, 0), int(key), axis=0)  # x[True] is a copy of x[None]
     try:

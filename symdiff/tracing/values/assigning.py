@@ -27,7 +27,7 @@ from symdiff.vocabulary.libraries import user_line
 def assign(target: Tracer, key: Any, value: Any) -> None:
     """`target[key] = value` on a traced array."""
     origin = user_line()
-    if target.shape == () and target.held is None:
+    if not target.has_memory():
         raise ItemError(f"{origin}: assignment into a traced number")
     if is_traced_key(key):
         write(target, key, value, origin)

@@ -270,7 +270,7 @@ class View:
         whole = self.storage.layout
         chosen = self.numbers()
         places = numbers(whole, whole).ravel()[chosen]
-        first = whole[tuple(slice(int(k), int(k) + 1) for k in np.unravel_index(chosen.flat[0], whole.shape))]
+        first = whole[(..., *(slice(int(k), int(k) + 1) for k in np.unravel_index(chosen.flat[0], whole.shape)))]
         steps = [int(np.take(places, 1, axis).flat[0] - places.flat[0]) if n > 1 else 1 for axis, n in enumerate(places.shape)]
         found = np.lib.stride_tricks.as_strided(first, places.shape, steps)
         if not self.place.flags.writeable:

@@ -267,8 +267,18 @@ class Tracer(Operators):
     def shared(self) -> View:
         """The cells that the array shows, from now on kept where views find them."""
         if self._held is None:
-            self._held = View.over(Storage(self.builder, self._value, self.dtype.char))
+            callers = self.kind.array and self.kind.given
+            self._held = View.over(Storage(self.builder, self._value, self.dtype.char, _CALLERS if callers else ""))
         return self._held
+
+    def has_memory(self) -> bool:
+        """Whether the value is an array, of shape () too, which others may see the cells of."""
+        if self._shape or self._held is not None:
+            return True
+        kind = self.kind
+        if not (kind.array or kind.given or kind.several):
+            return False
+        return bool(self.asked(lambda value: isinstance(value, np.ndarray)))
 
     def like(self, found: Any) -> Any:
         """A symbol, or the cells of a view, as a value of the same kind."""
@@ -316,7 +326,7 @@ class Tracer(Operators):
     def _in_place(self, op: str, other: Any) -> Any:
         """`y += x`: an array changes, a number is named anew."""
         result = getattr(operator, op)(self, other)
-        if self.shape == () and self._held is None:
+        if not self.has_memory():
             return result
         self[...] = result
         return self
@@ -436,10 +446,10 @@ class Tracer(Operators):
         if self.size > _CELLS:
             need_contents(self)
         flat = np.empty(self.size, dtype=object)
-        for i, cell in enumerate(self._line() if self.shape else [self if self._held is None else self.of_kind(self.kind)]):
+        for i, cell in enumerate(self._line() if self.shape else [self.of_kind(self.kind) if self.has_memory() else self]):
             flat[i] = cell
         cells = flat.reshape(self.shape)
-        if copy is not True and (self.shape or self._held is not None):  # it would share memory: what is written would be lost
+        if copy is not True and self.has_memory():  # it would share memory: what is written would be lost
             cells.flags.writeable = False
             root_of(self.shared().storage).images.append(weakref.ref(flat))
             if attempt is not None and not attempt.opened and is_numpys(sys._getframe(1).f_code.co_filename):
@@ -489,7 +499,7 @@ class Tracer(Operators):
         return self._place().flags
 
     def _place(self) -> np.ndarray:
-        return self.shared().layout() if self.shape or self._held is not None else np.zeros((), np.int8)
+        return self.shared().layout() if self.has_memory() else np.zeros((), np.int8)
 
     @property
     def device(self) -> str:
@@ -539,7 +549,7 @@ class Tracer(Operators):
     def _part(self, name: str) -> Any:
         """The real or imaginary part: of an array a view."""
         found = self._unary(name)
-        if self._held is None and self.shape == ():
+        if not self.has_memory():
             return found
 
         def save(atom: Any) -> None:
@@ -599,22 +609,22 @@ class Tracer(Operators):
         if not copy and np.dtype(dtype) == self.dtype:
             return self
         if np.dtype(dtype).kind in "iu" and self.dtype.kind != "c":
-            return truncation(self)
+            found = truncation(self)
+            return found if self.shape else found.of_kind(ARRAY if self.has_memory() else NUMPY)
         if np.dtype(dtype).kind == "b":
-            return self if self.dtype.kind == "b" else self != 0
+            return self.copy() if self.dtype.kind == "b" else self != 0
         char = np.dtype(dtype).char
         if char not in "fdFD" or (self.dtype.kind == "c" and char in "fd"):
             raise TraceError(f"{user_line()}: astype({dtype}) of a traced value of {self.dtype}; take x.real first")
         cast = self.builder.cast(self.atom, char)
-        if not self.shape:
-            kind = NUMPY if self.kind.python else self.kind
-            return self.like(cast) if isinstance(cast, Constant) else Tracer(self.builder, cast, kind)  # type: ignore[arg-type]
+        if not self.has_memory():
+            return self.like(cast) if isinstance(cast, Constant) else Tracer(self.builder, cast)  # type: ignore[arg-type]
         place = self._place().astype(np.int8, order=order)  # type: ignore[call-overload]
         return Tracer.showing(self.builder, storage_cells(self.builder, cast, char, place, user_line()), np.dtype(char))
 
     def copy(self, order: str = "C") -> Any:
         """The same values in an array of its own, which can be assigned to."""
-        return copy_of(self, np.copy(self._place(), order=order)) if self.shape or self._held is not None else self  # type: ignore[call-overload]
+        return copy_of(self, np.copy(self._place(), order=order)) if self.has_memory() else self  # type: ignore[call-overload]
 
     def conj(self) -> Any:
         """The conjugate; real numbers are themselves, no copy of them."""
@@ -630,7 +640,7 @@ class Tracer(Operators):
 
     def flatten(self, order: str = "C") -> Any:
         """The cells in one axis, in memory of their own."""
-        return np.ravel(self, order=order).copy() if self.shape else np.ravel(self)  # type: ignore[call-overload]
+        return np.ravel(self, order=order).copy()  # type: ignore[call-overload]
 
     def fill(self, value: Any) -> None:
         """Every cell gets the value."""
@@ -650,7 +660,7 @@ class Tracer(Operators):
             raise TraceError(
                 f"{user_line()}: x.view({dtype}) reads the same bytes as other numbers; take x.real, x.imag or x.astype"
             )
-        return self[...] if self.shape or self._held is not None else self
+        return self[...] if self.has_memory() else self
 
     def partition(self, kth: Any, axis: int = -1, **options: Any) -> None:
         """The cells with the kth in its place, in place."""
