@@ -29,7 +29,7 @@ from symdiff.tracing.library.ufunc_methods import METHODS
 from symdiff.tracing.state.attempt import note_stuck
 from symdiff.tracing.state.raising import awaits, check_awaited_floating, is_awaited
 from symdiff.tracing.values.answers import check_answer, check_flat_answer, check_read, signature_of
-from symdiff.tracing.values.assigning import compute_untraced, filled, untraced
+from symdiff.tracing.values.assigning import array_dtype, compute_untraced, filled, untraced
 from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.kinds import ARRAY, NUMPY, resulting
 from symdiff.tracing.values.operands import as_array, as_atom, holds_traced
@@ -488,9 +488,7 @@ def _stays_number(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     given = [v for v in structures.leaves((args, kwargs), none_is_leaf=True) if isinstance(v, Tracer)]
     if any(v.has_memory() for v in given):
         return False
-    shown = structures.map_leaves(
-        lambda v: v.asked(lambda own: own) if isinstance(v, Tracer) else v, (args, kwargs)
-    )
+    shown = structures.map_leaves(lambda v: v.asked(lambda own: own) if isinstance(v, Tracer) else v, (args, kwargs))
     return isinstance(function(*shown[0], **shown[1]), np.generic)
 
 
@@ -679,6 +677,14 @@ def _full_like(origin: str, x: Any, fill_value: Any, *args: Any, **kwargs: Any) 
     return made
 
 
+def _insert(origin: str, arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
+    dtype = array_dtype(arr)
+    x, cells = as_array(arr), as_array(values).astype(dtype)
+    whole = dtype.kind in "iu"
+    found = on_arrays(MOVING["insert"], (x.astype(float) if whole else x, obj, cells, axis), {}, origin, "insert")
+    return Integer.of(found) if whole else found
+
+
 def _where(origin: str, condition: Any, *arms: Any) -> Any:
     if not arms:
         return np.nonzero(condition)
@@ -741,6 +747,7 @@ _SPECIAL: dict[str, Callable[..., Any]] = {
     "empty_like": _zeros_like,
     "ones_like": _ones_like,
     "full_like": _full_like,
+    "insert": _insert,
     "where": _where,
     "select": _select,
     "clip": _clip,

@@ -17,7 +17,7 @@ from symdiff.rulebooks.book import default_rules
 from symdiff.tracing.library.functions import on_arrays, trace_rule_call
 from symdiff.tracing.library.polynomials import fit
 from symdiff.tracing.library.searching import take
-from symdiff.tracing.values.assigning import copied, filled
+from symdiff.tracing.values.assigning import array_dtype, copied, filled
 from symdiff.tracing.values.integers import Integer, is_integer_value
 from symdiff.tracing.values.kinds import ARRAY, NUMPY
 from symdiff.tracing.values.operands import as_array, as_atom, holds_traced
@@ -155,7 +155,9 @@ def _piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kwargs: Any) 
     if any(np.shape(c) not in ((), np.shape(x)) for c in conditions):
         raise TraceError(f"{user_line()}: np.piecewise with conditions of other shapes than the array's; use np.select")
     values = [f(x, *args, **kwargs) if callable(f) and not is_traced(f) else f for f in funclist]
-    return np.select(list(conditions), values[: len(conditions)], values[-1] if len(values) > len(conditions) else 0.0)
+    found = np.select(list(conditions), values[: len(conditions)], values[-1] if len(values) > len(conditions) else 0.0)
+    dtype = array_dtype(x)
+    return found if found.dtype == dtype and not isinstance(found, Integer) else found.astype(dtype)
 
 
 def _take(a: Any, indices: Any, *args: Any, **kwargs: Any) -> Any:

@@ -21,7 +21,7 @@ import numpy as np
 
 from symdiff.errors import TraceError, TruthError
 from symdiff.ir.arrays.algebra import Arrays
-from symdiff.ir.building import Builder, array_atom
+from symdiff.ir.building import Builder, array_atom, dtype_of_atoms
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.tracing.state.attempt import current, current_reading, note_shown, note_stuck
 from symdiff.tracing.state.raising import awaits, check_awaited_operator, check_awaited_range
@@ -42,6 +42,7 @@ from symdiff.tracing.values.kinds import (
 from symdiff.tracing.values.operators import Operators
 from symdiff.tracing.values.storage import Lens, Storage, View, root_of, storage_cells, storage_memory
 from symdiff.vocabulary.libraries import is_compiled_library, is_library, is_numpys, name_unless_library, user_line
+from symdiff.vocabulary.ops import is_complex
 from symdiff.vocabulary.plain import check_plain
 from symdiff.vocabulary.seams import Seam
 
@@ -417,7 +418,8 @@ class Tracer(Operators):
             raise TypeError(f"{user_line()}: type {self.named()} doesn't define __round__ method")
         if digits is None:
             return self._whole("rint")
-        found = rounded_value(self, digits)
+        own = self.shape == () and self.asked(lambda value: not isinstance(value, np.generic))
+        found = rounded_value(self, digits) if own else np.round(self, digits)  # type: ignore[call-overload]
         return found.of_kind(kind_after("round", self)) if self.shape == () else found
 
     def __format__(self, spec: str) -> str:
@@ -609,6 +611,7 @@ class Tracer(Operators):
         if not copy and np.dtype(dtype) == self.dtype:
             return self
         if np.dtype(dtype).kind in "iu" and self.dtype.kind != "c":
+            check_wide(dtype)
             found = truncation(self)
             return found if self.shape else found.of_kind(ARRAY if self.has_memory() else NUMPY)
         if np.dtype(dtype).kind == "b":
@@ -794,6 +797,14 @@ ARITHMETIC = frozenset({"add", "sub", "mul", "div", "floordiv", "mod", "pow"})
 SIGNS = frozenset({"neg", "pos", "abs", "not"})
 
 
+def check_wide(dtype: Any) -> None:
+    """Refuse integers that wrap round before doubles, in which they are computed, lose digits."""
+    if np.dtype(dtype) != np.int64:
+        raise TraceError(
+            f"{user_line()}: a traced value as {np.dtype(dtype)}, whose arithmetic wraps round; use astype(int), or keep it floating"
+        )
+
+
 def _unanswered(_: Any) -> Any:
     return NotImplemented
 
@@ -859,6 +870,11 @@ def record_on(op: str, left: Any, right: Any, kind: Kind | None = None) -> Any:
                 return NotImplemented
         builder = traced_builder((left, right))
         operands = (traced_atom(left, builder, origin), traced_atom(right, builder, origin))
+    if op in _ORDERS and any(is_complex(dtype_of_atoms((o,))) for o in operands):
+        kinds = kind_after(op, left, right)
+        asked(kinds)
+        if kinds.python:
+            raise TypeError(f"{origin}: {op!r} of complex numbers, which have no order; compare their abs, real or imag")
     result = record(builder, op, operands, origin)
     found = Tracer(builder, narrow_traced(builder, result, left, right), kind or kind_after(op, left, right))
     if awaits():
@@ -925,6 +941,18 @@ def _order(place: np.ndarray) -> tuple[int, ...]:
     return () if like.flags.c_contiguous else tuple(int(k) for k in np.argsort([-step for step in like.strides], kind="stable"))
 
 
+_ORDERS = {"lt": "lt", "le": "lt", "gt": "gt", "ge": "gt"}
+
+
+def _ordered(builder: Builder, op: str, operands: tuple[Atom, ...], origin: str) -> Node:
+    """A comparison of complex numbers as NumPy makes it: by the real parts, then by the imaginary ones."""
+    (a, b), (c, d) = ([builder.emit(part, (o,), None, origin) for o in operands] for part in ("real", "imag"))
+    tie = builder.emit("and", (builder.emit("eq", (a, b), None, origin), builder.emit(op, (c, d), None, origin)), None, origin)
+    return builder.emit("or", (builder.emit(_ORDERS[op], (a, b), None, origin), tie), None, origin)  # type: ignore[return-value]
+
+
 def record(builder: Builder, op: str, operands: tuple[Atom, ...], origin: str) -> Node:
     """An elementwise operation on operands of this builder."""
+    if op in _ORDERS and any(is_complex(dtype_of_atoms((o,))) for o in operands):
+        return _ordered(builder, op, operands, origin)
     return builder.emit(op, operands, None, origin)  # type: ignore[return-value]
