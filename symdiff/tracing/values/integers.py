@@ -181,6 +181,8 @@ def _exact(found: Any, op: str) -> Any:
     """An integer that is computed exactly; at a point where it is too large, the call raises."""
     if op not in _GROWING or found.shape != () or not isinstance(found, Integer) or not found.kind.python:
         return found
+    if op in ("add", "sub") and found.builder.path is None:
+        return found  # a sum of truths: where numbers became integers, there is one
     known = traced_range(found)
     if max(-known.low, known.high) >= _EXACT and Tracer._binary(found, "ge", abs(found), _EXACT):
         raise OverflowError(f"{user_line()}: an integer of 2**53 or more; {_INEXACT}")
@@ -208,11 +210,11 @@ def truncated(x: Tracer) -> Any:
         return x
     if x.dtype.kind == "b":
         return Integer.of(x.astype(float))
-    whole = x._unary("trunc") + 0.0
+    whole = x._unary("trunc")
     known = traced_range(x)
     if known.may_be_nan or max(-known.low, known.high) >= _LARGEST:
         whole = np.where(abs(x) < _LARGEST, whole, -_LARGEST)
-    return Integer.of(whole)
+    return Integer.of(whole + 0.0)
 
 
 @integer_of.written
