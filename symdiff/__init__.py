@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from symdiff.inspection.checking import check_grads
     from symdiff.inspection.costing import cost
     from symdiff.inspection.explaining import explain
+    from symdiff.inspection.pictures.plotting import plot
+    from symdiff.inspection.sympy_functions import lambdify
     from symdiff.rulebooks.checking import check_rules
     from symdiff.rulebooks.importing import load_rules
 
@@ -68,7 +70,9 @@ __all__ = [
     "hvp",
     "jacobian",
     "jvp",
+    "lambdify",
     "load_rules",
+    "plot",
     "primitive",
     "register",
     "special",
@@ -87,20 +91,27 @@ _LATER = {
     "cost": "inspection.costing",
     "explain": "inspection.explaining",
     "export": "exporting.files",
+    "lambdify": "inspection.sympy_functions",
     "load_rules": "rulebooks.importing",
+    "plot": "inspection.pictures.plotting",
 }
 wire_seams({
+    "the bars of a cost": "inspection.pictures.plotting",
+    "the picture of a graph": "inspection.pictures.diagrams",
     "a node as a SymPy symbol": "inspection.expressions",
     "a binding as a SymPy expression": "inspection.expressions",
     "common subexpressions of a graph by SymPy": "inspection.expressions",
     "the outputs of a graph as SymPy expressions": "inspection.expressions",
-    "a graph of SymPy expressions": "inspection.expressions",
+    "a graph of SymPy expressions": "inspection.from_sympy",
+    "a function of SymPy expressions": "inspection.sympy_functions",
     "the value of a graph, binding by binding": "ir.evaluating",
     "a call of a function with a rule": "tracing.recording",
     "the tangents of a loop": "differentiation.looping",
     "the cotangents of a loop": "differentiation.looping",
-    "the LaTeX of a graph": "inspection.display",
-    "the LaTeX of a derivative": "inspection.display",
+    "the reading form of a graph": "inspection.reading.display",
+    "the reading form of a derivative": "inspection.reading.display",
+    "the page of a graph": "inspection.reading.display",
+    "the page of a derivative": "inspection.reading.display",
     "the cost of a derivative": "inspection.costing",
     "the file of a derivative": "exporting.files",
     "a file on the disk": "exporting.files",

@@ -226,3 +226,14 @@ def test_sums_of_exponentials_depend_on_differences_alone(name, options):
     for transform in (sd.grad, sd.hessian):
         np.testing.assert_allclose(transform(f, **options)(x + far), transform(f, **options)(x), rtol=1e-12, atol=1e-15)
     np.testing.assert_allclose(sd.jvp(f, **options)(x + far, W)[0], f(x + far), rtol=1e-15)
+
+
+@pytest.mark.parametrize("below", [np.expm1, np.sinh, np.cosh, exp, lambda y: 1 + exp(y)])
+def test_a_numerator_that_is_an_exponential_counts(below):
+    def f(x, y):
+        return exp(x) / below(y)
+
+    value, (by_x, by_y) = sd.value_and_grad(f, argnums=(0, 1))(0.3, 0.4)
+    h = 1e-6
+    assert by_x == pytest.approx(value, rel=1e-14) == sd.jvp(f, argnums=(0, 1))(0.3, 0.4, (1.0, 0.0))[1]
+    assert by_y == pytest.approx((f(0.3, 0.4 + h) - f(0.3, 0.4 - h)) / (2 * h), rel=1e-8)

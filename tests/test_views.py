@@ -492,11 +492,14 @@ def test_what_is_joined_lies_in_memory_as_numpy_lays_it(join):
 MAKERS_OF_0D = {
     "copy": lambda y: y.copy(), "astype": lambda y: y.astype(float), "copy.copy": copy.copy, "deepcopy": copy.deepcopy,
     "array": np.array, "np.copy": np.copy, "array.astype": lambda y: np.array(y).astype(float), "zeros_like": np.zeros_like,
-    "full": lambda y: np.full((), y), "part": lambda y: np.array([y, 1.0])[0, ...], "real": lambda y: y.astype(complex).real,
-    "number": lambda y: np.float64(y) * 1.0, "its own": lambda y: y, "squeezed": lambda y: np.squeeze(y), "integer": lambda y: y.astype(int),
+    "full": lambda y: np.full((), y), "part": lambda y: np.array([y, 1.0])[0, ...], "squeezed": lambda y: np.squeeze(y),
+    "real": lambda y: y.astype(complex).real, "number": lambda y: np.float64(y) * 1.0, "its own": lambda y: y,
+    "integer": lambda y: y.astype(int),
 }  # fmt: skip
-WRITERS_OF_0D = ["w = v; w += 1", "v[None][0] = 0.3", "w = v.reshape(1, 1); w *= 2", "w = np.ravel(v); w[0] = 3.0",
-                 "w = v.T; w -= 1", "np.multiply(v, 2, out=v)", "w = np.asarray(v); w += 1", "w = v.view(); w *= 2"]  # fmt: skip
+WRITERS_OF_0D = [
+    "w = v; w += 1", "v[None][0] = 0.3", "w = v.reshape(1, 1); w *= 2", "w = np.ravel(v); w[0] = 3.0", "w = v.T; w -= 1",
+    "np.multiply(v, 2, out=v)", "w = np.asarray(v); w += 1", "w = v.view(); w *= 2",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("writer", WRITERS_OF_0D)

@@ -27,6 +27,8 @@ class Call:
             raise ShapeError(f"{function.where}: {function.name} needs its arguments and then {extra} more")
         self.extra = args[count:]
         own = args[:count]
+        if function.expression is not None:
+            own = tuple(function.expression.taken(k, arg) for k, arg in enumerate(own))
         check_call(function.signature, f"{function.name} ({function.where})", own, kwargs)
         own, kwargs = _placed(function, own, kwargs)
         count = len(own)
@@ -43,6 +45,11 @@ class Call:
         check_plain(function.where, *(self.leaves[i] for i in self.traced))
         if not self.wrt and function.differentiates:
             raise TraceError(f"{function.where}: {function.name}: argument {function.argnums} holds no number or array")
+
+    def point(self) -> tuple[tuple[str, Any], ...]:
+        """The numbers among the traced leaves, with their paths."""
+        leaves = ((self.paths[i], self.leaves[i]) for i in self.traced)
+        return tuple((path, leaf) for path, leaf in leaves if isinstance(leaf, (int, float, complex)))
 
 
 def _placed(function: Any, own: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

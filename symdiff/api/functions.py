@@ -7,9 +7,9 @@ Refuses wrong arguments with errors that name the function's file and line.
 
 import inspect
 import math
+import operator
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any, Self
 
 import numpy as np
@@ -19,10 +19,10 @@ from symdiff.api.arguments import Call, is_differentiable_argument
 from symdiff.api.branching import Guarded, add_specialisation, compiled_of, kept_specialisation, try_specialisation
 from symdiff.api.compiled import Compiled
 from symdiff.api.device import DeviceCompiled, Near, Placed, check_device, on_device, placed_on_device, shorter_device_call
+from symdiff.api.expressions import argument_function, argument_positions, formula_of
 from symdiff.codegen.source import MISS
 from symdiff.errors import (
     ArgumentError,
-    BackendError,
     InvariantError,
     OptionError,
     ShapeError,
@@ -31,12 +31,12 @@ from symdiff.errors import (
     forgive_error,
 )
 from symdiff.ir.building import Builder, active_builders
-from symdiff.ir.graph import Graph
+from symdiff.ir.graph import Derivation, Graph, note_derivation, note_written
 from symdiff.ir.hidden import NONE, Captured, Hidden, Replaced
 from symdiff.pipeline import Options, program_of
 from symdiff.rulebooks.declared import depend_on_rules, rules_in_force
 from symdiff.runtime.fastcall import Machine
-from symdiff.runtime.guards import Guard, guarded
+from symdiff.runtime.guards import Guard, guarded, machine_guards_fit
 from symdiff.runtime.vectorcall import direct_vectorcall, vectorcall_table_offset, with_vectorcall, without_vectorcall
 from symdiff.tracing.captures.watching import Moved, Watch
 from symdiff.tracing.following.following import followed_error_line
@@ -52,7 +52,8 @@ from symdiff.vocabulary.libraries import is_library, user_line
 from symdiff.vocabulary.seams import Seam
 
 costed = Seam("the cost of a derivative")
-shown = Seam("the LaTeX of a derivative")
+read = Seam("the reading form of a derivative")
+read_page = Seam("the page of a derivative")
 exported_source = Seam("the file of a derivative")
 stored = Seam("a file on the disk")
 REPLACED = 100  # calls that are begun anew because another thread replaces what the function captures
@@ -94,8 +95,10 @@ class Function:
         argnums: int | Sequence[int] = 0,
         **options: Any,
     ) -> None:
-        if not callable(f):
-            raise TraceError(f"{user_line()}: {type(f).__name__} is not a function")
+        f = argument_function(f)
+        self.expression = formula_of(f)
+        if self.expression is not None:
+            argnums = argument_positions(self.expression, argnums)
         known = ("argnums", *self.choices, *COMMON) if self.differentiates else (*self.choices, *COMMON)
         check_options(self.suffix or "the function", {"argnums": argnums} | options if self.differentiates else options, known)
         exact, fastmath = bool(options.get("exact", False)), bool(options.get("fastmath", False))
@@ -117,6 +120,7 @@ class Function:
         self.__doc__ = inspect.getdoc(f)
         self.__wrapped__ = f
         self._compiled: dict[Any, Any] = {}
+        self.traced_last: Graph | None = None
         self._machines: set[Any] = set()
         self._guards: dict[Any, Guard] = {}
         self._guard: Guard | None = None
@@ -318,14 +322,13 @@ class Function:
         found = self._guards.get(key)
         address = 0
         owner = 0 if isinstance(machine, Machine) else id(self)  # what declines itself asks its owner for the long way
-        with suppress(BackendError):  # containers that are checked in Python only
-            if found is None and offset is not None:
+        if offset is not None and machine_guards_fit():
+            if found is None:
                 found = Guard(machine, self._watch.rows(), hidden.place, hidden.arrays, Captured, owner)
                 if self._watch.changed():  # while the guard took down what holds
                     return
                 self._guards[key] = found
-            if found is not None and offset is not None:
-                address = guarded(offset)
+            address = guarded(offset)
         self._guard = found
         direct_vectorcall(self, address, found.address if address and found is not None else 0)
         if self._watch.incomplete:  # a rule was declared meanwhile
@@ -335,6 +338,10 @@ class Function:
         guard = self._guard
         versions = [] if guard is None else guard.versions()
         self.refresh()  # other specialisations may capture what the fast one does not
+        if self.expression is not None and self._door is not None and not kwargs:
+            found = self._with_numbers(args, out)
+            if found is not MISS:
+                return found
         if guard is not None and guard is self._guard:
             guard.refresh(versions)
         shorter = self._near  # another thread may drop it meanwhile
@@ -357,6 +364,16 @@ class Function:
             self.refresh()  # another thread has put an array of another type into a captured one's place
         return self._call(args, kwargs, out)
 
+    def _with_numbers(self, args: tuple[Any, ...], out: Any) -> Any:
+        """The fast way where a formula takes integers as numbers; `MISS` where it takes the arguments as they are."""
+        taken = tuple(map(self.expression.taken, range(len(args)), args))  # type: ignore[union-attr]
+        if all(map(operator.is_, taken, args)):
+            return MISS
+        try:
+            return self._door(*taken, out=out)  # type: ignore[misc]
+        except _MISSED:
+            return MISS
+
     def __reduce__(self) -> Any:
         return _blank, (without_vectorcall(type(self)),), self.__getstate__()
 
@@ -373,7 +390,9 @@ class Function:
             raise
         self._kinds |= traced.kinds
         differentiated = sum(math.prod(traced.graph.inputs[call.traced.index(i)].node.shape) for i in call.wrt)
-        traced.graph = settled(traced.graph, self.scalarize, differentiated)
+        written = traced.graph
+        traced.graph = settled(written, self.scalarize, differentiated)
+        note_written(traced.graph, written)
         return traced
 
     def _rules(self) -> Any:
@@ -401,6 +420,11 @@ class Function:
     def _derived(self, call: Call, primal: Graph) -> tuple[Graph, Any]:
         wrt = [call.traced.index(i) for i in call.wrt]
         derived = self.derive(primal, wrt)
+        self.traced_last = derived
+        if derived is not primal:
+            note_derivation(
+                derived, Derivation(self.suffix, primal, tuple(wrt), getattr(self, "order", 1), self.rules, call.point())
+            )
         if not self.frozen:
             self._watch.require_unmoved(self.where)  # by the bodies of rules
         return derived, self.tree(call, primal)
@@ -498,17 +522,33 @@ class Function:
         """Operations of the function, of this derivative and of both together; see `sd.cost`."""
         return costed(self, args, kwargs)
 
+    def plot(self, /, *args: Any, ax: Any = None, **kwargs: Any) -> Any:
+        """The picture of the graph at example arguments, or the Axes that it is drawn into; see `Graph.plot`."""
+        return self.graph(*args, **kwargs).plot(ax)
+
     def __repr__(self) -> str:
         return f"<{self.__name__} of {self.where}>"
 
+    @property
+    def formula(self) -> Any:
+        """What a person would print for the derivative that was traced last; before the first call, how to see one."""
+        return read(self)
+
     def _repr_latex_(self) -> str | None:
-        return shown(self)
+        formula = self.formula
+        return formula.latex if formula.equations else None
+
+    def _repr_html_(self) -> str:
+        return read_page(self)  # type: ignore[no-any-return]
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(f"{self!r}\n{self.formula.unicode}")
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
         for name in ("_lock", "_door", "_near", "_watch", "_machines", "_guards", "_guard", "signature"):
             del state[name]
-        state["_compiled"] = {}
+        state["_compiled"], state["traced_last"] = {}, None
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:

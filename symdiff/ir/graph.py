@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,11 +20,13 @@ from symdiff.vocabulary.literals import printable
 from symdiff.vocabulary.ops import OPS
 from symdiff.vocabulary.seams import Seam
 
+plotted = Seam("the picture of a graph")
 sympy_expressions = Seam("the outputs of a graph as SymPy expressions")
 from_sympy = Seam("a graph of SymPy expressions")
 shared_by_sympy = Seam("common subexpressions of a graph by SymPy")
 evaluated = Seam("the value of a graph, binding by binding")
-shown = Seam("the LaTeX of a graph")
+read = Seam("the reading form of a graph")
+read_page = Seam("the page of a graph")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,21 @@ class Graph:
         """Evaluate binding by binding with NumPy; slow and simple, the second opinion for generated code."""
         return evaluated(self, args)
 
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """A picture: a box for each operation with its formula and your line, inputs above, outputs below.
+
+        Jupyter shows it, and `.save("graph.svg")` writes it (also .png, .pdf); drawn into `ax`, Axes of matplotlib, these
+        are returned. `boxes=60` is the most that are shown: beyond, operations that follow each other at one line are one
+        box, and so on. `layout="dot"` places boxes by Graphviz' program of that name, `"layers"` without it, None by it where
+        it is installed. Raises `MissingPackageError` without matplotlib when something is drawn.
+
+        >>> import sympy as sp
+        >>> x = sp.Symbol("x")
+        >>> [box.lines[0] for box in Graph.from_sympy([x], x*x).plot().boxes]
+        ['x', 'v0 = x**2', 'f']
+        """
+        return plotted(self, ax, **options)
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Flat, operands by their places: pickling would go down a chain of nodes by recursion."""
         nodes: dict[Node, int] = {leaf.node: place for place, leaf in enumerate(self.inputs)}
@@ -133,7 +150,7 @@ class Graph:
     def fingerprint(self) -> str:
         """The SHA-256 of the graph's text without origins, its symbols numbered in order, and of the cells of its arrays."""
         names: dict[Node, str] = {binding: f"v{k}" for k, binding in enumerate(self.bindings)}
-        found = hashlib.sha256("\n".join([self._headline(), *(f"  {b.told(names)}" for b in self.bindings)]).encode())
+        found = hashlib.sha256("\n".join([self.headline(), *(f"  {b.told(names)}" for b in self.bindings)]).encode())
         for binding in self.bindings:
             if binding.op == "loop":
                 found.update(binding.params.fingerprint().encode())
@@ -148,7 +165,8 @@ class Graph:
         loops = sum(b.params.operations() for b in self.bindings if b.op == "loop")
         return loops + sum(OPS[b.op].cost for b in self.bindings if b.op in OPS)  # type: ignore[no-any-return]
 
-    def _headline(self) -> str:
+    def headline(self) -> str:
+        """The first line of the text: name, inputs with their types, names of the outputs."""
         signature = ", ".join(f"{i.name}: {node_type(i.node)}" for i in self.inputs)
         return f"{self.name}({signature}) -> {', '.join(o.name for o in self.outputs)}"
 
@@ -167,12 +185,60 @@ class Graph:
     def __str__(self) -> str:
         branches = self.notes.get("branches")
         count = f"{len(self.bindings)} bindings" + ("" if branches is None else f", {branches}")
-        lines = [f"{self._headline()}{' ' * 10}{count}", *self._lines()]
+        lines = [f"{self.headline()}{' ' * 10}{count}", *self._lines()]
         constants = [f"  {o.name} = {o.atom}" for o in self.outputs if o.atom.op == "const"]
         return "\n".join(map(printable, lines + constants))
 
-    def _repr_latex_(self) -> str | None:
-        return None if any(b.op == "loop" for b in self.bindings) else shown(self)
+    @property
+    def formula(self) -> Any:
+        """What a person would print for it: `print` it, or take `.latex`, `.unicode`, `.markdown`, `.mathml`, `.full`."""
+        return read(self)
+
+    def _repr_latex_(self) -> str:
+        return self.formula.latex  # type: ignore[no-any-return]
+
+    def _repr_html_(self) -> str:
+        return read_page(self)  # type: ignore[no-any-return]
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(self.formula.unicode)
+
+
+class Derivation(NamedTuple):
+    """How a graph was derived: the kind of derivative, the graph of the function as it was written, the places of the inputs by
+    which it was differentiated; for an n-th derivative its order, the rules that were passed, and the point of a path."""
+
+    kind: str
+    primal: Graph
+    wrt: tuple[int, ...]
+    order: int = 1
+    rules: Any = None
+    at: tuple[tuple[str, Any], ...] = ()
+
+
+_DERIVED = "derivation"
+_WRITTEN = "written"
+
+
+def derivation_of(graph: Graph) -> Derivation | None:
+    """How a graph was derived, None for that of a function."""
+    return graph.notes.get(_DERIVED)
+
+
+def note_derivation(graph: Graph, derivation: Derivation) -> None:
+    """Have a graph remember how it was derived."""
+    graph.notes[_DERIVED] = derivation._replace(primal=written_graph(derivation.primal))
+
+
+def written_graph(graph: Graph) -> Graph:
+    """The graph as it was before its arrays became cells."""
+    return graph.notes.get(_WRITTEN, graph)  # type: ignore[no-any-return]
+
+
+def note_written(graph: Graph, written: Graph) -> None:
+    """Have a graph of cells remember that of arrays."""
+    if graph is not written:
+        graph.notes[_WRITTEN] = written
 
 
 def _unflattened(

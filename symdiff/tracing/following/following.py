@@ -88,17 +88,24 @@ _READING = frozenset(
 _ELSEWHERE = frozenset("subprocess socket urllib http ftplib select ssl multiprocessing".split())
 _PROCESSES = frozenset((m, n) for m in ("os", "posix", "nt") for n in "popen system read pread readv fork umask".split())
 _OWN_STATE = frozenset(
-    [*(("sys", n) for n in "getrefcount _getframe _current_frames exc_info getallocatedblocks".split())]
-    + [*(("gc", n) for n in "get_objects get_referrers get_referents get_count get_stats".split())]
-    + [*(("inspect", n) for n in ("currentframe", "stack"))]
-    + [*(("traceback", n) for n in ("extract_stack", "format_stack", "print_stack"))]
+    [
+        *(("sys", n) for n in "getrefcount _getframe _current_frames getallocatedblocks".split()),
+        *(("gc", n) for n in "get_objects get_referrers get_referents get_count get_stats".split()),
+        *(("inspect", n) for n in ("currentframe", "stack")),
+        *(("traceback", n) for n in ("extract_stack", "format_stack", "print_stack")),
+    ]
 )  # what a trace has other values of than the function itself
 _OF_SYSTEM = ("get", "is", "cpu_count", "access", "listdir", "walk", "current_", "active_", "expand", "which", "has")
 _LOOKING: dict[str, tuple[str, ...]] = {
     **dict.fromkeys("posixpath ntpath genericpath gc locale _locale glob platform time".split(), ("",)),
     **dict.fromkeys("os posix nt sys threading _thread decimal _decimal signal resource shutil logging".split(), _OF_SYSTEM),
     **dict.fromkeys("tracemalloc faulthandler ctypes site sysconfig tempfile getpass warnings asyncio".split(), _OF_SYSTEM),
-    **{"csv": ("field_size_limit", "get_", "list_"), "codecs": ("lookup", "get"), "mimetypes": ("guess",), "importlib": ("find",)},
+    **{
+        "csv": ("field_size_limit", "get_", "list_"),
+        "codecs": ("lookup", "get"),
+        "mimetypes": ("guess",),
+        "importlib": ("find",),
+    },
     **{"pkgutil": ("find", "get", "iter"), "linecache": ("get",), "uuid": ("getnode",), "pwd": ("get",), "grp": ("get",)},
     "pathlib": (*_OF_SYSTEM, "cwd", "home", "exists", "resolve", "absolute", "glob", "rglob", "iterdir", "samefile", "owner"),
     "_weakref": ("getweakref",),
@@ -359,8 +366,8 @@ def _introspected(f: Any) -> Anything:
 
     def introspected(*_: Any, **__: Any) -> Any:
         raise TraceError(
-            f"{user_line()}: {f.__name__} looks at the running code or the objects of this process, which are others in a trace; "
-            "pass what it gives as an argument"
+            f"{user_line()}: {f.__name__} looks at the running code or the objects of this process, which are others in a "
+            "trace; pass what it gives as an argument"
         )
 
     return introspected

@@ -801,7 +801,8 @@ def check_wide(dtype: Any) -> None:
     """Refuse integers that wrap round before doubles, in which they are computed, lose digits."""
     if np.dtype(dtype) != np.int64:
         raise TraceError(
-            f"{user_line()}: a traced value as {np.dtype(dtype)}, whose arithmetic wraps round; use astype(int), or keep it floating"
+            f"{user_line()}: a traced value as {np.dtype(dtype)}, whose arithmetic wraps round; use astype(int), or keep it "
+            "floating"
         )
 
 
@@ -917,7 +918,7 @@ def traced_order(value: Any) -> tuple[int, ...]:
     """The axes of an array as they lie in memory, the outermost first; empty where that is their own order."""
     place = _memory(value)
     if not isinstance(place, np.ndarray):
-        return getattr(place, "order", ())  # of one that stands for an array
+        return () if isinstance(place, Tracer) else getattr(place, "order", ())  # of one that stands for an array
     return _order(place)
 
 

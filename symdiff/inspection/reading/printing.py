@@ -1,0 +1,352 @@
+"""Formulas as LaTeX, Unicode text, Markdown and MathML: SymPy's printers with the few heads that are spelled otherwise.
+
+Assumes expressions in the order in which they are to be read. Guarantees that this order stays.
+"""
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import sympy as sp
+from sympy.printing.latex import LatexPrinter
+from sympy.printing.mathml import MathMLPresentationPrinter
+from sympy.printing.pretty.pretty import PrettyPrinter
+from sympy.printing.pretty.stringpict import prettyForm, stringPict
+
+from symdiff.inspection.reading.equations import Equation, Lines, TotalSlope
+from symdiff.inspection.reading.names import latex_name, unicode_name
+from symdiff.vocabulary.literals import printable
+
+_SPREAD = (sp.Add, sp.Piecewise, sp.Mod, sp.Rel, sp.Mul)
+_TEXT = {c: rf"\{c}" for c in "{}$&#_%"} | {"\\": r"\backslash ", "^": r"\^{}", "~": r"\~{}", "<": r"\lt ", ">": r"\gt "}
+
+
+class Factors(NamedTuple):
+    """A product as it is printed: its sign, what stands above and below a fraction bar, and what beside it."""
+
+    negative: bool
+    over: list[Any]
+    under: Any
+    beside: list[Any]
+
+
+def factors_of(expr: Any) -> Factors:
+    """A product, or an inverse, as it is printed: what follows the inverse stands beside the fraction."""
+    args = list(expr.args) if isinstance(expr, sp.Mul) else [expr]
+    negative = bool(args[0].is_Number and args[0].is_negative)
+    if negative:
+        args[0] = -args[0]
+    bar = next((k for k, a in enumerate(args) if a.is_commutative and isinstance(a, sp.Pow) and a.exp == -1), None)
+    over, beside = (args, []) if bar is None else (args[:bar], args[bar + 1 :])
+    over = [a for a in over if a != 1] or [sp.S.One]
+    return Factors(negative, over, None if bar is None else args[bar].base, beside)
+
+
+class Latex(LatexPrinter):  # type: ignore[misc]
+    """LaTeX in the order of the expressions."""
+
+    def __init__(self, settings: Any = None) -> None:
+        super().__init__({"order": "none", "inv_trig_style": "full"} | (settings or {}))
+
+    def _print_Symbol(self, expr: Any, style: str = "plain") -> str:
+        return latex_name(expr.name)
+
+    _print_RandomSymbol = _print_Symbol
+    _print_Dummy = _print_Symbol
+
+    def _print_Add(self, expr: Any, order: Any = None) -> str:
+        text = ""
+        for term in expr.args:
+            found = self._print(term)
+            found = rf"\left({found}\right)" if isinstance(term, (sp.Add, sp.Piecewise)) else found
+            text += found if not text else f" - {found[1:].lstrip()}" if found.startswith("-") else f" + {found}"
+        return text
+
+    def _print_Mul(self, expr: Any) -> str:
+        sign, over, under, beside = factors_of(expr)
+        bare = len(over) == 1 and not (sign and under is None)
+        text = self._print(over[0]) if bare else self._times(over)
+        if under is not None:
+            text = rf"\frac{{{text}}}{{{self._print(under)}}}"
+        return ("- " if sign else "") + " ".join([text, *([self._times(beside)] if beside else [])])
+
+    def _times(self, factors: list[Any]) -> str:
+        texts = [self._factor(f) for f in factors]
+        return "".join(self._gap(a, b) + b for a, b in zip(["", *texts], texts, strict=False))
+
+    def _factor(self, factor: Any) -> str:
+        text = self._print(factor)
+        loose = isinstance(factor, _SPREAD) or text.startswith("-")
+        return rf"\left({text}\right)" if loose else str(text)
+
+    def _gap(self, before: str, after: str) -> str:
+        return r" \cdot " if before and after[0].isdigit() else " " if before else ""
+
+    def _print_log2(self, expr: Any, exp: Any = None) -> str:
+        return self._logarithm(expr, "2", exp)
+
+    def _print_log10(self, expr: Any, exp: Any = None) -> str:
+        return self._logarithm(expr, "10", exp)
+
+    def _logarithm(self, expr: Any, base: str, exp: Any) -> str:
+        raised = "" if exp is None else f"^{{{exp}}}"
+        return rf"\log_{{{base}}}{raised}{{\left({self._print(expr.args[0])}\right)}}"
+
+    def _print_Float(self, expr: Any) -> str:
+        return str(super()._print_Float(expr)).replace(r"1.0 \cdot 10", "10")
+
+    def _print_conjugate(self, expr: Any, exp: Any = None) -> str:
+        bar = "bar" if expr.args[0].is_Symbol else "overline"
+        text = rf"\{bar}{{{self._print(expr.args[0])}}}"
+        return text if exp is None else f"{text}^{{{exp}}}"
+
+    def _print_Slope(self, expr: Any) -> str:
+        d = "d" if isinstance(expr, TotalSlope) else r"\partial"
+        order = len(expr.below)
+        below = " ".join(f"{d} {self._print(b)}" for b in expr.below)
+        if order > 1 and len(set(expr.below)) == 1:
+            below = f"{d} {self.parenthesize_super(self._print(expr.below[0]))}^{{{order}}}"
+        power = f"^{{{order}}}" if order > 1 else ""
+        return rf"\frac{{{d}{power} {self._print(expr.top)}}}{{{below}}}"
+
+    _print_TotalSlope = _print_Slope
+
+    def _print_Nabla(self, expr: Any) -> str:
+        return rf"\nabla_{{{self._print(expr.args[1])}}} {self._print(expr.args[0])}"
+
+    def _print_Piecewise(self, expr: Any, exp: Any = None) -> str:
+        rows = [rf"{self._print(e)} & {self._condition(c)}" for e, c in expr.args]
+        text = r"\begin{cases} " + r" \\ ".join(rows) + r" \end{cases}"
+        return text if exp is None else rf"\left({text}\right)^{{{exp}}}"
+
+    def _condition(self, condition: Any) -> str:
+        return r"\text{otherwise}" if condition == sp.true else rf"\text{{if}}\: {self._print(condition)}"
+
+
+class Unicode(PrettyPrinter):  # type: ignore[misc]
+    """Text in two dimensions in the order of the expressions."""
+
+    def __init__(self, settings: Any = None) -> None:
+        super().__init__({"order": "none", "use_unicode": True, "wrap_line": False} | (settings or {}))
+
+    def _print_Symbol(self, expr: Any, bold_name: bool = False) -> Any:
+        return prettyForm(unicode_name(expr.name))
+
+    _print_Dummy = _print_Symbol
+
+    def _print_Mul(self, expr: Any) -> Any:
+        sign, over, under, beside = factors_of(expr)
+        bare = len(over) == 1 and not (sign and under is None)
+        text = self._print(over[0]) if bare else prettyForm.__mul__(*map(self._factor, over))
+        if under is not None:
+            text = text / self._print(under)
+        if beside:
+            text = prettyForm.__mul__(text, *map(self._factor, beside))
+        return prettyForm(*stringPict.next("-", text), binding=prettyForm.NEG) if sign else text
+
+    def _factor(self, factor: Any) -> Any:
+        text = self._print(factor)
+        return prettyForm(*text.parens()) if isinstance(factor, _SPREAD) else text
+
+    def _print_besselj(self, expr: Any) -> Any:
+        return self._indexed(expr, "J")
+
+    def _print_bessely(self, expr: Any) -> Any:
+        return self._indexed(expr, "Y")
+
+    def _print_besseli(self, expr: Any) -> Any:
+        return self._indexed(expr, "I")
+
+    def _print_besselk(self, expr: Any) -> Any:
+        return self._indexed(expr, "K")
+
+    def _indexed(self, expr: Any, letter: str) -> Any:
+        order = expr.args[0]
+        head = (
+            unicode_name(f"{letter}_{order}") if order.is_Symbol or (order.is_Integer and order >= 0) else f"{letter}_({order})"
+        )
+        return prettyForm(*stringPict.next(head, prettyForm(*self._print(expr.args[1]).parens())))
+
+    def _print_Slope(self, expr: Any) -> Any:
+        d = "d" if isinstance(expr, TotalSlope) else "∂"
+        order = len(expr.below)
+        power = {1: "", 2: "²", 3: "³"}.get(order, f"^{order}")
+        below = [self._print(b) for b in expr.below]
+        if order > 1 and len(set(expr.below)) == 1:
+            under = prettyForm(*stringPict.next(d, below[0], power))
+        else:
+            under = prettyForm(*stringPict.next(*(part for b in below for part in (d, b))))
+        over = prettyForm(*stringPict.next(d + power, self._print(expr.top)))
+        return over / under
+
+    _print_TotalSlope = _print_Slope
+
+    def _print_Nabla(self, expr: Any) -> Any:
+        top, array = self._print(expr.args[0]), self._print(expr.args[1])
+        return prettyForm(*stringPict.next("∇_", array, " ", top))
+
+
+class MathML(MathMLPresentationPrinter):  # type: ignore[misc]
+    """Presentation MathML in the order of the expressions."""
+
+    def __init__(self, settings: Any = None) -> None:
+        super().__init__({"order": "none"} | (settings or {}))
+
+    def _print_Symbol(self, sym: Any, style: str = "plain") -> Any:
+        element = self.dom.createElement("mi")
+        element.appendChild(self.dom.createTextNode(unicode_name(sym.name)))
+        return element
+
+    def _print_Mul(self, expr: Any) -> Any:
+        sign, over, under, beside = factors_of(expr)
+        row = self.dom.createElement("mrow")
+        if sign:
+            row.appendChild(self._sign("-"))
+        if under is None:
+            self._append(row, over, sign)
+        else:
+            fraction, above = self.dom.createElement("mfrac"), self.dom.createElement("mrow")
+            self._append(above, over, len(over) > 1)
+            fraction.appendChild(above)
+            fraction.appendChild(self._print(under))
+            row.appendChild(fraction)
+        self._append(row, beside, True)
+        return row
+
+    def _append(self, row: Any, factors: list[Any], fenced: bool) -> None:
+        """Add factors, with parentheses around sums where they are `fenced`."""
+        for factor in factors:
+            if row.childNodes:
+                row.appendChild(self._sign("\u2062"))  # an invisible product
+            printed = self._print(factor)
+            if isinstance(factor, _SPREAD) and (fenced or len(factors) > 1):
+                whole = self.dom.createElement("mrow")
+                for part in (self._sign("("), printed, self._sign(")")):
+                    whole.appendChild(part)
+                printed = whole
+            row.appendChild(printed)
+
+    def _print_Slope(self, expr: Any) -> Any:
+        d = "d" if isinstance(expr, TotalSlope) else "∂"
+        order = len(expr.below)
+        fraction, over, under = (self.dom.createElement(tag) for tag in ("mfrac", "mrow", "mrow"))
+        over.appendChild(self._sign(d + {1: "", 2: "²", 3: "³"}.get(order, f"^{order}")))
+        over.appendChild(self._print(expr.top))
+        for below in expr.below:
+            under.appendChild(self._sign(d))
+            under.appendChild(self._print(below))
+        fraction.appendChild(over)
+        fraction.appendChild(under)
+        return fraction
+
+    _print_TotalSlope = _print_Slope
+
+    def _print_Nabla(self, expr: Any) -> Any:
+        row, below = self.dom.createElement("mrow"), self.dom.createElement("msub")
+        below.appendChild(self._sign("∇"))
+        below.appendChild(self._print(expr.args[1]))
+        row.appendChild(below)
+        row.appendChild(self._print(expr.args[0]))
+        return row
+
+    def _sign(self, text: str) -> Any:
+        element = self.dom.createElement("mo")
+        element.appendChild(self.dom.createTextNode(text))
+        return element
+
+
+def latex_of(expr: Any) -> str:
+    """One expression as LaTeX."""
+    return str(Latex().doprint(expr))
+
+
+def _folded(formula: Lines) -> tuple[list[Equation], int, list[Equation], int]:
+    """The rows that are shown of results and of pieces, and how many are not."""
+    results, pieces = formula.equations[: formula.rows], formula.where[: formula.rows]
+    return (
+        list(results), len(formula.equations) - len(results) + formula.more,
+        list(pieces), len(formula.where) - len(pieces) + formula.others,
+    )  # fmt: skip
+
+
+def formula_latex(formula: Lines) -> str:
+    """A formula as display LaTeX."""
+    printer = Latex()
+    results, more, pieces, others = _folded(formula)
+
+    def lines(equations: list[Equation], left_out: int) -> list[str]:
+        found = [rf"{printer.doprint(e.left)} &= {printer.doprint(e.right)}{_latex_places(e)}" for e in equations]
+        return found + ([rf"&\;\;\vdots\quad \text{{{left_out} more}}"] if left_out else [])
+
+    rows = lines(results, more)
+    if pieces:
+        first, *rest = lines(pieces, others)
+        rows += [rf"\text{{with}}\quad {first}", *rest]
+    rows += [rf"&\text{{{_latex_text(note)}}}" for note in formula.notes]
+    return "$$\\begin{aligned}\n" + " \\\\\n".join(rows) + "\n\\end{aligned}$$"
+
+
+def _latex_places(equation: Equation) -> str:
+    if equation.at is None:
+        return ""
+    index, first, last = equation.at
+    return rf", \quad {latex_name(index)} = {first}, \ldots, {last}"
+
+
+def _latex_text(text: str) -> str:
+    return "".join(_TEXT.get(c, c) for c in printable(text))
+
+
+def formula_unicode(formula: Lines) -> str:
+    """A formula as text for a terminal."""
+    results, more, pieces, others = _folded(formula)
+    found = [_unicode_row(e) for e in results] + ([f"... {more} more"] if more else [])
+    if pieces:
+        found += ["with", *(_unicode_row(e) for e in pieces)] + ([f"... {others} more"] if others else [])
+    texts = found + [f"({printable(note)})" for note in formula.notes]
+    tall = any("\n" in text for text in texts)
+    return ("\n\n" if tall else "\n").join(texts)
+
+
+def _unicode_row(equation: Equation) -> str:
+    printer = Unicode()
+    left, right = printer._print(equation.left), printer._print(equation.right)
+    places = "" if equation.at is None else "   ({} = {}, ..., {})".format(*equation.at)
+    row = prettyForm(*stringPict.next(left, " = ", right, places))
+    return "\n".join(line.rstrip() for line in row.render(wrap_line=False).split("\n"))
+
+
+def formula_markdown(formula: Lines) -> str:
+    """A formula as Markdown."""
+    notes = [f"*{_markdown_text(note)}*" for note in formula.notes]
+    return "\n\n".join([formula_latex(replace(formula, notes=())), *notes])
+
+
+def _markdown_text(text: str) -> str:
+    return "".join(f"\\{c}" if c in r"\`*_{}[]<>()#+-.!|$" else c for c in printable(text))
+
+
+def formula_mathml(formula: Lines) -> str:
+    """A formula as presentation MathML: a table of three columns."""
+    results, more, pieces, others = _folded(formula)
+    rows = [*map(_mathml_row, results), *([_mathml_text(f"⋮ {more} more")] if more else [])]
+    if pieces:
+        rows += [_mathml_text("with"), *map(_mathml_row, pieces), *([_mathml_text(f"⋮ {others} more")] if others else [])]
+    rows += [_mathml_text(note) for note in formula.notes]
+    table = '<mtable columnalign="right center left" displaystyle="true">' + "".join(rows) + "</mtable>"
+    return f'<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">{table}</math>'
+
+
+def _mathml_row(equation: Equation) -> str:
+    places = "" if equation.at is None else "<mtext> ({} = {}, …, {})</mtext>".format(*equation.at)
+    cells = (_mathml_of(equation.left), "<mo>=</mo>", _mathml_of(equation.right) + places)
+    return "<mtr>" + "".join(f"<mtd>{cell}</mtd>" for cell in cells) + "</mtr>"
+
+
+def _mathml_of(expr: Any) -> str:
+    printer = MathML()
+    return str(printer._print(sp.sympify(expr)).toxml())
+
+
+def _mathml_text(text: str) -> str:
+    spelled = printable(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return f'<mtr><mtd></mtd><mtd></mtd><mtd columnalign="left"><mtext>{spelled}</mtext></mtd></mtr>'

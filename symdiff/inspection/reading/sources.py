@@ -1,0 +1,120 @@
+"""What the user's own source says of a line: the variable that it assigns, what a function returns, where a loop stands.
+
+Assumes origins "file.py:line" of bindings, whose folders are not known. Guarantees no name rather than a wrong one: a file that
+is not found, or found twice, says nothing.
+"""
+
+import ast
+import linecache
+import os
+import sys
+from functools import lru_cache
+from typing import NamedTuple
+
+
+class Assigned(NamedTuple):
+    """What a statement assigns: the variables, the operation that gives each ("" where it is not known), and its first line."""
+
+    names: tuple[str, ...]
+    operations: tuple[str, ...]
+    line: int
+
+
+class Lines(NamedTuple):
+    """What a file says, by line: assigned variables, the lines of each statement, returned names of functions, loops."""
+
+    assigned: dict[int, Assigned]
+    returned: dict[int, tuple[str, ...]]
+    loops: dict[int, int]
+
+
+_OPERATIONS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Pow: "pow", ast.USub: "neg"}
+NOTHING = Lines({}, {}, {})
+
+
+class Sources:
+    """The files that origins name, each looked for once."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, Lines] = {}
+
+    def _at(self, origin: str) -> tuple[Lines, int]:
+        """What the file of an origin says, and its line."""
+        file, _, line = origin.rpartition(":")
+        if file not in self._files:
+            self._files[file] = _lines_of_text(_text_of(file))
+        return (self._files[file], int(line)) if line.isdigit() else (NOTHING, 0)
+
+    def assigned_variables(self, origin: str) -> Assigned | None:
+        """What the statement at an origin assigns, None for one that assigns no variables."""
+        lines, line = self._at(origin)
+        return lines.assigned.get(line)
+
+    def returned_names(self, origin: str) -> tuple[str, ...]:
+        """The variables that the function defined at an origin returns, "" for what is none."""
+        lines, line = self._at(origin)
+        return lines.returned.get(line, ())
+
+    def loop_line(self, origin: str) -> int | None:
+        """The line of the innermost `while` whose condition, or whose body, stands at an origin."""
+        lines, line = self._at(origin)
+        return lines.loops.get(line)
+
+
+def _text_of(file: str) -> str:
+    """The text of a file of which only the last part of its path is known, "" where it is not the only one."""
+    if not file:
+        return ""
+    loaded = [getattr(m, "__file__", None) for m in list(sys.modules.values())]
+    paths = {p for p in (*loaded, *linecache.cache) if isinstance(p, str) and os.path.basename(p) == file}
+    texts = {text for path in paths if (text := "".join(linecache.getlines(path)))}
+    return texts.pop() if len(texts) == 1 else ""
+
+
+@lru_cache(64)
+def _lines_of_text(text: str) -> Lines:
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return NOTHING
+    found = Lines({}, {}, {})
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            parts = _pairs(targets[0], node.value) if len(targets) == 1 else []
+            if parts:
+                names, operations = zip(*parts, strict=True)
+                for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
+                    found.assigned[line] = Assigned(names, operations, node.lineno)
+        elif isinstance(node, (ast.FunctionDef, ast.Lambda)):
+            for line in (node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))):
+                found.returned[line] = _returned(node)
+        elif isinstance(node, ast.While):
+            for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
+                found.loops[line] = max(found.loops.get(line, 0), node.lineno)
+    return found
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[str, str]]:
+    """The variables of an assignment with the operations of their values; none where not all are plain variables."""
+    targets = target.elts if isinstance(target, ast.Tuple) else [target]
+    values = value.elts if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) else [value]
+    if len(targets) != len(values) or not all(isinstance(t, ast.Name) for t in targets):
+        return []
+    return [(t.id, _OPERATIONS.get(type(getattr(v, "op", None)), "")) for t, v in zip(targets, values, strict=True)]
+
+
+def _returned(function: ast.FunctionDef | ast.Lambda) -> tuple[str, ...]:
+    """The names of what every `return` of a function returns."""
+    if isinstance(function, ast.Lambda):
+        return ()
+    found = set()
+    stack: list[ast.AST] = list(function.body)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Return) and node.value is not None:
+            parts = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+            found.add(tuple(p.id if isinstance(p, ast.Name) else "" for p in parts))
+        elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+            stack += ast.iter_child_nodes(node)
+    return found.pop() if len(found) == 1 else ()
