@@ -216,9 +216,13 @@ def _shares(a: Arrays, x: Atom, out: Atom, axes: tuple[int, ...]) -> Atom:
 
 
 def _weights(a: Arrays, x: Atom, out: Atom, axes: tuple[int, ...]) -> Atom:
-    """exp(x - out), equal shares to the infinite cells of an infinite sum."""
+    """exp(x)/sum(exp(x)), equal shares to the infinite cells of an infinite sum."""
     top = a.reshape(out, kept_shape(x.shape, axes))
-    return a.emit("select", a.emit("isfinite", top), a.emit("exp", a.emit("sub", x, top)), _shares(a, x, out, axes))
+    return a.emit("select", a.emit("isfinite", top), _softmax(a, x, axes), _shares(a, x, out, axes))
+
+
+def _softmax(a: Arrays, x: Atom, axes: tuple[int, ...]) -> Atom:
+    return a.bind("softmax", x, axes=axes)
 
 
 def _erased(a: Arrays, x: Atom, key: Any) -> Atom:
@@ -315,6 +319,7 @@ _VOCABULARY: dict[str, Callable[..., Any]] = {
     "slid": _slid,
     "shares": _shares,
     "weights": _weights,
+    "softmax": _softmax,
     "lower_half": _lower_half,
     **WORDS,
 }
