@@ -92,8 +92,8 @@ _LATER = {
 wire_seams({
     "a node as a SymPy symbol": "inspection.expressions",
     "a binding as a SymPy expression": "inspection.expressions",
-    "common subexpressions of a graph by SymPy": "inspection.expressions",
-    "the outputs of a graph as SymPy expressions": "inspection.expressions",
+    "common subexpressions of a graph by SymPy": "inspection.matrix_expressions",
+    "the outputs of a graph as SymPy expressions": "inspection.matrix_expressions",
     "a graph of SymPy expressions": "inspection.expressions",
     "the value of a graph, binding by binding": "ir.evaluating",
     "a call of a function with a rule": "tracing.recording",

@@ -31,7 +31,7 @@ from symdiff.errors import (
     forgive_error,
 )
 from symdiff.ir.building import Builder, active_builders
-from symdiff.ir.graph import Graph
+from symdiff.ir.graph import ARRAYS, Graph, Later
 from symdiff.ir.hidden import NONE, Captured, Hidden, Replaced
 from symdiff.pipeline import Options, program_of
 from symdiff.rulebooks.declared import depend_on_rules, rules_in_force
@@ -373,7 +373,9 @@ class Function:
             raise
         self._kinds |= traced.kinds
         differentiated = sum(math.prod(traced.graph.inputs[call.traced.index(i)].node.shape) for i in call.wrt)
-        traced.graph = settled(traced.graph, self.scalarize, differentiated)
+        whole, traced.graph = traced.graph, settled(traced.graph, self.scalarize, differentiated)
+        if traced.graph is not whole:
+            traced.graph.notes[ARRAYS] = Later(whole)
         return traced
 
     def _rules(self) -> Any:
@@ -401,6 +403,8 @@ class Function:
     def _derived(self, call: Call, primal: Graph) -> tuple[Graph, Any]:
         wrt = [call.traced.index(i) for i in call.wrt]
         derived = self.derive(primal, wrt)
+        if derived is not primal and ARRAYS in primal.notes:
+            derived.notes[ARRAYS] = Later(lambda: self.derive(primal.notes[ARRAYS](), wrt))
         if not self.frozen:
             self._watch.require_unmoved(self.where)  # by the bodies of rules
         return derived, self.tree(call, primal)

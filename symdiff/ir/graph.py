@@ -7,7 +7,7 @@ one: SymPy flattens nested sums and products, which destroys the sharing that a 
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -67,6 +67,26 @@ def _code(value: Number) -> str:
     return "?" if isinstance(value, bool) else "D" if isinstance(value, complex) else "d"
 
 
+ARRAYS = "arrays"  # the note that tells the same function as a graph of whole arrays, where this one has been unrolled
+
+
+class Later:
+    """A graph that is made when it is asked for."""
+
+    __slots__ = ("_made",)
+
+    def __init__(self, made: "Callable[[], Graph] | Graph") -> None:
+        self._made = made
+
+    def __call__(self) -> "Graph":
+        if not isinstance(self._made, Graph):
+            self._made = self._made()
+        return self._made
+
+    def __reduce__(self) -> Any:
+        return Later, (self(),)
+
+
 @dataclass(slots=True)
 class Graph:
     """A traced function. `in_tree` and `out_tree` are optree structures of arguments and result, None for flat tuples."""
@@ -97,7 +117,16 @@ class Graph:
     def expr(self) -> Any:
         """The outputs as plain SymPy, bindings inlined: one expression, or a list when there are several.
 
+        Arrays that are used whole are `MatrixSymbol`s, vectors columns, and the outputs sums, products, transposes, inverses,
+        traces of these, or cells over indices; three axes and more are `IndexedBase`s. Where only cells are used they are
+        `Indexed`, and an output that is an array is a list of its cells. Limits that hold at single points only, of a norm at
+        0 for example, are not among the cases.
+
         Raises `TraceError` where the inlined expression would have more than 20,000 nodes.
+
+        >>> import numpy as np, symdiff as sd
+        >>> print(sd.grad(lambda x, A: x @ A @ x).graph(np.ones(3), np.ones((3, 3))).expr)
+        (A + A.T)*x
         """
         return sympy_expressions(self)
 
