@@ -25,7 +25,7 @@ NAMES = {
     "symdiff.lowering.walks": "live_only",
     "symdiff.lowering.sharing.sharing": "share",
     "symdiff.codegen.source": "MISS",
-    "symdiff.inspection.display": "graph_latex graph_text",
+    "symdiff.inspection.reading.formula": "Formula",
     "symdiff.api.functions": "Function Plain",
     "symdiff.vocabulary.heads": "HEADS Static",
     "symdiff.vocabulary.literals": "Shown c_comment_literal docstring_literal identifier literal message_literal printable",

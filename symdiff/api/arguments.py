@@ -44,6 +44,11 @@ class Call:
         if not self.wrt and function.differentiates:
             raise TraceError(f"{function.where}: {function.name}: argument {function.argnums} holds no number or array")
 
+    def point(self) -> tuple[tuple[str, Any], ...]:
+        """The numbers among the traced leaves, with their paths."""
+        leaves = ((self.paths[i], self.leaves[i]) for i in self.traced)
+        return tuple((path, leaf) for path, leaf in leaves if isinstance(leaf, (int, float, complex)))
+
 
 def _placed(function: Any, own: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments, those that are differentiated by position although they are given by name in their places."""

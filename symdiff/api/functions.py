@@ -31,7 +31,7 @@ from symdiff.errors import (
     forgive_error,
 )
 from symdiff.ir.building import Builder, active_builders
-from symdiff.ir.graph import ARRAYS, Graph, Later
+from symdiff.ir.graph import Derivation, Graph, note_derivation, note_written
 from symdiff.ir.hidden import NONE, Captured, Hidden, Replaced
 from symdiff.pipeline import Options, program_of
 from symdiff.rulebooks.declared import depend_on_rules, rules_in_force
@@ -52,7 +52,8 @@ from symdiff.vocabulary.libraries import is_library, user_line
 from symdiff.vocabulary.seams import Seam
 
 costed = Seam("the cost of a derivative")
-shown = Seam("the LaTeX of a derivative")
+read = Seam("the reading form of a derivative")
+read_page = Seam("the page of a derivative")
 exported_source = Seam("the file of a derivative")
 stored = Seam("a file on the disk")
 REPLACED = 100  # calls that are begun anew because another thread replaces what the function captures
@@ -117,6 +118,7 @@ class Function:
         self.__doc__ = inspect.getdoc(f)
         self.__wrapped__ = f
         self._compiled: dict[Any, Any] = {}
+        self.traced_last: Graph | None = None
         self._machines: set[Any] = set()
         self._guards: dict[Any, Guard] = {}
         self._guard: Guard | None = None
@@ -373,9 +375,9 @@ class Function:
             raise
         self._kinds |= traced.kinds
         differentiated = sum(math.prod(traced.graph.inputs[call.traced.index(i)].node.shape) for i in call.wrt)
-        whole, traced.graph = traced.graph, settled(traced.graph, self.scalarize, differentiated)
-        if traced.graph is not whole:
-            traced.graph.notes[ARRAYS] = Later(whole)
+        written = traced.graph
+        traced.graph = settled(written, self.scalarize, differentiated)
+        note_written(traced.graph, written)
         return traced
 
     def _rules(self) -> Any:
@@ -403,8 +405,9 @@ class Function:
     def _derived(self, call: Call, primal: Graph) -> tuple[Graph, Any]:
         wrt = [call.traced.index(i) for i in call.wrt]
         derived = self.derive(primal, wrt)
-        if derived is not primal and ARRAYS in primal.notes:
-            derived.notes[ARRAYS] = Later(lambda: self.derive(primal.notes[ARRAYS](), wrt))
+        self.traced_last = derived
+        if derived is not primal:
+            note_derivation(derived, Derivation(self.suffix, primal, tuple(wrt), getattr(self, "order", 1), self.rules, call.point()))
         if not self.frozen:
             self._watch.require_unmoved(self.where)  # by the bodies of rules
         return derived, self.tree(call, primal)
@@ -505,14 +508,25 @@ class Function:
     def __repr__(self) -> str:
         return f"<{self.__name__} of {self.where}>"
 
+    @property
+    def formula(self) -> Any:
+        """What a person would print for the derivative that was traced last; before the first call, how to see one."""
+        return read(self)
+
     def _repr_latex_(self) -> str | None:
-        return shown(self)
+        return None if self.traced_last is None else self.formula.latex
+
+    def _repr_html_(self) -> str:
+        return read_page(self)  # type: ignore[no-any-return]
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(f"{self!r}\n{self.formula.unicode}")
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
         for name in ("_lock", "_door", "_near", "_watch", "_machines", "_guards", "_guard", "signature"):
             del state[name]
-        state["_compiled"] = {}
+        state["_compiled"], state["traced_last"] = {}, None
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -136,9 +136,7 @@ def _run(options: argparse.Namespace) -> int:
         return _rules(options)
     function, args = _function(options)
     if options.command == "show":
-        from symdiff.inspection.display import graph_text
-
-        print(graph_text(function.graph(*args)))
+        print(function.graph(*args).formula)
         print()
         print(function.cost(*args))
         return 0

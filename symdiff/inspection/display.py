@@ -1,182 +1,80 @@
-"""Formulas and costs for people: LaTeX in notebooks, text in terminals.
+"""What notebooks and terminals show of graphs and derivatives: the reading form, and behind it the program, its source and cost.
 
-Assumes scalar Graphs. Guarantees output linear in the size of the Program: small formulas inlined, larger ones as named
-shared steps, very large ones cut with a line that says so.
+Assumes nothing of the network: a page is HTML with MathML and folded parts. Guarantees that nothing is worked out before it is
+shown, and that large programs are left out of pages with a line that says so.
 """
 
-import re
+import html
 from typing import Any
 
-import numpy as np
-import sympy as sp
-from sympy.printing.latex import greek_letters_set
-
 from symdiff.api import functions
-from symdiff.codegen.expressions import printed_operands
-from symdiff.inspection.expressions import build_sympy, latex, number, sympy_cell_name
+from symdiff.errors import SymdiffError
+from symdiff.inspection.reading.formula import Formula
+from symdiff.inspection.reading.reading import formula_of
 from symdiff.ir import graph as graphs
 from symdiff.ir.graph import Graph
 from symdiff.lowering.arrays.fusing import Fused
-from symdiff.lowering.program import Program, is_leaf
-from symdiff.pipeline import DEFAULT, Options, program_of, refuse_loops
-from symdiff.vocabulary.heads import key_literal
-from symdiff.vocabulary.literals import printable
-from symdiff.vocabulary.ops import OPS
+from symdiff.pipeline import DEFAULT, Options, plan_of, program_of, source_of
+from symdiff.vocabulary.literals import printable_lines
 
-SHOWN = 200  # steps shown of a larger one
-_WORD = re.compile(r"\w+")
-_GREEK = re.compile(r"\\([A-Za-z]+)(?:_\w+)?")
-# What LaTeX, or the page around it, reads as its own.
-_SPELLED = {c: rf"\{c}" for c in "{}$&#_%"} | {
-    "\\": r"\backslash ", "^": r"\hat{}", "~": r"\tilde{}", "<": r"\lt ", ">": r"\gt ", "`": "'",
-}  # fmt: skip
-_CELL = re.compile(r"([A-Za-z]+)(\d+(?:_\d+)+)")
+SHOWN = 2_000  # bindings of a graph beyond which its page has no program
 
 
-def shown_cell_steps(program: Program, inline: bool) -> tuple[list[tuple[sp.Symbol, Any]], list[tuple[str, Any]]]:
-    """Named shared steps and the outputs' cells as SymPy expressions; `inline` substitutes values used once."""
-    uses = [0] * len(program.nodes)
-    for node in program.nodes:
-        for operand in node.operands:
-            uses[operand] += 1
-    exprs: list[Any] = []
-    depth: list[int] = []
-    named: list[tuple[sp.Symbol, Any]] = []
-    for position, node in enumerate(program.nodes):
-        deep = 0
-        if node.op == "input":
-            place, cell = node.params
-            leaf = program.inputs[place]
-            expr: Any = sp.Symbol(leaf.name if leaf.shape == () else sympy_cell_name(leaf.name, leaf.shape, cell))
-        elif node.op == "const":
-            expr = number(node.params)
-        else:
-            expr = _built(node.op, [exprs[o] for o in printed_operands(program, position)])
-            deep = 1 + max(depth[o] for o in node.operands)
-            if OPS[node.op].cost and (not inline or uses[position] > 1 or deep > 12):
-                symbol = sp.Symbol(f"v{len(named)}")
-                named.append((symbol, expr))
-                expr, deep = symbol, 0
-        exprs.append(expr)
-        depth.append(deep)
-    outputs = []
-    for output in program.outputs:
-        for k, cell in enumerate(output.cells):
-            place = ", ".join(str(int(i)) for i in np.unravel_index(k, output.shape))
-            outputs.append((output.name if output.shape == () else f"{output.name}[{place}]", exprs[cell]))
-    return named, outputs
+@graphs.read.written
+def graph_formula(graph: Graph) -> Formula:
+    """The reading form of a graph."""
+    return formula_of(graph)
 
 
-def _built(op: str, args: list[Any]) -> Any:
-    """One operation; 1/x is a power, since a product would be written 1*1/x."""
-    return sp.Pow(args[1], -1, evaluate=False) if op == "div" and args[0] == 1 else build_sympy(op, args)
+@functions.read.written
+def function_formula(function: Any) -> Formula:
+    """The reading form of what a derivative traced last; before that, how to see one."""
+    graph = _last_graph(function)
+    return Formula((), (), (_advice(function),)) if graph is None else formula_of(graph)
 
 
-def shown_array_steps(program: Program) -> tuple[list[tuple[sp.Symbol, Any]], list[tuple[str, Any]]]:
-    """Like `shown_cell_steps`, for whole arrays: products of matrices are functions, regions are written x[1:]."""
-    uses = [0] * len(program.nodes)
-    for node in program.nodes:
-        for operand in node.operands:
-            uses[operand] += 1
-    exprs: list[Any] = []
-    depth: list[int] = []
-    named: list[tuple[sp.Symbol, Any]] = []
-    ends = {o.value for o in program.outputs}
-    for position, node in enumerate(program.nodes):
-        args = [exprs[o] for o in node.operands]
-        deep = 1 + max((depth[o] for o in node.operands), default=-1)
-        if node.op == "input":
-            expr: Any = sp.Symbol(program.inputs[node.params[0]].name)
-        elif node.op == "const":
-            expr = number(node.params) if node.shape == () else sp.Symbol(f"array{list(node.shape)}")
-        elif node.op in ("reshape", "broadcast_to"):
-            expr = args[0]  # the same cells
-        elif node.op == "getitem" and args[0].is_Symbol:
-            expr = sp.Symbol(f"{args[0]}[{key_literal(node.params['key'], program.nodes[node.operands[0]].shape)}]")
-        elif node.op in OPS:
-            expr = _built(node.op, args)
-        else:
-            expr = sp.Function(node.op)(*args)
-        if not is_leaf(node) and position not in ends and (uses[position] > 1 or deep > 6) and not expr.is_Symbol:
-            symbol = sp.Symbol(f"v{len(named)}")
-            named.append((symbol, expr))
-            expr, deep = symbol, 0
-        exprs.append(expr)
-        depth.append(deep)
-    return named, [(o.name, exprs[o.value]) for o in program.outputs]
+def _last_graph(function: Any) -> Graph | None:
+    return getattr(function, "inner", function).traced_last  # type: ignore[no-any-return]
 
 
-def shown_steps(graph: Graph, options: Options) -> tuple[list[tuple[sp.Symbol, Any]], list[tuple[str, Any]]]:
-    """Named steps and outputs of a graph in either regime."""
+def _advice(function: Any) -> str:
+    return f"{function.__name__} has not been called; call it once, or ask for .graph(...) at example arguments, to see its formula"
+
+
+@graphs.read_page.written
+def graph_page(graph: Graph) -> str:
+    """A graph as HTML: the reading form, and folded its bindings."""
+    return _page(formula_of(graph), [(f"{len(graph.bindings)} bindings", str(graph))] if len(graph.bindings) <= SHOWN else [])
+
+
+@functions.read_page.written
+def function_page(function: Any) -> str:
+    """A derivative as HTML: the reading form, and folded its program, source and cost."""
+    graph = _last_graph(function)
+    if graph is None:
+        return f"<p>{_escaped(_advice(function))}</p>"
+    options = getattr(function, "inner", function).options
+    return _page(formula_of(graph), _program_parts(graph, options))
+
+
+def _program_parts(graph: Graph, options: Options = DEFAULT) -> list[tuple[str, str]]:
+    """Titles and texts of the program and its source."""
+    if len(graph.bindings) > SHOWN:
+        return [(f"program of {len(graph.bindings)} bindings", "It is long; .program(...) and .source(...) give it.")]
     program = program_of(graph, options)
-    if isinstance(program, Program):
-        refuse_loops(program, "a formula")
-    return shown_array_steps(program.program) if isinstance(program, Fused) else shown_cell_steps(program, inline=True)
+    parts = [(f"program, {program.operations()} operations", str(program.program if isinstance(program, Fused) else program))]
+    kinds = ", ".join(f"{count} {kind}" for kind, count in program.by_kind().items())
+    try:
+        parts.append(("source", source_of(plan_of(program), "numpy", name=graph.name).text))
+    except SymdiffError as error:
+        parts.append(("source", str(error)))
+    return [*parts, ("cost", kinds or "no operations")]
 
 
-@graphs.shown.written
-def graph_latex(graph: Graph, options: Options = DEFAULT) -> str:
-    """The formula of a Graph as display LaTeX: one aligned equation a line."""
-    named, outputs = shown_steps(graph, options)
-    lines = [rf"{_latex(symbol)} &= {_latex(expr)}" for symbol, expr in named[:SHOWN]]
-    if len(named) > SHOWN:
-        lines.append(rf"&\;\;\vdots \quad \text{{{len(named) - SHOWN} more steps}}")
-    for name, expr in outputs[:SHOWN]:
-        lines.append(rf"{_latex_name(name)} &= {_latex(expr)}")
-    if len(outputs) > SHOWN:
-        lines.append(rf"&\;\;\vdots \quad \text{{{len(outputs) - SHOWN} more cells}}")
-    return "$$\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}$$"
+def _page(formula: Formula, parts: list[tuple[str, str]]) -> str:
+    folded = "".join(f"<details><summary>{_escaped(title)}</summary><pre>{_escaped(text)}</pre></details>" for title, text in parts)
+    return f'<div class="symdiff">{formula.mathml}{folded}</div>'
 
 
-def graph_text(graph: Graph, options: Options = DEFAULT) -> str:
-    """The formula of a Graph as plain text: shared steps, then the outputs."""
-    named, outputs = shown_steps(graph, options)
-    lines = [f"{symbol} = {sp.sstr(expr, order='none')}" for symbol, expr in named[:SHOWN]]
-    if len(named) > SHOWN:
-        lines.append(f"... {len(named) - SHOWN} more steps")
-    lines += [f"{name} = {sp.sstr(expr, order='none')}" for name, expr in outputs[:SHOWN]]
-    if len(outputs) > SHOWN:
-        lines.append(f"... {len(outputs) - SHOWN} more cells")
-    return "\n".join(map(printable, lines))
-
-
-def _latex(expr: Any) -> str:
-    return latex(expr, symbol_names={symbol: _latex_symbol(symbol.name) for symbol in expr.free_symbols})  # type: ignore[no-any-return]
-
-
-def _latex_symbol(name: str) -> str:
-    """x_1 and \beta as they are, A1_2 with its indices below, longer names as they are spelled."""
-    if not (_WORD.fullmatch(name) or ((greek := _GREEK.fullmatch(name)) and greek[1].lower() in greek_letters_set)):
-        return r"\mathrm{" + "".join(_SPELLED.get(c, c) for c in printable(name)) + "}"
-    cell = _CELL.fullmatch(name)
-    if cell is not None:
-        return rf"{latex(sp.Symbol(cell[1]))}_{{{cell[2].replace('_', ',')}}}"
-    head, _, rest = name.partition("_")
-    if not name.isidentifier() or not rest or (len(head) == 1 and "_" not in rest):
-        return latex(sp.Symbol(name))  # type: ignore[no-any-return]
-    return r"\mathrm{" + name.replace("_", r"\_") + "}"
-
-
-def _latex_name(name: str) -> str:
-    head, bracket, index = name.partition("[")
-    top, slope, bottom = head.partition("_d")
-    text = _latex_symbol(head)
-    plain = bottom.count("_d") == 0 if bottom.endswith("2") else bottom.count("_d") == 1  # x_dot would be read as two names
-    if slope and top.startswith("d2") and plain:
-        first, _, second = bottom.partition("_d")
-        below = rf"{_latex_symbol(first)} \partial {_latex_symbol(second)}" if second else f"{_latex_symbol(first[:-1])}^{{2}}"
-        text = rf"\frac{{\partial^{{2}} {_latex_symbol(top[2:])}}}{{\partial {below}}}"
-    elif slope and top.startswith("d") and not top.startswith("d2"):
-        text = rf"\frac{{\partial {_latex_symbol(top[1:] or 'f')}}}{{\partial {_latex_symbol(bottom)}}}"
-    return rf"\left({text}\right)_{{{index.rstrip(']').replace(' ', '')}}}" if bracket else text
-
-
-@functions.shown.written
-def function_latex(function: Any) -> str | None:
-    """The formula of the specialisation that was called last, None before the first call."""
-    compiled = list(function._compiled.values())
-    if not compiled or not hasattr(compiled[-1], "graph"):
-        return None
-    last = compiled[-1]
-    program = last.program
-    return graph_latex(last.graph, function.options) + f"\n\n{program.operations()} operations"
+def _escaped(text: str) -> str:
+    return html.escape("\n".join(printable_lines(text)))

@@ -222,8 +222,12 @@ def _chosen(condition: Any, a: Any, b: Any) -> Any:
     """A Piecewise as it stands: SymPy's own constructors simplify conditions, evaluate=False or not, for minutes."""
     if condition in (sp.true, sp.false):
         return a if condition == sp.true else b
-    others = b.args if isinstance(b, sp.Piecewise) else [sp.Tuple.__new__(ExprCondPair, b, sp.true)]
-    return sp.Basic.__new__(sp.Piecewise, sp.Tuple.__new__(ExprCondPair, a, condition), *others)
+    return piecewise([(a, condition), *(b.args if isinstance(b, sp.Piecewise) else [(b, sp.true)])])
+
+
+def piecewise(rows: list[tuple[Any, Any]]) -> Any:
+    """A Piecewise of values and conditions as they stand."""
+    return sp.Basic.__new__(sp.Piecewise, *(sp.Tuple.__new__(ExprCondPair, *row) for row in rows))
 
 
 def _parts_of(head: Any, args: list[Any]) -> list[Any]:

@@ -5,17 +5,20 @@ unevaluated heads with an explicit stack, so that nothing is expanded, reordered
 formulas beyond `LIMIT` nodes.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import sympy as sp
 
+from symdiff.differentiation import array_transforming
 from symdiff.errors import SymdiffError, TraceError
 from symdiff.inspection.expressions import build_sympy, number
 from symdiff.inspection.matrix_values import Values, Wordless
 from symdiff.inspection.matrix_words import Words
-from symdiff.ir.graph import ARRAYS, Graph, shared_by_sympy, sympy_expressions
+from symdiff.ir.graph import Graph, derivation_of, shared_by_sympy, sympy_expressions, written_graph
 from symdiff.ir.node import Atom, Constant
+from symdiff.rulebooks.declared import rules_in_force
 from symdiff.tracing.unrolling.scalarizing import in_unrolled_regime, scalarize, unroll_calls
 
 LIMIT = 20_000
@@ -23,17 +26,35 @@ LIMIT = 20_000
 
 def array_graph(graph: Graph) -> Graph | None:
     """The graph of whole arrays that computes the same; None where there are only numbers and cells."""
-    whole = graph
-    if ARRAYS in graph.notes:
+    derivation = derivation_of(graph)
+    if derivation is None:
+        found = written_graph(graph)
+    elif in_unrolled_regime(derivation.primal) or derivation.kind not in _DERIVED:
+        return None
+    else:
         try:
-            whole = graph.notes[ARRAYS]()
+            found = _DERIVED[derivation.kind](derivation.primal, list(derivation.wrt), rules_in_force(derivation.rules))
         except SymdiffError:  # a rule that only numbers have
             return None
-    return None if _ends(graph) != _ends(whole) or in_unrolled_regime(whole) else whole
+    return None if in_unrolled_regime(found) else found
 
 
-def _ends(graph: Graph) -> list[tuple[str, tuple[int, ...]]]:
-    return [(leaf.name, leaf.shape) for leaf in graph.inputs] + [(o.name, o.shape) for o in graph.outputs]
+def _hessian_product(graph: Graph, wrt: list[int], rules: Any) -> Graph:
+    """Inputs, then a vector for each of `wrt`; H v."""
+    found = array_transforming.push_tangents(array_transforming.gradient(graph, wrt, rules, False), wrt, rules)
+    found.outputs = found.outputs[len(wrt) :]
+    return found
+
+
+_DERIVED: dict[str, Callable[[Graph, list[int], Any], Graph]] = {
+    "grad": lambda graph, wrt, rules: array_transforming.gradient(graph, wrt, rules, False),
+    "value_and_grad": lambda graph, wrt, rules: array_transforming.gradient(graph, wrt, rules, True),
+    "jacobian": lambda graph, wrt, rules: array_transforming.jacobian(graph, wrt, rules, "auto"),
+    "hessian": array_transforming.hessian,
+    "jvp": array_transforming.push_tangents,
+    "vjp": array_transforming.pull_cotangents,
+    "hvp": _hessian_product,
+}
 
 
 @sympy_expressions.written

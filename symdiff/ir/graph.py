@@ -7,10 +7,10 @@ one: SymPy flattens nested sums and products, which destroys the sharing that a 
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,8 @@ sympy_expressions = Seam("the outputs of a graph as SymPy expressions")
 from_sympy = Seam("a graph of SymPy expressions")
 shared_by_sympy = Seam("common subexpressions of a graph by SymPy")
 evaluated = Seam("the value of a graph, binding by binding")
-shown = Seam("the LaTeX of a graph")
+read = Seam("the reading form of a graph")
+read_page = Seam("the page of a graph")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,26 +66,6 @@ class GraphOutput:
 
 def _code(value: Number) -> str:
     return "?" if isinstance(value, bool) else "D" if isinstance(value, complex) else "d"
-
-
-ARRAYS = "arrays"  # the note that tells the same function as a graph of whole arrays, where this one has been unrolled
-
-
-class Later:
-    """A graph that is made when it is asked for."""
-
-    __slots__ = ("_made",)
-
-    def __init__(self, made: "Callable[[], Graph] | Graph") -> None:
-        self._made = made
-
-    def __call__(self) -> "Graph":
-        if not isinstance(self._made, Graph):
-            self._made = self._made()
-        return self._made
-
-    def __reduce__(self) -> Any:
-        return Later, (self(),)
 
 
 @dataclass(slots=True)
@@ -200,8 +181,56 @@ class Graph:
         constants = [f"  {o.name} = {o.atom}" for o in self.outputs if o.atom.op == "const"]
         return "\n".join(map(printable, lines + constants))
 
-    def _repr_latex_(self) -> str | None:
-        return None if any(b.op == "loop" for b in self.bindings) else shown(self)
+    @property
+    def formula(self) -> Any:
+        """What a person would print for it: `print` it, or take `.latex`, `.unicode`, `.markdown`, `.mathml`, `.full`."""
+        return read(self)
+
+    def _repr_latex_(self) -> str:
+        return self.formula.latex  # type: ignore[no-any-return]
+
+    def _repr_html_(self) -> str:
+        return read_page(self)  # type: ignore[no-any-return]
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(self.formula.unicode)
+
+
+class Derivation(NamedTuple):
+    """How a graph was derived: the kind of derivative, the graph of the function as it was written, the places of the inputs by
+    which it was differentiated; for an n-th derivative its order, the rules that were passed, and the point of a path."""
+
+    kind: str
+    primal: Graph
+    wrt: tuple[int, ...]
+    order: int = 1
+    rules: Any = None
+    at: tuple[tuple[str, Any], ...] = ()
+
+
+_DERIVED = "derivation"
+_WRITTEN = "written"
+
+
+def derivation_of(graph: Graph) -> Derivation | None:
+    """How a graph was derived, None for that of a function."""
+    return graph.notes.get(_DERIVED)
+
+
+def note_derivation(graph: Graph, derivation: Derivation) -> None:
+    """Have a graph remember how it was derived."""
+    graph.notes[_DERIVED] = derivation._replace(primal=written_graph(derivation.primal))
+
+
+def written_graph(graph: Graph) -> Graph:
+    """The graph as it was before its arrays became cells."""
+    return graph.notes.get(_WRITTEN, graph)  # type: ignore[no-any-return]
+
+
+def note_written(graph: Graph, written: Graph) -> None:
+    """Have a graph of cells remember that of arrays."""
+    if graph is not written:
+        graph.notes[_WRITTEN] = written
 
 
 def _unflattened(

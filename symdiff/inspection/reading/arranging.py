@@ -1,0 +1,152 @@
+"""Among the true arrangements of a term the shortest in print: factors taken out, common denominators, squares of sums and
+differences, what cancels.
+
+Assumes terms of one writer. Guarantees a small number of candidates for each sum, and that what the user wrote stays as it is.
+"""
+
+from collections.abc import Collection, Iterator
+from fractions import Fraction
+from math import gcd
+
+from symdiff.inspection.reading.terms import ONE, Term
+from symdiff.inspection.reading.written import Writer
+
+_MANY = 16  # terms of a sum beyond which it is left as it is
+_LONG = 2_000  # printed width beyond which terms are not arranged
+Powers = dict[Term, Fraction]
+
+
+def arranged(term: Term, writer: Writer, kept: Collection[Term]) -> Term:
+    """The shortest arrangement of a term that is found; terms in `kept` stay."""
+    if term.width > _LONG:
+        return term
+
+    def best(found: Term) -> Term | None:
+        if found in kept:
+            return None
+        if found.kind == "product":
+            return _paired(found, writer)
+        return _shortest(found, writer) if found.kind == "sum" and len(found.parts) <= _MANY else None
+
+    for _ in range(3):
+        earlier, term = term, writer.rewritten(term, best)
+        if term is earlier:
+            break
+    return term
+
+
+def _shortest(term: Term, writer: Writer) -> Term:
+    seen = {term}
+    best = term
+    while True:
+        candidates = [c for c in _candidates(best, writer) if c not in seen]
+        seen.update(candidates)
+        found = min(candidates, key=lambda c: c.width, default=best)
+        if found.width >= best.width:
+            return best
+        best = found
+        if best.kind != "sum" or len(best.parts) < 2:
+            return best
+
+
+def _candidates(term: Term, writer: Writer) -> Iterator[Term]:
+    items = [(powers_of(t), c) for t, c in term.parts]
+    if len(items) == 1:
+        return
+    expanded = _expanded(term, writer)
+    if expanded is not None and _count(expanded) < len(items):
+        yield expanded
+    yield from _taken_out(term, items, writer)
+    for base in {b: None for powers, _ in items for b in powers}:
+        having = [k for k, (powers, _) in enumerate(items) if base in powers]
+        if 2 <= len(having) < len(items):
+            part = writer.add([term.parts[k] for k in having])
+            rest = [term.parts[k] for k in range(len(items)) if k not in having]
+            if part.kind == "sum":
+                for found in _taken_out(part, [items[k] for k in having], writer):
+                    yield writer.add([(found, Fraction(1)), *rest])
+
+
+def _count(term: Term) -> int:
+    return len(term.parts) if term.kind == "sum" else 1
+
+
+def powers_of(term: Term) -> Powers:
+    """The factors of a term with their exponents."""
+    return dict(term.parts) if term.kind == "product" else {} if term is ONE else {term: Fraction(1)}
+
+
+def _taken_out(term: Term, items: list[tuple[Powers, Fraction]], writer: Writer) -> Iterator[Term]:
+    """The sum with common factors in front, and over common denominators."""
+    bases = list({b: None for powers, _ in items for b in powers})
+    lowest = {b: min(powers.get(b, Fraction(0)) for powers, _ in items) for b in bases}
+    common = _common_number([c for _, c in items])
+    for wanted in (lambda e: e > 0, lambda e: e != 0):
+        factors = {b: e for b, e in lowest.items() if wanted(e)}
+        if factors or common != 1:
+            rest = []
+            for powers, c in items:
+                left = {b: powers.get(b, Fraction(0)) - factors.get(b, Fraction(0)) for b in {**powers, **factors}}
+                rest.append((writer.powers(left.items()), c / common))
+            inside = writer.add(rest)
+            yield writer.powers([(writer.number(common), Fraction(1)), (inside, Fraction(1)), *factors.items()])
+            expanded = _expanded(inside, writer) if inside.kind == "sum" else None
+            if expanded is not None and _count(expanded) < len(items):
+                yield writer.powers([(writer.number(common), Fraction(1)), (expanded, Fraction(1)), *factors.items()])
+
+
+def _common_number(coefficients: list[Fraction]) -> Fraction:
+    """The greatest number that all coefficients are integer multiples of, negative where all are."""
+    if any(c.denominator > 1000 or abs(c.numerator) > 10**6 for c in coefficients):
+        return Fraction(1)
+    found = Fraction(gcd(*(c.numerator for c in coefficients)), 1)
+    below = coefficients[0].denominator
+    if all(c.denominator == below for c in coefficients):
+        found /= below
+    return -found if all(c < 0 for c in coefficients) else found
+
+
+def _expanded(term: Term, writer: Writer) -> Term | None:
+    """A sum with the sums among its factors multiplied out, where they are short; None where there are none."""
+    found: list[tuple[Term, Fraction]] = []
+    changed = False
+    for t, c in term.parts:
+        rows: list[tuple[Powers, Fraction]] = [({}, c)]
+        for base, exponent in powers_of(t).items():
+            times = int(exponent) if exponent in (1, 2) and base.kind == "sum" and len(base.parts) <= 3 else 0
+            changed = changed or times > 0
+            if not times:
+                rows = [(_times(powers, base, exponent), k) for powers, k in rows]
+            for _ in range(times):
+                rows = [(_product(powers, powers_of(inner)), k * factor) for powers, k in rows for inner, factor in base.parts]
+            if len(rows) > 12:
+                return None
+        found += [(writer.powers(powers.items()), k) for powers, k in rows]
+    return writer.add(found) if changed else None
+
+
+def _times(powers: Powers, base: Term, exponent: Fraction) -> Powers:
+    return {**powers, base: powers.get(base, Fraction(0)) + exponent}
+
+
+def _product(first: Powers, second: Powers) -> Powers:
+    for base, exponent in second.items():
+        first = _times(first, base, exponent)
+    return first
+
+
+def _paired(term: Term, writer: Writer) -> Term | None:
+    """(a + b)(a - b) as the difference of squares, in powers that are equal."""
+    sums = [(b, e) for b, e in term.parts if b.kind == "sum" and len(b.parts) == 2 and (e < 0 or e.denominator > 1)]
+    for k, (first, exponent) in enumerate(sums):
+        for second, other in sums[k + 1 :]:
+            if exponent != other:
+                continue
+            (a, p), (b, q) = first.parts
+            if dict(second.parts) in ({a: p, b: -q}, {a: -p, b: q}):
+                squares = writer.add([(writer.mul([a, a]), p * p), (writer.mul([b, b]), -q * q)])
+                if dict(second.parts) == {a: -p, b: q}:
+                    squares = writer.neg(squares)
+                rest = [(t, e) for t, e in term.parts if t is not first and t is not second]
+                return writer.powers([(squares, exponent), *rest])
+    return None

@@ -1,0 +1,55 @@
+"""Programs of whole arrays for readers: elementwise operations as they are written, the others as functions of arrays.
+
+Assumes a graph that does not become few enough cells. Guarantees one equation for each value that stands more than once.
+"""
+
+from typing import Any
+
+import sympy as sp
+
+from symdiff.inspection.expressions import build_sympy, number
+from symdiff.inspection.reading.formula import Equation, Formula
+from symdiff.ir.graph import Graph
+from symdiff.ir.node import Atom
+from symdiff.vocabulary.heads import key_literal
+from symdiff.vocabulary.ops import OPS
+
+DEEP = 6
+
+
+def array_formula(graph: Graph) -> Formula:
+    """The bindings of a graph as equations, values that stand once in their places."""
+    uses: dict[Atom, int] = {}
+    for binding in graph.bindings:
+        for operand in binding.operands:
+            uses[operand] = uses.get(operand, 0) + 1
+    results = {output.atom for output in graph.outputs}
+    exprs: dict[Atom, Any] = {leaf.node: sp.Symbol(leaf.name) for leaf in graph.inputs}
+    depth: dict[Atom, int] = {}
+    where: list[Equation] = []
+
+    def of(atom: Atom) -> Any:
+        if atom.op == "const":
+            return sp.Symbol(f"array{list(atom.shape)}") if atom.shape else number(atom.params)
+        return exprs[atom]
+
+    for binding in graph.bindings:
+        args = [of(o) for o in binding.operands]
+        deep = 1 + max((depth.get(o, 0) for o in binding.operands), default=0)
+        if binding.op in ("reshape", "broadcast_to"):
+            expr = args[0]  # the same cells
+        elif binding.op == "getitem" and args[0].is_Symbol:
+            expr = sp.Symbol(f"{args[0]}[{key_literal(binding.params['key'], binding.operands[0].shape)}]")
+        elif binding.op in ("item", "part", "size", "loop"):
+            expr = sp.Symbol(str(binding).partition(" = ")[2])
+        elif binding.op in OPS and binding.op != "call":
+            expr = sp.Pow(args[1], -1, evaluate=False) if binding.op == "div" and args[0] == 1 else build_sympy(binding.op, args)
+        else:
+            name = binding.op if binding.op != "call" else binding.params.__name__
+            expr = sp.Function(name)(*args)
+        if binding not in results and (uses.get(binding, 0) > 1 or deep > DEEP) and not expr.is_Symbol:
+            symbol = sp.Symbol(f"v_{len(where)}")
+            where.append(Equation(symbol, expr))
+            expr, deep = symbol, 0
+        exprs[binding], depth[binding] = expr, deep
+    return Formula(tuple(Equation(sp.Symbol(o.name), of(o.atom)) for o in graph.outputs), tuple(where))

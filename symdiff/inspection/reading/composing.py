@@ -1,0 +1,163 @@
+"""Terms as SymPy expressions, in the order in which people write: numbers first, then letters, sums, functions, exponentials.
+
+Assumes terms whose shared pieces have names. Guarantees unevaluated expressions of bounded depth.
+"""
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import sympy as sp
+
+from symdiff.inspection.expressions import build_sympy, piecewise
+from symdiff.inspection.reading.terms import ONE, Term, number_text
+
+_CONSTANTS = {"pi": sp.pi, "inf": sp.oo, "nan": sp.nan, "true": sp.true, "false": sp.false, "gamma_E": sp.EulerGamma}
+_NARROW = 4  # an exponential whose exponent is wider stands beside a fraction, not in it
+
+
+class Composer:
+    """Makes SymPy expressions of terms; `bits` has the symbols in order."""
+
+    def __init__(self, bits: Mapping[str, int]) -> None:
+        self._order = {name: k for k, name in enumerate(bits)}
+        self._made: dict[Term, Any] = {}
+
+    def expression(self, term: Term) -> Any:
+        """A term as an expression."""
+        stack = [term]
+        while stack:
+            found = stack[-1]
+            missing = [t for t in found.below() if t not in self._made]
+            if missing:
+                stack += missing
+                continue
+            stack.pop()
+            if found not in self._made:
+                self._made[found] = self._spelled(found)
+        return self._made[term]
+
+    def _spelled(self, term: Term) -> Any:
+        if term.kind == "number":
+            return number_expression(term.parts[0])
+        if term.kind == "symbol":
+            return sp.I if term.parts[0] == "i " else sp.Symbol(term.parts[0])
+        if term.kind == "sum":
+            return self._sum(term)
+        if term.kind == "product":
+            return self._product(dict(term.parts), Fraction(1))
+        if term.kind == "brace":
+            return piecewise([(self._made[v], sp.true if c is None else self._made[c]) for c, v in term.parts])
+        op, *args = term.parts
+        if op in _CONSTANTS:
+            return _CONSTANTS[op]
+        if op == "exp":
+            return self._exp(args[0], Fraction(1))
+        return build_sympy(op.removeprefix("call "), [self._made[a] for a in args])
+
+    def _sum(self, term: Term) -> Any:
+        parts = list(term.parts)
+        first = next((k for k, (_, c) in enumerate(parts) if c > 0), 0)
+        parts.insert(0, parts.pop(first))
+        terms = [self._scaled(t, c) for t, c in parts]
+        return terms[0] if len(terms) == 1 else sp.Add(*terms, evaluate=False)
+
+    def _scaled(self, term: Term, coefficient: Fraction) -> Any:
+        if term is ONE:
+            return number_expression(coefficient)
+        if term.kind != "product":
+            return self._product({term: Fraction(1)}, coefficient)
+        return self._product(dict(term.parts), coefficient)
+
+    def _exp(self, arg: Term, times: Fraction) -> Any:
+        if arg is ONE:
+            return sp.E if times == 1 else sp.Pow(sp.E, number_expression(times), evaluate=False)
+        if times == 1:
+            return sp.exp(self._made[arg], evaluate=False)
+        return sp.exp(self._scaled(arg, times), evaluate=False)
+
+    def _rank(self, part: tuple[Term, Fraction]) -> tuple[int, int]:
+        base = part[0]
+        if base.kind == "symbol":
+            return (1 if base.parts[0] == "i " else 2), self._order.get(base.parts[0], 0)
+        if base.kind == "number":
+            return 0, 0
+        if base.kind == "call":
+            named = base.parts[0] in _CONSTANTS
+            return (0 if named else 5 if base.parts[0] == "exp" else 4), base.place
+        return (3 if base.needs else 1), base.place
+
+    def _product(self, powers: dict[Term, Fraction], coefficient: Fraction) -> Any:
+        """A coefficient times powers: a fraction where exponents are negative, an exponential with a wide exponent beside it."""
+        over, under, beside = [], [], []
+        whole, below = _split(abs(coefficient))
+        for base, exponent in sorted(powers.items(), key=self._rank):
+            if base.kind == "call" and base.parts[0] == "exp":
+                target = over if base.parts[1].width <= _NARROW or base.parts[1] is ONE else beside
+                target.append(self._exp(base.parts[1], exponent))
+                continue
+            shift = self._shift(base, powers)
+            if shift is not None:
+                if shift:
+                    over.append(sp.Pow(self._made[base.parts[1]], shift, evaluate=False))
+                continue
+            if any(b.kind == "call" and b.parts[0] == "pow" and b.parts[1] is base for b in powers):
+                continue
+            (over if exponent > 0 else under).append(self._power(base, abs(exponent)))
+        if whole != 1 or not (over or beside):
+            over.insert(0, number_expression(whole))
+        if below != 1:
+            under.insert(0, number_expression(below))
+        if not under:
+            return _times([*over, *beside], coefficient < 0)
+        if beside and not over:
+            over, beside = beside, []
+        if beside and over == [1] and len(beside) == 1:
+            over, beside = beside, []
+        bottom = under[0] if len(under) == 1 else sp.Mul(*under, evaluate=False)
+        if not over:
+            over = [sp.S.One]
+        inverse = sp.Pow(bottom, -1, evaluate=False)
+        top = [] if over == [1] else over
+        if not beside:
+            return _times([*top, inverse], coefficient < 0)
+        return sp.Mul(_times([*top, inverse], coefficient < 0), *beside, evaluate=False)
+
+    def _shift(self, base: Term, powers: dict[Term, Fraction]) -> Any:
+        """The exponent of a general power together with that of its base's own power; None for another factor."""
+        if base.kind != "call" or base.parts[0] != "pow":
+            return None
+        own = powers.get(base.parts[1], Fraction(0))
+        times = powers[base]
+        exponent = self._made[base.parts[2]] if times == 1 else self._scaled(base.parts[2], times)
+        if own:
+            terms = list(exponent.args) if isinstance(exponent, sp.Add) else [exponent]
+            exponent = sp.Add(*terms, number_expression(own), evaluate=False)
+        return exponent
+
+    def _power(self, base: Term, exponent: Fraction) -> Any:
+        part = self._made[base]
+        return part if exponent == 1 else sp.Pow(part, number_expression(exponent, True), evaluate=False)
+
+
+def _times(factors: list[Any], negative: bool) -> Any:
+    if negative and factors and factors[0].is_Number:
+        factors = [-factors[0], *factors[1:]]
+    elif negative:
+        factors = [sp.S.NegativeOne, *factors]
+    return factors[0] if len(factors) == 1 else sp.Mul(*factors, evaluate=False)
+
+
+def _split(value: Fraction) -> tuple[Fraction, Fraction]:
+    """A positive number as what stands above and below a fraction bar."""
+    return (Fraction(value.numerator), Fraction(value.denominator)) if "/" in number_text(value) else (value, Fraction(1))
+
+
+def number_expression(value: Fraction, exact: bool = False) -> Any:
+    """A number as it is printed: an integer, a short fraction, or a decimal."""
+    text = number_text(value)
+    if value.denominator == 1 and "." not in text and "e" not in text:
+        return sp.Integer(value.numerator)
+    if "/" in text or (exact and value.denominator < 100):
+        return sp.Rational(value.numerator, value.denominator)
+    return sp.Float(text)

@@ -1,0 +1,116 @@
+"""The user's names as a person writes them: `alpha2` with its index below, `x_dot` with a dot, words upright.
+
+Assumes names as graphs have them: identifiers, attributes after dots, cells in brackets (`W[1, 0]`). Guarantees that text from
+outside stays text: what LaTeX or a page reads as its own is escaped.
+"""
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+from symdiff.vocabulary.literals import printable
+
+GREEK = {
+    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "zeta": "ζ", "eta": "η", "theta": "θ", "iota": "ι",
+    "kappa": "κ", "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π", "rho": "ρ", "sigma": "σ", "tau": "τ",
+    "upsilon": "υ", "phi": "φ", "chi": "χ", "psi": "ψ", "omega": "ω", "Gamma": "Γ", "Delta": "Δ", "Theta": "Θ", "Lambda": "Λ",
+    "Xi": "Ξ", "Pi": "Π", "Sigma": "Σ", "Upsilon": "Υ", "Phi": "Φ", "Psi": "Ψ", "Omega": "Ω",
+}  # fmt: skip
+_LETTERS = {letter: name for name, letter in GREEK.items()}
+ACCENTS = {"dot": "\u0307", "ddot": "\u0308", "bar": "\u0304", "hat": "\u0302", "tilde": "\u0303"}
+_CELL = re.compile(r"(.+?)\[([^\[\]]*)\]", re.DOTALL)
+_DIGITS = re.compile(r"([^\W\d_]+|[^\W_]*[^\W\d_])(\d+)")
+_WORD = re.compile(r"\w+(\.\w+)*")
+# What LaTeX, or the page around it, reads as its own.
+_SPELLED = {c: rf"\{c}" for c in "{}$&#_%"} | {
+    "\\": r"\backslash ", "^": r"\hat{}", "~": r"\tilde{}", "<": r"\lt ", ">": r"\gt ", "`": "'",
+}  # fmt: skip
+_BELOW = str.maketrans("0123456789+-(),aehijklmnoprstuvx", "₀₁₂₃₄₅₆₇₈₉₊₋₍₎,ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ")
+
+
+class Spelled(NamedTuple):
+    """A name in its parts: accents over a base, indices below it."""
+
+    base: str
+    accents: tuple[str, ...]
+    below: tuple[str, ...]
+    cell: str
+
+
+@lru_cache(4096)
+def spelled(name: str) -> Spelled:
+    """The parts of a name."""
+    cell = _CELL.fullmatch(name)
+    name, place = (cell[1], cell[2].replace(" ", "")) if cell else (name, "")
+    if not _WORD.fullmatch(name):
+        return Spelled(name, (), (), place)
+    name = name.rstrip("_") or name
+    accents: list[str] = []
+    head, _, last = name.rpartition("_")
+    while head and last in ACCENTS:
+        accents.insert(0, last)
+        name = head
+        head, _, last = name.rpartition("_")
+    first, _, rest = name.partition("_")
+    below: list[str] = []
+    if rest and _is_letter(first) and "." not in name:
+        name, below = first, rest.split("_")
+    elif rest.isdigit() and "." not in name:
+        name, below = first, [rest]
+    digits = _DIGITS.fullmatch(name)
+    if digits:
+        name, below = digits[1], [digits[2], *below]
+    return Spelled(name, tuple(accents), tuple(below), place)
+
+
+def _is_letter(word: str) -> bool:
+    return len(word) == 1 or word in GREEK or bool((found := _DIGITS.fullmatch(word)) and _is_letter(found[1]))
+
+
+def _latex_word(word: str) -> str:
+    """Letters and digits slanted, words upright."""
+    if word in GREEK and word not in ("omicron",):
+        return rf"\{word}"
+    if word in _LETTERS:
+        return rf"\{_LETTERS[word]}"
+    if len(word) == 1 and word.isalnum():
+        return word
+    if word.isdigit():
+        return word
+    return r"\mathrm{" + "".join(_SPELLED.get(c, c) for c in printable(word)) + "}"
+
+
+def latex_name(name: str) -> str:
+    """A name as LaTeX."""
+    found = spelled(name)
+    text = _latex_word(found.base)
+    for accent in found.accents:
+        text = rf"\{accent}{{{text}}}"
+    below = [_latex_word(part) for part in found.below]
+    if found.cell:
+        below.append("".join(_SPELLED.get(c, c) for c in printable(found.cell)))
+    return f"{text}_{{{','.join(below)}}}" if below else text
+
+
+def unicode_name(name: str) -> str:
+    """A name as text with Greek letters, accents, and indices below where there are letters for them."""
+    found = spelled(name)
+    text = printable(GREEK.get(found.base, found.base))
+    for accent in found.accents:
+        text += ACCENTS[accent] if len(text) == 1 else f"_{accent}"
+    below = [GREEK.get(part, part) for part in found.below] + ([printable(found.cell)] if found.cell else [])
+    if not below:
+        return text
+    index = ",".join(below)
+    lowered = index.translate(_BELOW)
+    small = all(c == "," or c != lowered[k] for k, c in enumerate(index))
+    if small and "," not in index:
+        return text + lowered
+    return f"{text}[{index}]" if found.cell and not found.below else f"{text}_{index}"
+
+
+def printed_width(name: str) -> int:
+    """About how many letters wide a name is."""
+    found = spelled(name)
+    base = 1 if found.base in GREEK else len(found.base)
+    return base + sum(1 if part in GREEK else len(part) for part in found.below) + len(found.cell)

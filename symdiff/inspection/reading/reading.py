@@ -1,0 +1,308 @@
+"""The reading form of graphs: what a textbook would print for a function and its derivatives.
+
+It starts from what the user wrote and the plain chain rule, not from the program that runs: no guards, no shared reciprocals,
+exact numbers. Assumes graphs of numbers, or of arrays that are few enough cells. Guarantees that every equation has the values
+of the derivative where it is defined, and that a longer derivation is worked out only as far as it is shown.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import sympy as sp
+
+from symdiff.inspection.reading.arranging import arranged
+from symdiff.inspection.reading.arrays import array_formula
+from symdiff.inspection.reading.composing import Composer
+from symdiff.inspection.reading.formula import ROWS, Equation, Formula, Slope, TotalSlope
+from symdiff.inspection.reading.naming import Naming
+from symdiff.inspection.reading.slopes import Slopes
+from symdiff.inspection.reading.sources import assigned_variable, loop_line, returned_names
+from symdiff.inspection.reading.terms import ZERO, Term
+from symdiff.inspection.reading.written import Writer, cell_name, read_graph, term_of
+from symdiff.ir.branches import branches_of
+from symdiff.ir.graph import Derivation, Graph, GraphInput, derivation_of, written_graph
+from symdiff.ir.node import Atom, Node
+from symdiff.rulebooks.declared import rules_in_force
+from symdiff.tracing.unrolling.scalarizing import WHOLE, in_unrolled_regime, settled
+from symdiff.vocabulary.ops import OPS, is_complex
+
+EVERY = 10**9  # rows
+
+
+class Row(NamedTuple):
+    """A row before it is arranged: its left side, and the term on its right."""
+
+    left: Any
+    term: Term
+
+
+class Primal:
+    """What the user wrote: terms of the cells of inputs and outputs, and his names for values."""
+
+    def __init__(self, graph: Graph, rules: Any) -> None:
+        self.graph = graph
+        whole = not in_unrolled_regime(graph)
+        self.writer = writer = Writer()
+        self.names = input_names(graph.inputs)
+        known: dict[Atom, Term] = {}
+        self.cells: list[list[Term]] = []
+        for leaf, name in zip(graph.inputs, self.names, strict=True):
+            complex_ = is_complex(leaf.dtype)
+            cells = [cell_name(name, leaf.shape, k) for k in range(math.prod(leaf.shape))] if leaf.shape and not whole else [name]
+            self.cells.append([writer.symbol(cell, complex_) for cell in cells])
+            if not leaf.shape or whole:
+                known[leaf.node] = self.cells[-1][0]
+        places = {leaf.node: place for place, leaf in enumerate(graph.inputs)}
+        for binding in graph.bindings:
+            if binding.op == "item":
+                known[binding] = self.cells[places[binding.operands[0]]][binding.params]
+        read_graph(graph, writer, known)
+        arrays = {b: b.operands for b in graph.bindings if b.op == "array"}
+        self.outputs = [
+            [term_of(cell, writer, known) for cell in arrays.get(output.atom, (output.atom,))] for output in graph.outputs
+        ]
+        self.kept = set(known.values())
+        sites = {f"call {b.params.__name__}": b for b in graph.bindings if b.op == "call"}
+        self.slopes = Slopes(writer, rules, sites)
+        self.tops = output_names(graph)
+        self._known = known
+
+    def taken(self) -> list[str]:
+        """The names that pieces cannot have; a result's own is for the value of the result."""
+        return [*self.writer.bits, *(name for name, cells in zip(self.tops, self.outputs, strict=True) if len(cells) > 1)]
+
+    def own_names(self) -> dict[Term, tuple[str, Fraction]]:
+        """The values that the user has given a name, by the last operation of each assignment: terms with coefficients."""
+        uses: dict[Node, list[Node]] = {}
+        for b in self.graph.bindings:
+            for o in b.operands:
+                uses.setdefault(o, []).append(b)
+        names: dict[Term, tuple[str, Fraction]] = {}
+        for b in self.graph.bindings:
+            found = assigned_variable(b.origin) if b in self._known else None
+            if found is not None:
+                users = uses.get(b, [])
+                if len(users) != 1 or assigned_variable(users[0].origin) != found:  # else one step within the statement
+                    self._enter(names, self._known[b], found[0])
+        return names
+
+    def _enter(self, names: dict[Term, tuple[str, Fraction]], value: Term, name: str) -> None:
+        """The name of a value, at its term without a coefficient."""
+        term, times = value.parts[0] if value.kind == "sum" and len(value.parts) == 1 else (value, Fraction(1))
+        if term.kind not in ("symbol", "number"):
+            names.setdefault(term, (name, times))
+
+
+def input_names(inputs: tuple[GraphInput, ...]) -> list[str]:
+    """The names that readers see: of an attribute or a key its own, where no other input has it."""
+    short = [_last(leaf.path) or leaf.name for leaf in inputs]
+    return [name if short.count(name) == 1 else leaf.name for name, leaf in zip(short, inputs, strict=True)]
+
+
+def _last(path: str) -> str:
+    """The attribute, key or name that a path ends with: semi_major of p.semi_major, k of p['k']; "" for a position."""
+    tail = path.rpartition(".")[2]
+    if tail.endswith("]"):
+        key = tail[tail.rfind("[") + 1 : -1].strip("'\"")
+        return key if key.isidentifier() else ""
+    return tail if tail.isidentifier() else ""
+
+
+def output_names(graph: Graph) -> list[str]:
+    """The names of the results: the variables that are returned, else the function's own name."""
+    found = returned_names(graph.origin)
+    taken = {leaf.name for leaf in graph.inputs}
+    if len(found) == len(graph.outputs) and all(found) and not taken & set(found) and len(set(found)) == len(found):
+        return list(found)
+    name = graph.name if graph.name.isidentifier() else "f"
+    return [name] if len(graph.outputs) == 1 else [f"{name}_{k}" for k in range(len(graph.outputs))]
+
+
+def formula_of(graph: Graph, rows: int = ROWS) -> Formula:
+    """The reading form of a graph.
+
+    A derivative is derived anew by the plain chain rule. A graph of a kind that has no rows of its own is read as it stands.
+    """
+    derivation = derivation_of(graph)
+    if derivation is None or derivation.kind not in _KINDS:
+        derivation = Derivation("", written_graph(graph) if derivation is None else graph, ())
+    primal = readable_cells(derivation.primal)
+    if primal is None:
+        return array_formula(graph)
+    read = Primal(primal, rules_in_force(derivation.rules))
+    found = _KINDS[derivation.kind](read, derivation)
+    return composed(read, found, rows, notes_of(derivation), lambda: formula_of(graph, EVERY))
+
+
+def readable_cells(graph: Graph) -> Graph | None:
+    """The graph as one of numbers, or one whose operations work on whole arrays cell by cell; None for another."""
+    graph = settled(replace(graph, notes={k: v for k, v in graph.notes.items() if k != WHOLE}))
+    return graph if in_unrolled_regime(graph) or is_elementwise(graph) else None
+
+
+def is_elementwise(graph: Graph) -> bool:
+    """Whether all operations work cell by cell."""
+    return all(b.op in OPS and not any(o.op == "const" and o.shape for o in b.operands) for b in graph.bindings)
+
+
+def composed(primal: Primal, rows: Iterator[Row | int], limit: int, notes: tuple[str, ...], whole: Callable[[], Formula]) -> Formula:
+    """Rows as equations with their shared pieces, the first of them where there are more than `limit`."""
+    found: list[Row] = []
+    zeros: list[Row] = []
+    more = 0
+    for row in rows:
+        if row.term is ZERO:
+            zeros.append(row)
+        elif len(found) < limit:
+            found.append(Row(row.left, arranged(row.term, primal.writer, primal.kept)))
+        else:
+            more += 1
+    if not found:
+        found, zeros = zeros[:limit], zeros[limit:]
+    if zeros:
+        notes = (f"{len(zeros)} that are zero are left out" if len(zeros) > 1 else "one that is zero is left out", *notes)
+    naming = Naming(primal.writer, primal.own_names(), primal.taken())
+    terms = naming.named([row.term for row in found])
+    composer = Composer(primal.writer.bits)
+    where = tuple(Equation(sp.Symbol(p.symbol.parts[0]), composer.expression(p.term)) for p in naming.pieces)
+    equations = tuple(Equation(row.left, composer.expression(term)) for row, term in zip(found, terms, strict=True))
+    return Formula(equations, where, notes, more, whole=whole)
+
+
+def notes_of(derivation: Derivation) -> tuple[str, ...]:
+    """What else must be known: the path that was taken."""
+    branches = branches_of(derivation.primal)
+    if branches is None or not branches.guarded:
+        return ()
+    at = ", ".join(f"{name} = {value}" for name, value in derivation.at)
+    return (f"on the path taken{f' at {at}' if at else ''}{_rounds(branches)}",)
+
+
+def _rounds(branches: Any) -> str:
+    if branches.conditions is None:
+        return ""
+    compared = [b.origin for b in branches.conditions.bindings if b.op in ("lt", "le", "gt", "ge", "eq", "ne")]
+    loops = [origin for origin in compared if loop_line(origin) is not None]
+    if loops and len(set(loops)) == 1:
+        rounds = len(loops) - 1
+        return f" ({rounds} round{'s' if rounds != 1 else ''})"
+    return f" ({branches.paths} conditions)" if branches.paths > 1 else ""
+
+
+# -- the rows of each kind of derivative
+
+
+def _tops(primal: Primal) -> Iterator[tuple[Any, Term]]:
+    """The cells of the results with their left sides."""
+    for output, name, cells in zip(primal.graph.outputs, primal.tops, primal.outputs, strict=True):
+        for k, term in enumerate(cells):
+            yield sp.Symbol(name if not output.shape else cell_name(name, output.shape, k)), term
+
+
+def _symbols(primal: Primal, derivation: Derivation) -> list[Term]:
+    return [cell for place in derivation.wrt for cell in primal.cells[place]]
+
+
+def _slope(primal: Primal, top: Any, *below: Term) -> Any:
+    single = len(primal.cells) == 1 and len(primal.cells[0]) == 1 and not primal.graph.inputs[0].shape
+    return (TotalSlope if single else Slope)(top, *(sp.Symbol(b.parts[0]) for b in below))
+
+
+def _value_rows(primal: Primal, derivation: Derivation) -> Iterator[Row]:
+    for left, term in _tops(primal):
+        yield Row(left, term)
+
+
+def _slope_rows(primal: Primal, derivation: Derivation) -> Iterator[Row]:
+    for left, term in _tops(primal):
+        for symbol in _symbols(primal, derivation):
+            yield Row(_slope(primal, left, symbol), primal.slopes.of(term, symbol))
+
+
+def _value_and_slope_rows(primal: Primal, derivation: Derivation) -> Iterator[Row]:
+    yield from _value_rows(primal, derivation)
+    yield from _slope_rows(primal, derivation)
+
+
+def _higher_rows(primal: Primal, derivation: Derivation) -> Iterator[Row]:
+    for left, term in _tops(primal):
+        for symbol in _symbols(primal, derivation):
+            for _ in range(derivation.order):
+                term = primal.slopes.of(term, symbol)
+            yield Row(_slope(primal, left, *[symbol] * derivation.order) if derivation.order else left, term)
+
+
+def _hessian_rows(primal: Primal, derivation: Derivation) -> Iterator[Row]:
+    symbols = _symbols(primal, derivation)
+    for left, term in _tops(primal):
+        for k, first in enumerate(symbols):
+            slope = primal.slopes.of(term, first)
+            for second in symbols[k:]:
+                yield Row(_slope(primal, left, first, second), primal.slopes.of(slope, second))
+
+
+def _moved(primal: Primal, derivation: Derivation, suffix: str) -> list[tuple[Term, Term]]:
+    """Each cell of the differentiated inputs with the cell of a direction."""
+    found = []
+    for place in derivation.wrt:
+        name, leaf = primal.names[place], primal.graph.inputs[place]
+        for k, cell in enumerate(primal.cells[place]):
+            own = f"{name}{suffix}"
+            direction = cell_name(own, leaf.shape, k) if leaf.shape else own
+            found.append((cell, primal.writer.symbol(direction, cell.is_complex)))
+    return found
+
+
+def _tangent(primal: Primal, term: Term, moved: list[tuple[Term, Term]]) -> Term:
+    t = primal.writer
+    return t.plus(*(t.mul([primal.slopes.of(term, cell), dot]) for cell, dot in moved if term.needs & cell.needs))
+
+
+def _jvp_rows(primal: Primal, derivation: Derivation) -> Iterator[Row]:
+    yield from _value_rows(primal, derivation)
+    moved = _moved(primal, derivation, "_dot")
+    for output, name, cells in zip(primal.graph.outputs, primal.tops, primal.outputs, strict=True):
+        for k, term in enumerate(cells):
+            own = f"{name}_dot"
+            left = sp.Symbol(cell_name(own, output.shape, k) if output.shape else own)
+            yield Row(left, _tangent(primal, term, moved))
+
+
+def _vjp_rows(primal: Primal, derivation: Derivation) -> Iterator[Row]:
+    yield from _value_rows(primal, derivation)
+    t = primal.writer
+    bars = []
+    for output, name, cells in zip(primal.graph.outputs, primal.tops, primal.outputs, strict=True):
+        for k, term in enumerate(cells):
+            own = f"{name}_bar"
+            bars.append((term, t.symbol(cell_name(own, output.shape, k) if output.shape else own, is_complex(output.dtype))))
+    for cell, bar in _moved(primal, derivation, "_bar"):
+        terms = (t.mul([primal.slopes.of(term, cell), top]) for term, top in bars if term.needs & cell.needs)
+        yield Row(sp.Symbol(bar.parts[0]), t.plus(*terms))
+
+
+def _hvp_rows(primal: Primal, derivation: Derivation) -> Iterator[Row]:
+    moved = _moved(primal, derivation, "_dot")
+    for left, term in _tops(primal):
+        for cell, _ in moved:
+            yield Row(sp.Symbol(f"H v[{cell.parts[0]}]"), _tangent(primal, primal.slopes.of(term, cell), moved))
+
+
+def _wirtinger_rows(primal: Primal, derivation: Derivation) -> Iterator[Row]:
+    for conjugate in (False, True):
+        for left, term in _tops(primal):
+            for symbol in _symbols(primal, derivation):
+                by = sp.Symbol(symbol.parts[0])
+                found = primal.slopes.of(term, symbol, conjugate)
+                below = sp.conjugate(by, evaluate=False) if conjugate else by
+                yield Row(Slope(left, below), found)
+
+
+_KINDS: dict[str, Callable[[Primal, Derivation], Iterator[Row]]] = {
+    "": _value_rows, "grad": _slope_rows, "value_and_grad": _value_and_slope_rows, "jacobian": _slope_rows,
+    "derivative": _higher_rows, "hessian": _hessian_rows, "jvp": _jvp_rows, "vjp": _vjp_rows, "hvp": _hvp_rows,
+    "wirtinger": _wirtinger_rows,
+}  # fmt: skip

@@ -1,0 +1,265 @@
+"""Derivatives of terms by the plain chain rule, from the formulas of the rules in force.
+
+Assumes rules whose formulas hold where they are tested. Guarantees derivatives in the terms of what is derived: shared parts
+stay shared. A complex symbol has two derivatives, by itself and by its conjugate (Wirtinger's calculus).
+"""
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from symdiff.differentiation.bodies import python_partials
+from symdiff.errors import RuleError
+from symdiff.inspection.reading.terms import HALF, ONE, ZERO, Term
+from symdiff.inspection.reading.written import Writer, read_graph, term_of, values_of
+from symdiff.ir.building import Builder
+from symdiff.ir.graph import Graph
+from symdiff.ir.node import Node
+from symdiff.rulebooks.rule import Rule
+from symdiff.rulebooks.tables import Template
+
+_NAMED = {"euler": "gamma_E"}
+_MANY = 24  # terms of a sum from which on it is known which of them need a symbol
+
+
+class Slopes:
+    """Derivatives of the terms of one writer. `sites` are the calls of functions with rules of their own, by name."""
+
+    def __init__(self, writer: Writer, rules: Any, sites: dict[str, Node]) -> None:
+        self.writer = writer
+        self.rules = rules
+        self.sites = sites
+        self._found: dict[tuple[Term, Term, bool], Term] = {}
+        self._partials: dict[Any, Term | None] = {}
+        self._needing: dict[Term, dict[int, list[tuple[Term, Fraction]]]] = {}
+
+    def of(self, term: Term, symbol: Term, conjugate: bool = False) -> Term:
+        """The derivative of a term by a symbol, or by its conjugate."""
+        stack = [(term, conjugate)]
+        while stack:
+            found, by_conjugate = stack[-1]
+            key = (found, symbol, by_conjugate)
+            if key in self._found:
+                stack.pop()
+                continue
+            below = self._active(found, symbol)
+            sides = (False, True) if symbol.is_complex and any(t.is_complex for t in below) else (by_conjugate,)
+            missing = [(t, side) for t in below for side in sides if (t, symbol, side) not in self._found]
+            if missing:
+                stack += missing
+                continue
+            stack.pop()
+            self._found[key] = self._of(found, symbol, by_conjugate)
+        return self._found[term, symbol, conjugate]
+
+    def _active(self, term: Term, symbol: Term) -> list[Term]:
+        """The parts of a term that depend on a symbol."""
+        if term.kind == "sum":
+            return [t for t, _ in self._needed(term, symbol)]
+        if term.kind == "brace":
+            return [v for _, v in term.parts if v.needs & symbol.needs]
+        return [t for t in term.below() if t.needs & symbol.needs]
+
+    def _needed(self, term: Term, symbol: Term) -> list[tuple[Term, Fraction]]:
+        """The terms of a sum that depend on a symbol."""
+        if len(term.parts) < _MANY:
+            return [(t, c) for t, c in term.parts if t.needs & symbol.needs]
+        if term not in self._needing:
+            index = self._needing[term] = {}
+            for t, c in term.parts:
+                bits = t.needs
+                while bits:
+                    lowest = bits & -bits
+                    index.setdefault(lowest, []).append((t, c))
+                    bits ^= lowest
+        return self._needing[term].get(symbol.needs, [])
+
+    def _of(self, term: Term, symbol: Term, conjugate: bool) -> Term:
+        t = self.writer
+        if term is symbol:
+            return ZERO if conjugate else ONE
+        if not term.needs & symbol.needs or term.is_condition:
+            return ZERO
+
+        def d(part: Term, side: bool = conjugate) -> Term:
+            return self._found.get((part, symbol, side if symbol.is_complex else conjugate), ZERO)
+
+        def mirrored(part: Term) -> Term:
+            """The derivative of the conjugate of a part."""
+            return t.call("conj", d(part, not conjugate))
+
+        if term.kind == "sum":
+            return t.add([(d(part), c) for part, c in self._needed(term, symbol)])
+        if term.kind == "product":
+            terms = []
+            for k, (base, exponent) in enumerate(term.parts):
+                if base.needs & symbol.needs and d(base) is not ZERO:
+                    rest = [*term.parts[:k], *term.parts[k + 1 :]]
+                    terms.append((t.powers([(d(base), Fraction(1)), (base, exponent - 1), *rest]), exponent))
+            return t.add(terms)
+        if term.kind == "brace":
+            found = d(term.parts[-1][1])
+            return t.brace([(c, d(v)) for c, v in term.parts[:-1]], found)
+        op, *args = term.parts
+        if op == "exp":
+            return t.mul([d(args[0]), term])
+        if op == "pow":
+            base, exponent = args
+            by_base = t.powers([(exponent, Fraction(1)), (d(base), Fraction(1)), (term, Fraction(1)), (base, Fraction(-1))])
+            if d(exponent) is ZERO:
+                return by_base
+            return t.plus(by_base, t.mul([d(exponent), t.call("log", base), term]))
+        if op == "conj":
+            return mirrored(args[0])
+        if op == "real":
+            return t.scaled(t.plus(d(args[0]), mirrored(args[0])), HALF)
+        if op == "imag":
+            return t.mul([t.scaled(t.plus(d(args[0]), t.neg(mirrored(args[0]))), -HALF), t.unit])
+        total = []
+        for k, arg in enumerate(args):
+            if not arg.needs & symbol.needs:
+                continue
+            p = self.partial(term, k, False) if d(arg) is not ZERO else None
+            total += [t.mul([p, d(arg)])] if p is not None else []
+            if arg.is_complex and mirrored(arg) is not ZERO:
+                q = self.partial(term, k, True)
+                total += [t.mul([q, mirrored(arg)])] if q is not None else []
+        return t.plus(*total)
+
+    def partial(self, term: Term, place: int, conjugate: bool) -> Term | None:
+        """The partial of a call by an argument (by its conjugate), None where it is zero."""
+        op, *args = term.parts
+        if op == "cot":
+            return None if conjugate else self.writer.plus(self.writer.number(-1), self.writer.neg(self.writer.power(term, Fraction(2))))
+        if op == "abs" and not args[0].is_complex:
+            return self.writer.call("sign", args[0])
+        on_complex = any(a.is_complex for a in args)
+        names = [self.writer.symbol(f" {k}", on_complex and a.is_complex) for k, a in enumerate(args)]
+        out = self.writer.symbol(" out", term.is_complex)
+        key = (op, len(args), place, conjugate, on_complex)
+        if key not in self._partials:
+            self._partials[key] = self._generic(op, names, out, place, conjugate, on_complex)
+        found = self._partials[key]
+        if found is None:
+            return None
+        stands: dict[Term, Term] = {**dict(zip(names, args, strict=True)), out: term}
+        return self.writer.rewritten(found, stands.get)
+
+    def _generic(
+        self, op: str, names: list[Term], out: Term, place: int, conjugate: bool, on_complex: bool
+    ) -> Term | None:
+        """A partial over symbols of the arguments and the result."""
+        site = self.sites.get(op)
+        rule = self.rules.for_op(op) if site is None else site.params.rule
+        if rule is None:
+            raise RuleError(f"no derivative rule for {op}")
+        if rule.body is not None:
+            return None if conjugate else self._from_body(rule, site, names, out, place)
+        templates = rule.conj_partials if conjugate else rule.partials_on(complex_=on_complex)
+        template = None if templates is None else templates[place]
+        if template is None:
+            if conjugate:
+                return None
+            raise RuleError(f"{rule.name} has no derivative by {rule.parameters[place]}")
+        found = RuleFormula(self.writer, rule, names, out).term(template.exact or template)
+        if rule.conj_partials and not on_complex and not conjugate:
+            second = RuleFormula(self.writer, rule, names, out).term(rule.conj_partials[place].exact or rule.conj_partials[place])
+            found = self.writer.call("real", self.writer.plus(found, second))
+        return None if found is ZERO else found
+
+    def _from_body(self, rule: Rule, site: Any, names: list[Term], out: Term, place: int) -> Term | None:
+        """A partial from the Python body of a rule."""
+        builder = Builder()
+        inputs = [builder.input(f"x{k}", (), "D" if n.is_complex else "d") for k, n in enumerate(names)]
+        result = builder.input("out", (), "D" if out.is_complex else "d")
+        binding = Node("call" if site is not None else rule.op or "", tuple(inputs), (), result.dtype,
+                       None if site is None else site.params, rule.source)  # fmt: skip
+        seen = _Standing(binding, result)
+        atom = python_partials(rule, builder, seen, place)[place]
+        known = {**dict(zip(inputs, names, strict=True)), result: out}
+        read_graph(Graph("rule", (), (), builder.bindings), self.writer, known)
+        found = term_of(atom, self.writer, known)
+        return None if found is ZERO else found
+
+
+class _Standing(Node):
+    """A call whose result another node stands for."""
+
+    __slots__ = ("result",)
+    result: Node  # type: ignore[assignment]
+
+    def __init__(self, binding: Node, result: Node) -> None:
+        super().__init__(binding.op, binding.operands, binding.shape, binding.dtype, binding.params, binding.origin)
+        self.result = result
+
+
+class RuleFormula:
+    """A rule's formula as a term, without the branches that are there for rounding."""
+
+    def __init__(self, writer: Writer, rule: Rule, names: list[Term], out: Term) -> None:
+        self.writer = writer
+        self.rule = rule
+        self.names = names
+        self.out = out
+        self._points: dict[str, Any] | None = None
+
+    def term(self, template: Template) -> Term:
+        """The term of a template."""
+        values = [*self.names, self.out]
+        for op, refs, payload in template.steps:
+            args = tuple(values[r] for r in refs)
+            values.append(self._constant(payload) if op == "const" else self._step(op, args))
+        return values[template.result]
+
+    def _constant(self, payload: Any) -> Term:
+        if isinstance(payload, str):
+            return self.writer.number(float(payload)) if payload in ("inf", "nan") else self.writer.constant(_NAMED.get(payload, payload))
+        if isinstance(payload, (int, float, complex)):
+            return self.writer.number(payload)
+        return self.writer.number(float(payload))
+
+    def _step(self, op: str, args: tuple[Term, ...]) -> Term:
+        if op in ("isfinite", "isnan", "isinf"):
+            return self.writer.number(op == "isfinite")
+        if op != "select":
+            return self.writer.emit(op, args)
+        condition, a, b = args
+        if _is_thin(condition) and not (a.kind == "number" and a.parts[0] == HALF):
+            return b
+        if b.kind == "call" and b.parts[0] == "nan":
+            return a
+        found = self.writer.emit("select", args)
+        if found.kind == "brace" and len(found.parts) == 2 and self._agree(*(value for _, value in found.parts)):
+            return min((value for _, value in found.parts), key=lambda term: term.width)
+        return found
+
+    def _agree(self, a: Term, b: Term) -> bool:
+        """Whether two terms have the same values."""
+        if a.kind == b.kind == "number":
+            return False
+        points = self._sampled()
+        first, second = (np.asarray(values_of(term, points)) for term in (a, b))
+        both = np.isfinite(first) & np.isfinite(second)
+        return bool(both.sum() > 3 and np.allclose(first[both], second[both], rtol=1e-6, atol=1e-9))
+
+    def _sampled(self) -> dict[str, Any]:
+        """Points in the interval of the rule, and the function there."""
+        if self._points is None:
+            rng = np.random.default_rng(1)
+            given = [rng.uniform(low, high, 20) for low, high in self.rule.interval]
+            if any(n.is_complex for n in self.names):
+                given = [g + 0.3j * rng.uniform(0.1, 1, 20) if n.is_complex else g for g, n in zip(given, self.names, strict=True)]
+            self._points = {n.parts[0]: g for n, g in zip(self.names, given, strict=True)}
+            self._points[" out"] = np.asarray(self.rule.value(*given))
+        return self._points
+
+
+def _is_thin(condition: Term) -> bool:
+    """Whether a condition holds at single points only."""
+    if condition.kind != "call":
+        return False
+    op, *args = condition.parts
+    if op == "and":
+        return any(map(_is_thin, args))
+    return op == "eq" or (op == "or" and all(map(_is_thin, args)))

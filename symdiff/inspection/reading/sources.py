@@ -1,0 +1,97 @@
+"""What the user's own source says of a line: the variable that it assigns, what a function returns, where a loop stands.
+
+Assumes origins "file.py:line" of bindings, whose folders are not known. Guarantees no name rather than a wrong one: a file that
+is not found, or found twice, says nothing.
+"""
+
+import ast
+import linecache
+import sys
+from functools import lru_cache
+from pathlib import PurePath
+from typing import NamedTuple
+
+
+class Lines(NamedTuple):
+    """What a file says, by line: assigned variables, the lines of each statement, returned names of functions, loops."""
+
+    assigned: dict[int, tuple[str, int, int]]
+    returned: dict[int, tuple[str, ...]]
+    loops: dict[int, int]
+
+
+NOTHING = Lines({}, {}, {})
+
+
+def lines_of(origin: str) -> tuple[Lines, int]:
+    """What the file of an origin says, and its line."""
+    file, _, line = origin.rpartition(":")
+    return (_lines_of_text(_text_of(file)), int(line)) if line.isdigit() else (NOTHING, 0)
+
+
+def assigned_variable(origin: str) -> tuple[str, str] | None:
+    """The variable that is assigned at an origin, and what tells that statement from others."""
+    lines, line = lines_of(origin)
+    found = lines.assigned.get(line)
+    return None if found is None else (found[0], f"{origin.rpartition(':')[0]}:{found[1]}")
+
+
+def returned_names(origin: str) -> tuple[str, ...]:
+    """The variables that the function defined at an origin returns, "" for what is none."""
+    lines, line = lines_of(origin)
+    return lines.returned.get(line, ())
+
+
+def loop_line(origin: str) -> int | None:
+    """The line of the innermost `while` whose condition, or whose body, stands at an origin."""
+    lines, line = lines_of(origin)
+    return lines.loops.get(line)
+
+
+def _text_of(file: str) -> str:
+    """The text of a file of which only the last part of its path is known, "" where it is not the only one."""
+    loaded = [getattr(m, "__file__", None) for m in list(sys.modules.values())]
+    paths = {p for p in (*loaded, *linecache.cache) if isinstance(p, str) and PurePath(p).name == PurePath(file).name}
+    texts = {text for path in paths if (text := "".join(linecache.getlines(path)))}
+    return texts.pop() if len(texts) == 1 else ""
+
+
+@lru_cache(64)
+def _lines_of_text(text: str) -> Lines:
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return NOTHING
+    found = Lines({}, {}, {})
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if len(targets) == 1 and isinstance(targets[0], ast.Name):
+                for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
+                    found.assigned[line] = targets[0].id, node.lineno, node.end_lineno or node.lineno
+        elif isinstance(node, (ast.FunctionDef, ast.Lambda)):
+            first = node.lineno - 0
+            names = _returned(node)
+            lines = [first, *(d.lineno for d in getattr(node, "decorator_list", []))]
+            for line in lines:
+                found.returned[line] = names
+        elif isinstance(node, ast.While):
+            for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
+                found.loops[line] = max(found.loops.get(line, 0), node.lineno)
+    return found
+
+
+def _returned(function: ast.FunctionDef | ast.Lambda) -> tuple[str, ...]:
+    """The names of what every `return` of a function returns."""
+    if isinstance(function, ast.Lambda):
+        return ()
+    found = set()
+    stack: list[ast.AST] = list(function.body)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Return) and node.value is not None:
+            parts = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+            found.add(tuple(p.id if isinstance(p, ast.Name) else "" for p in parts))
+        elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+            stack += ast.iter_child_nodes(node)
+    return found.pop() if len(found) == 1 else ()

@@ -1,0 +1,392 @@
+"""Terms: expressions in one normal form, made in time linear in what they are made of.
+
+A term is a number, a symbol, a sum of terms with exact coefficients, a product of powers with rational exponents, a call, or a
+brace of cases. Like terms and powers of equal bases are collected as they meet; nothing is expanded, and the order in which
+parts first stood is kept. Equal terms are one object, so that a derivation whose formula, written out, would be exponential
+stays as long as its program. Numbers are exact: a float is the decimal that it prints, or the multiple of pi that it rounds.
+
+Assumes real powers to be taken where they are defined: sqrt(x)*sqrt(x) is x, but sqrt(x**2) is not.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from symdiff.inspection.reading.names import printed_width
+
+WIDE = 10**9  # widths beyond are not told apart
+_CONDITIONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "and", "or", "xor", "not", "isnan", "isinf", "isfinite"})
+_REAL = frozenset({"abs", "real", "imag", "sign", "atan2", "hypot"})
+
+
+class Term:
+    """One term. `parts` depends on `kind`: number (value,); symbol (name,); sum ((term, coefficient), ...); product
+    ((base, exponent), ...); call (op, term, ...); brace ((condition, term), ..., (None, term)).
+
+    `needs` is a set of bits, one a symbol; `width` how wide it is printed, about; `depth` how deep it is nested; `place` tells
+    which of two terms was made first; `is_complex` whether its value may be.
+    """
+
+    __slots__ = ("depth", "is_complex", "kind", "needs", "parts", "place", "width")
+
+    def __init__(self, kind: str, parts: tuple[Any, ...], place: int) -> None:
+        self.kind = kind
+        self.parts = parts
+        self.place = place
+        below = self.below()
+        self.depth = 1 + max((t.depth for t in below), default=0)
+        self.needs = 0
+        for t in below:
+            self.needs |= t.needs
+        self.is_complex = any(t.is_complex for t in below) and not (kind == "call" and parts[0] in _REAL | _CONDITIONS)
+        self.width = min(WIDE, _width(self))
+
+    def below(self) -> tuple["Term", ...]:
+        """The terms that it is made of."""
+        if self.kind in ("sum", "product"):
+            return tuple(t for t, _ in self.parts)
+        if self.kind == "call":
+            return self.parts[1:]
+        if self.kind == "brace":
+            return tuple(t for row in self.parts for t in row if t is not None)
+        return ()
+
+    @property
+    def is_condition(self) -> bool:
+        """Whether it is true or false, rather than a number."""
+        return self.kind == "call" and self.parts[0] in _CONDITIONS
+
+    def __repr__(self) -> str:
+        return f"{self.kind}{self.parts}"
+
+
+def number_width(value: Fraction) -> int:
+    """How wide a number is printed."""
+    return len(number_text(abs(value))) + (value < 0)
+
+
+def number_text(value: Fraction) -> str:
+    """A number as people write it: 3, 1/2, 0.1, 1.5e-05."""
+    if value.denominator == 1 and abs(value) < 10**15:
+        return str(value.numerator)
+    if value.denominator in (2, 3, 4, 6, 7, 8, 9, 12, 16) and abs(value.numerator) < 1000:
+        return f"{value.numerator}/{value.denominator}"
+    near = float(value)
+    if Fraction(repr(near)) == value or value.denominator > 1000 or abs(value.numerator) > 10**6:
+        return repr(near)
+    return f"{value.numerator}/{value.denominator}"
+
+
+def _width(term: Term) -> int:
+    if term.kind == "number":
+        return number_width(term.parts[0])
+    if term.kind == "symbol":
+        return printed_width(term.parts[0])
+    if term.kind == "sum":
+        return 3 * len(term.parts) - 3 + sum(_scaled_width(t, c) for t, c in term.parts)
+    if term.kind == "product":
+        return sum(_power_width(t, e) for t, e in term.parts) + (any(e < 0 for _, e in term.parts))
+    if term.kind == "call":
+        op, *args = term.parts
+        if op == "exp":
+            return 1 + args[0].width
+        return len(op) + 2 + sum(t.width for t in args) + 2 * (len(args) - 1)
+    return sum(6 + sum(t.width for t in row if t is not None) for row in term.parts)
+
+
+def _scaled_width(term: Term, coefficient: Fraction) -> int:
+    if term is ONE:
+        return number_width(abs(coefficient))
+    own = term.width + (2 if term.kind == "sum" and abs(coefficient) != 1 else 0)
+    return own if abs(coefficient) == 1 else own + number_width(abs(coefficient))
+
+
+def _power_width(base: Term, exponent: Fraction) -> int:
+    exponent = abs(exponent)
+    if base.kind == "call" and base.parts[0] == "exp":
+        return base.width + (exponent != 1)
+    bare = base.kind in ("symbol", "number") or (base.kind == "call" and exponent == 1)
+    own = base.width + (0 if bare else 2)
+    return own if exponent == 1 else own + (1 if exponent in (Fraction(1, 2), 2, 3) else number_width(exponent))
+
+
+ONE = Term("number", (Fraction(1),), 0)
+ZERO = Term("number", (Fraction(0),), 0)
+HALF = Fraction(1, 2)
+
+
+@lru_cache(4096)
+def exact_multiple(value: float) -> tuple[Fraction, tuple[tuple[str, Fraction], ...]] | None:
+    """A float as a small multiple of pi, of a root or of a logarithm that it is the rounding of; None where it is not.
+
+    >>> exact_multiple(math.pi/180)
+    (Fraction(1, 180), (('pi', Fraction(1, 1)),))
+    """
+    if not math.isfinite(value) or len(repr(value)) < 14:
+        return None
+    for known, powers in _CONSTANTS:
+        quotient = Fraction(value / known).limit_denominator(720)
+        near = quotient.numerator / quotient.denominator * known if quotient else 0.0
+        if quotient and abs(quotient.numerator) <= 720 and abs(near - value) <= 1.2e-16 * abs(value):
+            return quotient, powers
+    return None
+
+
+_ONCE = Fraction(1)
+_CONSTANTS: list[tuple[float, tuple[tuple[str, Fraction], ...]]] = [
+    (math.pi, (("pi", _ONCE),)), (1 / math.pi, (("pi", -_ONCE),)), (math.e, (("e", _ONCE),)),
+    (math.sqrt(2), (("2", HALF),)), (math.sqrt(3), (("3", HALF),)), (math.sqrt(5), (("5", HALF),)),
+    (math.sqrt(math.pi), (("pi", HALF),)), (1 / math.sqrt(math.pi), (("pi", -HALF),)),
+    (math.sqrt(2 * math.pi), (("2pi", HALF),)), (1 / math.sqrt(2 * math.pi), (("2pi", -HALF),)),
+    (math.sqrt(2 / math.pi), (("2", HALF), ("pi", -HALF))), (math.sqrt(math.pi / 2), (("pi", HALF), ("2", -HALF))),
+    (math.log(2), (("log2", _ONCE),)), (1 / math.log(2), (("log2", -_ONCE),)),
+    (math.log(10), (("log10", _ONCE),)), (1 / math.log(10), (("log10", -_ONCE),)),
+    (math.pi**2, (("pi", 2 * _ONCE),)), (0.5772156649015329, (("gamma_E", _ONCE),)),
+]  # fmt: skip
+
+
+class Terms:
+    """Makes terms, each of equal ones once. `bits` has a bit of each symbol, in the order in which they were named."""
+
+    def __init__(self) -> None:
+        self._made: dict[Any, Term] = {}
+        self.bits: dict[str, int] = {}
+        self.complex: set[str] = {"i"}
+        self._count = 2
+
+    # -- making
+
+    def _interned(self, kind: str, parts: tuple[Any, ...], key: Any) -> Term:
+        found = self._made.get((kind, key))
+        if found is None:
+            found = self._made[kind, key] = Term(kind, parts, self._count)
+            self._count += 1
+        return found
+
+    def symbol(self, name: str, is_complex: bool = False) -> Term:
+        """A symbol by its name."""
+        found = self._interned("symbol", (name,), name)
+        if name not in self.bits:
+            self.bits[name] = 1 << len(self.bits)
+        found.needs = self.bits[name]
+        found.is_complex = found.is_complex or is_complex
+        return found
+
+    @property
+    def unit(self) -> Term:
+        """The imaginary unit."""
+        return self.symbol("i ", True)
+
+    def number(self, value: Any) -> Term:
+        """A Python number, exactly."""
+        if isinstance(value, Fraction):
+            return self._rational(value)
+        if isinstance(value, bool):
+            return self.call("true" if value else "false")
+        if isinstance(value, int):
+            return self._rational(Fraction(value))
+        if isinstance(value, complex):
+            real, imaginary = self.number(value.real), self.mul([self.number(value.imag), self.unit])
+            return self.add([(real, _ONCE), (imaginary, _ONCE)])
+        value = float(value)
+        if math.isnan(value):
+            return self.call("nan")
+        if math.isinf(value):
+            return self.scaled(self.call("inf"), Fraction(1 if value > 0 else -1))
+        found = exact_multiple(value)
+        if found is None:
+            return self._rational(Fraction(repr(value)))
+        return self.scaled(self.mul([self.power(self.constant(name), e) for name, e in found[1]]), found[0])
+
+    def constant(self, name: str) -> Term:
+        """A number that has a name."""
+        if name in ("2", "3", "5"):
+            return self._rational(Fraction(int(name)))
+        if name.startswith("log"):
+            return self.call("log", self._rational(Fraction(int(name[3:]))))
+        if name == "e":
+            return self.call("exp", ONE)
+        if name == "2pi":
+            return self.scaled(self.call("pi"), Fraction(2))
+        return self.call(name)
+
+    def _rational(self, value: Fraction) -> Term:
+        if value == 1:
+            return ONE
+        return ZERO if value == 0 else self._interned("number", (value,), value)
+
+    def scaled(self, term: Term, coefficient: Fraction) -> Term:
+        """A term times a number."""
+        return self.add([(term, coefficient)]) if term.kind != "sum" else self.mul([term, self._rational(coefficient)])
+
+    def neg(self, term: Term) -> Term:
+        """A term times -1."""
+        return self.scaled(term, Fraction(-1))
+
+    def add(self, items: Iterable[tuple[Term, Fraction]]) -> Term:
+        """The sum of terms times coefficients, like ones collected; a sum times another number than 1 or -1 stays together."""
+        found: dict[Term, Fraction] = {}
+        for term, coefficient in items:
+            if term.kind == "number":
+                found[ONE] = found.get(ONE, Fraction(0)) + coefficient * term.parts[0]
+            elif term.kind == "sum" and (len(term.parts) == 1 or abs(coefficient) == 1):
+                for t, c in term.parts:
+                    found[t] = found.get(t, Fraction(0)) + c * coefficient
+            else:
+                found[term] = found.get(term, Fraction(0)) + coefficient
+        parts = [(t, c) for t, c in found.items() if c]
+        if not parts:
+            return ZERO
+        if len(parts) == 1:
+            term, coefficient = parts[0]
+            if term is ONE:
+                return self._rational(coefficient)
+            if coefficient == 1:
+                return term
+        return self._interned("sum", tuple(parts), frozenset(parts))
+
+    def plus(self, *terms: Term) -> Term:
+        """The sum of terms."""
+        return self.add([(t, _ONCE) for t in terms])
+
+    def mul(self, terms: Iterable[Term]) -> Term:
+        """The product of terms, powers of equal bases collected."""
+        return self.powers([(t, _ONCE) for t in terms])
+
+    def power(self, base: Term, exponent: Fraction) -> Term:
+        """A term to a rational power."""
+        return self.powers([(base, exponent)])
+
+    def powers(self, factors: Iterable[tuple[Term, Fraction]]) -> Term:
+        """The product of powers."""
+        coefficient = _ONCE
+        found: dict[Term, Fraction] = {}
+        pending = list(factors)[::-1]
+        while pending:
+            while pending:
+                base, exponent = pending.pop()
+                whole = exponent.denominator == 1
+                if whole and base.kind == "number":
+                    if base is ZERO and exponent <= 0:
+                        return self.call("inf") if exponent < 0 else ONE
+                    coefficient *= base.parts[0] ** int(exponent)
+                elif whole and base.kind == "sum" and len(base.parts) == 1:
+                    (term, c), = base.parts
+                    coefficient *= c ** int(exponent)
+                    pending.append((term, exponent))
+                elif base.kind == "product" and (whole or len(base.parts) == 1 and base.parts[0][1].denominator > 1):
+                    pending += [(b, e * exponent) for b, e in reversed(base.parts)]
+                elif base is ZERO:
+                    return ZERO if exponent > 0 else self.call("inf")
+                elif base.kind != "number" or base is not ONE:
+                    found[base] = found.get(base, Fraction(0)) + exponent
+            for base, exponent in list(found.items()):
+                if exponent == 0:
+                    del found[base]
+                elif exponent.denominator == 1 and base.kind in ("number", "product"):
+                    pending.append((base, found.pop(base)))
+                elif exponent.denominator == 1 and base.kind == "sum" and len(base.parts) == 1:
+                    pending.append((base, found.pop(base)))
+                elif base.kind == "number" and (root := _root(base.parts[0], exponent)) is not None:
+                    coefficient *= root
+                    del found[base]
+                elif base.kind == "number" and abs(exponent) > 1:
+                    more = int(exponent)
+                    coefficient *= base.parts[0] ** more
+                    found[base] = exponent - more
+                elif base.kind == "symbol" and base.parts[0] == "i ":
+                    turns = int(exponent) % 4 if exponent.denominator == 1 else None
+                    if turns is not None and (exponent != 1):
+                        del found[base]
+                        coefficient *= -1 if turns in (2, 3) else 1
+                        if turns % 2:
+                            found[base] = _ONCE
+        if coefficient == 0:
+            return ZERO
+        parts = tuple((b, e) for b, e in found.items() if e)
+        if not parts:
+            return self._rational(coefficient)
+        if len(parts) == 1 and parts[0][1] == 1:
+            term = parts[0][0]
+            if coefficient == 1:
+                return term
+            if coefficient == -1 and term.kind == "sum":
+                return self.add([(t, -c) for t, c in term.parts])
+        else:
+            term = self._interned("product", parts, frozenset(parts))
+        return term if coefficient == 1 else self._interned("sum", ((term, coefficient),), frozenset([(term, coefficient)]))
+
+    def call(self, op: str, *args: Term) -> Term:
+        """A function of terms, by the name of its operation."""
+        if op == "exp":
+            return self._exp(args[0])
+        if op in ("conj", "real", "imag") and not args[0].is_complex:
+            return ZERO if op == "imag" else args[0]
+        if op == "conj":
+            return self._conj(args[0])
+        if op == "log" and args[0] is ONE:
+            return ZERO
+        return self._interned("call", (op, *args), (op, *args))
+
+    def _exp(self, arg: Term) -> Term:
+        """exp(c*t) as a power of exp(t), so that equal ones meet."""
+        if arg is ZERO:
+            return ONE
+        c = _ONCE
+        if arg.kind == "number" and arg is not ONE:
+            c, arg = arg.parts[0], ONE
+        elif arg.kind == "sum" and len(arg.parts) == 1:
+            ((arg, c),) = arg.parts
+        elif arg.kind == "sum" and all(coefficient < 0 for _, coefficient in arg.parts):
+            c, arg = -c, self.add([(t, -k) for t, k in arg.parts])
+        base = self._interned("call", ("exp", arg), ("exp", arg))
+        return self.power(base, c)
+
+    def _conj(self, arg: Term) -> Term:
+        if arg.kind == "symbol" and arg.parts[0] == "i ":
+            return self.neg(arg)
+        if arg.kind == "sum":
+            return self.add([(self.call("conj", t), c) for t, c in arg.parts])
+        if arg.kind == "product" and all(e.denominator == 1 for _, e in arg.parts):
+            return self.powers([(self.call("conj", b), e) for b, e in arg.parts])
+        if arg.kind == "call" and arg.parts[0] == "conj":
+            return arg.parts[1]  # type: ignore[no-any-return]
+        if arg.kind == "call" and arg.parts[0] in ("exp", "sin", "cos", "tan", "sinh", "cosh", "tanh"):
+            return self.call(arg.parts[0], self.call("conj", arg.parts[1]))
+        return self._interned("call", ("conj", arg), ("conj", arg))
+
+    def brace(self, rows: Sequence[tuple[Term, Term]], otherwise: Term) -> Term:
+        """Cases: the first whose condition holds; braces in the last are rows of the same one."""
+        flat: list[tuple[Term | None, Term]] = []
+        for condition, value in rows:
+            if condition.kind == "call" and condition.parts[0] == "true":
+                otherwise = value
+                break
+            if not (condition.kind == "call" and condition.parts[0] == "false"):
+                flat.append((condition, value))
+        if otherwise.kind == "brace":
+            flat += [(c, v) for c, v in otherwise.parts[:-1] if all(c is not earlier for earlier, _ in flat)]
+            otherwise = otherwise.parts[-1][1]
+        if otherwise.kind == "call" and otherwise.parts[0] == "nan" and flat:
+            otherwise = flat.pop()[1]
+        while flat and flat[-1][1] is otherwise:
+            flat.pop()
+        if not flat:
+            return otherwise
+        parts = (*flat, (None, otherwise))
+        return self._interned("brace", parts, parts)
+
+
+def _root(value: Fraction, exponent: Fraction) -> Fraction | None:
+    """An exact power of a positive number, None where there is none."""
+    if value <= 0 or exponent.denominator > 6:
+        return None
+    parts = []
+    for n in (value.numerator, value.denominator):
+        near = round(n ** (1 / exponent.denominator)) if n < 10**15 else 0
+        if near**exponent.denominator != n:
+            return None
+        parts.append(near)
+    return Fraction(*parts) ** exponent.numerator

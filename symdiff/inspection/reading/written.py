@@ -1,0 +1,274 @@
+"""Graphs as terms: what the user wrote, under the names that he gave.
+
+Assumes bindings of numbers (arrays are cells). Guarantees textbook spellings of what machines compute another way (`expm1`,
+`hypot`, `logaddexp`), and that a rule's branches for rounding are left out: of two arms with the same values the shorter one
+stands, those at single points and for infinities are dropped.
+"""
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from symdiff.inspection.reading.terms import HALF, ONE, ZERO, Term, Terms
+from symdiff.ir.graph import Graph
+from symdiff.ir.node import Atom, Constant, Node
+from symdiff.vocabulary.ops import OPS, is_complex
+
+_TWICE = Fraction(2)
+_OPPOSITE = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
+_COMPARED: dict[str, Callable[[Any, Any], bool]] = {
+    "lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b, "eq": lambda a, b: a == b, "ne": lambda a, b: a != b,
+}  # fmt: skip
+
+
+class Writer(Terms):
+    """Makes terms of operations."""
+
+    def emit(self, op: str, args: tuple[Term, ...]) -> Term:
+        """One operation on terms."""
+        if op in ("and", "or", "xor", "not"):
+            return self._logical(op, args)
+        if op == "select":
+            condition, a, b = args
+            return self.chosen(self._truth(condition), self._amount(a), self._amount(b))
+        args = tuple(map(self._amount, args))
+        if op in _COMPARED:
+            if all(a.kind == "number" for a in args):
+                return self.number(_COMPARED[op](args[0].parts[0], args[1].parts[0]))
+            return self.call(op, *args)
+        spelled = SPELLED.get((op, len(args)))
+        return self.call(op, *args) if spelled is None else spelled(self, *args)
+
+    def raised(self, base: Term, exponent: Term) -> Term:
+        """A power."""
+        if exponent.kind == "number":
+            return self.power(base, exponent.parts[0])
+        if base is ONE:
+            return ONE
+        if base.kind == "call" and base.parts == ("exp", ONE):
+            return self.call("exp", exponent)
+        return self.call("pow", base, exponent)
+
+    def chosen(self, condition: Term, a: Term, b: Term) -> Term:
+        """a where a condition holds, else b; each as it is where it counts."""
+        if condition.kind == "call" and condition.parts[0] == "not":
+            condition, a, b = condition.parts[1], b, a
+        return self.brace([(condition, self.assumed(a, condition, True))], self.assumed(b, condition, False))
+
+    def assumed(self, term: Term, condition: Term, holds: bool) -> Term:
+        """A term where a condition holds, or does not: braces of the same condition are decided."""
+        opposite = None
+        if condition.kind == "call" and condition.parts[0] in _OPPOSITE:
+            opposite = self._made.get(("call", (_OPPOSITE[condition.parts[0]], *condition.parts[1:])))
+
+        def decided(found: Term) -> Term | None:
+            if found.kind != "brace" or not any(c is condition or (c is opposite and c is not None) for c, _ in found.parts):
+                return None
+            rows = []
+            for c, value in found.parts[:-1]:
+                if c is condition or c is opposite:
+                    if (c is condition) == holds:
+                        return self.brace(rows, value)
+                else:
+                    rows.append((c, value))
+            return self.brace(rows, found.parts[-1][1])
+
+        return self.rewritten(term, decided) if _has_brace(term) else term
+
+    def rewritten(self, term: Term, change: Callable[[Term], Term | None]) -> Term:
+        """A term with what `change` puts in the place of its parts, the innermost first."""
+        done: dict[Term, Term] = {}
+        stack = [term]
+        while stack:
+            found = stack[-1]
+            missing = [t for t in found.below() if t not in done]
+            if missing:
+                stack += missing
+                continue
+            stack.pop()
+            if found not in done:
+                rebuilt = self.rebuilt(found, done)
+                changed = change(rebuilt)
+                done[found] = rebuilt if changed is None else changed
+        return done[term]
+
+    def rebuilt(self, term: Term, parts: dict[Term, Term]) -> Term:
+        """A term with other terms in the places of its parts."""
+        if all(parts.get(t, t) is t for t in term.below()):
+            return term
+        if term.kind == "sum":
+            return self.add([(parts[t], c) for t, c in term.parts])
+        if term.kind == "product":
+            return self.powers([(parts[t], e) for t, e in term.parts])
+        if term.kind == "call":
+            return self.emit(term.parts[0], tuple(parts[t] for t in term.parts[1:]))
+        *rows, (_, otherwise) = term.parts
+        found = parts[otherwise]
+        for c, v in reversed(rows):
+            found = self.chosen(parts[c], parts[v], found)
+        return found
+
+    def _truth(self, term: Term) -> Term:
+        """A number as a condition."""
+        if term.is_condition or term.kind == "call" and term.parts[0] in ("true", "false"):
+            return term
+        if term.kind == "number":
+            return self.number(bool(term.parts[0]))
+        return self.call("ne", term, ZERO)
+
+    def _amount(self, term: Term) -> Term:
+        """A condition as a number: 1 where it holds."""
+        if term.is_condition:
+            return self.brace([(term, ONE)], ZERO)
+        if term.kind == "call" and term.parts[0] in ("true", "false"):
+            return ONE if term.parts[0] == "true" else ZERO
+        return term
+
+    def _logical(self, op: str, args: tuple[Term, ...]) -> Term:
+        args = tuple(map(self._truth, args))
+        names = [a.parts[0] for a in args]
+        if op == "not":
+            (a,) = args
+            if names[0] in ("true", "false"):
+                return self.number(names[0] == "false")
+            if names[0] == "not":
+                return a.parts[1]  # type: ignore[no-any-return]
+            return self.call(_OPPOSITE[names[0]], *a.parts[1:]) if names[0] in _OPPOSITE else self.call("not", a)
+        if op in ("and", "or"):
+            kept = [a for a, name in zip(args, names, strict=True) if name != ("true" if op == "and" else "false")]
+            if ("false" if op == "and" else "true") in names:
+                return self.number(op == "or")
+            if len(kept) < 2 or kept[0] is kept[1]:
+                return kept[0] if kept else self.number(op == "and")
+        return self.call(op, *args)
+
+
+def _has_brace(term: Term) -> bool:
+    seen: set[Term] = set()
+    stack = [term]
+    while stack:
+        found = stack.pop()
+        if found.kind == "brace":
+            return True
+        if found not in seen:
+            seen.add(found)
+            stack += found.below()
+    return False
+
+
+def _log1p(t: Writer, x: Term) -> Term:
+    return t.call("log", t.plus(ONE, x))
+
+
+def _degrees(name: str) -> Callable[[Writer, Term], Term]:
+    return lambda t, x: t.call(name, t.scaled(t.mul([t.call("pi"), x]), Fraction(1, 180)))
+
+
+# What a reader calls by another name than the machine, by operation and number of operands.
+SPELLED: dict[tuple[str, int], Any] = {
+    ("add", 2): lambda t, a, b: t.plus(a, b),
+    ("sub", 2): lambda t, a, b: t.plus(a, t.neg(b)),
+    ("mul", 2): lambda t, a, b: t.mul([a, b]),
+    ("div", 2): lambda t, a, b: t.powers([(a, Fraction(1)), (b, Fraction(-1))]),
+    ("neg", 1): lambda t, a: t.neg(a),
+    ("pow", 2): Writer.raised,
+    ("sqrt", 1): lambda t, a: t.power(a, HALF),
+    ("cast", 1): lambda t, a: a,
+    ("edge", 1): lambda t, a: ZERO,
+    ("exp2", 1): lambda t, a: t.raised(t.number(2), a),
+    ("exp10", 1): lambda t, a: t.raised(t.number(10), a),
+    ("expm1", 1): lambda t, a: t.plus(t.call("exp", a), t.number(-1)),
+    ("log1p", 1): _log1p,
+    ("cosm1", 1): lambda t, a: t.plus(t.call("cos", a), t.number(-1)),
+    ("powm1", 2): lambda t, a, b: t.plus(t.raised(a, b), t.number(-1)),
+    ("exprel", 1): lambda t, a: t.mul([t.plus(t.call("exp", a), t.number(-1)), t.power(a, Fraction(-1))]),
+    ("logaddexp", 2): lambda t, a, b: t.call("log", t.plus(t.call("exp", a), t.call("exp", b))),
+    ("logaddexp2", 2): lambda t, a, b: t.call("log2", t.plus(t.raised(t.number(2), a), t.raised(t.number(2), b))),
+    ("hypot", 2): lambda t, a, b: t.power(t.plus(t.power(a, _TWICE), t.power(b, _TWICE)), HALF),
+    ("expit", 1): lambda t, a: t.power(t.plus(ONE, t.call("exp", t.neg(a))), Fraction(-1)),
+    ("logit", 1): lambda t, a: t.call("log", t.mul([a, t.power(t.plus(ONE, t.neg(a)), Fraction(-1))])),
+    ("log_expit", 1): lambda t, a: t.neg(t.call("log", t.plus(ONE, t.call("exp", t.neg(a))))),
+    ("xlogy", 2): lambda t, a, b: t.mul([a, t.call("log", b)]),
+    ("xlog1py", 2): lambda t, a, b: t.mul([a, _log1p(t, b)]),
+    ("sindg", 1): _degrees("sin"), ("cosdg", 1): _degrees("cos"), ("tandg", 1): _degrees("tan"), ("cotdg", 1): _degrees("cot"),
+    **{(f"{letter}v", 2): lambda t, n, a, name=letter: t.call(f"{name}0", a) if n is ZERO else t.call(f"{name}v", n, a)
+       for letter in "jyik"},
+}  # fmt: skip
+
+
+def cell_name(name: str, shape: tuple[int, ...], cell: int) -> str:
+    """The name of one cell of an array: x[3], W[1,0]."""
+    return f"{name}[{','.join(str(int(i)) for i in np.unravel_index(cell, shape))}]"
+
+
+def read_graph(graph: Graph, writer: Writer, known: dict[Atom, Term]) -> None:
+    """Add the terms of a graph's numbers to those of its inputs."""
+    for binding in graph.bindings:
+        if binding.op == "array" or binding in known:
+            continue
+        if binding.op == "item":
+            base = binding.operands[0]
+            known[binding] = writer.symbol(cell_name(base.name, base.shape, binding.params), is_complex(binding.dtype))
+            continue
+        args = tuple(term_of(o, writer, known) for o in binding.operands)
+        known[binding] = _called(binding, args, writer) if binding.op == "call" else writer.emit(binding.op, args)
+
+
+def _called(binding: Node, args: tuple[Term, ...], writer: Writer) -> Term:
+    """A call of a function with a rule of its own, under its name."""
+    name = binding.params.__name__
+    if name in ("sum", "fsum"):
+        return writer.plus(*args)
+    return writer.call(f"call {name}", *args)
+
+
+def term_of(atom: Atom, writer: Writer, known: dict[Atom, Term]) -> Term:
+    """The term of an atom that was read."""
+    return writer.number(atom.value) if isinstance(atom, Constant) else known[atom]
+
+
+def values_of(term: Term, numbers: dict[str, Any], called: Any = None) -> Any:
+    """The value of a term at numbers (or arrays of them), one for each symbol, by NumPy."""
+    done: dict[Term, Any] = {}
+    stack = [term]
+    with np.errstate(all="ignore"):
+        while stack:
+            found = stack[-1]
+            missing = [t for t in found.below() if t not in done]
+            if missing:
+                stack += missing
+                continue
+            stack.pop()
+            done[found] = _value(found, done, numbers)
+    return done[term]
+
+
+_NAMED = {"pi": np.pi, "gamma_E": np.euler_gamma, "inf": np.inf, "nan": np.nan, "true": True, "false": False}
+
+
+def _value(term: Term, done: dict[Term, Any], numbers: dict[str, Any]) -> Any:
+    if term.kind == "number":
+        return float(term.parts[0])
+    if term.kind == "symbol":
+        return 1j if term.parts[0] == "i " else numbers[term.parts[0]]
+    if term.kind == "sum":
+        return sum(float(c) * done[t] for t, c in term.parts)
+    if term.kind == "product":
+        result: Any = 1.0
+        for t, e in term.parts:
+            result = result * np.power(done[t] + 0.0, int(e) if e.denominator == 1 and abs(e) < 99 and e > 0 else float(e))
+        return result
+    if term.kind == "call":
+        op, *args = term.parts
+        if op in _NAMED:
+            return _NAMED[op]
+        if op == "cot":
+            return 1 / np.tan(done[args[0]])
+        return OPS[op].function()(*(done[a] for a in args))
+    result = done[term.parts[-1][1]]
+    for condition, value in reversed(term.parts[:-1]):
+        result = np.where(done[condition], done[value], result)
+    return result
