@@ -407,7 +407,9 @@ class Function:
         derived = self.derive(primal, wrt)
         self.traced_last = derived
         if derived is not primal:
-            note_derivation(derived, Derivation(self.suffix, primal, tuple(wrt), getattr(self, "order", 1), self.rules, call.point()))
+            note_derivation(
+                derived, Derivation(self.suffix, primal, tuple(wrt), getattr(self, "order", 1), self.rules, call.point())
+            )
         if not self.frozen:
             self._watch.require_unmoved(self.where)  # by the bodies of rules
         return derived, self.tree(call, primal)

@@ -8,7 +8,8 @@ from typing import Any
 import sympy as sp
 
 from symdiff.inspection.expressions import build_sympy, number
-from symdiff.inspection.reading.formula import Equation, Formula
+from symdiff.inspection.reading.equations import Equation
+from symdiff.inspection.reading.formula import Formula
 from symdiff.ir.graph import Graph
 from symdiff.ir.node import Atom
 from symdiff.vocabulary.heads import key_literal
@@ -39,11 +40,12 @@ def array_formula(graph: Graph) -> Formula:
         if binding.op in ("reshape", "broadcast_to"):
             expr = args[0]  # the same cells
         elif binding.op == "getitem" and args[0].is_Symbol:
-            expr = sp.Symbol(f"{args[0]}[{key_literal(binding.params['key'], binding.operands[0].shape)}]")
+            expr = sp.Symbol(f"{args[0]}[{key_literal(binding.params.params['key'], binding.operands[0].shape)}]")
         elif binding.op in ("item", "part", "size", "loop"):
             expr = sp.Symbol(str(binding).partition(" = ")[2])
         elif binding.op in OPS and binding.op != "call":
-            expr = sp.Pow(args[1], -1, evaluate=False) if binding.op == "div" and args[0] == 1 else build_sympy(binding.op, args)
+            inverse = binding.op == "div" and args[0] == 1
+            expr = sp.Pow(args[1], -1, evaluate=False) if inverse else build_sympy(binding.op, args)
         else:
             name = binding.op if binding.op != "call" else binding.params.__name__
             expr = sp.Function(name)(*args)

@@ -88,7 +88,7 @@ class Composer:
         return (3 if base.needs else 1), base.place
 
     def _product(self, powers: dict[Term, Fraction], coefficient: Fraction) -> Any:
-        """A coefficient times powers: a fraction where exponents are negative, an exponential with a wide exponent beside it."""
+        """A coefficient times powers: over a fraction bar or below, an exponential with a wide exponent beside."""
         over, under, beside = [], [], []
         whole, below = _split(abs(coefficient))
         for base, exponent in sorted(powers.items(), key=self._rank):
@@ -108,20 +108,17 @@ class Composer:
             over.insert(0, number_expression(whole))
         if below != 1:
             under.insert(0, number_expression(below))
-        if not under:
-            return _times([*over, *beside], coefficient < 0)
-        if beside and not over:
+        if not over and beside:
             over, beside = beside, []
-        if beside and over == [1] and len(beside) == 1:
-            over, beside = beside, []
-        bottom = under[0] if len(under) == 1 else sp.Mul(*under, evaluate=False)
-        if not over:
-            over = [sp.S.One]
-        inverse = sp.Pow(bottom, -1, evaluate=False)
-        top = [] if over == [1] else over
-        if not beside:
-            return _times([*top, inverse], coefficient < 0)
-        return sp.Mul(_times([*top, inverse], coefficient < 0), *beside, evaluate=False)
+        if under:
+            bottom = under[0] if len(under) == 1 else sp.Mul(*under, evaluate=False)
+            beside.insert(0, sp.Pow(bottom, -1, evaluate=False))
+        factors = [*(f for f in over if f != 1 or not under), *beside]
+        if coefficient < 0 and factors[0].is_Number:
+            factors[0] = -factors[0]
+        elif coefficient < 0:
+            factors.insert(0, sp.S.NegativeOne)
+        return factors[0] if len(factors) == 1 else sp.Mul(*factors, evaluate=False)
 
     def _shift(self, base: Term, powers: dict[Term, Fraction]) -> Any:
         """The exponent of a general power together with that of its base's own power; None for another factor."""
@@ -138,14 +135,6 @@ class Composer:
     def _power(self, base: Term, exponent: Fraction) -> Any:
         part = self._made[base]
         return part if exponent == 1 else sp.Pow(part, number_expression(exponent, True), evaluate=False)
-
-
-def _times(factors: list[Any], negative: bool) -> Any:
-    if negative and factors and factors[0].is_Number:
-        factors = [-factors[0], *factors[1:]]
-    elif negative:
-        factors = [sp.S.NegativeOne, *factors]
-    return factors[0] if len(factors) == 1 else sp.Mul(*factors, evaluate=False)
 
 
 def _split(value: Fraction) -> tuple[Fraction, Fraction]:

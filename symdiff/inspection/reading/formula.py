@@ -7,67 +7,24 @@ made when it is asked for.
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import sympy as sp
-from sympy.core.expr import Expr
-
-ROWS = 12  # rows shown of a longer derivation
-
-
-class Slope(Expr):
-    """The left side of a derivative: what is derived, and by what; for a second derivative by both."""
-
-    def __new__(cls, top: Any, *below: Any) -> "Slope":
-        return Expr.__new__(cls, top, *below)  # type: ignore[return-value]
-
-    @property
-    def top(self) -> Any:
-        """What is derived."""
-        return self.args[0]
-
-    @property
-    def below(self) -> tuple[Any, ...]:
-        """What it is derived by."""
-        return self.args[1:]
-
-
-class TotalSlope(Slope):
-    """The derivative of a function of one number."""
-
-
-class Nabla(Expr):
-    """The left side of a gradient by a whole array: what is derived, and the array."""
-
-    def __new__(cls, top: Any, array: Any) -> "Nabla":
-        return Expr.__new__(cls, top, array)  # type: ignore[return-value]
+from symdiff.inspection.reading import printing
+from symdiff.inspection.reading.equations import Lines
 
 
 @dataclass(frozen=True, slots=True)
-class Equation:
-    """One line: two SymPy expressions."""
-
-    left: Any
-    right: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Formula:
+class Formula(Lines):
     """What a graph computes, for readers.
 
-    `equations` are the results, `where` the shared pieces, each before those that use it, and `notes` what else must be known,
-    in words. `more` are results that were not worked out, since so many are not shown. `print` gives Unicode; `latex`,
-    `unicode`, `markdown` and `mathml` are texts of at most `ROWS` rows each of results and pieces; `full` is the same formula
-    with all rows.
+    `print` gives Unicode; `latex`, `unicode`, `markdown` and `mathml` are texts of the first rows of its results and of the
+    pieces that these share; `full` is the same formula with all rows.
 
+    >>> import sympy as sp
+    >>> from symdiff.inspection.reading.equations import Equation
     >>> print(Formula((Equation(sp.Symbol("y"), sp.Symbol("x")**2),)))
          2
     y = x
     """
 
-    equations: tuple[Equation, ...]
-    where: tuple[Equation, ...] = ()
-    notes: tuple[str, ...] = ()
-    more: int = 0
-    rows: int = ROWS
     whole: Any = field(default=None, compare=False, repr=False)
 
     @property
@@ -79,30 +36,22 @@ class Formula:
     @property
     def latex(self) -> str:
         """Display LaTeX: equations aligned at their signs, notes below."""
-        from symdiff.inspection.reading.printing import formula_latex
-
-        return formula_latex(self)
+        return printing.formula_latex(self)
 
     @property
     def unicode(self) -> str:
         """Text for a terminal, fractions and powers set in two dimensions."""
-        from symdiff.inspection.reading.printing import formula_unicode
-
-        return formula_unicode(self)
+        return printing.formula_unicode(self)
 
     @property
     def markdown(self) -> str:
         """Markdown with LaTeX between dollar signs."""
-        from symdiff.inspection.reading.printing import formula_markdown
-
-        return formula_markdown(self)
+        return printing.formula_markdown(self)
 
     @property
     def mathml(self) -> str:
         """Presentation MathML, which browsers show by themselves."""
-        from symdiff.inspection.reading.printing import formula_mathml
-
-        return formula_mathml(self)
+        return printing.formula_mathml(self)
 
     def _repr_latex_(self) -> str:
         return self.latex

@@ -42,6 +42,8 @@ def spelled(name: str) -> Spelled:
     """The parts of a name."""
     cell = _CELL.fullmatch(name)
     name, place = (cell[1], cell[2].replace(" ", "")) if cell else (name, "")
+    if name.startswith("\\") and name[1:].partition("_")[0] in GREEK:
+        name = name[1:]  # as people spell SymPy's symbols
     if not _WORD.fullmatch(name):
         return Spelled(name, (), (), place)
     name = name.rstrip("_") or name

@@ -3,7 +3,8 @@
 Assumes expressions in the order in which they are to be read. Guarantees that this order stays.
 """
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import sympy as sp
 from sympy.printing.latex import LatexPrinter
@@ -11,24 +12,79 @@ from sympy.printing.mathml import MathMLPresentationPrinter
 from sympy.printing.pretty.pretty import PrettyPrinter
 from sympy.printing.pretty.stringpict import prettyForm, stringPict
 
-from symdiff.inspection.reading.formula import Equation, Formula, Slope, TotalSlope
+from symdiff.inspection.reading.equations import Equation, Lines, TotalSlope
 from symdiff.inspection.reading.names import latex_name, unicode_name
 from symdiff.vocabulary.literals import printable
 
+_SPREAD = (sp.Add, sp.Piecewise, sp.Mod, sp.Rel, sp.Mul)
 _TEXT = {c: rf"\{c}" for c in "{}$&#_%"} | {"\\": r"\backslash ", "^": r"\^{}", "~": r"\~{}", "<": r"\lt ", ">": r"\gt "}
+
+
+class Factors(NamedTuple):
+    """A product as it is printed: its sign, what stands above and below a fraction bar, and what beside it."""
+
+    negative: bool
+    over: list[Any]
+    under: Any
+    beside: list[Any]
+
+
+def factors_of(expr: Any) -> Factors:
+    """A product, or an inverse, as it is printed: what follows the inverse stands beside the fraction."""
+    args = list(expr.args) if isinstance(expr, sp.Mul) else [expr]
+    negative = bool(args[0].is_Number and args[0].is_negative)
+    if negative:
+        args[0] = -args[0]
+    bar = next((k for k, a in enumerate(args) if a.is_commutative and isinstance(a, sp.Pow) and a.exp == -1), None)
+    over, beside = (args, []) if bar is None else (args[:bar], args[bar + 1 :])
+    over = [a for a in over if a != 1] or [sp.S.One]
+    return Factors(negative, over, None if bar is None else args[bar].base, beside)
 
 
 class Latex(LatexPrinter):  # type: ignore[misc]
     """LaTeX in the order of the expressions."""
 
     def __init__(self, settings: Any = None) -> None:
-        super().__init__({"order": "none", "ln_notation": False} | (settings or {}))
+        super().__init__({"order": "none", "inv_trig_style": "full"} | (settings or {}))
 
     def _print_Symbol(self, expr: Any, style: str = "plain") -> str:
         return latex_name(expr.name)
 
     _print_RandomSymbol = _print_Symbol
     _print_Dummy = _print_Symbol
+
+    def _print_Add(self, expr: Any, order: Any = None) -> str:
+        text = ""
+        for term in expr.args:
+            found = self._print(term)
+            found = rf"\left({found}\right)" if isinstance(term, (sp.Add, sp.Piecewise)) else found
+            text += found if not text else f" - {found[1:].lstrip()}" if found.startswith("-") else f" + {found}"
+        return text
+
+    def _print_Mul(self, expr: Any) -> str:
+        sign, over, under, beside = factors_of(expr)
+        bare = len(over) == 1 and not (sign and under is None)
+        text = self._print(over[0]) if bare else self._times(over)
+        if under is not None:
+            text = rf"\frac{{{text}}}{{{self._print(under)}}}"
+        return ("- " if sign else "") + " ".join([text, *([self._times(beside)] if beside else [])])
+
+    def _times(self, factors: list[Any]) -> str:
+        texts = [self._factor(f) for f in factors]
+        return "".join(self._gap(a, b) + b for a, b in zip(["", *texts], texts, strict=False))
+
+    def _factor(self, factor: Any) -> str:
+        text = self._print(factor)
+        loose = isinstance(factor, _SPREAD) or text.startswith("-")
+        return rf"\left({text}\right)" if loose else str(text)
+
+    def _gap(self, before: str, after: str) -> str:
+        return r" \cdot " if before and after[0].isdigit() else " " if before else ""
+
+    def _print_conjugate(self, expr: Any, exp: Any = None) -> str:
+        bar = "bar" if expr.args[0].is_Symbol else "overline"
+        text = rf"\{bar}{{{self._print(expr.args[0])}}}"
+        return text if exp is None else f"{text}^{{{exp}}}"
 
     def _print_Slope(self, expr: Any) -> str:
         d = "d" if isinstance(expr, TotalSlope) else r"\partial"
@@ -64,6 +120,39 @@ class Unicode(PrettyPrinter):  # type: ignore[misc]
 
     _print_Dummy = _print_Symbol
 
+    def _print_Mul(self, expr: Any) -> Any:
+        sign, over, under, beside = factors_of(expr)
+        bare = len(over) == 1 and not (sign and under is None)
+        text = self._print(over[0]) if bare else prettyForm.__mul__(*map(self._factor, over))
+        if under is not None:
+            text = text / self._print(under)
+        if beside:
+            text = prettyForm.__mul__(text, *map(self._factor, beside))
+        return prettyForm(*stringPict.next("-", text), binding=prettyForm.NEG) if sign else text
+
+    def _factor(self, factor: Any) -> Any:
+        text = self._print(factor)
+        return prettyForm(*text.parens()) if isinstance(factor, _SPREAD) else text
+
+    def _print_besselj(self, expr: Any) -> Any:
+        return self._indexed(expr, "J")
+
+    def _print_bessely(self, expr: Any) -> Any:
+        return self._indexed(expr, "Y")
+
+    def _print_besseli(self, expr: Any) -> Any:
+        return self._indexed(expr, "I")
+
+    def _print_besselk(self, expr: Any) -> Any:
+        return self._indexed(expr, "K")
+
+    def _indexed(self, expr: Any, letter: str) -> Any:
+        order = expr.args[0]
+        head = (
+            unicode_name(f"{letter}_{order}") if order.is_Symbol or (order.is_Integer and order >= 0) else f"{letter}_({order})"
+        )
+        return prettyForm(*stringPict.next(head, prettyForm(*self._print(expr.args[1]).parens())))
+
     def _print_Slope(self, expr: Any) -> Any:
         d = "d" if isinstance(expr, TotalSlope) else "∂"
         order = len(expr.below)
@@ -93,6 +182,35 @@ class MathML(MathMLPresentationPrinter):  # type: ignore[misc]
         element = self.dom.createElement("mi")
         element.appendChild(self.dom.createTextNode(unicode_name(sym.name)))
         return element
+
+    def _print_Mul(self, expr: Any) -> Any:
+        sign, over, under, beside = factors_of(expr)
+        row = self.dom.createElement("mrow")
+        if sign:
+            row.appendChild(self._sign("-"))
+        if under is None:
+            self._append(row, over, sign)
+        else:
+            fraction, above = self.dom.createElement("mfrac"), self.dom.createElement("mrow")
+            self._append(above, over, len(over) > 1)
+            fraction.appendChild(above)
+            fraction.appendChild(self._print(under))
+            row.appendChild(fraction)
+        self._append(row, beside, True)
+        return row
+
+    def _append(self, row: Any, factors: list[Any], fenced: bool) -> None:
+        """Add factors, with parentheses around sums where they are `fenced`."""
+        for factor in factors:
+            if row.childNodes:
+                row.appendChild(self._sign("\u2062"))  # an invisible product
+            printed = self._print(factor)
+            if isinstance(factor, _SPREAD) and (fenced or len(factors) > 1):
+                whole = self.dom.createElement("mrow")
+                for part in (self._sign("("), printed, self._sign(")")):
+                    whole.appendChild(part)
+                printed = whole
+            row.appendChild(printed)
 
     def _print_Slope(self, expr: Any) -> Any:
         d = "d" if isinstance(expr, TotalSlope) else "∂"
@@ -128,7 +246,7 @@ def latex_of(expr: Any) -> str:
     return str(Latex().doprint(expr))
 
 
-def _folded(formula: Formula) -> tuple[list[Equation], int, list[Equation], int]:
+def _folded(formula: Lines) -> tuple[list[Equation], int, list[Equation], int]:
     """The rows that are shown of results and of pieces, and how many are not."""
     results, pieces = formula.equations[: formula.rows], formula.where[: formula.rows]
     return (
@@ -136,7 +254,7 @@ def _folded(formula: Formula) -> tuple[list[Equation], int, list[Equation], int]
     )  # fmt: skip
 
 
-def formula_latex(formula: Formula) -> str:
+def formula_latex(formula: Lines) -> str:
     """A formula as display LaTeX."""
     printer = Latex()
     results, more, pieces, others = _folded(formula)
@@ -157,7 +275,7 @@ def _latex_text(text: str) -> str:
     return "".join(_TEXT.get(c, c) for c in printable(text))
 
 
-def formula_unicode(formula: Formula) -> str:
+def formula_unicode(formula: Lines) -> str:
     """A formula as text for a terminal."""
     results, more, pieces, others = _folded(formula)
     found = [_unicode_row(e) for e in results] + ([f"... {more} more"] if more else [])
@@ -175,10 +293,8 @@ def _unicode_row(equation: Equation) -> str:
     return "\n".join(line.rstrip() for line in row.render(wrap_line=False).split("\n"))
 
 
-def formula_markdown(formula: Formula) -> str:
+def formula_markdown(formula: Lines) -> str:
     """A formula as Markdown."""
-    from dataclasses import replace
-
     notes = [f"*{_markdown_text(note)}*" for note in formula.notes]
     return "\n\n".join([formula_latex(replace(formula, notes=())), *notes])
 
@@ -187,12 +303,12 @@ def _markdown_text(text: str) -> str:
     return "".join(f"\\{c}" if c in r"\`*_{}[]<>()#+-.!|$" else c for c in printable(text))
 
 
-def formula_mathml(formula: Formula) -> str:
+def formula_mathml(formula: Lines) -> str:
     """A formula as presentation MathML: a table of three columns."""
     results, more, pieces, others = _folded(formula)
-    rows = [_mathml_row(e) for e in results] + ([_mathml_text(f"⋮ {more} more")] if more else [])
+    rows = [*map(_mathml_row, results), *([_mathml_text(f"⋮ {more} more")] if more else [])]
     if pieces:
-        rows += [_mathml_text("with"), *(_mathml_row(e) for e in pieces)] + ([_mathml_text(f"⋮ {others} more")] if others else [])
+        rows += [_mathml_text("with"), *map(_mathml_row, pieces), *([_mathml_text(f"⋮ {others} more")] if others else [])]
     rows += [_mathml_text(note) for note in formula.notes]
     table = '<mtable columnalign="right center left" displaystyle="true">' + "".join(rows) + "</mtable>"
     return f'<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">{table}</math>'

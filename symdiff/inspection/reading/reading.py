@@ -16,10 +16,11 @@ import sympy as sp
 from symdiff.inspection.reading.arranging import arranged
 from symdiff.inspection.reading.arrays import array_formula
 from symdiff.inspection.reading.composing import Composer
-from symdiff.inspection.reading.formula import ROWS, Equation, Formula, Slope, TotalSlope
+from symdiff.inspection.reading.equations import ROWS, Equation, Slope, TotalSlope
+from symdiff.inspection.reading.formula import Formula
 from symdiff.inspection.reading.naming import Naming
 from symdiff.inspection.reading.slopes import Slopes
-from symdiff.inspection.reading.sources import assigned_variable, loop_line, returned_names
+from symdiff.inspection.reading.sources import Sources
 from symdiff.inspection.reading.terms import ZERO, Term
 from symdiff.inspection.reading.written import Writer, cell_name, read_graph, term_of
 from symdiff.ir.branches import branches_of
@@ -51,9 +52,10 @@ class Primal:
         self.cells: list[list[Term]] = []
         for leaf, name in zip(graph.inputs, self.names, strict=True):
             complex_ = is_complex(leaf.dtype)
-            cells = [cell_name(name, leaf.shape, k) for k in range(math.prod(leaf.shape))] if leaf.shape and not whole else [name]
+            shape = () if whole else leaf.shape
+            cells = [cell_name(name, shape, k) for k in range(math.prod(shape))] if shape else [name]
             self.cells.append([writer.symbol(cell, complex_) for cell in cells])
-            if not leaf.shape or whole:
+            if not shape:
                 known[leaf.node] = self.cells[-1][0]
         places = {leaf.node: place for place, leaf in enumerate(graph.inputs)}
         for binding in graph.bindings:
@@ -67,7 +69,8 @@ class Primal:
         self.kept = set(known.values())
         sites = {f"call {b.params.__name__}": b for b in graph.bindings if b.op == "call"}
         self.slopes = Slopes(writer, rules, sites)
-        self.tops = output_names(graph)
+        self.sources = Sources()
+        self.tops = output_names(graph, self.sources)
         self._known = known
 
     def taken(self) -> list[str]:
@@ -82,10 +85,12 @@ class Primal:
                 uses.setdefault(o, []).append(b)
         names: dict[Term, tuple[str, Fraction]] = {}
         for b in self.graph.bindings:
-            found = assigned_variable(b.origin) if b in self._known else None
+            found = self.sources.assigned_variable(b.origin) if b in self._known else None
             if found is not None:
                 users = uses.get(b, [])
-                if len(users) != 1 or assigned_variable(users[0].origin) != found:  # else one step within the statement
+                if (
+                    len(users) != 1 or self.sources.assigned_variable(users[0].origin) != found
+                ):  # else one step within the statement
                     self._enter(names, self._known[b], found[0])
         return names
 
@@ -111,9 +116,9 @@ def _last(path: str) -> str:
     return tail if tail.isidentifier() else ""
 
 
-def output_names(graph: Graph) -> list[str]:
+def output_names(graph: Graph, sources: Sources) -> list[str]:
     """The names of the results: the variables that are returned, else the function's own name."""
-    found = returned_names(graph.origin)
+    found = sources.returned_names(graph.origin)
     taken = {leaf.name for leaf in graph.inputs}
     if len(found) == len(graph.outputs) and all(found) and not taken & set(found) and len(set(found)) == len(found):
         return list(found)
@@ -134,7 +139,7 @@ def formula_of(graph: Graph, rows: int = ROWS) -> Formula:
         return array_formula(graph)
     read = Primal(primal, rules_in_force(derivation.rules))
     found = _KINDS[derivation.kind](read, derivation)
-    return composed(read, found, rows, notes_of(derivation), lambda: formula_of(graph, EVERY))
+    return composed(read, found, rows, notes_of(derivation, read.sources), lambda: formula_of(graph, EVERY))
 
 
 def readable_cells(graph: Graph) -> Graph | None:
@@ -148,7 +153,7 @@ def is_elementwise(graph: Graph) -> bool:
     return all(b.op in OPS and not any(o.op == "const" and o.shape for o in b.operands) for b in graph.bindings)
 
 
-def composed(primal: Primal, rows: Iterator[Row | int], limit: int, notes: tuple[str, ...], whole: Callable[[], Formula]) -> Formula:
+def composed(primal: Primal, rows: Iterator[Row], limit: int, notes: tuple[str, ...], whole: Callable[[], Formula]) -> Formula:
     """Rows as equations with their shared pieces, the first of them where there are more than `limit`."""
     found: list[Row] = []
     zeros: list[Row] = []
@@ -172,20 +177,20 @@ def composed(primal: Primal, rows: Iterator[Row | int], limit: int, notes: tuple
     return Formula(equations, where, notes, more, whole=whole)
 
 
-def notes_of(derivation: Derivation) -> tuple[str, ...]:
+def notes_of(derivation: Derivation, sources: Sources) -> tuple[str, ...]:
     """What else must be known: the path that was taken."""
     branches = branches_of(derivation.primal)
     if branches is None or not branches.guarded:
         return ()
     at = ", ".join(f"{name} = {value}" for name, value in derivation.at)
-    return (f"on the path taken{f' at {at}' if at else ''}{_rounds(branches)}",)
+    return (f"on the path taken{f' at {at}' if at else ''}{_rounds(branches, sources)}",)
 
 
-def _rounds(branches: Any) -> str:
+def _rounds(branches: Any, sources: Sources) -> str:
     if branches.conditions is None:
         return ""
     compared = [b.origin for b in branches.conditions.bindings if b.op in ("lt", "le", "gt", "ge", "eq", "ne")]
-    loops = [origin for origin in compared if loop_line(origin) is not None]
+    loops = [origin for origin in compared if sources.loop_line(origin) is not None]
     if loops and len(set(loops)) == 1:
         rounds = len(loops) - 1
         return f" ({rounds} round{'s' if rounds != 1 else ''})"
@@ -286,7 +291,7 @@ def _vjp_rows(primal: Primal, derivation: Derivation) -> Iterator[Row]:
 
 def _hvp_rows(primal: Primal, derivation: Derivation) -> Iterator[Row]:
     moved = _moved(primal, derivation, "_dot")
-    for left, term in _tops(primal):
+    for _, term in _tops(primal):
         for cell, _ in moved:
             yield Row(sp.Symbol(f"H v[{cell.parts[0]}]"), _tangent(primal, primal.slopes.of(term, cell), moved))
 

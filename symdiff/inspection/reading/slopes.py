@@ -131,7 +131,8 @@ class Slopes:
         """The partial of a call by an argument (by its conjugate), None where it is zero."""
         op, *args = term.parts
         if op == "cot":
-            return None if conjugate else self.writer.plus(self.writer.number(-1), self.writer.neg(self.writer.power(term, Fraction(2))))
+            squared = self.writer.power(term, Fraction(2))
+            return None if conjugate else self.writer.neg(self.writer.plus(ONE, squared))
         if op == "abs" and not args[0].is_complex:
             return self.writer.call("sign", args[0])
         on_complex = any(a.is_complex for a in args)
@@ -146,9 +147,7 @@ class Slopes:
         stands: dict[Term, Term] = {**dict(zip(names, args, strict=True)), out: term}
         return self.writer.rewritten(found, stands.get)
 
-    def _generic(
-        self, op: str, names: list[Term], out: Term, place: int, conjugate: bool, on_complex: bool
-    ) -> Term | None:
+    def _generic(self, op: str, names: list[Term], out: Term, place: int, conjugate: bool, on_complex: bool) -> Term | None:
         """A partial over symbols of the arguments and the result."""
         site = self.sites.get(op)
         rule = self.rules.for_op(op) if site is None else site.params.rule
@@ -162,10 +161,10 @@ class Slopes:
             if conjugate:
                 return None
             raise RuleError(f"{rule.name} has no derivative by {rule.parameters[place]}")
-        found = RuleFormula(self.writer, rule, names, out).term(template.exact or template)
+        formula = RuleFormula(self.writer, rule, names, out)
+        found = formula.term(template)
         if rule.conj_partials and not on_complex and not conjugate:
-            second = RuleFormula(self.writer, rule, names, out).term(rule.conj_partials[place].exact or rule.conj_partials[place])
-            found = self.writer.call("real", self.writer.plus(found, second))
+            found = self.writer.call("real", self.writer.plus(found, formula.term(rule.conj_partials[place])))
         return None if found is ZERO else found
 
     def _from_body(self, rule: Rule, site: Any, names: list[Term], out: Term, place: int) -> Term | None:
@@ -207,17 +206,16 @@ class RuleFormula:
     def term(self, template: Template) -> Term:
         """The term of a template."""
         values = [*self.names, self.out]
+        template = template.exact or template
         for op, refs, payload in template.steps:
             args = tuple(values[r] for r in refs)
             values.append(self._constant(payload) if op == "const" else self._step(op, args))
         return values[template.result]
 
     def _constant(self, payload: Any) -> Term:
-        if isinstance(payload, str):
-            return self.writer.number(float(payload)) if payload in ("inf", "nan") else self.writer.constant(_NAMED.get(payload, payload))
-        if isinstance(payload, (int, float, complex)):
-            return self.writer.number(payload)
-        return self.writer.number(float(payload))
+        if payload in ("pi", "e", "euler"):
+            return self.writer.constant(_NAMED.get(payload, payload))
+        return self.writer.number(payload if isinstance(payload, (int, complex)) else float(payload))
 
     def _step(self, op: str, args: tuple[Term, ...]) -> Term:
         if op in ("isfinite", "isnan", "isinf"):
@@ -249,7 +247,8 @@ class RuleFormula:
             rng = np.random.default_rng(1)
             given = [rng.uniform(low, high, 20) for low, high in self.rule.interval]
             if any(n.is_complex for n in self.names):
-                given = [g + 0.3j * rng.uniform(0.1, 1, 20) if n.is_complex else g for g, n in zip(given, self.names, strict=True)]
+                turned = [0.3j * rng.uniform(0.1, 1, 20) if n.is_complex else 0.0 for n in self.names]
+                given = [g + t for g, t in zip(given, turned, strict=True)]
             self._points = {n.parts[0]: g for n, g in zip(self.names, given, strict=True)}
             self._points[" out"] = np.asarray(self.rule.value(*given))
         return self._points

@@ -6,16 +6,16 @@ is not found, or found twice, says nothing.
 
 import ast
 import linecache
+import os
 import sys
 from functools import lru_cache
-from pathlib import PurePath
 from typing import NamedTuple
 
 
 class Lines(NamedTuple):
     """What a file says, by line: assigned variables, the lines of each statement, returned names of functions, loops."""
 
-    assigned: dict[int, tuple[str, int, int]]
+    assigned: dict[int, tuple[str, int]]
     returned: dict[int, tuple[str, ...]]
     loops: dict[int, int]
 
@@ -23,35 +23,41 @@ class Lines(NamedTuple):
 NOTHING = Lines({}, {}, {})
 
 
-def lines_of(origin: str) -> tuple[Lines, int]:
-    """What the file of an origin says, and its line."""
-    file, _, line = origin.rpartition(":")
-    return (_lines_of_text(_text_of(file)), int(line)) if line.isdigit() else (NOTHING, 0)
+class Sources:
+    """The files that origins name, each looked for once."""
 
+    def __init__(self) -> None:
+        self._files: dict[str, Lines] = {}
 
-def assigned_variable(origin: str) -> tuple[str, str] | None:
-    """The variable that is assigned at an origin, and what tells that statement from others."""
-    lines, line = lines_of(origin)
-    found = lines.assigned.get(line)
-    return None if found is None else (found[0], f"{origin.rpartition(':')[0]}:{found[1]}")
+    def _at(self, origin: str) -> tuple[Lines, int]:
+        """What the file of an origin says, and its line."""
+        file, _, line = origin.rpartition(":")
+        if file not in self._files:
+            self._files[file] = _lines_of_text(_text_of(file))
+        return (self._files[file], int(line)) if line.isdigit() else (NOTHING, 0)
 
+    def assigned_variable(self, origin: str) -> tuple[str, int] | None:
+        """The variable that is assigned at an origin, and the first line of that statement."""
+        lines, line = self._at(origin)
+        return lines.assigned.get(line)
 
-def returned_names(origin: str) -> tuple[str, ...]:
-    """The variables that the function defined at an origin returns, "" for what is none."""
-    lines, line = lines_of(origin)
-    return lines.returned.get(line, ())
+    def returned_names(self, origin: str) -> tuple[str, ...]:
+        """The variables that the function defined at an origin returns, "" for what is none."""
+        lines, line = self._at(origin)
+        return lines.returned.get(line, ())
 
-
-def loop_line(origin: str) -> int | None:
-    """The line of the innermost `while` whose condition, or whose body, stands at an origin."""
-    lines, line = lines_of(origin)
-    return lines.loops.get(line)
+    def loop_line(self, origin: str) -> int | None:
+        """The line of the innermost `while` whose condition, or whose body, stands at an origin."""
+        lines, line = self._at(origin)
+        return lines.loops.get(line)
 
 
 def _text_of(file: str) -> str:
     """The text of a file of which only the last part of its path is known, "" where it is not the only one."""
+    if not file:
+        return ""
     loaded = [getattr(m, "__file__", None) for m in list(sys.modules.values())]
-    paths = {p for p in (*loaded, *linecache.cache) if isinstance(p, str) and PurePath(p).name == PurePath(file).name}
+    paths = {p for p in (*loaded, *linecache.cache) if isinstance(p, str) and os.path.basename(p) == file}
     texts = {text for path in paths if (text := "".join(linecache.getlines(path)))}
     return texts.pop() if len(texts) == 1 else ""
 
@@ -68,13 +74,10 @@ def _lines_of_text(text: str) -> Lines:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             if len(targets) == 1 and isinstance(targets[0], ast.Name):
                 for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
-                    found.assigned[line] = targets[0].id, node.lineno, node.end_lineno or node.lineno
+                    found.assigned[line] = targets[0].id, node.lineno
         elif isinstance(node, (ast.FunctionDef, ast.Lambda)):
-            first = node.lineno - 0
-            names = _returned(node)
-            lines = [first, *(d.lineno for d in getattr(node, "decorator_list", []))]
-            for line in lines:
-                found.returned[line] = names
+            for line in (node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))):
+                found.returned[line] = _returned(node)
         elif isinstance(node, ast.While):
             for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
                 found.loops[line] = max(found.loops.get(line, 0), node.lineno)

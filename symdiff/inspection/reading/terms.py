@@ -17,6 +17,7 @@ from typing import Any
 from symdiff.inspection.reading.names import printed_width
 
 WIDE = 10**9  # widths beyond are not told apart
+MERGED = 12  # parts up to which a sum or product that stands in another becomes parts of that: more would be copied each time
 _CONDITIONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "and", "or", "xor", "not", "isnan", "isinf", "isfinite"})
 _REAL = frozenset({"abs", "real", "imag", "sign", "atan2", "hypot"})
 
@@ -231,7 +232,7 @@ class Terms:
         for term, coefficient in items:
             if term.kind == "number":
                 found[ONE] = found.get(ONE, Fraction(0)) + coefficient * term.parts[0]
-            elif term.kind == "sum" and (len(term.parts) == 1 or abs(coefficient) == 1):
+            elif term.kind == "sum" and (len(term.parts) == 1 or (abs(coefficient) == 1 and len(term.parts) <= MERGED)):
                 for t, c in term.parts:
                     found[t] = found.get(t, Fraction(0)) + c * coefficient
             else:
@@ -272,11 +273,11 @@ class Terms:
                     if base is ZERO and exponent <= 0:
                         return self.call("inf") if exponent < 0 else ONE
                     coefficient *= base.parts[0] ** int(exponent)
-                elif whole and base.kind == "sum" and len(base.parts) == 1:
-                    (term, c), = base.parts
+                elif whole and _is_multiple(base):
+                    ((term, c),) = base.parts
                     coefficient *= c ** int(exponent)
                     pending.append((term, exponent))
-                elif base.kind == "product" and (whole or len(base.parts) == 1 and base.parts[0][1].denominator > 1):
+                elif _merges(base) and (whole or (len(base.parts) == 1 and base.parts[0][1].denominator > 1)):
                     pending += [(b, e * exponent) for b, e in reversed(base.parts)]
                 elif base is ZERO:
                     return ZERO if exponent > 0 else self.call("inf")
@@ -285,9 +286,7 @@ class Terms:
             for base, exponent in list(found.items()):
                 if exponent == 0:
                     del found[base]
-                elif exponent.denominator == 1 and base.kind in ("number", "product"):
-                    pending.append((base, found.pop(base)))
-                elif exponent.denominator == 1 and base.kind == "sum" and len(base.parts) == 1:
+                elif exponent.denominator == 1 and (base.kind == "number" or _merges(base) or _is_multiple(base)):
                     pending.append((base, found.pop(base)))
                 elif base.kind == "number" and (root := _root(base.parts[0], exponent)) is not None:
                     coefficient *= root
@@ -377,6 +376,16 @@ class Terms:
             return otherwise
         parts = (*flat, (None, otherwise))
         return self._interned("brace", parts, parts)
+
+
+def _merges(term: Term) -> bool:
+    """Whether it is a product whose factors become those of a product that it is a part of."""
+    return term.kind == "product" and len(term.parts) <= MERGED
+
+
+def _is_multiple(term: Term) -> bool:
+    """Whether it is a number times another term."""
+    return term.kind == "sum" and len(term.parts) == 1
 
 
 def _root(value: Fraction, exponent: Fraction) -> Fraction | None:

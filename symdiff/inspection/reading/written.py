@@ -7,7 +7,7 @@ stands, those at single points and for infinities are dropped.
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from symdiff.ir.graph import Graph
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.vocabulary.ops import OPS, is_complex
 
-_TWICE = Fraction(2)
+_ONCE, _TWICE = Fraction(1), Fraction(2)
 _OPPOSITE = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
 _COMPARED: dict[str, Callable[[Any, Any], bool]] = {
     "lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "gt": lambda a, b: a > b,
@@ -33,8 +33,8 @@ class Writer(Terms):
             return self._logical(op, args)
         if op == "select":
             condition, a, b = args
-            return self.chosen(self._truth(condition), self._amount(a), self._amount(b))
-        args = tuple(map(self._amount, args))
+            return self.chosen(self._truth(condition), self.amount(a), self.amount(b))
+        args = tuple(map(self.amount, args))
         if op in _COMPARED:
             if all(a.kind == "number" for a in args):
                 return self.number(_COMPARED[op](args[0].parts[0], args[1].parts[0]))
@@ -113,13 +113,13 @@ class Writer(Terms):
 
     def _truth(self, term: Term) -> Term:
         """A number as a condition."""
-        if term.is_condition or term.kind == "call" and term.parts[0] in ("true", "false"):
+        if term.is_condition or (term.kind == "call" and term.parts[0] in ("true", "false")):
             return term
         if term.kind == "number":
             return self.number(bool(term.parts[0]))
         return self.call("ne", term, ZERO)
 
-    def _amount(self, term: Term) -> Term:
+    def amount(self, term: Term) -> Term:
         """A condition as a number: 1 where it holds."""
         if term.is_condition:
             return self.brace([(term, ONE)], ZERO)
@@ -204,14 +204,57 @@ def cell_name(name: str, shape: tuple[int, ...], cell: int) -> str:
     return f"{name}[{','.join(str(int(i)) for i in np.unravel_index(cell, shape))}]"
 
 
+class Chains:
+    """Sums and products of many operands, whose steps are used once: their parts are collected before a term is made."""
+
+    KINDS: ClassVar = {"add": ("add", 1, 1), "sub": ("add", 1, -1), "mul": ("mul", 1, 1), "div": ("mul", 1, -1)}
+
+    def __init__(self, graph: Graph) -> None:
+        users: dict[Atom, list[str]] = {}
+        for binding in graph.bindings:
+            for operand in binding.operands:
+                users.setdefault(operand, []).append(self.KINDS.get(binding.op, ("",))[0])
+        results = {output.atom for output in graph.outputs}
+        self._steps = {
+            b for b in graph.bindings if b.op in self.KINDS and b not in results and users.get(b) == [self.KINDS[b.op][0]]
+        }
+        self._parts: dict[Atom, list[tuple[Term, Fraction]]] = {}
+
+    def term(self, binding: Node, args: list[Term | None], writer: Writer) -> Term | None:
+        """The term of a sum or product, None where it is a step of a longer one. Operands that are steps have no term."""
+        kind, *signs = self.KINDS[binding.op]
+        parts: list[tuple[Term, Fraction]] = []
+        for operand, arg, sign in zip(binding.operands, args, signs, strict=True):
+            found = [(writer.amount(arg), _ONCE)] if arg is not None else self._parts.pop(operand)
+            if sign < 0:
+                found = [(t, -c) for t, c in found]
+            parts = found if not parts else _extended(parts, found)
+        if binding in self._steps:
+            self._parts[binding] = parts
+            return None
+        return writer.add(parts) if kind == "add" else writer.powers(parts)
+
+
+def _extended(parts: list[Any], more: list[Any]) -> list[Any]:
+    parts += more
+    return parts
+
+
 def read_graph(graph: Graph, writer: Writer, known: dict[Atom, Term]) -> None:
     """Add the terms of a graph's numbers to those of its inputs."""
+    chains = Chains(graph)
     for binding in graph.bindings:
         if binding.op == "array" or binding in known:
             continue
         if binding.op == "item":
             base = binding.operands[0]
             known[binding] = writer.symbol(cell_name(base.name, base.shape, binding.params), is_complex(binding.dtype))
+            continue
+        if binding.op in chains.KINDS:
+            found = chains.term(binding, [term_of(o, writer, known) if o in known or o.op == "const" else None
+                                          for o in binding.operands], writer)  # fmt: skip
+            if found is not None:
+                known[binding] = found
             continue
         args = tuple(term_of(o, writer, known) for o in binding.operands)
         known[binding] = _called(binding, args, writer) if binding.op == "call" else writer.emit(binding.op, args)

@@ -1,4 +1,4 @@
-"""What notebooks and terminals show of graphs and derivatives: the reading form, and behind it the program, its source and cost.
+"""What notebooks and terminals show of graphs and derivatives: the reading form, behind it program, source and cost.
 
 Assumes nothing of the network: a page is HTML with MathML and folded parts. Guarantees that nothing is worked out before it is
 shown, and that large programs are left out of pages with a line that says so.
@@ -38,7 +38,7 @@ def _last_graph(function: Any) -> Graph | None:
 
 
 def _advice(function: Any) -> str:
-    return f"{function.__name__} has not been called; call it once, or ask for .graph(...) at example arguments, to see its formula"
+    return f"{function.__name__} has not been called; call it, or .graph(...) with example arguments, to see its formula"
 
 
 @graphs.read_page.written
@@ -72,7 +72,9 @@ def _program_parts(graph: Graph, options: Options = DEFAULT) -> list[tuple[str, 
 
 
 def _page(formula: Formula, parts: list[tuple[str, str]]) -> str:
-    folded = "".join(f"<details><summary>{_escaped(title)}</summary><pre>{_escaped(text)}</pre></details>" for title, text in parts)
+    folded = "".join(
+        f"<details><summary>{_escaped(title)}</summary><pre>{_escaped(text)}</pre></details>" for title, text in parts
+    )
     return f'<div class="symdiff">{formula.mathml}{folded}</div>'
 
 
