@@ -58,15 +58,18 @@ def _array_key(array: np.ndarray) -> bytes:
 
 
 class Values:
-    """The values of a graph: of its inputs, its bindings and its outputs."""
+    """The values of a graph: of its inputs, its bindings and its outputs. The number of cells by
+    which a mean of the function `counted` divides is a symbol, of which `counts` tells the number."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, counted: Graph | None = None) -> None:
         if len(graph.bindings) > LIMIT:
             raise Wordless(f"{len(graph.bindings)} bindings")
         self.algebra = Algebra()
         self.arrays: dict[str, np.ndarray] = {}  # constant arrays by the names they get
         self.notes: list[str] = []
         self._names = {leaf.name for leaf in graph.inputs}
+        self.counts: dict[str, int] = {}
+        self._counted: set[Atom] = set() if counted is None else _mean_counts(counted)
         self._found: dict[Atom, Value | Flat] = {}
         self._constants: dict[bytes, str] = {}
         for leaf in graph.inputs:
@@ -79,6 +82,8 @@ class Values:
 
     def of(self, atom: Atom) -> Value:
         """The value of an atom."""
+        if atom in self._counted:
+            return self.algebra.number(self._count(int(atom.params)))
         if isinstance(atom, Constant):
             return self.algebra.number(exact_number(atom.value))
         if isinstance(atom, ArrayConstant):
@@ -87,6 +92,19 @@ class Values:
         if isinstance(found, Flat):
             raise Wordless("reshape")
         return found
+
+    @property
+    def known(self) -> dict[Atom, Value]:
+        """The values of bindings."""
+        return {atom: value for atom, value in self._found.items() if isinstance(value, Value)}
+
+    def _count(self, number: int) -> Any:
+        """The symbol of a number of cells."""
+        name = next((n for n, count in self.counts.items() if count == number), None)
+        if name is None:
+            name = next(n for n in ("n", "m", "k", *(f"n_{i}" for i in range(1, 99))) if n not in self._names | self.counts.keys())
+            self.counts[name] = number
+        return sp.Symbol(name, integer=True, positive=True)
 
     def _array(self, array: np.ndarray) -> Value:
         """A constant array: a number, an identity, or a name."""
@@ -178,7 +196,7 @@ class Values:
             return self._exp(operands[0])
         if op == "log":
             return self._log(operands[0])
-        if all(n is not None for n in numbers):
+        if all(n is not None and n.is_number for n in numbers):
             return self._folded(op, [float(n) for n in numbers], binding.shape)
         return a.call(op, operands)
 
@@ -268,6 +286,20 @@ def _is_shift(term: Open, labels: list[int] | None) -> bool:
 def _first(value: Value) -> tuple[Any, list[Factor], dict[int, int]]:
     term = value.terms[0]
     return term.coefficient, list(term.factors), {}
+
+
+def _mean_counts(graph: Graph) -> set[Atom]:
+    """The constants by which the user's means divide: how many cells a sum has."""
+    found: set[Atom] = set()
+    for b in graph.bindings:
+        if b.op != "div" or not isinstance(b.operands[1], Constant) or b.operands[1].value is True:
+            continue
+        total = b.operands[0]
+        while total.op in ("reshape", "broadcast_to", "cast"):
+            (total,) = total.operands
+        if total.op == "sum" and b.operands[1].value == math.prod(total.operands[0].shape[k] for k in total.params.params["axes"]):
+            found.add(b.operands[1])
+    return found
 
 
 # -- structural operations
