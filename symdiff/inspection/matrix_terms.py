@@ -115,6 +115,7 @@ class Algebra:
     """Values in their normal form, each made once."""
 
     def __init__(self) -> None:
+        self.counts: dict[int, Any] = {}  # symbols for numbers of cells
         self._known: dict[Any, Any] = {}
         self._fresh = itertools.count(10**6)
 
@@ -131,11 +132,11 @@ class Algebra:
         """The sum of terms over the labels of a shape, like ones collected."""
         found: dict[Any, Any] = {}
         for term in terms:
-            closed = self._closed(term)
+            closed = self._closed(term, shape)
             if closed.coefficient != 0:
                 found[closed.body] = found.get(closed.body, sp.S.Zero) + closed.coefficient
         kept = [Term(c, *body) for body, c in found.items() if c != 0]
-        return self._interned(shape, self._symmetric(kept))
+        return self._interned(shape, self._symmetric(kept, shape))
 
     def _interned(self, shape: Shape, terms: list[Term]) -> Value:
         key = (shape, frozenset(terms))
@@ -158,15 +159,19 @@ class Algebra:
 
     # -- the normal form of a term
 
-    def _closed(self, term: Open) -> Term:
-        coefficient, factors, bound = self._celled(term)
+    def _closed(self, term: Open, shape: Shape) -> Term:
+        coefficient, factors, bound = self._celled(term, shape)
         while True:
             factors = _merged(factors)
             before = len(factors), len(bound)
             coefficient, factors = self._unbracketed(coefficient, factors, bound)
+            factors = [f for f in factors if f.what.kind != "inside" or not _holds(f, shape, bound)]
+            if any(f.what.kind == "inside" and _holds(f, shape, bound) is False for f in factors):
+                return Term(sp.S.Zero, (), ())
             for label in list(bound):
                 if not any(label in f.labels for f in factors):
-                    coefficient *= bound.pop(label)
+                    extent = bound.pop(label)
+                    coefficient *= self.counts.get(extent, extent)
             if any(f.what.kind == "sum" and f.power.is_negative for f in factors):
                 factors, bound = self._cancelled(factors, bound)
             if any(f.what.kind == "head" and f.what.parts[0] == "inv" for f in factors):
@@ -176,30 +181,34 @@ class Algebra:
             if (len(factors), len(bound)) == before:
                 return Term(coefficient, *_ordered(factors, bound))
 
-    def _celled(self, term: Open) -> tuple[Any, list[Factor], dict[int, int]]:
+    def _celled(self, term: Open, shape: Shape) -> tuple[Any, list[Factor], dict[int, int]]:
         """A term whose factors stand at labels, but for symbols, heads and deltas: a cell of a call is a call of cells."""
         coefficient, factors, bound = term.coefficient, [], dict(term.bound)
         for f in term.factors:
             kind, parts = f.what.kind, f.what.parts
-            if kind in ("symbol", "head", "delta", "inside") or all(p.label is not None for p in f.at) or not f.at:
+            extents = dict(enumerate(shape)) | bound
+            if kind in ("symbol", "head", "delta", "inside") or all(
+                p.label is not None and p[1:] == (1, 0) and extents.get(p.label) in (0, None, n)
+                for p, n in zip(f.at, extents_of(f.what), strict=True)
+            ):
                 factors.append(f)
                 continue
             axes = [n for n, p in enumerate(f.at) if p.label is not None]
-            extents = extents_of(f.what)
-            places = {n: Place(None, 1, p.start) for n, p in enumerate(f.at)} | {n: Place(k) for k, n in enumerate(axes)}
+            own = tuple(extents.get(f.at[n].label or 0, 0) for n in axes)
+            places = dict(enumerate(f.at)) | {n: f.at[n]._replace(label=k) for k, n in enumerate(axes)}
             if kind == "cells" and axes:
                 factors.append(f)
                 continue
             if kind == "cells":
-                value: Value = parts[math.prod(extents[1:]) * f.at[0].start + (f.at[1].start if len(extents) > 1 else 0)]
+                rest = extents_of(f.what)[1:]
+                value: Value = parts[math.prod(rest) * f.at[0].start + (f.at[1].start if rest else 0)]
             elif kind == "sum":
-                value = self.moved(parts[0], places, tuple(extents[n] for n in axes))
+                value = self.moved(parts[0], places, own)
             else:
-                shape = tuple(extents[n] for n in axes)
-                value = self.call(parts[0], [self.moved(a, places, shape) for a in parts[1:]])
+                value = self.call(parts[0], [self.moved(a, places, own) for a in parts[1:]])
             value = self.power(value, f.power)
             inner = self.one_term(value)
-            fresh = moved_factors(inner.factors, {k: f.at[n] for k, n in enumerate(axes)})
+            fresh = moved_factors(inner.factors, {k: Place(f.at[n].label) for k, n in enumerate(axes)})
             coefficient, factors, bound = coefficient * inner.coefficient, factors + fresh, bound | inner.bound
         return coefficient, factors, bound
 
@@ -266,28 +275,29 @@ class Algebra:
                 return what.parts[0]  # type: ignore[no-any-return]
         return None
 
-    def _symmetric(self, terms: list[Term]) -> list[Term]:
+    def _symmetric(self, terms: list[Term], shape: Shape) -> list[Term]:
         """A x + A.T x as (A + A.T) x: terms that differ in the places of one factor, swapped."""
         for n, a in enumerate(terms):
             for m in range(n + 1, len(terms)):
                 b = terms[m]
-                joined = self._joined(a, b) if a.coefficient == b.coefficient and len(a.factors) > 1 else None
+                joined = self._joined(a, b, shape) if a.coefficient == b.coefficient and len(a.factors) > 1 else None
                 if joined is not None:
-                    return self._symmetric([*terms[:n], joined, *terms[n + 1 : m], *terms[m + 1 :]])
+                    return self._symmetric([*terms[:n], joined, *terms[n + 1 : m], *terms[m + 1 :]], shape)
         return terms
 
-    def _joined(self, a: Term, b: Term) -> Term | None:
+    def _joined(self, a: Term, b: Term, shape: Shape) -> Term | None:
         if len(a.factors) != len(b.factors) or a.bound != b.bound:
             return None
         for f in a.factors:
             if len(f.at) != 2 or f.power != 1 or len(f.labels) != 2 or f.what.kind in ("delta", "sum"):
                 continue
             swapped = [f._replace(at=f.at[::-1]) if g is f else g for g in a.factors]
-            if self._closed(Open(a.coefficient, swapped, _bound_of(a.bound))) == b:
+            if self._closed(Open(a.coefficient, swapped, _bound_of(a.bound)), shape) == b:
                 extents = extents_of(f.what)
                 both = self.value(extents, [Open(sp.S.One, [f._replace(at=at)], {}) for at in _BOTH])
                 group = Factor(self.what("sum", both), f.at)
-                return self._closed(Open(a.coefficient, [group if g is f else g for g in a.factors], _bound_of(a.bound)))
+                factors = [group if g is f else g for g in a.factors]
+                return self._closed(Open(a.coefficient, factors, _bound_of(a.bound)), shape)
         return None
 
     # -- arithmetic
@@ -460,6 +470,19 @@ class Algebra:
 
 
 _BOTH = ((Place(0), Place(1)), (Place(1), Place(0)))
+
+
+def _holds(factor: Factor, shape: Shape, bound: Mapping[int, int]) -> bool | None:
+    """Whether a bracket holds for all places of its label; None where it does for some, or where these are not known."""
+    start, stop, _ = factor.what.parts
+    (place,) = factor.at
+    extents = dict(enumerate(shape)) | dict(bound)
+    if place.label is not None and not extents.get(place.label):
+        return None
+    ends = [place.start + place.step * k for k in ((0, extents[place.label] - 1) if place.label is not None else (0,))]
+    if all(start <= end < stop for end in ends):
+        return True
+    return False if max(ends) < start or min(ends) >= stop else None
 
 
 def extents_of(what: What) -> Shape:

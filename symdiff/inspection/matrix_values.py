@@ -69,7 +69,9 @@ class Values:
         self.notes: list[str] = []
         self._names = {leaf.name for leaf in graph.inputs}
         self.counts: dict[str, int] = {}
-        self._counted: set[Atom] = set() if counted is None else _mean_counts(counted)
+        self._counted: set[Atom] = set() if counted is None else set(_mean_counts(counted))
+        for atom in _mean_counts(counted) if counted else ():
+            self.algebra.counts[int(atom.params)] = self.count(int(atom.params))
         self._found: dict[Atom, Value | Flat] = {}
         self._constants: dict[bytes, str] = {}
         for leaf in graph.inputs:
@@ -83,7 +85,7 @@ class Values:
     def of(self, atom: Atom) -> Value:
         """The value of an atom."""
         if atom in self._counted:
-            return self.algebra.number(self._count(int(atom.params)))
+            return self.algebra.number(self.count(int(atom.params)))
         if isinstance(atom, Constant):
             return self.algebra.number(exact_number(atom.value))
         if isinstance(atom, ArrayConstant):
@@ -98,7 +100,7 @@ class Values:
         """The values of bindings."""
         return {atom: value for atom, value in self._found.items() if isinstance(value, Value)}
 
-    def _count(self, number: int) -> Any:
+    def count(self, number: int) -> Any:
         """The symbol of a number of cells."""
         name = next((n for n, count in self.counts.items() if count == number), None)
         if name is None:
@@ -288,9 +290,9 @@ def _first(value: Value) -> tuple[Any, list[Factor], dict[int, int]]:
     return term.coefficient, list(term.factors), {}
 
 
-def _mean_counts(graph: Graph) -> set[Atom]:
+def _mean_counts(graph: Graph) -> list[Atom]:
     """The constants by which the user's means divide: how many cells a sum has."""
-    found: set[Atom] = set()
+    found: list[Atom] = []
     for b in graph.bindings:
         if b.op != "div" or not isinstance(b.operands[1], Constant) or b.operands[1].value is True:
             continue
@@ -298,7 +300,7 @@ def _mean_counts(graph: Graph) -> set[Atom]:
         while total.op in ("reshape", "broadcast_to", "cast"):
             (total,) = total.operands
         if total.op == "sum" and b.operands[1].value == math.prod(total.operands[0].shape[k] for k in total.params.params["axes"]):
-            found.add(b.operands[1])
+            found.append(b.operands[1])
     return found
 
 

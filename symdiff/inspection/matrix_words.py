@@ -6,12 +6,12 @@ scalar's, a matrix's, or a `FunctionMatrix` over indices. Raises `Wordless` for 
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import sympy as sp
 from sympy.matrices.expressions.applyfunc import ElementwiseApplyFunction
-from sympy.matrices.expressions.diagonal import DiagMatrix
+from sympy.matrices.expressions.diagonal import DiagMatrix, DiagonalOf
 from sympy.matrices.expressions.slice import MatrixSlice
 
 from symdiff.inspection.expressions import build_sympy
@@ -20,15 +20,18 @@ from symdiff.inspection.matrix_values import Wordless
 
 _D = sp.Symbol("d")
 _INDEX_NAMES = "ijklmnpqrstuvwabcdefgh"
-_NUMBERED = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "and", "or", "xor", "not", "isnan", "isinf", "isfinite"})
 Piece = tuple[int, int, Any]  # a matrix between two labels
 
 
 class Words:
-    """SymPy's expressions of values. `names` are those of inputs, which no index has; `known` symbols are expressions."""
+    """SymPy's expressions of values. `names` are those of inputs, which no index has; `known` symbols are expressions;
+    `count` is how a number of cells is written."""
 
-    def __init__(self, algebra: Algebra, names: set[str], known: Mapping[str, Any]) -> None:
+    def __init__(
+        self, algebra: Algebra, names: set[str], known: Mapping[str, Any], count: Callable[[int], Any] = sp.Integer
+    ) -> None:
         self.algebra = algebra
+        self.count = count
         self._words: dict[Any, Any] = {}
         self.symbols: dict[str, Any] = dict(known)
         self._free_names = [n for n in _INDEX_NAMES if n not in names]
@@ -86,7 +89,7 @@ class Words:
                 scalars.append(word)
             elif len(labels) == 1:
                 if len([p for p in factor.at if p.label is not None]) == 2:
-                    raise Wordless("a diagonal")
+                    word = DiagonalOf(word)
                 vectors.setdefault(labels[0], []).append(word)
             else:
                 matrices.append((labels[0], labels[1], word))
@@ -222,8 +225,6 @@ class Words:
                 raise Wordless("a function of two arrays")
             inner = word
             given.append(_D)
-        if op in _NUMBERED or op == "select":
-            raise Wordless("a brace")
         return ElementwiseApplyFunction(sp.Lambda(_D, build_sympy(op, given)), inner)
 
     # -- cells over indices
@@ -278,8 +279,8 @@ class Words:
         if any(set(c.free_symbols) & set(bound) for c in conditions):
             raise Wordless("a condition on a summed index")
         if bound:
-            ranges = [(index, 0, n - 1) for index, n in zip(bound, term.bound, strict=True)]
-            inner = [_sum_over(_times(inner), ranges)]
+            ranges = [(index, 0, _less_by(self.count(n), 1)) for index, n in zip(bound, term.bound, strict=True)]
+            inner = [sum_as_it_stands(_times(inner), *ranges)]
         coefficient = [term.coefficient] if term.coefficient != 1 else []
         return tuple(dict.fromkeys(conditions)), _times([*coefficient, *outer, *inner])
 
@@ -289,11 +290,9 @@ class Words:
             return [sp.Eq(one, two)]
         start, stop, extent = factor.what.parts
         at = _index(factor.at[0], places)
-        return [
-            c
-            for c in (sp.Ge(at, start) if start > 0 else None, sp.Le(at, stop - 1) if stop < extent else None)
-            if c is not None
-        ]
+        last = _less_by(self.count(extent), extent - stop + 1) if extent - stop < stop else sp.Integer(stop - 1)
+        above = [sp.Ge(at, start, evaluate=False)] if start > 0 else []
+        return above + ([sp.Le(at, last, evaluate=False)] if stop < extent else [])
 
     def _cell_of_factor(self, factor: Factor, places: Mapping[int, Any], depth: int) -> Any:
         what, at = factor.what, [_index(p, places) for p in factor.at]
@@ -344,12 +343,16 @@ def _unit(factor: Factor, extent: int) -> Any:
     return MatrixSlice(one, (0, extent, 1), (cells[0], cells[0] + 1, 1)) if cells else one
 
 
+def _less_by(count: Any, number: int) -> Any:
+    return sp.Add(count, -number, evaluate=count.is_Integer)
+
+
 def _index(place: Place, places: Mapping[int, Any]) -> Any:
     return sp.Integer(place.start) if place.label is None else place.step * places[place.label] + place.start
 
 
-def _sum_over(cell: Any, ranges: list[tuple[Any, Any, Any]]) -> Any:
-    """A sum as it stands: SymPy's constructor folds braces inside, which takes long."""
+def sum_as_it_stands(cell: Any, *ranges: Any) -> Any:
+    """A sum; SymPy's constructor folds braces inside, which takes long."""
     made = sp.Expr.__new__(sp.Sum, cell, *(sp.Tuple(*r) for r in ranges))
     made.is_commutative = True
     return made
@@ -384,9 +387,27 @@ def _transposed(word: Any) -> Any:
         return sp.OneMatrix(word.shape[1], word.shape[0])
     if isinstance(word, DiagMatrix):
         return word
+    if isinstance(word, (sp.Identity, sp.MatrixSymbol, sp.Inverse)):
+        return word if isinstance(word, sp.Identity) else sp.Transpose(word)
     if isinstance(word, sp.MatAdd) and all(_transposed(a) in word.args for a in word.args):
         return word
-    return sp.Transpose(word)
+    inside = _transposed_inside(word)
+    return sp.Transpose(word) if inside is None or _transposes(inside) >= _transposes(word) else inside
+
+
+def _transposed_inside(word: Any) -> Any:
+    """The transpose of what is made cell by cell, of transposed parts; None for others."""
+    if isinstance(word, sp.HadamardPower):
+        return sp.HadamardPower(_transposed(word.base), word.exp)
+    if isinstance(word, ElementwiseApplyFunction):
+        return ElementwiseApplyFunction(word.function, _transposed(word.expr))
+    if isinstance(word, (sp.HadamardProduct, sp.MatAdd)):
+        return word.func(*map(_transposed, word.args))
+    return None
+
+
+def _transposes(word: Any) -> int:
+    return sum(isinstance(part, sp.Transpose) for part in sp.preorder_traversal(word))
 
 
 def _is_matrix(word: Any) -> bool:
@@ -399,7 +420,9 @@ def _product(*words: Any) -> Any:
     for word in words:
         flat += word.args if isinstance(word, sp.MatMul) else [word]
     numbers = [w for w in flat if not _is_matrix(w)]
-    return sp.MatMul(*numbers, *(w for w in flat if _is_matrix(w)))
+    matrices = [w for w in flat if _is_matrix(w)]
+    matrices = [w for w in matrices if not isinstance(w, sp.Identity)] or matrices[:1]
+    return sp.MatMul(*numbers, *matrices) if numbers or len(matrices) > 1 else matrices[0]
 
 
 def _hadamard(words: list[Any]) -> Any:
@@ -410,6 +433,8 @@ def _inner(vectors: list[Any], extent: int) -> Any:
     """The sum of a product of vectors."""
     if len(vectors) == 1 and isinstance(vectors[0], sp.HadamardPower) and vectors[0].exp == 2:
         return _trace(vectors[0].base, vectors[0].base)
+    if len(vectors) == 1 and isinstance(vectors[0], DiagonalOf):
+        return sp.Trace(vectors[0].arg)
     if len(vectors) == 1:
         return _trace(sp.OneMatrix(extent, 1), vectors[0])
     return _trace(vectors[0], _hadamard(vectors[1:]))

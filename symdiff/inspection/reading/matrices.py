@@ -11,16 +11,19 @@ from typing import Any
 
 import sympy as sp
 from sympy.matrices.expressions.applyfunc import ElementwiseApplyFunction
-from sympy.matrices.expressions.diagonal import DiagMatrix
+from sympy.matrices.expressions.diagonal import DiagMatrix, DiagonalOf
 from sympy.matrices.expressions.matexpr import MatrixElement
 from sympy.matrices.expressions.slice import MatrixSlice
 
 from symdiff.inspection.matrix_expressions import array_graph
 from symdiff.inspection.matrix_values import Values, Wordless
-from symdiff.inspection.matrix_words import Words
+from symdiff.inspection.matrix_words import Words, sum_as_it_stands
 from symdiff.inspection.reading.equations import Equation, Nabla, Slope
 from symdiff.inspection.reading.formula import Formula
-from symdiff.inspection.reading.matrix_heads import Bold, Bracketed, CellPower, CellQuotient, Cellwise, Marked, Norm
+from symdiff.inspection.reading.matrix_heads import (
+    BOTH, INVERSE, TRANSPOSED, Bracketed, CellOf, CellPower, CellQuotient, Cellwise, Grouped, Marked, Norm, Shown, Softmax,
+    SumOver, Unit,
+)  # fmt: skip
 from symdiff.inspection.reading.naming import Names
 from symdiff.inspection.reading.sources import Sources
 from symdiff.ir.graph import Graph, derivation_of, written_graph
@@ -29,7 +32,7 @@ WIDE = 400  # parts of a formula, beyond which the program is shorter
 LONG = 6  # parts of a piece that is named where it stands twice
 OWN = 2  # the same where the user has named it
 SMALL = 16  # cells of a constant array that are shown
-_ONES = Bold("1")
+_ONES = Unit()
 
 
 def matrix_formula(graph: Graph, tops: list[str], sources: Sources) -> Formula | None:
@@ -41,7 +44,7 @@ def matrix_formula(graph: Graph, tops: list[str], sources: Sources) -> Formula |
     written = written_graph(graph) if derivation is None else derivation.primal
     try:
         values = Values(whole, written)
-        words = Words(values.algebra, {leaf.name for leaf in whole.inputs} | set(values.arrays), {})
+        words = Words(values.algebra, {leaf.name for leaf in whole.inputs} | set(values.arrays), {}, values.count)
         rows = [_row(words, value, left) for value, left in zip(values.outputs, _lefts(graph, whole, tops), strict=True)]
     except Wordless:
         return None
@@ -122,6 +125,10 @@ def shown_words(expr: Any) -> Any:
 def _rebuilt(expr: Any, args: list[Any]) -> Any:
     if isinstance(expr, (sp.Add, sp.Mul, sp.Pow, sp.Function)):
         return expr.func(*args, evaluate=False)
+    if isinstance(expr, Grouped) and args[0].is_Symbol:
+        return args[0]
+    if isinstance(expr, Shown):
+        return type(expr)(*args)
     return sp.Basic.__new__(type(expr), *args)
 
 
@@ -148,7 +155,7 @@ def _sum(expr: Any) -> Any:
     for term in expr.args:
         numbers = [a for a in term.args if not isinstance(a, sp.MatrixExpr)] if isinstance(term, sp.MatMul) else []
         matrices = [a for a in term.args if isinstance(a, sp.MatrixExpr)] if isinstance(term, sp.MatMul) else [term]
-        constant = len(matrices) == 1 and isinstance(matrices[0], sp.OneMatrix)
+        constant = len(matrices) == 1 and isinstance(matrices[0], sp.OneMatrix) and not any(n.has(sp.MatrixExpr) for n in numbers)
         terms.append(_times([shown_words(n) for n in numbers]) if constant else shown_words(term))
     first = next((k for k, t in enumerate(terms) if not _is_negative(t)), 0)
     return sp.Add(terms[first], *terms[:first], *terms[first + 1 :], evaluate=False)
@@ -163,7 +170,10 @@ def _times(parts: list[Any]) -> Any:
     """A product: its number first, inverses of numbers last of the numbers' quotient."""
     if len(parts) == 1:
         return parts[0]
-    flat = [p for part in parts for p in (part.args if isinstance(part, sp.Mul) else [part])]
+    if sum(not p.is_commutative for p in parts) > 1:
+        parts = [Grouped(p) if isinstance(p, Cellwise) else p for p in parts]
+    single = sum(not p.is_commutative for p in parts) == 1  # else a product of vectors in it is a number by itself
+    flat = [p for part in parts for p in (part.args if isinstance(part, sp.Mul) and (part.is_commutative or single) else [part])]
     numbers = sp.Mul(*(p for p in flat if p.is_Rational))
     rest = [p for p in flat if not p.is_Rational]
     below = [p.base if p.exp == -1 else sp.Pow(p.base, -p.exp, evaluate=False) for p in rest if _is_inverse(p)]
@@ -187,15 +197,15 @@ def _product(expr: Any) -> Any:
     parts = list(expr.args)
     for k, part in enumerate(parts):
         if _is_exponential(part):
-            total = sp.Pow(sp.Trace(sp.MatMul(sp.OneMatrix(1, part.shape[0]), part)), -1, evaluate=False)
-            if total in parts and part.shape[1] == 1:
+            total = part.shape[1] == 1 and sp.Pow(sp.Trace(sp.MatMul(sp.OneMatrix(1, part.shape[0]), part)), -1, evaluate=False)
+            if total in parts:
                 rest = [p for n, p in enumerate(parts) if n != k and p != total]
                 return _times([shown_words(p) for p in rest] + [_softmax(part)])
             rows, matrix = parts[k - 1] if k else None, part.shape[1] > 1
             if matrix and isinstance(rows, DiagMatrix):
                 rest = _without(rows.args[0], sp.HadamardPower(sp.MatMul(part, sp.OneMatrix(part.shape[1], 1)), -1))
                 if rest is not None:
-                    before = [sp.Function("diag")(shown_words(rest))] if rest is not True else []
+                    before = [sp.Function("diag", commutative=False)(shown_words(rest))] if rest is not True else []
                     others = [[shown_words(p) for p in side] for side in (parts[: k - 1], parts[k + 1 :])]
                     return _times([*others[0], *before, _softmax(part), *others[1]])
     return _times([shown_words(p) for p in parts])
@@ -217,7 +227,7 @@ def _is_exponential(word: Any) -> bool:
 
 
 def _softmax(exponential: Any) -> Any:
-    return sp.Function("softmax", commutative=False)(shown_words(exponential.expr))
+    return Softmax(shown_words(exponential.expr), 0 if exponential.shape[1] == 1 else 1)
 
 
 def _cellwise(expr: Any) -> Any:
@@ -232,6 +242,7 @@ def _cellwise(expr: Any) -> Any:
 
 
 def _quotient(over: list[Any], under: list[Any]) -> Any:
+    over = [p for part in over for p in (part.args if type(part) is Cellwise else [part])]
     top = over[0] if len(over) == 1 else Cellwise(*over) if over else sp.S.One
     bottom = None if not under else under[0] if len(under) == 1 else Cellwise(*under)
     return top if bottom is None else CellQuotient(top, bottom)
@@ -253,16 +264,16 @@ def _powered(expr: Any) -> Any:
 def _transposed(expr: Any) -> Any:
     (word,) = expr.args
     if isinstance(word, sp.Inverse):
-        return Marked(shown_words(word.arg), "-T")
+        return Marked(shown_words(word.arg), BOTH)
     if isinstance(word, sp.OneMatrix):
-        return Marked(_ONES, "T")
-    return Marked(shown_words(word), "T")
+        return Marked(_ONES, TRANSPOSED)
+    return Marked(shown_words(word), TRANSPOSED)
 
 
 def _ones(expr: Any) -> Any:
     if expr.shape[1] == 1:
         return _ONES
-    return Marked(_ONES, "T") if expr.shape[0] == 1 else sp.Mul(_ONES, Marked(_ONES, "T"), evaluate=False)
+    return Marked(_ONES, TRANSPOSED) if expr.shape[0] == 1 else sp.Mul(_ONES, Marked(_ONES, TRANSPOSED), evaluate=False)
 
 
 def _trace(expr: Any) -> Any:
@@ -270,7 +281,7 @@ def _trace(expr: Any) -> Any:
     word = expr.arg
     if isinstance(word, sp.MatMul) and len(word.args) == 2 and word.args[0] == sp.Transpose(word.args[1]):
         return sp.Pow(Norm(shown_words(word.args[1]), 0 if word.args[1].shape[1] == 1 else 1), 2, evaluate=False)
-    return shown_words(word) if word.shape == (1, 1) else sp.Function("tr")(shown_words(word))
+    return shown_words(word) if word.shape == (1, 1) else sp.Function("tr", commutative=True)(shown_words(word))
 
 
 def _number_power(expr: Any) -> Any:
@@ -292,13 +303,13 @@ def _applied(expr: Any) -> Any:
         return _rebuilt(part, [over(a) for a in part.args]) if part.has(d) else shown_words(part)
 
     found = over(expr.function.expr)
-    return found
+    return _brace(found) if isinstance(found, sp.Piecewise) else found
 
 
 def _unit(expr: Any) -> Any:
     if not isinstance(expr.parent, sp.Identity):
         raise Wordless("a region")
-    return Bold("e", expr.colslice[0])
+    return Unit(expr.colslice[0])
 
 
 def _brace(expr: Any) -> Any:
@@ -331,6 +342,8 @@ def _negated(expr: Any) -> Any:
 def _condition(condition: Any) -> Any:
     if condition in (sp.true, sp.false):
         return condition
+    if not condition.has(sp.MatrixExpr):
+        return condition
     if isinstance(condition, (sp.And, sp.Or, sp.Not)):
         return condition.func(*map(_condition, condition.args), evaluate=False)
     return condition.func(*map(shown_words, condition.args), evaluate=False)
@@ -338,9 +351,7 @@ def _condition(condition: Any) -> Any:
 
 def _total(expr: Any) -> Any:
     """A sum over indices, from 0 to the last."""
-    made = sp.Expr.__new__(sp.Sum, shown_words(expr.function), *(sp.Tuple(limit[0], *limit[1:]) for limit in expr.limits))
-    made.is_commutative = True
-    return made
+    return sum_as_it_stands(shown_words(expr.function), *expr.limits)
 
 
 def _numbers(expr: Any) -> Any:
@@ -354,10 +365,11 @@ def _numbers(expr: Any) -> Any:
 _SHOWN: dict[Any, Any] = {
     sp.MatrixSymbol: lambda expr: sp.Symbol(expr.name, commutative=False),
     MatrixElement: _element, sp.Indexed: _indexed, sp.MatAdd: _sum, sp.MatMul: _product, sp.HadamardProduct: _cellwise,
-    sp.HadamardPower: _powered, sp.Transpose: _transposed, sp.Inverse: lambda expr: Marked(shown_words(expr.arg), "-1"),
+    sp.HadamardPower: _powered, sp.Transpose: _transposed, sp.Inverse: lambda expr: Marked(shown_words(expr.arg), INVERSE),
     sp.OneMatrix: _ones, sp.ZeroMatrix: lambda expr: sp.S.Zero, sp.Identity: lambda expr: sp.Symbol("I", commutative=False),
     MatrixSlice: _unit, DiagMatrix: lambda expr: sp.Function("diag", commutative=False)(shown_words(expr.args[0])),
-    sp.Trace: _trace, sp.Determinant: lambda expr: sp.Function("det")(shown_words(expr.arg)),
+    DiagonalOf: lambda expr: sp.Function("diag", commutative=False)(shown_words(expr.arg)),
+    sp.Trace: _trace, sp.Determinant: lambda expr: sp.Function("det", commutative=True)(shown_words(expr.arg)),
     ElementwiseApplyFunction: _applied, sp.Piecewise: _brace, sp.Sum: _total, sp.Pow: _number_power,
     sp.MatrixBase: lambda expr: sp.ImmutableDenseMatrix(*expr.shape, [shown_words(c) for c in expr.flat()]),
     (sp.Add, sp.Mul): _numbers,
@@ -406,7 +418,7 @@ class _Pieces:
         return max(found, key=lambda p: (_size(p), str(p)), default=None)
 
     def _is_piece(self, part: Any) -> bool:
-        if not isinstance(part, (sp.Add, sp.Function, Cellwise, sp.exp)) or part.atoms(sp.Dummy):
+        if not isinstance(part, (sp.Add, sp.Function, Cellwise)) or part.atoms(sp.Dummy):
             return False
         if any(s.is_Symbol and s.is_integer for s in part.free_symbols):
             return False
@@ -415,8 +427,8 @@ class _Pieces:
 
 def _letter(piece: Any) -> str | None:
     """The letter of a function's name, for one of its own: T for tanh of a matrix."""
-    name = type(piece).__name__ if isinstance(piece, sp.Function) else ""
-    return name[0].upper() if name.isidentifier() and not isinstance(piece, sp.Add) else None
+    name = type(piece).__name__ if isinstance(piece, sp.Function) else "diag"
+    return None if name in ("diag", "tr", "det") else name[0].upper()
 
 
 def _swapped(expr: Any, old: Any, new: Any) -> Any:
@@ -429,13 +441,16 @@ def _swapped(expr: Any, old: Any, new: Any) -> Any:
 
 
 def _definitions(rows: list[Any]) -> Iterator[Equation]:
-    """What softmax is, where it stands."""
-    found = {part for row in rows for part in row.atoms(sp.Function) if type(part).__name__ == "softmax"}
+    """What softmax is, where it stands; of a matrix, that its rows are meant."""
+    found = {part for row in rows for part in row.atoms(Softmax)}
     for part in sorted(found, key=str):
-        (z,) = part.args
-        if z.is_Symbol:
-            free = [n for n in "ijklm" if n != z.name]
-            i, j = free[:2]
-            one, two = (sp.exp(sp.Symbol(f"{z.name}[{k}]"), evaluate=False) for k in (i, j))
-            total = sp.Expr.__new__(sp.Sum, two, sp.Tuple(sp.Symbol(j)))
-            yield Equation(sp.Symbol(f"softmax({z.name})[{i}]"), sp.Mul(one, sp.Pow(total, -1, evaluate=False), evaluate=False))
+        z, rows_ = part.args
+        names = [n for n in "ijklm" if n not in {str(s) for s in z.free_symbols}]
+        own, last = (names[:1], names[1:2]) if rows_ == 0 else (names[:2], [names[0], names[2]])
+        cells = [sp.exp(_cell_of(z, at), evaluate=False) for at in (own, last)]
+        total = sp.Pow(SumOver(cells[1], sp.Symbol(last[-1])), -1, evaluate=False)
+        yield Equation(CellOf(part, *map(sp.Symbol, own)), sp.Mul(cells[0], total, evaluate=False))
+
+
+def _cell_of(word: Any, at: list[str]) -> Any:
+    return sp.Symbol(f"{word.name}[{', '.join(at)}]") if word.is_Symbol else CellOf(word, *map(sp.Symbol, at))

@@ -9,7 +9,9 @@ import sympy as sp
 from sympy.core.expr import Expr
 from sympy.printing.pretty.stringpict import prettyForm, stringPict
 
-_MARKS = {"T": (r"\top", "ᵀ", "⊤"), "-1": ("-1", "⁻¹", "-1"), "-T": (r"-\top", "⁻ᵀ", "-⊤")}
+TRANSPOSED, INVERSE, BOTH = 0, 1, 2
+_BELOW = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+_MARKS = ((r"\top", "ᵀ", "⊤"), ("-1", "⁻¹", "-1"), (r"-\top", "⁻ᵀ", "-⊤"))
 
 
 class Shown(Expr):
@@ -77,33 +79,49 @@ def _in_mathml(printer: Any, part: Any) -> Any:
     return row
 
 
-class Marked(Shown):
-    """A matrix with a mark above: transposed (T), inverse (-1), both (-T)."""
+class Matrix(Shown):
+    """A head whose value is a matrix, so that the order of factors counts."""
 
-    def __new__(cls, word: Any, mark: str) -> Any:
-        made = Expr.__new__(cls, word, sp.Symbol(mark))
-        made.is_commutative = False
-        return made
+    is_commutative = False
 
-    def _mark(self, kind: int) -> str:
-        return _MARKS[self.args[1].name][kind]
+
+class Grouped(Matrix):
+    """A part in parentheses."""
 
     def latex_text(self, printer: Any) -> str:
-        return f"{{{_in_latex(printer, self.args[0])}}}^{{{self._mark(0)}}}" if isinstance(self.args[0], sp.Pow) else (
-            f"{_in_latex(printer, self.args[0])}^{{{self._mark(0)}}}"
-        )  # fmt: skip
+        return rf"\left({printer._print(self.args[0])}\right)"
 
     def text_form(self, printer: Any) -> Any:
-        return prettyForm(*stringPict.next(_in_text(printer, self.args[0]), self._mark(1)))
+        return prettyForm(*printer._print(self.args[0]).parens())
+
+    def mathml_parts(self, printer: Any) -> list[Any]:
+        return [_element(printer, "mo", "("), printer._print(self.args[0]), _element(printer, "mo", ")")]
+
+
+class Marked(Matrix):
+    """A matrix with a mark above: `TRANSPOSED`, `INVERSE` or `BOTH`."""
+
+    def _base(self) -> Any:
+        raised = isinstance(self.args[0], (sp.Pow, sp.exp, CellPower, Marked))
+        return Grouped(self.args[0]) if raised else self.args[0]
+
+    def _mark(self, kind: int) -> str:
+        return _MARKS[int(self.args[1])][kind]
+
+    def latex_text(self, printer: Any) -> str:
+        return f"{_in_latex(printer, self._base())}^{{{self._mark(0)}}}"
+
+    def text_form(self, printer: Any) -> Any:
+        return prettyForm(*stringPict.next(_in_text(printer, self._base()), self._mark(1)))
 
     def mathml_parts(self, printer: Any) -> list[Any]:
         above = printer.dom.createElement("msup")
-        above.appendChild(_in_mathml(printer, self.args[0]))
+        above.appendChild(_in_mathml(printer, self._base()))
         above.appendChild(_element(printer, "mo", self._mark(2)))
         return [above]
 
 
-class Cellwise(Shown):
+class Cellwise(Matrix):
     """A product or, of two, a quotient cell by cell."""
 
     latex_sign, sign = r"\circ", "∘"
@@ -130,7 +148,7 @@ class CellQuotient(Cellwise):
     latex_sign, sign = r"\oslash", "⊘"
 
 
-class CellPower(Shown):
+class CellPower(Matrix):
     """A power cell by cell."""
 
     def latex_text(self, printer: Any) -> str:
@@ -169,30 +187,83 @@ class Norm(Shown):
         return [*parts, below]
 
 
-class Bold(Shown):
-    """A vector with a name of its own: of ones (1), or of zeros but for one cell (e, with its place)."""
+class Unit(Matrix):
+    """A vector of ones; with a place, of zeros but for one there."""
 
-    def __new__(cls, name: str, *place: Any) -> Any:
-        made = Expr.__new__(cls, sp.Symbol(name), *map(sp.sympify, place))
-        made.is_commutative = False
-        return made
+    @property
+    def _letter(self) -> str:
+        return "e" if self.args else "1"
 
     def latex_text(self, printer: Any) -> str:
-        below = f"_{{{printer._print(self.args[1])}}}" if len(self.args) > 1 else ""
-        return rf"\mathbf{{{self.args[0].name}}}{below}"
+        return rf"\mathbf{{{self._letter}}}" + "".join(f"_{{{printer._print(a)}}}" for a in self.args)
 
     def text_form(self, printer: Any) -> Any:
-        return prettyForm({"1": "𝟏", "e": "𝐞"}[self.args[0].name] + (f"_{self.args[1]}" if len(self.args) > 1 else ""))
+        return prettyForm({"1": "𝟏", "e": "𝐞"}[self._letter] + "".join(str(a).translate(_BELOW) for a in self.args))
 
     def mathml_parts(self, printer: Any) -> list[Any]:
-        letter = _element(printer, "mi", self.args[0].name)
+        letter = _element(printer, "mi", self._letter)
         letter.setAttribute("mathvariant", "bold")
-        if len(self.args) == 1:
+        if not self.args:
             return [letter]
         below = printer.dom.createElement("msub")
         below.appendChild(letter)
-        below.appendChild(printer._print(self.args[1]))
+        below.appendChild(printer._print(self.args[0]))
         return [below]
+
+
+class Softmax(Matrix):
+    """Exponentials over their sum, of a vector, or of each row of a matrix (second argument: 1)."""
+
+    def latex_text(self, printer: Any) -> str:
+        return rf"\operatorname{{softmax}}\left({printer._print(self.args[0])}\right)"
+
+    def text_form(self, printer: Any) -> Any:
+        return prettyForm(*stringPict.next("softmax", prettyForm(*printer._print(self.args[0]).parens())))
+
+    def mathml_parts(self, printer: Any) -> list[Any]:
+        return [
+            _element(printer, "mi", "softmax"), _element(printer, "mo", "("), printer._print(self.args[0]),
+            _element(printer, "mo", ")"),
+        ]  # fmt: skip
+
+
+class CellOf(Shown):
+    """A cell of an array that is an expression, at indices."""
+
+    def latex_text(self, printer: Any) -> str:
+        return f"{_in_latex(printer, self.args[0])}_{{{','.join(printer._print(a) for a in self.args[1:])}}}"
+
+    def text_form(self, printer: Any) -> Any:
+        below = "".join(str(a) for a in self.args[1:]).translate(_BELOW)
+        return prettyForm(*stringPict.next(_in_text(printer, self.args[0]), f"_{below}"))
+
+    def mathml_parts(self, printer: Any) -> list[Any]:
+        below = printer.dom.createElement("msub")
+        places = printer.dom.createElement("mrow")
+        for place in self.args[1:]:
+            places.appendChild(printer._print(place))
+        below.appendChild(_in_mathml(printer, self.args[0]))
+        below.appendChild(places)
+        return [below]
+
+
+class SumOver(Shown):
+    """A sum over all values of an index."""
+
+    def latex_text(self, printer: Any) -> str:
+        return rf"\sum_{{{printer._print(self.args[1])}}} {_in_latex(printer, self.args[0])}"
+
+    def text_form(self, printer: Any) -> Any:
+        head = prettyForm("∑").below(printer._print(self.args[1]))
+        sign = prettyForm(*head)
+        sign.baseline = 0
+        return prettyForm(*stringPict.next(sign, " ", _in_text(printer, self.args[0])), binding=prettyForm.MUL)
+
+    def mathml_parts(self, printer: Any) -> list[Any]:
+        below = printer.dom.createElement("munder")
+        below.appendChild(_element(printer, "mo", "∑"))
+        below.appendChild(printer._print(self.args[1]))
+        return [below, _in_mathml(printer, self.args[0])]
 
 
 class Bracketed(Shown):

@@ -73,8 +73,10 @@ def _lines_of_text(text: str) -> Lines:
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             if len(targets) == 1 and isinstance(targets[0], ast.Name):
-                for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
-                    found.assigned[line] = targets[0].id, node.lineno
+                others = {line for inner in ast.walk(node.value) if isinstance(inner, ast.Lambda) for line in _lines_at(inner)}
+                for line in _lines_at(node):
+                    if line not in others:  # what stands in a lambda is not assigned
+                        found.assigned[line] = targets[0].id, node.lineno
         elif isinstance(node, (ast.FunctionDef, ast.Lambda)):
             for line in (node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))):
                 found.returned[line] = _returned(node)
@@ -82,6 +84,10 @@ def _lines_of_text(text: str) -> Lines:
             for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
                 found.loops[line] = max(found.loops.get(line, 0), node.lineno)
     return found
+
+
+def _lines_at(node: ast.stmt | ast.expr) -> range:
+    return range(node.lineno, (node.end_lineno or node.lineno) + 1)
 
 
 def _returned(function: ast.FunctionDef | ast.Lambda) -> tuple[str, ...]:
