@@ -18,8 +18,11 @@ import math
 import re
 
 import numpy as np
+from inside import OPS, default_rules
 
-TOKEN = re.compile(r"\\operatorname\{[^{}]*\}|\\text\{[^{}]*\}|\\(?:begin|end)\{\w+\}|\\[a-zA-Z]+|\\.|\d+(?:\.\d+)?|[^\s\\]")
+TOKEN = re.compile(
+    r"[AB]i(?=\\left|\^)|\\operatorname\{[^{}]*\}|\\text\{[^{}]*\}|\\(?:begin|end)\{\w+\}|\\[a-zA-Z]+|\\.|\d+(?:\.\d+)?|[^\s\\]"
+)
 COMPARE = {"<": np.less, "\\leq": np.less_equal, ">": np.greater, "\\geq": np.greater_equal, "=": np.equal}
 COMPARE |= {"\\neq": np.not_equal}
 CONSTANTS = {"\\pi": math.pi, "e": math.e, "i": 1j, "\\gamma": np.euler_gamma, "\\infty": math.inf, "\\text{NaN}": math.nan}
@@ -37,12 +40,16 @@ def _function(name):
         "\\operatorname{atan}_{2}": np.arctan2, "\\operatorname{arctan2}": np.arctan2,
         "\\operatorname{sign}": np.sign, "\\operatorname{sgn}": np.sign, "\\operatorname{re}": np.real,
         "\\operatorname{im}": np.imag, "\\operatorname{erf}": special.erf, "\\operatorname{erfc}": special.erfc,
-        "\\operatorname{mod}": np.mod, "\\log_{10}": np.log10, "\\log_{2}": np.log2,
+        "\\operatorname{mod}": np.mod, "\\log_{10}": np.log10, "\\log_{2}": np.log2, "Ai": lambda x: special.airy(x)[0], "Bi": lambda x: special.airy(x)[2],
+        "Ai'": lambda x: special.airy(x)[1], "Bi'": lambda x: special.airy(x)[3],
     }  # fmt: skip
     if name in plain:
         return plain[name]
     inner = name[14:-1].replace("\\_", "_")
-    return getattr(np, inner, None) or getattr(special, inner)
+    if inner in OPS:
+        return OPS[inner].function()
+    rule = next((r for key, r in default_rules().items() if key[:2] == ("symdiff.special", inner)), None)
+    return rule.value if rule else getattr(special, inner)
 
 
 class Parser:
@@ -164,7 +171,10 @@ class Parser:
             while self.peek() != "}":
                 below += self.take()
             self.take("}")
-            below = below.strip("{}")
+            below = below.strip("{}")  # SymPy writes log_{10}, J_{1}
+        if self.peek() == "^" and self.peek(1) == "\\prime":
+            self.place += 2
+            head += "'"
         raised = self.exponent() if self.peek() == "^" else 1
         braced = self.peek() == "{" and self.take()
         self.take("\\left")

@@ -135,9 +135,13 @@ def _product(first: Powers, second: Powers) -> Powers:
     return first
 
 
-def _paired(term: Term, writer: Writer) -> Term | None:
-    """(a + b)(a - b) as the difference of squares, in powers that are equal."""
-    sums = [(b, e) for b, e in term.parts if b.kind == "sum" and len(b.parts) == 2 and (e < 0 or e.denominator > 1)]
+def _paired(term: Term, writer: Writer, rooted: bool = False) -> Term | None:
+    """(a + b)(a - b) as the difference of squares, below fraction bars and under roots."""
+    for base, _ in term.parts:
+        squares = _paired(base, writer, True) if base.kind == "product" else None
+        if squares is not None:
+            return writer.powers([(squares if t is base else t, e) for t, e in term.parts])
+    sums = [(b, e) for b, e in term.parts if b.kind == "sum" and len(b.parts) == 2 and (rooted or e < 0 or e.denominator > 1)]
     for k, (first, exponent) in enumerate(sums):
         for second, other in sums[k + 1 :]:
             if exponent != other:

@@ -21,6 +21,7 @@ class Composer:
 
     def __init__(self, bits: Mapping[str, int]) -> None:
         self._order = {name: k for k, name in enumerate(bits)}
+        self._unit = bits.get("i ", 0)
         self._made: dict[Term, Any] = {}
 
     def expression(self, term: Term) -> Any:
@@ -53,6 +54,10 @@ class Composer:
             return _CONSTANTS[op]
         if op == "exp":
             return self._exp(args[0], Fraction(1))
+        if op in ("max", "min"):
+            return build_sympy(op, [inner for a in args for inner in _operands(self._made[a], op)])
+        if op == "cbrt":
+            return sp.Pow(self._made[args[0]], sp.Rational(1, 3), evaluate=False)
         return build_sympy(op.removeprefix("call "), [self._made[a] for a in args])
 
     def _sum(self, term: Term) -> Any:
@@ -85,7 +90,7 @@ class Composer:
         if base.kind == "call":
             named = base.parts[0] in _CONSTANTS
             return (0 if named else 5 if base.parts[0] == "exp" else 4), base.place
-        return (3 if base.needs else 1), base.place
+        return (3 if base.needs & ~self._unit else 1), base.place
 
     def _product(self, powers: dict[Term, Fraction], coefficient: Fraction) -> Any:
         """A coefficient times powers: over a fraction bar or below, an exponential with a wide exponent beside."""
@@ -135,6 +140,11 @@ class Composer:
     def _power(self, base: Term, exponent: Fraction) -> Any:
         part = self._made[base]
         return part if exponent == 1 else sp.Pow(part, number_expression(exponent, True), evaluate=False)
+
+
+def _operands(expr: Any, op: str) -> list[Any]:
+    """The operands of an extreme within one of the same kind; else the expression itself."""
+    return list(expr.args) if isinstance(expr, sp.Max if op == "max" else sp.Min) else [expr]
 
 
 def _split(value: Fraction) -> tuple[Fraction, Fraction]:

@@ -81,6 +81,19 @@ class Latex(LatexPrinter):  # type: ignore[misc]
     def _gap(self, before: str, after: str) -> str:
         return r" \cdot " if before and after[0].isdigit() else " " if before else ""
 
+    def _print_log2(self, expr: Any, exp: Any = None) -> str:
+        return self._logarithm(expr, "2", exp)
+
+    def _print_log10(self, expr: Any, exp: Any = None) -> str:
+        return self._logarithm(expr, "10", exp)
+
+    def _logarithm(self, expr: Any, base: str, exp: Any) -> str:
+        raised = "" if exp is None else f"^{{{exp}}}"
+        return rf"\log_{{{base}}}{raised}{{\left({self._print(expr.args[0])}\right)}}"
+
+    def _print_Float(self, expr: Any) -> str:
+        return str(super()._print_Float(expr)).replace(r"1.0 \cdot 10", "10")
+
     def _print_conjugate(self, expr: Any, exp: Any = None) -> str:
         bar = "bar" if expr.args[0].is_Symbol else "overline"
         text = rf"\{bar}{{{self._print(expr.args[0])}}}"

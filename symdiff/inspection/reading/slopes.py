@@ -110,6 +110,8 @@ class Slopes:
             if d(exponent) is ZERO:
                 return by_base
             return t.plus(by_base, t.mul([d(exponent), t.call("log", base), term]))
+        if op in ("max", "min"):
+            return self._of_extreme(op, *args, *map(d, args))
         if op == "conj":
             return mirrored(args[0])
         if op == "real":
@@ -126,6 +128,14 @@ class Slopes:
                 q = self.partial(term, k, True)
                 total += [t.mul([q, mirrored(arg)])] if q is not None else []
         return t.plus(*total)
+
+    def _of_extreme(self, op: str, a: Term, b: Term, da: Term, db: Term) -> Term:
+        """The derivative of the greater or the less of two, half of each where they are equal."""
+        t = self.writer
+        if a.kind == "number":
+            a, b, da, db = b, a, db, da
+        wins = t.emit("gt" if op == "max" else "lt", (a, b))
+        return t.brace([(wins, da), (t.emit("eq", (a, b)), t.scaled(t.plus(da, db), HALF))], db)
 
     def partial(self, term: Term, place: int, conjugate: bool) -> Term | None:
         """The partial of a call by an argument (by its conjugate), None where it is zero."""
@@ -223,7 +233,8 @@ class RuleFormula:
         if op != "select":
             return self.writer.emit(op, args)
         condition, a, b = args
-        if _is_thin(condition) and not (a.kind == "number" and a.parts[0] == HALF):
+        tie = a.kind == "number" and a.parts[0] == HALF
+        if not tie and _is_thin(condition) and not np.any(values_of(condition, self._sampled())):
             return b
         if b.kind == "call" and b.parts[0] == "nan":
             return a
@@ -237,7 +248,7 @@ class RuleFormula:
         if a.kind == b.kind == "number":
             return False
         points = self._sampled()
-        first, second = (np.asarray(values_of(term, points)) for term in (a, b))
+        first, second = np.broadcast_arrays(*(values_of(term, points) for term in (a, b)))
         both = np.isfinite(first) & np.isfinite(second)
         return bool(both.sum() > 3 and np.allclose(first[both], second[both], rtol=1e-6, atol=1e-9))
 

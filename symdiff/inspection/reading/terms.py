@@ -19,6 +19,7 @@ from symdiff.inspection.reading.names import printed_width
 WIDE = 10**9  # widths beyond are not told apart
 MERGED = 12  # parts up to which a sum or product that stands in another becomes parts of that: more would be copied each time
 _CONDITIONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "and", "or", "xor", "not", "isnan", "isinf", "isfinite"})
+_SIDES = {"lt": "<", "le": "<=", "eq": "=", "ge": ">=", "gt": ">"}
 _REAL = frozenset({"abs", "real", "imag", "sign", "atan2", "hypot"})
 
 
@@ -370,12 +371,28 @@ class Terms:
             otherwise = otherwise.parts[-1][1]
         if otherwise.kind == "call" and otherwise.parts[0] == "nan" and flat:
             otherwise = flat.pop()[1]
+        if len(flat) > 1 and _is_exhausted([condition for condition, _ in flat]):
+            otherwise = flat.pop()[1]
         while flat and flat[-1][1] is otherwise:
             flat.pop()
         if not flat:
             return otherwise
         parts = (*flat, (None, otherwise))
         return self._interned("brace", parts, parts)
+
+
+def _is_exhausted(conditions: list[Any]) -> bool:
+    """Whether one of some conditions holds for all numbers: x < y, x = y, x > y."""
+    if not all(c.kind == "call" for c in conditions):
+        return False
+    sides = {c.parts[1:] for c in conditions if c.parts[0] in ("lt", "le", "eq", "ge", "gt")}
+    covered: dict[Any, set[str]] = {pair: set() for pair in sides}
+    for c in conditions:
+        if c.parts[1:] in covered:
+            covered[c.parts[1:]] |= {"lt": {"<"}, "le": {"<", "="}, "eq": {"="}, "ge": {">", "="}, "gt": {">"}}.get(
+                c.parts[0], set()
+            )
+    return any(len(found) == 3 for found in covered.values())
 
 
 def _merges(term: Term) -> bool:

@@ -7,6 +7,7 @@ stands, those at single points and for infinities are dropped.
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from symdiff.inspection.reading.terms import HALF, ONE, ZERO, Term, Terms
 from symdiff.ir.graph import Graph
 from symdiff.ir.node import Atom, Constant, Node
+from symdiff.rulebooks.calls import extreme_by_rule
 from symdiff.vocabulary.ops import OPS, is_complex
 
 _ONCE, _TWICE = Fraction(1), Fraction(2)
@@ -187,6 +189,8 @@ SPELLED: dict[tuple[str, int], Any] = {
     ("exprel", 1): lambda t, a: t.mul([t.plus(t.call("exp", a), t.number(-1)), t.power(a, Fraction(-1))]),
     ("logaddexp", 2): lambda t, a, b: t.call("log", t.plus(t.call("exp", a), t.call("exp", b))),
     ("logaddexp2", 2): lambda t, a, b: t.call("log2", t.plus(t.raised(t.number(2), a), t.raised(t.number(2), b))),
+    ("fmax", 2): lambda t, a, b: t.call("max", a, b),
+    ("fmin", 2): lambda t, a, b: t.call("min", a, b),
     ("hypot", 2): lambda t, a, b: t.power(t.plus(t.power(a, _TWICE), t.power(b, _TWICE)), HALF),
     ("expit", 1): lambda t, a: t.power(t.plus(ONE, t.call("exp", t.neg(a))), Fraction(-1)),
     ("logit", 1): lambda t, a: t.call("log", t.mul([a, t.power(t.plus(ONE, t.neg(a)), Fraction(-1))])),
@@ -263,6 +267,9 @@ def read_graph(graph: Graph, writer: Writer, known: dict[Atom, Term]) -> None:
 def _called(binding: Node, args: tuple[Term, ...], writer: Writer) -> Term:
     """A call of a function with a rule of its own, under its name."""
     name = binding.params.__name__
+    extreme = extreme_by_rule(binding)
+    if extreme:
+        return reduce(lambda a, b: writer.call(extreme, a, b), args)
     if name in ("sum", "fsum"):
         return writer.plus(*args)
     return writer.call(f"call {name}", *args)

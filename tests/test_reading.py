@@ -1,0 +1,257 @@
+"""The reading form: formulas as textbooks print them, read back to the values of the derivatives."""
+
+import importlib
+import math
+import re
+
+import numpy as np
+import optree
+import pytest
+import scipy.special
+from inside import Derivation, cell_name, default_rules, formula_of, input_names, latex_name, note_derivation
+from latex_values import page_values
+from test_scientific import EXAMPLES
+
+import symdiff as sd
+from benchmarks import problems
+
+
+def right(df, *args):
+    """The right sides of a derivative's rows, in LaTeX."""
+    body = df.graph(*args).formula.latex.split("\n", 1)[1].rsplit("\n", 1)[0]
+    return [row.partition(" &= ")[2] for row in body.split(" \\\\\n")]
+
+
+def speed(r, a, mu):
+    v = math.sqrt(mu * (2 / r - 1 / a))
+    return v
+
+
+def huber(r):
+    if abs(r) <= 1:
+        return 0.5 * r * r
+    elif r > 0:
+        return r - 0.5
+    else:
+        return -r - 0.5
+
+
+def horner(x, a, b, c, d):
+    total = 0.0
+    for coefficient in (d, c, b, a):
+        total = total * x + coefficient
+    return total
+
+
+TABLE = {
+    "logistic": (problems.logistic, 0, (0.3,), [r"\frac{e^{- x}}{\left(1 + e^{- x}\right)^{2}}"]),
+    "softplus": (lambda x: np.log(1 + np.exp(x)), 0, (0.3,), [r"\frac{e^{x}}{1 + e^{x}}"]),
+    "gauss": (
+        lambda x, m, s: np.exp(-((x - m) ** 2) / (2 * s**2)),
+        (0, 2),
+        (0.3, 0.1, 0.5),
+        [
+            r"- \frac{x - m}{s^{2}} e^{- \frac{\left(x - m\right)^{2}}{2 s^{2}}}",
+            r"\frac{\left(x - m\right)^{2}}{s^{3}} e^{- \frac{\left(x - m\right)^{2}}{2 s^{2}}}",
+        ],
+    ),
+    "vis viva": (
+        speed,
+        (0, 1),
+        (1.0, 2.0, 3.0),
+        [r"- \frac{\mu}{r^{2} v}", r"\frac{\mu}{2 a^{2} v}", r"\sqrt{\mu \left(\frac{2}{r} - \frac{1}{a}\right)}"],
+    ),
+    "cubic": (
+        problems.cubic,
+        0,
+        (np.ones(8),),
+        [
+            "3 x_{5} x_{7}^{2} - x_{5}^{3}",
+            "3 x_{4}^{2} x_{6} - x_{6}^{3}",
+            "x_{7}^{3} - 3 x_{5}^{2} x_{7}",
+            "x_{4}^{3} - 3 x_{4} x_{6}^{2}",
+            r"3 x_{3} \left(x_{4}^{2} - x_{6}^{2}\right) + 6 x_{1} x_{4} x_{6}",
+            r"3 x_{0} \left(x_{7}^{2} - x_{5}^{2}\right) - 6 x_{2} x_{5} x_{7}",
+            r"3 x_{1} \left(x_{4}^{2} - x_{6}^{2}\right) - 6 x_{3} x_{4} x_{6}",
+            r"3 x_{2} \left(x_{7}^{2} - x_{5}^{2}\right) + 6 x_{0} x_{5} x_{7}",
+        ],
+    ),
+    "complex polynomial": (
+        lambda z: (2 + 3j) * z**5 - 1.5j * z**2 + (0.5 - 0.25j) * z,
+        0,
+        (1j,),
+        [r"5 \left(2 + 3 i\right) z^{4} - 3 i z + \frac{1}{2} - \frac{i}{4}"],
+    ),
+    "bessel": (lambda x: scipy.special.jv(2, x), 0, (1.0,), [r"\frac{J_{1}\left(x\right) - J_{3}\left(x\right)}{2}"]),
+    "bessel 0": (lambda x: scipy.special.j0(x), 0, (1.0,), [r"- J_{1}\left(x\right)"]),
+    "erf": (lambda x: scipy.special.erf(x), 0, (1.0,), [r"\frac{2 e^{- x^{2}}}{\sqrt{\pi}}"]),
+    "huber": (
+        huber,
+        0,
+        (0.3,),
+        [
+            r"\begin{cases} r & \text{if}\: \left|{r}\right| \leq 1 \\ 1 & \text{if}\: r > 0 \\ -1 & \text{otherwise} \end{cases}"
+        ],
+    ),
+    "where": (
+        lambda x: np.where(x < 0, 0.0, np.where(x < 1, x**2, 2 * x - 1)),
+        0,
+        (0.3,),
+        [r"\begin{cases} 0 & \text{if}\: x < 0 \\ 2 x & \text{if}\: x < 1 \\ 2 & \text{otherwise} \end{cases}"],
+    ),
+    "tanh": (np.tanh, 0, (0.3,), [r"1 - \tanh^{2}{\left(x \right)}"]),
+    "cancels": (lambda x: x / (1 + x), 0, (0.3,), [r"\frac{1}{\left(1 + x\right)^{2}}"]),
+    "arcsin": (lambda x: np.arcsin(x), 0, (0.3,), [r"\frac{1}{\sqrt{1 - x^{2}}}"]),
+    "logaddexp": (
+        np.logaddexp,
+        (0, 1),
+        (0.3, 0.4),
+        [r"\frac{e^{x_{1}}}{e^{x_{1}} + e^{x_{2}}}", r"\frac{e^{x_{2}}}{e^{x_{1}} + e^{x_{2}}}"],
+    ),
+    "degrees": (lambda x: np.sin(np.radians(x)), 0, (0.3,), [r"\frac{\pi \cos{\left(\frac{\pi x}{180} \right)}}{180}"]),
+    "horner": (horner, 0, (0.3, 1.0, 2.0, 3.0, 4.0), None),
+    "power": (lambda x, y: x**y, (0, 1), (0.3, 0.4), ["y x^{y - 1}", r"x^{y} \log{\left(x \right)}"]),
+}
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_as_in_books(name):
+    f, argnums, args, wanted = TABLE[name]
+    found = right(sd.grad(f, argnums), *args)
+    if wanted is None:
+        assert len(found) == 1 and "0 x" not in found[0] and len(found[0]) < 60
+    else:
+        assert found == wanted
+
+
+def test_wirtinger():
+    latex = sd.wirtinger(lambda z: abs(z) ** 2).graph(1.0 + 2.0j).formula.latex
+    assert r"\frac{\partial f}{\partial z} &= \bar{z}" in latex and r"\frac{\partial f}{\partial \bar{z}} &= z" in latex
+
+
+# -- every example: nothing that nobody prints, and the derivative's values
+
+
+def differentiable(args):
+    return tuple(i for i, arg in enumerate(args) if not isinstance(arg, (int, str)))
+
+
+def read(f, args, kind="jacobian", argnums=None):
+    """The formula of a derivative, without the machine's derivative."""
+    graph = sd.trace(f, *args)
+    wrt = [k for k, leaf in enumerate(graph.inputs) if argnums is None or leaf.path in argnums]
+    note_derivation(graph, Derivation(kind, sd.trace(f, *args), tuple(wrt)))
+    return formula_of(graph)
+
+
+def rule_example(rule):
+    """A function of one row of the tables, and a point of its interval; None where it is not for the calling."""
+    name, _, item = rule.name.partition("[")
+    function = None if name.startswith("_") else getattr(importlib.import_module(rule.module), name, None)
+    if function is None or any(p is None for p in rule.partials) or rule.module.startswith("symdiff"):
+        return None
+    parameters = ", ".join(rule.parameters)
+    f = eval(f"lambda {parameters}: function({parameters}){'[' + item if item else ''}", {"function": function})
+    return f, tuple(float(low + 0.37 * (high - low)) for low, high in rule.interval)
+
+
+def problem_examples():
+    yield from (
+        ("cubic", problems.cubic, (np.linspace(0.5, 1.2, 8),)),
+        ("factored", problems.factored, (np.linspace(0.5, 1.2, 4),)),
+        ("f10", problems.f10, (np.linspace(0.5, 1.2, 10),)),
+        ("rosenbrock", problems.rosenbrock, (np.linspace(0.5, 1.2, 6),)),
+        ("chebyshev", problems.chebyshev, (0.3,)),
+        ("product", problems.product, (np.linspace(0.5, 1.2, 7),)),
+        ("logistic", problems.logistic, (0.3,)),
+        ("branches", problems.branches, (0.1, 0.2, 0.3, 0.4)),
+        ("sine chain", problems.sine_chain, (0.3,)),
+        ("real through complex", problems.real_through_complex, (0.3,)),
+        ("heart", problems.heart_real, (np.linspace(0.5, 1.2, 8),)),
+    )
+
+
+CASES = {f"scientific {name}": (f, args) for name, (f, args) in EXAMPLES.items()}
+CASES |= {f"problem {name}": (f, args) for name, f, args in problem_examples()}
+RULES = {"{}.{}/{}".format(*r.key): case for r in default_rules().values() if (case := rule_example(r)) is not None}
+UNREADABLE = (
+    r"name{kelvin",
+    "{x}^{",
+    r"\binom",
+    r"\middle",
+    "H^{(",
+    "P_",
+    "T_{",
+    "U_{",
+    "L_{",
+    "C_{",
+    r"\zeta",
+    r"\operatorname{B}",
+    r"\operatorname{E}_",
+)
+
+
+def check_patterns(formula, name):
+    latex = formula.latex
+    for pattern in ("isfinite", "isinf", "isnan", "matmul(", "transpose(", "conj(conj", r"\overline{\overline", r"name{edge}"):
+        assert pattern not in latex, (name, pattern)
+    for e in (*formula.equations, *formula.where):
+        for factors in (m.args for m in e.right.atoms(type(e.right * 2)) if m.is_Mul) if hasattr(e.right, "atoms") else ():
+            symbols = [a for a in factors if a.is_Symbol]
+            assert len(set(symbols)) == len(symbols), (name, "a variable twice", factors)
+            assert not any(a.is_Number for a in factors[1:]), (name, "a number after symbols", factors)
+    bare = re.sub(r"\\begin\{cases\}|\\cdot 10\^|\\(leq|geq|neq|bmod|wedge|vee|quad \\text\{\d+)|\\text\{.*?\}", "", latex)
+    assert not re.search(r"[a-z}] (\\cdot )?\d", bare), (name, latex)
+
+
+def names_of(graph, args):
+    found = {}
+    leaves = [leaf for leaf in optree.tree_leaves(args) if not isinstance(leaf, (int, str))]
+    for leaf, name, value in zip(graph.inputs, input_names(graph.inputs), leaves, strict=True):
+        cells = np.asarray(value)
+        if leaf.shape == ():
+            found[latex_name(name)] = complex(value) if cells.dtype.kind == "c" else float(value)
+        else:
+            found |= {latex_name(cell_name(name, leaf.shape, k)): c for k, c in enumerate(cells.ravel())}
+    return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_examples_are_readable(name):
+    f, args = CASES[name]
+    formula = read(f, args)
+    check_patterns(formula, name)
+    assert formula.unicode and formula.mathml.startswith("<math") and len(formula.latex) < 25_000
+
+
+VALUED = [name for k, name in enumerate(CASES) if k % 3 == 0 or name.startswith("problem")]
+
+
+@pytest.mark.parametrize("name", VALUED)
+def test_examples_have_the_derivatives_values(name):
+    f, args = CASES[name]
+    places = differentiable(args)
+    derivative = sd.jacobian(f, argnums=places)
+    formula = derivative.graph(*args).formula
+    if any("array" in e.left.name for e in formula.where if e.left.is_Symbol) or len(formula.full.latex) > 25_000:
+        pytest.skip("a program of whole arrays, or too long to be read back in time")
+    assert_values(formula, names_of(sd.trace(f, *args), [args[k] for k in range(len(args))]), derivative(*args))
+
+
+def assert_values(formula, names, wanted):
+    found = sorted(v for v in page_values(formula.full.latex, names).values() if v)
+    flat = sorted(v for leaf in optree.tree_leaves(wanted) for v in np.ravel(leaf) if v)
+    scale = max(map(abs, flat), default=1)
+    found, flat = ([v for v in values if abs(v) > 1e-12 * scale] for values in (found, flat))
+    np.testing.assert_allclose(found, flat, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_rules_are_readable_and_have_their_values(name):
+    f, args = RULES[name]
+    derivative = sd.jacobian(f, argnums=tuple(range(len(args))))
+    formula = derivative.graph(*args).formula
+    check_patterns(formula, name)
+    assert formula.unicode and formula.mathml
+    if not any(text in formula.latex for text in UNREADABLE):
+        assert_values(formula, names_of(sd.trace(f, *args), args), derivative(*args))
