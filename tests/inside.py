@@ -48,6 +48,7 @@ NAMES = {
     "symdiff.vocabulary.extents": "broadcast_extents cells_of_extents extent reshaped_extents sliced_extent",
     "symdiff.ir.evaluating": "applied binding_values",
     "symdiff.inspection.expressions": "build_sympy latex",
+    "symdiff.inspection.reading.printing": "latex_of",
     "symdiff.ir.node": "ArrayConstant Constant Node",
     "symdiff.ir.hidden": "SMALL hidden_of",
     "symdiff.simplification.implications": "Implications",

@@ -6,7 +6,7 @@ import numpy as np
 import sympy as sp
 from sympy.core.relational import Relational
 from sympy.matrices.expressions.applyfunc import ElementwiseApplyFunction
-from sympy.matrices.expressions.diagonal import DiagMatrix
+from sympy.matrices.expressions.diagonal import DiagMatrix, DiagonalOf
 from sympy.matrices.expressions.matexpr import MatrixElement
 from sympy.matrices.expressions.slice import MatrixSlice
 
@@ -52,6 +52,8 @@ def value_of(expr, given):
         return made(int(expr.shape[0])) if made is np.eye else made(tuple(map(int, expr.shape)))
     if isinstance(expr, DiagMatrix):
         return np.diag(of(expr.args[0])[:, 0])
+    if isinstance(expr, DiagonalOf):
+        return np.diag(of(expr.arg)).reshape(-1, 1)
     if isinstance(expr, MatrixSlice):
         return of(expr.parent)[slice(*map(int, expr.rowslice)), slice(*map(int, expr.colslice))]
     if isinstance(expr, ElementwiseApplyFunction):

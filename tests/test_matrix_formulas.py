@@ -4,6 +4,8 @@ import re
 
 import numpy as np
 import pytest
+from inside import latex_of
+from shown_values import formula_values
 from sympy_values import value_of
 
 import symdiff as sd
@@ -12,8 +14,8 @@ RNG = np.random.default_rng(7)
 SIZES = {"n": 3, "m": 4, "k": 2}
 LARGE = {"n": 31, "m": 33, "k": 35}
 SHAPES = {
-    "A": "nn", "B": "nn", "C": "nn", "M": "nn", "X": "mn", "W": "km", "Z": "nm", "s": "", "t": "",
-    "x": "n", "c": "n", "y": "m", "w": "n", "b": "n", "z": "n", "p": "n",
+    "A": "nn", "B": "nn", "C": "nn", "M": "nn", "X": "mn", "W": "kn", "Z": "mn", "s": "", "t": "",
+    "x": "n", "c": "n", "y": "m", "w": "n", "b": "n", "z": "n", "p": "n", "h": "k",
 }  # fmt: skip
 
 
@@ -40,43 +42,78 @@ def rosenbrock(x):
     return np.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
 
 
-# code, and the words of its gradients by all arguments
+def mean_squares(w, X, y):
+    r = X @ w - y
+    return np.mean(r**2)
+
+
+def layer(W, Z, h):
+    T = np.tanh(W @ Z.T + h[:, None])
+    return np.sum(T)
+
+
+def attention(x, A, b):
+    p = sd.special.softmax(A @ x)
+    return p @ b
+
+
+def with_first(x):
+    y = np.array(x) * 2
+    y[0] = x[1] ** 2
+    return np.sum(np.sin(y))
+
+
+T = r"^{\top}"
+SOFTMAX = r"\operatorname{softmax}\left(z\right)"
+
+# code, and the LaTeX of its gradients by all arguments
 TABLE = {
-    "quadratic form": (lambda x, A, c: 0.5 * x @ A @ x - c @ x, ["(1/2)*(A + A.T)*x - c", "(1/2)*x*x.T", "-x"]),
-    "linear in exp": (lambda x, A: np.sum(A @ np.exp(x)), [None, None]),
-    "solve": (lambda A, b: b @ np.linalg.solve(A, b), ["-((A)**(-1)).T*b*b.T*((A)**(-1)).T", "((A)**(-1) + ((A)**(-1)).T)*b"]),
-    "log det": (lambda A: np.linalg.slogdet(A)[1], ["((A)**(-1)).T"]),
-    "log det inv": (lambda A: np.log(np.linalg.det(np.linalg.inv(A))), ["-((A)**(-1)).T"]),
-    "det": (lambda A: np.linalg.det(A), ["Determinant(A)*((A)**(-1)).T"]),
-    "trace": (lambda A, M, B, C: np.trace(A @ M.T @ B @ M @ C), [None, "B*M*C*A + B.T*M*A.T*C.T", None, None]),
-    "trace of inv": (lambda A: np.trace(np.linalg.inv(A)), ["-((A)**(-1)).T*((A)**(-1)).T"]),
-    "norm": (lambda x: np.linalg.norm(x), ["1/sqrt(Trace(x.T*x))*x"]),
-    "norm of a matrix": (lambda A: np.linalg.norm(A), ["1/sqrt(Trace(A.T*A))*A"]),
-    "distance": (lambda x, A, b: np.linalg.norm(A @ x - b), ["1/sqrt(Trace((A*x - b).T*(A*x - b)))*A.T*(A*x - b)", None, None]),
-    "tanh layer": (lambda W, Z: np.sum(np.tanh(W @ np.tanh(Z).T)), [None, None]),
+    "quadratic form": (
+        lambda x, A, c: 0.5 * x @ A @ x - c @ x,
+        [rf"\frac{{1}}{{2}} \left(A + A{T}\right) x - c", rf"\frac{{1}}{{2}} x x{T}", "- x"],
+    ),
+    "linear in exp": (lambda x, A: np.sum(A @ np.exp(x)), [rf"e^{{x}} \circ \left(A{T} \mathbf{{1}}\right)", None]),
+    "solve": (
+        lambda A, b: b @ np.linalg.solve(A, b),
+        [r"- A^{-\top} b b^{\top} A^{-\top}", r"\left(A^{-1} + A^{-\top}\right) b"],
+    ),
+    "log det": (lambda A: np.linalg.slogdet(A)[1], [r"A^{-\top}"]),
+    "log det inv": (lambda A: np.log(np.linalg.det(np.linalg.inv(A))), [r"- A^{-\top}"]),
+    "det": (lambda A: np.linalg.det(A), [r"\operatorname{det}{\left(A \right)} A^{-\top}"]),
+    "trace": (lambda A, M, B, C: np.trace(A @ M.T @ B @ M @ C), [None, rf"B{T} M A{T} C{T} + B M C A", None, None]),
+    "trace of inv": (lambda A: np.trace(np.linalg.inv(A)), [r"- A^{-\top} A^{-\top}"]),
+    "norm": (lambda x: np.linalg.norm(x), [r"\frac{x}{\left\lVert x \right\rVert}"]),
+    "norm of a matrix": (lambda A: np.linalg.norm(A), [r"\frac{A}{\left\lVert A \right\rVert_F}"]),
+    "distance": (lambda x, A, b: np.linalg.norm(A @ x - b), [rf"\frac{{A{T} u}}{{\left\lVert u \right\rVert}}", None, None]),
+    "mean squares": (mean_squares, [rf"\frac{{2}}{{n}} X{T} r", rf"\frac{{2}}{{n}} r w{T}", r"- \frac{2}{n} r"]),
+    "layer": (layer, ["u Z", rf"u{T} W", r"u \mathbf{1}"]),
+    "two layers": (lambda W, Z: np.sum(np.tanh(W @ np.tanh(Z).T)), [None, None]),
     "logistic": (logistic_loss, [None, None, None]),
-    "softmax": (softmax_loss, [None, None]),
-    "log softmax": (lambda z: -sd.special.log_softmax(z)[1], [None]),
-    "log sum exp": (lambda x: np.log(np.sum(np.exp(x))), ["1/Trace(1*Lambda(d, exp(d)).(x))*Lambda(d, exp(d)).(x)"]),
+    "softmax": (softmax_loss, [rf"\left(\mathbf{{1}}{T} p\right) {SOFTMAX} - p", None]),
+    "cross entropy": (lambda z, p: np.log(np.sum(np.exp(z))) - z @ p, [rf"{SOFTMAX} - p", "- z"]),
+    "log softmax": (lambda z: -sd.special.log_softmax(z)[1], [rf"{SOFTMAX} - \mathbf{{e}}_{{1}}"]),
+    "log sum exp": (lambda z: np.log(np.sum(np.exp(z))), [SOFTMAX]),
+    "softmax of rows": (lambda X: -np.mean(sd.special.log_softmax(X, axis=1)[:, 0]), [None]),
+    "attention": (attention, [None, None, None]),
     "rosenbrock": (rosenbrock, [None]),
     "variance": (lambda x: np.var(x), [None]),
     "row norms": (lambda X: np.sum(np.sqrt(np.sum(X**2, axis=1))), [None]),
     "column means": (lambda X, x: np.sum((X.mean(axis=0) - x) ** 2), [None, None]),
-    "outer": (lambda x, A: np.sum(np.outer(x, x) * A), ["(A + A.T)*x", "x*x.T"]),
-    "pairs": (lambda x, A: np.sum((x[:, None] - x[None, :]) ** 2 * A), [None, None]),
-    "einsum": (lambda A, B, x: np.einsum("ij,jk,k->", A, B, x), [None, None, "B.T*A.T*1"]),
-    "hadamard": (lambda A, B: np.sum(A * B) ** 2, ["2*Trace(A.T*B)*B", "2*Trace(A.T*B)*A"]),
-    "diagonal": (lambda A, x: np.sum(np.diag(A) * x), [None, None]),
-    "diag": (lambda x, A: np.sum(np.diag(x) @ A @ x), [None, None]),
+    "outer": (lambda x, A: np.sum(np.outer(x, x) * A), [rf"\left(A + A{T}\right) x", rf"x x{T}"]),
+    "pairs": (lambda x, A: np.sum((x[:, None] - x[None, :]) ** 2 * A), [None, r"v \circ v"]),
+    "einsum": (lambda A, B, x: np.einsum("ij,jk,k->", A, B, x), [None, None, rf"B{T} A{T} \mathbf{{1}}"]),
+    "hadamard": (lambda A, B: np.sum(A * B) ** 2, ["2 u B", "2 u A"]),
+    "diagonal": (lambda A, x: np.sum(np.diag(A) * x), [None, r"\operatorname{diag}{\left(A \right)}"]),
+    "diag": (lambda x, A: np.sum(np.diag(x) @ A @ x), [rf"\left(A + A{T}\right) x", rf"x x{T}"]),
     "brace": (lambda x: np.sum(np.where(x > 0.5, x * x, 0.2 * x)), [None]),
-    "relu": (lambda X, x: np.sum(np.maximum(X @ x - 0.9, 0)), [None, None]),
+    "relu": (lambda X, x: np.sum(np.maximum(X @ x - 0.9, 0)), [None, rf"X{T} \left[X x - \frac{{9}}{{10}} > 0\right]"]),
     "largest": (lambda x: np.max(x) ** 2, [None]),
     "ravel": (lambda A: np.sum(np.ravel(np.sin(A)) ** 3), [None]),
     "reversed": (lambda x, c: np.sum(x[::-1] * c * x), [None, None]),
     "one cell": (lambda x: np.exp(-x @ x) * x[0] * np.sum(x), [None]),
-    "concatenated": (lambda x, y: np.sum(np.concatenate([x, y]) ** 3), [None, None]),
-    "numbers": (lambda s, x, t: s * np.sum(np.exp(-t * x * x)), [None, None, None]),
-    "set": (lambda x: np.sum(np.sin(_with_first(x))), [None]),
+    "concatenated": (lambda x, y: np.sum(np.concatenate([x, y]) ** 3), [r"3 x \circ x", r"3 y \circ y"]),
+    "numbers": (lambda s, x, t: s * np.sum(np.exp(-t * x * x)), [rf"\mathbf{{1}}{T} E", None, None]),
+    "set": (with_first, [None]),
 }  # fmt: skip
 FEW = {"largest", "set"}  # names each cell
 
@@ -97,28 +134,35 @@ def test_a_gradient_in_words_of_matrices(name):
     names = arguments(f)
     small, large = of_shapes(names, SIZES), of_shapes(names, LARGE)
     slope = sd.grad(f, argnums=tuple(range(len(names))))
-    found = slope.graph(*small).expr
-    found = found if isinstance(found, list) else [found]
-    assert len(found) == len(names)
+    graph, exact = slope.graph(*small), slope(*small)
     given = dict(zip(names, small, strict=True))
-    for expr, number, words, exact in zip(found, names, wanted, slope(*small), strict=True):
-        assert words is None or str(expr) == words, number
-        np.testing.assert_allclose(np.ravel(np.asarray(value_of(expr, given), float)), np.ravel(exact), rtol=1e-9, atol=1e-12)
+    for expr, number in zip(in_list(graph.expr), exact, strict=True):
+        np.testing.assert_allclose(np.ravel(np.asarray(value_of(expr, given), float)), np.ravel(number), rtol=1e-9, atol=1e-12)
+    formula = graph.formula
+    assert formula.unicode and formula.mathml and "array" not in formula.latex
+    for equation, text in zip(formula.equations, wanted, strict=True):
+        assert text is None or latex_of(equation.right) == text
+    for shown, number in zip(formula_values(formula, given, [np.shape(n) for n in exact]), exact, strict=True):
+        np.testing.assert_allclose(shown, number, rtol=1e-9, atol=1e-12)
     if name not in FEW:
-        other = slope.graph(*large).expr
-        other = other if isinstance(other, list) else [other]
-        assert [worded(e) for e in other] == [worded(e) for e in found]
+        other = slope.graph(*large)
+        assert worded(other.formula.latex) == worded(formula.latex)
+        assert [worded(e) for e in in_list(other.expr)] == [worded(e) for e in in_list(graph.expr)]
+
+
+def in_list(found):
+    return found if isinstance(found, list) else [found]
 
 
 def worded(expr):
     """An expression without its numbers, which are extents of arrays."""
-    return re.sub(r"\d+", "#", str(expr))
+    return re.sub(r"\(A\)\*\*", "A**", re.sub(r"\d+", "#", str(expr)))
 
 
 def test_values_are_shown_in_words_too():
     x, A = of_shapes("xA", SIZES)
     found = sd.trace(lambda x, A: A @ x - 2, x, A).expr
-    assert str(found) == "A*x - 2*1" and str(sd.trace(lambda A: A.T @ A, A).expr) == "A.T*A"
+    assert str(sd.trace(lambda A: A.T @ A, A).expr) == "A.T*A"
     np.testing.assert_allclose(value_of(found, {"x": x, "A": A})[:, 0], A @ x - 2)
     both = sd.value_and_grad(lambda x: np.sum(x * x)).graph(x).expr
     assert [str(e) for e in both] == ["Trace(x.T*x)", "2*x"]

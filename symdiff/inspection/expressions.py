@@ -105,6 +105,7 @@ _FUNCTIONS: dict[str, Any] = {
     "eval_chebyt": sp.chebyshevt, "eval_chebyu": sp.chebyshevu, "eval_legendre": sp.legendre, "eval_hermite": sp.hermite,
     "eval_genlaguerre": sp.assoc_laguerre, "eval_gegenbauer": sp.gegenbauer, "eval_jacobi": sp.jacobi,
 }  # fmt: skip
+CASES = 24  # rows of braces in a comparison, beyond which it stands over the braces
 _COMPARED = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf", "isfinite"})
 _LOGICAL = frozenset({"and", "or", "xor", "not"})
 _OWN: dict[str, Any] = {}
@@ -159,7 +160,7 @@ def _related(head: Any, args: Sequence[Any]) -> Any:
 def _by_cases(relation: Any, args: list[Any]) -> Any:
     """A relation of numbers; of braces, which stand in no condition of SymPy's, one for each of their cases."""
     brace = next((p for arg in args for p in _braces(arg)), None)
-    if brace is None:
+    if brace is None or sum(len(p.args) for arg in args for p in arg.atoms(sp.Piecewise)) > CASES:
         return relation(*args)
     (yes, condition), *rest = brace.args
     no = rest[0][0] if len(rest) == 1 else sp.Basic.__new__(sp.Piecewise, *rest)

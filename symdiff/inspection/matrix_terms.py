@@ -47,7 +47,7 @@ class Factor(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class What:
-    """What has cells, one object for equal ones: `kind` is symbol, call, sum, head, delta, inside or cells.
+    """What has cells, one object for equal ones, `size` parts when all is written out: `kind` is symbol, call, sum, head, delta, inside or cells.
 
     `parts` of a symbol is (name, shape), of a call (operation, values over its labels ...), of a sum (value,), of a head (name,
     values ..., shape), of inside (start, stop, step), of cells (values ..., shape).
@@ -56,6 +56,7 @@ class What:
     kind: str
     parts: tuple[Any, ...]
     serial: int
+    size: int
 
 
 class Term(NamedTuple):
@@ -78,6 +79,7 @@ class Value:
     shape: Shape
     terms: tuple[Term, ...]
     serial: int
+    size: int
 
     @property
     def number(self) -> Any:
@@ -125,7 +127,8 @@ class Algebra:
         """The one object of this kind with these parts."""
         key = (kind, parts)
         if key not in self._known:
-            self._known[key] = What(kind, parts, len(self._known))
+            size = 1 + sum(p.size for p in parts if isinstance(p, Value))
+            self._known[key] = What(kind, parts, len(self._known), size)
         return self._known[key]  # type: ignore[no-any-return]
 
     def value(self, shape: Shape, terms: Iterable[Open]) -> Value:
@@ -141,7 +144,8 @@ class Algebra:
     def _interned(self, shape: Shape, terms: list[Term]) -> Value:
         key = (shape, frozenset(terms))
         if key not in self._known:
-            self._known[key] = Value(shape, tuple(terms), len(self._known))
+            size = sum(1 + sum(f.what.size for f in t.factors) for t in terms)
+            self._known[key] = Value(shape, tuple(terms), len(self._known), size)
         return self._known[key]  # type: ignore[no-any-return]
 
     def number(self, number: Any, shape: Shape = ()) -> Value:
@@ -183,8 +187,9 @@ class Algebra:
 
     def _celled(self, term: Open, shape: Shape) -> tuple[Any, list[Factor], dict[int, int]]:
         """A term whose factors stand at labels, but for symbols, heads and deltas: a cell of a call is a call of cells."""
-        coefficient, factors, bound = term.coefficient, [], dict(term.bound)
-        for f in term.factors:
+        single = [k for k, n in (*enumerate(shape), *term.bound.items()) if n == 1]
+        coefficient, factors, bound = term.coefficient, [], {k: n for k, n in term.bound.items() if n != 1}
+        for f in moved_factors(term.factors, {k: Place(None) for k in single}) if single else term.factors:
             kind, parts = f.what.kind, f.what.parts
             extents = dict(enumerate(shape)) | bound
             if kind in ("symbol", "head", "delta", "inside") or all(
@@ -229,6 +234,9 @@ class Algebra:
                         continue
                     bound.pop(old.label)
                     return coefficient, moved_factors(rest, {old.label: new._replace(start=new.start - old.start)})
+                if old.label is not None and old.step == 1 and new.label is None and any(old.label in g.labels for g in rest):
+                    cell = Place(None, 1, new.start - old.start)
+                    return coefficient, [*moved_factors(rest, {old.label: cell}), Factor(f.what, (Place(old.label), cell))]
         return coefficient, factors
 
     def _cancelled(self, factors: list[Factor], bound: dict[int, int]) -> tuple[list[Factor], dict[int, int]]:

@@ -104,7 +104,9 @@ class Values:
         """The symbol of a number of cells."""
         name = next((n for n, count in self.counts.items() if count == number), None)
         if name is None:
-            name = next(n for n in ("n", "m", "k", *(f"n_{i}" for i in range(1, 99))) if n not in self._names | self.counts.keys())
+            name = next(
+                n for n in ("n", "m", "k", *(f"n_{i}" for i in range(1, 99))) if n not in self._names | self.counts.keys()
+            )
             self.counts[name] = number
         return sp.Symbol(name, integer=True, positive=True)
 
@@ -299,7 +301,9 @@ def _mean_counts(graph: Graph) -> list[Atom]:
         total = b.operands[0]
         while total.op in ("reshape", "broadcast_to", "cast"):
             (total,) = total.operands
-        if total.op == "sum" and b.operands[1].value == math.prod(total.operands[0].shape[k] for k in total.params.params["axes"]):
+        if total.op == "sum" and b.operands[1].value == math.prod(
+            total.operands[0].shape[k] for k in total.params.params["axes"]
+        ):
             found.append(b.operands[1])
     return found
 

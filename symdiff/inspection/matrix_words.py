@@ -18,6 +18,7 @@ from symdiff.inspection.expressions import build_sympy
 from symdiff.inspection.matrix_terms import BOUND, Algebra, Factor, Place, Shape, Term, Value, What
 from symdiff.inspection.matrix_values import Wordless
 
+LONGEST = 2_000  # parts of a value that is written out
 _D = sp.Symbol("d")
 _INDEX_NAMES = "ijklmnpqrstuvwabcdefgh"
 Piece = tuple[int, int, Any]  # a matrix between two labels
@@ -38,6 +39,8 @@ class Words:
 
     def of(self, value: Value) -> Any:
         """A value as a number, or as a matrix; by its cells where it has no words."""
+        if value.size > LONGEST:
+            raise Wordless("a long formula")
         try:
             return self.word(value)
         except Wordless:

@@ -123,13 +123,18 @@ def shown_words(expr: Any) -> Any:
 
 
 def _rebuilt(expr: Any, args: list[Any]) -> Any:
+    """An expression with other parts, as it stands."""
     if isinstance(expr, (sp.Add, sp.Mul, sp.Pow, sp.Function)):
         return expr.func(*args, evaluate=False)
     if isinstance(expr, Grouped) and args[0].is_Symbol:
         return args[0]
     if isinstance(expr, Shown):
         return type(expr)(*args)
-    return sp.Basic.__new__(type(expr), *args)
+    if isinstance(expr, sp.Sum):
+        return sum_as_it_stands(*args)
+    if isinstance(expr, (sp.Piecewise, sp.Tuple)):
+        return sp.Basic.__new__(type(expr), *args)
+    return expr.func(*args, evaluate=False) if isinstance(expr, (sp.Rel, sp.And, sp.Or, sp.Not)) else expr.func(*args)
 
 
 def _size(expr: Any) -> int:
@@ -155,7 +160,9 @@ def _sum(expr: Any) -> Any:
     for term in expr.args:
         numbers = [a for a in term.args if not isinstance(a, sp.MatrixExpr)] if isinstance(term, sp.MatMul) else []
         matrices = [a for a in term.args if isinstance(a, sp.MatrixExpr)] if isinstance(term, sp.MatMul) else [term]
-        constant = len(matrices) == 1 and isinstance(matrices[0], sp.OneMatrix) and not any(n.has(sp.MatrixExpr) for n in numbers)
+        constant = (
+            len(matrices) == 1 and isinstance(matrices[0], sp.OneMatrix) and not any(n.has(sp.MatrixExpr) for n in numbers)
+        )
         terms.append(_times([shown_words(n) for n in numbers]) if constant else shown_words(term))
     first = next((k for k, t in enumerate(terms) if not _is_negative(t)), 0)
     return sp.Add(terms[first], *terms[:first], *terms[first + 1 :], evaluate=False)
@@ -173,7 +180,9 @@ def _times(parts: list[Any]) -> Any:
     if sum(not p.is_commutative for p in parts) > 1:
         parts = [Grouped(p) if isinstance(p, Cellwise) else p for p in parts]
     single = sum(not p.is_commutative for p in parts) == 1  # else a product of vectors in it is a number by itself
-    flat = [p for part in parts for p in (part.args if isinstance(part, sp.Mul) and (part.is_commutative or single) else [part])]
+    flat = [
+        p for part in parts for p in (part.args if isinstance(part, sp.Mul) and (part.is_commutative or single) else [part])
+    ]
     numbers = sp.Mul(*(p for p in flat if p.is_Rational))
     rest = [p for p in flat if not p.is_Rational]
     below = [p.base if p.exp == -1 else sp.Pow(p.base, -p.exp, evaluate=False) for p in rest if _is_inverse(p)]
@@ -436,8 +445,9 @@ def _swapped(expr: Any, old: Any, new: Any) -> Any:
         return new
     if not expr.has(old):
         return expr
-    args = [_swapped(a, old, new) for a in expr.args]
-    return _rebuilt(expr, args)
+    if isinstance(expr, sp.MatrixBase):
+        return sp.ImmutableDenseMatrix(*expr.shape, [_swapped(c, old, new) for c in expr.flat()])
+    return _rebuilt(expr, [_swapped(a, old, new) for a in expr.args])
 
 
 def _definitions(rows: list[Any]) -> Iterator[Equation]:
