@@ -14,7 +14,8 @@ import sympy as sp
 from symdiff.differentiation import array_transforming
 from symdiff.errors import SymdiffError, TraceError
 from symdiff.inspection.expressions import build_sympy, number
-from symdiff.inspection.matrix_values import Values, Wordless
+from symdiff.inspection.matrix_terms import Wordless
+from symdiff.inspection.matrix_values import Values
 from symdiff.inspection.matrix_words import Words
 from symdiff.ir.graph import Graph, derivation_of, shared_by_sympy, sympy_expressions, written_graph
 from symdiff.ir.node import Atom, Constant

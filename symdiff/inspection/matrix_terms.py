@@ -7,7 +7,7 @@ label, an embedded one has a bracket, which is 1 inside. Like terms are collecte
 what is multiplied stays multiplied: a sum among factors is one of them.
 
 After S. Laue, M. Mitterreiter, J. Giesen, "Computing Higher Order Derivatives of Matrix and Tensor Expressions", NeurIPS 2018.
-Assumes real powers to be taken where they are defined. Refuses nothing: what has no words is told where it is written.
+Assumes real powers to be taken where they are defined. Raises `Wordless` for sums of more than `MANY` terms.
 """
 
 import itertools
@@ -20,8 +20,14 @@ import sympy as sp
 
 BOUND = 1000  # labels from here on are summed over
 PERMUTED = 5  # labels of a term up to which all orders of them are tried
+MANY = 100  # terms of a sum, beyond which nobody reads it
+FEW = 12  # terms of a sum up to which those are looked for that a transpose joins
 
 Shape = tuple[int, ...]
+
+
+class Wordless(Exception):
+    """What the normal form, or the notation of matrices, has no words for."""
 
 
 class Place(NamedTuple):
@@ -139,6 +145,8 @@ class Algebra:
             if closed.coefficient != 0:
                 found[closed.body] = found.get(closed.body, sp.S.Zero) + closed.coefficient
         kept = [Term(c, *body) for body, c in found.items() if c != 0]
+        if len(kept) > MANY:
+            raise Wordless("a sum of many terms")
         return self._interned(shape, self._symmetric(kept, shape))
 
     def _interned(self, shape: Shape, terms: list[Term]) -> Value:
@@ -285,7 +293,7 @@ class Algebra:
 
     def _symmetric(self, terms: list[Term], shape: Shape) -> list[Term]:
         """A x + A.T x as (A + A.T) x: terms that differ in the places of one factor, swapped."""
-        for n, a in enumerate(terms):
+        for n, a in enumerate(terms if len(terms) <= FEW else ()):
             for m in range(n + 1, len(terms)):
                 b = terms[m]
                 joined = self._joined(a, b, shape) if a.coefficient == b.coefficient and len(a.factors) > 1 else None
@@ -434,9 +442,9 @@ class Algebra:
             return self.value(shape, moved)
 
         terms = self._opened(value, len(value.shape))
-        if len(terms) < 2:
-            return over(terms)
         apart = over(self.expanded(value))
+        if len(terms) < 2:
+            return over(terms) if apart.terms else apart
         return apart if len(apart.terms) < min(2, len(terms)) else over([self.one_term(value)])
 
     def expanded(self, value: Value) -> list[Open]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symdiff.inspection.matrix_terms import Algebra, Factor, Open, Place, Shape, Value, own_places
+from symdiff.inspection.matrix_terms import Algebra, Factor, Open, Place, Shape, Value, Wordless, own_places
 from symdiff.ir.graph import Graph
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.vocabulary.extents import Extent
@@ -24,10 +24,6 @@ from symdiff.vocabulary.ops import OPS, is_complex
 LIMIT = 1500  # bindings, beyond which nobody reads a formula
 SMALL = 64  # cells of a constant array that are looked at
 _CONDITIONS = frozenset(name for name, row in OPS.items() if row.result == "bool")
-
-
-class Wordless(Exception):
-    """What the normal form, or the notation of matrices, has no words for."""
 
 
 def exact_number(value: Any) -> Any:

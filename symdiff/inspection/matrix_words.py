@@ -13,10 +13,10 @@ import sympy as sp
 from sympy.matrices.expressions.applyfunc import ElementwiseApplyFunction
 from sympy.matrices.expressions.diagonal import DiagMatrix, DiagonalOf
 from sympy.matrices.expressions.slice import MatrixSlice
+from sympy.tensor.array.array_comprehension import ArrayComprehension
 
 from symdiff.inspection.expressions import build_sympy
-from symdiff.inspection.matrix_terms import BOUND, Algebra, Factor, Place, Shape, Term, Value, What
-from symdiff.inspection.matrix_values import Wordless
+from symdiff.inspection.matrix_terms import BOUND, Algebra, Factor, Place, Shape, Term, Value, What, Wordless
 
 LONGEST = 2_000  # parts of a value that is written out
 _D = sp.Symbol("d")
@@ -237,7 +237,9 @@ class Words:
         if not value.shape:
             return self.cell(value, [])
         if len(value.shape) > 2:
-            raise Wordless("three axes")
+            indices = self.indices(len(value.shape))
+            ranges = [(index, 0, n - 1) for index, n in zip(indices, value.shape, strict=True)]
+            return ArrayComprehension(self.cell(value, indices, len(indices)), *ranges)
         indices = self.indices(2)
         at = [Place(None, 1, 0) if n == 1 else Place(k) for k, n in enumerate(value.shape)]
         body = self.cell(value, [indices[p.label] if p.label is not None else sp.S.Zero for p in at])
@@ -445,7 +447,9 @@ def _inner(vectors: list[Any], extent: int) -> Any:
 
 def _trace(*words: Any) -> Any:
     """The sum of all cells of a product, cell by cell: the trace of one, transposed, times the others."""
-    return sp.Trace(_product(_transposed(words[0]), _hadamard(list(words[1:]))))
+    product = _product(_transposed(words[0]), _hadamard(list(words[1:])))
+    other = _transposed(product)
+    return sp.Trace(other if _transposes(other) < _transposes(product) else product)
 
 
 def _scaled(scalars: list[Any], word: Any) -> Any:

@@ -14,9 +14,11 @@ from sympy.matrices.expressions.applyfunc import ElementwiseApplyFunction
 from sympy.matrices.expressions.diagonal import DiagMatrix, DiagonalOf
 from sympy.matrices.expressions.matexpr import MatrixElement
 from sympy.matrices.expressions.slice import MatrixSlice
+from sympy.tensor.array.array_comprehension import ArrayComprehension
 
 from symdiff.inspection.matrix_expressions import array_graph
-from symdiff.inspection.matrix_values import Values, Wordless
+from symdiff.inspection.matrix_terms import Wordless
+from symdiff.inspection.matrix_values import Values
 from symdiff.inspection.matrix_words import Words, sum_as_it_stands
 from symdiff.inspection.reading.equations import Equation, Nabla, Slope
 from symdiff.inspection.reading.formula import Formula
@@ -94,11 +96,14 @@ def _slope(top: Any, below: Any, graph: Graph) -> Any:
 def _row(words: Words, value: Any, left: Any) -> tuple[Any, Any]:
     """The two sides of an equation; of one over indices both sides have them."""
     found = words.of(value)
-    if not isinstance(found, sp.FunctionMatrix):
+    if isinstance(found, sp.FunctionMatrix):
+        indices, cell = list(found.lamda.variables), found.lamda.expr
+    elif isinstance(found, ArrayComprehension):
+        indices, cell = list(found.variables), found.function
+    else:
         return left, shown_words(found)
-    indices = list(found.lamda.variables)
     shape = [n for n in value.shape if n != 1]
-    at = ", ".join(str(i) for i, n in zip(indices, found.shape, strict=True) if n != 1 and len(shape) > 0)
+    at = ", ".join(str(i) for i, n in zip(indices, found.shape, strict=True) if n != 1)
     if isinstance(left, Nabla):
         left = Slope(left.args[0], sp.Symbol(f"{left.args[1].name}[{at}]"))
     elif isinstance(left, Slope):
@@ -106,7 +111,7 @@ def _row(words: Words, value: Any, left: Any) -> tuple[Any, Any]:
         left = Slope(left.top, *below) if len(left.below) == len(shape) else left
     else:
         left = sp.Symbol(f"{left.name}[{at}]")
-    return left, shown_words(found.lamda.expr)
+    return left, shown_words(cell)
 
 
 # -- words as they are printed
