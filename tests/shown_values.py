@@ -95,11 +95,11 @@ class Reader:
         array = self.given[symbol.name] if symbol.name != "I" else np.eye(self.shape[0])
         return array.reshape(-1, 1) if array.ndim == 1 else array[()]
 
-    def Add(self, *terms):  # noqa: N802
+    def Add(self, *terms):
         found = [self.of(t) for t in terms]
         return sum(1.0 if isinstance(f, Ones) else f for f in found)
 
-    def Mul(self, *factors):  # noqa: N802
+    def Mul(self, *factors):
         found = 1.0
         brackets = [self.of(f) for f in factors if type(f).__name__ == "Bracketed"]
         if any(np.ndim(b) == 0 and b == 0 for b in brackets):  # what stands before it need not be defined
@@ -108,45 +108,47 @@ class Reader:
             found = times(found, self.of(factor)) if not (isinstance(found, float) and found == 1.0) else self.of(factor)
         return found
 
-    def Pow(self, base, power):  # noqa: N802
+    def Pow(self, base, power):
         return np.power(self.of(base), self.of(power))
 
-    def Grouped(self, inner):  # noqa: N802
+    def Grouped(self, inner):
         return self.of(inner)
 
-    def Marked(self, word, mark):  # noqa: N802
+    def Marked(self, word, mark):
+        if type(word).__name__ == "Unit" and word.args:
+            return np.eye(self.shape[-1])[[int(word.args[0])]]
         found = self.of(word)
         if isinstance(found, Ones):
             return Ones(True)
         found = found if int(mark) == 0 else np.linalg.inv(found)
         return found if int(mark) == 1 or np.ndim(found) == 0 else found.T
 
-    def Cellwise(self, *parts):  # noqa: N802
+    def Cellwise(self, *parts):
         return np.prod(np.broadcast_arrays(*map(self.of, parts)), axis=0)
 
-    def CellQuotient(self, over, under):  # noqa: N802
+    def CellQuotient(self, over, under):
         return self.of(over) / self.of(under)
 
-    def CellPower(self, word, power):  # noqa: N802
+    def CellPower(self, word, power):
         return self.of(word) ** float(power)
 
-    def Norm(self, word, kind):  # noqa: N802
+    def Norm(self, word, kind):
         return np.linalg.norm(self.of(word))
 
-    def Unit(self, *place):  # noqa: N802
+    def Unit(self, *place):
         return np.eye(self.shape[0])[:, [int(place[0])]] if place else Ones()
 
-    def Softmax(self, word, rows):  # noqa: N802
+    def Softmax(self, word, rows):
         found = np.exp(self.of(word))
         return found / found.sum(axis=1 if rows == 1 else 0, keepdims=True)
 
-    def Bracketed(self, condition):  # noqa: N802
+    def Bracketed(self, condition):
         return np.where(self.of(condition), 1.0, 0.0)
 
-    def Piecewise(self, *rows):  # noqa: N802
+    def Piecewise(self, *rows):
         return next(self.of(value) for value, condition in rows if condition == sp.true or self.of(condition))
 
-    def Sum(self, cell, *limits):  # noqa: N802
+    def Sum(self, cell, *limits):
         ranges = [range(int(self.of(low)), int(self.of(high)) + 1) for _, low, high in limits]
         total = 0.0
         for place in itertools.product(*ranges):
@@ -164,8 +166,8 @@ class Reader:
     def det(self, word):
         return np.linalg.det(self.of(word))
 
-    def Max(self, *parts):  # noqa: N802
+    def Max(self, *parts):
         return max(map(self.of, parts))
 
-    def Min(self, *parts):  # noqa: N802
+    def Min(self, *parts):
         return min(map(self.of, parts))

@@ -160,7 +160,7 @@ def problem_examples():
         ("cubic", problems.cubic, (np.linspace(0.5, 1.2, 8),)),
         ("factored", problems.factored, (np.linspace(0.5, 1.2, 4),)),
         ("f10", problems.f10, (np.linspace(0.5, 1.2, 10),)),
-        ("rosenbrock", problems.rosenbrock, (np.linspace(0.5, 1.2, 6),)),
+        ("rosenbrock", problems.rosenbrock, (np.linspace(0.5, 1.2, 20),)),
         ("chebyshev", problems.chebyshev, (0.3,)),
         ("product", problems.product, (np.linspace(0.5, 1.2, 7),)),
         ("logistic", problems.logistic, (0.3,)),

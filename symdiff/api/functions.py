@@ -516,7 +516,8 @@ class Function:
         return read(self)
 
     def _repr_latex_(self) -> str | None:
-        return None if self.traced_last is None else self.formula.latex
+        formula = self.formula
+        return formula.latex if formula.equations else None
 
     def _repr_html_(self) -> str:
         return read_page(self)  # type: ignore[no-any-return]

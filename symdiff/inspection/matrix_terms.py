@@ -53,7 +53,9 @@ class Factor(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class What:
-    """What has cells, one object for equal ones, `size` parts when all is written out: `kind` is symbol, call, sum, head, delta, inside or cells.
+    """What has cells, one object for equal ones; `size` parts when all is written out.
+
+    `kind` is symbol, call, sum, head, delta, inside or cells.
 
     `parts` of a symbol is (name, shape), of a call (operation, values over its labels ...), of a sum (value,), of a head (name,
     values ..., shape), of inside (start, stop, step), of cells (values ..., shape).

@@ -41,10 +41,11 @@ class Nabla(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Equation:
-    """One line: two SymPy expressions."""
+    """One line: two SymPy expressions; `at` are the first and last place of an index for which it holds."""
 
     left: Any
     right: Any
+    at: tuple[str, int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

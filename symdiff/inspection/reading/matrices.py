@@ -1,8 +1,8 @@
 """Formulas of whole arrays as they are printed: vectors and matrices, their products and functions, indices where need be.
 
-Assumes a graph whose inputs are used as whole arrays. Guarantees the words of `graph.expr`, whatever the size of the arrays: only
-the counts of means, and constant arrays, have names here. A long piece that stands twice gets a name, the user's where he gave
-it one.
+Assumes a graph whose inputs are used as whole arrays. Guarantees the words of `graph.expr`, whatever the size of the arrays:
+only numbers of cells, and constant arrays, have names here. A long piece that stands twice gets a name, the user's where he
+gave it one.
 """
 
 from collections import Counter
@@ -23,8 +23,21 @@ from symdiff.inspection.matrix_words import Words, sum_as_it_stands
 from symdiff.inspection.reading.equations import Equation, Nabla, Slope
 from symdiff.inspection.reading.formula import Formula
 from symdiff.inspection.reading.matrix_heads import (
-    BOTH, INVERSE, TRANSPOSED, Bracketed, CellOf, CellPower, CellQuotient, Cellwise, Grouped, Marked, Norm, Shown, Softmax,
-    SumOver, Unit,
+    BOTH,
+    INVERSE,
+    TRANSPOSED,
+    Bracketed,
+    CellOf,
+    CellPower,
+    CellQuotient,
+    Cellwise,
+    Grouped,
+    Marked,
+    Norm,
+    Shown,
+    Softmax,
+    SumOver,
+    Unit,
 )  # fmt: skip
 from symdiff.inspection.reading.naming import Names
 from symdiff.inspection.reading.sources import Sources

@@ -1,6 +1,6 @@
-"""What the notation of matrices has beside sums, products and functions: marks above, products cell by cell, norms, braces of Iverson's.
+"""Heads of matrix notation: marks above, products cell by cell, norms, vectors of ones, Iverson's brackets.
 
-Assumes SymPy expressions as parts. Guarantees that each head tells SymPy's printers for LaTeX, text and MathML how it is printed.
+Assumes SymPy expressions as parts. Guarantees that SymPy's printers for LaTeX, text and MathML are told how each is printed.
 """
 
 from typing import Any

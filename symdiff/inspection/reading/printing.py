@@ -273,7 +273,7 @@ def formula_latex(formula: Lines) -> str:
     results, more, pieces, others = _folded(formula)
 
     def lines(equations: list[Equation], left_out: int) -> list[str]:
-        found = [rf"{printer.doprint(e.left)} &= {printer.doprint(e.right)}" for e in equations]
+        found = [rf"{printer.doprint(e.left)} &= {printer.doprint(e.right)}{_latex_places(e)}" for e in equations]
         return found + ([rf"&\;\;\vdots\quad \text{{{left_out} more}}"] if left_out else [])
 
     rows = lines(results, more)
@@ -282,6 +282,13 @@ def formula_latex(formula: Lines) -> str:
         rows += [rf"\text{{with}}\quad {first}", *rest]
     rows += [rf"&\text{{{_latex_text(note)}}}" for note in formula.notes]
     return "$$\\begin{aligned}\n" + " \\\\\n".join(rows) + "\n\\end{aligned}$$"
+
+
+def _latex_places(equation: Equation) -> str:
+    if equation.at is None:
+        return ""
+    index, first, last = equation.at
+    return rf", \quad {latex_name(index)} = {first}, \ldots, {last}"
 
 
 def _latex_text(text: str) -> str:
@@ -302,7 +309,8 @@ def formula_unicode(formula: Lines) -> str:
 def _unicode_row(equation: Equation) -> str:
     printer = Unicode()
     left, right = printer._print(equation.left), printer._print(equation.right)
-    row = prettyForm(*stringPict.next(left, " = ", right))
+    places = "" if equation.at is None else "   ({} = {}, ..., {})".format(*equation.at)
+    row = prettyForm(*stringPict.next(left, " = ", right, places))
     return "\n".join(line.rstrip() for line in row.render(wrap_line=False).split("\n"))
 
 
@@ -328,7 +336,8 @@ def formula_mathml(formula: Lines) -> str:
 
 
 def _mathml_row(equation: Equation) -> str:
-    cells = (_mathml_of(equation.left), "<mo>=</mo>", _mathml_of(equation.right))
+    places = "" if equation.at is None else "<mtext> ({} = {}, …, {})</mtext>".format(*equation.at)
+    cells = (_mathml_of(equation.left), "<mo>=</mo>", _mathml_of(equation.right) + places)
     return "<mtr>" + "".join(f"<mtd>{cell}</mtd>" for cell in cells) + "</mtr>"
 
 

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import sympy as sp
@@ -20,6 +21,7 @@ from symdiff.inspection.reading.equations import ROWS, Equation, Slope, TotalSlo
 from symdiff.inspection.reading.formula import Formula
 from symdiff.inspection.reading.matrices import matrix_formula
 from symdiff.inspection.reading.naming import Naming
+from symdiff.inspection.reading.patterns import Patterns, Placed, cell_beside, placed_cell
 from symdiff.inspection.reading.slopes import Slopes
 from symdiff.inspection.reading.sources import Sources
 from symdiff.inspection.reading.terms import ZERO, Term
@@ -32,6 +34,8 @@ from symdiff.tracing.unrolling.scalarizing import WHOLE, in_unrolled_regime, set
 from symdiff.vocabulary.ops import OPS, is_complex
 
 EVERY = 10**9  # rows
+FEW = 8  # rows up to which each is shown as it is
+FOLDED = 2_000  # rows up to which patterns are looked for
 
 
 class Row(NamedTuple):
@@ -39,6 +43,7 @@ class Row(NamedTuple):
 
     left: Any
     term: Term
+    at: tuple[str, int, int] | None = None  # the places of an index for which it stands
 
 
 class Primal:
@@ -124,6 +129,8 @@ def output_names(graph: Graph, sources: Sources) -> list[str]:
     if len(found) == len(graph.outputs) and all(found) and not taken & set(found) and len(set(found)) == len(found):
         return list(found)
     name = graph.name if graph.name.isidentifier() else "f"
+    while (base := name.removesuffix("'" * name.count("'"))).endswith(("_grad", "_derivative")):
+        name = base.rpartition("_")[0] + "'" * (name.count("'") + 1)
     return [name] if len(graph.outputs) == 1 else [f"{name}_{k}" for k in range(len(graph.outputs))]
 
 
@@ -160,14 +167,16 @@ def is_elementwise(graph: Graph) -> bool:
 
 def composed(primal: Primal, rows: Iterator[Row], limit: int, notes: tuple[str, ...], whole: Callable[[], Formula]) -> Formula:
     """Rows as equations with their shared pieces, the first of them where there are more than `limit`."""
+    patterns = Patterns(primal.writer)
     found: list[Row] = []
     zeros: list[Row] = []
     more = 0
-    for row in rows:
+    for row in folded_rows(rows, patterns, limit):
         if row.term is ZERO:
             zeros.append(row)
         elif len(found) < limit:
-            found.append(Row(row.left, arranged(row.term, primal.writer, primal.kept)))
+            term = patterns.with_series(row.term, patterns.indices[row.at is not None])
+            found.append(row._replace(term=arranged(term, primal.writer, primal.kept)))
         else:
             more += 1
     if not found:
@@ -178,8 +187,30 @@ def composed(primal: Primal, rows: Iterator[Row], limit: int, notes: tuple[str, 
     terms = naming.named([row.term for row in found])
     composer = Composer(primal.writer.bits)
     where = tuple(Equation(sp.Symbol(p.symbol.parts[0]), composer.expression(p.term)) for p in naming.pieces)
-    equations = tuple(Equation(row.left, composer.expression(term)) for row, term in zip(found, terms, strict=True))
+    equations = tuple(Equation(row.left, composer.expression(term), row.at) for row, term in zip(found, terms, strict=True))
     return Formula(equations, where, notes, more, whole=whole)
+
+
+def folded_rows(rows: Iterator[Row], patterns: Patterns, limit: int) -> Iterator[Row]:
+    """Rows, runs of one pattern as one where there are more than a few and not too many to look at."""
+    first = list(islice(rows, FOLDED + 1))
+    if not FEW < len(first) <= FOLDED:
+        yield from chain(first, rows)
+        return
+    for found in patterns.runs(first, _placed_row, lambda row: row.term):
+        if isinstance(found, Row):
+            yield found
+        else:
+            start, end, term = found
+            array, place = _placed_row(start)  # type: ignore[misc]
+            left = start.left.subs(start.left.below[-1], sp.Symbol(cell_beside(array, 0, patterns.indices[0])))
+            yield Row(left, term, (patterns.indices[0], place, _placed_row(end).place))  # type: ignore[union-attr]
+
+
+def _placed_row(row: Row) -> Placed | None:
+    """The cell by which a row is derived, where it is by one."""
+    below = row.left.below if isinstance(row.left, Slope) else ()
+    return placed_cell(below[0].name) if len(below) == 1 and below[0].is_Symbol else None
 
 
 def notes_of(derivation: Derivation, sources: Sources) -> tuple[str, ...]:
@@ -297,8 +328,12 @@ def _vjp_rows(primal: Primal, derivation: Derivation) -> Iterator[Row]:
 def _hvp_rows(primal: Primal, derivation: Derivation) -> Iterator[Row]:
     moved = _moved(primal, derivation, "_dot")
     for _, term in _tops(primal):
-        for cell, _ in moved:
-            yield Row(sp.Symbol(f"H v[{cell.parts[0]}]"), _tangent(primal, primal.slopes.of(term, cell), moved))
+        for place in derivation.wrt:
+            name = "Hv" if len(derivation.wrt) == 1 else f"Hv_{primal.names[place]}"
+            for k, cell in enumerate(primal.cells[place]):
+                shape = primal.graph.inputs[place].shape
+                left = sp.Symbol(cell_name(name, shape, k) if shape else name)
+                yield Row(left, _tangent(primal, primal.slopes.of(term, cell), moved))
 
 
 def _wirtinger_rows(primal: Primal, derivation: Derivation) -> Iterator[Row]:

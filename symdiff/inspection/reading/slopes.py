@@ -12,7 +12,7 @@ import numpy as np
 from symdiff.differentiation.bodies import python_partials
 from symdiff.errors import RuleError
 from symdiff.inspection.reading.terms import HALF, ONE, ZERO, Term
-from symdiff.inspection.reading.written import Writer, read_graph, term_of, values_of
+from symdiff.inspection.reading.written import Writer, is_thin, read_graph, term_of, values_of
 from symdiff.ir.building import Builder
 from symdiff.ir.graph import Graph
 from symdiff.ir.node import Node
@@ -228,13 +228,11 @@ class RuleFormula:
         return self.writer.number(payload if isinstance(payload, (int, complex)) else float(payload))
 
     def _step(self, op: str, args: tuple[Term, ...]) -> Term:
-        if op in ("isfinite", "isnan", "isinf"):
-            return self.writer.number(op == "isfinite")
         if op != "select":
-            return self.writer.emit(op, args)
+            return self.writer.unguarded(op, args)
         condition, a, b = args
         tie = a.kind == "number" and a.parts[0] == HALF
-        if not tie and _is_thin(condition) and not np.any(values_of(condition, self._sampled())):
+        if not tie and is_thin(condition) and not np.any(values_of(condition, self._sampled())):
             return b
         if b.kind == "call" and b.parts[0] == "nan":
             return a
@@ -263,13 +261,3 @@ class RuleFormula:
             self._points = {n.parts[0]: g for n, g in zip(self.names, given, strict=True)}
             self._points[" out"] = np.asarray(self.rule.value(*given))
         return self._points
-
-
-def _is_thin(condition: Term) -> bool:
-    """Whether a condition holds at single points only."""
-    if condition.kind != "call":
-        return False
-    op, *args = condition.parts
-    if op == "and":
-        return any(map(_is_thin, args))
-    return op == "eq" or (op == "or" and all(map(_is_thin, args)))

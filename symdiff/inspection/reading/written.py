@@ -44,6 +44,17 @@ class Writer(Terms):
         spelled = SPELLED.get((op, len(args)))
         return self.call(op, *args) if spelled is None else spelled(self, *args)
 
+    def unguarded(self, op: str, args: tuple[Term, ...]) -> Term:
+        """One operation of a derivative that was made by the machine: without its branches for infinities and rounding."""
+        if op in ("isfinite", "isnan", "isinf"):
+            return self.number(op == "isfinite")
+        if op != "select":
+            return self.emit(op, args)
+        condition, a, b = args
+        if is_thin(condition) and not (a.kind == "number" and a.parts[0] == HALF):
+            return b
+        return self.emit(op, args)
+
     def raised(self, base: Term, exponent: Term) -> Term:
         """A power."""
         if exponent.kind == "number":
@@ -146,6 +157,16 @@ class Writer(Terms):
             if len(kept) < 2 or kept[0] is kept[1]:
                 return kept[0] if kept else self.number(op == "and")
         return self.call(op, *args)
+
+
+def is_thin(condition: Term) -> bool:
+    """Whether a condition holds at single points only."""
+    if condition.kind != "call":
+        return False
+    op, *args = condition.parts
+    if op == "and":
+        return any(map(is_thin, args))
+    return op == "eq" or (op == "or" and all(map(is_thin, args)))
 
 
 def _has_brace(term: Term) -> bool:
@@ -261,7 +282,10 @@ def read_graph(graph: Graph, writer: Writer, known: dict[Atom, Term]) -> None:
                 known[binding] = found
             continue
         args = tuple(term_of(o, writer, known) for o in binding.operands)
-        known[binding] = _called(binding, args, writer) if binding.op == "call" else writer.emit(binding.op, args)
+        if binding.op == "call":
+            known[binding] = _called(binding, args, writer)
+        else:
+            known[binding] = (writer.emit if binding.primal else writer.unguarded)(binding.op, args)
 
 
 def _called(binding: Node, args: tuple[Term, ...], writer: Writer) -> Term:
