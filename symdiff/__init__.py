@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from symdiff.inspection.checking import check_grads
     from symdiff.inspection.costing import cost
     from symdiff.inspection.explaining import explain
+    from symdiff.inspection.sympy_functions import lambdify
     from symdiff.rulebooks.checking import check_rules
     from symdiff.rulebooks.importing import load_rules
 
@@ -68,6 +69,7 @@ __all__ = [
     "hvp",
     "jacobian",
     "jvp",
+    "lambdify",
     "load_rules",
     "primitive",
     "register",
@@ -87,6 +89,7 @@ _LATER = {
     "cost": "inspection.costing",
     "explain": "inspection.explaining",
     "export": "exporting.files",
+    "lambdify": "inspection.sympy_functions",
     "load_rules": "rulebooks.importing",
 }
 wire_seams({
@@ -94,7 +97,8 @@ wire_seams({
     "a binding as a SymPy expression": "inspection.expressions",
     "common subexpressions of a graph by SymPy": "inspection.matrix_expressions",
     "the outputs of a graph as SymPy expressions": "inspection.matrix_expressions",
-    "a graph of SymPy expressions": "inspection.expressions",
+    "a graph of SymPy expressions": "inspection.from_sympy",
+    "a function of SymPy expressions": "inspection.sympy_functions",
     "the value of a graph, binding by binding": "ir.evaluating",
     "a call of a function with a rule": "tracing.recording",
     "the tangents of a loop": "differentiation.looping",

@@ -49,6 +49,8 @@ NAMES = {
     "symdiff.ir.evaluating": "applied binding_values",
     "symdiff.inspection.expressions": "build_sympy latex",
     "symdiff.inspection.reading.printing": "latex_of",
+    "symdiff.inspection.sympy_heads": "ROWS",
+    "symdiff.inspection.sympy_text": "sympy_of_text",
     "symdiff.ir.node": "ArrayConstant Constant Node",
     "symdiff.ir.hidden": "SMALL hidden_of",
     "symdiff.simplification.implications": "Implications",

@@ -138,6 +138,10 @@ def test_a_gradient_in_words_of_matrices(name):
     given = dict(zip(names, small, strict=True))
     for expr, number in zip(in_list(graph.expr), exact, strict=True):
         np.testing.assert_allclose(np.ravel(np.asarray(value_of(expr, given), float)), np.ravel(number), rtol=1e-9, atol=1e-12)
+    again = sd.Graph.from_sympy(graph.expr)
+    columns = [np.reshape(given[leaf.name], leaf.shape) for leaf in again.inputs]
+    for found, number in zip(in_list(again(*columns)), exact, strict=True):
+        np.testing.assert_allclose(np.ravel(found), np.ravel(number), rtol=1e-9, atol=1e-12)
     formula = graph.formula
     assert formula.unicode and formula.mathml and "array" not in formula.latex
     for equation, text in zip(formula.equations, wanted, strict=True):
@@ -151,7 +155,7 @@ def test_a_gradient_in_words_of_matrices(name):
 
 
 def in_list(found):
-    return found if isinstance(found, list) else [found]
+    return list(found) if isinstance(found, (list, tuple)) else [found]
 
 
 def worded(expr):

@@ -7,6 +7,7 @@ Refuses wrong arguments with errors that name the function's file and line.
 
 import inspect
 import math
+import operator
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -19,6 +20,7 @@ from symdiff.api.arguments import Call, is_differentiable_argument
 from symdiff.api.branching import Guarded, add_specialisation, compiled_of, kept_specialisation, try_specialisation
 from symdiff.api.compiled import Compiled
 from symdiff.api.device import DeviceCompiled, Near, Placed, check_device, on_device, placed_on_device, shorter_device_call
+from symdiff.api.expressions import argument_function, argument_positions, formula_of
 from symdiff.codegen.source import MISS
 from symdiff.errors import (
     ArgumentError,
@@ -95,8 +97,10 @@ class Function:
         argnums: int | Sequence[int] = 0,
         **options: Any,
     ) -> None:
-        if not callable(f):
-            raise TraceError(f"{user_line()}: {type(f).__name__} is not a function")
+        f = argument_function(f)
+        self.expressions = formula_of(f)
+        if self.expressions is not None:
+            argnums = argument_positions(self.expressions, argnums)
         known = ("argnums", *self.choices, *COMMON) if self.differentiates else (*self.choices, *COMMON)
         check_options(self.suffix or "the function", {"argnums": argnums} | options if self.differentiates else options, known)
         exact, fastmath = bool(options.get("exact", False)), bool(options.get("fastmath", False))
@@ -337,6 +341,10 @@ class Function:
         guard = self._guard
         versions = [] if guard is None else guard.versions()
         self.refresh()  # other specialisations may capture what the fast one does not
+        if self.expressions is not None and self._door is not None and not kwargs:
+            found = self._with_numbers(args, out)
+            if found is not MISS:
+                return found
         if guard is not None and guard is self._guard:
             guard.refresh(versions)
         shorter = self._near  # another thread may drop it meanwhile
@@ -358,6 +366,16 @@ class Function:
                 forgive_error(error)
             self.refresh()  # another thread has put an array of another type into a captured one's place
         return self._call(args, kwargs, out)
+
+    def _with_numbers(self, args: tuple[Any, ...], out: Any) -> Any:
+        """The fast way where a formula takes integers as numbers; `MISS` where it takes the arguments as they are."""
+        taken = tuple(map(self.expressions.taken, range(len(args)), args))  # type: ignore[union-attr]
+        if all(map(operator.is_, taken, args)):
+            return MISS
+        try:
+            return self._door(*taken, out=out)  # type: ignore[misc]
+        except _MISSED:
+            return MISS
 
     def __reduce__(self) -> Any:
         return _blank, (without_vectorcall(type(self)),), self.__getstate__()

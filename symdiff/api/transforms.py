@@ -20,6 +20,7 @@ from symdiff.api.derivatives import (
     ValueAndGradient,
     Wirtinger,
 )
+from symdiff.api.expressions import argument_function
 from symdiff.api.functions import Function
 from symdiff.ir.graph import Graph
 from symdiff.rulebooks.declared import rules_in_force
@@ -44,6 +45,10 @@ def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: Any
     values: "merge" joins all paths (up to 64) into one formula, "guard" keeps the path taken together with its conditions and
     traces anew where they fail, None merges where it can. Raises `ShapeError` when called on a function whose result is not
     one scalar.
+
+    f may be a graph of `trace`, or an expression of SymPy's, a matrix, or lists, tuples and dictionaries of them: its arguments
+    are then its symbols in the order of their names, and `argnums` may be symbols (`sd.grad(x*sp.sin(y), (x, y))`);
+    `sd.lambdify` gives them another order. So for every transform.
 
     `frozen=True`: what f captures is read when it is traced, and not looked at before a call; each specialisation keeps it.
 
@@ -170,6 +175,7 @@ def trace(
     >>> print(trace(lambda x: x*x + 1.0, 3.0).expr)
     x*x + 1
     """
+    f = argument_function(f)
     check_options("trace", {"primitives": primitives, "rules": rules, "paths": paths})
     check_call(function_signature(f), f"{function_name(f)} ({definition_line(f)})", args, kwargs)
     leaves, tree = structures.flatten((args, kwargs), none_is_leaf=True)

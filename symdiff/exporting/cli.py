@@ -65,7 +65,8 @@ def parser() -> argparse.ArgumentParser:
         ("show", "print the formula of a derivative and what it costs"),
     ):
         command = commands.add_parser(name, help=text, description=text)
-        command.add_argument("function", help="module:function or path/to/file.py:function")
+        command.add_argument("function", nargs="?", help="module:function or path/to/file.py:function")
+        command.add_argument("--expr", help='a formula in place of a function: "sin(x)*exp(-x*y)"')
         command.add_argument(
             "--arg", action="append", default=[], metavar="NAME=SPEC",
             help="shape, dtype or value of an argument: x=8, A=3,4, z=8:complex128, n=int:5, s=scalar (the default)",
@@ -150,7 +151,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def command_line(options: argparse.Namespace) -> str:
     """The command that makes the same text again, without the output file."""
-    words = ["symdiff", "export", options.function]
+    words = ["symdiff", "export", *(["--expr", options.expr] if options.expr is not None else [options.function])]
     for spec in options.arg:
         words += ["--arg", spec]
     if options.wrt:
@@ -165,7 +166,9 @@ def command_line(options: argparse.Namespace) -> str:
 
 
 def _function(options: argparse.Namespace) -> tuple[Any, tuple[Any, ...]]:
-    f = load_from_command_line(options.function)
+    if (options.function is None) == (options.expr is None):
+        raise ExportError("give a function, as module:function, or a formula by --expr; one of the two")
+    f: Any = _formula(options.expr) if options.function is None else load_from_command_line(options.function)
     variadic = any(p.kind is p.VAR_POSITIONAL for p in inspect.signature(f).parameters.values())
     names = traced_argument_names(f, MANY if variadic else len(_positional(f)))
     specs = dict(_spec(text) for text in options.arg)
@@ -173,7 +176,8 @@ def _function(options: argparse.Namespace) -> tuple[Any, tuple[Any, ...]]:
     for name in sorted(specs) + wrt:
         if name not in names:
             own = f"{', '.join(names[: len(_positional(f)) + variadic])}{' and so on' if variadic else ''}"
-            raise ExportError(f"{options.function} has no argument {name!r}; it has {own or 'none that is given by position'}")
+            what = options.function or "the formula"
+            raise ExportError(f"{what} has no argument {name!r}; it has {own or 'none that is given by position'}")
     numbers = tuple(names.index(n) for n in wrt)
     count = max([names.index(n) for n in specs] + list(numbers), default=-1) + 1
     count = max(count, _required(f))
@@ -186,6 +190,14 @@ def _function(options: argparse.Namespace) -> tuple[Any, tuple[Any, ...]]:
     if options.kind != "derivative" or options.order < 1:
         raise ExportError(f"--order {options.order}: a positive order of --kind derivative; there is also --kind hessian")
     return transforms.derivative(f, options.order, argnums, scalarize=unrolled), args
+
+
+def _formula(text: str) -> Callable[..., Any]:
+    """The function of a formula's names, in their order."""
+    from symdiff.inspection.sympy_functions import expression_function
+    from symdiff.inspection.sympy_text import sympy_of_text
+
+    return expression_function(sympy_of_text(text, {}), "--expr")
 
 
 def _positional(f: Callable[..., Any]) -> list[inspect.Parameter]:
@@ -315,6 +327,6 @@ def _check(files: Sequence[str]) -> int:
             print(f"{name}: up to date")
             continue
         failed = 1
-        print(printable(f"{name}: differs from what {options.function} gives now"))
+        print(printable(f"{name}: differs from what {options.function or options.expr} gives now"))
         sys.stdout.writelines(difflib.unified_diff(old.splitlines(True), new.splitlines(True), name, "regenerated"))
     return failed

@@ -19,7 +19,8 @@ import numpy as np
 from symdiff.api.arguments import Call, is_differentiable_argument, is_integer_argument
 from symdiff.api.batching import Vectorised, WholeBatched
 from symdiff.api.device import placed_on_device
-from symdiff.api.functions import exported_source, stored
+from symdiff.api.expressions import is_of_sympy
+from symdiff.api.functions import Plain, exported_source, stored
 from symdiff.codegen.source import Source
 from symdiff.differentiation.vectorizing import vectorize_graph as over_points
 from symdiff.errors import ArgumentError, ExportError, forgive_error
@@ -417,7 +418,9 @@ def _place(path: Any) -> Path:
 
 
 def export(function: Any, path: Any, *args: Any, target: str = "numpy", **kwargs: Any) -> None:
-    """Write a transform as a stand-alone file; the same as its method `export`."""
+    """Write a transform as a stand-alone file; the same as its method `export`. Graphs and SymPy's expressions as they are."""
+    if isinstance(function, Graph) or is_of_sympy(function):
+        function = Plain(function)
     if not hasattr(function, "export"):
         raise ArgumentError(
             f"{user_line()}: export takes a transform as sd.grad(f), then a path; got {type(function).__name__}"

@@ -12,6 +12,7 @@ import numpy as np
 
 from symdiff.api import transforms
 from symdiff.api.arguments import is_differentiable_argument, is_integer_argument
+from symdiff.api.expressions import argument_function
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.choices import COMMON, check_options
 
@@ -39,6 +40,7 @@ def check_grads(
 
     >>> check_grads(lambda x: np.sin(x)*x, (0.7,))
     """
+    f = argument_function(f)
     own = {"order": order, "rtol": rtol, "atol": atol, "seed": seed}
     check_options("check_grads", own | options, [*own, *COMMON])
     leaves, tree = structures.flatten(tuple(args), none_is_leaf=True)

@@ -1,8 +1,7 @@
-"""Operations to SymPy expressions and back: a binding's right-hand side, the inlined formula, `Graph.from_sympy`.
+"""Operations to SymPy expressions: a binding's right-hand side, one operation on expressions.
 
-Assumes scalar bindings for inlining (arrays are unrolled before). Guarantees that inlining builds unevaluated heads with
-an explicit stack, so that nothing is expanded, reordered or cancelled. Refuses, with `TraceError`, formulas beyond
-`LIMIT` nodes and SymPy heads without an operation of ours.
+Guarantees unevaluated heads, so that nothing is expanded, reordered or cancelled; conditions are Booleans of SymPy's, with no
+brace inside: a comparison of braces is one of their cases. Refuses, with `TraceError`, loops.
 """
 
 import math
@@ -19,9 +18,7 @@ from sympy.logic.boolalg import Boolean, BooleanFunction
 from sympy.printing.latex import LatexPrinter
 
 from symdiff.errors import TraceError
-from symdiff.ir.building import Builder
-from symdiff.ir.graph import Graph, GraphOutput, from_sympy
-from symdiff.ir.node import Atom, Constant, Node, sympy_expression, sympy_symbol
+from symdiff.ir.node import Constant, Node, sympy_expression, sympy_symbol
 from symdiff.vocabulary.extents import Count, Extent
 from symdiff.vocabulary.heads import Static
 from symdiff.vocabulary.ops import OPS
@@ -331,75 +328,3 @@ def _parameter(value: Any) -> Any:
 def sympy_cell_name(name: str, shape: tuple[int, ...], cell: int) -> str:
     """The name of one cell of an array: x3, or W1_2 for a matrix."""
     return name + "_".join(str(int(i)) for i in np.unravel_index(cell, shape))
-
-
-@from_sympy.written
-def graph_from_sympy(inputs: Any, outputs: Any, name: str) -> Graph:
-    """Lower SymPy expressions to bindings in post-order, equal subexpressions once."""
-    several = isinstance(outputs, (list, tuple))
-    builder = Builder()
-    builder.origin = f"sympy:{name}"
-    known: dict[Any, Atom] = {}
-    for symbol in [inputs] if isinstance(inputs, sp.Symbol) else list(inputs):
-        known[symbol] = builder.input(symbol.name, (), "d")
-    found = tuple(
-        GraphOutput(name if not several else f"{name}{i}", _lower(sp.sympify(expr, strict=True), builder, known))
-        for i, expr in enumerate(outputs if several else [outputs])
-    )
-    return builder.graph(name, found)
-
-
-def _lower(root: Any, builder: Builder, known: dict[Any, Atom]) -> Atom:
-    stack = [(root, False)]
-    while stack:
-        expr, ready = stack.pop()
-        if expr in known:
-            continue
-        if ready:
-            known[expr] = _lowered(expr, [known[a] for a in _parts(expr)], builder)
-        else:
-            stack.append((expr, True))
-            stack.extend((a, False) for a in reversed(_parts(expr)))
-    return known[root]
-
-
-def _parts(expr: Any) -> list[Any]:
-    if isinstance(expr, sp.Piecewise):
-        return [part for pair in expr.args for part in pair.args]
-    return list(expr.args) if not expr.is_Number else []
-
-
-def _lowered(expr: Any, args: list[Atom], builder: Builder) -> Atom:
-    if expr.is_Symbol:
-        raise TraceError(f"symbol {expr} is not among the inputs")
-    if expr.is_Integer:
-        return Constant(int(expr))
-    if expr is sp.I:
-        return Constant(1j)
-    if expr.is_Rational:
-        return builder.emit("div", (Constant(int(expr.p)), Constant(int(expr.q))))
-    if expr.is_Float or expr.is_NumberSymbol or expr.is_Number:
-        return Constant(float(expr))
-    if expr in (sp.true, sp.false):
-        return Constant(bool(expr))
-    if expr.is_Pow:
-        base, power = args
-        if expr.exp == -1:
-            return builder.emit("div", (Constant(1), base))
-        return builder.emit("sqrt", (base,)) if expr.exp == sp.Rational(1, 2) else builder.emit("pow", (base, power))
-    if expr.is_Add or expr.is_Mul or isinstance(expr, (sp.Max, sp.Min, sp.And, sp.Or)):
-        op = "add" if expr.is_Add else "mul" if expr.is_Mul else _OP_OF[type(expr)]
-        result = args[0]
-        for arg in args[1:]:
-            fold = {"add": builder.add, "mul": builder.mul}.get(op)
-            result = fold(result, arg) if fold else builder.emit(op, (result, arg))
-        return result
-    if isinstance(expr, sp.Piecewise):
-        result = args[-2]
-        for position in range(len(args) - 4, -1, -2):
-            result = builder.select(args[position + 1], args[position], result)
-        return result
-    op = _OP_OF.get(type(expr), "")
-    if op not in OPS or OPS[op].arity not in (-1, len(args)):
-        raise TraceError(f"SymPy's {type(expr).__name__} has no operation in symdiff: {str(expr)[:60]}")
-    return builder.emit(op, tuple(args))

@@ -53,7 +53,7 @@ class Factor(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class What:
-    """What has cells, one object for equal ones; `size` parts when all is written out.
+    """What has cells, one object for equal ones; `size` parts when all is written out, in `depth` layers.
 
     `kind` is symbol, call, sum, head, delta, inside or cells.
 
@@ -65,6 +65,7 @@ class What:
     parts: tuple[Any, ...]
     serial: int
     size: int
+    depth: int
 
 
 class Term(NamedTuple):
@@ -88,6 +89,7 @@ class Value:
     terms: tuple[Term, ...]
     serial: int
     size: int
+    depth: int
 
     @property
     def number(self) -> Any:
@@ -135,8 +137,9 @@ class Algebra:
         """The one object of this kind with these parts."""
         key = (kind, parts)
         if key not in self._known:
-            size = 1 + sum(p.size for p in parts if isinstance(p, Value))
-            self._known[key] = What(kind, parts, len(self._known), size)
+            values = [p for p in parts if isinstance(p, Value)]
+            size, depth = 1 + sum(v.size for v in values), 1 + max((v.depth for v in values), default=0)
+            self._known[key] = What(kind, parts, len(self._known), size, depth)
         return self._known[key]  # type: ignore[no-any-return]
 
     def value(self, shape: Shape, terms: Iterable[Open]) -> Value:
@@ -155,7 +158,8 @@ class Algebra:
         key = (shape, frozenset(terms))
         if key not in self._known:
             size = sum(1 + sum(f.what.size for f in t.factors) for t in terms)
-            self._known[key] = Value(shape, tuple(terms), len(self._known), size)
+            depth = max((f.what.depth for t in terms for f in t.factors), default=0)
+            self._known[key] = Value(shape, tuple(terms), len(self._known), size, depth)
         return self._known[key]  # type: ignore[no-any-return]
 
     def number(self, number: Any, shape: Shape = ()) -> Value:

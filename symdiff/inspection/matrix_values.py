@@ -101,7 +101,7 @@ class Values:
         name = next((n for n, count in self.counts.items() if count == number), None)
         if name is None:
             name = next(
-                n for n in ("n", "m", "k", *(f"n_{i}" for i in range(1, 99))) if n not in self._names | self.counts.keys()
+                n for n in ("n", "m", "N", *(f"n_{i}" for i in range(1, 99))) if n not in self._names | self.counts.keys()
             )
             self.counts[name] = number
         return sp.Symbol(name, integer=True, positive=True)
@@ -437,6 +437,8 @@ def _headed(v: Values, name: str, x: Value, shape: Shape) -> Value:
     a = v.algebra
     if len(x.shape) != 2:
         raise Wordless(f"{name} of stacked matrices")
+    if x.shape == (1, 1):
+        return a.power(x, sp.S.NegativeOne) if name == "inv" else a.moved(x, {}, shape)
     return a.single(Factor(a.what("head", name, x, shape), own_places(shape)), shape)
 
 

@@ -12,28 +12,41 @@ from typing import Any
 import sympy as sp
 from sympy.matrices.expressions.applyfunc import ElementwiseApplyFunction
 from sympy.matrices.expressions.diagonal import DiagMatrix, DiagonalOf
+from sympy.matrices.expressions.matexpr import MatrixElement
 from sympy.matrices.expressions.slice import MatrixSlice
 from sympy.tensor.array.array_comprehension import ArrayComprehension
 
 from symdiff.inspection.expressions import build_sympy
-from symdiff.inspection.matrix_terms import BOUND, Algebra, Factor, Place, Shape, Term, Value, What, Wordless
+from symdiff.inspection.matrix_terms import BOUND, Algebra, Factor, Place, Shape, Term, Value, What, Wordless, extents_of
 
 LONGEST = 2_000  # parts of a value that is written out
 _D = sp.Symbol("d")
-_INDEX_NAMES = "ijklmnpqrstuvwabcdefgh"
+_INDEX_NAMES = "ijklpqrstuvwabcdefgh"
+DEEP = 12  # layers of a matrix expression, whose shape SymPy asks of each layer twice
 Piece = tuple[int, int, Any]  # a matrix between two labels
 
 
 class Words:
     """SymPy's expressions of values. `names` are those of inputs, which no index has; `known` symbols are expressions;
-    `count` is how a number of cells is written."""
+    `count` is how a number of cells is written. `bounded`: no index is out of bounds, not even where a bracket is 0. `named`
+    gives deep calls symbols, of which `pieces` tells the expressions."""
 
     def __init__(
-        self, algebra: Algebra, names: set[str], known: Mapping[str, Any], count: Callable[[int], Any] = sp.Integer
+        self,
+        algebra: Algebra,
+        names: set[str],
+        known: Mapping[str, Any],
+        count: Callable[[int], Any] = sp.Integer,
+        bounded: bool = True,
+        named: Callable[[What], str] | None = None,
     ) -> None:
         self.algebra = algebra
         self.count = count
-        self._words: dict[Any, Any] = {}
+        self.bounded = bounded
+        self.named = named
+        self.pieces: list[tuple[Any, Any]] = []
+        self.calls: dict[What, Any] = {}
+        self.words: dict[Any, Any] = {}
         self.symbols: dict[str, Any] = dict(known)
         self._free_names = [n for n in _INDEX_NAMES if n not in names]
 
@@ -50,11 +63,13 @@ class Words:
 
     def word(self, value: Value) -> Any:
         """A value as a scalar expression or as a matrix expression."""
-        if value not in self._words:
+        if value not in self.words:
             if len(value.shape) > 2:
                 raise Wordless("three axes")
-            self._words[value] = self._sum(value)
-        return self._words[value]
+            if value.depth > DEEP and self.named is None:
+                raise Wordless("many layers")
+            self.words[value] = self._sum(value)
+        return self.words[value]
 
     def _sum(self, value: Value) -> Any:
         if not value.terms:
@@ -81,6 +96,11 @@ class Words:
         matrices: list[Piece] = []
         for factor in term.factors:
             labels = factor.labels
+            if factor.what.kind in ("symbol", "head") and any(
+                p.label is not None and extents.get(p.label, n) != n
+                for p, n in zip(factor.at, extents_of(factor.what), strict=True)
+            ):
+                raise Wordless("a region")
             if len(labels) > 2 or any(p.label is not None and (p.step, p.start) != (1, 0) for p in factor.at):
                 raise Wordless("shifted labels")
             if any(p.label is None and p.start for p in factor.at) and factor.what.kind not in ("symbol", "delta"):
@@ -213,6 +233,16 @@ class Words:
         return symbol[at[0], at[1] if len(shape) == 2 else sp.S.Zero]
 
     def _call(self, what: What) -> Any:
+        if what not in self.calls:
+            word = self._called(what)
+            if self.named is not None and what.depth % 4 == 0 and _is_matrix(word):
+                symbol = sp.MatrixSymbol(self.named(what), *word.shape)
+                self.pieces.append((symbol, word))
+                word = symbol
+            self.calls[what] = word
+        return self.calls[what]
+
+    def _called(self, what: What) -> Any:
         op, *args = what.parts
         shape = args[0].shape
         if not shape:
@@ -260,6 +290,8 @@ class Words:
         parts = []
         for conditions, found in groups.items():
             total = found[0] if len(found) == 1 else sp.Add(*found, evaluate=False)
+            if self.bounded and conditions:
+                total = _bounded(total, set().union(*(c.free_symbols for c in conditions)))
             parts.append(build_sympy("select", [sp.And(*conditions), total, sp.S.Zero]) if conditions else total)
         if not parts:
             return sp.S.Zero
@@ -346,6 +378,26 @@ def _unit(factor: Factor, extent: int) -> Any:
     cells = [p.start for p in factor.at if p.label is None]
     one = sp.Identity(extent)
     return MatrixSlice(one, (0, extent, 1), (cells[0], cells[0] + 1, 1)) if cells else one
+
+
+def _bounded(expr: Any, indices: set[Any]) -> Any:
+    """An expression whose cells stay within their arrays, where they are shifted by some indices."""
+    if isinstance(expr, MatrixElement):
+        array, *at = expr.args
+        return MatrixElement(array, *(_within(i, n) if not i.is_Symbol and i.free_symbols & indices else i
+                                      for i, n in zip(at, array.shape, strict=True)))  # fmt: skip
+    if not expr.free_symbols & indices:
+        return expr
+    args = [_bounded(a, indices) for a in expr.args]
+    if isinstance(expr, sp.Sum):
+        return sum_as_it_stands(*args)
+    if isinstance(expr, (sp.Piecewise, sp.Tuple)):
+        return sp.Basic.__new__(type(expr), *args)
+    return expr.func(*args, evaluate=False) if expr.args else expr
+
+
+def _within(index: Any, extent: Any) -> Any:
+    return sp.Mod(index, extent, evaluate=False)
 
 
 def _less_by(count: Any, number: int) -> Any:

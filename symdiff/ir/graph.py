@@ -82,10 +82,11 @@ class Graph:
     notes: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def from_sympy(cls, inputs: Any, outputs: Any, name: str = "f") -> "Graph":
+    def from_sympy(cls, inputs: Any, outputs: Any = None, name: str = "f") -> "Graph":
         """A graph of SymPy expressions: `inputs` are symbols, `outputs` an expression or a list of them.
 
-        Arguments are float64 scalars. Raises `TraceError` for a head without an operation of ours.
+        Given expressions alone, their symbols are the inputs, in the order of their names. Arguments are float64: numbers for
+        symbols, arrays for matrix symbols and indexed bases. Raises `TraceError` for a head without an operation of ours.
 
         >>> import sympy as sp
         >>> x, y = sp.symbols("x y")

@@ -79,7 +79,10 @@ def traced_type(leaf: Any, where: str) -> tuple[tuple[int, ...], str]:
 
 def definition_line(f: Callable[..., Any]) -> str:
     """The "file.py:line" where a function is defined."""
-    code = getattr(inspect.unwrap(f), "__code__", None)
+    inner = inspect.unwrap(f)
+    code = getattr(inner, "__code__", None)
+    if code is None and type(inner).__module__.startswith("symdiff."):
+        return str(getattr(inner, "where", "?"))
     return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code else "?"
 
 

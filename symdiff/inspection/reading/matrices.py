@@ -17,7 +17,7 @@ from sympy.matrices.expressions.slice import MatrixSlice
 from sympy.tensor.array.array_comprehension import ArrayComprehension
 
 from symdiff.inspection.matrix_expressions import array_graph
-from symdiff.inspection.matrix_terms import Wordless
+from symdiff.inspection.matrix_terms import What, Wordless
 from symdiff.inspection.matrix_values import Values
 from symdiff.inspection.matrix_words import Words, sum_as_it_stands
 from symdiff.inspection.reading.equations import Equation, Nabla, Slope
@@ -59,15 +59,19 @@ def matrix_formula(graph: Graph, tops: list[str], sources: Sources) -> Formula |
     written = written_graph(graph) if derivation is None else derivation.primal
     try:
         values = Values(whole, written)
-        words = Words(values.algebra, {leaf.name for leaf in whole.inputs} | set(values.arrays), {}, values.count)
+        own = _own_names(written, values, sources)
+        names = Names({leaf.name for leaf in whole.inputs} | set(values.arrays) | set(values.counts))
+        taken = {leaf.name for leaf in whole.inputs} | set(values.arrays)
+        words = Words(values.algebra, taken, {}, values.count, False, lambda what: names.next(own.get(what) or _letter(what)))
         rows = [_row(words, value, left) for value, left in zip(values.outputs, _lefts(graph, whole, tops), strict=True)]
     except Wordless:
         return None
-    if sum(_size(right) for _, right in rows) > WIDE:
+    pieces = [Equation(shown_words(symbol), shown_words(word)) for symbol, word in words.pieces]
+    if sum(_size(right) for right in [right for _, right in rows] + [e.right for e in pieces]) > WIDE:
         return None
-    used = {s.name for _, right in rows for s in right.free_symbols}
-    named = _Pieces(dict(_own_names(written, values, words, sources)), used | {leaf.name for leaf in whole.inputs})
+    named = _Pieces(own, words, names, pieces)
     rights = named.over([right for _, right in rows])
+    used = {s.name for right in rights + [e.right for e in named.where] for s in right.free_symbols}
     where = [*named.where, *_definitions(rights + [e.right for e in named.where])]
     where += [Equation(sp.Symbol(n), sp.Integer(count)) for n, count in values.counts.items() if n in used]
     notes = list(values.notes)
@@ -406,27 +410,27 @@ _SHOWN: dict[Any, Any] = {
 # -- names of pieces
 
 
-def _own_names(graph: Graph, values: Values, words: Words, sources: Sources) -> Iterator[tuple[Any, str]]:
-    """The values that the user has given a name, as they are printed."""
+def _own_names(graph: Graph, values: Values, sources: Sources) -> dict[What, str]:
+    """The user's names of what the values of bindings are made of, where that is one factor."""
     last: dict[str, Any] = {}
     for binding in graph.bindings:
         found = sources.assigned_variable(binding.origin)
         if found is not None and binding in values.known:
-            last[found[0]] = values.known[binding]
-    for name, value in last.items():
-        try:
-            yield shown_words(words.word(value)), name
-        except (Wordless, AttributeError):
-            continue
+            last[found[0]] = values.algebra.one_term(values.known[binding])
+    return {term.factors[0].what: name for name, term in last.items() if _is_single(term)}
+
+
+def _is_single(term: Any) -> bool:
+    return len(term.factors) == 1 and not term.bound and term.coefficient == 1 and term.factors[0].power == 1
 
 
 class _Pieces:
-    """Long pieces that stand twice, as equations of their own."""
+    """Long pieces that stand twice, as equations of their own, after those of `where`."""
 
-    def __init__(self, own: Mapping[Any, str], taken: set[str]) -> None:
-        self.own = own
-        self.names = Names(taken)
-        self.where: list[Equation] = []
+    def __init__(self, own: Mapping[What, str], words: Words, names: Names, where: list[Equation]) -> None:
+        self.own = {shown: name for what, name in own.items() if (shown := _shown_of(words, what)) is not None}
+        self.names = names
+        self.where = where
 
     def over(self, rows: list[Any]) -> list[Any]:
         """The rows over names of their pieces."""
@@ -436,7 +440,9 @@ class _Pieces:
                 return rows
             symbol = sp.Symbol(self.names.next(self.own.get(piece) or _letter(piece)), commutative=piece.is_commutative)
             rows = [_swapped(row, piece, symbol) for row in rows]
-            self.where = [Equation(symbol, piece), *(Equation(e.left, _swapped(e.right, piece, symbol)) for e in self.where)]
+            place = next((k for k, e in enumerate(self.where) if e.right.has(piece)), len(self.where))
+            self.where = [Equation(e.left, _swapped(e.right, piece, symbol)) for e in self.where]
+            self.where.insert(place, Equation(symbol, piece))
 
     def _next(self, rows: list[Any]) -> Any:
         """The longest piece that stands twice."""
@@ -452,8 +458,19 @@ class _Pieces:
         return _size(part) >= (OWN if part in self.own else LONG)
 
 
+def _shown_of(words: Words, what: What) -> Any:
+    """What is printed for a sum or a call that the formula has; None for others."""
+    if what.kind == "call":
+        word = words.calls.get(what)
+    else:
+        word = words.words.get(what.parts[0]) if what.kind == "sum" else None
+    return None if word is None or isinstance(word, sp.MatrixSymbol) else shown_words(word)
+
+
 def _letter(piece: Any) -> str | None:
     """The letter of a function's name, for one of its own: T for tanh of a matrix."""
+    if isinstance(piece, What):
+        return str(piece.parts[0])[0].upper()
     name = type(piece).__name__ if isinstance(piece, sp.Function) else "diag"
     return None if name in ("diag", "tr", "det") else name[0].upper()
 

@@ -891,7 +891,7 @@ def traced_order(value: Any) -> tuple[int, ...]:
     """The axes of an array as they lie in memory, the outermost first; empty where that is their own order."""
     place = _memory(value)
     if not isinstance(place, np.ndarray):
-        return getattr(place, "order", ())  # of one that stands for an array
+        return () if isinstance(place, Tracer) else getattr(place, "order", ())  # of one that stands for an array
     return _order(place)
 
 
