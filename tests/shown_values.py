@@ -114,6 +114,8 @@ class Reader:
     def Grouped(self, inner):
         return self.of(inner)
 
+    Scalar = Grouped
+
     def Marked(self, word, mark):
         if type(word).__name__ == "Unit" and word.args:
             return np.eye(self.shape[-1])[[int(word.args[0])]]

@@ -128,6 +128,7 @@ class Algebra:
 
     def __init__(self) -> None:
         self.counts: dict[int, Any] = {}  # symbols for numbers of cells
+        self.soft = False  # whether exponentials over their sum are a function of their own
         self._known: dict[Any, Any] = {}
         self._fresh = itertools.count(10**6)
 
@@ -187,11 +188,16 @@ class Algebra:
             if any(f.what.kind == "inside" and _holds(f, shape, bound) is False for f in factors):
                 return Term(sp.S.Zero, (), ())
             for label in list(bound):
-                if not any(label in f.labels for f in factors):
+                own = [f for f in factors if label in f.labels]
+                if len(own) == 1 and own[0].what.parts[0] == "softmax" and own[0].power == 1 and own[0].at[-1] == Place(label):
+                    factors.remove(own[0])
+                    bound.pop(label)
+                elif not own:
                     extent = bound.pop(label)
                     coefficient *= self.counts.get(extent, extent)
             if any(f.what.kind == "sum" and f.power.is_negative for f in factors):
                 factors, bound = self._cancelled(factors, bound)
+                factors = self._softened(factors) if self.soft else factors
             if any(f.what.kind == "head" and f.what.parts[0] == "inv" for f in factors):
                 factors, bound = self._uninverted(factors, bound)
             if coefficient == 0:
@@ -271,6 +277,25 @@ class Algebra:
                 rest = {k: n for k, n in bound.items() if k != label}
                 return [f for f in factors if f not in inside] + [Factor(what, tuple(map(Place, outside)))], rest
         return factors, bound
+
+    def _softened(self, factors: list[Factor]) -> list[Factor]:
+        """exp(z)/sum(exp(z)) as softmax(z), of a vector or of the rows of a matrix."""
+        for total in factors:
+            if total.what.kind != "sum" or not (total.power.is_Integer and total.power.is_negative):
+                continue
+            terms = total.what.parts[0].terms
+            if len(terms) != 1 or terms[0].coefficient != 1 or len(terms[0].factors) != 1 or len(terms[0].bound) != 1:
+                continue
+            (inner,) = terms[0].factors
+            rows = tuple(Place(k) for k in range(len(total.at)))
+            if inner.power != 1 or inner.what.parts[0] != "exp" or inner.at != (*rows, Place(BOUND)):
+                continue
+            for f in factors:
+                if f.what is inner.what and f.at[:-1] == total.at and f.power == 1:
+                    rest = [g for g in factors if g is not f and g is not total]
+                    soft = Factor(self.what("call", "softmax", *f.what.parts[1:]), f.at)
+                    return self._softened([*rest, soft, total._replace(power=total.power + 1)])
+        return [f for f in factors if f.power != 0]
 
     def _uninverted(self, factors: list[Factor], bound: dict[int, int]) -> tuple[list[Factor], dict[int, int]]:
         """A matrix times its inverse as an identity."""

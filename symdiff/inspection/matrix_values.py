@@ -54,13 +54,15 @@ def _array_key(array: np.ndarray) -> bytes:
 
 
 class Values:
-    """The values of a graph: of its inputs, its bindings and its outputs. The number of cells by
-    which a mean of the function `counted` divides is a symbol, of which `counts` tells the number."""
+    """The values of a graph: of its inputs, its bindings and its outputs. For readers of the
+    function `counted`, the number of cells by which a mean of its divides is a symbol, of which `counts` tells the number, and
+    softmax a function."""
 
     def __init__(self, graph: Graph, counted: Graph | None = None) -> None:
         if len(graph.bindings) > LIMIT:
             raise Wordless(f"{len(graph.bindings)} bindings")
         self.algebra = Algebra()
+        self.algebra.soft = counted is not None
         self.arrays: dict[str, np.ndarray] = {}  # constant arrays by the names they get
         self.notes: list[str] = []
         self._names = {leaf.name for leaf in graph.inputs}

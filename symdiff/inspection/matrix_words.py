@@ -341,6 +341,11 @@ class Words:
             return self.cell(what.parts[0], at, depth)
         if what.kind == "call":
             op, *args = what.parts
+            if op == "softmax":
+                (index,) = self.indices(1, depth)
+                terms = [sp.exp(self.cell(args[0], [*at[:-1], k], depth + 1)) for k in (at[-1], index)]
+                last = _less_by(self.count(extents_of(what)[-1]), 1)
+                return _times([terms[0], sp.Pow(sum_as_it_stands(terms[1], (index, 0, last)), -1, evaluate=False)])
             return build_sympy(op, [self.cell(a, at, depth) for a in args])
         if what.kind == "head":
             name, x, shape = what.parts

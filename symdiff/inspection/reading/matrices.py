@@ -34,11 +34,12 @@ from symdiff.inspection.reading.matrix_heads import (
     Grouped,
     Marked,
     Norm,
+    Scalar,
     Shown,
     Softmax,
     SumOver,
     Unit,
-)  # fmt: skip
+)
 from symdiff.inspection.reading.naming import Names
 from symdiff.inspection.reading.sources import Sources
 from symdiff.ir.graph import Graph, derivation_of, written_graph
@@ -224,41 +225,7 @@ def _is_inverse(expr: Any) -> bool:
 
 
 def _product(expr: Any) -> Any:
-    """A product of matrices; one with exponentials over their sum is a softmax."""
-    parts = list(expr.args)
-    for k, part in enumerate(parts):
-        if _is_exponential(part):
-            total = part.shape[1] == 1 and sp.Pow(sp.Trace(sp.MatMul(sp.OneMatrix(1, part.shape[0]), part)), -1, evaluate=False)
-            if total in parts:
-                rest = [p for n, p in enumerate(parts) if n != k and p != total]
-                return _times([shown_words(p) for p in rest] + [_softmax(part)])
-            rows, matrix = parts[k - 1] if k else None, part.shape[1] > 1
-            if matrix and isinstance(rows, DiagMatrix):
-                rest = _without(rows.args[0], sp.HadamardPower(sp.MatMul(part, sp.OneMatrix(part.shape[1], 1)), -1))
-                if rest is not None:
-                    before = [sp.Function("diag", commutative=False)(shown_words(rest))] if rest is not True else []
-                    others = [[shown_words(p) for p in side] for side in (parts[: k - 1], parts[k + 1 :])]
-                    return _times([*others[0], *before, _softmax(part), *others[1]])
-    return _times([shown_words(p) for p in parts])
-
-
-def _without(word: Any, factor: Any) -> Any:
-    """A product cell by cell without one of its factors; True where nothing is left, None where it has it not."""
-    parts = list(word.args) if isinstance(word, sp.HadamardProduct) else [word]
-    if factor not in parts:
-        return None
-    parts.remove(factor)
-    return True if not parts else parts[0] if len(parts) == 1 else sp.HadamardProduct(*parts)
-
-
-def _is_exponential(word: Any) -> bool:
-    return isinstance(word, ElementwiseApplyFunction) and isinstance(word.function.expr, sp.exp) and (
-        word.function.expr.args == word.function.variables
-    )  # fmt: skip
-
-
-def _softmax(exponential: Any) -> Any:
-    return Softmax(shown_words(exponential.expr), 0 if exponential.shape[1] == 1 else 1)
+    return _times([shown_words(p) for p in expr.args])
 
 
 def _cellwise(expr: Any) -> Any:
@@ -320,6 +287,8 @@ def _number_power(expr: Any) -> Any:
     base, power = shown_words(expr.base), expr.exp
     if isinstance(base, sp.Pow) and isinstance(base.base, Norm):
         base, power = base.base, base.exp * power
+    if not base.is_commutative:  # a product of a row and a column
+        base = Scalar(base if power == -1 else Grouped(base))
     return base if power == 1 else sp.Pow(base, power if power.is_number else shown_words(power), evaluate=False)
 
 
@@ -327,6 +296,8 @@ def _applied(expr: Any) -> Any:
     """A function of the cells of a matrix, as it is written of a number."""
     (d,) = expr.function.variables
     inner = shown_words(expr.expr)
+    if type(expr.function.expr).__name__ == "softmax":
+        return Softmax(inner, 0 if expr.shape[1] == 1 else 1)
 
     def over(part: Any) -> Any:
         if part == d:

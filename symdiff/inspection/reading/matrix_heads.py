@@ -98,6 +98,19 @@ class Grouped(Matrix):
         return [_element(printer, "mo", "("), printer._print(self.args[0]), _element(printer, "mo", ")")]
 
 
+class Scalar(Shown):
+    """A number that is a product of vectors."""
+
+    def latex_text(self, printer: Any) -> str:
+        return str(printer._print(self.args[0]))
+
+    def text_form(self, printer: Any) -> Any:
+        return printer._print(self.args[0])
+
+    def mathml_parts(self, printer: Any) -> list[Any]:
+        return [printer._print(self.args[0])]
+
+
 class Marked(Matrix):
     """A matrix with a mark above: `TRANSPOSED`, `INVERSE` or `BOTH`."""
 
