@@ -21,6 +21,7 @@ from symdiff.ir.graph import Graph, derivation_of, shared_by_sympy, sympy_expres
 from symdiff.ir.node import Atom, Constant
 from symdiff.rulebooks.declared import rules_in_force
 from symdiff.tracing.unrolling.scalarizing import in_unrolled_regime, scalarize, unroll_calls
+from symdiff.vocabulary.heads import HEADS
 
 LIMIT = 20_000
 
@@ -64,9 +65,19 @@ def sympy_outputs(graph: Graph) -> Any:
     whole = array_graph(graph)
     found = None if whole is None else sympy_words(whole)
     if found is None:
+        _refuse_whole(graph)
         found = _inlined(unroll_calls(scalarize(graph)))
         return found[0] if len(graph.outputs) == 1 and graph.outputs[0].shape == () else found
     return found[0] if len(found) == 1 else found
+
+
+def _refuse_whole(graph: Graph) -> None:
+    """Raise `TraceError` for an operation that is neither a word nor made of cells."""
+    for b in graph.bindings:
+        if b.op in HEADS and not HEADS[b.op].cells:
+            raise TraceError(
+                f"{b.origin}: {b.op} of a whole array is no expression of SymPy's; graph.bindings has one for each operation"
+            )
 
 
 def sympy_words(graph: Graph) -> list[Any] | None:

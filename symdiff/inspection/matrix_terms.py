@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import sympy as sp
 
 BOUND = 1000  # labels from here on are summed over
-PERMUTED = 5  # labels of a term up to which all orders of them are tried
+PERMUTED = 5  # labels of a term up to which all orders of them are tried, where its factors do not tell their order
 MANY = 100  # terms of a sum, beyond which nobody reads it
 FEW = 12  # terms of a sum up to which those are looked for that a transpose joins
 
@@ -150,10 +150,14 @@ class Algebra:
             closed = self._closed(term, shape)
             if closed.coefficient != 0:
                 found[closed.body] = found.get(closed.body, sp.S.Zero) + closed.coefficient
-        kept = [Term(c, *body) for body, c in found.items() if c != 0]
+        kept = [Term(c, *body) for body, c in found.items() if not self._is_zero(c)]
         if len(kept) > MANY:
             raise Wordless("a sum of many terms")
         return self._interned(shape, self._symmetric(kept, shape))
+
+    def _is_zero(self, number: Any) -> bool:
+        """Whether a coefficient vanishes, be it with the numbers for which symbols stand."""
+        return bool(number == 0 or (number.free_symbols and number.subs({s: n for n, s in self.counts.items()}) == 0))
 
     def _interned(self, shape: Shape, terms: list[Term]) -> Value:
         key = (shape, frozenset(terms))
@@ -578,12 +582,12 @@ def _merged(factors: Iterable[Factor]) -> list[Factor]:
 def _ordered(factors: list[Factor], bound: dict[int, int]) -> tuple[tuple[Factor, ...], Shape]:
     """The factors and extents with the summed labels renamed in the order that is first of all."""
     labels = list(bound)
-    orders: Iterable[Sequence[int]]
-    if len(labels) <= PERMUTED:
+    blind = dict.fromkeys(labels, Place(BOUND))
+    keys = {f: _rank_of(moved_factors([f], blind)[0]) for f in factors}
+    first = dict.fromkeys(k for f in sorted(factors, key=keys.__getitem__) for k in f.labels if k in bound)
+    orders: Iterable[Sequence[int]] = [list(first)]
+    if len(set(keys.values())) < len(factors) and len(labels) <= PERMUTED:  # equal ones, which their labels tell apart
         orders = itertools.permutations(labels)
-    else:
-        rows = sorted(factors, key=lambda f: (f.what.serial, str(f.power)))
-        orders = [list(dict.fromkeys(k for f in rows for k in f.labels if k in bound))]
     best: tuple[Any, ...] | None = None
     for order in orders:
         places = {label: Place(BOUND + n) for n, label in enumerate(order)}

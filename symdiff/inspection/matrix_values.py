@@ -23,7 +23,6 @@ from symdiff.vocabulary.ops import OPS, is_complex
 
 LIMIT = 1500  # bindings, beyond which nobody reads a formula
 SMALL = 64  # cells of a constant array that are looked at
-_CONDITIONS = frozenset(name for name, row in OPS.items() if row.result == "bool")
 
 
 def exact_number(value: Any) -> Any:
@@ -110,6 +109,7 @@ class Values:
 
     def _array(self, array: np.ndarray) -> Value:
         """A constant array: a number, an identity, or a name."""
+        array = array.astype(float) if array.dtype == bool else array
         if array.size and (array == array.ravel()[0]).all():
             return self.algebra.number(exact_number(array.ravel()[0].item()), array.shape)
         if array.ndim == 2 and array.shape[0] == array.shape[1] > 1:

@@ -18,11 +18,13 @@ from sympy.tensor.array.array_comprehension import ArrayComprehension
 
 from symdiff.inspection.expressions import build_sympy
 from symdiff.inspection.matrix_terms import BOUND, Algebra, Factor, Place, Shape, Term, Value, What, Wordless, extents_of
+from symdiff.vocabulary.ops import OPS
 
 LONGEST = 2_000  # parts of a value that is written out
 _D = sp.Symbol("d")
 _INDEX_NAMES = "ijklpqrstuvwabcdefgh"
 DEEP = 12  # layers of a matrix expression, whose shape SymPy asks of each layer twice
+_CONDITIONS = frozenset(name for name, row in OPS.items() if row.result == "bool")
 Piece = tuple[int, int, Any]  # a matrix between two labels
 
 
@@ -247,18 +249,28 @@ class Words:
         shape = args[0].shape
         if not shape:
             return build_sympy(op, [self.word(a) for a in args])
+        body, inner = self._over_cell(op, args)
+        return ElementwiseApplyFunction(sp.Lambda(_D, body), inner)
+
+    def _over_cell(self, op: str, args: list[Value]) -> tuple[Any, Any]:
+        """An operation over one cell, and the matrix of that cell; conditions among the operands are over the same cell."""
         inner: Any = None
         given = []
         for a in args:
             if not a.labels:
                 given.append(self.word(self.algebra.moved(a, {}, ())))
                 continue
-            word = self.word(a)
+            term = self.algebra.one_term(a)
+            call = term.factors[0] if len(term.factors) == 1 and not term.bound and term.coefficient == 1 else None
+            if call is not None and call.what.parts[0] in _CONDITIONS and call.at == tuple(map(Place, range(len(a.shape)))):
+                body, word = self._over_cell(call.what.parts[0], list(call.what.parts[1:]))
+            else:
+                body, word = _D, self.word(a)
             if inner is not None and word != inner:
                 raise Wordless("a function of two arrays")
             inner = word
-            given.append(_D)
-        return ElementwiseApplyFunction(sp.Lambda(_D, build_sympy(op, given)), inner)
+            given.append(body)
+        return build_sympy(op, given), inner
 
     # -- cells over indices
 

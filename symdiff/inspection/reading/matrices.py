@@ -44,7 +44,7 @@ from symdiff.inspection.reading.naming import Names
 from symdiff.inspection.reading.sources import Sources
 from symdiff.ir.graph import Graph, derivation_of, written_graph
 
-WIDE = 400  # parts of a formula, beyond which the program is shorter
+WIDE = 3_000  # parts of a formula, beyond which the program is shorter
 LONG = 6  # parts of a piece that is named where it stands twice
 OWN = 2  # the same where the user has named it
 SMALL = 16  # cells of a constant array that are shown
@@ -72,7 +72,7 @@ def matrix_formula(graph: Graph, tops: list[str], sources: Sources) -> Formula |
         return None
     named = _Pieces(own, words, names, pieces)
     rights = named.over([right for _, right in rows])
-    used = {s.name for right in rights + [e.right for e in named.where] for s in right.free_symbols}
+    used = {s.name.partition("[")[0] for right in rights + [e.right for e in named.where] for s in right.free_symbols}
     where = [*named.where, *_definitions(rights + [e.right for e in named.where])]
     where += [Equation(sp.Symbol(n), sp.Integer(count)) for n, count in values.counts.items() if n in used]
     notes = list(values.notes)
@@ -155,8 +155,11 @@ def _rebuilt(expr: Any, args: list[Any]) -> Any:
         return type(expr)(*args)
     if isinstance(expr, sp.Sum):
         return sum_as_it_stands(*args)
-    if isinstance(expr, (sp.Piecewise, sp.Tuple)):
-        return sp.Basic.__new__(type(expr), *args)
+    if isinstance(expr, (sp.Piecewise, sp.Tuple, sp.Max, sp.Min)):  # whose constructors compare
+        made = sp.Basic.__new__(type(expr), *args)
+        if isinstance(expr, (sp.Max, sp.Min)):
+            made.is_commutative = all(a.is_commutative for a in args)
+        return made
     return expr.func(*args, evaluate=False) if isinstance(expr, (sp.Rel, sp.And, sp.Or, sp.Not)) else expr.func(*args)
 
 
@@ -288,7 +291,7 @@ def _number_power(expr: Any) -> Any:
     if isinstance(base, sp.Pow) and isinstance(base.base, Norm):
         base, power = base.base, base.exp * power
     if not base.is_commutative:  # a product of a row and a column
-        base = Scalar(base if power == -1 else Grouped(base))
+        base = Scalar(base if abs(power) in (1, sp.Rational(1, 2)) else Grouped(base))
     return base if power == 1 else sp.Pow(base, power if power.is_number else shown_words(power), evaluate=False)
 
 
