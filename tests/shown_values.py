@@ -33,6 +33,13 @@ def times(one, other):
     return one @ other
 
 
+def is_sum(one, other):
+    """Whether a vector of ones adds up the rows or columns of its neighbour."""
+    if isinstance(one, Ones) and one.row:
+        return np.ndim(other) == 2
+    return isinstance(other, Ones) and not other.row and np.ndim(one) == 2
+
+
 def formula_values(formula, given, shapes):
     """The arrays that the equations of a formula say, of these shapes."""
     given = {name: np.asarray(v, float) for name, v in given.items()}
@@ -44,6 +51,7 @@ def equation_value(equation, given, definitions, shape):
     names = indices_of(equation.left)
     if not names:
         found = Reader(given, definitions, {}, shape).of(equation.right)
+        found = 1.0 if isinstance(found, Ones) else found
         return np.reshape(found, ()) if shape == () else np.broadcast_to(found, (*shape, 1)[:2]).reshape(shape)
     cells = np.empty(shape)
     for place in np.ndindex(shape):
@@ -71,7 +79,7 @@ class Reader:
         if isinstance(expr, sp.Symbol):
             return self.symbol(expr)
         if isinstance(expr, Relational):
-            return np.vectorize(lambda a, b: bool(expr.func(sp.Float(a), sp.Float(b))))(*map(self.of, expr.args))
+            return np.vectorize(lambda a, b: bool(expr.func(sp.Float(float(a)), sp.Float(float(b)))))(*map(self.of, expr.args))
         if isinstance(expr, (sp.And, sp.Or)):
             return (np.logical_and if isinstance(expr, sp.And) else np.logical_or).reduce([self.of(a) for a in expr.args])
         if isinstance(expr, sp.MatrixBase):
@@ -100,13 +108,15 @@ class Reader:
         return sum(1.0 if isinstance(f, Ones) else f for f in found)
 
     def Mul(self, *factors):
-        found = 1.0
         brackets = [self.of(f) for f in factors if type(f).__name__ == "Bracketed"]
         if any(np.ndim(b) == 0 and b == 0 for b in brackets):  # what stands before it need not be defined
             return 0.0
-        for factor in factors:
-            found = times(found, self.of(factor)) if not (isinstance(found, float) and found == 1.0) else self.of(factor)
-        return found
+        values = [self.of(f) for f in factors]
+        while len(values) > 1:  # first what adds up rows or columns
+            inward = (k for k, (a, b) in enumerate(itertools.pairwise(values)) if is_sum(a, b))
+            k = next(inward, 0)
+            values[k : k + 2] = [times(values[k], values[k + 1])]
+        return values[0]
 
     def Pow(self, base, power):
         return np.power(self.of(base), self.of(power))
@@ -115,6 +125,9 @@ class Reader:
         return self.of(inner)
 
     Scalar = Grouped
+
+    def CellOf(self, word, *at):
+        return self.of(word)[tuple(int(self.of(k)) for k in at)]
 
     def Marked(self, word, mark):
         if type(word).__name__ == "Unit" and word.args:
@@ -139,6 +152,9 @@ class Reader:
 
     def Unit(self, *place):
         return np.eye(self.shape[0])[:, [int(place[0])]] if place else Ones()
+
+    def Not(self, condition):  # noqa: N802
+        return np.logical_not(self.of(condition))
 
     def Softmax(self, word, rows):
         found = np.exp(self.of(word))

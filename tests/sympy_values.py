@@ -75,7 +75,7 @@ def value_of(expr, given):
     if isinstance(expr, sp.Not):
         return not of(expr.args[0])
     if isinstance(expr, Relational):
-        return bool(expr.func(*(sp.Float(of(a)) for a in expr.args)))
+        return bool(expr.func(*(sp.Float(float(of(a))) for a in expr.args)))
     if not expr.args:
         return float(expr)
     return float(expr.func(*(sp.Float(of(a)) for a in expr.args)).evalf())

@@ -67,6 +67,10 @@ class What:
     size: int
     depth: int
 
+    def calls(self, *ops: str) -> bool:
+        """Whether it is one of these operations."""
+        return self.kind == "call" and self.parts[0] in ops
+
 
 class Term(NamedTuple):
     """A product with a coefficient, summed over labels `BOUND`, `BOUND + 1`, ... of these extents."""
@@ -183,17 +187,18 @@ class Algebra:
     # -- the normal form of a term
 
     def _closed(self, term: Open, shape: Shape) -> Term:
-        coefficient, factors, bound = self._celled(term, shape)
+        coefficient, factors, bound = term.coefficient, list(term.factors), dict(term.bound)
         while True:
+            coefficient, factors, bound = self._celled(Open(coefficient, factors, bound), shape)
             factors = _merged(factors)
-            before = len(factors), len(bound)
+            before = frozenset(factors), len(bound)
             coefficient, factors = self._unbracketed(coefficient, factors, bound)
             factors = [f for f in factors if f.what.kind != "inside" or not _holds(f, shape, bound)]
             if any(f.what.kind == "inside" and _holds(f, shape, bound) is False for f in factors):
                 return Term(sp.S.Zero, (), ())
             for label in list(bound):
                 own = [f for f in factors if label in f.labels]
-                if len(own) == 1 and own[0].what.parts[0] == "softmax" and own[0].power == 1 and own[0].at[-1] == Place(label):
+                if len(own) == 1 and own[0].what.calls("softmax") and own[0].power == 1 and own[0].at[-1] == Place(label):
                     factors.remove(own[0])
                     bound.pop(label)
                 elif not own:
@@ -206,7 +211,7 @@ class Algebra:
                 factors, bound = self._uninverted(factors, bound)
             if coefficient == 0:
                 return Term(sp.S.Zero, (), ())
-            if (len(factors), len(bound)) == before:
+            if (frozenset(factors), len(bound)) == before:
                 return Term(coefficient, *_ordered(factors, bound))
 
     def _celled(self, term: Open, shape: Shape) -> tuple[Any, list[Factor], dict[int, int]]:
@@ -216,9 +221,13 @@ class Algebra:
         for f in moved_factors(term.factors, {k: Place(None) for k in single}) if single else term.factors:
             kind, parts = f.what.kind, f.what.parts
             extents = dict(enumerate(shape)) | bound
-            if kind in ("symbol", "head", "delta", "inside") or all(
-                p.label is not None and p[1:] == (1, 0) and extents.get(p.label) in (0, None, n)
-                for p, n in zip(f.at, extents_of(f.what), strict=True)
+            if (
+                kind in ("symbol", "head", "delta", "inside")
+                or f.what.calls("softmax")
+                or all(
+                    p.label is not None and p[1:] == (1, 0) and extents.get(p.label) in (0, None, n)
+                    for p, n in zip(f.at, extents_of(f.what), strict=True)
+                )
             ):
                 factors.append(f)
                 continue
@@ -292,7 +301,7 @@ class Algebra:
                 continue
             (inner,) = terms[0].factors
             rows = tuple(Place(k) for k in range(len(total.at)))
-            if inner.power != 1 or inner.what.parts[0] != "exp" or inner.at != (*rows, Place(BOUND)):
+            if inner.power != 1 or not inner.what.calls("exp") or inner.at != (*rows, Place(BOUND)):
                 continue
             for f in factors:
                 if f.what is inner.what and f.at[:-1] == total.at and f.power == 1:

@@ -272,7 +272,7 @@ class Values:
 
 
 def _is_call(factor: Factor, op: str) -> bool:
-    return factor.what.kind == "call" and factor.what.parts[0] == op and factor.power == 1
+    return factor.what.calls(op) and factor.power == 1
 
 
 def _is_shift(term: Open, labels: list[int] | None) -> bool:

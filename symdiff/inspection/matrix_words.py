@@ -103,6 +103,8 @@ class Words:
                 for p, n in zip(factor.at, extents_of(factor.what), strict=True)
             ):
                 raise Wordless("a region")
+            if factor.what.calls("softmax") and len(labels) < len(factor.at):
+                raise Wordless("a cell")
             if len(labels) > 2 or any(p.label is not None and (p.step, p.start) != (1, 0) for p in factor.at):
                 raise Wordless("shifted labels")
             if any(p.label is None and p.start for p in factor.at) and factor.what.kind not in ("symbol", "delta"):
@@ -230,6 +232,8 @@ class Words:
         return symbol
 
     def _cell(self, symbol: Any, at: list[Any], shape: Shape) -> Any:
+        if any(i.is_Integer and not 0 <= i < n for i, n in zip(at, shape, strict=True)):
+            raise Wordless("a cell out of bounds, where a bracket is 0")
         if len(shape) > 2:
             return symbol[tuple(at)]
         return symbol[at[0], at[1] if len(shape) == 2 else sp.S.Zero]
@@ -262,7 +266,7 @@ class Words:
                 continue
             term = self.algebra.one_term(a)
             call = term.factors[0] if len(term.factors) == 1 and not term.bound and term.coefficient == 1 else None
-            if call is not None and call.what.parts[0] in _CONDITIONS and call.at == tuple(map(Place, range(len(a.shape)))):
+            if call is not None and call.what.calls(*_CONDITIONS) and call.at == tuple(map(Place, range(len(a.shape)))):
                 body, word = self._over_cell(call.what.parts[0], list(call.what.parts[1:]))
             else:
                 body, word = _D, self.word(a)
@@ -297,8 +301,9 @@ class Words:
         """The formula of a cell at indices."""
         groups: dict[tuple[Any, ...], list[Any]] = {}
         for term in value.terms:
-            conditions, found = self._cell_of_term(term, at, depth)
-            groups.setdefault(conditions, []).append(found)
+            conditions = self._conditions_of(term, at, depth)
+            if sp.false not in conditions:
+                groups.setdefault(conditions, []).append(self._cell_of_term(term, at, depth))
         parts = []
         for conditions, found in groups.items():
             total = found[0] if len(found) == 1 else sp.Add(*found, evaluate=False)
@@ -309,34 +314,42 @@ class Words:
             return sp.S.Zero
         return parts[0] if len(parts) == 1 else sp.Add(*parts, evaluate=False)
 
-    def _cell_of_term(self, term: Term, at: list[Any], depth: int) -> tuple[tuple[Any, ...], Any]:
-        """Where a term is not zero, and what it is there."""
+    def _places(self, term: Term, at: list[Any], depth: int) -> dict[int, Any]:
+        """What stands for the labels of a term: the indices of the cell, new ones for those that are summed over."""
         bound = self.indices(len(term.bound), depth)
-        places = dict(enumerate(at)) | {BOUND + k: index for k, index in enumerate(bound)}
-        deeper = depth + len(bound)
+        return dict(enumerate(at)) | {BOUND + k: index for k, index in enumerate(bound)}
+
+    def _conditions_of(self, term: Term, at: list[Any], depth: int) -> tuple[Any, ...]:
+        """Where a term is not zero."""
+        places = self._places(term, at, depth)
+        found = [c for f in term.factors if f.what.kind in ("delta", "inside") for c in self._conditions(f, places)]
+        decided = [c if c.free_symbols else c.doit() for c in found]
+        if any(places[BOUND + k] in c.free_symbols for k in range(len(term.bound)) for c in decided):
+            raise Wordless("a condition on a summed index")
+        return tuple(dict.fromkeys(c for c in decided if c != sp.true))
+
+    def _cell_of_term(self, term: Term, at: list[Any], depth: int) -> Any:
+        """What a term is where it is not zero."""
+        places, deeper = self._places(term, at, depth), depth + len(term.bound)
         inner: list[Any] = []
         outer: list[Any] = []
-        conditions: list[Any] = []
         for factor in term.factors:
             if factor.what.kind in ("delta", "inside"):
-                conditions += self._conditions(factor, places)
                 continue
             found = self._cell_of_factor(factor, places, deeper)
             if factor.power != 1:
                 found = sp.Pow(found, factor.power, evaluate=False)
             (inner if any(k >= BOUND for k in factor.labels) else outer).append(found)
-        if any(set(c.free_symbols) & set(bound) for c in conditions):
-            raise Wordless("a condition on a summed index")
-        if bound:
-            ranges = [(index, 0, _less_by(self.count(n), 1)) for index, n in zip(bound, term.bound, strict=True)]
+        if term.bound:
+            ranges = [(places[BOUND + k], 0, _less_by(self.count(n), 1)) for k, n in enumerate(term.bound)]
             inner = [sum_as_it_stands(_times(inner), *ranges)]
         coefficient = [term.coefficient] if term.coefficient != 1 else []
-        return tuple(dict.fromkeys(conditions)), _times([*coefficient, *outer, *inner])
+        return _times([*coefficient, *outer, *inner])
 
     def _conditions(self, factor: Factor, places: Mapping[int, Any]) -> list[Any]:
         if factor.what.kind == "delta":
             one, two = (_index(p, places) for p in factor.at)
-            return [sp.Eq(one, two)]
+            return [sp.Eq(one, two, evaluate=False)]
         start, stop, extent = factor.what.parts
         at = _index(factor.at[0], places)
         last = _less_by(self.count(extent), extent - stop + 1) if extent - stop < stop else sp.Integer(stop - 1)
@@ -364,7 +377,7 @@ class Words:
             if name in ("amax", "amin"):
                 return self._extreme(name, x, at, depth)
             word = self._factor(factor)
-            return word[tuple(at)] if shape else word
+            return MatrixElement(word, *at) if shape else word  # subscripts would have SymPy invert it, symbol by symbol
         if what.kind == "cells" and all(i.is_Integer for i in at):
             *values, shape = what.parts
             return self.word(values[int(at[0]) if len(at) == 1 else int(at[0]) * shape[1] + int(at[1])])

@@ -169,11 +169,10 @@ def _size(expr: Any) -> int:
 
 def _element(expr: Any) -> Any:
     array, row, column = expr.args
-    name = array.name if isinstance(array, sp.MatrixSymbol) else None
-    if name is None:
-        raise Wordless("a cell of a product")
+    if not isinstance(array, sp.MatrixSymbol):
+        return CellOf(Grouped(shown_words(array)), row, column)
     at = str(row) if array.shape[1] == 1 else f"{row}, {column}"
-    return sp.Symbol(f"{name}[{at}]")
+    return sp.Symbol(f"{array.name}[{at}]")
 
 
 def _indexed(expr: Any) -> Any:
