@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from symdiff.inspection.checking import check_grads
     from symdiff.inspection.costing import cost
     from symdiff.inspection.explaining import explain
+    from symdiff.inspection.pictures.plotting import plot
     from symdiff.inspection.sympy_functions import lambdify
     from symdiff.rulebooks.checking import check_rules
     from symdiff.rulebooks.importing import load_rules
@@ -71,6 +72,7 @@ __all__ = [
     "jvp",
     "lambdify",
     "load_rules",
+    "plot",
     "primitive",
     "register",
     "special",
@@ -91,8 +93,11 @@ _LATER = {
     "export": "exporting.files",
     "lambdify": "inspection.sympy_functions",
     "load_rules": "rulebooks.importing",
+    "plot": "inspection.pictures.plotting",
 }
 wire_seams({
+    "the bars of a cost": "inspection.pictures.plotting",
+    "the picture of a graph": "inspection.pictures.diagrams",
     "a node as a SymPy symbol": "inspection.expressions",
     "a binding as a SymPy expression": "inspection.expressions",
     "common subexpressions of a graph by SymPy": "inspection.matrix_expressions",

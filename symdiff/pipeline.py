@@ -15,6 +15,7 @@ from typing import Any
 
 from symdiff.codegen.llvm import parts as llvm_parts
 from symdiff.codegen.llvm import scalar as llvm
+from symdiff.codegen.python import has_single_precision, lacking_in_python
 from symdiff.codegen.source import Source
 from symdiff.differentiation.mapping import loops_as_arrays
 from symdiff.errors import BackendError
@@ -93,11 +94,18 @@ def program_of(
 
 def refuse_loops(program: Program, what: str) -> None:
     """Raise `BackendError` where a program has loops, for what cannot have them."""
-    if any(node.op == "loop" for node in program.nodes):
-        raise BackendError(
-            f"{program.name}: loops whose rounds need each other, or whose number a call tells, are for the python target; "
-            f"{what} has none yet, and takes loops of a known number of rounds written out (scalarize=True)"
-        )
+    if problem := _looping(program, what):
+        raise BackendError(problem)
+
+
+def _looping(program: Program, what: str) -> str:
+    """Why `what` does not take a program that has loops; "" where it has none."""
+    if not any(node.op == "loop" for node in program.nodes):
+        return ""
+    return (
+        f"{program.name}: loops whose rounds need each other, or whose number a call tells, are for the python target; "
+        f"{what} has none yet, and takes loops of a known number of rounds written out (scalarize=True)"
+    )
 
 
 def looped_of(graph: Graph, options: Options = DEFAULT, name: str | None = None) -> Program:
@@ -190,8 +198,11 @@ def source_of(plan: Plan | ArrayPlan, target: str, **layout: Any) -> Source:
                 "to which scalarize=True (--scalarize) unrolls them"
             )
         return _emit(f"{target}_arrays", plan, **layout)
-    is_file = target == "python" and layout.get("style") == "export"
-    return _emit("python_file" if is_file else target, plan, **layout)
+    if layout.get("style") == "export" and target in ("python", "numpy"):
+        if plan.kind == "batch":
+            return _emit("numpy_batch", plan, **layout)
+        return _emit("point_files", plan, target=target, **layout)
+    return _emit(target, plan, **layout)
 
 
 _EMITTERS = {"cuda": "cuda.header", "cupy": "cuda.cupy", "cupy_arrays": "cuda.cupy_arrays"}  # those not in a file of this name
@@ -214,21 +225,75 @@ def check_backend(backend: str) -> None:
         engine.check_processor()
 
 
+def backend_of(program: Program | Fused, backend: str, exact: bool) -> str:
+    """Who computes a program: the backend that is asked for, or the first of native, python and numpy that can; NumPy in
+    Python's place what is in single precision.
+
+    Machine code keeps no order of operations, so that with `exact` it is not chosen by itself. Raises `BackendError` with the
+    reason where the one asked for cannot, or none.
+    """
+    if backend == "auto":
+        ways = [way for way in ("native", "python", "numpy") if not (exact and way == "native")]
+    else:
+        ways = ["numpy" if backend == "python" and _in_single_precision(program) else backend]
+    problems = [_problem(program, way) for way in ways]
+    if "" not in problems:
+        raise BackendError(problems[-1])
+    return ways[problems.index("")]
+
+
+def _in_single_precision(program: Program | Fused) -> bool:
+    return isinstance(program, Program) and has_single_precision(program)
+
+
+def _problem(program: Program | Fused, backend: str) -> str:
+    """Why a backend does not compute a program; "" where it does."""
+    whole = isinstance(program, Fused)
+    if backend == "native":
+        return engine.supported() if whole else machine_problem(program)
+    if backend == "python":
+        words = "whole arrays need the numpy or the native backend; scalarize=True unrolls them"
+        return f"{program.name}: {words}" if whole else lacking_in_python(program)
+    return "" if whole else _looping(program, "NumPy")
+
+
+def machine_problem(program: Program) -> str:
+    """Why there is no machine code for a program; "" where there is."""
+    if problem := engine.supported() or _looping(program, "machine code"):
+        return problem
+    if not is_native(program):
+        return f"{program.name}: machine code takes up to {ARGUMENTS} floating-point arguments and results, real and complex"
+    return llvm.lacking_in_llvm(program)
+
+
+def door_of(
+    program: Program | Fused, backend: str, exact: bool, result: Any = None
+) -> tuple[Callable[..., Any] | None, Machine | None]:
+    """The function that takes any arguments of a program and declines with `MISS`, and its machine code where that is the
+    function; None where the program is NumPy's, whose function (`numpy_of`) takes arguments in the program's own form only.
+
+    It takes the leaves in order and `out=`. `result`: see `machine_of`. Raises what `backend_of` raises.
+    """
+    way = backend_of(program, backend, exact)
+    if way == "native":
+        found = array_kernel_of(program, result) if isinstance(program, Fused) else machine_of(program, result)
+        return (found.builtin(), found) if isinstance(found, Machine) else (found, None)
+    if way == "numpy":
+        return (numpy_of(program) if isinstance(program, Fused) else None), None
+    return kernel_of(plan_of(program), "python", program.name), None
+
+
+def numpy_of(program: Program | Fused) -> Callable[..., Any]:
+    """The function of a program that calls NumPy."""
+    return kernel_of(plan_of(program), "numpy", program.name)  # type: ignore[no-any-return]
+
+
 def machine_of(program: Program, result: Any = None) -> Machine:
     """The Program as machine code, from which Python builtins are made; `result` gives the outputs' places in nested tuples.
 
     Raises `BackendError` where there is none for it.
     """
-    problem = engine.supported()
-    if problem:
-        raise BackendError(problem)
-    refuse_loops(program, "machine code")
-    if not is_native(program):
-        raise BackendError(
-            f"{program.name}: machine code takes up to {ARGUMENTS} floating-point arguments and results, real and complex"
-        )
-    problem = llvm.lacking_in_llvm(program)
-    if problem:
+    if problem := machine_problem(program):
         raise BackendError(problem)
     size = llvm_parts.llvm_statement_count(program)
     together = engine.machine_lanes() if engine.machine_fuses() else 0
@@ -241,16 +306,10 @@ def machine_of(program: Program, result: Any = None) -> Machine:
 
 
 def array_kernel_of(fused: Fused, result: Any = None) -> Machine | Callable[..., Any]:
-    """Fused tasks as machine code: all of them, where NumPy has no part in them; else a function that calls the kernels.
-
-    Raises `BackendError` where machine code cannot be used at all.
-    """
+    """Fused tasks as machine code: all of them, where NumPy has no part in them; else a function that calls the kernels."""
     from symdiff.codegen.llvm.programs import llvm_arrangement, whole_function
     from symdiff.runtime.kernels import LARGE, Kernels
 
-    problem = engine.supported()
-    if problem:
-        raise BackendError(problem)
     with without_collector():
         kernels = Kernels(fused)
         plan = array_plan_of(fused, kernels.nests)
@@ -266,9 +325,7 @@ def gufunc_of(program: Program) -> Any:
     """The Program as a NumPy generalised ufunc. Raises `BackendError` where there is none for it."""
     from symdiff.runtime.gufunc import machine_gufunc
 
-    refuse_loops(program, "a ufunc")
-    problem = engine.supported()
-    if problem:
+    if problem := engine.supported() or _looping(program, "a ufunc"):
         raise BackendError(problem)
     with without_collector():
         return machine_gufunc(program)

@@ -9,7 +9,7 @@ import tempfile
 import hypothesis
 import pytest
 
-collect_ignore = ["golden"]  # generated files; `test_golden` runs them
+collect_ignore = ["golden", "downstream"]  # generated files; `test_golden` and `test_downstream` run them
 os.environ["SYMDIFF_CHECK"] = "1"
 os.environ["SYMDIFF_CACHE"] = tempfile.mkdtemp(prefix="symdiff-tests-")
 hypothesis.settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)
@@ -18,6 +18,7 @@ hypothesis.settings.load_profile("repeatable")
 
 def pytest_addoption(parser):
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files of generated code")
+    parser.addoption("--update-notebooks", action="store_true", help="store the outputs of notebooks that have changed")
 
 
 def pytest_report_header():
@@ -31,3 +32,8 @@ def pytest_unconfigure():
 @pytest.fixture
 def update_golden(request):
     return request.config.getoption("--update-golden")
+
+
+@pytest.fixture
+def update_notebooks(request):
+    return request.config.getoption("--update-notebooks")

@@ -202,3 +202,14 @@ def test_a_square_of_norms_costs_what_the_sum_of_squares_costs():
 def test_cells_that_are_left_out_do_not_leak(f, slopes, scalarize):
     found = sd.grad(f, scalarize=scalarize)(np.array([0.0, 2.0, 3.0]))
     np.testing.assert_allclose(found, slopes, rtol=1e-14)
+
+
+@pytest.mark.parametrize("below", [np.expm1, np.sinh, np.cosh, exp, lambda y: 1 + exp(y)])
+def test_a_numerator_that_is_an_exponential_counts(below):
+    def f(x, y):
+        return exp(x) / below(y)
+
+    value, (by_x, by_y) = sd.value_and_grad(f, argnums=(0, 1))(0.3, 0.4)
+    h = 1e-6
+    assert by_x == pytest.approx(value, rel=1e-14) == sd.jvp(f, argnums=(0, 1))(0.3, 0.4, (1.0, 0.0))[1]
+    assert by_y == pytest.approx((f(0.3, 0.4 + h) - f(0.3, 0.4 - h)) / (2 * h), rel=1e-8)

@@ -69,11 +69,11 @@ def ran(monkeypatch):
 
 
 def made(function, *args, target="numpy"):
-    """The generated module's first public function."""
+    """The function that a generated module is for."""
     text = function.source(*args, target=target)
     space = {}
     exec(compile(text, "made", "exec"), space)
-    return next(space[n.name] for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and not n.name.startswith("_"))
+    return space[space["__all__"][0]]
 
 
 @pytest.mark.parametrize("target", ["numpy", "python"])

@@ -19,18 +19,7 @@ from symdiff.ir.graph import Graph
 from symdiff.ir.hidden import hidden_of, visible_input_count
 from symdiff.lowering.arrays.fusing import Fused
 from symdiff.lowering.program import Program
-from symdiff.pipeline import (
-    Options,
-    array_kernel_of,
-    batch_kernel_of,
-    check_backend,
-    gufunc_of,
-    kernel_of,
-    machine_of,
-    plan_of,
-    program_of,
-)
-from symdiff.runtime.fastcall import Machine
+from symdiff.pipeline import Options, batch_kernel_of, check_backend, door_of, gufunc_of, machine_of, numpy_of, program_of
 from symdiff.tracing.unrolling.scalarizing import scalarize
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
@@ -60,53 +49,12 @@ class Compiled:
         self._flat = count > 1 and not self._leaf and tree == structures.structure((0,) * count)
         nested = None if self._leaf or self._flat else _nested(structures.unflatten(tree, range(count)))
         self._nested = nested if structures.leaves(nested) == list(range(count)) else None  # or it holds settings, too
-        self._numpy: Any = None
-        self.machine: Any = None
         self._exact_types = tuple(np.dtype(i.dtype) for i in self.program.inputs)
-        self.door: Callable[..., Any] | None = self._open_door()
+        self.door, self.machine = door_of(self.program, backend, options.exact, self._nested)
 
     def _numbered(self) -> Program | Fused:
         """The program that is compiled."""
         return program_of(self.graph, self.options)
-
-    def _open_door(self) -> Callable[..., Any] | None:
-        """The generated function itself, when its arguments and result need no rearranging."""
-        if self._whole:
-            return self._open_whole()
-        if self.backend == "native" or (self.backend == "auto" and not self.options.exact):
-            try:
-                self.machine = machine_of(self.program, self._nested)  # type: ignore[arg-type]
-                return self.machine.builtin()  # type: ignore[no-any-return]
-            except BackendError:
-                if self.backend == "native":
-                    raise
-        if self.backend == "numpy" or not self._doubles:
-            return None
-        try:
-            return kernel_of(plan_of(self.program), "python", self.program.name)  # type: ignore[no-any-return]
-        except BackendError:
-            if self.backend == "python":
-                raise
-            return None
-
-    def _open_whole(self) -> Callable[..., Any]:
-        """The function over whole arrays: machine code, or NumPy's calls and kernels of machine code between them."""
-        if self.backend == "python":
-            raise BackendError(
-                f"{self.program.name}: whole arrays need the numpy or the native backend; scalarize=True unrolls them"
-            )
-        if self.backend == "native" or (self.backend == "auto" and not self.options.exact):
-            try:
-                found = array_kernel_of(self.program, self._nested)  # type: ignore[arg-type]
-            except BackendError:
-                if self.backend == "native":
-                    raise
-            else:
-                if not isinstance(found, Machine):
-                    return found
-                self.machine = found
-                return found.builtin()  # type: ignore[no-any-return]
-        return self._numpy_kernel()  # type: ignore[no-any-return]
 
     @property
     def entry(self) -> Callable[..., Any] | None:
@@ -203,10 +151,9 @@ class Compiled:
         """Whether the door takes and returns results in their structure."""
         return self._leaf or self._flat or (self.machine is not None and self._nested is not None)
 
+    @functools.cached_property
     def _numpy_kernel(self) -> Any:
-        if self._numpy is None:
-            self._numpy = kernel_of(plan_of(self.program), "numpy", self.program.name)
-        return self._numpy
+        return numpy_of(self.program)
 
     def __call__(self, *leaves: Any, out: Any = None) -> Any:
         """The result at the traced leaves in order; see `call`."""
@@ -257,15 +204,14 @@ class Compiled:
         """The results; None where a check of the program holds."""
         if self._whole:
             return self._run_whole(args, targets)
-        if self.door is not None:
-            try:
-                result = self.door(*args, out=None if targets is None else self._joined(targets))
-                if result is not MISS:
-                    return self._parts(result)
-            except _MATH_ERRORS:
-                pass  # Python's math raises where IEEE arithmetic has a value; NumPy computes it
+        try:
+            result = MISS if self.door is None else self.door(*args, out=None if targets is None else self._joined(targets))
+            if result is not MISS:
+                return self._parts(result)
+        except _MATH_ERRORS:
+            pass  # Python's math raises where IEEE arithmetic has a value; NumPy computes it
         several = len(self.program.outputs) > 1
-        result = self._numpy_kernel()(*args, out=None if targets is None else tuple(targets) if several else targets[0])
+        result = self._numpy_kernel(*args, out=None if targets is None else tuple(targets) if several else targets[0])
         if result is MISS:
             return None
         return list(result) if several else [result]
@@ -365,10 +311,8 @@ class Batched:
         """The way for calls with few points and arguments that need no rearranging; None where there is none."""
         with self._lock:
             if self._machine is None and self._direct and hasattr(self.kernel, "call"):
-                try:
-                    self._machine = self.kernel.call()
-                except BackendError:
-                    self._direct = False
+                self._machine = self.kernel.call()
+                self._direct = self._machine is not None
             return self._machine
 
     def call(self, leaves: list[Any], out: Any = None) -> Any:

@@ -24,7 +24,7 @@ class Gradient(Function):
     suffix = "grad"
 
     def derive(self, graph: Graph, wrt: list[int]) -> Graph:
-        return transforming.gradient(graph, wrt, self._rules(), False)[0]
+        return transforming.gradient(graph, wrt, self._rules(), False)
 
     def tree(self, call: Call, graph: Graph) -> Any:
         return transform_tree(self._by_argument(call))
@@ -34,7 +34,7 @@ class ValueAndGradient(Function):
     suffix = "value_and_grad"
 
     def derive(self, graph: Graph, wrt: list[int]) -> Graph:
-        return transforming.gradient(graph, wrt, self._rules(), True)[0]
+        return transforming.gradient(graph, wrt, self._rules(), True)
 
     def tree(self, call: Call, graph: Graph) -> Any:
         return transform_tree((0, self._by_argument(call)))

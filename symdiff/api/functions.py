@@ -10,7 +10,6 @@ import math
 import operator
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any, Self
 
 import numpy as np
@@ -24,7 +23,6 @@ from symdiff.api.expressions import argument_function, argument_positions, formu
 from symdiff.codegen.source import MISS
 from symdiff.errors import (
     ArgumentError,
-    BackendError,
     InvariantError,
     OptionError,
     ShapeError,
@@ -38,7 +36,7 @@ from symdiff.ir.hidden import NONE, Captured, Hidden, Replaced
 from symdiff.pipeline import Options, program_of
 from symdiff.rulebooks.declared import depend_on_rules, rules_in_force
 from symdiff.runtime.fastcall import Machine
-from symdiff.runtime.guards import Guard, guarded
+from symdiff.runtime.guards import Guard, guarded, machine_guards_fit
 from symdiff.runtime.vectorcall import direct_vectorcall, vectorcall_table_offset, with_vectorcall, without_vectorcall
 from symdiff.tracing.captures.watching import Moved, Watch
 from symdiff.tracing.following.following import followed_error_line
@@ -98,9 +96,9 @@ class Function:
         **options: Any,
     ) -> None:
         f = argument_function(f)
-        self.expressions = formula_of(f)
-        if self.expressions is not None:
-            argnums = argument_positions(self.expressions, argnums)
+        self.expression = formula_of(f)
+        if self.expression is not None:
+            argnums = argument_positions(self.expression, argnums)
         known = ("argnums", *self.choices, *COMMON) if self.differentiates else (*self.choices, *COMMON)
         check_options(self.suffix or "the function", {"argnums": argnums} | options if self.differentiates else options, known)
         exact, fastmath = bool(options.get("exact", False)), bool(options.get("fastmath", False))
@@ -324,14 +322,13 @@ class Function:
         found = self._guards.get(key)
         address = 0
         owner = 0 if isinstance(machine, Machine) else id(self)  # what declines itself asks its owner for the long way
-        with suppress(BackendError):  # containers that are checked in Python only
-            if found is None and offset is not None:
+        if offset is not None and machine_guards_fit():
+            if found is None:
                 found = Guard(machine, self._watch.rows(), hidden.place, hidden.arrays, Captured, owner)
                 if self._watch.changed():  # while the guard took down what holds
                     return
                 self._guards[key] = found
-            if found is not None and offset is not None:
-                address = guarded(offset)
+            address = guarded(offset)
         self._guard = found
         direct_vectorcall(self, address, found.address if address and found is not None else 0)
         if self._watch.incomplete:  # a rule was declared meanwhile
@@ -341,7 +338,7 @@ class Function:
         guard = self._guard
         versions = [] if guard is None else guard.versions()
         self.refresh()  # other specialisations may capture what the fast one does not
-        if self.expressions is not None and self._door is not None and not kwargs:
+        if self.expression is not None and self._door is not None and not kwargs:
             found = self._with_numbers(args, out)
             if found is not MISS:
                 return found
@@ -369,7 +366,7 @@ class Function:
 
     def _with_numbers(self, args: tuple[Any, ...], out: Any) -> Any:
         """The fast way where a formula takes integers as numbers; `MISS` where it takes the arguments as they are."""
-        taken = tuple(map(self.expressions.taken, range(len(args)), args))  # type: ignore[union-attr]
+        taken = tuple(map(self.expression.taken, range(len(args)), args))  # type: ignore[union-attr]
         if all(map(operator.is_, taken, args)):
             return MISS
         try:
@@ -524,6 +521,10 @@ class Function:
     def cost(self, /, *args: Any, **kwargs: Any) -> Any:
         """Operations of the function, of this derivative and of both together; see `sd.cost`."""
         return costed(self, args, kwargs)
+
+    def plot(self, /, *args: Any, ax: Any = None, **kwargs: Any) -> Any:
+        """The picture of the graph at example arguments, or the Axes that it is drawn into; see `Graph.plot`."""
+        return self.graph(*args, **kwargs).plot(ax)
 
     def __repr__(self) -> str:
         return f"<{self.__name__} of {self.where}>"

@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from symdiff.codegen.array_text import region, shape_text
-from symdiff.codegen.expressions import emit_statements, leaf_texts, printed_operands
+from symdiff.codegen.expressions import emit_statements, formula, leaf_texts, printed_operands
 from symdiff.codegen.numpy import spelling
 from symdiff.codegen.numpy_batch import emit_in_place
 from symdiff.codegen.text import dtype_text
@@ -88,9 +88,14 @@ class KernelLines:
         summed, needless, coefficients = self.sums()
         slots = self.slots({self.plan.slots[p] for p in range(len(program.nodes)) if p not in needless}, lines)
         targets = self.targets(lines)
+        stored = {v: self.label(self.kernel.sinks[places[0][0]].value) for v, places in self.plan.finals.items()}
+        labels = {k: self.label(self.kernel.operands[node.params[0]]) if node.op == "input" else names[k]
+                  for k, node in enumerate(program.nodes) if is_leaf(node)}  # fmt: skip
         for position, node in enumerate(program.nodes):
             if not is_leaf(node) and position not in needless:
-                self.step(position, names, slots, targets, lines)
+                labels[position] = stored.get(position) or self.writer.fresh()
+                shown = formula(node, [labels[o] for o in printed_operands(program, position)], self.writer.calls)
+                lines.append(f"{self.step(position, names, slots, targets)}  # {labels[position]} = {shown}")
             for sink, row, product in summed.get(position, ()):
                 if product:
                     first, second = (names[o] for o in node.operands)
@@ -115,17 +120,18 @@ class KernelLines:
                 self.sum(sink, names[value], is_leaf(node), lines)
         return lines
 
-    def step(
-        self, position: int, names: dict[int, str], slots: dict[tuple[str, int], str], targets: dict[int, str], lines: list[str]
-    ) -> None:
+    def step(self, position: int, names: dict[int, str], slots: dict[tuple[str, int], str], targets: dict[int, str]) -> str:
         """One node, in place."""
         slot = self.plan.slots[position]
         target = slots[slot] if slot is not None else targets[self.plan.finals[position][0][0]]
-        program = self.program
-        operands = program.nodes[position].operands
-        ordered = printed_operands(program, position) if program.nodes[position].op == "add" else operands
-        lines.append(emit_in_place(program, position, [names[o] for o in ordered], target, self.writer.calls))
+        operands = [names[o] for o in self.program.nodes[position].operands]
         names[position] = target
+        return emit_in_place(self.program, position, operands, target, self.writer.calls)
+
+    def label(self, value: int) -> str:
+        """What a value of the program is called in formulas."""
+        text: str = self.writer.text(value)
+        return text if len(text) < 20 else _stem(text)
 
     def sums(self) -> tuple[dict[int, list[tuple[Sink, int, bool]]], set[int], dict[Sink, list[complex]]]:
         """The terms of sums over the whole domain by position (sink, row, whether a product), what they make needless,

@@ -16,7 +16,7 @@ from symdiff.codegen.text import Result
 from symdiff.errors import BackendError
 from symdiff.ir.node import Node
 from symdiff.lowering.plan import Plan
-from symdiff.lowering.program import Program
+from symdiff.lowering.program import Input, Output, Program
 from symdiff.vocabulary.operation import Op
 
 _PARTS = {"conj": "conj", "real": "creal", "imag": "cimag", "abs": "cabs"}
@@ -48,7 +48,14 @@ class C99(Dialect):
         return ["f"] if codes == {"f"} else ["d"] if codes else []
 
 
-LANGUAGE = C99()
+class Declared(C99):
+    """What a declaration has, in words of C++, too."""
+
+    types: ClassVar[dict[str, str]] = C99.types | {"D": "double _Complex", "F": "float _Complex"}
+    restrict = ""
+
+
+LANGUAGE, DECLARED = C99(), Declared()
 
 
 def emit(
@@ -67,18 +74,49 @@ def emit(
     if raised:
         codes = [f"  {k + 1}  {error}" for k, error in enumerate(raised)]
         doc = "\n".join([doc, "", "Returns 0; or the number of a path that has no result, and nothing is written:", *codes])
-    function = LANGUAGE.function_text(program, f"{'int' if raised else 'void'} {entry}", names, arguments, targets)
+    head = f"{'int' if raised else 'void'} {entry}"
+    function = LANGUAGE.function_text(program, head, names, arguments, targets)
     text = "\n".join([comment(header, doc), _includes(program) + _helpers(program), *function]) + "\n"
-    signature = function[: function.index("{")]
-    return Source(text, entry, "c", companion=_declared(header, doc if raised else "", program, signature, guard))
+    about = comment(header, "\n".join([doc, "", *_described(program, arguments, targets)]))
+    declared = DECLARED.signature(program.inputs, program.outputs, arguments, targets, head)
+    declared[-1] += ";"
+    return Source(text, entry, "c", companion=_HEADER.format(
+        about=about, guard=guard, declared="\n".join([*_included({leaf.dtype for leaf in program.leaves} & {"?"}), *declared])
+    ))  # fmt: skip
 
 
-def _declared(header: Sequence[str], doc: str, program: Program, signature: list[str], guard: str) -> str:
-    """The header file of the function."""
-    signature = [*signature[:-1], f"{signature[-1]};"]
-    includes = _included({leaf.dtype for leaf in program.leaves})
-    parts = [comment(header, doc), f"#ifndef {guard}", f"#define {guard}", "", *includes, *([""] if includes else [])]
-    return "\n".join([*parts, *signature, "", f"#endif /* {guard} */"]) + "\n"
+_HEADER = """{about}
+#ifndef {guard}
+#define {guard}
+
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
+{declared}
+
+#ifdef __cplusplus
+}}
+#endif
+
+#endif /* {guard} */
+"""
+
+
+def _described(program: Program, arguments: list[str], targets: list[str]) -> list[str]:
+    """A line for each parameter: what it is, and its shape."""
+    width = max(map(len, [*arguments, *targets]), default=0)
+    taken = [f"{a:{width}}  {_shape(leaf)}, is read" for a, leaf in zip(arguments, program.inputs, strict=True)]
+    made = [
+        f"{t:{width}}  {_shape(o)}, is written; it must not overlap others"
+        for t, o in zip(targets, program.outputs, strict=True)
+    ]
+    return ["Arrays lie in C order, the last index running fastest.", "", *(f"  {line}" for line in [*taken, *made])]
+
+
+def _shape(leaf: Input | Output) -> str:
+    cells = "".join(f"[{n}]" for n in leaf.shape)
+    return f"{LANGUAGE.types[leaf.dtype]}{cells or (' *' if isinstance(leaf, Output) else '')}"
 
 
 def _includes(program: Program) -> str:

@@ -194,11 +194,11 @@ class Dialect:
         self, inputs: tuple[Input, ...], outputs: tuple[Output, ...], arguments: list[str], targets: list[str], head: str
     ) -> list[str]:
         """The function's head: numbers by value, arrays as pointers to their cells in C order, results last."""
-        parts = []
+        parts, pointer = [], f"*{self.restrict} " if self.restrict else "*"
         for leaf, argument in zip(inputs, arguments, strict=True):
             kind = self.types[leaf.dtype]
-            parts.append(f"{kind} {argument}" if leaf.shape == () else f"const {kind} *{self.restrict} {argument}")
-        parts += [f"{self.types[o.dtype]} *{self.restrict} {target}" for o, target in zip(outputs, targets, strict=True)]
+            parts.append(f"{kind} {argument}" if leaf.shape == () else f"const {kind} {pointer}{argument}")
+        parts += [f"{self.types[o.dtype]} {pointer}{target}" for o, target in zip(outputs, targets, strict=True)]
         return c_signature(head, parts)
 
     def helpers(self, nodes: list[Node], qualifier: str) -> list[str]:

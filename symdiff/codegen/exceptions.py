@@ -20,8 +20,8 @@ class Place(NamedTuple):
     cell: str = ""
 
     def text(self, shown: Mapping[str, str]) -> str:
-        """The expression for it; "" where there is none."""
-        return shown[self.name] + self.cell if self.name in shown else ""
+        """The expression for it, that of a cell itself or of the argument; "" where there is none."""
+        return shown.get(str(self)) or (shown[self.name] + self.cell if self.name in shown else "")
 
     def __str__(self) -> str:
         return self.name + self.cell
@@ -50,13 +50,14 @@ class Raised:
         """The call that makes the exception; `shown` are the expressions for arguments, which are only named otherwise."""
         return f"{self.kind}({', '.join(_spelled(a, shown) for a in self.arguments)})"
 
-    def at_point(self, place: str, shown: Mapping[str, str]) -> list[str]:
-        """The statements that raise it with a note of the point; `shown` may use the name `point`."""
+    def at_point(self, k: int, place: str, shown: Mapping[str, str], start: str = "") -> list[str]:
+        """The statements that raise it, the k-th, with a note of the point after `start`; `shown` may use `point`."""
+        number = f"{start} + point" if start else "point"
         return [
             f"point = int({place})",
-            f"error = {self.text(shown)}",
-            'error.add_note(f"at point {point}")',
-            "raise error",
+            f"error{k} = {self.text(shown)}",
+            f'error{k}.add_note(f"at point {{{number}}}")',
+            f"raise error{k}",
         ]
 
     def __str__(self) -> str:

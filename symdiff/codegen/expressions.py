@@ -4,7 +4,8 @@ Assumes spellings as templates over operands. Guarantees the Program's associati
 them out would change the order of operations.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Protocol
 
 from symdiff.ir.node import Node
@@ -54,12 +55,14 @@ def emit_statements(
     inline: bool = True,
     declare: Callable[[int], str] | None = None,
     ends: Callable[[int, str], list[str]] | None = None,
+    wished: Mapping[int, str] = MappingProxyType({}),
 ) -> tuple[list[str], dict[int, str]]:
     """Assignments in order, and the expression of every output value.
 
     `leaves` names inputs and constants; `spell(i)` gives (template, own level, levels its operands need);
     `declare(i)` gives what stands before the name of a value, a type for example; `ends(k, condition)` are the lines for
-    the program's check k, which stand where its condition is known.
+    the program's check k, which stand where its condition is known; `wished` are the names of some values, which others do not
+    have.
     """
     uses = [0] * len(program.nodes)
     for node in program.nodes:
@@ -87,8 +90,10 @@ def emit_statements(
         if inline and alone and depth < DEPTH and len(text) <= WIDTH:
             made[position] = Expression(text, level, depth)
             continue
-        name = names.fresh(f"v{count}")
-        count += 1
+        name = wished.get(position, "")
+        if not name:
+            name = names.fresh(f"v{count}")
+            count += 1
         lines.append(f"{declare(position) if declare else ''}{name} = {text}")
         made[position] = Expression(name, ATOM, 0)
     for k, check in checks:
@@ -122,6 +127,19 @@ def printed_operands(program: Program, position: int) -> tuple[int, ...]:
         if (program.nodes[second if node.op == "mul" else first].op == "const") and first != second:
             return second, first
     return node.operands
+
+
+_SIGNS = {
+    "add": "{} + {}", "sub": "{} - {}", "mul": "{}*{}", "div": "{}/{}", "neg": "-{}", "pow": "{}**{}", "lt": "{} < {}",
+    "le": "{} <= {}", "gt": "{} > {}", "ge": "{} >= {}", "eq": "{} == {}", "ne": "{} != {}", "and": "{} & {}", "or": "{} | {}",
+    "not": "~{}", "cast": "{}", "select": "where({}, {}, {})",
+}  # fmt: skip
+
+
+def formula(node: Node, texts: Sequence[str], calls: Mapping[int, str] = MappingProxyType({})) -> str:
+    """An operation on values as people write it in a comment; `calls` are the names of opaque functions."""
+    name = calls.get(id(node.params), node.op)
+    return _SIGNS.get(node.op, f"{name}({', '.join(['{}'] * len(texts))})").format(*texts)
 
 
 def parenthesis_levels(op: str, arity: int) -> tuple[int, tuple[int, ...]]:

@@ -65,7 +65,12 @@ def emitted_cell_names(leaf: Input, argument: str, names: Names) -> list[str]:
     """One name for each cell of an input, in C order; the argument itself for a scalar."""
     if leaf.shape == ():
         return [argument]
-    return [names.fresh(argument + cell_suffix(leaf.shape, k)) for k in range(math.prod(leaf.shape))]
+    return [names.fresh(cell_name(argument, leaf.shape, k)) for k in range(math.prod(leaf.shape))]
+
+
+def cell_name(name: str, shape: tuple[int, ...], cell: int) -> str:
+    """The name of a cell of an array: x3 for x[3], W1_2 for W[1, 2], y2_0 for y2[0]."""
+    return f"{name}{'_' if name[-1].isdigit() else ''}{cell_suffix(shape, cell)}"
 
 
 def emitted_argument_names(inputs: tuple[Input, ...], names: Names) -> list[str]:

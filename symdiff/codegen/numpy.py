@@ -6,101 +6,43 @@ primitives.
 """
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
-from symdiff.codegen.exceptions import Raised
+from symdiff.codegen import numpy_batch
 from symdiff.codegen.expressions import ATOM, emit_statements, leaf_texts, parenthesis_levels
 from symdiff.codegen.names import Names, emitted_argument_names, emitted_cell_names
-from symdiff.codegen.numpy_batch import batch_lines
-from symdiff.codegen.source import MISS, PythonFile, Source
-from symdiff.codegen.text import (
-    Result,
-    dtype_text,
-    emits_flat_result,
-    emitted_result,
-    output_texts,
-    packed,
-    unpacked,
-    wrapped_text,
-)
+from symdiff.codegen.numpy_batch import OWN
+from symdiff.codegen.source import MISS, Source
+from symdiff.codegen.text import dtype_text
 from symdiff.ir.node import Node
 from symdiff.lowering.plan import Plan
-from symdiff.lowering.program import Input, Output, Program
+from symdiff.lowering.program import Program
 from symdiff.lowering.walks import uses_of
-from symdiff.vocabulary.literals import docstring_literal, number_literal
+from symdiff.vocabulary.literals import number_literal
 from symdiff.vocabulary.operation import scipy_special
 from symdiff.vocabulary.ops import OPS
 
 INDENT = "    "
 PLACES = ("{0}", "{1}", "{2}", "{3}")
-OWN = ("np", "out", "MISS", "special", "threading", "_local", "_array", "_check_out")
-_ARRAY = '''def _array(x, kind):
-    """x as an array of a dtype; classes of arrays with other operations are refused, and complex numbers for real ones."""
-    if hasattr(x, "__array__") and not isinstance(x, np.generic) and type(x) not in (np.ndarray, np.memmap):
-        raise TypeError(f"{type(x).__name__} is given; a plain NumPy array, as of np.asarray(x), expected")
-    found = np.asarray(x)
-    if found.dtype.kind not in ("biufc" if np.dtype(kind).kind == "c" else "biuf"):
-        raise TypeError(f"numbers of {found.dtype} are given, {kind.__name__} expected")
-    return np.require(found, kind, ["C", "A"])'''
-_CHECK_OUT = '''def _check_out(arrays, *expected):
-    """Raise ValueError where arrays for results are not writeable, of their shape and dtype, and apart."""
-    for k, (a, (shape, kind)) in enumerate(zip(arrays, expected, strict=True)):
-        if type(a) not in (np.ndarray, np.memmap) or a.shape != shape or a.dtype != kind or not a.flags.writeable:
-            raise ValueError(f"out {k} is no writeable NumPy array of {kind.__name__} {shape}")
-        if any(s == 0 and n > 1 for s, n in zip(a.strides, a.shape)) or any(np.shares_memory(a, b) for b in arrays[:k]):
-            raise ValueError(f"out {k} has the same memory for several numbers")'''
 _WRAPPED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 
 
-def emit(
-    plan: Plan, *, name: str, style: str = "runtime", header: Sequence[str] = (), doc: str = "",
-    result: Result | None = None, raised: Sequence[Raised] = (), before: Plan | None = None,
-) -> Source:  # fmt: skip
-    """The Plan as a NumPy function: style "runtime" for arguments already normalised, "export" for a stand-alone file.
-
-    `raised` are the exceptions of the program's checks; a batch has these in a plan of their own, which runs `before`.
-    """
+def emit(plan: Plan, *, name: str, style: str = "runtime") -> Source:
+    """The Plan as a NumPy function that takes arguments in the program's own form; stand-alone files are `point_files`'."""
     program = plan.program
-    result = emitted_result(len(program.outputs)) if result is None else result
     calls = called(program.nodes)
-    names = Names((*OWN, *calls.values(), *(("point", "error") if before is not None else ())))
+    special = any(OPS[i.op].is_special for i in program.nodes)
+    known = (*emitted_globals(program.nodes, special), ("_local", threading.local()))
+    if plan.kind == "batch":
+        return replace(numpy_batch.emit(plan, name=name, calls=calls), names=known)
+    names = Names((*OWN, *calls.values()))
     arguments = emitted_argument_names(program.inputs, names)
     entry = names.fresh(name)
-    axes = plan.in_axes if plan.kind == "batch" else ()
-    tests = emit_argument_checks(program.inputs, arguments, axes) if style == "export" else []
-    if plan.kind == "batch":
-        lines, threads = batch_lines(plan, arguments, names, result, calls, before, raised, emit_out_check if tests else None)
-    else:
-        lines, threads = _point_lines(plan, arguments, names, result, calls, style == "export", raised), False
-    signature = wrapped_text(f"def {entry}(", [*arguments, "out=None"], "):", "")
-    text = "\n".join([*signature, *docstring_literal(doc), *tests, *lines])
-    special = any(OPS[i.op].is_special for i in [*program.nodes, *(before.program.nodes if before else ())])
-    if style == "export":
-        return emit_numpy_file(header, threads, special, [], text).source(entry, "numpy")
-    return Source(text + "\n", entry, "numpy", (*emitted_globals(program.nodes, special), ("_local", threading.local())))
-
-
-def emit_numpy_file(header: Sequence[str], threads: bool, special: bool, constants: list[str], text: str) -> PythonFile:
-    """A stand-alone file of one function, with its threads' own store where it has one."""
-    packages = ("import numpy as np", *(["from scipy import special"] if special else []))
-    head = [*(["_local = threading.local()"] if threads else []), *(["\n".join(constants)] if constants else [])]
-    return PythonFile(
-        tuple(header), frozenset(["threading"] if threads else []), packages, tuple(head), (_ARRAY, _CHECK_OUT), (text,)
-    )
-
-
-def emit_out_check(outputs: Sequence[Output], shapes: Sequence[str], result: Result) -> list[str]:
-    """The check of a given `out` in a stand-alone file."""
-    parts = [f"({shape}, np.{dtype_text(o.dtype)})" for o, shape in zip(outputs, shapes, strict=True)]
-    places = output_texts(result, "out")
-    given = (
-        "out"
-        if isinstance(result, tuple) and emits_flat_result(result)
-        else f"({', '.join(places)}{',' if len(places) == 1 else ''})"
-    )
-    return [f"{INDENT}if out is not None:", *wrapped_text("_check_out(", [given, *parts], ")", INDENT * 2)]
+    lines = _point_lines(plan, arguments, names, len(program.outputs) > 1, calls)
+    return Source("\n".join([f"def {entry}({', '.join([*arguments, 'out=None'])}):", *lines, ""]), entry, "numpy", known)
 
 
 def emitted_globals(nodes: list[Node], special: bool) -> list[tuple[str, object]]:
@@ -119,27 +61,6 @@ def called(nodes: list[Node]) -> dict[int, str]:
         if node.op == "call" and id(node.params) not in found:
             found[id(node.params)] = names.fresh(f"call_{getattr(node.params, '__name__', '')}")
     return found
-
-
-def emit_argument_checks(inputs: tuple[Input, ...], arguments: list[str], axes: tuple[int | None, ...] = ()) -> list[str]:
-    """Conversion and shape checks of an exported function's arguments."""
-    lines = []
-    for place, (leaf, argument) in enumerate(zip(inputs, arguments, strict=True)):
-        axis = axes[place] if axes else None
-        kind = dtype_text(leaf.dtype)
-        lines.append(f"{INDENT}{argument} = _array({argument}, np.{kind})")
-        if axis is None:
-            condition, shown = f"{argument}.shape != {leaf.shape!r}", f"{leaf.shape!r}"
-        else:
-            sizes = [str(n) for n in leaf.shape]
-            shown = ", ".join(["n", *sizes] if axis == 0 else [*sizes, "n"])
-            part = "[1:]" if axis == 0 else "[:-1]"
-            shown = f"({shown})" if leaf.shape else "(n,)"
-            condition = f"{argument}.ndim != {len(leaf.shape) + 1}"
-            condition += f" or {argument}.shape{part} != {leaf.shape!r}" if leaf.shape else ""
-        lines.append(f"{INDENT}if {condition}:")
-        lines.append(f'{INDENT * 2}raise ValueError(f"{argument} has shape {{{argument}.shape}}, {shown} expected")')
-    return lines
 
 
 def spelling(program: Program, position: int, calls: Mapping[int, str]) -> tuple[str, int, tuple[int, ...]]:
@@ -169,7 +90,7 @@ def spelling(program: Program, position: int, calls: Mapping[int, str]) -> tuple
     return op.spelled(*PLACES[: op.arity]), ATOM, (0,) * op.arity
 
 
-def _joining(program: Program) -> set[int]:
+def joining_checks(program: Program) -> set[int]:
     """The operations that only join the conditions of checks."""
     uses = uses_of(program)
     found = set()
@@ -183,75 +104,32 @@ def _joining(program: Program) -> set[int]:
     return found
 
 
-def _point_lines(
-    plan: Plan, arguments: list[str], names: Names, result: Result, calls: Mapping[int, str], checked: bool,
-    raised: Sequence[Raised],
-) -> list[str]:  # fmt: skip
+def _point_lines(plan: Plan, arguments: list[str], names: Names, several: bool, calls: Mapping[int, str]) -> list[str]:
+    """The statements for one point: its results are numbers and new arrays, or fill `out`."""
     program = plan.program
     cells = [emitted_cell_names(leaf, a, names) for leaf, a in zip(program.inputs, arguments, strict=True)]
-    lines = emit_out_check(program.outputs, [repr(o.shape) for o in program.outputs], result) if checked else []
+    lines = []
     for leaf, argument, own in zip(program.inputs, arguments, cells, strict=True):
         if leaf.shape == ():
-            lines.append(f"{INDENT}{argument} = np.{dtype_text(leaf.dtype)}({argument})")
+            lines.append(f"{argument} = np.{dtype_text(leaf.dtype)}({argument})")
         elif own:
-            flat = argument if len(leaf.shape) == 1 else f"{argument}.ravel()"
-            tail = f"{',' if len(own) == 1 else ''} = {flat}"
-            lines += wrapped_text("", own, tail, INDENT) if len(own) > 1 else [f"{INDENT}{own[0]}{tail}"]
+            lines.append(f"{', '.join(own)}, = {argument}{'' if len(leaf.shape) == 1 else '.ravel()'}")
     leaves = leaf_texts(program, lambda place, cell: cells[place][cell], lambda node: number_literal(node.params))
-    texts = {leaf.name: argument for leaf, argument in zip(program.inputs, arguments, strict=True)}
-
-    def ends(k: int, condition: str) -> list[str]:
-        return [f"if {condition}:", INDENT + (f"raise {raised[k].text(texts)}" if raised else "return MISS")]
-
-    joined = _joining(program)
-    spelled = {"and": "({0} and {1})", "or": "({0} or {1})", "not": "(not {0})"}
-
-    def spell(position: int) -> tuple[str, int, tuple[int, ...]]:
-        if position in joined:
-            op = program.nodes[position].op
-            return spelled[op], ATOM, (ATOM,) * OPS[op].arity
-        return spelling(program, position, calls)
-
-    steps, values = emit_statements(program, leaves, spell, names, ends=ends)
-    if steps:
-        lines.append(f'{INDENT}with np.errstate(all="ignore"):')
-        lines += [INDENT * 2 + step for step in steps]
-    several = not isinstance(result, int)
-    own_names = [names.fresh(o.name) for o in program.outputs]
-    lines.append(f"{INDENT}if out is None:")
-    fresh = []
+    steps, values = emit_statements(
+        program,
+        leaves,
+        lambda i: spelling(program, i, calls),
+        names,
+        ends=lambda _, test: [f"if {test}:", f"{INDENT}return MISS"],
+    )
+    lines += ['with np.errstate(all="ignore"):', *(INDENT + step for step in steps)] if steps else []
+    results = []
     for output in program.outputs:
-        kind = dtype_text(output.dtype)
         listed = [values[c] for c in output.cells]
-        if output.shape == ():
-            bare = program.nodes[output.cells[0]].op != "const"
-            fresh.append([listed[0] if bare else f"np.{kind}({listed[0]})"])
-        else:
-            tail = f"], dtype=np.{kind})" + ("" if len(output.shape) == 1 else f".reshape({output.shape!r})")
-            fresh.append(wrapped_text("np.array([", listed, tail, INDENT * 2))
-    if not several:
-        lines.append(f"{INDENT * 2}return {fresh[0][0].strip()}")
-        lines += fresh[0][1:]
-        target_names = ["out"]
-    else:
-        shown = []
-        for own_name, parts in zip(own_names, fresh, strict=True):
-            if len(parts) == 1 and len(parts[0].strip()) < 20:
-                shown.append(parts[0].strip())
-                continue
-            lines.append(f"{INDENT * 2}{own_name} = {parts[0].strip()}")
-            lines += parts[1:]
-            shown.append(own_name)
-        lines.append(f"{INDENT * 2}return {packed(result, shown, bare=True)}")
-        lines.append(INDENT + unpacked(result, own_names, "out"))
-        target_names = own_names
-    for output, target in zip(program.outputs, target_names, strict=True):
-        listed = [values[c] for c in output.cells]
-        if output.shape == ():
-            lines.append(f"{INDENT}{target}[()] = {listed[0]}")
-        elif listed:
-            tail = "]" if len(output.shape) == 1 else f"]).reshape({output.shape!r})"
-            opening = "[" if len(output.shape) == 1 else "np.array(["
-            lines += wrapped_text(f"{target}[...] = {opening}", listed, tail, INDENT)
-    lines.append(f"{INDENT}return out")
-    return lines
+        shaped = "" if len(output.shape) == 1 else f".reshape({output.shape!r})"
+        kind = f"np.{dtype_text(output.dtype)}"
+        results.append(f"np.array([{', '.join(listed)}], {kind}){shaped}" if output.shape else f"{kind}({listed[0]})")
+    lines += ["if out is None:", f"{INDENT}return {', '.join(results)}"]
+    targets = [f"out[{k}]" for k in range(len(results))] if several else ["out"]
+    lines += [f"{target}[...] = {text}" for target, text in zip(targets, results, strict=True)]
+    return [INDENT + line for line in [*lines, "return out"]]

@@ -15,9 +15,19 @@ from symdiff.codegen.array_kernels import KernelLines
 from symdiff.codegen.array_text import clearing_text, constant_text, emit_step, region, shape_text, view_text
 from symdiff.codegen.exceptions import POINT, Raised
 from symdiff.codegen.names import Names, emitted_argument_names
-from symdiff.codegen.numpy import OWN, called, emit_argument_checks, emit_numpy_file, emit_out_check, emitted_globals
-from symdiff.codegen.source import Source
-from symdiff.codegen.text import Result, dtype_text, emits_flat_result, emitted_result, packed, unpacked, wrapped_text
+from symdiff.codegen.numpy import called, emitted_globals
+from symdiff.codegen.numpy_batch import OWN, emit_kept_arrays
+from symdiff.codegen.shells import (
+    ARRAY,
+    CHECK_OUT,
+    UNEVALUATED,
+    annotated_array,
+    annotated_result,
+    checked_input,
+    emit_out_check,
+)
+from symdiff.codegen.source import PythonFile, Source
+from symdiff.codegen.text import Result, dtype_text, emitted_result, output_texts, packed, tuple_text, wrapped_text
 from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Call, Clear, Kernel
 from symdiff.lowering.arrays.plan import ArrayPlan, is_planned
@@ -46,14 +56,35 @@ def emit(
     `points` the axes of points in the arguments where they have some.
     """
     writer = ArrayWriter(plan, name, style, result, raised, points)
-    text = "\n".join(writer.lines(doc))
+    functions, works = writer.functions(doc)
     special = any(OPS[i.op].is_special for i in writer.scalars)
     if style == "export":
-        constants = [f"{n} = {constant_text(c)}" for n, c in writer.constants]
-        return emit_numpy_file(header, writer.keeps, special, constants, text).source(writer.entry, "numpy")
+        packages = [
+            "import numpy as np",
+            "from numpy.typing import ArrayLike, NDArray",
+            *(["from scipy import special"] if special else []),
+        ]
+        alias = f"Result = {annotated_result(writer.result, [annotated_array(o) for o in writer.program.outputs])}"
+        constants = ["\n".join(f"{n} = {constant_text(c)}" for n, c in writer.constants)] if writer.constants else []
+        head = [alias, *(["_local = threading.local()"] if works else []), *constants]
+        standard = ["from typing import Any", *(["import threading"] if works else [])]
+        support = [*works, ARRAY, CHECK_OUT, *([_APART] if writer.uses_apart else [])]
+        return PythonFile(
+            tuple(header), tuple(standard), tuple(packages), tuple(head), tuple(functions), tuple(support)
+        ).source(writer.entry, "numpy")
     known = [*emitted_globals(writer.scalars, special), *((name, dtype_of_code(code)) for code, name in _DTYPES.items())]
+    known += [("_local", threading.local())]
     compiled = [(writer.compiled[index], builtin) for index, builtin in (builtins or {}).items()]
-    return Source(text + "\n", writer.entry, "numpy", (*known, ("_local", threading.local()), *writer.constants, *compiled))
+    text = "\n\n\n".join([UNEVALUATED, *functions, *works, _APART]) + "\n"
+    return Source(text, writer.entry, "numpy", (*known, *writer.constants, *compiled))
+
+
+_APART = '''def _apart(results: tuple[Any, ...], arrays: tuple[Any, ...]) -> list[NDArray[Any]]:
+    """Arrays for results: those given, or new ones for what lies scattered or may share memory with arrays."""
+    return [
+        r if r.flags.carray and not any(np.may_share_memory(r, a) for a in arrays) else np.empty(r.shape, r.dtype)
+        for r in results
+    ]'''
 
 
 class ArrayWriter:
@@ -79,13 +110,14 @@ class ArrayWriter:
         self.result = emitted_result(len(plan.program.outputs)) if result is None else result
         self.scalars = plan.fused.scalars
         self.calls = called(self.scalars)
-        self.keeps = False
-        words = (*_WORDS, *(("point", "error") if raised else ()))
+        self.read = {node.params[0] for node in self.nodes if node.op == "input"}
+        self.uses_apart = False
+        words = (*_WORDS, *(("point", *(f"error{k}" for k in range(len(raised)))) if raised else ()))
         self.names = Names((*OWN, *_DTYPES.values(), *self.own_names(), *self.calls.values(), *words))
         self.arguments = emitted_argument_names(self.program.inputs, self.names)
         # An argument that has the name of a variable of ours keeps it in the signature.
         self.shown = [i.name if i.name in words else a for i, a in zip(self.program.inputs, self.arguments, strict=True)]
-        self.entry = self.names.fresh(name)
+        self.entry, self.steps = self.names.fresh(name), self.names.fresh(f"{name}_steps")
         self.several = not isinstance(self.result, int)
         self.targets = [self.names.fresh(o.name) for o in self.program.outputs]
         self.texts: dict[int, str] = {}
@@ -147,9 +179,33 @@ class ArrayWriter:
         self.count += 1
         return name
 
-    # -- the function
+    # -- the functions
 
-    def lines(self, doc: str) -> list[str]:
+    def functions(self, doc: str) -> tuple[list[str], list[str]]:
+        """The functions of the steps and of all, and that of the arrays which a thread keeps where it keeps some."""
+        body = [*self.body(), *self.copies()]
+        made = self.made_once()
+        kept = [name for name, _ in made]
+        arrays = [t for t, o in zip(self.targets, self.program.outputs, strict=True) if o.shape != ()]
+        taken = [*(a for place, a in enumerate(self.arguments) if place in self.read), *arrays, *kept]
+        returned = self.numbers_made()
+        body += [f"return {', '.join(returned)}"] if returned else []
+        steps = wrapped_text(f"def {self.steps}(", [f"{name}: Any" for name in taken], ") -> Any:", "")
+        steps += [f'{INDENT}"""{self.steps_doc(kept)}"""', *(INDENT + line for line in body)]
+        exported = self.style == "export"
+        shell = [f"{a} = {n}" for a, n in zip(self.arguments, self.shown, strict=True) if a != n]
+        shell += self.accepted() if exported else self.declined()
+        shell += self.allocation()
+        shell += [f"{', '.join(kept)}{',' if len(kept) == 1 else ''} = _work()"] if kept else []
+        shell += self.call(taken)
+        parameters = [*(f"{a}: ArrayLike" for a in self.shown), "out: Any = None"] if exported else [*self.shown, "out=None"]
+        lines = wrapped_text(f"def {self.entry}(", parameters, ") -> Result:" if exported else "):", "")
+        lines += [*docstring_literal(doc), *(INDENT + line for line in [*shell, *self.results(arrays)])]
+        works = [emit_kept_arrays("work", [text for _, text in made])] if made else []
+        return ["\n".join(steps), "\n".join(lines)], works
+
+    def body(self) -> list[str]:
+        """The statements of the steps."""
         body: list[str] = []
         for index, task in enumerate(self.plan.fused.tasks):
             if index == self.plan.fused.checked:
@@ -160,26 +216,26 @@ class ArrayWriter:
                 body += [*(self.made(task.value) if self.nodes[task.value].shape else []), *self.builtin(index)]
             else:
                 body += self.structural(task)
-        if self.plan.fused.checked == len(self.plan.fused.tasks):
-            body += self.checks()
-        body += self.copies()
-        signature = wrapped_text(f"def {self.entry}(", [*self.shown, "out=None"], "):", "")
-        lines = [*signature, *docstring_literal(doc)]
-        lines += [f"{INDENT}{a} = {n}" for a, n in zip(self.arguments, self.shown, strict=True) if a != n]
-        if self.style == "export":
-            lines += emit_argument_checks(self.program.inputs, self.arguments)
-            lines += emit_out_check(self.program.outputs, [repr(o.shape) for o in self.program.outputs], self.result)
-        else:
-            lines += self.declined()
-        lines += self.allocation()
-        lines += self.work()
-        if body:
-            lines.append(f'{INDENT}with np.errstate(all="ignore"):')
-            lines += [f"{INDENT * 2}{line}" for line in body]
-        return [*lines, *self.results()]
+        return body + (self.checks() if self.plan.fused.checked == len(self.plan.fused.tasks) else [])
+
+    def steps_doc(self, kept: list[str]) -> str:
+        """What the steps compute."""
+        shown = self.targets if len(self.targets) < 5 else [*self.targets[:3], "..."]
+        return ", ".join(shown) + (f"; intermediate values are in {', '.join(kept)}." if kept else ".")
+
+    def call(self, taken: list[str]) -> list[str]:
+        """The call of the steps, without NumPy's warnings."""
+        numbers = [t for t, o in zip(self.targets, self.program.outputs, strict=True) if o.shape == ()]
+        found = ", ".join(numbers)
+        declines = bool(self.program.checks) and not self.raised
+        lines = wrapped_text(f"{'found = ' if declines else f'{found} = ' if found else ''}{self.steps}(", taken, ")", INDENT)
+        lines.insert(0, 'with np.errstate(all="ignore"):')
+        if declines:
+            lines += ["if found is MISS:", f"{INDENT}return MISS", *([f"{found} = found"] if found else [])]
+        return lines
 
     def checks(self) -> list[str]:
-        """What ends the call where a check holds: an exception, or the sentinel by which the caller is told."""
+        """What ends the steps where a check holds: an exception, or the sentinel by which the caller is told."""
         lines = []
         names = [leaf.name for leaf in self.program.inputs]
         for k, value in enumerate(self.program.checks):
@@ -191,9 +247,17 @@ class ArrayWriter:
             else:
                 lines.append(f"if {text}.any():")
                 shown = {n: a + POINT[x] for n, a, x in zip(names, self.arguments, self.points, strict=True)}
-                found = self.raised[k].at_point(f"{text}.argmax()", shown)
+                found = self.raised[k].at_point(k, f"{text}.argmax()", shown)
             lines += [INDENT + line for line in found]
         return lines
+
+    def accepted(self) -> list[str]:
+        """The checks of a file's arguments, a line each."""
+        checks = [checked_input(leaf, a) for leaf, a in zip(self.program.inputs, self.arguments, strict=True)]
+        return [
+            f"{a} = {check}" if leaf.shape else f"{a} = np.{dtype_text(leaf.dtype)}({check})"
+            for leaf, a, check in zip(self.program.inputs, self.arguments, checks, strict=True)
+        ]
 
     def declined(self) -> list[str]:
         """A runtime function declines arguments that are not exactly what it was made for."""
@@ -201,10 +265,10 @@ class ArrayWriter:
         for leaf, argument in zip(self.program.inputs, self.arguments, strict=True):
             if leaf.shape == ():
                 kinds = "float, np.floating" + (", complex, np.complexfloating" if leaf.dtype in "FD" else "")
-                lines += [f"{INDENT}if not isinstance({argument}, ({kinds})):", f"{INDENT * 2}return MISS"]
-                lines.append(f"{INDENT}{argument} = np.{dtype_text(leaf.dtype)}({argument})")
+                lines += [f"if not isinstance({argument}, ({kinds})):", f"{INDENT}return MISS"]
+                lines.append(f"{argument} = np.{dtype_text(leaf.dtype)}({argument})")
                 continue
-            lines += [f"{INDENT}if {self.unfit(argument, leaf, READABLE)}:", f"{INDENT * 2}return MISS"]
+            lines += [f"if {self.unfit(argument, leaf, READABLE)}:", f"{INDENT}return MISS"]
         return lines
 
     def unfit(self, name: str, leaf: Any, flags: int) -> str:
@@ -213,86 +277,42 @@ class ArrayWriter:
         return f"{types} or {name}.shape != {leaf.shape!r} or {name}.flags.num & {flags} != {flags}"
 
     def given(self) -> list[str]:
-        """The checks of a given `out`, and the way for one in which results cannot be computed."""
-        lines = []
-        own = self.results_names()
-        if self.several:
-            if self.style == "runtime":
-                lines += [f"if type(out) is not tuple or len(out) != {len(own)}:", f"{INDENT}return MISS"]
-            lines.append(unpacked(self.result, own, "out"))
-        elif own != ["out"]:
-            lines.append(f"{own[0]} = out")
-        if self.style == "runtime":
-            tests = [self.unfit(name, output, WRITTEN) for name, output in zip(own, self.program.outputs, strict=True)]
-            tests += [f"np.may_share_memory({a}, {b})" for k, a in enumerate(own) for b in own[:k]]
-            lines += [line for test in tests for line in (f"if {test}:", f"{INDENT}return MISS")]
-        return lines + self.elsewhere()
-
-    def results_names(self) -> list[str]:
-        """The names of the results' arrays: `out` itself for a single number."""
-        return self.targets if self.several or self.program.outputs[0].shape != () else ["out"]
-
-    def elsewhere(self) -> list[str]:
-        """Results that overlap arguments, or lie scattered, are computed in arrays of their own and copied."""
-        arrays = [a for a, leaf in zip(self.arguments, self.program.inputs, strict=True) if leaf.shape != ()]
-        tests = [] if self.style == "runtime" else ["not r.flags.carray"]
-        tests += ["np.may_share_memory(r, a)"] if arrays else []
-        if not tests:
-            return []
-        own = self.results_names()
-        given = (
-            "out" if self.several and emits_flat_result(self.result) else f"({', '.join(own)}{',' if len(own) == 1 else ''})"
-        )
-        loops = [f"for r in {given}"]
-        if arrays:
-            loops += wrapped_text("for a in (", arrays, ",)" if len(arrays) == 1 else ")", "")
-        lines = [f"if any({' '.join([' or '.join(tests), *loops])}):"]
-        if len(lines[0]) > 90:
-            lines = ["if any(", *(INDENT + line for line in (" or ".join(tests), *loops)), "):"]
-        call = f"{self.entry}({', '.join(self.arguments)})"
-        if self.program.checks and not self.raised:
-            lines += [f"{INDENT}value = {call}", f"{INDENT}if value is MISS:", f"{INDENT * 2}return MISS"]
-            call = "value"
-        if self.several:
-            values = [self.names.numbered("value") for _ in own]
-            lines.append(INDENT + unpacked(self.result, values, call))
-            lines += [f"{INDENT}{target}[...] = {value}" for target, value in zip(own, values, strict=True)]
-        else:
-            lines.append(f"{INDENT}out[...] = {call}")
-        return [*lines, f"{INDENT}return out"]
+        """The checks of a given `out`."""
+        outputs, places = self.program.outputs, output_texts(self.result, "out")
+        if self.style == "export":
+            return emit_out_check(outputs, [repr(o.shape) for o in outputs], self.result)
+        tests = [f"type(out) is not tuple or len(out) != {len(places)}"] if self.several else []
+        tests += [self.unfit(place, output, WRITTEN) for place, output in zip(places, outputs, strict=True)]
+        tests += [f"np.may_share_memory({a}, {b})" for k, a in enumerate(places) for b in places[:k]]
+        return [line for test in tests for line in (f"if {test}:", f"{INDENT}return MISS")]
 
     def allocation(self) -> list[str]:
-        """The arrays of the results: made here, or given and checked."""
-        made = [
-            f"{target} = np.empty({output.shape!r}, dtype=np.{dtype_text(output.dtype)})"
-            for target, output in zip(self.targets, self.program.outputs, strict=True)
-            if output.shape != ()
+        """The arrays that results are computed in: new ones, or those given if they lie together and apart from arguments."""
+        outputs = [
+            (target, place, o)
+            for target, place, o in zip(self.targets, output_texts(self.result, "out"), self.program.outputs, strict=True)
+            if o.shape != ()
         ]
         given = self.given()
-        if not made:
-            return [f"{INDENT}if out is not None:", *(INDENT * 2 + line for line in given)]
-        lines = [f"{INDENT}if out is None:", *(INDENT * 2 + line for line in made)]
-        return [*lines, f"{INDENT}else:", *(INDENT * 2 + line for line in given)]
+        if not outputs:
+            return ["if out is not None:", *(INDENT + line for line in given)]
+        made = [f"{target} = np.empty({o.shape!r}, np.{dtype_text(o.dtype)})" for target, _, o in outputs]
+        read = [a for a, leaf in zip(self.arguments, self.program.inputs, strict=True) if leaf.shape != ()]
+        self.uses_apart = True
+        computed, places = tuple_text([target for target, _, _ in outputs]), tuple_text([place for _, place, _ in outputs])
+        given.append(f"{computed[1:-1]} = _apart({places}, {tuple_text(read)})")
+        return ["if out is None:", *(INDENT + line for line in made), "else:", *(INDENT + line for line in given)]
 
-    def work(self) -> list[str]:
-        """The thread's work arrays, made in its first call."""
+    def made_once(self) -> list[tuple[str, str]]:
+        """The arrays that a thread keeps: names and how they are made."""
         made = []
         for name, (code, cells) in zip(self.slot_names, self.plan.slots, strict=True):
-            made.append((name, f"np.empty({cells}, dtype=np.{dtype_text(code)})"))
+            made.append((name, f"np.empty({cells}, np.{dtype_text(code)})"))
         for code, (rows, cells) in sorted(self.plan.scratch.items()):
-            made.append((self.scratch_name(code), f"np.empty(({rows}, {cells}), dtype=np.{dtype_text(code)})"))
+            made.append((self.scratch_name(code), f"np.empty(({rows}, {cells}), np.{dtype_text(code)})"))
         for code, (rows, blocks) in sorted(self.plan.partial.items()):
-            made.append((self.partial_name(code), f"np.empty(({rows}, {blocks}), dtype=np.{dtype_text(code)})"))
-        made += [(name, f"np.empty((), dtype=np.{dtype_text(code)})") for name, code in self.cells]
-        if not made:
-            return []
-        self.keeps = True
-        lines = [f'{INDENT}work = getattr(_local, "work", None)', f"{INDENT}if work is None:"]
-        lines.append(f"{INDENT * 2}work = _local.work = (")
-        lines += [f"{INDENT * 3}{text}," for _, text in made]
-        lines.append(f"{INDENT * 2})")
-        names = ", ".join(n for n, _ in made)
-        return [*lines, f"{INDENT}{names}{',' if len(made) == 1 else ''} = work"]
+            made.append((self.partial_name(code), f"np.empty(({rows}, {blocks}), np.{dtype_text(code)})"))
+        return made + [(name, f"np.empty((), np.{dtype_text(code)})") for name, code in self.cells]
 
     def block_name(self, code: str, row: int) -> str:
         """The name of a work block, the same in all kernels."""
@@ -307,24 +327,30 @@ class ArrayWriter:
     def partial_name(self, code: str) -> str:
         return self.partial_names[code]
 
-    def results(self) -> list[str]:
-        values = []
-        for target, output in zip(self.targets, self.program.outputs, strict=True):
-            if output.shape != ():
-                values.append(target)
-                continue
-            node = self.nodes[output.value]
-            bare = not is_leaf(node) and not is_view_step(node)
-            text = self.text(output.value)
-            values.append(text if bare else f"np.{dtype_text(output.dtype)}({text})")
-        if all(o.shape != () for o in self.program.outputs):
-            given = " if out is None else out" if self.several else ""
-            return [f"{INDENT}return {packed(self.result, values)}{given}"]
-        lines = [f"{INDENT}if out is None:", f"{INDENT * 2}return {packed(self.result, values, bare=True)}"]
-        for name, output, value in zip(self.results_names(), self.program.outputs, values, strict=True):
+    def numbers_made(self) -> list[str]:
+        """The results that are numbers, as the steps return them."""
+        found = []
+        for output in self.program.outputs:
             if output.shape == ():
-                lines.append(f"{INDENT}{name}[()] = {value}")
-        return [*lines, f"{INDENT}return out"]
+                node, text = self.nodes[output.value], self.text(output.value)
+                found.append(text if not is_leaf(node) and not is_view_step(node) else f"np.{dtype_text(output.dtype)}({text})")
+        return found
+
+    def results(self, arrays: list[str]) -> list[str]:
+        """The results, in `out` where it is given."""
+        places = output_texts(self.result, "out")
+        outputs = list(zip(self.program.outputs, self.targets, places, strict=True))
+        filled = [f"{place}[()] = {target}" for output, target, place in outputs if output.shape == ()]
+        for output, target, place in outputs:
+            if output.shape != ():
+                filled += [f"if {target} is not {place}:", f"{INDENT}np.copyto({place}, {target})"]
+        own = packed(self.result, self.targets)
+        lines = ["if out is not None:", *(INDENT + line for line in filled)]
+        if len(filled) == 2 and filled[0].startswith("if "):
+            lines = [filled[0].replace("if ", "if out is not None and ", 1), filled[1]]
+        if self.style == "export":
+            return [*lines, f"result: Result = {own} if out is None else out", "return result"]
+        return [*lines, f"return {own} if out is None else out"]
 
     def copies(self) -> list[str]:
         """Results that were not computed in their own arrays."""
@@ -350,7 +376,7 @@ class ArrayWriter:
             if output.shape == node.shape:
                 self.texts[value] = self.targets[k]
                 return []
-            self.texts[value] = self.fresh()
+            self.texts[value] = self.names.fresh(f"{self.targets[k]}_{'flat' if len(node.shape) == 1 else 'view'}")
             return [f"{self.texts[value]} = {self.targets[k]}.reshape({shape_text(node.shape)})"]
         self.texts[value] = self.fresh()
         if kind != "work":

@@ -18,7 +18,7 @@ from symdiff.codegen.names import Names, emitted_argument_names, emitted_cell_na
 from symdiff.codegen.source import MISS, Source
 from symdiff.errors import BackendError
 from symdiff.lowering.plan import Plan
-from symdiff.lowering.program import Output, Program
+from symdiff.lowering.program import Output, Program, is_leaf
 from symdiff.vocabulary.literals import number_literal
 from symdiff.vocabulary.ops import OPS, is_complex
 
@@ -47,29 +47,60 @@ _KNOWN: dict[str, object] = {  # the globals of a function that runs in this pro
 _WRAPPED = frozenset(["lt", "le", "gt", "ge", "eq", "ne", "and", "or", "xor", "not", "select"])
 
 
+def _template(program: Program, position: int) -> str | None:
+    """How plain Python spells one operation on numbers of these dtypes; None where it does not."""
+    node = program.nodes[position]
+    if node.op == "call":
+        return None
+    row = OPS[node.op]
+    if node.op == "select":
+        return row.python
+    on_complex = any(is_complex(program.nodes[o].dtype) for o in node.operands)
+    return row.python_complex if on_complex else _REAL.get(node.op, row.python)
+
+
+def lacking_in_python(program: Program) -> str:
+    """Why plain Python does not compute a program; "" where it does."""
+    if has_single_precision(program):
+        return "the python backend computes in double precision; float32 and complex64 run with NumPy"
+    for position, node in enumerate(program.nodes):
+        if node.op == "loop" and (problem := lacking_in_python(node.params.body)):
+            return problem
+        if is_leaf(node) or node.op not in OPS or _template(program, position) is not None:
+            continue
+        if node.op == "call":
+            return f"{getattr(node.params, '__name__', 'a primitive')} is opaque; it runs with NumPy only"
+        on_complex = any(is_complex(program.nodes[o].dtype) for o in node.operands)
+        return f"{node.op} of {'complex' if on_complex else 'real'} numbers has no plain Python spelling"
+    return ""
+
+
+def has_single_precision(program: Program) -> bool:
+    """Whether a program computes with float32 or complex64, which are NumPy's."""
+    return any(n.dtype in "fF" for n in program.nodes) or any(o.dtype in "fF" for o in program.outputs)
+
+
+def check_python(program: Program) -> None:
+    """Raise `BackendError` for a program that plain Python does not compute."""
+    problem = lacking_in_python(program)
+    if problem:
+        raise BackendError(problem)
+
+
 def spelling(program: Program, position: int) -> tuple[str, int, tuple[int, ...]]:
     """Template, level and operand levels of one instruction."""
     node = program.nodes[position]
-    op = OPS[node.op]
-    operands = [program.nodes[o].dtype for o in node.operands]
-    if node.op == "call":
-        raise BackendError(f"{getattr(node.params, '__name__', 'a primitive')} is opaque; it runs with NumPy only")
-    codes = operands[1:] if node.op == "select" else operands
-    on_complex = any(is_complex(c) for c in codes)
-    template = op.python_complex if on_complex else _REAL.get(node.op, op.python)
-    if node.op == "select":
-        template = op.python
-    if template is None:
-        raise BackendError(f"{op.name} of {'complex' if on_complex else 'real'} numbers has no plain Python spelling")
-    if node.op in _REAL and not on_complex:
-        return template, ATOM, (ATOM,) * op.arity
+    template = _template(program, position)
+    assert template is not None  # by `check_python`
+    arity = OPS[node.op].arity
     if node.op in _WRAPPED:
-        return f"({template})", ATOM, (ATOM,) * op.arity
+        return f"({template})", ATOM, (ATOM,) * arity
+    on_complex = any(is_complex(program.nodes[o].dtype) for o in node.operands)
     if node.op == "pow" and on_complex:
         return f"({template})", ATOM, (ATOM, ATOM)
-    if node.op in ("conj", "real", "imag", "cast"):
-        return template, ATOM, (ATOM,)
-    level, needed = parenthesis_levels(node.op, op.arity)
+    if (node.op in _REAL and not on_complex) or node.op in ("conj", "real", "imag", "cast"):
+        return template, ATOM, (ATOM,) * arity
+    level, needed = parenthesis_levels(node.op, arity)
     return template, level, needed
 
 
@@ -86,17 +117,10 @@ def emit_body(
     return emit_statements(program, leaves, lambda i: spelling(program, i), names, ends=ends)
 
 
-def check_target_precision(program: Program) -> None:
-    """Raise `BackendError` for a Program that computes in another precision than Python's."""
-    codes = {i.dtype for i in program.nodes} | {o.dtype for o in program.outputs}
-    if codes & {"f", "F"}:
-        raise BackendError("the python backend computes in double precision; float32 and complex64 run with NumPy")
-
-
 def emit(plan: Plan, *, name: str, style: str = "runtime") -> Source:
     """The Plan as a Python function for calls with arrays; `python_file` has the style of stand-alone files."""
     program = plan.program
-    check_target_precision(program)
+    check_python(program)
     packed = {f"pack_{n}d": struct.Struct(f"{n}d").pack_into for n in sorted({_doubles(o) for o in program.outputs} - {0})}
     names = Names([*_KNOWN, *packed])
     arguments = emitted_argument_names(program.inputs, names)

@@ -16,7 +16,7 @@ import numpy as np
 
 from symdiff.codegen.expressions import ATOM, DEPTH, SIGN, SUM, TERM, WIDTH, Expression, bare_text, printed_operands
 from symdiff.codegen.names import Names, emitted_argument_names
-from symdiff.codegen.python import INDENT, check_target_precision, literal, spelling
+from symdiff.codegen.python import INDENT, check_python, literal, spelling
 from symdiff.codegen.source import PythonFile, Source
 from symdiff.errors import BackendError
 from symdiff.ir.node import Node
@@ -32,7 +32,7 @@ _MODULE = re.compile(r"\b(c?math)\.")  # in templates of ours
 
 def emit(plan: Plan, *, name: str, style: str = "runtime", header: Sequence[str] = (), doc: str = "") -> Source:
     """A function of numbers and lists, which returns numbers and lists."""
-    check_target_precision(plan.program)
+    check_python(plan.program)
     writer = _Writer(plan.program)
     entry = writer.names.fresh(name)
     lines = [
@@ -43,7 +43,8 @@ def emit(plan: Plan, *, name: str, style: str = "runtime", header: Sequence[str]
     text = "\n".join(lines)
     if style == "runtime":
         return Source(text + "\n", entry, "python", (("array", np.array), ("math", math), ("cmath", cmath)))
-    return PythonFile(tuple(header), frozenset(_MODULE.findall(text)), (), (), (), (text,)).source(entry, "python")
+    standard = tuple(f"import {module}" for module in set(_MODULE.findall(text)))
+    return PythonFile(tuple(header), standard, functions=(text,)).source(entry, "python")
 
 
 class _Writer:

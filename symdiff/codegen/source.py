@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from symdiff.vocabulary.literals import comment_literal
+from symdiff.vocabulary.literals import comment_literal, literal
 
 
 class Miss:
@@ -24,30 +24,33 @@ MISS = Miss()
 class PythonFile:
     """A file of Python in its parts.
 
-    `header` are the lines of its first comment, `standard` the modules of the standard library that it imports, `packages` its
-    other imports; `head` blocks and `support` functions stand before `functions`, of which the first is the entry.
+    `header` are the lines of its first comment, `standard` and `packages` its imports, from the standard library and others;
+    `head` blocks stand before `functions`, the mathematics first, and what they call, `support`, after them.
     """
 
     header: tuple[str, ...]
-    standard: frozenset[str] = frozenset()
+    standard: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
     head: tuple[str, ...] = ()
-    support: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
+    support: tuple[str, ...] = ()
 
     def source(self, entry: str, target: str) -> "Source":
-        """The file as text, with the name of its first function."""
-        standard = [f"import {module}" for module in sorted(self.standard)]
+        """The file as text, with the name of the function that it is for."""
+        standard = sorted(set(self.standard), key=lambda line: (line.startswith("from"), line))
         between = [""] if standard and self.packages else []
         imports = "".join(f"{line}\n" for line in [*standard, *between, *self.packages])
-        blocks = "".join(f"\n{block}\n" for block in self.head)
-        functions = "".join(f"\n\n{text}\n" for text in [*self.support, *self.functions])
+        blocks = "".join(f"\n{block}\n" for block in (f"__all__ = [{literal(entry)}]", *self.head))
+        functions = "".join(f"\n\n{text}\n" for text in [*self.functions, *self.support])
         return Source(comment_literal(self.header) + imports + blocks + functions, entry, target, file=self)
 
-    def with_entry(self, text: str, standard: frozenset[str], support: Sequence[str]) -> "PythonFile":
-        """The file with another entry before its own, which imports modules of the standard library and calls `support`."""
+    def with_entry(self, text: str, standard: Sequence[str], support: Sequence[str]) -> "PythonFile":
+        """The file with another function that it is for, which has imports and calls support of its own."""
         return replace(
-            self, standard=self.standard | standard, support=(*support, *self.support), functions=(text, *self.functions)
+            self,
+            standard=(*self.standard, *standard),
+            functions=(*self.functions, text),
+            support=(*support, *self.support),
         )
 
 

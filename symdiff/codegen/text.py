@@ -39,6 +39,11 @@ def wrapped_text(opening: str, parts: list[str], closing: str, indent: str) -> l
     return lines
 
 
+def tuple_text(parts: Sequence[str]) -> str:
+    """A tuple as text."""
+    return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+
+
 Result = int | tuple["Result", ...] | list["Result"]  # outputs by position, in the tuples and lists that a function returns
 
 

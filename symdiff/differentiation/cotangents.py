@@ -1,22 +1,45 @@
-"""Cotangents that count only where a mask holds: their sums, and the arms of selects that they come through.
+"""Derivatives that count only where a mask holds: their sums, and the arms of selects that they come through.
 
-Assumes masks that are conditions of the primal. Guarantees that a cotangent stays masked until it is unmasked, and that
-those of both arms of a select become one.
+Assumes masks that are conditions of the primal. Guarantees that a cotangent or tangent stays masked until it is unmasked, that
+those of both arms of a select become one, and that none is masked twice. A `soft` derivative is zero where a factor is, even if
+another one is infinite there, and then has no derivative of its own.
 """
 
+from functools import reduce
 from typing import NamedTuple
 
 from symdiff.differentiation.partials import ZERO
-from symdiff.ir.arrays.algebra import Arrays
+from symdiff.ir.arrays.algebra import Arrays, kept_shape
 from symdiff.ir.building import Builder, is_same_atom
-from symdiff.ir.node import Atom
+from symdiff.ir.node import ArrayConstant, Atom
+
+
+class Soft(NamedTuple):
+    """A factor of a derivative that makes it zero, and what makes that true nowhere else than at this point."""
+
+    factor: Atom
+    near: Atom
+
+    @property
+    def lasts(self) -> bool:
+        """Whether what follows from the derivative is zero where that is, too: it is for something that is not seen."""
+        return self.factor is self.near
 
 
 class Masked(NamedTuple):
-    """A cotangent that counts only where `mask` holds (everywhere when it is None)."""
+    """A derivative that counts only where `mask` holds (everywhere when it is None); zero elsewhere if it is `clean`."""
 
     value: Atom
-    mask: Atom | None
+    mask: Atom | None = None
+    clean: bool = False
+    soft: tuple[Soft, ...] = ()
+
+
+class Taken(NamedTuple):
+    """Where an operand has a part in a result: where a condition is true, or false."""
+
+    condition: Atom
+    true: bool
 
 
 class Arm(NamedTuple):
@@ -42,39 +65,81 @@ class Cotangents:
         self.masks: dict[Arm, Atom] = {}
 
     def total(self, parts: list[Masked] | None) -> Masked | None:
-        """The sum of cotangents, where one of them counts; None where there is none."""
+        """The sum of derivatives, where one of them counts; None where there is none."""
         if not parts:
             return None
-        groups = self._grouped(parts)
-        if len(groups) == 1:
+        soft = parts[0].soft
+        if any(part.soft != soft for part in parts):
+            found = self.total([self.hard(part) for part in parts])
+            return self.softened(found, parts)  # type: ignore[arg-type]
+        clean = [part for part in parts if part.clean]
+        groups = self._grouped([part for part in parts if not part.clean])
+        if not clean and len(groups) == 1:
             mask, values = next(iter(groups.items()))
-            return Masked(self._sum(values), mask)
-        return Masked(self._everywhere(groups), self._union(list(groups)))
+            return Masked(self._sum(values), mask, False, soft)
+        mask = self.union([*dict.fromkeys([*groups, *(part.mask for part in clean)])])
+        return Masked(self._everywhere(groups, [part.value for part in clean]), mask, mask is not None, soft)
 
     def settled(self, parts: list[Masked]) -> Atom:
-        """The sum of cotangents, zero where none counts."""
-        return self._everywhere(self._grouped(parts))
+        """The sum of derivatives, zero where none counts."""
+        parts = [self.hard(part) for part in parts]
+        groups = self._grouped([part for part in parts if not part.clean])
+        return self._everywhere(groups, [part.value for part in parts if part.clean])
 
     def unmasked(self, part: Masked) -> Atom:
-        """A cotangent, zero where it does not count."""
-        return part.value if part.mask is None else self.builder.select(part.mask, part.value, ZERO)
+        """A derivative, zero where it does not count."""
+        part = self.hard(part)
+        if part.mask is None or part.clean:
+            return part.value
+        return self.builder.select(part.mask, part.value, ZERO)
 
-    def masked(self, cotangent: Masked, mask: Atom) -> Masked:
-        """A cotangent within a mask more."""
-        both = mask if cotangent.mask is None else self.builder.emit("and", (cotangent.mask, mask))
-        return Masked(cotangent.value, both)
+    def hard(self, part: Masked) -> Masked:
+        """A derivative with zeros where a factor is zero and another one infinite."""
+        b, value = self.builder, part.value
+        for factor, near in part.soft:
+            counts = b.emit("or", (b.emit("ne", (factor, ZERO)), b.emit("isfinite", (value,))))
+            value = b.select(counts, value, b.emit("edge", (near,)))
+        return Masked(value, part.mask, part.clean)
 
-    def armed(self, cotangent: Masked, condition: Atom, true: bool) -> Masked:
-        """A cotangent of a select as that of one of its arms."""
-        arm = Arm(cotangent.mask, condition, true)
+    def softened(self, part: Masked, like: list[Masked]) -> Masked:
+        """A derivative that is zero for what is not seen where it is zero, if the ones that it comes from are such."""
+        lasting = any(soft.lasts for other in like for soft in other.soft)
+        return part._replace(soft=(Soft(part.value, part.value),)) if lasting else part
+
+    def armed(self, part: Masked, taken: Taken | None, soft: tuple[Soft, ...] = ()) -> Masked:
+        """A derivative of a result as that of an operand that has a part in it here and there."""
+        if soft:
+            part = part._replace(soft=part.soft + soft)
+        if taken is None:
+            return part
+        arm = Arm(part.mask, *taken)
         if arm not in self.masks:
-            mask = condition if true else self.builder.emit("not", (condition,))
-            self.masks[arm] = mask = self.masked(cotangent, mask).mask  # type: ignore[assignment]
+            mask = taken.condition if taken.true else self.builder.emit("not", (taken.condition,))
+            mask = mask if part.mask is None else self.builder.emit("and", (part.mask, mask))
+            self.masks[arm] = mask
             self.arms.setdefault(mask, arm)
-        return Masked(cotangent.value, self.masks[arm])
+        return Masked(part.value, self.masks[arm], False, part.soft)
+
+    def fitted(self, part: Masked, shape: tuple[int, ...], behind: bool) -> Masked:
+        """A cotangent with the shape of an operand: summed where it was broadcast; `behind`: partials can be infinite there."""
+        found = self.arrays.unbroadcast(self.unmasked(part), shape)
+        mask, away = part.mask if behind else None, len(part.value.shape) - len(shape)
+        if mask is not None and mask.shape and away >= 0:
+            mask = self.arrays.broadcast_to(mask, part.value.shape)
+            axes = tuple(k for k, n in enumerate(mask.shape) if k < away or shape[k - away] != n)
+            mask = self.arrays.reshape(self.arrays.bind("any", mask, axes=axes), kept_shape(mask.shape, axes)[away:])
+        return self.softened(Masked(found, mask, mask is not None), [part])
+
+    def anywhere(self, mask: Atom | None) -> Atom | None:
+        """One truth value: whether any cell counts; None where one is known to."""
+        if mask is None or not mask.shape:
+            return mask
+        if isinstance(mask, ArrayConstant) and mask.value.any():
+            return None
+        return self.arrays.bind("any", mask, axes=tuple(range(len(mask.shape))))
 
     def _grouped(self, parts: list[Masked]) -> dict[Atom | None, list[Atom]]:
-        """Cotangents by their masks, those of both arms of a select as one."""
+        """Derivatives by their masks, those of both arms of a select as one."""
         groups: dict[Atom | None, list[Atom]] = {}
         for part in parts:
             groups.setdefault(part.mask, []).append(part.value)
@@ -82,9 +147,9 @@ class Cotangents:
             self._join(mask, groups)
         return groups
 
-    def _everywhere(self, groups: dict[Atom | None, list[Atom]]) -> Atom:
-        """Cotangents by their masks in one sum, zero where none counts."""
-        return self._sum([self.unmasked(Masked(self._sum(values), mask)) for mask, values in groups.items()])
+    def _everywhere(self, groups: dict[Atom | None, list[Atom]], clean: list[Atom]) -> Atom:
+        """Derivatives by their masks in one sum, zero where none counts."""
+        return self._sum([*(self.unmasked(Masked(self._sum(values), mask)) for mask, values in groups.items()), *clean])
 
     def _beside(self, mask: Atom | None) -> Atom | None:
         """The mask of the other arm; the mask itself where it is no arm, or has no other."""
@@ -92,7 +157,7 @@ class Cotangents:
         return mask if arm is None else self.masks.get(arm.other, ZERO)
 
     def _join(self, mask: Atom | None, groups: dict[Atom | None, list[Atom]]) -> None:
-        """Cotangents of both arms become one within the outer mask."""
+        """Derivatives of both arms become one within the outer mask."""
         arm = self.arms[mask]  # type: ignore[index]
         own, other = groups.pop(mask), groups.pop(self._beside(mask))
         true, false = (own, other) if arm.true else (other, own)
@@ -106,15 +171,21 @@ class Cotangents:
         if true or false:
             joined.append(self.builder.select(arm.condition, *(self._sum(v) if v else ZERO for v in (true, false))))
 
-    def _union(self, masks: list[Atom | None]) -> Atom | None:
+    def union(self, masks: list[Atom | None]) -> Atom | None:
         """Where one of some masks holds, None for everywhere."""
         if None in masks:
             return None
         union: Atom | None = None
         for mask in masks:
-            if not any(outer in masks for outer in self._around(mask)):
-                union = mask if union is None else self.builder.emit("or", (union, mask))  # type: ignore[arg-type]
-        return union
+            if any(outer in masks for outer in self._around(mask)):
+                continue
+            if union is None:
+                union = mask
+            elif isinstance(union, ArrayConstant) and isinstance(mask, ArrayConstant):
+                union = ArrayConstant(union.value | mask.value)
+            else:
+                union = self.builder.emit("or", (union, mask))  # type: ignore[arg-type]
+        return None if isinstance(union, ArrayConstant) and union.value.all() else union
 
     def _around(self, mask: Atom | None) -> list[Atom | None]:
         """The masks within which a mask was made."""
@@ -126,7 +197,4 @@ class Cotangents:
 
     def _sum(self, values: list[Atom]) -> Atom:
         values = self.arrays.by_region(values) if self.builder.structural and len(values) > 1 else values
-        total = values[0]
-        for value in values[1:]:
-            total = self.builder.add(total, value)
-        return total
+        return reduce(self.builder.add, values)

@@ -12,10 +12,11 @@ from collections.abc import Iterable
 from functools import reduce
 from typing import Any
 
-from symdiff.differentiation.array_transforming import Whole
+from symdiff.differentiation.cotangents import Masked, Soft
 from symdiff.differentiation.forward import Forward
+from symdiff.differentiation.opening import Opened
 from symdiff.differentiation.partials import ZERO
-from symdiff.differentiation.reverse import Flow, Reverse
+from symdiff.differentiation.reverse import Reverse
 from symdiff.errors import NonHolomorphicError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, is_constant
@@ -30,7 +31,7 @@ from symdiff.vocabulary.ops import is_complex, join_dtype_codes
 def tangents(builder: Builder, binding: Node, dots: dict[int, Atom], rules: Any) -> Atom:
     """The tangents of a loop's results, from those of operands by their places: a loop over values and tangents."""
     moving, _ = _moving(binding.params, dots)
-    opened = Whole(binding.params.body, [place + 1 for place in moving])
+    opened = Opened(binding.params.body, [place + 1 for place in moving], False)
     outputs = opened.graph.outputs
     seeds: dict[Atom, GraphInput] = {leaf: _input(opened.builder, leaf, leaf.shape, "dot", leaf.dtype) for leaf in opened.wrt}
     given: dict[Atom, Atom] = {leaf: seed.node for leaf, seed in seeds.items()}
@@ -68,17 +69,18 @@ def tangents(builder: Builder, binding: Node, dots: dict[int, Atom], rules: Any)
 
 
 @pulled_through.written
-def cotangents(reverse: Reverse, binding: Node, bars: Atom, flow: Flow, opened: bool = False) -> dict[int, Atom]:
+def cotangents(reverse: Reverse, binding: Node, whole_bar: Masked, soft: bool = False) -> dict[int, Masked]:
     """The cotangents of a loop's active operands, by their places, from a bundle of those of its results.
 
-    `opened`: a later round makes those of carried values zero where a partial may be infinite, as what follows the loop can.
+    `soft`: a later round makes those of carried values zero where a partial may be infinite, as what follows the loop can.
     """
-    loop, builder, mirrored = binding.params, reverse.builder, flow.mirrored
+    loop, builder, mirrored, bars = binding.params, reverse.builder, reverse.mirrored, whole_bar.value
+    soft = soft or whole_bar.mask is not None or bool(whole_bar.soft)
     moving, inside = _moving(loop, [p for p, o in enumerate(binding.operands) if o in reverse.active])
     given = {k: bar for k, bar in enumerate(bars.operands[: len(loop.body.outputs) - loop.tested]) if not is_constant(bar, 0)}
     carried = _asked(loop, given, inside).intersection(moving)
     asked = [k for k in sorted({*given, *carried}) if k in carried or loop.body.outputs[k].atom in inside]
-    whole = Whole(loop.body, [place + 1 for place in moving])
+    whole = Opened(loop.body, [place + 1 for place in moving], False)
     body, rounds = Rounds.of(binding, whole.graph), Rounds()
     codes = [leaf.dtype for leaf in whole.wrt] + [bar.dtype or "d" for bar in given.values()]
     wide = "" if mirrored else next((c for c in [reduce(join_dtype_codes, codes, "?")] if is_complex(c)), "")
@@ -102,13 +104,11 @@ def cotangents(reverse: Reverse, binding: Node, bars: Atom, flow: Flow, opened: 
             else:
                 rounds.others.append((leaf, _filled(builder, source if k < ends else bar, output.shape, leaf.dtype)))
         seeds[output.atom] = whole.builder.add(seeds[output.atom], seed) if output.atom in seeds else seed
-    sweep = Reverse(whole.builder, whole.bindings, whole.wrt, reverse.partials.rules)
-    inner = Flow(mirrored)
-    inner.opened.update(seeds if opened or binding.result in flow.opened else ())
-    found, conjugates = sweep.sweep(seeds, mirrored, inner)
-    inner.opened |= {leaf for leaf in found if any(part.mask is not None for part in inner.bars[leaf])}
-    if not opened and any(leaf.node in inner.opened for k, (leaf, *_) in enumerate(body.carried) if k in begins):
-        return cotangents(reverse, binding, bars, flow, True)
+    sweep = Reverse(whole.builder, whole.bindings, whole.wrt, reverse.slopes.partials.rules)
+    found, conjugates = sweep.sweep(seeds, mirrored, seeds if soft else ())
+    masked = {leaf for leaf in found if any(part.mask is not None or part.soft for part in sweep.bars[leaf])}
+    if not soft and any(leaf.node in masked for k, (leaf, *_) in enumerate(body.carried) if k in begins):
+        return cotangents(reverse, binding, whole_bar, True)
     if not mirrored and any(is_complex(leaf.dtype) for leaf in conjugates):
         raise NonHolomorphicError(
             f"{sweep.mixing}: a loop's complex result depends on the conjugate of what a round takes; forward derivatives "
@@ -133,8 +133,6 @@ def cotangents(reverse: Reverse, binding: Node, bars: Atom, flow: Flow, opened: 
             kind: list[Any] = rounds.sums if row is None else rounds.stacks
             results[place] = kind, len(kind)
             kind.append(bar_of(place) if row is None else (bar_of(place), Stack(row, binding.operands[place].shape[0])))
-        if leaf.node in inner.opened:
-            flow.opened.add(binding.operands[place])
     taped, tapes = _taped(builder, binding)
     rounds.rows += [(leaf, tape, Place()) for (leaf, *_), tape in zip(body.carried, tapes, strict=True)] + body.rows
     rounds.others += body.others
@@ -142,7 +140,14 @@ def cotangents(reverse: Reverse, binding: Node, bars: Atom, flow: Flow, opened: 
     made = _bound(builder, rounds, taped, whole.builder, tested=False, limit=None, backward=backward)
     starts = (rounds.carried, 0), (rounds.stacks, len(rounds.carried)), (rounds.sums, len(rounds.carried) + len(rounds.stacks))
     first = {id(kind): start for kind, start in starts}
-    return {place: builder.part(made, first[id(kind)] + k) for place, (kind, k) in results.items()}
+    bars_of = {place: builder.part(made, first[id(kind)] + k) for place, (kind, k) in results.items()}
+    ending = reverse.cotangents.anywhere(whole_bar.mask)
+    return {
+        place: Masked(
+            bar, ending, ending is not None, (Soft(bar, bar),) if whole.graph.inputs[place + 1].node in masked else ()
+        )
+        for place, bar in bars_of.items()
+    }
 
 
 def _moving(loop: Loop, places: Iterable[int]) -> tuple[list[int], set[Atom]]:

@@ -1,100 +1,31 @@
 """Graph to Graph: the derivative transforms, each from a traced function to the Graph of its derivative.
 
-Assumes scalar Graphs (see `scalarizing`); whole arrays go to `arrays.transforming`. Guarantees outputs in the structures
-of DESIGN: a gradient has its argument's shape, a Jacobian the output's axes and then the input's, a Hessian the input's
-twice. Refuses outputs that are not one scalar where a gradient is asked for, and derivatives by complex inputs that do
-not exist.
+Written once for graphs of numbers and of whole arrays (`opening`): where a number takes one sweep for each cell, an array
+takes one over a batch of unit arrays. Guarantees outputs in the structures of DESIGN: a gradient has its argument's shape, a
+Jacobian the output's axes and then the input's, a Hessian the input's twice. Refuses outputs that are not one scalar where a
+gradient is asked for, with `ShapeError`, and derivatives by complex inputs that do not exist, with `NonHolomorphicError`.
 """
 
 import math
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
-import numpy as np
-
-from symdiff.differentiation import array_transforming as whole
+from symdiff.differentiation.deltas import Sparse, unit_seeds
 from symdiff.differentiation.forward import Forward
 from symdiff.differentiation.naming import derivative_dtype, derivative_name
-from symdiff.differentiation.partials import ZERO
+from symdiff.differentiation.opening import Opened
 from symdiff.differentiation.reverse import Reverse
+from symdiff.differentiation.vectorizing import append_batched
 from symdiff.errors import ShapeError
-from symdiff.ir.building import Builder
+from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.graph import Graph, GraphOutput
-from symdiff.ir.node import Atom, Constant, Node, Seen
-from symdiff.tracing.unrolling.scalarizing import is_unrolled, scalarize
+from symdiff.ir.node import Atom, Constant, Node
+from symdiff.tracing.unrolling.scalarizing import is_unrolled
 from symdiff.vocabulary.ops import is_complex
 
 ONE = Constant(1.0)
-
-
-class Unrolled:
-    """A scalar Graph opened for extension: its builder, the cells of inputs and outputs, and its bindings so far."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.graph = scalarize(graph)
-        self.builder = Builder()
-        self.builder.inputs = list(self.graph.inputs)
-        self.builder.bindings = list(self.graph.bindings)
-        self.builder.origin = graph.origin
-        self.builder._count = len(self.graph.bindings)
-        self._cells: dict[tuple[Atom, int], Node] = {}
-        self._repeated: dict[Atom, Node] = {}
-        for binding in self.graph.bindings:
-            if binding.op == "item":
-                first = self._cells.setdefault((binding.operands[0], binding.params), binding.result)
-                if first is not binding.result:
-                    self._repeated[binding.result] = first
-        self._arrays = {b.result: b.operands for b in self.graph.bindings if b.op == "array"}
-
-    def input_cells(self, place: int) -> list[Node]:
-        """One symbol for each cell of an input, those the function never reads included."""
-        symbol = self.graph.inputs[place].node
-        if symbol.shape == ():
-            return [symbol]
-        found = []
-        for k in range(math.prod(symbol.shape)):
-            cell = self._cells.get((symbol, k))
-            if cell is None:
-                cell = self._cells[symbol, k] = self.builder.bind("item", (symbol,), (), symbol.dtype, k)
-            found.append(cell)
-        return found
-
-    def output_cells(self, place: int) -> list[Atom]:
-        """The cells of an output in C order."""
-        atom = self.graph.outputs[place].atom
-        return list(self._arrays.get(atom, (atom,)))  # type: ignore[arg-type]
-
-    def root(self, atom: Atom) -> Atom:
-        """The symbol that stands for an atom: a repeated read of a cell counts as the first."""
-        return self._repeated.get(atom, atom)
-
-    def once(self) -> list[Node]:
-        """The function's own bindings, repeated reads of a cell bound to one symbol."""
-        repeated = self._repeated
-        if not repeated:
-            return [b for b in self.graph.bindings if b.op not in ("item", "array")]
-        return [
-            Seen(b, b.op, tuple(repeated.get(o, o) for o in b.operands), b.params)
-            for b in self.graph.bindings
-            if b.op not in ("item", "array")
-        ]
-
-    def packed(self, name: str, cells: list[Atom], shape: tuple[int, ...], code: str) -> GraphOutput:
-        """An output of these cells with exactly this dtype."""
-        b = self.builder
-        if not is_complex(code):
-            cells = [b.real(c) for c in cells]
-        if shape == ():
-            atom = cells[0]
-            if isinstance(atom, Constant) or atom.dtype != code:
-                atom = b.cast(atom, code)
-            return GraphOutput(name, atom)
-        return GraphOutput(name, b.array(cells, shape, code))
-
-    def finished(self, outputs: list[GraphOutput], out_tree: Any, name: str) -> Graph:
-        """The extended Graph with new outputs."""
-        old = self.graph
-        return self.builder.graph(name, tuple(outputs), out_tree, origin=old.origin, doc=old.doc, notes=dict(old.notes))
+Pair = tuple[dict[Node, Atom], dict[Node, Atom]]  # by inputs, and by their conjugates
 
 
 def differentiated_scalar(graph: Graph, what: str) -> GraphOutput:
@@ -108,192 +39,191 @@ def differentiated_scalar(graph: Graph, what: str) -> GraphOutput:
     return graph.outputs[0]
 
 
-def gradient(graph: Graph, wrt: list[int], rules: Any, with_value: bool) -> tuple[Graph, list[int]]:
+def gradient(graph: Graph, wrt: list[int], rules: Any, with_value: bool) -> Graph:
     """The Graph of (value and) gradient by the inputs `wrt`; outputs: value if asked for, then one for each input."""
-    output = differentiated_scalar(graph, "grad")
-    if not is_unrolled(graph):
-        return whole.gradient(graph, wrt, rules, with_value), wrt
-    open_ = Unrolled(graph)
-    atom = open_.output_cells(0)[0]
-    cells = [open_.input_cells(place) for place in wrt]
-    reverse = Reverse(open_.builder, open_.once(), [c for group in cells for c in group], rules)
-    seeds = {open_.root(atom): ONE}
-    mirrored = not is_complex(output.dtype)
-    bars, conjugates = reverse.sweep(seeds, mirrored)
+    differentiated_scalar(graph, "grad")
+    open_ = Opened(graph, wrt)
+    output = open_.graph.outputs[0]
+    reverse = Reverse(open_.builder, open_.bindings, open_.leaves, rules)
+    bars, conjugates = reverse.sweep({open_.outputs(output)[0]: ONE}, not is_complex(output.dtype))
     reverse.refuse(conjugates)
-    outputs = [GraphOutput("f", atom)] if with_value else []
-    for place, group in zip(wrt, cells, strict=True):
-        leaf = graph.inputs[place].node
+    outputs = [GraphOutput("f", output.atom)] if with_value else []
+    for leaf, parts in zip(open_.wrt, open_.inputs, strict=True):
         code = derivative_dtype(output.dtype, leaf.dtype)
-        name = derivative_name("f", [leaf.name], False)
-        outputs.append(open_.packed(name, [bars.get(c, ZERO) for c in group], leaf.shape, code))
-    return open_.finished(outputs, None, f"{graph.name}_grad"), wrt
-
-
-def jacobian(graph: Graph, wrt: list[int], rules: Any, mode: str, count: Callable[[Graph], int]) -> Graph:
-    """The Graph of all partials: for each output, one array for each input in `wrt`; `count` decides between modes."""
-    if not is_unrolled(graph):
-        return whole.jacobian(graph, wrt, rules, mode)
-    rows = sum(math.prod(o.shape) for o in graph.outputs)
-    columns = sum(math.prod(graph.inputs[p].node.shape) for p in wrt)
-    if mode == "auto" and (rows == 1 or columns == 1):
-        mode = "reverse" if rows <= columns else "forward"
-    if mode == "auto":
-        candidates = [_jacobian(graph, wrt, rules, m) for m in ("reverse", "forward")]
-        return min(candidates, key=count)
-    return _jacobian(graph, wrt, rules, mode)
-
-
-def _jacobian(graph: Graph, wrt: list[int], rules: Any, mode: str) -> Graph:
-    open_ = Unrolled(graph)
-    cells = [open_.input_cells(place) for place in wrt]
-    bindings = open_.once()
-    flat = [c for group in cells for c in group]
-    reverse = Reverse(open_.builder, bindings, flat, rules)
-    complex_inputs = any(is_complex(c.dtype) for c in flat)
-    outputs: list[GraphOutput] = []
-    if mode == "forward" and not complex_inputs:
-        forward = Forward(open_.builder, bindings, flat, rules)
-        results = [open_.root(a) for place in range(len(graph.outputs)) for a in open_.output_cells(place)]
-        dots = [forward.sweep({c: ONE}, results) for c in flat]
-        column = dict(zip(flat, dots, strict=True))
-
-        def row(atom: Atom, mirrored: bool) -> dict[Node, Atom]:
-            return {c: column[c][atom] for c in flat if atom in column[c]}
-    else:
-
-        def row(atom: Atom, mirrored: bool) -> dict[Node, Atom]:
-            bars, conjugates = reverse.sweep({atom: ONE}, mirrored)
-            reverse.refuse(conjugates)
-            return bars
-
-    for place, output in enumerate(open_.graph.outputs):
-        found = [row(open_.root(a), not is_complex(output.dtype)) for a in open_.output_cells(place)]
-        for input_place, group in zip(wrt, cells, strict=True):
-            leaf = graph.inputs[input_place].node
-            code = derivative_dtype(output.dtype, leaf.dtype)
-            values = [bars.get(c, ZERO) for bars in found for c in group]
-            name = derivative_name(output.name, [leaf.name], len(graph.outputs) > 1)
-            outputs.append(open_.packed(name, values, output.shape + leaf.shape, code))
-    return open_.finished(outputs, None, f"{graph.name}_jacobian")
-
-
-def hessian(graph: Graph, wrt: list[int], rules: Any) -> Graph:
-    """The Graph of second partials, one array for each pair of inputs; each symmetric pair is swept once."""
-    output = differentiated_scalar(graph, "hessian")
-    if not is_unrolled(graph):
-        return whole.hessian(graph, wrt, rules)
-    first, _ = gradient(graph, wrt, rules, False)
-    open_ = Unrolled(first)
-    cells = [open_.input_cells(place) for place in wrt]
-    flat = [c for group in cells for c in group]
-    gradient_cells = [a for place in range(len(wrt)) for a in open_.output_cells(place)]
-    bindings = open_.once()
-    matrix: dict[tuple[int, int], Atom] = {}
-    reverse = Reverse(open_.builder, bindings, flat, rules)
-    for i, atom in enumerate(gradient_cells):
-        reverse = Reverse(open_.builder, bindings, flat[: i + 1], rules, reverse)
-        atom = open_.root(atom)
-        bars, conjugates = reverse.sweep({atom: ONE}, not is_complex(atom.dtype or "d"))
-        reverse.refuse(conjugates)
-        for j in range(i + 1):
-            matrix[i, j] = matrix[j, i] = bars.get(flat[j], ZERO)
-    outputs = []
-    starts = np.cumsum([0] + [len(g) for g in cells])
-    for a, first_place in enumerate(wrt):
-        for b, second_place in enumerate(wrt):
-            one, two = graph.inputs[first_place].node, graph.inputs[second_place].node
-            code = derivative_dtype(derivative_dtype(output.dtype, one.dtype), two.dtype)
-            values = [matrix[i, j] for i in range(starts[a], starts[a + 1]) for j in range(starts[b], starts[b + 1])]
-            name = f"d2f_d{one.name}2" if a == b else f"d2f_d{one.name}_d{two.name}"
-            outputs.append(open_.packed(name, values, one.shape + two.shape, code))
-    return open_.finished(outputs, None, f"{graph.name}_hessian")
+        outputs.append(open_.output(derivative_name("f", [leaf.name], False), [bars.get(p) for p in parts], leaf.shape, code))
+    return open_.finished(outputs, f"{graph.name}_grad")
 
 
 def push_tangents(graph: Graph, wrt: list[int], rules: Any) -> Graph:
     """Inputs, then a tangent for each of `wrt`; outputs, then their tangents."""
-    if not is_unrolled(graph):
-        return whole.push_tangents(graph, wrt, rules)
-    open_ = Unrolled(graph)
-    b = open_.builder
+    open_ = Opened(graph, wrt)
     seeds: dict[Atom, Atom] = {}
-    for place in wrt:
-        leaf = graph.inputs[place].node
-        tangent = b.input(f"{leaf.name}_dot", leaf.shape, leaf.dtype)
-        for k, cell in enumerate(open_.input_cells(place)):
-            seeds[cell] = tangent if leaf.shape == () else b.bind("item", (tangent,), (), leaf.dtype, k)
-    bindings = open_.once()
-    results = [open_.root(a) for place in range(len(graph.outputs)) for a in open_.output_cells(place)]
-    dots = Forward(b, bindings, seeds, rules).sweep(seeds, results)
+    for leaf, parts in zip(open_.wrt, open_.inputs, strict=True):
+        seeds.update(zip(parts, open_.input(f"{leaf.name}_dot", leaf.shape, leaf.dtype), strict=True))
+    results = [open_.outputs(o) for o in open_.graph.outputs]
+    dots = Forward(open_.builder, open_.bindings, seeds, rules).sweep(seeds, [a for parts in results for a in parts])
     outputs = list(open_.graph.outputs)
-    for place, output in enumerate(open_.graph.outputs):
-        code = output.dtype
-        for p in wrt:
-            code = derivative_dtype(code, graph.inputs[p].node.dtype)
-        values = [dots.get(open_.root(a), ZERO) for a in open_.output_cells(place)]
-        outputs.append(open_.packed(f"{output.name}_dot", values, output.shape, code))
-    return open_.finished(outputs, None, f"{graph.name}_jvp")
+    for output, parts in zip(open_.graph.outputs, results, strict=True):
+        code = reduce(derivative_dtype, [leaf.dtype for leaf in open_.wrt], output.dtype)
+        outputs.append(open_.output(f"{output.name}_dot", [dots.get(a) for a in parts], output.shape, code))
+    return open_.finished(outputs, f"{graph.name}_jvp")
 
 
-def pull_cotangents(graph: Graph, wrt: list[int], rules: Any) -> Graph:
-    """Inputs, then a cotangent for each output; outputs, then the cotangents of `wrt`."""
-    if not is_unrolled(graph):
-        return whole.pull_cotangents(graph, wrt, rules)
-    open_ = Unrolled(graph)
-    b = open_.builder
+def pull_cotangents(graph: Graph, wrt: list[int], rules: Any, both: bool = False) -> Graph:
+    """Inputs, then a cotangent for each output; outputs, then the cotangents of `wrt`.
+
+    Those by the conjugates of `wrt` come after them where they are asked for, and must be zero otherwise.
+    """
+    open_ = Opened(graph, wrt)
     seeds: dict[Atom, Atom] = {}
-    mirrored = True
-    for place, output in enumerate(open_.graph.outputs):
-        cotangent = b.input(f"{output.name}_bar", output.shape, output.dtype)
-        mirrored = mirrored and not is_complex(output.dtype)
-        for k, atom in enumerate(open_.output_cells(place)):
-            seed = cotangent if output.shape == () else b.bind("item", (cotangent,), (), output.dtype, k)
-            root = open_.root(atom)
-            seeds[root] = b.add(seeds[root], seed) if root in seeds else seed
-    cells = [open_.input_cells(place) for place in wrt]
-    reverse = Reverse(b, open_.once(), [c for group in cells for c in group], rules)
-    bars, conjugates = reverse.sweep(seeds, mirrored)
-    reverse.refuse(conjugates)
+    for output in open_.graph.outputs:
+        cotangent = open_.input(f"{output.name}_bar", output.shape, output.dtype)
+        for atom, seed in zip(open_.outputs(output), cotangent, strict=True):
+            seeds[atom] = open_.builder.add(seeds[atom], seed) if atom in seeds else seed
+    reverse = Reverse(open_.builder, open_.bindings, open_.leaves, rules)
+    pair = reverse.sweep(seeds, not any(is_complex(o.dtype) for o in graph.outputs))
+    if not both:
+        reverse.refuse(pair[1])
     outputs = list(open_.graph.outputs)
-    for place, group in zip(wrt, cells, strict=True):
-        leaf = graph.inputs[place].node
-        code = leaf.dtype
-        for output in graph.outputs:
-            code = derivative_dtype(code, output.dtype)
-        outputs.append(open_.packed(f"{leaf.name}_bar", [bars.get(c, ZERO) for c in group], leaf.shape, code))
-    return open_.finished(outputs, None, f"{graph.name}_vjp")
+    for bars in pair[: 1 + both]:
+        for leaf, parts in zip(open_.wrt, open_.inputs, strict=True):
+            code = reduce(derivative_dtype, [o.dtype for o in graph.outputs], leaf.dtype)
+            outputs.append(open_.output(f"{leaf.name}_bar", [bars.get(p) for p in parts], leaf.shape, code))
+    return open_.finished(outputs, f"{graph.name}_vjp")
 
 
 def hessian_product(graph: Graph, wrt: list[int], rules: Any) -> Graph:
     """Inputs, then a vector for each of `wrt`; outputs H v, one for each of `wrt`: forward over reverse."""
     differentiated_scalar(graph, "hvp")
-    first, _ = gradient(graph, wrt, rules, False)
-    both = push_tangents(first, wrt, rules)
+    both = push_tangents(gradient(graph, wrt, rules, False), wrt, rules)
     names = [f"h_{graph.inputs[p].name}" for p in wrt]
-    outputs = tuple(GraphOutput(n, o.atom) for n, o in zip(names, both.outputs[len(wrt) :], strict=True))
-    both.outputs = outputs
+    both.outputs = tuple(GraphOutput(n, o.atom) for n, o in zip(names, both.outputs[len(wrt) :], strict=True))
     both.name = f"{graph.name}_hvp"
     return both
 
 
+def jacobian(graph: Graph, wrt: list[int], rules: Any, mode: str, count: Callable[[Graph], int]) -> Graph:
+    """The Graph of all partials: for each output, one array for each input in `wrt`; `count` decides between modes."""
+    rows = sum(math.prod(o.shape) for o in graph.outputs)
+    columns = sum(math.prod(graph.inputs[p].node.shape) for p in wrt)
+    if any(is_complex(graph.inputs[p].node.dtype) for p in wrt):
+        mode = "reverse"
+    if mode == "auto" and is_unrolled(graph) and rows > 1 and columns > 1:
+        return min((jacobian(graph, wrt, rules, m, count) for m in ("reverse", "forward")), key=count)
+    if mode == "auto":
+        mode = "reverse" if rows <= columns else "forward"
+    open_ = Opened(graph, wrt)
+    blocks = _columns(open_, wrt, rules) if mode == "forward" else [half[0] for half in _rows(open_, wrt, rules, False)]
+    return open_.finished(_partials(open_, blocks), f"{graph.name}_jacobian")
+
+
 def wirtinger(graph: Graph, wrt: list[int], rules: Any) -> Graph:
     """For each output the partials by each input in `wrt`; then those by the inputs' conjugates."""
-    if not is_unrolled(graph):
-        return whole.wirtinger(graph, wrt, rules)
-    open_ = Unrolled(graph)
-    cells = [open_.input_cells(place) for place in wrt]
-    reverse = Reverse(open_.builder, open_.once(), [c for group in cells for c in group], rules)
-    rows = [
-        [reverse.sweep({open_.root(a): ONE}, not is_complex(output.dtype)) for a in open_.output_cells(place)]
-        for place, output in enumerate(open_.graph.outputs)
+    open_ = Opened(graph, wrt)
+    rows = _rows(open_, wrt, rules, True)
+    outputs = [*_partials(open_, [half[0] for half in rows]), *_partials(open_, [half[1] for half in rows], "bar")]
+    return open_.finished(outputs, f"{graph.name}_wirtinger")
+
+
+def hessian(graph: Graph, wrt: list[int], rules: Any) -> Graph:
+    """The Graph of second partials, one array for each pair of inputs; of numbers each symmetric pair is swept once."""
+    differentiated_scalar(graph, "hessian")
+    first = gradient(graph, wrt, rules, False)
+    open_ = Opened(first, wrt)
+    if not open_.unrolled:
+        both = jacobian(first, wrt, rules, "forward", lambda g: 0)
+    else:
+        both = open_.finished(_partials(open_, _symmetric(open_, rules)), "")
+    leaves = [leaf.name for leaf in open_.wrt]
+    names = [f"d2f_d{a}2" if a == b else f"d2f_d{a}_d{b}" for a in leaves for b in leaves]
+    both.outputs = tuple(GraphOutput(n, o.atom) for n, o in zip(names, both.outputs, strict=True))
+    both.name = f"{graph.name}_hessian"
+    return both
+
+
+Block = list[list[Atom | None]]  # the partials of an output by each input, an array or cells
+
+
+def _partials(open_: Opened, blocks: list[Block], suffix: str = "") -> list[GraphOutput]:
+    """An output for each one and each input: the partials in `blocks`."""
+    outputs, old = [], open_.graph.outputs
+    for output, block in zip(old, blocks, strict=True):
+        for leaf, parts in zip(open_.wrt, block, strict=True):
+            name = derivative_name(output.name, [leaf.name], len(old) > 1) + suffix
+            code = derivative_dtype(output.dtype, leaf.dtype)
+            outputs.append(open_.output(name, parts, output.shape + leaf.shape, code))
+    return outputs
+
+
+def _rows(open_: Opened, wrt: list[int], rules: Any, both: bool) -> list[tuple[Block, Block]]:
+    """For each output its partials by inputs, and by their conjugates where `both` are asked for, by backward sweeps."""
+    reverse = Reverse(open_.builder, open_.bindings, open_.leaves, rules)
+    found = []
+    for output in open_.graph.outputs:
+        if output.shape and not open_.unrolled:
+            found.append(_over_units(open_, output, wrt, rules, both))
+            continue
+        pairs = [reverse.sweep({a: ONE}, not is_complex(output.dtype)) for a in open_.outputs(output)]
+        for _, conjugates in () if both else pairs:
+            reverse.refuse(conjugates)
+        blocks = [[[pair[half].get(p) for pair in pairs for p in parts] for parts in open_.inputs] for half in (0, 1)]
+        found.append((blocks[0], blocks[1]))
+    return found
+
+
+def _symmetric(open_: Opened, rules: Any) -> list[Block]:
+    """The partials of a gradient's cells: those by an earlier cell are those of the earlier one by this."""
+    leaves = open_.leaves
+    matrix: dict[tuple[Node, Node], Atom | None] = {}
+    reverse = Reverse(open_.builder, open_.bindings, leaves, rules)
+    cells = [a for output in open_.graph.outputs for a in open_.outputs(output)]
+    for i, (leaf, atom) in enumerate(zip(leaves, cells, strict=True)):
+        reverse = Reverse(open_.builder, open_.bindings, leaves[: i + 1], rules, reverse)
+        bars, conjugates = reverse.sweep({atom: ONE}, not is_complex(atom.dtype or "d"))
+        reverse.refuse(conjugates)
+        for other in leaves[: i + 1]:
+            matrix[leaf, other] = matrix[other, leaf] = bars.get(other)
+    return [[[matrix[p, q] for p in first for q in second] for second in open_.inputs] for first in open_.inputs]
+
+
+def _over_units(open_: Opened, output: GraphOutput, wrt: list[int], rules: Any, both: bool) -> tuple[Block, Block]:
+    """What the pullback makes of each unit cotangent of an array: the output's axes, then the input's."""
+    old, arrays = open_.graph, open_.arrays
+    single = Graph(old.name, old.inputs, (output,), old.bindings, None, old.origin)
+    pulled = pull_cotangents(single, wrt, rules, both)
+    seed = _unit(arrays, output.shape, output.dtype)
+    results = append_batched(pulled, open_.builder, {pulled.inputs[-1].node: seed}, math.prod(output.shape))
+    found: Block = [
+        [arrays.reshape(atom, output.shape + o.shape)] for atom, o in zip(results[1:], pulled.outputs[1:], strict=True)
     ]
-    outputs = []
-    for half, suffix in enumerate(("", "bar")):
-        for output, found in zip(open_.graph.outputs, rows, strict=True):
-            for place, group in zip(wrt, cells, strict=True):
-                leaf = graph.inputs[place].node
-                values = [pair[half].get(c, ZERO) for pair in found for c in group]
-                name = derivative_name(output.name, [leaf.name], len(graph.outputs) > 1) + suffix
-                code = derivative_dtype(output.dtype, leaf.dtype)
-                outputs.append(open_.packed(name, values, output.shape + leaf.shape, code))
-    return open_.finished(outputs, None, f"{graph.name}_wirtinger")
+    return found[: len(wrt)], found[len(wrt) :]
+
+
+def _columns(open_: Opened, wrt: list[int], rules: Any) -> list[Block]:
+    """For each output its partials by forward sweeps, from each cell of the inputs or from a batch of unit arrays."""
+    outputs = open_.graph.outputs
+    if open_.unrolled:
+        results = [open_.outputs(o) for o in outputs]
+        forward = Forward(open_.builder, open_.bindings, open_.leaves, rules)
+        flat = [a for parts in results for a in parts]
+        dots = {leaf: forward.sweep({leaf: ONE}, flat) for leaf in open_.leaves}
+        return [[[dots[p].get(a) for a in cells for p in parts] for parts in open_.inputs] for cells in results]
+    arrays = open_.arrays
+    blocks: list[Block] = [[] for _ in outputs]
+    for place, leaf in zip(wrt, open_.wrt, strict=True):
+        pushed = push_tangents(open_.graph, [place], rules)
+        seed = _unit(arrays, leaf.shape, leaf.dtype)
+        results_ = append_batched(pushed, open_.builder, {pushed.inputs[-1].node: seed}, math.prod(leaf.shape))
+        for output, block, atom in zip(outputs, blocks, results_[len(outputs) :], strict=True):
+            last = arrays.transpose(atom, (*range(1, len(atom.shape)), 0))
+            block.append([arrays.reshape(last, output.shape + leaf.shape)])
+    return blocks
+
+
+def _unit(arrays: Arrays, shape: tuple[int, ...], code: str) -> Atom | Sparse:
+    """All unit arrays of a shape, one after the other along a leading axis."""
+    if len(shape) > 1:
+        return unit_seeds(arrays, shape, code)
+    count = math.prod(shape)
+    one = arrays.broadcast_to(Constant(1.0, code), (count,))
+    return arrays.reshape(arrays.embed(one), (count, *shape))

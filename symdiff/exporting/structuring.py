@@ -34,19 +34,19 @@ SUFFIX = "_leaves"
 SHOWN = 64  # cells up to which a file, and the command in its header, hold the values of an array of integers
 INDENT = "    "
 OWN = ("copy", "dataclasses", "hashlib", "_made_for", "_digest", "_like")
-_LIKE = '''def _like(given, **fields):
+_LIKE = '''def _like(given: Any, **fields: Any) -> Any:
     """A copy of an object with other fields; the constructor of its class does not run."""
     made = copy.copy(given)
     for name, value in fields.items():
         object.__setattr__(made, name, value)
     return made'''
-_MADE_FOR = '''def _made_for(name, given, made):
+_MADE_FOR = '''def _made_for(name: str, given: Any, made: Any) -> None:
     """Raise ValueError where an argument is not the one that this file was made for."""
     plain = given.tolist() if hasattr(given, "tolist") else given
     if not isinstance(plain, type(made)) or isinstance(plain, bool) != isinstance(made, bool) or plain != made:
         given, made = (hex(v) if isinstance(v, int) and abs(v) >> 999 else repr(v) for v in (given, made))
         raise ValueError(f"{name} is {given}, {made} expected: this file was made for that; generate another one")'''
-_DIGEST = '''def _digest(given):
+_DIGEST = '''def _digest(given: Any) -> str:
     """A digest of the numbers of an array."""
     return hashlib.sha256(repr(given.tolist() if hasattr(given, "tolist") else given).encode()).hexdigest()[:16]'''
 
@@ -82,7 +82,7 @@ class Argument:
     keyed: bool = False
 
     def __str__(self) -> str:
-        return f"{self.name}={self.default}" if self.default else self.name
+        return f"{self.name}: Any = {self.default}" if self.default else f"{self.name}: Any"
 
 
 def exported_default(value: Any) -> str:
@@ -123,7 +123,7 @@ def exported_positions(value: Any) -> Result:
 
 
 def with_structures(source: Source, name: str, arguments: Sequence[Argument], result: Any, doc: str, where: str) -> Source:
-    """The source of a function of leaves, `source.entry`, with the function `name` of the user's arguments before it.
+    """The source of a function of leaves, `source.entry`, with the function `name` of the user's arguments after it.
 
     `result` has a `Leaf` for each output; None for what the function of leaves returns as it is.
     """
@@ -134,7 +134,7 @@ def with_structures(source: Source, name: str, arguments: Sequence[Argument], re
     call = [place for place, _ in _leaves(values, where)]
     entry = names.fresh(name)
     placed, by_name = [str(a) for a in arguments if not a.named], [str(a) for a in arguments if a.named]
-    lines = wrapped_text(f"def {entry}(", [*placed, *(["*", *by_name] if by_name else []), "out=None"], "):", "")
+    lines = wrapped_text(f"def {entry}(", [*placed, *(["*", *by_name] if by_name else []), "out: Any = None"], ") -> Any:", "")
     lines += [*docstring_literal(doc), *writer.checks]
     if result is None:
         lines += wrapped_text(f"return {source.entry}(", [*call, "out=out"], ")", INDENT)
@@ -160,7 +160,7 @@ def _added(source: Source, writer: "_Writer", entry: str, lines: list[str]) -> S
     assert source.file is not None
     text = "\n".join(lines)
     modules = (("copy", writer.copies), ("dataclasses", writer.replaces), ("hashlib", writer.digests))
-    standard = frozenset(module for module, used in modules if used)
+    standard = ["from typing import Any", *(f"import {module}" for module, used in modules if used)]
     texts = ((_MADE_FOR, writer.settles), (_DIGEST, writer.digests), (_LIKE, writer.copies))
     support = [text for text, used in texts if used]
     return source.file.with_entry(text, standard, support).source(entry, source.target)

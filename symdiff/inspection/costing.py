@@ -15,7 +15,9 @@ from symdiff.ir.joining import join_graphs
 from symdiff.lowering.arrays.fusing import Fused
 from symdiff.lowering.program import Program
 from symdiff.pipeline import plan_of, program_of
+from symdiff.vocabulary.seams import Seam
 
+charted = Seam("the bars of a cost")
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "neg": "neg"}
 
 
@@ -54,6 +56,10 @@ class Cost:
     def ratio(self) -> float:
         """Operations of value and derivative together over those of the value (infinite for a free value)."""
         return self.both.operations / self.value.operations if self.value.operations else float("inf")
+
+    def plot(self, ax: Any = None) -> Any:
+        """Bars of the operations by their kinds, of the value, the derivative and both; returns matplotlib's Axes."""
+        return charted(self, ax)
 
     def _repr_markdown_(self) -> str:
         counts = (("value", self.value), ("derivative", self.derivative), ("both", self.both))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symdiff.differentiation import array_transforming
+from symdiff.differentiation import transforming
 from symdiff.errors import SymdiffError, TraceError
 from symdiff.inspection.expressions import build_sympy, number
 from symdiff.inspection.matrix_terms import Wordless
@@ -41,21 +41,14 @@ def array_graph(graph: Graph) -> Graph | None:
     return None if in_unrolled_regime(found) else found
 
 
-def _hessian_product(graph: Graph, wrt: list[int], rules: Any) -> Graph:
-    """Inputs, then a vector for each of `wrt`; H v."""
-    found = array_transforming.push_tangents(array_transforming.gradient(graph, wrt, rules, False), wrt, rules)
-    found.outputs = found.outputs[len(wrt) :]
-    return found
-
-
 _DERIVED: dict[str, Callable[[Graph, list[int], Any], Graph]] = {
-    "grad": lambda graph, wrt, rules: array_transforming.gradient(graph, wrt, rules, False),
-    "value_and_grad": lambda graph, wrt, rules: array_transforming.gradient(graph, wrt, rules, True),
-    "jacobian": lambda graph, wrt, rules: array_transforming.jacobian(graph, wrt, rules, "auto"),
-    "hessian": array_transforming.hessian,
-    "jvp": array_transforming.push_tangents,
-    "vjp": array_transforming.pull_cotangents,
-    "hvp": _hessian_product,
+    "grad": lambda graph, wrt, rules: transforming.gradient(graph, wrt, rules, False),
+    "value_and_grad": lambda graph, wrt, rules: transforming.gradient(graph, wrt, rules, True),
+    "jacobian": lambda graph, wrt, rules: transforming.jacobian(graph, wrt, rules, "auto", Graph.operations),
+    "hessian": transforming.hessian,
+    "jvp": transforming.push_tangents,
+    "vjp": transforming.pull_cotangents,
+    "hvp": transforming.hessian_product,
 }
 
 

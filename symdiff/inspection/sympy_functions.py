@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-from sympy.core.function import FunctionClass, UndefinedFunction
+from sympy.core.function import AppliedUndef, FunctionClass
 
 from symdiff.api.expressions import Formula, function_of_sympy
 from symdiff.api.functions import Plain
-from symdiff.errors import ArgumentError, OptionError, TraceError
+from symdiff.errors import ArgumentError, OptionError, TraceError, noted_errors
 from symdiff.inspection.from_sympy import Tape, expression_of_sympy, resolved_leaves, sympy_leaves, sympy_name
 from symdiff.inspection.sympy_text import sympy_of_text
 from symdiff.inspection.sympy_values import Playing, Value
@@ -60,7 +60,8 @@ class Expression(Formula):
             return len(places) - 1
 
         try:
-            self.result = sympy_leaves(expr, placed)
+            with noted_errors():  # those that follow have the line
+                self.result = sympy_leaves(expr, placed)
         except TraceError as error:
             raise TraceError(f"{self.where}: {error}") from None
         if not places:
@@ -209,14 +210,25 @@ def _floating(value: Any) -> Any:
 
 
 def _names(arguments: Sequence[Any]) -> list[str]:
-    """Different identifiers for arguments; nested ones are called by their place."""
+    """Different identifiers for arguments; that of q0, q1, ... is q."""
     names: list[str] = []
     for k, argument in enumerate(arguments):
-        name = f"arguments{k}" if isinstance(argument, (tuple, list)) else identifier(sympy_name(argument))
+        name = _several_name(argument, k) if isinstance(argument, (tuple, list)) else identifier(_head_name(argument))
         while name in names or keyword.iskeyword(name):
             name += "_"
         names.append(name)
     return names
+
+
+def _several_name(arguments: Sequence[Any], place: int) -> str:
+    """What several arguments have in common in their names; their place where that is nothing."""
+    stems = {_head_name(leaf).rstrip("0123456789_") for leaf in _flat(arguments)}
+    stem = stems.pop() if len(stems) == 1 else ""
+    return identifier(stem) if stem.isidentifier() else f"arguments{place}"
+
+
+def _head_name(leaf: Any) -> str:
+    return leaf.func.__name__ if isinstance(leaf, AppliedUndef) else sympy_name(leaf)
 
 
 @function_of_sympy.written
@@ -227,10 +239,12 @@ def expression_function(expr: Any, where: str = "") -> Expression:
     """
     if isinstance(expr, sp.Lambda):
         return Expression(list(expr.signature), expr.expr, where=where)
-    if isinstance(expr, FunctionClass) and not isinstance(expr, UndefinedFunction):
-        count = min(expr.nargs) if isinstance(expr.nargs, sp.FiniteSet) else 1
+    if isinstance(expr, FunctionClass):
+        implementation = getattr(expr, "_imp_", None)
+        several = min(expr.nargs) if isinstance(expr.nargs, sp.FiniteSet) else 1
+        count = several if implementation is None else len(inspect.signature(implementation).parameters)
         symbols = sp.symbols(f"x:{count}") if count > 1 else (sp.Symbol("x"),)
-        return Expression(symbols, expr(*symbols), expr.__name__, where=where)
+        return Expression(symbols, expr(*symbols), identifier(expr.__name__), where=where)
     if isinstance(expr, sp.Poly):
         return Expression(list(expr.gens), expr.as_expr(), where=where)
     return Expression(None, expr, where=where)
@@ -278,7 +292,8 @@ def lambdify(
 
     def read(leaf: Any) -> Any:
         try:
-            return sympy_of_text(leaf, symbols) if isinstance(leaf, str) else leaf
+            with noted_errors():
+                return sympy_of_text(leaf, symbols) if isinstance(leaf, str) else leaf
         except TraceError as error:
             raise TraceError(f"{user_line()}: {error}") from None
 

@@ -20,6 +20,7 @@ from symdiff.vocabulary.literals import printable
 from symdiff.vocabulary.ops import OPS
 from symdiff.vocabulary.seams import Seam
 
+plotted = Seam("the picture of a graph")
 sympy_expressions = Seam("the outputs of a graph as SymPy expressions")
 from_sympy = Seam("a graph of SymPy expressions")
 shared_by_sympy = Seam("common subexpressions of a graph by SymPy")
@@ -120,6 +121,21 @@ class Graph:
         """Evaluate binding by binding with NumPy; slow and simple, the second opinion for generated code."""
         return evaluated(self, args)
 
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """A picture: a box for each operation with its formula and your line, inputs above, outputs below.
+
+        Jupyter shows it, and `.save("graph.svg")` writes it (also .png, .pdf); drawn into `ax`, Axes of matplotlib, these
+        are returned. `boxes=60` is the most that are shown: beyond, operations that follow each other at one line are one
+        box, and so on. `layout="dot"` places boxes by Graphviz' program of that name, `"layers"` without it, None by it where
+        it is installed. Raises `MissingPackageError` without matplotlib when something is drawn.
+
+        >>> import sympy as sp
+        >>> x = sp.Symbol("x")
+        >>> [box.lines[0] for box in Graph.from_sympy([x], x*x).plot().boxes]
+        ['x', 'v0 = x**2', 'f']
+        """
+        return plotted(self, ax, **options)
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Flat, operands by their places: pickling would go down a chain of nodes by recursion."""
         nodes: dict[Node, int] = {leaf.node: place for place, leaf in enumerate(self.inputs)}
@@ -144,7 +160,7 @@ class Graph:
     def fingerprint(self) -> str:
         """The SHA-256 of the graph's text without origins, its symbols numbered in order, and of the cells of its arrays."""
         names: dict[Node, str] = {binding: f"v{k}" for k, binding in enumerate(self.bindings)}
-        found = hashlib.sha256("\n".join([self._headline(), *(f"  {b.told(names)}" for b in self.bindings)]).encode())
+        found = hashlib.sha256("\n".join([self.headline(), *(f"  {b.told(names)}" for b in self.bindings)]).encode())
         for binding in self.bindings:
             if binding.op == "loop":
                 found.update(binding.params.fingerprint().encode())
@@ -159,7 +175,8 @@ class Graph:
         loops = sum(b.params.operations() for b in self.bindings if b.op == "loop")
         return loops + sum(OPS[b.op].cost for b in self.bindings if b.op in OPS)  # type: ignore[no-any-return]
 
-    def _headline(self) -> str:
+    def headline(self) -> str:
+        """The first line of the text: name, inputs with their types, names of the outputs."""
         signature = ", ".join(f"{i.name}: {node_type(i.node)}" for i in self.inputs)
         return f"{self.name}({signature}) -> {', '.join(o.name for o in self.outputs)}"
 
@@ -178,7 +195,7 @@ class Graph:
     def __str__(self) -> str:
         branches = self.notes.get("branches")
         count = f"{len(self.bindings)} bindings" + ("" if branches is None else f", {branches}")
-        lines = [f"{self._headline()}{' ' * 10}{count}", *self._lines()]
+        lines = [f"{self.headline()}{' ' * 10}{count}", *self._lines()]
         constants = [f"  {o.name} = {o.atom}" for o in self.outputs if o.atom.op == "const"]
         return "\n".join(map(printable, lines + constants))
 

@@ -75,8 +75,10 @@ class NativeBatch:
             return out
         return tuple(targets) if several else targets[0]
 
-    def call(self) -> BatchCall:
-        """The way for calls with few points, contiguous. Raises `BackendError` where there is none."""
+    def call(self) -> BatchCall | None:
+        """The way for calls with few points, contiguous; None where all points share a number."""
+        if any(axis is None and leaf.shape == () for leaf, axis in zip(self.program.inputs, self.axes, strict=False)):
+            return None
         layouts = tuple((_usual_layout(*k), 0) for k in zip(self.leaves, self.axes, strict=True))
         kernel = self._kernel(layouts)
         point = sum(dtype_of_code(leaf.dtype).itemsize * math.prod(leaf.shape) for leaf in self.leaves)

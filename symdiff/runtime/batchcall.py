@@ -2,7 +2,7 @@
 
 Assumes an object with vectorcall and a `_long_way`, a kernel over contiguous arrays. Guarantees that other arguments than
 those, large batches and outputs that overlap an input go the long way, with nothing written; that other threads run while
-the kernel takes longer than a switch between them. Refuses, with `BackendError`, numbers that all points share.
+the kernel takes longer than a switch between them. Numbers that all points share go the long way.
 """
 
 import math
@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.errors import BackendError
 from symdiff.lowering.program import Program
 from symdiff.runtime.engine import (
     DATA,
@@ -39,8 +38,6 @@ class BatchCall:
 
     def __init__(self, program: Program, axes: list[int | None], kernel: Any, most: int, cost: float) -> None:
         """`kernel.address` is that of a function of `llvm_batch`; batches of more points than `most` go the long way."""
-        if any(axis is None and leaf.shape == () for leaf, axis in zip(program.inputs, axes, strict=False)):
-            raise BackendError(f"{program.name}: a number that all points share")
         self.program = program
         self.leaves = program.leaves
         self.axes = axes

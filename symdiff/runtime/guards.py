@@ -2,7 +2,7 @@
 
 Assumes an object with the two fields of `vectorcall` and a `_long_way`, and the interpreter's lock held during a call.
 Guarantees that machine code runs only where every check holds, with the captured arrays found there, and that all other calls
-go the long way. Refuses, with `BackendError`, interpreters whose objects it does not know.
+go the long way. `machine_guards_fit` tells whether this interpreter's objects are those that it knows.
 """
 
 import ctypes
@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from symdiff.codegen.source import MISS
-from symdiff.errors import BackendError
 from symdiff.runtime.batchcall import BatchCall
 from symdiff.runtime.engine import DATA, DESCR, FLAGS, NDIM, SHAPE, Code, add_machine_symbol, python_api_address
 from symdiff.runtime.fastcall import FUNCTIONS, Machine, machine_object_name, name_addresses
@@ -75,8 +74,6 @@ class Guard:
         owner: int = 0,
     ) -> None:
         """A check is `(kind, holder, keys, values, holds)`, as `captures.Watch.rows` gives them."""
-        if not _known():
-            raise BackendError("this interpreter's objects have another layout than machine code knows")
         self._kept: list[Any] = [machine, *arrays]
         self._arrays = arrays
         self._kind = moving
@@ -199,7 +196,7 @@ _codes: list[Code] = []
 
 
 @functools.cache
-def _known() -> bool:
+def machine_guards_fit() -> bool:
     """Whether this interpreter's objects have the layout that the checks know."""
     if sys.implementation.name != "cpython" or getattr(sys, "_is_gil_enabled", lambda: True)() is False:
         return False

@@ -14,7 +14,16 @@ from symdiff.codegen.cuda.wide import PIECE, Wide, wide_kernel
 from symdiff.codegen.names import Names
 from symdiff.codegen.names import emitted_argument_names as named
 from symdiff.codegen.source import PythonFile, Source
-from symdiff.codegen.text import Result, dtype_text, emits_flat_result, emitted_result, packed_lines, unpacked, wrapped_text
+from symdiff.codegen.text import (
+    Result,
+    dtype_text,
+    emits_flat_result,
+    emitted_result,
+    packed_lines,
+    tuple_text,
+    unpacked,
+    wrapped_text,
+)
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Input, Output
 from symdiff.vocabulary.literals import docstring_literal
@@ -48,9 +57,10 @@ def emit(
         support.append(FIRST if wide.rows else LAST)
     lines = _Function(plan, entry, names, result, by_value, wide).lines(doc)
     block = "\n".join([code_text(code), *head])
-    return PythonFile(
-        tuple(header), packages=("import cupy as cp",), head=(block,), support=tuple(support), functions=("\n".join(lines),)
-    ).source(entry, "cupy")
+    made = PythonFile(
+        tuple(header), ("from typing import Any",), ("import cupy as cp",), (block,), ("\n".join(lines),), tuple(support)
+    )
+    return made.source(entry, "cupy")
 
 
 def code_text(code: str) -> str:
@@ -63,11 +73,11 @@ def cuda_compiler_options(exact: bool) -> str:
     return ', ("--fmad=false",)' if exact else ""
 
 
-CHECKED = '''def _checked(name, a, shape, dtype, casting="same_kind"):
+CHECKED = '''def _checked(name: str, a: Any, shape: tuple[int, ...], dtype: Any, casting: Any = "same_kind") -> Any:
     """The CuPy array `a` in this dtype; -1 in a shape is any number of points."""
     if not isinstance(a, cp.ndarray):
         raise TypeError(f"{name} is {type(a).__name__}; a CuPy array is needed, as cp.asarray gives it")
-    fits = a.ndim == len(shape) and all(m in (n, -1) for n, m in zip(a.shape, shape))
+    fits = a.ndim == len(shape) and all(m in (n, -1) for n, m in zip(a.shape, shape, strict=True))
     if not fits or not cp.can_cast(a.dtype, dtype, casting):
         raise ValueError(f"{name} is {a.dtype} {a.shape}; {cp.dtype(dtype)} {shape} expected")
     if a.data.device_id != cp.cuda.Device().id:
@@ -75,19 +85,14 @@ CHECKED = '''def _checked(name, a, shape, dtype, casting="same_kind"):
     return a.astype(dtype, copy=False)'''
 
 
-FIRST = f'''def _together(*arrays):
+FIRST = f'''def _together(*arrays: Any) -> bool:
     """Whether arrays lie without gaps and begin at multiples of {PIECE} bytes."""
     return all(a.flags.c_contiguous and a.data.ptr % {PIECE} == 0 for a in arrays)'''
-LAST = f'''def _together(*arrays):
+LAST = f'''def _together(*arrays: Any) -> bool:
     """Whether points lie last and without gaps, and every row of them begins at a multiple of {PIECE} bytes."""
     return all(
         a.strides[-1] == a.itemsize and not any(b % {PIECE} for b in (a.data.ptr, *a.strides[:-1])) for a in arrays
     )'''
-
-
-def tuple_text(parts: Sequence[str]) -> str:
-    """A tuple as text."""
-    return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
 
 
 class _Function:
@@ -111,7 +116,8 @@ class _Function:
         for place, (leaf, argument) in enumerate(zip(self.inputs, self.arguments, strict=True)):
             body += self.checked(leaf, argument, place)
         body += [*self.count(), *self.allocation(), *self.launch(), "return out"]
-        signature = wrapped_text(f"def {self.entry}(", [*self.arguments, "out=None"], "):", "")
+        parameters = [*(f"{a}: Any" for a in self.arguments), "out: Any = None"]
+        signature = wrapped_text(f"def {self.entry}(", parameters, ") -> Any:", "")
         return [*signature, *docstring_literal(doc), *(INDENT + line for line in body)]
 
     def checked(self, leaf: Input, argument: str, place: int) -> list[str]:

@@ -151,7 +151,8 @@ class _Writer(ArrayWriter):
             self.pending = []
         copies = self.copies()
         body += [*self.pending, *copies]
-        signature = wrapped_text(f"def {self.entry}(", [*self.shown, "out=None"], "):", "")
+        parameters = [*(f"{a}: Any" for a in self.shown), "out: Any = None"]
+        signature = wrapped_text(f"def {self.entry}(", parameters, ") -> Any:", "")
         lines = [f"{a} = {n}" for a, n in zip(self.arguments, self.shown, strict=True) if a != n]
         lines += [*self.checked(), *self.allocation(), *self.kept(), *body]
         fresh = packed(self.result, self.targets)
@@ -357,7 +358,7 @@ class _Writer(ArrayWriter):
         if made:
             head += ["_local = threading.local()"] if threads else []
             kept = [
-                "def _work():",
+                "def _work() -> Any:",
                 f'{INDENT}"""The arrays that this thread keeps for the current device and stream."""',
                 f'{INDENT}kept = vars(_local).setdefault("work", {{}})',
                 f"{INDENT}key = cp.cuda.Device().id, cp.cuda.get_current_stream().ptr",
@@ -369,9 +370,9 @@ class _Writer(ArrayWriter):
             ]
             support.append("\n".join(kept))
         blocks = ("\n".join(head),) if head else ()
-        standard = frozenset(["threading"] if threads else [])
+        standard = ("from typing import Any", *(["import threading"] if threads else []))
         packages = ("import cupy as cp",)
-        return PythonFile(tuple(header), standard, packages, blocks, tuple(support), ("\n".join(lines),))
+        return PythonFile(tuple(header), standard, packages, blocks, ("\n".join(lines),), tuple(support))
 
 
 def _call(name: str, grid: tuple[int, ...], block: int, passed: list[str]) -> str:

@@ -48,7 +48,7 @@ def _advice(function: Any) -> str:
 @graphs.read_page.written
 def graph_page(graph: Graph) -> str:
     """A graph as HTML: the reading form, and folded its bindings."""
-    return _page(formula_of(graph), [(f"{len(graph.bindings)} bindings", str(graph))] if len(graph.bindings) <= SHOWN else [])
+    return _page(formula_of(graph), [(f"bindings: {len(graph.bindings)}", str(graph))] if len(graph.bindings) <= SHOWN else [])
 
 
 @functions.read_page.written

@@ -387,9 +387,9 @@ def _own_names(graph: Graph, values: Values, sources: Sources) -> dict[What, str
     """The user's names of what the values of bindings are made of, where that is one factor."""
     last: dict[str, Any] = {}
     for binding in graph.bindings:
-        found = sources.assigned_variable(binding.origin)
-        if found is not None and binding in values.known:
-            last[found[0]] = values.algebra.one_term(values.known[binding])
+        found = sources.assigned_variables(binding.origin)
+        if found is not None and len(found.names) == 1 and binding in values.known:
+            last[found.names[0]] = values.algebra.one_term(values.known[binding])
     return {term.factors[0].what: name for name, term in last.items() if _is_single(term)}
 
 

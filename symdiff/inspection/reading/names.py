@@ -59,7 +59,7 @@ def spelled(name: str) -> Spelled:
     first, _, rest = name.partition("_")
     below: list[str] = []
     if rest and _is_letter(first) and "." not in name:
-        name, below = first, rest.split("_")
+        name, below = first, [part for part in rest.split("_") if part]
     elif rest.isdigit() and "." not in name:
         name, below = first, [rest]
     digits = _DIGITS.fullmatch(name)

@@ -14,6 +14,7 @@ from symdiff.inspection.reading.written import Writer
 SERIES = "series"  # a sum over an index: its body, and the first and last place
 _FEWEST = 3  # places that are put together
 _MANY = 6  # terms of a sum from which on places are looked for
+_MOST, _DEEP = 20_000, 40  # terms of a sum, and their nesting, up to which they are
 _INDEX = "ijklmn"
 
 
@@ -87,7 +88,7 @@ class Patterns:
 
     def with_series(self, term: Term, index: str) -> Term:
         """A long sum with its terms of one pattern as sums over an index."""
-        if term.kind != "sum" or len(term.parts) < _MANY:
+        if term.kind != "sum" or not _MANY <= len(term.parts) <= _MOST or term.depth > _DEEP:
             return term
         groups: dict[tuple[Term, Fraction], dict[int, tuple[Term, Fraction]]] = {}
         for part, c in term.parts:

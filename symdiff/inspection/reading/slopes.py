@@ -24,12 +24,11 @@ _MANY = 24  # terms of a sum from which on it is known which of them need a symb
 
 
 class Slopes:
-    """Derivatives of the terms of one writer. `sites` are the calls of functions with rules of their own, by name."""
+    """Derivatives of the terms of one writer."""
 
-    def __init__(self, writer: Writer, rules: Any, sites: dict[str, Node]) -> None:
+    def __init__(self, writer: Writer, rules: Any) -> None:
         self.writer = writer
         self.rules = rules
-        self.sites = sites
         self._found: dict[tuple[Term, Term, bool], Term] = {}
         self._partials: dict[Any, Term | None] = {}
         self._needing: dict[Term, dict[int, list[tuple[Term, Fraction]]]] = {}
@@ -52,6 +51,11 @@ class Slopes:
             stack.pop()
             self._found[key] = self._of(found, symbol, by_conjugate)
         return self._found[term, symbol, conjugate]
+
+    def found(self, terms: list[Term]) -> list[Term]:
+        """The derivatives of some terms that have been asked for."""
+        wanted = set(terms)
+        return [slope for (term, _, _), slope in self._found.items() if term in wanted and slope.kind in ("sum", "product")]
 
     def _active(self, term: Term, symbol: Term) -> list[Term]:
         """The parts of a term that depend on a symbol."""
@@ -159,7 +163,7 @@ class Slopes:
 
     def _generic(self, op: str, names: list[Term], out: Term, place: int, conjugate: bool, on_complex: bool) -> Term | None:
         """A partial over symbols of the arguments and the result."""
-        site = self.sites.get(op)
+        site = self.writer.sites.get(op)
         rule = self.rules.for_op(op) if site is None else site.params.rule
         if rule is None:
             raise RuleError(f"no derivative rule for {op}")
@@ -187,6 +191,8 @@ class Slopes:
         seen = _Standing(binding, result)
         atom = python_partials(rule, builder, seen, place)[place]
         known = {**dict(zip(inputs, names, strict=True)), result: out}
+        for b in builder.bindings:
+            b.primal = False  # its branches for rounding are left out
         read_graph(Graph("rule", (), (), builder.bindings), self.writer, known)
         found = term_of(atom, self.writer, known)
         return None if found is ZERO else found

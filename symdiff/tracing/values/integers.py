@@ -13,7 +13,7 @@ import numpy as np
 from symdiff.errors import TraceError
 from symdiff.ir.building import Builder
 from symdiff.ir.node import Atom
-from symdiff.simplification.ranges import Between, known_range
+from symdiff.simplification.intervals import UNKNOWN, Fact
 from symdiff.tracing.branches.paths import LIMIT
 from symdiff.tracing.state.attempt import current, note_stuck
 from symdiff.tracing.values.kinds import PYTHON, Kind, asked
@@ -135,7 +135,7 @@ class Integer(Tracer):
             found = int(path.value(self.atom))
             bool(self == found)
             return found
-        known = known_range(path, self.atom)
+        known = path.fact(self.atom)
         if known.high - known.low >= LIMIT:
             raise path.unmergeable(
                 f"{user_line()}: an integer that must be known here, as the end of a range or an item of a list"
@@ -144,7 +144,7 @@ class Integer(Tracer):
         while low < high:
             middle = (low + high) // 2
             low, high = (low, middle) if self <= middle else (middle + 1, high)
-        if known.may_be_nan and self != low:
+        if known.nan and self != low:
             raise ValueError("cannot convert float NaN to integer")
         return low
 
@@ -172,7 +172,7 @@ def truncated(x: Tracer) -> Any:
         return Integer.of(x.astype(float))
     whole = x._unary("trunc")
     known = traced_range(x)
-    if known.may_be_nan or max(-known.low, known.high) >= _LARGEST:
+    if known.nan or max(-known.low, known.high) >= _LARGEST:
         whole = np.where(abs(x) < _LARGEST, whole, -_LARGEST)
     return Integer.of(whole)
 
@@ -192,9 +192,9 @@ def as_int(x: Tracer) -> Any:
     return Integer.of(x._unary("trunc").of_kind(PYTHON))
 
 
-def traced_range(x: Tracer) -> Between:
+def traced_range(x: Tracer) -> Fact:
     """What is known of a traced value's range."""
-    return Between() if x.builder.path is None else known_range(x.builder.path, x.atom)
+    return UNKNOWN if x.builder.path is None else x.builder.path.fact(x.atom)
 
 
 whole_number.written(Integer.of)

@@ -1,0 +1,102 @@
+"""What the chain rule multiplies with: for each operand of an elementwise binding its partials, and where they count.
+
+Assumes bindings in order and a rulebook with a rule for every operation on the way. The bindings are seen as the rewrites by
+what is known of values have them (`simplification`); both sweeps ask here and nowhere else. Guarantees that an operand counts
+nowhere where it has no part in the result: where another one is the extreme, or where it has overflowed and the head is flat;
+and that a factor which is smooth and zero makes a product's slope by the other one zero, as in x*cbrt(x). Refuses missing
+rules with `RuleError`.
+"""
+
+from collections.abc import Container, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from symdiff.differentiation.cotangents import Soft, Taken
+from symdiff.differentiation.partials import Partials
+from symdiff.differentiation.steepness import Steepness
+from symdiff.ir.arrays.algebra import Arrays, kept_shape
+from symdiff.ir.building import Builder
+from symdiff.ir.node import Atom, Constant, Node
+from symdiff.rulebooks.calls import extreme_by_rule
+from symdiff.simplification.saturation import Saturation
+from symdiff.simplification.seen import known_bindings
+from symdiff.simplification.sign_factors import watch_signs
+from symdiff.vocabulary.ops import OPS, is_complex
+
+ONE = Constant(1.0)
+
+
+class Slope(NamedTuple):
+    """The partials of a result by an operand and by its conjugate, where they count, and the factor that softens them."""
+
+    operand: Atom
+    partial: Atom | None
+    conjugate: Atom | None = None
+    taken: Taken | None = None
+    soft: tuple[Soft, ...] = ()
+
+
+class Slopes:
+    """The bindings as the sweeps see them, and their slopes."""
+
+    def __init__(self, builder: Builder, bindings: list[Node], wrt: Iterable[Atom], rules: Any) -> None:
+        self.builder = builder
+        self.written = bindings
+        facts = known_bindings(bindings, builder, wrt)
+        self.bindings = facts.bindings
+        watch_signs(builder, facts)
+        self.partials = Partials(builder, facts, rules)
+        self.saturation = Saturation(builder, facts)
+        self.steepness = Steepness(facts.bindings, self.partials)
+
+    def of(self, binding: Node, moving: Container[Atom]) -> Iterator[Slope]:
+        """The slopes by the operands that are `moving`, and by values below them that stand for some of them."""
+        if binding.op == "select":
+            for place, operand in enumerate(binding.operands[1:]):
+                if operand in moving:
+                    yield Slope(operand, ONE, None, Taken(binding.operands[0], not place))
+            return
+        for operand, slope in self.saturation.slopes(binding) or ():
+            if operand in moving:
+                yield Slope(operand, slope)
+        for place in self.saturation.remaining(binding):
+            operand = binding.operands[place]
+            if operand in moving:
+                p = self.partials.partial(binding, place)
+                q = self.partials.partial(binding, place, conjugate=True) if is_complex(operand.dtype or "d") else None
+                yield Slope(operand, p, q, self.taken(binding, place), self._softening(binding, place))
+
+    def taken(self, binding: Node, place: int) -> Taken | None:
+        """Where an operand has a part in the result; None where it always has, or zero times its partial says as much."""
+        overflowed = self.saturation.overflowed(binding, place)
+        if overflowed is not None:
+            return Taken(overflowed, False)
+        found = self.partials.counts(binding, place)
+        if found is not None:
+            return Taken(*found)
+        return self._of_extreme(binding, place)
+
+    def _softening(self, binding: Node, place: int) -> tuple[Soft, ...]:
+        """The other factor of a product, if it is smooth and may be zero where the slope of this one is infinite."""
+        if binding.op != "mul":
+            return ()
+        other, own = binding.operands[1 - place], binding.operands[place]
+        return (Soft(other, binding),) if self.steepness.vanish_together(other, own) else ()
+
+    def _of_extreme(self, binding: Node, place: int) -> Taken | None:
+        """Where an operand of one of NumPy's extremes is the extreme, or NaN is."""
+        op, operands, b = binding.op, binding.operands, self.builder
+        x, extreme = operands[place], extreme_by_rule(binding)
+        if not (extreme or op in ("fmax", "fmin", "kth")):
+            return None
+        bounded = op in OPS and len(operands) == 2 and isinstance(operands[1 - place], Constant)
+        steep = self.steepness.is_behind(x, op in OPS or op == "call")
+        if not steep and not (bounded and self.steepness.is_before(binding.result)):
+            return None
+        if op in ("fmax", "fmin"):
+            other = operands[1 - place]
+            return Taken(b.emit("and", (b.emit("eq", (binding.result, other)), b.emit("ne", (x, other)))), False)
+        out: Atom = operands[1 - place] if op in ("max", "min") else binding.result
+        if op in ("amax", "amin", "kth"):
+            out = Arrays(b).reshape(out, kept_shape(x.shape, binding.params.params["axes"]))
+        beyond = [b.emit("lt", pair) for pair in ((x, out), (out, x))]
+        return Taken(b.emit("or", (beyond[0], beyond[1])) if op == "kth" else beyond[extreme == "min"], False)
