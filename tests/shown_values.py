@@ -153,7 +153,7 @@ class Reader:
     def Unit(self, *place):
         return np.eye(self.shape[0])[:, [int(place[0])]] if place else Ones()
 
-    def Not(self, condition):  # noqa: N802
+    def Not(self, condition):
         return np.logical_not(self.of(condition))
 
     def Softmax(self, word, rows):
