@@ -750,7 +750,9 @@ def test_numbers_are_rounded_as_python_or_numpy_does(x, digits):
 
 
 def test_powers_of_integers_are_integers_where_the_exponent_is_not_negative():
-    f = lambda x: x if isinstance((-1) ** int(x), int) else 2 * x
+    def f(x):
+        return x if isinstance((-1) ** int(x), int) else 2 * x
+
     assert [sd.grad(f)(x) for x in (3.7, -3.7)] == [1.0, 2.0]
 
 
@@ -767,5 +769,7 @@ def test_powers_of_integers_are_integers_where_the_exponent_is_not_negative():
 )
 @pytest.mark.parametrize("backend", ["numpy", "python", "native"])
 def test_values_take_the_dtype_of_the_array_that_they_are_put_into(f, backend):
-    g = lambda x: np.sum(f(x)) + 0 * x
+    def g(x):
+        return np.sum(f(x)) + 0 * x
+
     assert sd.value_and_grad(g, backend=backend)(2.7)[0] == pytest.approx(g(2.7))

@@ -341,7 +341,8 @@ def test_classes_that_name_no_module():
 
 @pytest.mark.parametrize("f", [
     lambda x: x * sys.getrefcount(children), lambda x: x * len(inspect.currentframe().f_code.co_name),
-    lambda x: x * len(sys._getframe().f_code.co_name), lambda x: x * os.umask(0), lambda x: x * (socket.getdefaulttimeout() or 2.0),
+    lambda x: x * len(sys._getframe().f_code.co_name), lambda x: x * os.umask(0),
+    lambda x: x * (socket.getdefaulttimeout() or 2.0),
 ])  # fmt: skip
 def test_what_a_trace_has_others_of_is_refused(f):
     with pytest.raises(sd.TraceError, match=r"test_process_state.py:\d+: .* pass it as an argument|pass what it gives"):
