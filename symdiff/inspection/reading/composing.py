@@ -62,7 +62,7 @@ class Composer:
             return build_sympy(op, [inner for a in args for inner in _operands(self._made[a], op)])
         if op == "cbrt":
             return sp.Pow(self._made[args[0]], sp.Rational(1, 3), evaluate=False)
-        return build_sympy(op.removeprefix("call "), [self._made[a] for a in args])
+        return build_sympy(op.removeprefix("call ").rstrip(), [self._made[a] for a in args])
 
     def _sum(self, term: Term) -> Any:
         parts = list(term.parts)

@@ -10,7 +10,7 @@ from fractions import Fraction
 from itertools import count
 from typing import NamedTuple
 
-from symdiff.inspection.reading.names import spelled
+from symdiff.inspection.reading.names import latex_name, spelled
 from symdiff.inspection.reading.terms import WIDE, Term
 from symdiff.inspection.reading.written import Writer
 
@@ -184,24 +184,28 @@ class Names:
     """Hands out names that nothing else has: a wanted one, numbered where it is taken, else free letters."""
 
     def __init__(self, taken: Iterable[str]) -> None:
-        self._used = {part for name in taken for part in (name, name.partition("[")[0], spelled(name).base)}
-        self._arrays = {name.partition("[")[0] for name in taken if "[" in name}
+        self._used = {latex_name(part) for name in taken for part in (name, _head(name), spelled(name).base)}
+        self._arrays = {_head(name) for name in taken if "[" in name}
         self._letters = _more_letters()
         self._numbers: dict[str, int] = {}
 
     def next(self, wanted: str | None) -> str:
         """The next name."""
         if wanted is None or wanted.partition("_")[0] in self._arrays or wanted in self._arrays:
-            found = next(letter for letter in self._letters if letter not in self._used)
-        elif wanted not in self._used:
+            found = next(letter for letter in self._letters if latex_name(letter) not in self._used)
+        elif latex_name(wanted) not in self._used:
             found = wanted
         else:
             found = wanted
-            while found in self._used:
+            while latex_name(found) in self._used:
                 self._numbers[wanted] = self._numbers.get(wanted, 0) + 1
                 found = f"{wanted}_{self._numbers[wanted]}"
-        self._used.add(found)
+        self._used.add(latex_name(found))
         return found
+
+
+def _head(name: str) -> str:
+    return name.partition("[")[0]
 
 
 def _more_letters() -> Iterator[str]:

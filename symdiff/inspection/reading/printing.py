@@ -3,6 +3,8 @@
 Assumes expressions in the order in which they are to be read. Guarantees that this order stays.
 """
 
+import html
+import re
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -16,6 +18,7 @@ from symdiff.inspection.reading.equations import Equation, Lines, TotalSlope
 from symdiff.inspection.reading.names import latex_name, unicode_name
 from symdiff.vocabulary.literals import printable
 
+_ENTITY = re.compile(r"&(?!lt;|gt;|amp;|quot;)\w+;")  # SymPy's, which are HTML's, but not XML's
 _SPREAD = (sp.Add, sp.Piecewise, sp.Mod, sp.Rel, sp.Mul)
 _TEXT = {c: rf"\{c}" for c in "{}$&#_%"} | {"\\": r"\backslash ", "^": r"\^{}", "~": r"\~{}", "<": r"\lt ", ">": r"\gt "}
 
@@ -190,6 +193,8 @@ class MathML(MathMLPresentationPrinter):  # type: ignore[misc]
 
     def __init__(self, settings: Any = None) -> None:
         super().__init__({"order": "none"} | (settings or {}))
+        raw = self.dom.createTextNode  # SymPy's, which writes what it is given
+        self.dom.createTextNode = lambda text: raw(_spelled_text(text))
 
     def _print_Symbol(self, sym: Any, style: str = "plain") -> Any:
         element = self.dom.createElement("mi")
@@ -252,6 +257,11 @@ class MathML(MathMLPresentationPrinter):  # type: ignore[misc]
         element = self.dom.createElement("mo")
         element.appendChild(self.dom.createTextNode(text))
         return element
+
+
+def _spelled_text(text: str) -> str:
+    """Text of a page, in which SymPy's names of letters stay."""
+    return text if _ENTITY.fullmatch(text) else html.escape(text, quote=False)
 
 
 def latex_of(expr: Any) -> str:
@@ -343,8 +353,8 @@ def _mathml_row(equation: Equation) -> str:
 
 
 def _mathml_of(expr: Any) -> str:
-    printer = MathML()
-    return str(printer._print(sp.sympify(expr)).toxml())
+    text = MathML()._print(sp.sympify(expr)).toxml()
+    return _ENTITY.sub(lambda found: html.unescape(found[0]), text)
 
 
 def _mathml_text(text: str) -> str:

@@ -31,6 +31,7 @@ from symdiff.ir.graph import Derivation, Graph, GraphInput, derivation_of, writt
 from symdiff.ir.node import Atom, Node
 from symdiff.rulebooks.declared import rules_in_force
 from symdiff.tracing.unrolling.scalarizing import WHOLE, in_unrolled_regime, settled
+from symdiff.vocabulary.extents import Extent
 from symdiff.vocabulary.ops import OPS, is_complex
 
 EVERY = 10**9  # rows
@@ -73,8 +74,7 @@ class Primal:
             [term_of(cell, writer, known) for cell in arrays.get(output.atom, (output.atom,))] for output in graph.outputs
         ]
         self.kept = set(known.values())
-        sites = {f"call {b.params.__name__}": b for b in graph.bindings if b.op == "call"}
-        self.slopes = Slopes(writer, rules, sites)
+        self.slopes = Slopes(writer, rules)
         self.sources = Sources()
         self.tops = output_names(graph, self.sources)
         self._known = known
@@ -161,7 +161,7 @@ def formula_of(graph: Graph, rows: int = ROWS) -> Formula:
     derivation = derivation_of(graph)
     if derivation is None or derivation.kind not in _KINDS:
         derivation = Derivation("", written_graph(graph) if derivation is None else graph, ())
-    primal = readable_cells(derivation.primal)
+    primal = readable_cells(derivation.primal, derivation.kind in ("", "jvp"))
     if primal is None:
         return array_formula(graph)
     read = Primal(primal, rules_in_force(derivation.rules))
@@ -169,10 +169,12 @@ def formula_of(graph: Graph, rows: int = ROWS) -> Formula:
     return composed(read, found, rows, notes_of(derivation, read.sources), lambda: formula_of(graph, EVERY))
 
 
-def readable_cells(graph: Graph) -> Graph | None:
-    """The graph as one of numbers, or one whose operations work on whole arrays cell by cell; None for another."""
+def readable_cells(graph: Graph, arrays: bool) -> Graph | None:
+    """The graph as one of numbers, or with `arrays` one that works on whole arrays cell by cell; None for another."""
+    if any(isinstance(n, Extent) for atom in (*(i.node for i in graph.inputs), *graph.bindings) for n in atom.shape):
+        return None  # of any size
     graph = settled(replace(graph, notes={k: v for k, v in graph.notes.items() if k != WHOLE}))
-    return graph if in_unrolled_regime(graph) or is_elementwise(graph) else None
+    return graph if in_unrolled_regime(graph) or (arrays and is_elementwise(graph)) else None
 
 
 def is_elementwise(graph: Graph) -> bool:
@@ -239,7 +241,7 @@ def notes_of(derivation: Derivation, sources: Sources) -> tuple[str, ...]:
     branches = branches_of(derivation.primal)
     if branches is None or not branches.guarded:
         return ()
-    at = ", ".join(f"{name} = {value}" for name, value in derivation.at)
+    at = ", ".join(f"{name} = {value:g}" for name, value in derivation.at)
     return (f"on the path taken{f' at {at}' if at else ''}{_rounds(branches, sources)}",)
 
 

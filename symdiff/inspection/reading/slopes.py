@@ -24,12 +24,11 @@ _MANY = 24  # terms of a sum from which on it is known which of them need a symb
 
 
 class Slopes:
-    """Derivatives of the terms of one writer. `sites` are the calls of functions with rules of their own, by name."""
+    """Derivatives of the terms of one writer."""
 
-    def __init__(self, writer: Writer, rules: Any, sites: dict[str, Node]) -> None:
+    def __init__(self, writer: Writer, rules: Any) -> None:
         self.writer = writer
         self.rules = rules
-        self.sites = sites
         self._found: dict[tuple[Term, Term, bool], Term] = {}
         self._partials: dict[Any, Term | None] = {}
         self._needing: dict[Term, dict[int, list[tuple[Term, Fraction]]]] = {}
@@ -164,7 +163,7 @@ class Slopes:
 
     def _generic(self, op: str, names: list[Term], out: Term, place: int, conjugate: bool, on_complex: bool) -> Term | None:
         """A partial over symbols of the arguments and the result."""
-        site = self.sites.get(op)
+        site = self.writer.sites.get(op)
         rule = self.rules.for_op(op) if site is None else site.params.rule
         if rule is None:
             raise RuleError(f"no derivative rule for {op}")

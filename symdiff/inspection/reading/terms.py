@@ -339,6 +339,10 @@ class Terms:
         """exp(c*t) as a power of exp(t), so that equal ones meet."""
         if arg is ZERO:
             return ONE
+        logs = [(t, c) for t, c in arg.parts if _is_logarithm(t) and c.denominator == 1] if arg.kind == "sum" else []
+        if logs or _is_logarithm(arg):
+            rest = self.add([p for p in arg.parts if p not in logs]) if logs else ZERO
+            return self.powers([(self._exp(rest), ONCE), *((t.parts[1], c) for t, c in logs or [(arg, ONCE)])])
         c = ONCE
         if arg.kind == "number" and arg is not ONE:
             c, arg = arg.parts[0], ONE
@@ -396,6 +400,10 @@ class Terms:
             return otherwise
         parts = (*flat, (None, otherwise))
         return self._interned("brace", parts, parts)
+
+
+def _is_logarithm(term: Term) -> bool:
+    return term.kind == "call" and term.parts[0] == "log"
 
 
 def _is_exhausted(conditions: list[Any]) -> bool:

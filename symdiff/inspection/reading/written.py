@@ -29,6 +29,18 @@ _COMPARED: dict[str, Callable[[Any, Any], bool]] = {
 class Writer(Terms):
     """Makes terms of operations."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.sites: dict[str, Node] = {}
+
+    def site(self, binding: Node) -> str:
+        """The operation that a call of a function with a rule of its own is; those of another of that name have another."""
+        op = f"call {binding.params.__name__}"
+        while op in self.sites and self.sites[op].params.rule.place != binding.params.rule.place:
+            op += " "
+        self.sites.setdefault(op, binding)
+        return op
+
     def emit(self, op: str, args: tuple[Term, ...]) -> Term:
         """One operation on terms."""
         if op in ("and", "or", "xor", "not"):
@@ -298,7 +310,7 @@ def _called(binding: Node, args: tuple[Term, ...], writer: Writer) -> Term:
         return writer.plus(*args)
     if name == "logsumexp" and binding.params.rule.module == "numpy":  # of cells
         return writer.call("log", writer.plus(*(writer.call("exp", a) for a in args)))
-    return writer.call(f"call {name}", *args)
+    return writer.call(writer.site(binding), *args)
 
 
 def term_of(atom: Atom, writer: Writer, known: dict[Atom, Term]) -> Term:
