@@ -97,7 +97,7 @@ class Cotangents:
         """A derivative with zeros where a factor is zero and another one infinite."""
         b, value = self.builder, part.value
         for factor, near in part.soft:
-            counts = b.emit("or", (b.emit("ne", (factor, ZERO)), b.emit("isfinite", (value,))))
+            counts = b.emit("or", (b.emit("ne", (factor, ZERO)), b.emit("eq", (value, value))))  # 0 times infinity is NaN
             value = b.select(counts, value, b.emit("edge", (near,)))
         return Masked(value, part.mask, part.clean)
 
