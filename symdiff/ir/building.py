@@ -181,7 +181,7 @@ class Builder:
                 raise TraceError(f"{origin or self.origin}: {op}: shapes {listed} do not broadcast") from None
         symbol = self.bind(op, operands, shape, code, None, origin)
         if op in _FACTORS and self.structural and not self.primal:
-            self.structural[symbol] = self.bindings[-1]
+            self.structural[symbol] = symbol
         return symbol
 
     def _as_number(self, operand: Atom, code: str, origin: str) -> Atom:
@@ -227,7 +227,7 @@ class Builder:
         code = dtype_of_atoms((operand,))
         shape = params.get("shape", (*operand.shape, *operand.shape[-1:]))
         symbol = self.bind(head, (operand,), shape, code, Static(head, params))
-        self.structural[symbol] = self.bindings[-1]
+        self.structural[symbol] = symbol
         return symbol
 
     def add(self, a: Atom, b: Atom) -> Atom:
