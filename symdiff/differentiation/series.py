@@ -25,6 +25,7 @@ from symdiff.ir.graph import Graph, GraphOutput
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.rulebooks.structural import rule_of, rule_pushforward
 from symdiff.simplification.activity import active_symbols
+from symdiff.simplification.saturation import Saturation
 from symdiff.vocabulary.heads import Static
 from symdiff.vocabulary.ops import OPS, is_complex
 
@@ -34,6 +35,8 @@ _FLAT = frozenset({"sign", "floor", "ceil", "trunc", "rint", "floordiv", "expone
 _LINEAR = frozenset({"add", "sub", "neg", "cast", "conj", "real", "imag"})
 _CELLWISE = frozenset({"concatenate", "item", "array", "set", "set_at", "take_along", "put_along", "gather", "scatter_at",
                        "sum_of", "amax", "amin", "kth"})  # fmt: skip
+_EXPONENTIALS = frozenset({"exp", "exp2", "exp10", "expm1", "sinh", "cosh"})
+_FOLLOWED = frozenset({"add", "sub", "mul", "neg", "cast", "div", "pow"})
 _PRODUCTS = frozenset({"mul", "matmul", "convolve"})
 
 
@@ -48,6 +51,7 @@ class Remembering(Builder):
         super().__init__()
         self.moving: set[Atom] = set()
         self._bound: dict[Any, Node] = {}
+        self._shifts: dict[Atom, tuple[Atom, int]] = {}
 
     def remember(self, bindings: Iterable[Node], seeds: Iterable[Atom]) -> None:
         """Take note of what is bound already, and of what moves."""
@@ -71,6 +75,26 @@ class Remembering(Builder):
             self._follow(self._bound[key])
         return self._bound[key]
 
+    def add(self, a: Atom, b: Atom) -> Atom:
+        """a + b; an order moved up and down again, as those of a function's neighbours, is itself."""
+        step = _step(b)
+        return super().add(a, b) if step is None or a in self.moving else self._shifted(a, step)
+
+    def sub(self, a: Atom, b: Atom) -> Atom:
+        """a - b, as `add` has it."""
+        step = _step(b)
+        return super().sub(a, b) if step is None or a in self.moving else self._shifted(a, -step)
+
+    def _shifted(self, a: Atom, step: int) -> Atom:
+        base, shift = self._shifts.get(a, (a, 0))
+        step += shift
+        if step == 0:
+            return base
+        weak = isinstance(base, Constant) and not isinstance(base.value, bool)
+        found = Constant(base.params + step, base.dtype) if weak else self.emit("add", (base, Constant(step)))
+        self._shifts[found] = base, step
+        return found
+
     def rate(self, first: Atom) -> Node:
         """A symbol of its own for the derivative of a value, which begins with that coefficient."""
         assert first.dtype is not None
@@ -84,6 +108,12 @@ def _key(op: str, operands: tuple[Atom, ...], dtype: str, params: Any) -> Any:
     if isinstance(params, Static):
         return op, of, dtype, tuple((name, _hashed(value)) for name, value in params.params.items())
     return op, of, dtype, params if isinstance(params, (int, str, type(None))) else id(params)
+
+
+def _step(atom: Atom) -> int | None:
+    """A whole number without a dtype, by which orders are moved; None for other values."""
+    value = atom.params if isinstance(atom, Constant) and atom.dtype is None else None
+    return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and value in (1, 2, -1, -2) else None
 
 
 def _hashed(value: Any) -> Any:
@@ -104,9 +134,11 @@ class Series:
         self.seeds = seeds
         self.builder.remember(open_.bindings, seeds)
         self.partials = Partials(self.builder, open_.bindings, rules)
+        self.saturation = Saturation(self.builder, open_.bindings, self.partials.bounds)
         self._made: dict[Atom, Node] = {binding.result: binding for binding in open_.bindings}
         self._terms: dict[tuple[Atom, int], Atom | None] = {}
-        self._slopes: dict[Atom, list[tuple[int, Atom | None, Atom | None]]] = {}
+        self._slopes: dict[Atom, list[tuple[Atom, Atom | None, Atom | None]]] = {}
+        self._overflows: dict[Atom, Atom | None] = {}
         self._rates: dict[Atom, Atom | None] = {}
         self._grown: dict[Atom, Atom] = {}  # symbols of rates, and whose they are
 
@@ -147,7 +179,7 @@ class Series:
         op, operands = binding.op, binding.operands
         if op in _PRODUCTS:
             return self._product(binding, k)
-        if op == "div":
+        if op == "div" and not self._saturates(binding):
             return self._quotient(binding, k)
         if op in _LINEAR:
             return self._sum(op, [self._term(o, k) for o in operands])
@@ -162,7 +194,7 @@ class Series:
         if op == "pow" and (product := self._multiplied(binding)) is not None:
             return self._term(product, k)
         if not has_structural_partials(binding) and op != "pow" and self._is_flat(binding):
-            return self._along(binding, [self._term(o, k) for o in operands])
+            return self._along(binding, {o: self._term(o, k) for o, _, _ in self._partials(binding)})
         rate = self._rate(atom)
         last = None if rate is None else self._term(rate, k - 1)
         return last if last is None or k == 1 else b.emit("div", (last, Constant(float(k))))
@@ -190,7 +222,30 @@ class Series:
         own = [self._term(binding.result, j) if below[k - j] is not None else None for j in range(k)]
         rest = self._total([self._of(p, q) for p, q in zip(own, below[:0:-1], strict=True)])
         found = self._sum("sub", [top, rest])
-        return None if found is None else self.builder.emit("div", (found, under))
+        if found is None:
+            return None
+        found, overflowed = self.builder.emit("div", (found, under)), self._overflowed(binding)
+        return found if overflowed is None else self.builder.select(overflowed, ZERO, found)
+
+    def _overflowed(self, binding: Node) -> Atom | None:
+        """Whether a quotient is zero because an exponential in its divisor has overflowed; None where there is none."""
+        b = self.builder
+        if binding.result not in self._overflows:
+            pending, seen, found = [binding.operands[1]], set(), None
+            while pending:
+                top = pending.pop()
+                made = self._made.get(top, top)
+                if top in seen or top not in b.moving or is_complex(top.dtype or "d"):
+                    continue
+                seen.add(top)
+                if made.op in _EXPONENTIALS:
+                    infinite = b.emit("isinf", (top,))
+                    found = infinite if found is None else b.emit("or", (found, infinite))
+                elif made.op in _FOLLOWED:
+                    pending += made.operands[: 1 if made.op in ("div", "pow") else None]
+            zero = None if found is None else b.emit("eq", (binding.result, ZERO))
+            self._overflows[binding.result] = None if found is None or zero is None else b.emit("and", (found, zero))
+        return self._overflows[binding.result]
 
     def _multiplied(self, binding: Node) -> Atom | None:
         """A power with a natural exponent, by squaring; None for others."""
@@ -209,25 +264,32 @@ class Series:
 
     # -- the others, by their rows
 
-    def _partials(self, binding: Node) -> list[tuple[int, Atom | None, Atom | None]]:
-        """The partials by the operands that move, and by their conjugates."""
+    def _partials(self, binding: Node) -> list[tuple[Atom, Atom | None, Atom | None]]:
+        """The partials by values that move, and by their conjugates."""
         if binding.result not in self._slopes:
-            self._slopes[binding.result] = [
-                (place, self.partials.partial(binding, place),
-                 self.partials.partial(binding, place, conjugate=True) if is_complex(o.dtype or "d") else None)
-                for place, o in enumerate(binding.operands) if o in self.builder.moving
-            ]  # fmt: skip
+            moving = self.builder.moving
+            found = [(o, p, None) for o, p in self.saturation.slopes(binding) or () if o in moving]
+            for place in self.saturation.remaining(binding):
+                o = binding.operands[place]
+                if o in moving:
+                    q = self.partials.partial(binding, place, conjugate=True) if is_complex(o.dtype or "d") else None
+                    found.append((o, self.partials.partial(binding, place), q))
+            self._slopes[binding.result] = found
         return self._slopes[binding.result]
+
+    def _saturates(self, binding: Node) -> bool:
+        """Whether it has partials of its own where an exponential in it overflows."""
+        return not has_structural_partials(binding) and self.saturation.slopes(binding) is not None
 
     def _is_flat(self, binding: Node) -> bool:
         """Whether the partials are constant, as those of extremes are."""
         return all(p not in self.builder.moving for _, *pair in self._partials(binding) for p in pair)
 
-    def _along(self, binding: Node, dots: list[Atom | None]) -> Atom | None:
+    def _along(self, binding: Node, dots: dict[Atom, Atom | None]) -> Atom | None:
         """The partials times derivatives of the operands."""
         b, terms = self.builder, []
-        for place, p, q in self._partials(binding):
-            dot = dots[place]
+        for operand, p, q in self._partials(binding):
+            dot = dots[operand]
             if dot is None:
                 continue
             if q is not None and not is_complex(binding.dtype):  # q is the conjugate of p
@@ -257,8 +319,10 @@ class Series:
 
     def _has_row(self, binding: Node) -> bool:
         op = binding.op
-        if binding.result in self._grown or op in _LINEAR or op in _PRODUCTS or op in ("div", "select"):
+        if binding.result in self._grown or op in _LINEAR or op in _PRODUCTS or op == "select":
             return False
+        if op == "div":
+            return self._saturates(binding)
         if op == "pow":
             return self._multiplied(binding) is None
         if has_structural_partials(binding):
@@ -275,23 +339,24 @@ class Series:
         return symbol
 
     def _by_row(self, binding: Node) -> Atom | None:
-        rates = [self._rate(o) for o in binding.operands]
         if has_structural_partials(binding):
+            rates = [self._rate(o) for o in binding.operands]
             parts = {k: self._spread(r, o) for k, (r, o) in enumerate(zip(rates, binding.operands, strict=True)) if r is not None}
             return rule_pushforward(self.arrays, binding, parts) if parts else None
-        if binding.op == "pow" and (found := self._of_power(binding, rates)) is not None:
+        if binding.op == "pow" and not self._saturates(binding) and (found := self._of_power(binding)) is not None:
             return found
-        return self._along(binding, rates)
+        return self._along(binding, {o: self._rate(o) for o, _, _ in self._partials(binding)})
 
-    def _of_power(self, binding: Node, rates: list[Atom | None]) -> Atom | None:
+    def _of_power(self, binding: Node) -> Atom | None:
         """The derivative of a power whose row would take a new power for each order; None where the row is better."""
         b, (base, exponent) = self.builder, binding.operands
-        if exponent in b.moving:
+        rates = [self._rate(o) for o in binding.operands]
+        if exponent in b.moving and base in b.moving:
             logarithm = b.emit("log", (base,))
             by_base = None if rates[0] is None else b.emit("div", (self._of(exponent, rates[0]), base))
             by_exponent = None if rates[1] is None else self._of(logarithm, rates[1])
             return self._of(binding.result, self._total([by_base, by_exponent]))
-        value = exponent.value if isinstance(exponent, Constant) else None
+        value = exponent.params if isinstance(exponent, Constant) else None
         if rates[0] is None or value is None or (not isinstance(value, complex) and value > 1):
             return None
         return b.emit("div", (b.mul(self._of(exponent, rates[0]), binding.result), base))  # type: ignore[arg-type]

@@ -242,6 +242,12 @@ class Builder:
             return Constant(0.0)
         return self.emit("add", (a, b))
 
+    def sub(self, a: Atom, b: Atom) -> Atom:
+        """a - b, constants folded."""
+        if isinstance(a, Constant) and isinstance(b, Constant):
+            return Constant(a.value - b.value)
+        return self.emit("sub", (a, b))
+
     def _is_negative(self, a: Atom, b: Atom) -> bool:
         """Whether b is known to be -a."""
         if isinstance(a, Constant):
