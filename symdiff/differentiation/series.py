@@ -13,7 +13,7 @@ power series, 1990.
 import math
 from collections.abc import Callable, Iterable
 from functools import reduce
-from typing import Any
+from typing import Any, overload
 
 from symdiff.differentiation.naming import derivative_dtype
 from symdiff.differentiation.opening import Opened
@@ -21,17 +21,17 @@ from symdiff.differentiation.partials import Partials, has_structural_partials
 from symdiff.errors import RuleError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder
-from symdiff.ir.graph import Graph, GraphOutput
+from symdiff.ir.graph import Graph
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.rulebooks.structural import rule_of, rule_pushforward
 from symdiff.simplification.activity import active_symbols
 from symdiff.simplification.saturation import Saturation
 from symdiff.vocabulary.heads import Static
-from symdiff.vocabulary.ops import OPS, is_complex
+from symdiff.vocabulary.ops import is_complex
 
 ZERO = Constant(0.0)
-_FLAT = frozenset({"sign", "floor", "ceil", "trunc", "rint", "floordiv", "exponent", "argmax", "argmin", "order", "searchsorted",
-                   "det_sign", "is_definite"})  # fmt: skip
+_FLAT = frozenset({"sign", "floor", "ceil", "trunc", "rint", "floordiv", "exponent", "argmax", "argmin", "order",
+                   "searchsorted", "det_sign", "is_definite"})  # fmt: skip
 _LINEAR = frozenset({"add", "sub", "neg", "cast", "conj", "real", "imag"})
 _CELLWISE = frozenset({"concatenate", "item", "array", "set", "set_at", "take_along", "put_along", "gather", "scatter_at",
                        "sum_of", "amax", "amin", "kth"})  # fmt: skip
@@ -206,11 +206,11 @@ class Series:
         first, second = (self._terms_to(o, k) for o in binding.operands)
         b, square = self.builder, binding.op == "mul" and binding.operands[0] is binding.operands[1]
         if binding.op != "mul":
-            pairs = [(self._spread(first[j], binding.operands[0]), self._spread(second[k - j], binding.operands[1]))
-                     for j in range(k + 1) if first[j] is not None and second[k - j] is not None]  # fmt: skip
-            return self._total([getattr(self.arrays, binding.op, None)(p, q) if binding.op == "matmul"
-                                else self.arrays.bind(binding.op, p, q) for p, q in pairs])  # fmt: skip
-        terms = [self._of(p, q) for p, q in zip(first, reversed(second), strict=True)][: (k + 1) // 2 if square else None]
+            x, y = binding.operands
+            both = [(p, q) for p, q in zip(first, reversed(second), strict=True) if p is not None and q is not None]
+            return self._total([self.arrays.bind(binding.op, self._spread(p, x), self._spread(q, y)) for p, q in both])
+        pairs = list(zip(first, reversed(second), strict=True))[: (k + 1) // 2 if square else None]
+        terms = [self._of(p, q) for p, q in pairs]
         if not square:
             return self._total(terms)
         middle = first[k // 2] if k % 2 == 0 else None
@@ -268,7 +268,9 @@ class Series:
         """The partials by values that move, and by their conjugates."""
         if binding.result not in self._slopes:
             moving = self.builder.moving
-            found = [(o, p, None) for o, p in self.saturation.slopes(binding) or () if o in moving]
+            found: list[tuple[Atom, Atom | None, Atom | None]] = [
+                (o, p, None) for o, p in self.saturation.slopes(binding) or () if o in moving
+            ]
             for place in self.saturation.remaining(binding):
                 o = binding.operands[place]
                 if o in moving:
@@ -304,7 +306,7 @@ class Series:
         binding = self._made.get(partial, partial)
         if binding.op == "div" and binding.operands[0] not in self.builder.moving:
             return self.builder.emit("div", (self._of(binding.operands[0], dot), binding.operands[1]))
-        return self._of(partial, dot)  # type: ignore[return-value]
+        return self._of(partial, dot)
 
     def _rate(self, atom: Atom) -> Atom | None:
         """The derivative of a value as a value with a series; None where it is zero. Raises `_Missing`."""
@@ -341,7 +343,9 @@ class Series:
     def _by_row(self, binding: Node) -> Atom | None:
         if has_structural_partials(binding):
             rates = [self._rate(o) for o in binding.operands]
-            parts = {k: self._spread(r, o) for k, (r, o) in enumerate(zip(rates, binding.operands, strict=True)) if r is not None}
+            parts = {
+                k: self._spread(r, o) for k, (r, o) in enumerate(zip(rates, binding.operands, strict=True)) if r is not None
+            }
             return rule_pushforward(self.arrays, binding, parts) if parts else None
         if binding.op == "pow" and not self._saturates(binding) and (found := self._of_power(binding)) is not None:
             return found
@@ -359,11 +363,16 @@ class Series:
         value = exponent.params if isinstance(exponent, Constant) else None
         if rates[0] is None or value is None or (not isinstance(value, complex) and value > 1):
             return None
-        return b.emit("div", (b.mul(self._of(exponent, rates[0]), binding.result), base))  # type: ignore[arg-type]
+        return b.emit("div", (b.mul(self._of(exponent, rates[0]), binding.result), base))
 
     # -- sums and products of coefficients, None for zero
 
+    @overload
+    def _of(self, a: Atom, b: Atom) -> Atom: ...
+    @overload
+    def _of(self, a: Atom | None, b: Atom | None) -> Atom | None: ...
     def _of(self, a: Atom | None, b: Atom | None) -> Atom | None:
+        """A product."""
         return None if a is None or b is None else _folded(a, b) or self.builder.mul(a, b)
 
     def _times(self, factor: float, a: Atom | None) -> Atom | None:
@@ -407,8 +416,8 @@ def taylor_series(graph: Graph, wrt: list[int], order: int, rules: Any) -> Graph
     for k in range(1, order + 1):
         for output in open_.graph.outputs:
             code = reduce(derivative_dtype, [leaf.dtype for leaf in open_.wrt], output.dtype)
-            parts = [series.coefficient(a, k) for a in open_.outputs(output)]
-            outputs.append(open_.output(f"{output.name}_t{k}", parts, output.shape, code))
+            terms = [series.coefficient(a, k) for a in open_.outputs(output)]
+            outputs.append(open_.output(f"{output.name}_t{k}", terms, output.shape, code))
     return open_.finished(outputs, f"{graph.name}_taylor")
 
 
