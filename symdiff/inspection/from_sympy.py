@@ -127,6 +127,7 @@ class Tape:
         """The tape of an expression with symbols of its own, and the leaves that it takes from this one."""
         tape = Tape(self.arguments - set(bound), self.functions, self.use_imps)
         tape.end = [tape.place(expr)]
+        tape.trim()
         self.implementations += tape.implementations
         self.counts |= tape.counts - set(bound)
         return tape, [leaf for leaf in tape.leaves if leaf not in bound]
@@ -269,7 +270,11 @@ def resolved_leaves(tape: Tape, given: dict[Any, Value], name: str) -> dict[Any,
         for extent, n in zip(getattr(symbol, "shape", None) or (), getattr(value, "shape", ()), strict=False):
             if extent in tape.leaves and extent not in found:
                 found[extent] = int(n)
+    unused = [symbol for symbol in given if symbol not in tape.leaves]
     for leaf in tape.leaves:
+        alike = [symbol for symbol in unused if leaf not in found and sympy_name(symbol) == sympy_name(leaf)]
+        if len(alike) == 1:  # x for x[i], or for an x of other assumptions, as where names are printed
+            found[leaf] = found[alike[0]]
         if leaf not in found:
             known = ", ".join(map(sympy_name, given))
             raise TraceError(f"{name}: {printable(sympy_name(leaf))} is not among the arguments{f' {known}' if known else ''}")
