@@ -136,7 +136,7 @@ def test_complex_derivatives():
 def test_kinks_and_overflow():
     assert [float(c) for c in sd.taylor(np.abs, 2)(0.0, 1.0)] == [0, 0, 0]
     assert [float(c) for c in sd.taylor(lambda x: np.maximum(x, 0.0), 2)(0.0, 1.0)] == [0, 0.5, 0]
-    undecided = [float(c) for c in sd.taylor(lambda x: np.hypot(x, 2 * x), 2)(0.0, 1.0)]
+    undecided = [float(c) for c in sd.taylor(lambda x: np.hypot(x, np.sin(x)), 2)(0.0, 1.0)]
     assert undecided[0] == undecided[1] == 0
     assert np.isnan(undecided[2])
     far = {

@@ -18,6 +18,7 @@ from typing import Any, overload
 from symdiff.differentiation.naming import derivative_dtype
 from symdiff.differentiation.opening import Opened
 from symdiff.differentiation.partials import Partials, has_structural_partials
+from symdiff.differentiation.slopes import Slope
 from symdiff.errors import RuleError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder
@@ -26,8 +27,9 @@ from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.rulebooks.structural import rule_of, rule_pushforward
 from symdiff.simplification.activity import active_symbols
 from symdiff.simplification.saturation import Saturation
+from symdiff.simplification.seen import known_bindings
 from symdiff.vocabulary.heads import Static
-from symdiff.vocabulary.ops import is_complex
+from symdiff.vocabulary.ops import OPS, is_complex
 
 ZERO = Constant(0.0)
 _FLAT = frozenset({"sign", "floor", "ceil", "trunc", "rint", "floordiv", "exponent", "argmax", "argmin", "order",
@@ -132,12 +134,13 @@ class Series:
         self.builder = open_.builder
         self.arrays = Arrays(self.builder)
         self.seeds = seeds
-        self.builder.remember(open_.bindings, seeds)
-        self.partials = Partials(self.builder, open_.bindings, rules)
-        self.saturation = Saturation(self.builder, open_.bindings, self.partials.bounds)
-        self._made: dict[Atom, Node] = {binding.result: binding for binding in open_.bindings}
+        facts = known_bindings(open_.bindings, self.builder, seeds)
+        self.builder.remember(facts.bindings, seeds)
+        self.partials = Partials(self.builder, facts, rules)
+        self.saturation = Saturation(self.builder, facts)
+        self._made = facts.made
         self._terms: dict[tuple[Atom, int], Atom | None] = {}
-        self._slopes: dict[Atom, list[tuple[Atom, Atom | None, Atom | None]]] = {}
+        self._slopes: dict[Atom, list[Slope]] = {}
         self._overflows: dict[Atom, Atom | None] = {}
         self._rates: dict[Atom, Atom | None] = {}
         self._grown: dict[Atom, Atom] = {}  # symbols of rates, and whose they are
@@ -194,7 +197,7 @@ class Series:
         if op == "pow" and (product := self._multiplied(binding)) is not None:
             return self._term(product, k)
         if not has_structural_partials(binding) and op != "pow" and self._is_flat(binding):
-            return self._along(binding, {o: self._term(o, k) for o, _, _ in self._partials(binding)})
+            return self._along(binding, {s.operand: self._term(s.operand, k) for s in self._partials(binding)})
         rate = self._rate(atom)
         last = None if rate is None else self._term(rate, k - 1)
         return last if last is None or k == 1 else b.emit("div", (last, Constant(float(k))))
@@ -264,33 +267,33 @@ class Series:
 
     # -- the others, by their rows
 
-    def _partials(self, binding: Node) -> list[tuple[Atom, Atom | None, Atom | None]]:
+    def _partials(self, binding: Node) -> list[Slope]:
         """The partials by values that move, and by their conjugates."""
         if binding.result not in self._slopes:
-            moving = self.builder.moving
-            found: list[tuple[Atom, Atom | None, Atom | None]] = [
-                (o, p, None) for o, p in self.saturation.slopes(binding) or () if o in moving
-            ]
-            for place in self.saturation.remaining(binding):
+            moving, found = self.builder.moving, []
+            places = self.saturation.remaining(binding) if self._saturates(binding) else range(len(binding.operands))
+            if self._saturates(binding):
+                found += [Slope(o, p) for o, p in self.saturation.slopes(binding) or () if o in moving]
+            for place in places:
                 o = binding.operands[place]
                 if o in moving:
                     q = self.partials.partial(binding, place, conjugate=True) if is_complex(o.dtype or "d") else None
-                    found.append((o, self.partials.partial(binding, place), q))
+                    found.append(Slope(o, self.partials.partial(binding, place), q))
             self._slopes[binding.result] = found
         return self._slopes[binding.result]
 
     def _saturates(self, binding: Node) -> bool:
         """Whether it has partials of its own where an exponential in it overflows."""
-        return not has_structural_partials(binding) and self.saturation.slopes(binding) is not None
+        return binding.result in self._made and self.saturation.slopes(binding) is not None
 
     def _is_flat(self, binding: Node) -> bool:
         """Whether the partials are constant, as those of extremes are."""
-        return all(p not in self.builder.moving for _, *pair in self._partials(binding) for p in pair)
+        return all(p not in self.builder.moving for s in self._partials(binding) for p in (s.partial, s.conjugate))
 
     def _along(self, binding: Node, dots: dict[Atom, Atom | None]) -> Atom | None:
         """The partials times derivatives of the operands."""
         b, terms = self.builder, []
-        for operand, p, q in self._partials(binding):
+        for operand, p, q, *_ in self._partials(binding):
             dot = dots[operand]
             if dot is None:
                 continue
@@ -349,7 +352,7 @@ class Series:
             return rule_pushforward(self.arrays, binding, parts) if parts else None
         if binding.op == "pow" and not self._saturates(binding) and (found := self._of_power(binding)) is not None:
             return found
-        return self._along(binding, {o: self._rate(o) for o, _, _ in self._partials(binding)})
+        return self._along(binding, {s.operand: self._rate(s.operand) for s in self._partials(binding)})
 
     def _of_power(self, binding: Node) -> Atom | None:
         """The derivative of a power whose row would take a new power for each order; None where the row is better."""
@@ -442,9 +445,6 @@ def has_series(graph: Graph, place: int, rules: Any) -> bool:
         return False
     if not is_complex(leaf.dtype):
         return True
-    partials = Partials(Builder(), graph.bindings, rules)
     active = active_symbols(graph.bindings, {leaf})
-    return not any(
-        b in active and not has_structural_partials(b) and b.op not in ("select", "cast") and partials.rule(b).conj_partials
-        for b in graph.bindings
-    )
+    found = (b.params.rule if b.op == "call" else rules.for_op(b.op) for b in graph.bindings if b in active and b.op in OPS)
+    return not any(rule is not None and rule.conj_partials for rule in found)
