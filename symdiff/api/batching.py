@@ -63,7 +63,7 @@ class Derivative(Function):
 
     def derive(self, graph: Graph, wrt: list[int]) -> Graph:
         series = None
-        if self.order > 2 and not graph.inputs[wrt[0]].shape and has_series(graph, wrt[0], self._rules()):
+        if self.order > 2 and has_series(graph, wrt[0], self.order, self._rules()):
             series = series_derivative(graph, wrt[0], self.order, self._rules())
         for k in range(self.order):
             graph = transforming.jacobian(graph, wrt, self._rules(), "reverse", lambda g: 0)

@@ -438,10 +438,11 @@ def series_derivative(graph: Graph, place: int, order: int, rules: Any) -> Graph
     return open_.finished([open_.output("df", parts, output.shape, code)], f"{graph.name}_derivative")
 
 
-def has_series(graph: Graph, place: int, rules: Any) -> bool:
-    """Whether the derivative by an input is that along it: there is no loop, and of a complex one no conjugate."""
+def has_series(graph: Graph, place: int, order: int, rules: Any) -> bool:
+    """Whether a derivative by a number is a factorial that there is in its dtype times the coefficient along it: the graph has
+    no loop, and of a complex number no conjugate."""
     leaf = graph.inputs[place].node
-    if any(b.op == "loop" for b in graph.bindings):
+    if leaf.shape or order > (34 if leaf.dtype in "fF" else 170) or any(b.op == "loop" for b in graph.bindings):
         return False
     if not is_complex(leaf.dtype):
         return True
