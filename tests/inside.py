@@ -51,6 +51,7 @@ NAMES = {
     "symdiff.vocabulary.extents": "broadcast_extents cells_of_extents extent reshaped_extents sliced_extent",
     "symdiff.ir.evaluating": "applied binding_values",
     "symdiff.inspection.expressions": "build_sympy latex",
+    "symdiff.inspection.reading.printing": "latex_of",
     "symdiff.inspection.sympy_heads": "ROWS",
     "symdiff.inspection.sympy_text": "sympy_of_text",
     "symdiff.ir.node": "ArrayConstant Constant Node",

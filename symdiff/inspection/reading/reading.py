@@ -20,6 +20,7 @@ from symdiff.inspection.reading.arrays import array_formula
 from symdiff.inspection.reading.composing import Composer
 from symdiff.inspection.reading.equations import ROWS, Equation, Slope, TotalSlope
 from symdiff.inspection.reading.formula import Formula
+from symdiff.inspection.reading.matrices import matrix_formula
 from symdiff.inspection.reading.naming import Naming
 from symdiff.inspection.reading.patterns import Patterns, Placed, cell_beside, placed_cell
 from symdiff.inspection.reading.slopes import Slopes
@@ -161,6 +162,10 @@ def formula_of(graph: Graph, rows: int = ROWS) -> Formula:
     derivation = derivation_of(graph)
     if derivation is None or derivation.kind not in _KINDS:
         derivation = Derivation("", written_graph(graph) if derivation is None else graph, ())
+    sources = Sources()
+    words = matrix_formula(graph, output_names(derivation.primal, sources), sources)
+    if words is not None:
+        return words
     primal = readable_cells(derivation.primal, derivation.kind in ("", "jvp"))
     if primal is None:
         return array_formula(graph)

@@ -84,7 +84,8 @@ def _lines_of_text(text: str) -> Lines:
             parts = _pairs(targets[0], node.value) if len(targets) == 1 else []
             if parts:
                 names, operations = zip(*parts, strict=True)
-                for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
+                others = {line for inner in ast.walk(node.value) if isinstance(inner, ast.Lambda) for line in _lines_at(inner)}
+                for line in (k for k in _lines_at(node) if k not in others):  # what stands in a lambda is not assigned
                     found.assigned[line] = Assigned(names, operations, node.lineno)
         elif isinstance(node, (ast.FunctionDef, ast.Lambda)):
             for line in (node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))):
@@ -93,6 +94,10 @@ def _lines_of_text(text: str) -> Lines:
             for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
                 found.loops[line] = max(found.loops.get(line, 0), node.lineno)
     return found
+
+
+def _lines_at(node: ast.stmt | ast.expr) -> range:
+    return range(node.lineno, (node.end_lineno or node.lineno) + 1)
 
 
 def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[str, str]]:

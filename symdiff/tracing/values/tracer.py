@@ -611,7 +611,8 @@ class Tracer(Operators):
         if not copy and np.dtype(dtype) == self.dtype:
             return self
         if np.dtype(dtype).kind in "iu" and self.dtype.kind != "c":
-            check_wide(dtype)
+            if self.dtype.kind != "b":  # 0 and 1 are in all
+                check_wide(dtype)
             found = truncation(self)
             return found if self.shape else found.of_kind(ARRAY if self.has_memory() else NUMPY)
         if np.dtype(dtype).kind == "b":
