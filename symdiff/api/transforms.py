@@ -123,7 +123,7 @@ def taylor(f: Callable[..., Any], order: int, argnums: int | Sequence[int] = 0, 
     the rules. Mixed partials are those along sums of directions: for c2 as a function of v, d2f/dxdy is
     c2((1, 1)) - c2((1, 0)) - c2((0, 1)); the partial by n arguments is the sum over subsets S of (-1)**(n - |S|)*cn(sum of S).
     Near a point where both parts of a quotient vanish, as in sin(x)/x at 0, digits cancel, as in derivatives one after the
-    other. Raises `RuleError` where there is no rule, and for a loop that stays a loop in the graph.
+    other. Raises `RuleError` where there is no rule.
 
     Source of the method: Griewank and Walther, Evaluating Derivatives, 2nd ed., chapter 13.
 
