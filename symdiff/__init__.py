@@ -5,7 +5,20 @@ from typing import TYPE_CHECKING, Any
 
 from symdiff import special
 from symdiff.api.declaring import Array, Complex, Real, diffrule, primitive
-from symdiff.api.transforms import derivative, grad, hessian, hvp, jacobian, jvp, trace, value_and_grad, vjp, vmap, wirtinger
+from symdiff.api.transforms import (
+    derivative,
+    grad,
+    hessian,
+    hvp,
+    jacobian,
+    jvp,
+    taylor,
+    trace,
+    value_and_grad,
+    vjp,
+    vmap,
+    wirtinger,
+)
 from symdiff.errors import (
     ArgumentError,
     BackendError,
@@ -76,6 +89,7 @@ __all__ = [
     "primitive",
     "register",
     "special",
+    "taylor",
     "trace",
     "update",
     "value_and_grad",

@@ -18,6 +18,7 @@ from symdiff.api.device import DeviceBatched, DeviceCompiled, Placed, check_devi
 from symdiff.api.functions import Function, Plain
 from symdiff.api.grouping import Grouped, Path, vmap_path
 from symdiff.differentiation import transforming
+from symdiff.differentiation.series import has_series, series_derivative
 from symdiff.differentiation.vectorizing import vectorize_graph as over_points
 from symdiff.errors import OptionError, PathsError, ShapeError, forgive_error
 from symdiff.ir.branches import branches_of
@@ -34,6 +35,8 @@ from symdiff.tracing.values.tracer import Tracer, traced_order, traced_points_or
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.plain import check_plain, check_targets
+
+_FEW = 20  # bindings of a lower derivative that a series has to have fewer than in proportion
 
 
 def _is_ragged(points: Any) -> bool:
@@ -59,8 +62,16 @@ class Derivative(Function):
         self.order = int(options.get("order", 1))
 
     def derive(self, graph: Graph, wrt: list[int]) -> Graph:
-        for _ in range(self.order):
+        series = None
+        if self.order > 2 and has_series(graph, wrt[0], self.order, self._rules()):
+            series = series_derivative(graph, wrt[0], self.order, self._rules())
+        for k in range(self.order):
             graph = transforming.jacobian(graph, wrt, self._rules(), "reverse", lambda g: 0)
+            if series is not None and len(graph.bindings) > _FEW + len(series.bindings) * (k + 1) // self.order:
+                break
+        else:
+            series = None if series is None else min(series, graph, key=lambda g: program_of(g, self.options).operations())
+        graph = graph if series is None else series
         graph.name = f"{self.name}_derivative"
         output = graph.outputs[0]
         graph.outputs = (GraphOutput(f"d{self.order if self.order > 1 else ''}f", output.atom),)

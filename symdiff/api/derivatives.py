@@ -12,6 +12,7 @@ import numpy as np
 from symdiff.api.arguments import Call, is_differentiable_argument, is_integer_argument
 from symdiff.api.functions import Function, transform_tree
 from symdiff.differentiation import transforming
+from symdiff.differentiation.series import taylor_series
 from symdiff.errors import ShapeError
 from symdiff.ir.graph import Graph
 from symdiff.pipeline import program_of
@@ -112,6 +113,22 @@ class Pushforward(Function):
     def tree(self, call: Call, graph: Graph) -> Any:
         result = _result(graph)
         return transform_tree((result, result))
+
+
+class Taylor(Pushforward):
+    suffix = "taylor"
+    choices = ("order",)
+    extra_name = "direction"
+
+    def __init__(self, f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: Any) -> None:
+        super().__init__(f, argnums, **options)
+        self.order = int(options.get("order", 1))
+
+    def derive(self, graph: Graph, wrt: list[int]) -> Graph:
+        return taylor_series(graph, wrt, self.order, self._rules())
+
+    def tree(self, call: Call, graph: Graph) -> Any:
+        return transform_tree((_result(graph),) * (self.order + 1))
 
 
 class Pullback(Pushforward):

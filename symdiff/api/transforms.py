@@ -17,6 +17,7 @@ from symdiff.api.derivatives import (
     Jacobian,
     Pullback,
     Pushforward,
+    Taylor,
     ValueAndGradient,
     Wirtinger,
 )
@@ -93,6 +94,9 @@ def hessian(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: 
 def derivative(f: Callable[..., Any], order: int = 1, argnums: int = 0, **options: Any) -> Function:
     """The n-th derivative of a scalar function of a scalar; called with an array, elementwise.
 
+    From order 3 it is the n-th coefficient of the series of `taylor` times n!, which takes O(n^2) operations, unless n
+    derivatives one after the other take fewer.
+
     >>> import numpy as np
     >>> derivative(np.sin, order=2)(0.5) == -np.sin(0.5)
     np.True_
@@ -108,6 +112,26 @@ def jvp(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: Any)
     (np.float64(9.0), np.float64(6.0))
     """
     return Pushforward(f, argnums, **options)
+
+
+def taylor(f: Callable[..., Any], order: int, argnums: int | Sequence[int] = 0, **options: Any) -> Function:
+    """(*args, v) -> (c0, ..., cn), the coefficients of f(x + t*v) = c0 + c1*t + ... + cn*t**n + ... for real t, n = `order`.
+
+    Each coefficient has the structure, the shapes and the dtypes of f's result (`result_type(output, input)`), and v those of
+    the argument, as in `jvp`; c0 is the value, c1 the tangent, and factorial(k)*ck the k-th derivative along v, which `jet` of
+    JAX returns. Elementwise functions, sums and products, `solve` and the like take O(n^2) operations, by recurrences from
+    the rules. Mixed partials are those along sums of directions: for c2 as a function of v, d2f/dxdy is
+    c2((1, 1)) - c2((1, 0)) - c2((0, 1)); the partial by n arguments is the sum over subsets S of (-1)**(n - |S|)*cn(sum of S).
+    Near a point where both parts of a quotient vanish, as in sin(x)/x at 0, digits cancel, as in derivatives one after the
+    other. Raises `RuleError` where there is no rule.
+
+    Source of the method: Griewank and Walther, Evaluating Derivatives, 2nd ed., chapter 13.
+
+    >>> import numpy as np
+    >>> taylor(np.exp, 3)(0.0, 2.0)
+    (np.float64(1.0), np.float64(2.0), np.float64(2.0), np.float64(1.3333333333333333))
+    """
+    return Taylor(f, argnums, order=order, **options)
 
 
 def vjp(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: Any) -> Function:

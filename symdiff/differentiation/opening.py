@@ -22,11 +22,11 @@ ZERO = Constant(0.0)
 class Opened:
     """A graph's builder, its bindings so far, and the parts of its inputs and outputs."""
 
-    def __init__(self, graph: Graph, wrt: list[int], unrolled: bool | None = None) -> None:
+    def __init__(self, graph: Graph, wrt: list[int], unrolled: bool | None = None, builder: Builder | None = None) -> None:
         self.wrt = [graph.inputs[p].node for p in wrt]
         self.unrolled = is_unrolled(graph) if unrolled is None else unrolled
         self.graph = graph if self.unrolled else lower_products(graph, self.wrt)
-        self.builder = b = Builder()
+        self.builder = b = Builder() if builder is None else builder
         b.inputs = list(self.graph.inputs)
         b.bindings = list(self.graph.bindings)
         b.structural = {b.result: b for b in self.graph.bindings if b.op in HEADS}

@@ -116,8 +116,8 @@ class Partials:
             return b.conj(*operands)
         if op == "real":
             return b.real(*operands)
-        if op == "sub" and isinstance(operands[0], Constant) and isinstance(operands[1], Constant):
-            return Constant(operands[0].value - operands[1].value)
+        if op == "sub":
+            return b.sub(*operands)
         if op == "pow" and isinstance(operands[1], Constant):
             if operands[1].value == 1:
                 return operands[0]

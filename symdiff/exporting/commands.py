@@ -29,6 +29,7 @@ KINDS: dict[str, Callable[..., Any]] = {
     "hessian": transforms.hessian,
     "derivative": transforms.derivative,
     "jvp": transforms.jvp,
+    "taylor": transforms.taylor,
     "vjp": transforms.vjp,
     "hvp": transforms.hvp,
     "wirtinger": transforms.wirtinger,
@@ -56,7 +57,9 @@ def parser() -> argparse.ArgumentParser:
         )  # fmt: skip
         command.add_argument("--wrt", default=None, help="arguments to differentiate by, with commas (default: the first)")
         command.add_argument("--kind", choices=sorted(KINDS), default="grad", help="which derivative (default: grad)")
-        command.add_argument("--order", type=int, default=1, help="of --kind derivative: which one (default: 1)")
+        command.add_argument(
+            "--order", type=int, default=1, help="of --kind derivative: which one; of --kind taylor: the last (default: 1)"
+        )
         command.add_argument(
             "--scalarize", action="store_true", help="unroll arrays of any size to numbers, which every target takes"
         )
@@ -120,12 +123,14 @@ def function_from_options(options: argparse.Namespace) -> tuple[Any, tuple[Any, 
     args = tuple(specs.get(n, Spec()) for n in names[:count])
     argnums = numbers[0] if len(numbers) == 1 else numbers
     unrolled = True if options.scalarize else None
-    if options.order == 1:
-        function = KINDS[options.kind](f, argnums=argnums, scalarize=unrolled)
-        return function, (*args, *[Spec()] * function.extra)
-    if options.kind != "derivative" or options.order < 1:
-        raise ExportError(f"--order {options.order}: a positive order of --kind derivative; there is also --kind hessian")
-    return transforms.derivative(f, options.order, argnums, scalarize=unrolled), args
+    ordered = options.kind in ("derivative", "taylor")
+    if options.order < 1 or (options.order > 1 and not ordered):
+        raise ExportError(
+            f"--order {options.order}: a positive order of --kind derivative or taylor; there is also --kind hessian"
+        )
+    order = {"order": options.order} if ordered else {}
+    function = KINDS[options.kind](f, argnums=argnums, scalarize=unrolled, **order)
+    return function, (*args, *[Spec()] * function.extra)
 
 
 def _formula(text: str) -> Callable[..., Any]:

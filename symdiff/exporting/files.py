@@ -370,6 +370,8 @@ def _defaults(function: Any, call: Any) -> str:
 
 
 def _what(function: Any) -> str:
+    if function.suffix == "taylor":
+        return f"Coefficients of the Taylor series to order {function.order}"
     if getattr(function, "order", 1) > 1:
         return f"Derivative of order {function.order}"
     return {

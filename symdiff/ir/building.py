@@ -181,7 +181,7 @@ class Builder:
                 raise TraceError(f"{origin or self.origin}: {op}: shapes {listed} do not broadcast") from None
         symbol = self.bind(op, operands, shape, code, None, origin)
         if op in _FACTORS and self.structural and not self.primal:
-            self.structural[symbol] = self.bindings[-1]
+            self.structural[symbol] = symbol
         return symbol
 
     def _as_number(self, operand: Atom, code: str, origin: str) -> Atom:
@@ -227,7 +227,7 @@ class Builder:
         code = dtype_of_atoms((operand,))
         shape = params.get("shape", (*operand.shape, *operand.shape[-1:]))
         symbol = self.bind(head, (operand,), shape, code, Static(head, params))
-        self.structural[symbol] = self.bindings[-1]
+        self.structural[symbol] = symbol
         return symbol
 
     def add(self, a: Atom, b: Atom) -> Atom:
@@ -241,6 +241,12 @@ class Builder:
         if any(self._is_negative(x, y) for x, y in ((a, b), (b, a))):
             return Constant(0.0)
         return self.emit("add", (a, b))
+
+    def sub(self, a: Atom, b: Atom) -> Atom:
+        """a - b, constants folded."""
+        if isinstance(a, Constant) and isinstance(b, Constant):
+            return Constant(a.value - b.value)
+        return self.emit("sub", (a, b))
 
     def _is_negative(self, a: Atom, b: Atom) -> bool:
         """Whether b is known to be -a."""

@@ -62,7 +62,7 @@ class Arrays:
         if code == "?" and name not in _TRUTHS:
             code = "d"
         symbol = b.bind(name, operands, shape, code, Static(name, params), self.origin)
-        b.structural[symbol] = b.bindings[-1]
+        b.structural[symbol] = symbol
         return symbol
 
     def made_by(self, atom: Atom, name: str) -> Node | None:

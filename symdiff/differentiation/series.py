@@ -1,0 +1,451 @@
+"""Truncated series along a line: the coefficients of f(x + t*v) in t by recurrences, which the rows of the rules give.
+
+Assumes a rulebook with a rule for every operation on the way. A binding y of u has y' = p(u, y)*u' with p from its row: the
+operations of p are bindings like others, with series of their own, and coefficient k + 1 of y is coefficient k of that product
+over k + 1. Operations that are known already are not bound again, so that sin and cos, or a Bessel function and its
+neighbours, are each other's recurrence. Coefficients are made when they are asked for: order n takes O(n^2) operations.
+Refuses missing rules with `RuleError`.
+
+Source of the method: Griewank and Walther, Evaluating Derivatives, 2nd ed., chapter 13; lazy series by McIlroy, Squinting at
+power series, 1990.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from functools import reduce
+from typing import Any, overload
+
+from symdiff.differentiation.naming import derivative_dtype
+from symdiff.differentiation.opening import Opened
+from symdiff.differentiation.partials import Partials, has_structural_partials
+from symdiff.differentiation.slopes import Slope
+from symdiff.errors import RuleError
+from symdiff.ir.arrays.algebra import Arrays
+from symdiff.ir.building import Builder
+from symdiff.ir.graph import Graph
+from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
+from symdiff.rulebooks.structural import rule_of, rule_pushforward
+from symdiff.simplification.activity import active_symbols
+from symdiff.simplification.saturation import Saturation
+from symdiff.simplification.seen import known_bindings
+from symdiff.vocabulary.heads import Static
+from symdiff.vocabulary.ops import OPS, is_complex
+
+ZERO = Constant(0.0)
+_FLAT = frozenset({"sign", "floor", "ceil", "trunc", "rint", "floordiv", "exponent", "argmax", "argmin", "order",
+                   "searchsorted", "det_sign", "is_definite"})  # fmt: skip
+_LINEAR = frozenset({"add", "sub", "neg", "cast", "conj", "real", "imag"})
+_CELLWISE = frozenset({"concatenate", "item", "array", "set", "set_at", "take_along", "put_along", "gather", "scatter_at",
+                       "sum_of", "amax", "amin", "kth"})  # fmt: skip
+_EXPONENTIALS = frozenset({"exp", "exp2", "exp10", "expm1", "sinh", "cosh"})
+_FOLLOWED = frozenset({"add", "sub", "mul", "neg", "cast", "div", "pow"})
+_PRODUCTS = frozenset({"mul", "matmul", "convolve"})
+
+
+class _Missing(Exception):
+    """A coefficient that is needed before another one."""
+
+
+class Remembering(Builder):
+    """Binds an operation on the same operands once, and knows which values depend on `moving` ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.moving: set[Atom] = set()
+        self._bound: dict[Any, Node] = {}
+        self._shifts: dict[Atom, tuple[Atom, int]] = {}
+
+    def remember(self, bindings: Iterable[Node], seeds: Iterable[Atom]) -> None:
+        """Take note of what is bound already, and of what moves."""
+        self.moving.update(seeds)
+        for binding in bindings:
+            self._bound.setdefault(_key(binding.op, binding.operands, binding.dtype, binding.params), binding.result)
+            self._follow(binding)
+
+    def _follow(self, binding: Node) -> None:
+        moves = binding.operands[1:] if binding.op == "select" else binding.operands
+        if binding.dtype not in "?l" and binding.op not in _FLAT and not self.moving.isdisjoint(moves):
+            self.moving.add(binding.result)
+
+    def bind(
+        self, op: str, operands: tuple[Atom, ...], shape: tuple[int, ...], dtype: str, params: Any = None, origin: str = ""
+    ) -> Node:
+        """The symbol of an operation, an earlier one where there is one."""
+        key = _key(op, operands, dtype, params)
+        if key not in self._bound:
+            self._bound[key] = super().bind(op, operands, shape, dtype, params, origin)
+            self._follow(self._bound[key])
+        return self._bound[key]
+
+    def add(self, a: Atom, b: Atom) -> Atom:
+        """a + b; an order moved up and down again, as those of a function's neighbours, is itself."""
+        step = _step(b)
+        return super().add(a, b) if step is None or a in self.moving else self._shifted(a, step)
+
+    def sub(self, a: Atom, b: Atom) -> Atom:
+        """a - b, as `add` has it."""
+        step = _step(b)
+        return super().sub(a, b) if step is None or a in self.moving else self._shifted(a, -step)
+
+    def _shifted(self, a: Atom, step: int) -> Atom:
+        base, shift = self._shifts.get(a, (a, 0))
+        step += shift
+        if step == 0:
+            return base
+        weak = isinstance(base, Constant) and not isinstance(base.value, bool)
+        found = Constant(base.params + step, base.dtype) if weak else self.emit("add", (base, Constant(step)))
+        self._shifts[found] = base, step
+        return found
+
+    def rate(self, first: Atom) -> Node:
+        """A symbol of its own for the derivative of a value, which begins with that coefficient."""
+        assert first.dtype is not None
+        symbol = super().bind("cast", (first,), first.shape, first.dtype)
+        self.moving.add(symbol)
+        return symbol
+
+
+def _key(op: str, operands: tuple[Atom, ...], dtype: str, params: Any) -> Any:
+    of = tuple((type(o.params), repr(o.params), o.dtype) if isinstance(o, Constant) else o for o in operands)
+    if isinstance(params, Static):
+        return op, of, dtype, tuple((name, _hashed(value)) for name, value in params.params.items())
+    return op, of, dtype, params if isinstance(params, (int, str, type(None))) else id(params)
+
+
+def _step(atom: Atom) -> int | None:
+    """A whole number without a dtype, by which orders are moved; None for other values."""
+    value = atom.params if isinstance(atom, Constant) and atom.dtype is None else None
+    return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and value in (1, 2, -1, -2) else None
+
+
+def _hashed(value: Any) -> Any:
+    try:
+        hash(value)
+    except TypeError:
+        return id(value)
+    return value
+
+
+class Series:
+    """The coefficients of values, from those of `seeds`: each is its value now and grows at the rate given."""
+
+    def __init__(self, open_: Opened, seeds: dict[Atom, Atom], rules: Any) -> None:
+        assert isinstance(open_.builder, Remembering)
+        self.builder = open_.builder
+        self.arrays = Arrays(self.builder)
+        self.seeds = seeds
+        facts = known_bindings(open_.bindings, self.builder, seeds)
+        self.builder.remember(facts.bindings, seeds)
+        self.partials = Partials(self.builder, facts, rules)
+        self.saturation = Saturation(self.builder, facts)
+        self._made = facts.made
+        self._terms: dict[tuple[Atom, int], Atom | None] = {}
+        self._slopes: dict[Atom, list[Slope]] = {}
+        self._overflows: dict[Atom, Atom | None] = {}
+        self._rates: dict[Atom, Atom | None] = {}
+        self._grown: dict[Atom, Atom] = {}  # symbols of rates, and whose they are
+
+    def coefficient(self, atom: Atom, k: int) -> Atom | None:
+        """The k-th coefficient of a value; None where it is zero."""
+        pending = [(atom, k)]
+        while pending:
+            try:
+                self._terms[pending[-1]] = self._expanded(*pending[-1])
+                pending.pop()
+            except _Missing as missing:
+                pending.append(missing.args)
+        return self._terms[atom, k]
+
+    def _term(self, atom: Atom, k: int) -> Atom | None:
+        if k == 0:
+            return atom
+        if atom not in self.builder.moving:
+            return None
+        if (atom, k) not in self._terms:
+            raise _Missing(atom, k)
+        return self._terms[atom, k]
+
+    def _terms_to(self, atom: Atom, last: int) -> list[Atom | None]:
+        return [self._term(atom, j) for j in range(last + 1)]
+
+    def _expanded(self, atom: Atom, k: int) -> Atom | None:
+        """A coefficient from those that are known. Raises `_Missing` for one that is not."""
+        b = self.builder
+        if k == 0 or atom not in b.moving:
+            return self._term(atom, k)
+        if atom in self.seeds:
+            return self.seeds[atom] if k == 1 else None
+        if atom in self._grown:
+            return self._times(float(k + 1), self._term(self._grown[atom], k + 1))
+        binding = self._made.get(atom, atom)
+        b.origin = self.arrays.origin = binding.origin
+        op, operands = binding.op, binding.operands
+        if op in _PRODUCTS:
+            return self._product(binding, k)
+        if op == "div" and not self._saturates(binding):
+            return self._quotient(binding, k)
+        if op in _LINEAR:
+            return self._sum(op, [self._term(o, k) for o in operands])
+        if op == "select":
+            arms = [self._term(o, k) for o in operands[1:]]
+            return None if arms == [None, None] else b.select(operands[0], *(ZERO if a is None else a for a in arms))
+        if op == "loop":
+            raise RuleError(f"{binding.origin}: sd.taylor does not take a loop that stays a loop; sd.derivative does")
+        if has_structural_partials(binding) and (op in _CELLWISE or rule_of(binding).tangents is None):
+            parts = {place: self._spread(t, o) for place, o in enumerate(operands) if (t := self._term(o, k)) is not None}
+            return rule_pushforward(self.arrays, binding, parts) if parts else None
+        if op == "pow" and (product := self._multiplied(binding)) is not None:
+            return self._term(product, k)
+        if not has_structural_partials(binding) and op != "pow" and self._is_flat(binding):
+            return self._along(binding, {s.operand: self._term(s.operand, k) for s in self._partials(binding)})
+        rate = self._rate(atom)
+        last = None if rate is None else self._term(rate, k - 1)
+        return last if last is None or k == 1 else b.emit("div", (last, Constant(float(k))))
+
+    # -- operations with a recurrence that is shorter than their row's, or needs no row
+
+    def _product(self, binding: Node, k: int) -> Atom | None:
+        """Cauchy's product; of a square each pair of terms once."""
+        first, second = (self._terms_to(o, k) for o in binding.operands)
+        b, square = self.builder, binding.op == "mul" and binding.operands[0] is binding.operands[1]
+        if binding.op != "mul":
+            x, y = binding.operands
+            both = [(p, q) for p, q in zip(first, reversed(second), strict=True) if p is not None and q is not None]
+            return self._total([self.arrays.bind(binding.op, self._spread(p, x), self._spread(q, y)) for p, q in both])
+        pairs = list(zip(first, reversed(second), strict=True))[: (k + 1) // 2 if square else None]
+        terms = [self._of(p, q) for p, q in pairs]
+        if not square:
+            return self._total(terms)
+        middle = first[k // 2] if k % 2 == 0 else None
+        return self._total([self._times(2.0, self._total(terms)), None if middle is None else b.mul(middle, middle)])
+
+    def _quotient(self, binding: Node, k: int) -> Atom | None:
+        over, under = binding.operands
+        top, below = self._term(over, k), self._terms_to(under, k)
+        own = [self._term(binding.result, j) if below[k - j] is not None else None for j in range(k)]
+        rest = self._total([self._of(p, q) for p, q in zip(own, below[:0:-1], strict=True)])
+        found = self._sum("sub", [top, rest])
+        if found is None:
+            return None
+        found, overflowed = self.builder.emit("div", (found, under)), self._overflowed(binding)
+        return found if overflowed is None else self.builder.select(overflowed, ZERO, found)
+
+    def _overflowed(self, binding: Node) -> Atom | None:
+        """Whether a quotient is zero because an exponential in its divisor has overflowed; None where there is none."""
+        b = self.builder
+        if binding.result not in self._overflows:
+            pending, seen, found = [binding.operands[1]], set(), None
+            while pending:
+                top = pending.pop()
+                made = self._made.get(top, top)
+                if top in seen or top not in b.moving or is_complex(top.dtype or "d"):
+                    continue
+                seen.add(top)
+                if made.op in _EXPONENTIALS:
+                    infinite = b.emit("isinf", (top,))
+                    found = infinite if found is None else b.emit("or", (found, infinite))
+                elif made.op in _FOLLOWED:
+                    pending += made.operands[: 1 if made.op in ("div", "pow") else None]
+            zero = None if found is None else b.emit("eq", (binding.result, ZERO))
+            self._overflows[binding.result] = None if found is None or zero is None else b.emit("and", (found, zero))
+        return self._overflows[binding.result]
+
+    def _multiplied(self, binding: Node) -> Atom | None:
+        """A power with a natural exponent, by squaring; None for others."""
+        base, exponent = binding.operands
+        if not isinstance(exponent, Constant) or isinstance(exponent.value, complex):
+            return None
+        count = exponent.value
+        if count != count or count < 1 or count != int(count) or count > 2**20:
+            return None
+        found: Atom | None = None
+        for digit in bin(int(count))[2:]:
+            found = base if found is None else self.builder.emit("mul", (found, found))
+            if digit == "1" and found is not base:
+                found = self.builder.emit("mul", (found, base))
+        return found
+
+    # -- the others, by their rows
+
+    def _partials(self, binding: Node) -> list[Slope]:
+        """The partials by values that move, and by their conjugates."""
+        if binding.result not in self._slopes:
+            moving, found = self.builder.moving, []
+            places = self.saturation.remaining(binding) if self._saturates(binding) else range(len(binding.operands))
+            if self._saturates(binding):
+                found += [Slope(o, p) for o, p in self.saturation.slopes(binding) or () if o in moving]
+            for place in places:
+                o = binding.operands[place]
+                if o in moving:
+                    q = self.partials.partial(binding, place, conjugate=True) if is_complex(o.dtype or "d") else None
+                    found.append(Slope(o, self.partials.partial(binding, place), q))
+            self._slopes[binding.result] = found
+        return self._slopes[binding.result]
+
+    def _saturates(self, binding: Node) -> bool:
+        """Whether it has partials of its own where an exponential in it overflows."""
+        return binding.result in self._made and self.saturation.slopes(binding) is not None
+
+    def _is_flat(self, binding: Node) -> bool:
+        """Whether the partials are constant, as those of extremes are."""
+        return all(p not in self.builder.moving for s in self._partials(binding) for p in (s.partial, s.conjugate))
+
+    def _along(self, binding: Node, dots: dict[Atom, Atom | None]) -> Atom | None:
+        """The partials times derivatives of the operands."""
+        b, terms = self.builder, []
+        for operand, p, q, *_ in self._partials(binding):
+            dot = dots[operand]
+            if dot is None:
+                continue
+            if q is not None and not is_complex(binding.dtype):  # q is the conjugate of p
+                terms.append(None if p is None else b.real(b.mul(b.mul(Constant(2), p), dot)))
+                continue
+            terms.append(None if p is None else self._scaled(p, dot))
+            terms.append(None if q is None else b.mul(q, b.conj(dot)))
+        return self._total(terms)
+
+    def _scaled(self, partial: Atom, dot: Atom) -> Atom:
+        """A partial times a derivative: a quotient with a constant above needs no series of its own."""
+        binding = self._made.get(partial, partial)
+        if binding.op == "div" and binding.operands[0] not in self.builder.moving:
+            return self.builder.emit("div", (self._of(binding.operands[0], dot), binding.operands[1]))
+        return self._of(partial, dot)
+
+    def _rate(self, atom: Atom) -> Atom | None:
+        """The derivative of a value as a value with a series; None where it is zero. Raises `_Missing`."""
+        if atom in self.seeds:
+            return self.seeds[atom]
+        if atom not in self.builder.moving:
+            return None
+        if atom not in self._rates:
+            binding = self._made.get(atom, atom)
+            self._rates[atom] = self._by_row(binding) if self._has_row(binding) else self._begun(atom)
+        return self._rates[atom]
+
+    def _has_row(self, binding: Node) -> bool:
+        op = binding.op
+        if binding.result in self._grown or op in _LINEAR or op in _PRODUCTS or op == "select":
+            return False
+        if op == "div":
+            return self._saturates(binding)
+        if op == "pow":
+            return self._multiplied(binding) is None
+        if has_structural_partials(binding):
+            return op not in _CELLWISE and rule_of(binding).tangents is not None
+        return not self._is_flat(binding)
+
+    def _begun(self, atom: Atom) -> Atom | None:
+        """The derivative of a value whose coefficients are known without it."""
+        first = self._term(atom, 1)
+        if first is None or isinstance(first, (Constant, ArrayConstant)):
+            return first
+        symbol = self.builder.rate(first)
+        self._grown[symbol] = atom
+        return symbol
+
+    def _by_row(self, binding: Node) -> Atom | None:
+        if has_structural_partials(binding):
+            rates = [self._rate(o) for o in binding.operands]
+            parts = {
+                k: self._spread(r, o) for k, (r, o) in enumerate(zip(rates, binding.operands, strict=True)) if r is not None
+            }
+            return rule_pushforward(self.arrays, binding, parts) if parts else None
+        if binding.op == "pow" and not self._saturates(binding) and (found := self._of_power(binding)) is not None:
+            return found
+        return self._along(binding, {s.operand: self._rate(s.operand) for s in self._partials(binding)})
+
+    def _of_power(self, binding: Node) -> Atom | None:
+        """The derivative of a power whose row would take a new power for each order; None where the row is better."""
+        b, (base, exponent) = self.builder, binding.operands
+        rates = [self._rate(o) for o in binding.operands]
+        if exponent in b.moving and base in b.moving:
+            logarithm = b.emit("log", (base,))
+            by_base = None if rates[0] is None else b.emit("div", (self._of(exponent, rates[0]), base))
+            by_exponent = None if rates[1] is None else self._of(logarithm, rates[1])
+            return self._of(binding.result, self._total([by_base, by_exponent]))
+        value = exponent.params if isinstance(exponent, Constant) else None
+        if rates[0] is None or value is None or (not isinstance(value, complex) and value > 1):
+            return None
+        return b.emit("div", (b.mul(self._of(exponent, rates[0]), binding.result), base))
+
+    # -- sums and products of coefficients, None for zero
+
+    @overload
+    def _of(self, a: Atom, b: Atom) -> Atom: ...
+    @overload
+    def _of(self, a: Atom | None, b: Atom | None) -> Atom | None: ...
+    def _of(self, a: Atom | None, b: Atom | None) -> Atom | None:
+        """A product."""
+        return None if a is None or b is None else _folded(a, b) or self.builder.mul(a, b)
+
+    def _times(self, factor: float, a: Atom | None) -> Atom | None:
+        return self._of(Constant(factor), a)
+
+    def _total(self, terms: Iterable[Atom | None]) -> Atom | None:
+        there = [t for t in terms if t is not None]
+        return reduce(self.builder.add, there) if there else None
+
+    def _sum(self, op: str, terms: list[Atom | None]) -> Atom | None:
+        """A linear operation on coefficients."""
+        b = self.builder
+        if len(terms) == 1:
+            single: dict[str, Callable[[Atom], Atom]] = {"neg": b.neg, "conj": b.conj, "real": b.real, "cast": lambda a: a}
+            if terms[0] is None or op != "imag":
+                return None if terms[0] is None else single[op](terms[0])
+            return b.emit("imag", (terms[0],)) if is_complex(terms[0].dtype or "d") else None
+        first, second = terms
+        if second is None or op == "add":
+            return self._total(terms)
+        return b.neg(second) if first is None else b.emit("sub", (first, second))
+
+    def _spread(self, term: Atom | None, like: Atom) -> Atom:
+        return self.arrays.broadcast_to(ZERO if term is None else term, like.shape)
+
+
+def _folded(a: Atom, b: Atom) -> Atom | None:
+    """The product of two of Python's numbers."""
+    weak = all(isinstance(x, Constant) and x.dtype is None and not isinstance(x.value, bool) for x in (a, b))
+    return Constant(a.params * b.params) if weak else None
+
+
+def taylor_series(graph: Graph, wrt: list[int], order: int, rules: Any) -> Graph:
+    """Inputs, then a direction for each of `wrt`; outputs, then each one's coefficients 1 to `order`, an order at a time."""
+    open_ = Opened(graph, wrt, builder=Remembering())
+    seeds: dict[Atom, Atom] = {}
+    for leaf, parts in zip(open_.wrt, open_.inputs, strict=True):
+        seeds.update(zip(parts, open_.input(f"{leaf.name}_dot", leaf.shape, leaf.dtype), strict=True))
+    series = Series(open_, seeds, rules)
+    outputs = list(open_.graph.outputs)
+    for k in range(1, order + 1):
+        for output in open_.graph.outputs:
+            code = reduce(derivative_dtype, [leaf.dtype for leaf in open_.wrt], output.dtype)
+            terms = [series.coefficient(a, k) for a in open_.outputs(output)]
+            outputs.append(open_.output(f"{output.name}_t{k}", terms, output.shape, code))
+    return open_.finished(outputs, f"{graph.name}_taylor")
+
+
+def series_derivative(graph: Graph, place: int, order: int, rules: Any) -> Graph:
+    """The derivative of an order by one number: the factorial times the coefficient."""
+    open_ = Opened(graph, [place], builder=Remembering())
+    leaf, output = open_.wrt[0], open_.graph.outputs[0]
+    series = Series(open_, {leaf: Constant(1.0)}, rules)
+    factorial = float(math.factorial(order))
+    for k in range(1, order):
+        for atom in open_.outputs(output):
+            series.coefficient(atom, k)
+    parts = [series._times(factorial, series.coefficient(atom, order)) for atom in open_.outputs(output)]
+    code = derivative_dtype(output.dtype, leaf.dtype)
+    return open_.finished([open_.output("df", parts, output.shape, code)], f"{graph.name}_derivative")
+
+
+def has_series(graph: Graph, place: int, order: int, rules: Any) -> bool:
+    """Whether a derivative by a number is a factorial that there is in its dtype times the coefficient along it: the graph has
+    no loop, and of a complex number no conjugate."""
+    leaf = graph.inputs[place].node
+    if leaf.shape or order > (34 if leaf.dtype in "fF" else 170) or any(b.op == "loop" for b in graph.bindings):
+        return False
+    if not is_complex(leaf.dtype):
+        return True
+    active = active_symbols(graph.bindings, {leaf})
+    found = (b.params.rule if b.op == "call" else rules.for_op(b.op) for b in graph.bindings if b in active and b.op in OPS)
+    return not any(rule is not None and rule.conj_partials for rule in found)

@@ -1,0 +1,187 @@
+"""Taylor mode: coefficients against mpmath and against derivatives one after the other, and what they cost."""
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+from inside import rules_in_force, series_derivative, transforming
+from scipy import special
+
+import symdiff as sd
+
+
+def bell(x):
+    return np.sin(x) * np.exp(-(x**2)) / (1 + x**2)
+
+
+KNOWN = {
+    "bell": (bell, lambda x: mp.sin(x) * mp.exp(-(x**2)) / (1 + x**2), 0.5),
+    "tan": (np.tan, mp.tan, 0.4),
+    "root and log": (lambda x: np.log1p(x) * np.sqrt(x), lambda x: mp.log(1 + x) * mp.sqrt(x), 1.25),
+    "x**x": (lambda x: x**x, lambda x: x**x, 1.5),
+    "asin": (np.arcsin, mp.asin, 0.25),
+    "atan": (np.arctan, mp.atan, 0.75),
+    "erf": (special.erf, mp.erf, 0.625),
+    "asinh": (np.arcsinh, mp.asinh, 0.75),
+    "tanh": (np.tanh, mp.tanh, 0.5),
+    "power": (lambda x: x**2.5 * np.exp(x), lambda x: x ** mp.mpf("2.5") * mp.exp(x), 1.75),
+    "polynomial": (lambda x: x**7 * np.cosh(x), lambda x: x**7 * mp.cosh(x), 0.25),
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_thirty_coefficients_are_those_of_mpmath(name):
+    f, exact, x = KNOWN[name]
+    with mp.workdps(80):
+        expected = mp.taylor(exact, mp.mpf(x), 30)
+        derivative = float(expected[30] * mp.factorial(30))
+    graph = sd.taylor(f, 30).graph(x, 1.0)
+    np.testing.assert_allclose([float(c) for c in graph(x, 1.0)], [float(c) for c in expected], rtol=1e-12)
+    found = sd.derivative(f, 30).graph(x)
+    np.testing.assert_allclose(float(np.squeeze(found(x))), derivative, rtol=1e-12)
+
+
+def test_order_20_takes_few_operations():
+    d = sd.derivative(bell, 20)
+    assert sd.cost(d, 0.5).derivative.operations < 700
+    assert abs(d(0.5) / -228992682334370951.94 - 1) < 1e-13
+    series = [sd.taylor(bell, n).graph(0.5, 1.0).operations() for n in (10, 20, 40)]
+    assert series[1] < 4.2 * series[0]
+    assert series[2] < 4.2 * series[1]
+
+
+def test_neighbours_of_a_bessel_function_are_shared():
+    for f in (special.j0, lambda x: special.jv(0.3, x), lambda x: special.kv(2, x)):
+        assert sd.taylor(f, 16).graph(2.0, 1.0).operations() < 3000
+
+
+RULED = {
+    "elementary": lambda x: np.arctan2(np.sinh(x), np.hypot(x, 2.0)) + np.logaddexp(x, 2 * x) + np.cbrt(1 + x) + np.exp2(x),
+    "inverse": lambda x: np.arccosh(2 + x) * np.arcsinh(x) + np.arccos(x) - np.arctanh(x) + np.log10(2 + x),
+    "extremes": lambda x: np.maximum(x, x * x) ** 2 + np.minimum(x, 1.0) * np.abs(x - 2) + np.clip(x, 0.0, 0.25) * x,
+    "powers": lambda x: (1 + x) ** -2.0 + 3.0**x + (1 + x) ** (x * x) + (1 + x) ** 0.5,
+    "special": lambda x: special.erfc(x) + special.digamma(2 + x) + special.ndtr(x) + special.jv(2, x) + special.expit(x),
+    "integrals": lambda x: special.expi(1 + x) + special.dawsn(x) + special.spence(1 + x) + special.gammainc(2.5, 1 + x),
+    "elliptic": lambda x: special.ellipk(x) + special.hyp2f1(0.5, 1.5, 2.5, x) + special.zeta(2.5, 2 + x),
+    "arms": lambda x: np.where(x > 0, np.log(x), np.sqrt(-x)) * np.where(np.floor(3 * x) > 0, x, np.sin(x)),
+}
+
+
+@pytest.mark.parametrize("name", RULED)
+@pytest.mark.parametrize("order", [1, 4])
+def test_series_by_the_rules_are_derivatives_one_after_the_other(name, order):
+    graph = sd.trace(RULED[name], 0.4)
+    rules = rules_in_force(None)
+    nested = graph
+    for _ in range(order):
+        nested = transforming.jacobian(nested, [0], rules, "reverse", lambda g: 0)
+    np.testing.assert_allclose(series_derivative(graph, 0, order, rules)(0.4), nested(0.4), rtol=1e-10)
+
+
+X = np.arange(9.0).reshape(3, 3) / 8 + np.eye(3)
+V = np.cos(np.arange(9.0)).reshape(3, 3)
+WHOLE = {
+    "product": lambda x: x @ x.T @ np.sin(x),
+    "solve": lambda x: np.linalg.solve(x @ x.T + np.eye(3), x[0]),
+    "determinant": lambda x: np.linalg.slogdet(x)[1] * np.linalg.det(x),
+    "eigenvalues": lambda x: np.linalg.eigvalsh(x + x.T),
+    "inverse": np.linalg.inv,
+    "softmax": lambda x: special.softmax(x, axis=0),
+    "moved": lambda x: np.concatenate([np.cumsum(x * x, axis=1)[::2, 1:], np.sort(x, axis=0)[:1, 1:] ** 2]),
+    "reduced": lambda x: np.max(x, axis=1) * np.prod(x, axis=0) + np.linalg.norm(x),
+    "complex": lambda x: np.fft.fft(x[0] * x[1]) * np.abs(x[0] + 1j * x[1]),
+    "broadcast": lambda x: (x[0] + np.ones((4, 3))).sum(0) * x[0],
+    "empty": lambda x: np.exp(x[:0]),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("scalarize", [None, False])
+def test_arrays(name, scalarize):
+    found = sd.taylor(WHOLE[name], 3, scalarize=scalarize)(X, V)
+
+    def along(t):
+        return WHOLE[name](X + t * V)
+
+    once = lambda g: lambda t: sd.jvp(g)(t, 1.0)[1]  # noqa: E731
+    for k in range(4):
+        np.testing.assert_allclose(found[k], np.asarray(along(0.0)) / math.factorial(k), rtol=1e-9, atol=1e-11)
+        along = once(along)
+
+
+def test_structures_and_several_arguments():
+    found = sd.taylor(lambda p: {"a": p["x"] * p["y"], "b": p["x"] ** 2}, 2)({"x": 2.0, "y": X}, {"x": 1.0, "y": V})
+    np.testing.assert_allclose(found[1]["a"], X + 2 * V)
+    np.testing.assert_allclose(found[2]["a"], V)
+    assert [float(c["b"]) for c in found] == [4.0, 4.0, 1.0]
+    assert list(map(float, sd.taylor(lambda x, y: x * y**2, 3, argnums=(0, 1))(2.0, 3.0, (1.0, 1.0)))) == [18, 21, 8, 1]
+
+
+def test_dtypes_are_those_of_jvp():
+    z = np.complex64(1 + 2j)
+    assert [c.dtype.char for c in sd.taylor(np.exp, 3)(z, z)] == ["F"] * 4
+    assert [c.dtype.char for c in sd.taylor(np.tan, 3)(np.float32(1), np.float32(1))] == ["f"] * 4
+    t = sd.taylor(lambda z: np.exp(z) * np.conj(z), 1)
+    np.testing.assert_allclose(t(1 + 2j, 3j), sd.jvp(lambda z: np.exp(z) * np.conj(z))(1 + 2j, 3j))
+
+
+def test_complex_derivatives():
+    z = 1 + 2j
+    np.testing.assert_allclose(sd.derivative(lambda z: np.exp(z) * z, 9)(z), (z + 9) * np.exp(z), rtol=1e-14)
+    with pytest.raises(sd.NonHolomorphicError):
+        sd.derivative(lambda z: np.abs(z) ** 2, 4)(z)
+
+
+def test_kinks_and_overflow():
+    assert [float(c) for c in sd.taylor(np.abs, 2)(0.0, 1.0)] == [0, 0, 0]
+    assert [float(c) for c in sd.taylor(lambda x: np.maximum(x, 0.0), 2)(0.0, 1.0)] == [0, 0.5, 0]
+    undecided = [float(c) for c in sd.taylor(lambda x: np.hypot(x, np.sin(x)), 2)(0.0, 1.0)]
+    assert undecided[0] == undecided[1] == 0
+    assert np.isnan(undecided[2])
+    far = {
+        "log(1 + exp)": lambda x: np.log(1 + np.exp(x)),
+        "expit": special.expit,
+        "1/(1 + exp)": lambda x: 1 / (1 + np.exp(x)),
+    }
+    for f in far.values():
+        for x in (-800.0, 800.0, -np.inf):
+            assert [float(c) for c in sd.taylor(f, 5)(x, 1.0)][2:] == [0, 0, 0, 0]
+    assert np.isnan(sd.taylor(np.exp, 3)(np.nan, 1.0)).all()
+    assert sd.derivative(lambda x: x**10, 7)(0.0) == 0
+    assert not np.isfinite(sd.derivative(lambda x: 1 / (1 / x), 3)(0.0))
+
+
+def test_points_nesting_and_files(tmp_path):
+    points = np.linspace(-1, 1, 7)
+    many = sd.vmap(sd.taylor(np.sin, 4))(points, np.ones(7))
+    for k, c in enumerate(many):
+        np.testing.assert_allclose(c, np.sin(points + k * np.pi / 2) / math.factorial(k), atol=1e-15)
+    exact = sd.derivative(bell, 9, exact=True)(points)
+    np.testing.assert_allclose(exact, [sd.derivative(bell, 9)(p) for p in points], rtol=1e-9)
+    np.testing.assert_allclose(sd.derivative(bell, 9)(points.reshape(1, 7)), [exact], rtol=1e-9)
+    assert sd.grad(lambda x: sd.taylor(np.sin, 3)(x, 1.0)[3])(0.3) == pytest.approx(np.sin(0.3) / 6)
+    assert sd.taylor(sd.grad(np.sin), 3)(0.3, 1.0)[3] == pytest.approx(np.sin(0.3) / 6)
+    t = sd.taylor(lambda x: np.sin(x) * x, 2)
+    names: dict = {}
+    exec(t.source(0.5, 1.0), names)
+    np.testing.assert_allclose(next(v for k, v in names.items() if k.endswith("_taylor"))(0.5, 2.0), t(0.5, 2.0))
+    assert "Coefficients of the Taylor series to order 2" in str(t.source(0.5, 1.0))
+
+
+def test_what_it_takes_and_refuses():
+    value, slope, *_ = sd.taylor(_chain, 3).graph(0.5, 1.0)(0.5, 1.0)
+    assert float(value) == pytest.approx(_chain(0.5))
+    assert float(slope) == pytest.approx(sd.jvp(_chain).graph(0.5, 1.0)(0.5, 1.0)[1])
+    for order in (0, -1, 1.5, "2"):
+        with pytest.raises(sd.OptionError, match="a positive integer"):
+            sd.taylor(np.sin, order)
+    with pytest.raises(sd.ShapeError):
+        sd.taylor(np.sin, 2)(X, np.ones(4))
+
+
+def _chain(x):
+    y = x
+    for _ in range(1200):
+        y = np.sin(y) + x
+    return y
