@@ -110,7 +110,7 @@ def emit_step(
     """
     node = nodes[value]
     filled = _FILLING.get(node.op)
-    params = {k: named(v) if isinstance(v, np.ndarray) else _param(v) for k, v in (node.params or {}).items()}
+    params = {k: named(v) if isinstance(v, np.ndarray) or k == "site" else _param(v) for k, v in (node.params or {}).items()}
     if filled is not None:
         return filled(node, texts, target, params, words.np)
     head = HEADS[node.op]

@@ -22,6 +22,7 @@ from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, is_constant
 from symdiff.ir.loops import pulled_through
 from symdiff.ir.node import Atom, Constant, Node
+from symdiff.rulebooks.sites import pulled_through_site
 from symdiff.simplification.activity import active_symbols
 from symdiff.vocabulary.ops import is_complex
 
@@ -100,6 +101,9 @@ class Reverse:
             self._push_select(binding, bar, conjugate)
         elif binding.op == "loop":
             self._push_loop(binding, bar, conjugate)
+        elif binding.op == "site":
+            for operand, found in pulled_through_site(self, binding, bar, conjugate):
+                self._put(Masked(found), operand, self.bars)
         elif has_structural_partials(binding):
             self._push_structural(binding, bar, conjugate)
         else:
