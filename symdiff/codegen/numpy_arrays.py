@@ -12,7 +12,16 @@ from typing import Any
 import numpy as np
 
 from symdiff.codegen.array_kernels import KernelLines
-from symdiff.codegen.array_text import clearing_text, constant_text, emit_step, region, shape_text, view_text
+from symdiff.codegen.array_text import (
+    clearing_text,
+    constant_text,
+    emit_step,
+    imported_text,
+    primitive_text,
+    region,
+    shape_text,
+    view_text,
+)
 from symdiff.codegen.exceptions import POINT, Raised
 from symdiff.codegen.names import Names, emitted_argument_names
 from symdiff.codegen.numpy import called, emitted_globals
@@ -32,6 +41,7 @@ from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Call, Clear, Kernel
 from symdiff.lowering.arrays.plan import ArrayPlan, is_planned
 from symdiff.lowering.program import ASSEMBLE, domain_size, is_leaf, is_view_step
+from symdiff.rulebooks.sites import Site
 from symdiff.vocabulary.heads import NUMPY
 from symdiff.vocabulary.literals import docstring_literal, number_literal
 from symdiff.vocabulary.ops import OPS, dtype_of_code
@@ -65,10 +75,16 @@ def emit(
             *(["from scipy import special"] if special else []),
         ]
         alias = f"Result = {annotated_result(writer.result, [annotated_array(o) for o in writer.program.outputs])}"
-        constants = ["\n".join(f"{n} = {constant_text(c)}" for n, c in writer.constants)] if writer.constants else []
+        own = [(n, c) for n, c in writer.constants if isinstance(c, Site)]
+        aliases = {f: writer.names.fresh(f.__name__) for f in dict.fromkeys(c.function for _, c in own)}
+        sites = [(n, c, aliases[c.function]) for n, c in own]
+        packages += dict.fromkeys(imported_text(site, alias) for _, site, alias in sites)
+        held = [f"{n} = {constant_text(c)}" for n, c in writer.constants if not isinstance(c, Site)]
+        constants = ["\n".join(held)] if held else []
         head = [alias, *(["_local = threading.local()"] if works else []), *constants]
         standard = ["from typing import Any", *(["import threading"] if works else [])]
-        support = [*works, ARRAY, CHECK_OUT, *([_APART] if writer.uses_apart else [])]
+        calls = [primitive_text(site, name, alias) for name, site, alias in sites]
+        support = [*works, *calls, ARRAY, CHECK_OUT, *([_APART] if writer.uses_apart else [])]
         return PythonFile(
             tuple(header), tuple(standard), tuple(packages), tuple(head), tuple(functions), tuple(support)
         ).source(writer.entry, "numpy")
@@ -153,7 +169,8 @@ class ArrayWriter:
         for name, known in self.constants:
             if known is value:
                 return name
-        name = self.names.fresh(f"constant{len(self.constants)}")
+        site = isinstance(value, Site)
+        name = self.names.fresh(f"call_{value.rule.name}" if site else f"constant{len(self.constants)}")
         self.constants.append((name, value))
         return name
 

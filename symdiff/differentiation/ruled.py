@@ -82,7 +82,8 @@ def _direction(site: Site, which: str, active: tuple[bool, ...], rules: Any) -> 
     if other is None:
         raise RuleError(
             f"{rule.source}: no derivative of {rule.name} for these arguments; write\n"
-            f"    @sd.diffrule({rule.name}, pullback=True)\n    def _(ds, out, {', '.join(f'{p}: sd.Array' for p in rule.parameters)}): return ..."
+            f"    @sd.diffrule({rule.name}, pullback=True)\n"
+            f"    def _(ds, out, {', '.join(f'{p}: sd.Array' for p in rule.parameters)}): return ..."
         )
     count = 1 if which == "pushforward" else sum(active)
     return _transposed(other, count, site, rules)
