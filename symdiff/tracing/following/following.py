@@ -177,7 +177,8 @@ def _found(f: Any, attempt: Attempt) -> Any:
 def _ruled(f: Any, rule: Any, attempt: Attempt) -> Any:
     """A function with a rule, whose bodies are code that the derivative runs."""
     bodies = rule.body if isinstance(rule.body, dict) else {}
-    attempt.known[Found(tuple(body for key, found in bodies.items() if key not in OWN for _, body in found))] = None
+    run = tuple(body for key, found in bodies.items() if key not in OWN for _, body in found)
+    attempt.known[Found((*run, bodies.get("shapes")))] = None
     if attempt.reading is not None and not is_library(getattr(getattr(f, "__code__", None), "co_filename", "<string>")):
         attempt.reading.need_all()  # it may read the arrays wherever it is run
     return _recorded(f, rule)
