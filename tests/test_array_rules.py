@@ -12,7 +12,8 @@ CALLS = []
 @sd.primitive(shapes=lambda a: [a.shape, a.shape[:1]])
 def factor(a):
     CALLS.append("factor")
-    return scipy.linalg.lu_factor(a)
+    lu, piv = scipy.linalg.lu_factor(a)
+    return lu.T, piv  # LAPACK's order of memory, in which nothing is copied
 
 
 @sd.diffrule(factor, pullback=True)
@@ -23,7 +24,7 @@ def _(ds, out, a):
 @sd.primitive(shapes=lambda a, lu, piv, b, trans: b.shape)
 def solved(a, lu, piv, b, trans):
     CALLS.append("solved")
-    return scipy.linalg.lu_solve((lu, piv.astype(int)), b, trans=trans)
+    return scipy.linalg.lu_solve((lu.T, piv.astype(int)), b, trans=trans)
 
 
 @sd.diffrule(solved, pullback=True)

@@ -329,7 +329,12 @@ def primitive_text(site: Any, name: str, alias: str) -> str:
     operands = iter(range(count))
     moving = site.moving or (False,) * count
     args = [repr(static[k]) if k in static else next(operands) for k in range(count + len(static))]
-    texts = [a if isinstance(a, str) else f"args[{a}]" + ("[k]" if moving[a] else "") for a in args]
+    texts = [
+        a
+        if isinstance(a, str)
+        else f"args[{a}]" + ("[k]" if moving[a] else "") + (".astype(int)" if site.kinds[a][1] == "l" else "")
+        for a in args
+    ]
     call = f"{alias}({', '.join(texts)})"
     several = len(site.results) > 1
     if not isinstance(structures.unflatten(site.out_tree, range(len(site.results))), (int, list, tuple)):

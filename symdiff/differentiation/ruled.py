@@ -116,7 +116,7 @@ def _body_graph(site: Site, which: str, active: tuple[bool, ...]) -> Graph | Non
     first = [packed] if pull else [k for k, a in zip(site.kinds, active, strict=True) if a]
     seeds = [b.input(f"d{k}", *kind) for k, kind in enumerate(first)]
     result = b.input("out", *packed)
-    operands = [b.input(f"x{k}", *kind) for k, kind in enumerate(site.kinds)]
+    operands = [b.input(f"x{k}", shape, "d") for k, (shape, _) in enumerate(site.kinds)]
     args = site.arguments([Tracer(b, o) for o in operands])
     rule = site.rule
     body = fitting_rule(rule.body.get(f"whole {which}", ()), args)

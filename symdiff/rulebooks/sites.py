@@ -78,9 +78,13 @@ class Site:
             raise TraceError(
                 f"{self.rule.source}: {self.rule.name} returns {wrong}; a primitive of arrays returns real numbers"
             )
-        if len(arrays) > 1:
-            return np.concatenate([a.ravel() for a in arrays]).astype(float, copy=False)
-        return np.array(arrays[0], dtype=float)
+        if len(arrays) == 1:
+            return np.array(arrays[0], dtype=float)[()]
+        packed, start = np.empty(sum(a.size for a in arrays)), 0
+        for a in arrays:
+            packed[start : start + a.size].reshape(a.shape)[...] = a
+            start += a.size
+        return packed
 
     def __repr__(self) -> str:
         settings = [f"{place}: {value!r}" for place, value in self.static]

@@ -96,7 +96,9 @@ def _record_whole(function: Callable[..., Any], rule: Rule, args: tuple[Any, ...
         raise RuleError(f"{origin}: {rule.name} ({rule.source}) has a rule for whole arrays, which are real")
     atoms = [o if isinstance(o, Constant) or o.dtype == "d" else builder.cast(o, "d") for o in atoms]
     static = tuple((k, leaf) for k, (leaf, is_one) in enumerate(zip(leaves, is_operand, strict=True)) if not is_one)
-    kinds = tuple((o.shape, "d") for o in atoms)
+    given = [leaf for leaf, is_one in zip(leaves, is_operand, strict=True) if is_one]
+    whole_numbers = [isinstance(leaf, np.ndarray) and leaf.dtype.kind in "iu" for leaf in given]
+    kinds = tuple((o.shape, "l" if is_whole else "d") for o, is_whole in zip(atoms, whole_numbers, strict=True))
     graph = None
     if "shapes" in rule.body:
         results, out_tree = _told_results(function, rule, leaves, tree, origin)
