@@ -6,9 +6,12 @@ Refuses nothing.
 """
 
 import argparse
+import datetime
+import os
 import time
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +21,12 @@ from sympy.physics import mechanics
 
 import symdiff as sd
 from benchmarks import calls, timing
+from benchmarks.__main__ import machine
 
+EXPLAINED = """A pendulum of some links on a cart, by Kane's method. Every answer is checked against that of `lambdify` before
+it is timed; a time of a call is the least of several rounds in which all take turns. symengine is called with its arguments in
+one array. *One-off*: from SymPy's matrices to the first answer, in processor time; the Jacobian by SymPy and symengine is
+differentiated by them, which is told in parentheses. *symdiff to it*: symdiff's time to that of the line's contender."""
 Built = tuple[Callable[..., Any], float, float]
 
 
@@ -50,20 +58,20 @@ def pendulum(links: int) -> tuple[list[Any], Any, Any]:
 
 def by_symdiff(args: list[Any], mass: Any, forcing: Any, jacobian: bool, values: list[Any]) -> Built:
     """The compiled function, its one-off time with the first call, and that of differentiating, which is a part of it."""
-    start = time.perf_counter()
+    start = time.process_time()
     found = sd.jacobian(sd.lambdify(args, forcing)) if jacobian else sd.lambdify(args, (mass, forcing))
     found(*values)
-    return found, time.perf_counter() - start, 0.0
+    return found, time.process_time() - start, 0.0
 
 
 def by_sympy(args: list[Any], mass: Any, forcing: Any, jacobian: bool, values: list[Any]) -> Built:
     """`lambdify(cse=True)`."""
-    start = time.perf_counter()
+    start = time.process_time()
     wanted = forcing.jacobian(args[0]) if jacobian else (mass, forcing)
-    apart = time.perf_counter() - start
+    apart = time.process_time() - start
     found = sp.lambdify(args, wanted, cse=True)
     found(*values)
-    return found, time.perf_counter() - start, apart if jacobian else 0.0
+    return found, time.process_time() - start, apart if jacobian else 0.0
 
 
 def by_symengine(args: list[Any], mass: Any, forcing: Any, jacobian: bool, values: list[Any]) -> Built:
@@ -72,14 +80,14 @@ def by_symengine(args: list[Any], mass: Any, forcing: Any, jacobian: bool, value
 
     plain = {v: sp.Symbol(v.func.__name__) for v in (*args[0], args[1])}  # it takes no functions of time
     mass, forcing = mass.subs(plain), forcing.subs(plain)
-    start = time.perf_counter()
+    start = time.process_time()
     symbols = [symengine.sympify(plain.get(s, s)) for s in (*args[0], args[1], *args[2])]
     force = symengine.sympify(forcing)
     apart = 0.0
     if jacobian:
-        before = time.perf_counter()
+        before = time.process_time()
         wanted = (force.jacobian(symengine.Matrix(symbols[: len(args[0])])),)
-        apart = time.perf_counter() - before
+        apart = time.process_time() - before
     else:
         wanted = symengine.sympify(mass), force
     backend = "llvm" if symengine.have_llvm else "lambda"
@@ -90,7 +98,7 @@ def by_symengine(args: list[Any], mass: Any, forcing: Any, jacobian: bool, value
         return compiled(packed)
 
     found()
-    return found, time.perf_counter() - start, apart
+    return found, time.process_time() - start, apart
 
 
 CONTENDERS: dict[str, Callable[..., Built]] = {
@@ -128,14 +136,21 @@ def parts(answer: Any) -> tuple[Any, ...]:
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the table, or write it to a file."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.mechanics", description=__doc__)
+    parser.add_argument("-o", "--output", type=Path, help="the Markdown file")
     parser.add_argument("--links", type=int, nargs="*", default=[3, 4, 5, 6])
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
+    os.environ["SYMDIFF_CACHE"] = "off"  # one-off costs are those of a first process
     list(rows(1, 1))  # all packages are imported, and have compiled once
     heads = ["links", "asked for", "contender", "a call", "symdiff to it", "one-off", "symdiff to it"]
-    print(timing.table(heads, [line for links in options.links for line in rows(links, options.rounds)]))
+    table = timing.table(heads, [line for links in options.links for line in rows(links, options.rounds)])
+    text = f"# Equations of motion\n\n{datetime.date.today()}, {machine()}.\n\n{EXPLAINED}\n\n{table}\n"
+    if options.output:
+        options.output.write_text(text, encoding="utf-8")
+    else:
+        print(text, end="")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from typing import Any
 
 from symdiff.codegen.llvm import parts as llvm_parts
 from symdiff.codegen.llvm import scalar as llvm
-from symdiff.codegen.python import lacking_in_python
+from symdiff.codegen.python import has_single_precision, lacking_in_python
 from symdiff.codegen.source import Source
 from symdiff.differentiation.mapping import loops_as_arrays
 from symdiff.errors import BackendError
@@ -226,7 +226,8 @@ def check_backend(backend: str) -> None:
 
 
 def backend_of(program: Program | Fused, backend: str, exact: bool) -> str:
-    """Who computes a program: the backend that is asked for, or the first of native, python and numpy that can.
+    """Who computes a program: the backend that is asked for, or the first of native, python and numpy that can; NumPy in
+    Python's place what is in single precision.
 
     Machine code keeps no order of operations, so that with `exact` it is not chosen by itself. Raises `BackendError` with the
     reason where the one asked for cannot, or none.
@@ -234,11 +235,15 @@ def backend_of(program: Program | Fused, backend: str, exact: bool) -> str:
     if backend == "auto":
         ways = [way for way in ("native", "python", "numpy") if not (exact and way == "native")]
     else:
-        ways = [backend]
+        ways = ["numpy" if backend == "python" and _in_single_precision(program) else backend]
     problems = [_problem(program, way) for way in ways]
     if "" not in problems:
         raise BackendError(problems[-1])
     return ways[problems.index("")]
+
+
+def _in_single_precision(program: Program | Fused) -> bool:
+    return isinstance(program, Program) and has_single_precision(program)
 
 
 def _problem(program: Program | Fused, backend: str) -> str:

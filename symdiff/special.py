@@ -21,7 +21,7 @@ from symdiff.rulebooks.book import default_rules
 from symdiff.rulebooks.rule import Rule
 from symdiff.tracing.library.functions import on_arrays, trace_rule_call
 from symdiff.tracing.values.tracer import is_traced
-from symdiff.vocabulary.heads import head_logsumexp
+from symdiff.vocabulary.heads import head_log_softmax, head_logsumexp, head_softmax
 from symdiff.vocabulary.libraries import user_line
 
 _MODULE = "symdiff.special"
@@ -85,7 +85,7 @@ def log_softmax(x: Any, axis: Any = None) -> Any:
     array([    0., -1000.])
     """
     found = _over_axes("log_softmax", x, axis=axis)
-    return np.asarray(x) - head_logsumexp(x, axis, True) if found is None else found
+    return head_log_softmax(np.asarray(x, float), axis) if found is None else found
 
 
 def softmax(x: Any, axis: Any = None) -> Any:
@@ -95,7 +95,7 @@ def softmax(x: Any, axis: Any = None) -> Any:
     array([0.5, 0.5])
     """
     found = _over_axes("softmax", x, axis=axis)
-    return np.exp(log_softmax(x, axis)) if found is None else found
+    return head_softmax(np.asarray(x, float), axis) if found is None else found
 
 
 def __getattr__(name: str) -> Any:

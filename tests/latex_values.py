@@ -2,10 +2,12 @@ r"""The LaTeX of reading forms back to values: what is printed must be the deriv
 
     page      = "$$\begin{aligned}" row {"\\" row} "\end{aligned}$$"
     row       = ["\text{with}\quad"] left "&=" sum  |  "&" text
+    places    = ", \quad i = " first ", \ldots, " last        after a row that stands for one at each place
     sum       = ["-"] product {("+" | "-") product}
     product   = power {["\cdot"] power}
     power     = primary ["^{" sum "}"]
-    primary   = number | name | "\frac{" sum "}{" sum "}" | "\sqrt" ["[" n "]"] "{" sum "}" | "\left(" sum "\right)"
+    primary   = number | name | "\sum_{i=" first "}^{" last "} " product | "\frac{" sum "}{" sum "}"
+              | "\sqrt" ["[" n "]"] "{" sum "}" | "\left(" sum "\right)"
               | "\left|{" sum "}\right|" | "\left\lfloor{" sum "}\right\rfloor" | "\overline{" sum "}" | cases | function
     function  = head ["^{" n "}"] ["{"] "\left(" sum {"," sum} "\right)" ["}"]   where a head is \sin, \operatorname{..}, J_{1}
     cases     = "\begin{cases}" sum "&" ("\text{if}\:" condition | "\text{otherwise}") {"\\" ...} "\end{cases}"
@@ -40,7 +42,8 @@ def _function(name):
         "\\operatorname{atan}_{2}": np.arctan2, "\\operatorname{arctan2}": np.arctan2,
         "\\operatorname{sign}": np.sign, "\\operatorname{sgn}": np.sign, "\\operatorname{re}": np.real,
         "\\operatorname{im}": np.imag, "\\operatorname{erf}": special.erf, "\\operatorname{erfc}": special.erfc,
-        "\\operatorname{mod}": np.mod, "\\log_{10}": np.log10, "\\log_{2}": np.log2, "Ai": lambda x: special.airy(x)[0], "Bi": lambda x: special.airy(x)[2],
+        "\\operatorname{mod}": np.mod, "\\log_{10}": np.log10, "\\log_{2}": np.log2,
+        "Ai": lambda x: special.airy(x)[0], "Bi": lambda x: special.airy(x)[2],
         "Ai'": lambda x: special.airy(x)[1], "Bi'": lambda x: special.airy(x)[3],
     }  # fmt: skip
     if name in plain:
@@ -52,17 +55,26 @@ def _function(name):
     return rule.value if rule else getattr(special, inner)
 
 
+CELL = re.compile(r"([^\s_{}()]+|\\mathrm\{\w+\})_\{([a-z])([+-]\d+)?\}")
+PLACES = re.compile(r", \\quad (\w+) = (\d+), \\ldots, (\d+)$")
+
+
 class Parser:
     """One expression, evaluated as it is read. `names` are the LaTeX of names with their numbers."""
 
     def __init__(self, text, names):
-        self.names = names
+        self.names = dict(names)
         self.tokens = []
         known = sorted((*names, *CONSTANTS), key=len, reverse=True)
         place = 0
         while place < len(text):
             if text[place].isspace():
                 place += 1
+                continue
+            cell = CELL.match(text, place)
+            if cell and f"{cell[1]}_{{0}}" in names:
+                self.tokens.append((cell[0], True))
+                place = cell.end()
                 continue
             name = next((n for n in known if text.startswith(n, place) and self._ends(text, place, n)), None)
             found = name or TOKEN.match(text, place)[0]
@@ -133,6 +145,11 @@ class Parser:
     def primary(self):
         token, is_name = self.tokens[self.place] if self.place < len(self.tokens) else ("", False)
         self.place += 1
+        cell = CELL.fullmatch(token) if is_name else None
+        if cell:
+            return self.names[f"{cell[1]}_{{{self.names[cell[2]] + int(cell[3] or 0)}}}"]
+        if token == "\\sum":
+            return self.series()
         if is_name:
             return self.names[token] if token in self.names else CONSTANTS[token]
         if token[0].isdigit():
@@ -155,6 +172,22 @@ class Parser:
         if token == "\\begin{cases}":
             return self.cases()
         return self.function(token)
+
+    def series(self):
+        for expected in ("_", "{"):
+            self.take(expected)
+        index = self.take()
+        self.take("=")
+        first = int(self.sum())
+        for expected in ("}", "^"):
+            self.take(expected)
+        last = int(self.braced())
+        start, total = self.place, 0.0
+        for place in range(first, last + 1):
+            self.place = start
+            self.names[index] = place
+            total = total + self.product()
+        return total
 
     def bracketed(self):
         opening = self.take("(", "|", "\\lfloor", "\\lceil")
@@ -261,4 +294,13 @@ def page_values(latex, names):
     with np.errstate(all="ignore"):
         for left, right in pieces:
             known[left] = Parser(right, known).value()
-        return {left: Parser(right, known).value() for left, right in results}
+        values = {}
+        for left, right in results:
+            places = PLACES.search(right)
+            if places is None:
+                values[left] = Parser(right, known).value()
+                continue
+            for place in range(int(places[2]), int(places[3]) + 1):
+                at = {**known, places[1]: place}
+                values[left, place] = Parser(right[: places.start()], at).value()
+        return values

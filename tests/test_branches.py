@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from inside import Builder, Function, Implications, Numbered, Plain, Tracer, Values, branching, paths, program_of
+from inside import Builder, Conditions, Function, Numbered, Plain, Tracer, Values, branching, paths, program_of
 from stepped_numbers import STEP, Stepped
 from threads import together
 
@@ -318,7 +318,7 @@ def test_implications_hold_for_all_numbers(data):
     builder = Builder()
     atoms = [Tracer(builder, builder.input(n, (), "d")) for n in "xy"]
     numbered = Numbered(values, builder)
-    known = Implications(values)
+    known = Conditions(values)
     point = data.draw(st.tuples(*[st.sampled_from([-1.0, 0.0, 0.5, 1.0, 2.0, np.nan, np.inf, -np.inf])] * 2))
     compare = {
         "lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,

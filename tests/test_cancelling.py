@@ -5,6 +5,7 @@ import math
 import mpmath
 import numpy as np
 import pytest
+import scipy.special
 from trap_checks import MODES, check_array, check_elementwise, check_number
 
 import symdiff as sd
@@ -202,3 +203,37 @@ def test_a_square_of_norms_costs_what_the_sum_of_squares_costs():
 def test_cells_that_are_left_out_do_not_leak(f, slopes, scalarize):
     found = sd.grad(f, scalarize=scalarize)(np.array([0.0, 2.0, 3.0]))
     np.testing.assert_allclose(found, slopes, rtol=1e-14)
+
+
+WEIGHTED = {
+    "logaddexp": lambda v: np.sum(np.logaddexp(v[:2], v[1:])),
+    "logaddexp2": lambda v: np.sum(np.logaddexp2(v[:2], v[1:])),
+    "reduce": lambda v: np.logaddexp.reduce(v),
+    "reduce of powers of 2": lambda v: np.logaddexp2.reduce(v),
+    "accumulate": lambda v: np.sum(np.logaddexp.accumulate(v)),
+    "logsumexp": scipy.special.logsumexp,
+    "softmax": lambda v: np.sum(scipy.special.softmax(v) * W),
+    "log_softmax": lambda v: np.sum(scipy.special.log_softmax(v) * W),
+    "own softmax": lambda v: np.sum(sd.special.softmax(v) * W),
+}
+W = np.array([0.5, -1.0, 3.0])
+
+
+@pytest.mark.parametrize("options", [{}, {"scalarize": False, "backend": "numpy"}], ids=["cells", "arrays"])
+@pytest.mark.parametrize("name", WEIGHTED)
+def test_sums_of_exponentials_depend_on_differences_alone(name, options):
+    f, x, far = WEIGHTED[name], np.array([-2.0, 0.0, 4.0]), 2.0**53
+    for transform in (sd.grad, sd.hessian):
+        np.testing.assert_allclose(transform(f, **options)(x + far), transform(f, **options)(x), rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(sd.jvp(f, **options)(x + far, W)[0], f(x + far), rtol=1e-15)
+
+
+@pytest.mark.parametrize("below", [np.expm1, np.sinh, np.cosh, exp, lambda y: 1 + exp(y)])
+def test_a_numerator_that_is_an_exponential_counts(below):
+    def f(x, y):
+        return exp(x) / below(y)
+
+    value, (by_x, by_y) = sd.value_and_grad(f, argnums=(0, 1))(0.3, 0.4)
+    h = 1e-6
+    assert by_x == pytest.approx(value, rel=1e-14) == sd.jvp(f, argnums=(0, 1))(0.3, 0.4, (1.0, 0.0))[1]
+    assert by_y == pytest.approx((f(0.3, 0.4 + h) - f(0.3, 0.4 - h)) / (2 * h), rel=1e-8)

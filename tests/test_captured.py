@@ -704,7 +704,7 @@ def test_files_take_captured_arrays_as_arguments(make, tmp_path):
     assert "captures X." in text and f"{X[0, 0]}" not in text
     namespace = {}
     exec(text, namespace)
-    entry = next(v for k, v in namespace.items() if k.startswith("f_") or k.startswith("_lambda"))
+    entry = namespace[namespace["__all__"][0]]
     wanted = make(f)(W, *more)
     found = entry(W, *more, X)
     for a, b in zip(

@@ -338,3 +338,27 @@ def test_single_precision(steps, z, options):
     for low, high in zip(single, double, strict=True):
         assert low.dtype == np.complex64
         np.testing.assert_allclose(low, high, rtol=2e-4, atol=2e-4)
+
+
+def assigned_by_order(x):
+    v = np.zeros(3, complex)
+    v[v > 0.2] *= x
+    v[-2] += x
+    return np.sum(np.abs(v) ** 2)
+
+
+def picked_by_order(x):
+    v = np.array([1 + 2j, 0.2 + 1j, 0.2 + 3j]) * x
+    return np.sum(np.abs(np.where(v >= 0.4 + 2j, v, 2 * v)) ** 2)
+
+
+@pytest.mark.parametrize("options", [{}, {"backend": "numpy"}, {"backend": "python"}, {"scalarize": False}], ids=str)
+@pytest.mark.parametrize("f", [assigned_by_order, picked_by_order])
+def test_complex_arrays_are_ordered_as_numpy_orders_them(f, options):
+    value, slope = sd.value_and_grad(f, **options)(2.0)
+    assert value == pytest.approx(f(2.0)) and slope == pytest.approx(2 * value / 2.0)
+
+
+def test_complex_numbers_of_python_have_no_order():
+    with pytest.raises(TypeError):
+        sd.grad(lambda z: z if z < 1j else 2 * z)(1 + 1j)

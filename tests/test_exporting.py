@@ -126,7 +126,7 @@ def test_the_command_in_the_header_makes_the_same_file(name, tmp_path, monkeypat
     if command.startswith("symdiff export "):
         assert main([*shlex.split(command)[1:], "-o", str(path)]) == 0
     else:
-        exec(command, {**globals(), "symdiff": sd, "path": path})
+        exec(command, {**globals(), "symdiff": sd, "path": path, __name__: sys.modules[__name__]})
     assert path.read_text(encoding="utf-8") == text
 
 
@@ -504,3 +504,17 @@ def test_integer_arrays_are_told():
 
     text = sd.grad(picked).source(np.ones(5), np.array([1, 3]))
     assert "Made with labels=int64[2]." in " ".join(text.split())
+
+
+def test_headers_tell_where_a_derivative_may_not_be_finite():
+    def f(x, y):
+        return x * np.sqrt(x) + np.arcsin(y) + np.sqrt(1.0 + x * x) + np.hypot(x, y)
+
+    line = f.__code__.co_firstlineno + 1
+    places = f"x == 0 in sqrt(x) of test_exporting.py:{line}; abs(x) == 1 in asin(x) of test_exporting.py:{line}"
+    for target in ("numpy", "python", "c"):
+        header = " ".join(sd.grad(f, (0, 1)).source(0.5, 0.5, target=target)[:900].replace("#", "").replace("*", "").split())
+        assert f"May be infinite or NaN where {places}." in header
+    assert "May be" not in sd.grad(lambda x: np.sqrt(1.0 + x * x)).source(0.5)
+    many = sd.grad(lambda x: sum(np.sqrt(x[k]) for k in range(3)) + np.cbrt(x[0]) + np.arccos(x[1]) + x[2] ** 0.3)
+    assert many.source(np.ones(3)).partition("May be")[2].partition("from typing")[0].count(" in ") == 4

@@ -78,3 +78,55 @@ def test_importing_symdiff_and_differentiating_need_no_sympy():
 
     text = "import sys, symdiff as sd; sd.grad(lambda x: x**3)(2.0); sys.exit('sympy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", text], check=False).returncode == 0
+
+
+def by_cases(x):
+    y = np.where(x > 0.5, x * x, np.where(x > 0.2, x, -x))
+    return np.where(y > 0.3, y, 2 * y)
+
+
+BRANCHES = {
+    "if, elif, else": lambda x: x**2 if x > 1 else x if x > 0 else -x * np.sin(x),
+    "braces in a condition": by_cases,
+    "truths as numbers": lambda x: (x > 0.3) * x + (x <= 0.3) * x**2,
+    "no number": lambda x: np.where(np.isnan(x) | np.isinf(x), 0.0, x * x),
+    "finite": lambda x: np.where(np.isfinite(x), x * x, 0.0),
+    "logic": lambda x: np.where(np.logical_and(x > 0, x < 1) | (x > 3), np.sqrt(x), 1.0),
+    "steps": lambda x: np.floor(x) * x + np.clip(x, 0.1, 0.9),
+    "not": lambda x: 1.0 if not x > 0 else x,
+    "a function with a rule": np.sinc,
+}
+
+
+@pytest.mark.parametrize("name", BRANCHES)
+def test_sympys_functions_take_branches(name):
+    x, f = sp.Symbol("x"), BRANCHES[name]
+    for graph in (sd.trace(f, 0.4), sd.grad(f).graph(0.4)):
+        found = graph.expr
+        conditions = [c for piece in found.atoms(sp.Piecewise) for _, c in piece.args]
+        assert all(isinstance(c, sp.logic.boolalg.Boolean) and not c.has(sp.Piecewise) for c in conditions)
+        for at in (0.4, -0.7, 1.7):
+            wanted = pytest.approx(float(graph(at)), rel=1e-9)
+            assert float(found.subs(x, at)) == wanted and float(found.doit().subs(x, at)) == wanted
+            with np.errstate(all="ignore"):
+                assert float(sp.lambdify(x, found, "numpy")(at)) == wanted
+    f = sd.trace(f, 0.4).expr
+    if not f.has(sp.floor):
+        assert float(f.diff(x).subs(x, 0.4)) == pytest.approx(float(sd.grad(BRANCHES[name])(0.4)))
+
+
+def test_sympy_simplifies_branches():
+    x = sp.Symbol("x")
+    for name in ("if, elif, else", "truths as numbers", "no number", "finite", "not"):
+        f = sd.trace(BRANCHES[name], 0.4)
+        assert float(sp.simplify(f.expr).subs(x, 0.4)) == pytest.approx(float(f(0.4)))
+    huber = sd.trace(lambda x: 0.5 * x * x if abs(x) <= 1 else abs(x) - 0.5, 0.4).expr
+    assert len(huber.args) == 2 and huber.subs(x, 2) == 1.5
+
+
+def test_cells_are_indexed():
+    x = sp.IndexedBase("x", shape=(3,))
+    found = sd.grad(lambda x: x[0] * x[1] ** 2).graph(np.ones(3)).expr
+    assert [sp.expand(e) for e in found] == [x[1] ** 2, 2 * x[0] * x[1], 0]
+    y = sp.IndexedBase("y", shape=(2, 2))
+    assert sd.trace(lambda y: y[0, 1] - y[1, 0], np.ones((2, 2))).expr.doit() == y[0, 1] - y[1, 0]

@@ -695,3 +695,81 @@ def test_equal_cells_of_a_table_need_no_selection():
     assert sum(b.op == "select" for b in graph.bindings) < 12
     assert [sd.grad(f)(t) for t in (3.2, 19.0, 20.0, 39.5, -24.0)] == [0.0, 0.0, 1.0, 1.0, 0.0]
     assert np.signbit(sd.trace(f, 1.0)(45.0)) and not np.signbit(sd.trace(f, 1.0)(3.0))
+
+
+# -- integers are Python's own
+
+SIGNLESS = ["int(-x)", "round(-x)", "math.ceil(-x)", "math.trunc(-x)", "math.floor(0 * -x)", "-int(x)", "int(x) * -1",
+            "int(x) // -3", "6 * int(1 + x) % -3", "np.array([-x]).astype(int)[0] * 1.0", "np.multiply(int(x), -1) * 1.0",
+            "-int(x) * 2.0", "np.prod(np.array([x, -2]).astype(int)) * 1.0"]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", SIGNLESS)
+def test_integers_have_no_minus_zero(text):
+    f = eval(f"lambda x: math.copysign(1, {text}) + 0 * x", {"math": math, "np": np})
+    assert sd.value_and_grad(f)(0.3)[0] == f(0.3) == 1
+
+
+@pytest.mark.parametrize(
+    ("f", "near", "far"),
+    [
+        (lambda x: int(x) ** 2 % 10 + 0 * x, 12.5, 123456789.3),
+        (lambda x: int(x) * int(x) * int(x) % 1000 + 0 * x, 99.5, 1234567.8),
+        (lambda x: 3 ** abs(int(x)) % 5 + 0 * x, 20.3, 40.3),
+        (lambda x: int(x) + 2**53 - 2**53 + 0 * x, -2.5, 1.5),
+    ],
+)
+def test_integers_that_doubles_cannot_hold_raise(f, near, far):
+    df = sd.value_and_grad(f)
+    assert df(near)[0] == f(near)
+    with pytest.raises(OverflowError, match=r"test_indices.py:\d+: an integer of 2\*\*53 or more; .* below 2\*\*53"):
+        df(far)
+
+
+@pytest.mark.parametrize(
+    ("f", "what"),
+    [
+        (lambda x: pow(int(x), 3, 7) * x, "modulus"),
+        (lambda x: pow(2, int(x), 7) * x, "modulus"),
+        (lambda x: int(x) * 6364136223846793005 % 7 * x, "below 2"),
+        (lambda x: np.array([x]).astype(np.uint8)[0] * x, "wraps round"),
+        (lambda x: np.array([x]).astype(int).astype(np.int32)[0] * x, "wraps round"),
+        (lambda x: round(x, 30), "22 digits"),
+    ],
+)
+def test_other_integers_are_refused(f, what):
+    with pytest.raises(sd.TraceError, match=rf"test_indices.py:\d+: .*{what}"):
+        sd.grad(f)(5.5)
+
+
+@pytest.mark.parametrize("x", [0.35, 2.675, 0.15, -0.35, 1234.5675, 1e15 + 0.3])
+@pytest.mark.parametrize("digits", [1, 2, 3, -1])
+def test_numbers_are_rounded_as_python_or_numpy_does(x, digits):
+    for number in (x, np.float64(x)):
+        assert sd.value_and_grad(lambda x: round(x, digits) + 0 * x)(number)[0] == round(number, digits)
+
+
+def test_powers_of_integers_are_integers_where_the_exponent_is_not_negative():
+    def f(x):
+        return x if isinstance((-1) ** int(x), int) else 2 * x
+
+    assert [sd.grad(f)(x) for x in (3.7, -3.7)] == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.insert(np.arange(4), 1, x) * np.arange(5.0),
+        lambda x: np.insert(np.arange(4) > 1, 1, x) * np.arange(5.0),
+        lambda x: np.insert(np.arange(3.0), [0, 2], [x, 2 * x]) * np.arange(5.0),
+        lambda x: np.piecewise(np.arange(3), [np.arange(3) > 0], [x, 2]) * np.arange(3.0),
+        lambda x: np.piecewise(x > 5, [x > 0], [1.0, 2.0]) * 1,
+        lambda x: np.piecewise(x, [x > 0], [lambda t: t * 2.5, 2]),
+    ],
+)
+@pytest.mark.parametrize("backend", ["numpy", "python", "native"])
+def test_values_take_the_dtype_of_the_array_that_they_are_put_into(f, backend):
+    def g(x):
+        return np.sum(f(x)) + 0 * x
+
+    assert sd.value_and_grad(g, backend=backend)(2.7)[0] == pytest.approx(g(2.7))

@@ -5,6 +5,7 @@ import itertools
 import subprocess
 import sys
 import textwrap
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -260,6 +261,17 @@ def test_the_layout_of_graphviz(tmp_path):
         shown_by_dot(str(dot), [(36.0, 18.0)], [], [])
 
 
+def test_settings_are_the_users_again_after_several_threads():
+    before = dict(matplotlib.rcParams)
+    picture = sd.trace(np.sin, 1.0).plot()
+    threads = [threading.Thread(target=picture._repr_svg_) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert dict(matplotlib.rcParams) == before
+
+
 def test_graphviz_is_missing(monkeypatch):
     monkeypatch.setenv("PATH", "")
     picture = sd.trace(np.sin, 1.0).plot(layout="dot")
@@ -367,6 +379,22 @@ def test_gaps(name):
     assert np.isfinite(ax.get_ylim()).all()
     if "pole" in name:
         assert max(map(abs, ax.get_ylim())) < 1e4  # not what a sample beside a pole happens to be
+
+
+def test_a_peak_is_shown_whole_beside_a_jump():
+    (_, y), _ = curves(ax := sd.plot(lambda x: 10 * np.exp(-100 * x * x) + (x > 0.5), (-1.0, 1.0)))
+    assert ax.get_ylim()[1] > np.nanmax(y) > 9
+
+
+def test_points_that_stand_alone_are_dots():
+    ax = sd.plot(np.floor, np.arange(10))
+    assert ax.get_lines()[0].get_markevery() == list(range(0, 20, 2)) and not ax.get_lines()[1].get_markevery()
+
+
+def test_rounding_is_no_jump():
+    for dtype in (np.float64, np.float32):
+        x, _ = curves(sd.plot(lambda x: np.sin(x) ** 2 + np.cos(x) ** 2, np.linspace(0, 9, 300, dtype=dtype)))[0]
+        assert len(x) == 300
 
 
 def test_a_jump_is_found_wherever_it_is():

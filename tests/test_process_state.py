@@ -3,20 +3,25 @@
 import abc
 import codecs
 import copy
+import csv
 import fileinput
 import functools
 import gc
 import glob
 import gzip
 import hashlib
+import inspect
 import io
 import itertools
 import logging
+import mimetypes
 import mmap
 import os
+import socket
 import subprocess
 import sys
 import threading
+import tracemalloc
 import weakref
 import zipfile
 
@@ -132,6 +137,10 @@ CHANGES = {
     "propagation": (lambda x: x * (1 + logger.propagate), lambda: setattr(logger, "propagate", False)),
     "logger's attribute": (lambda x: x * getattr(logger, "foo", 1.0), lambda: setattr(logger, "foo", 2.0)),
     "logger's class": (lambda x: x * logger.k, lambda: setattr(Logger, "k", 2.0)),
+    "limit of fields": (lambda x: x * csv.field_size_limit(), lambda: csv.field_size_limit(77)),
+    "types of files": (lambda x: x * len(mimetypes.guess_type("a.qqz")[0] or "k"), lambda: mimetypes.add_type("a/b", ".qqz")),
+    "stream": (lambda x: x * (1 + isinstance(sys.stdout, io.StringIO)), lambda: setattr(sys, "stdout", io.StringIO())),
+    "memory traced": (lambda x: x * (1 + tracemalloc.is_tracing()), tracemalloc.start),
     "seeds": (lambda x: x * (1 + seeds.n_children_spawned), lambda: seeds.spawn(1)),
 }
 
@@ -141,6 +150,8 @@ def state(tmp_path, monkeypatch):
     """What the changes leave behind is put back."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SYMDIFF_K", "1.5")
+    monkeypatch.setattr(sys, "stdout", sys.stdout)
+    limit = csv.field_size_limit()
     monkeypatch.setattr("builtins.symdiff_k", 1.0, raising=False)
     name, digits = threading.current_thread().name, sys.get_int_max_str_digits()
     with np.printoptions(), np.errstate(divide="ignore"):
@@ -148,6 +159,8 @@ def state(tmp_path, monkeypatch):
     threading.current_thread().name = name
     sys.set_int_max_str_digits(digits)
     np.seterrcall(None)
+    csv.field_size_limit(limit)
+    tracemalloc.stop()
     gc.enable()
     vars(sys).pop("symdiff_new", None)
 
@@ -324,3 +337,13 @@ def test_classes_that_name_no_module():
     assert g(0.5) == 2.0
     namespace["K"].k = 3.0
     assert g(0.5) == 3.0
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: x * sys.getrefcount(children), lambda x: x * len(inspect.currentframe().f_code.co_name),
+    lambda x: x * len(sys._getframe().f_code.co_name), lambda x: x * os.umask(0),
+    lambda x: x * (socket.getdefaulttimeout() or 2.0),
+])  # fmt: skip
+def test_what_a_trace_has_others_of_is_refused(f):
+    with pytest.raises(sd.TraceError, match=r"test_process_state.py:\d+: .* pass it as an argument|pass what it gives"):
+        sd.grad(f)(1.0)

@@ -3,12 +3,14 @@
 import importlib
 import math
 import re
+from xml.dom.minidom import parseString
 
 import numpy as np
 import optree
 import pytest
 import scipy.special
-from inside import Derivation, cell_name, default_rules, formula_of, input_names, latex_name, note_derivation
+import sympy as sp
+from inside import Derivation, cell_name, default_rules, exact_multiple, formula_of, input_names, latex_name, note_derivation
 from latex_values import page_values
 from test_scientific import EXAMPLES
 
@@ -90,7 +92,8 @@ TABLE = {
         0,
         (0.3,),
         [
-            r"\begin{cases} r & \text{if}\: \left|{r}\right| \leq 1 \\ 1 & \text{if}\: r > 0 \\ -1 & \text{otherwise} \end{cases}"
+            r"\begin{cases} r & \text{if}\: \left|{r}\right| \leq 1 \\ 1 & \text{if}\: r > 0 \\ "
+            r"-1 & \text{otherwise} \end{cases}"
         ],
     ),
     "where": (
@@ -129,6 +132,101 @@ def test_wirtinger():
     assert r"\frac{\partial f}{\partial z} &= \bar{z}" in latex and r"\frac{\partial f}{\partial \bar{z}} &= z" in latex
 
 
+def newton(a):
+    x = a
+    while abs(x * x - a) > 1e-9:
+        x = 0.5 * (x + a / x)
+    return x
+
+
+def test_paths_are_a_footnote():
+    formula = sd.grad(newton).graph(2.0).formula
+    assert formula.notes == ("on the path taken at a = 2 (4 rounds)",)
+    assert [e.left.name for e in formula.where if e.left.name.startswith("x")] == ["x_2"]
+    assert "isfinite" not in formula.latex and r"\frac{d x}{d a}" in formula.latex
+
+
+def pendulum(x, steps):
+    th, om = x[0], x[1]
+    for _ in range(steps):
+        th, om = th + 0.01 * om, om - 0.01 * np.sin(th)
+    return th
+
+
+def test_states_have_the_users_names_and_long_derivations_fold():
+    formula = sd.trace(lambda x: pendulum(x, 12), np.ones(2)).formula
+    rows = {e.left.name: str(e.right) for e in formula.where}
+    assert rows["om_2"] == "om_1 - 0.01*sin(x[0] + 0.01*x[1])"
+    assert "3 more" in formula.latex and "3 more" in formula.unicode and "3 more" in formula.mathml
+    assert "more" not in formula.full.latex and len(formula.full.where) == 15
+
+
+def test_loops_over_cells_have_an_index_again():
+    latex = sd.value_and_grad(problems.rosenbrock).graph(np.ones(40)).formula.latex
+    assert r"\sum_{i=0}^{38} \left(\left(1 - x_{i}\right)^{2} + 100 \left(x_{i+1} - x_{i}^{2}\right)^{2}\right)" in latex
+    assert r"- 400 x_{i} \left(x_{i+1} - x_{i}^{2}\right), \quad i = 1, \ldots, 38" in latex and latex.count("&=") == 4
+
+
+def test_nested_derivatives_have_no_guards():
+    latex = sd.grad(sd.grad(lambda x: np.sqrt(x) * np.log(1 + np.exp(x)))).graph(0.3).formula.latex
+    assert r"\frac{d f'}{d x}" in latex and "cases" not in latex and "isinf" not in latex
+
+
+def test_points_are_those_of_the_function_inside():
+    cubes = sd.vmap(sd.grad(lambda x: x**3))
+    assert "has not been called" in str(cubes.formula) and cubes._repr_latex_() is None
+    cubes(np.ones(4))
+    assert "3 x^{2}" in cubes._repr_latex_() and "at each of the points" in str(cubes.formula)
+
+
+def test_names():
+    """A subscript, an accent, words upright; what LaTeX reads as its own is escaped."""
+    found = {name: latex_name(name) for name in ("x_dot", "alpha2", "semi_major", "r_max", "W[1,0]", "x_0", "a}b")}
+    assert found == {
+        "x_dot": r"\dot{x}", "alpha2": r"\alpha_{2}", "semi_major": r"\mathrm{semi\_major}", "r_max": r"r_{\mathrm{max}}",
+        "W[1,0]": "W_{1,0}", "x_0": "x_{0}", "a}b": r"\mathrm{a\}b}",
+    }  # fmt: skip
+
+
+def test_names_from_outside_are_text_on_pages():
+    for name in ("<script>x</script>", "a&b", "&lt;", "$$"):
+        page = sd.grad(lambda p, name=name: np.where(p[name] < 1.0, p[name] ** 2, 0.0)).graph({name: 1.0})
+        sympy = sd.Graph.from_sympy([sp.Symbol(name)], sp.Symbol(name) ** 2)
+        for graph in (page, sympy):
+            assert "<script" not in graph._repr_html_() and parseString(graph.formula.mathml)
+
+
+@pytest.mark.parametrize("value", [math.pi, 2 / math.sqrt(math.pi), math.pi / 180, math.log(10), math.sqrt(2 * math.pi) / 3])
+def test_constants_are_told(value):
+    assert exact_multiple(value) is not None and exact_multiple(value * (1 + 1e-12)) is None and exact_multiple(0.1) is None
+
+
+def test_a_rule_of_the_users_stands_under_its_function():
+    def drag(v):
+        return 0.3 * v * v
+
+    sd.diffrule(drag)(lambda out, v: 2 * out / v)
+    assert right(sd.grad(lambda v: drag(v) + v), 0.3) == [r"\frac{2 \operatorname{drag}\left(v\right)}{v} + 1"]
+
+
+def named_alike(factor):
+    def drag(v):
+        return factor * v * v
+
+    sd.diffrule(drag)(lambda out, v: 2 * factor * v)
+    return drag
+
+
+def test_functions_of_one_name_have_their_own_rules():
+    first, second = named_alike(0.5), named_alike(2.0)
+    assert right(sd.grad(lambda v: first(v) + second(v) ** 2), 0.3) == [r"v + 8 v \operatorname{drag}\left(v\right)"]
+
+
+def test_large_derivations_are_shown_in_time():
+    graph = sd.grad(lambda x: pendulum(x, 1000)).graph(np.ones(2))
+    assert len(graph.bindings) > 10_000 and len(graph.formula.latex) < 20_000
+
+
 # -- every example: nothing that nobody prints, and the derivative's values
 
 
@@ -160,7 +258,7 @@ def problem_examples():
         ("cubic", problems.cubic, (np.linspace(0.5, 1.2, 8),)),
         ("factored", problems.factored, (np.linspace(0.5, 1.2, 4),)),
         ("f10", problems.f10, (np.linspace(0.5, 1.2, 10),)),
-        ("rosenbrock", problems.rosenbrock, (np.linspace(0.5, 1.2, 6),)),
+        ("rosenbrock", problems.rosenbrock, (np.linspace(0.5, 1.2, 20),)),
         ("chebyshev", problems.chebyshev, (0.3,)),
         ("product", problems.product, (np.linspace(0.5, 1.2, 7),)),
         ("logistic", problems.logistic, (0.3,)),
@@ -221,10 +319,10 @@ def test_examples_are_readable(name):
     f, args = CASES[name]
     formula = read(f, args)
     check_patterns(formula, name)
-    assert formula.unicode and formula.mathml.startswith("<math") and len(formula.latex) < 25_000
+    assert formula.unicode and parseString(formula.mathml) and len(formula.latex) < 25_000
 
 
-VALUED = [name for k, name in enumerate(CASES) if k % 3 == 0 or name.startswith("problem")]
+VALUED = [name for k, name in enumerate(CASES) if k % 4 == 0 or name.startswith("problem")]
 
 
 @pytest.mark.parametrize("name", VALUED)
@@ -233,7 +331,7 @@ def test_examples_have_the_derivatives_values(name):
     places = differentiable(args)
     derivative = sd.jacobian(f, argnums=places)
     formula = derivative.graph(*args).formula
-    if any("array" in e.left.name for e in formula.where if e.left.is_Symbol) or len(formula.full.latex) > 25_000:
+    if "array" in formula.latex or formula.others or len(formula.latex) > 9_000:
         pytest.skip("a program of whole arrays, or too long to be read back in time")
     assert_values(formula, names_of(sd.trace(f, *args), [args[k] for k in range(len(args))]), derivative(*args))
 
@@ -252,6 +350,6 @@ def test_rules_are_readable_and_have_their_values(name):
     derivative = sd.jacobian(f, argnums=tuple(range(len(args))))
     formula = derivative.graph(*args).formula
     check_patterns(formula, name)
-    assert formula.unicode and formula.mathml
+    assert formula.unicode and parseString(formula.mathml)
     if not any(text in formula.latex for text in UNREADABLE):
         assert_values(formula, names_of(sd.trace(f, *args), args), derivative(*args))

@@ -153,3 +153,31 @@ def test_slopes_that_stand_at_a_point_alone_have_no_further_derivatives(f, x, fi
 @pytest.mark.parametrize("f, first, second", [(special.j1, 0.5, 0.0), (special.i1, 0.5, 0.0), (special.exprel, 0.5, 1 / 3)])
 def test_special_functions_have_all_slopes_at_zero(f, first, second):
     assert sd.grad(f)(0.0) == first and sd.derivative(f, order=2)(0.0) == pytest.approx(second, abs=1e-15)
+
+
+@pytest.mark.parametrize("f, at, first, second", [
+    (lambda k: special.boxcox(2.0, k), 1e-9, np.log(2) ** 2 / 2, np.log(2) ** 3 / 3),
+    (lambda k: special.boxcox1p(0.7, k), 1e-17, np.log(1.7) ** 2 / 2, np.log(1.7) ** 3 / 3),
+    (lambda k: special.inv_boxcox(2.0, k), 1e-17, -2 * np.exp(2), np.exp(2) * (4 + 16 / 3)),
+    (lambda k: special.inv_boxcox1p(2.0, k), 1e-17, -2 * np.exp(2), np.exp(2) * (4 + 16 / 3)),
+    (lambda m: special.ellipeinc(0.7, m), 1e-17, -0.0518187837529, None),
+    (lambda m: special.ellipkinc(0.7, m), 1e-9, 0.0518187837714, 0.01995446),
+    (lambda m: special.ellipkinc(4.0, m), 0.0, 0.8763302191720773, None),
+    (lambda x: special.poch(x, 2.0), 1e-17, 1.0, 2.0),
+    (lambda x: special.rgamma(x), 1e-17, 1.0, 2 * np.euler_gamma),
+    (lambda d: special.pseudo_huber(d, 2.0), 1e-17, 2.0, -2.0),
+    (lambda x: special.struve(0, x), 1e-17, 2 / np.pi, -4.244131816e-18),
+    (lambda x: special.struve(1, x), 1e-200, 4.244131816e-201, 0.4244131816),
+    (lambda x: special.modstruve(0, x), 1e-9, 2 / np.pi, 4.244131816e-10),
+    (lambda x: special.agm(x, x), 1e-200, 1.0, None),
+    (lambda x: special.eval_chebyu(1, x), -30.0, 2.0, 0.0),
+])  # fmt: skip
+def test_special_functions_keep_their_digits_beside_removable_singularities(f, at, first, second):
+    assert sd.derivative(f)(at) == pytest.approx(first, rel=1e-9, abs=0)
+    if second is not None:
+        assert sd.derivative(f, order=2)(at) == pytest.approx(second, rel=1e-4, abs=0)
+
+
+def test_slopes_without_digits_are_nan():
+    assert np.isnan(sd.derivative(lambda k: special.binom(2.0, k))(1e17))
+    assert np.isnan(sd.derivative(lambda m: special.ellipeinc(0.7, m), order=3)(1e-9))

@@ -1,5 +1,6 @@
 """Views of arrays made in a traced function, `out=`, and what arrays can do: as NumPy has it, or refused by name and line."""
 
+import copy
 from fractions import Fraction
 
 import numpy as np
@@ -486,3 +487,33 @@ def test_what_is_joined_lies_in_memory_as_numpy_lays_it(join):
 
     x = np.array([0.5, -1.5, 2.0])
     np.testing.assert_allclose(sd.value_and_grad(f)(x)[0], f(x))
+
+
+MAKERS_OF_0D = {
+    "copy": lambda y: y.copy(), "astype": lambda y: y.astype(float), "copy.copy": copy.copy, "deepcopy": copy.deepcopy,
+    "array": np.array, "np.copy": np.copy, "array.astype": lambda y: np.array(y).astype(float), "zeros_like": np.zeros_like,
+    "full": lambda y: np.full((), y), "part": lambda y: np.array([y, 1.0])[0, ...], "squeezed": lambda y: np.squeeze(y),
+    "real": lambda y: y.astype(complex).real, "number": lambda y: np.float64(y) * 1.0, "its own": lambda y: y,
+    "integer": lambda y: y.astype(int),
+}  # fmt: skip
+WRITERS_OF_0D = [
+    "w = v; w += 1", "v[None][0] = 0.3", "w = v.reshape(1, 1); w *= 2", "w = np.ravel(v); w[0] = 3.0", "w = v.T; w -= 1",
+    "np.multiply(v, 2, out=v)", "w = np.asarray(v); w += 1", "w = v.view(); w *= 2",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("writer", WRITERS_OF_0D)
+@pytest.mark.parametrize("maker", MAKERS_OF_0D)
+def test_arrays_of_shape_0_are_storage_like_any_other(maker, writer):
+    space = {"np": np, "made": MAKERS_OF_0D[maker]}
+    exec(f"def f(y):\n    v = made(y)\n    {writer}\n    return v * 2 + 0.5 * y", space)
+    for make in (np.array, np.float64):
+        try:
+            wanted = space["f"](make(1.483))
+        except (TypeError, ValueError):
+            continue
+        if maker in ("its own", "squeezed") and make is np.array:
+            with pytest.raises(sd.TraceError, match="the caller's own array"):
+                sd.grad(space["f"])(make(1.483))
+        else:
+            assert sd.value_and_grad(space["f"])(make(1.483))[0] == pytest.approx(wanted)

@@ -27,8 +27,8 @@ class Call:
             raise ShapeError(f"{function.where}: {function.name} needs its arguments and then {extra} more")
         self.extra = args[count:]
         own = args[:count]
-        if function.written_formula is not None:
-            own = tuple(function.written_formula.taken(k, arg) for k, arg in enumerate(own))
+        if function.expression is not None:
+            own = tuple(function.expression.taken(k, arg) for k, arg in enumerate(own))
         check_call(function.signature, f"{function.name} ({function.where})", own, kwargs)
         own, kwargs = _placed(function, own, kwargs)
         count = len(own)

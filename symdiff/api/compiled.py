@@ -76,9 +76,14 @@ class Compiled:
         door = self.entry
         assert door is not None
         several = len(self.program.outputs) > 1
+        leaf_arguments = structures.structure(((0,) * visible_input_count(self.graph), {}), none_is_leaf=True)
+        plain = self.machine is not None and not self.direct and tree == leaf_arguments
         expected = None if self.tree is None else structures.structure(structures.unflatten(self.tree, self.program.outputs))
 
         def through(*args: Any, out: Any = None) -> Any:
+            if plain and out is None:  # machine code declines what is no leaf
+                found = door(*args)
+                return found if found is MISS else structures.unflatten(self.tree, found if several else [found])
             leaves, given, found = structures.structure_taken_apart(args, {})
             if found != marks or given != tree:
                 return MISS

@@ -6,6 +6,7 @@ trace, with a signature of its own. Refuses what is neither.
 
 import inspect
 import sys
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -89,6 +90,8 @@ def is_of_sympy(value: Any) -> bool:
     kinds = (sympy.Basic, sympy.MatrixBase, sympy.NDimArray, sympy.FunctionClass)
     if isinstance(value, kinds):
         return True
+    if callable(value):
+        return False
     if isinstance(value, dict):
         value = tuple(value.values())
     return isinstance(value, (list, tuple)) and any(map(is_of_sympy, value))
@@ -96,6 +99,8 @@ def is_of_sympy(value: Any) -> bool:
 
 def argument_function(f: Any) -> Any:
     """What a transform is given, as a function: one of an expression of SymPy's or of a graph, else as it is."""
+    if type(f) is types.FunctionType:
+        return f
     if isinstance(f, Graph):
         return GraphFunction(f)
     if is_of_sympy(f):
@@ -107,7 +112,7 @@ def argument_function(f: Any) -> Any:
 
 def formula_of(f: Callable[..., Any]) -> Formula | None:
     """The formula that a function, or a derivative of one, is made of."""
-    inner = inspect.unwrap(f)
+    inner = inspect.unwrap(f) if hasattr(f, "__wrapped__") else f
     return inner if isinstance(inner, Formula) else None
 
 

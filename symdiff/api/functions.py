@@ -7,6 +7,7 @@ Refuses wrong arguments with errors that name the function's file and line.
 
 import inspect
 import math
+import operator
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Self
@@ -95,9 +96,9 @@ class Function:
         **options: Any,
     ) -> None:
         f = argument_function(f)
-        self.written_formula = formula_of(f)
-        if self.written_formula is not None:
-            argnums = argument_positions(self.written_formula, argnums)
+        self.expression = formula_of(f)
+        if self.expression is not None:
+            argnums = argument_positions(self.expression, argnums)
         known = ("argnums", *self.choices, *COMMON) if self.differentiates else (*self.choices, *COMMON)
         check_options(self.suffix or "the function", {"argnums": argnums} | options if self.differentiates else options, known)
         exact, fastmath = bool(options.get("exact", False)), bool(options.get("fastmath", False))
@@ -337,6 +338,10 @@ class Function:
         guard = self._guard
         versions = [] if guard is None else guard.versions()
         self.refresh()  # other specialisations may capture what the fast one does not
+        if self.expression is not None and self._door is not None and not kwargs:
+            found = self._with_numbers(args, out)
+            if found is not MISS:
+                return found
         if guard is not None and guard is self._guard:
             guard.refresh(versions)
         shorter = self._near  # another thread may drop it meanwhile
@@ -358,6 +363,16 @@ class Function:
                 forgive_error(error)
             self.refresh()  # another thread has put an array of another type into a captured one's place
         return self._call(args, kwargs, out)
+
+    def _with_numbers(self, args: tuple[Any, ...], out: Any) -> Any:
+        """The fast way where a formula takes integers as numbers; `MISS` where it takes the arguments as they are."""
+        taken = tuple(map(self.expression.taken, range(len(args)), args))  # type: ignore[union-attr]
+        if all(map(operator.is_, taken, args)):
+            return MISS
+        try:
+            return self._door(*taken, out=out)  # type: ignore[misc]
+        except _MISSED:
+            return MISS
 
     def __reduce__(self) -> Any:
         return _blank, (without_vectorcall(type(self)),), self.__getstate__()
@@ -520,7 +535,8 @@ class Function:
         return read(self)
 
     def _repr_latex_(self) -> str | None:
-        return None if self.traced_last is None else self.formula.latex
+        formula = self.formula
+        return formula.latex if formula.equations else None
 
     def _repr_html_(self) -> str:
         return read_page(self)  # type: ignore[no-any-return]

@@ -46,6 +46,10 @@ def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: Any
     traces anew where they fail, None merges where it can. Raises `ShapeError` when called on a function whose result is not
     one scalar.
 
+    f may be a graph of `trace`, or an expression of SymPy's, a matrix, or lists, tuples and dictionaries of them: its arguments
+    are then its symbols in the order of their names, and `argnums` may be symbols (`sd.grad(x*sp.sin(y), (x, y))`);
+    `sd.lambdify` gives them another order. So for every transform.
+
     `frozen=True`: what f captures is read when it is traced, and not looked at before a call; each specialisation keeps it.
 
     >>> import numpy as np

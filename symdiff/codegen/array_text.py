@@ -5,6 +5,7 @@ write constant arrays beyond `LARGEST` numbers into a file.
 """
 
 from collections.abc import Callable
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from symdiff.vocabulary.literals import number_literal
 from symdiff.vocabulary.matrices import PADE, REACH
 
 LARGEST = 10_000
+_STRETCH = 20  # equal numbers that are written as one
 Text = Callable[[int], str]
 
 
@@ -272,10 +274,12 @@ def constant_text(value: np.ndarray, words: Words = NUMPY) -> str:
 
 
 def _run(parts: list[str]) -> list[str]:
-    """Literals, those between the first and the last as one where they are all alike."""
+    """Literals, those between the first and the last as one where they are all alike, and long stretches of equal ones."""
     if len(parts) > 10 and len(set(parts[1:-1])) == 1:
         return [parts[0], f"*[{parts[1]}] * {len(parts) - 2}", parts[-1]]
-    return parts
+    stretches = [(literal, len(list(same))) for literal, same in groupby(parts)]
+    found = [[f"*[{literal}] * {count}"] if count > _STRETCH else [literal] * count for literal, count in stretches]
+    return [literal for stretch in found for literal in stretch]
 
 
 def _kind(value: np.ndarray) -> str:

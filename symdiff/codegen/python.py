@@ -61,8 +61,7 @@ def _template(program: Program, position: int) -> str | None:
 
 def lacking_in_python(program: Program) -> str:
     """Why plain Python does not compute a program; "" where it does."""
-    codes = {node.dtype for node in program.nodes} | {output.dtype for output in program.outputs}
-    if codes & {"f", "F"}:
+    if has_single_precision(program):
         return "the python backend computes in double precision; float32 and complex64 run with NumPy"
     for position, node in enumerate(program.nodes):
         if node.op == "loop" and (problem := lacking_in_python(node.params.body)):
@@ -74,6 +73,11 @@ def lacking_in_python(program: Program) -> str:
         on_complex = any(is_complex(program.nodes[o].dtype) for o in node.operands)
         return f"{node.op} of {'complex' if on_complex else 'real'} numbers has no plain Python spelling"
     return ""
+
+
+def has_single_precision(program: Program) -> bool:
+    """Whether a program computes with float32 or complex64, which are NumPy's."""
+    return any(n.dtype in "fF" for n in program.nodes) or any(o.dtype in "fF" for o in program.outputs)
 
 
 def check_python(program: Program) -> None:

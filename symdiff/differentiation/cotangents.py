@@ -68,10 +68,10 @@ class Cotangents:
         """The sum of derivatives, where one of them counts; None where there is none."""
         if not parts:
             return None
-        if len({part.soft for part in parts}) > 1:
+        soft = parts[0].soft
+        if any(part.soft != soft for part in parts):
             found = self.total([self.hard(part) for part in parts])
             return self.softened(found, parts)  # type: ignore[arg-type]
-        soft = parts[0].soft
         clean = [part for part in parts if part.clean]
         groups = self._grouped([part for part in parts if not part.clean])
         if not clean and len(groups) == 1:
@@ -106,8 +106,10 @@ class Cotangents:
         lasting = any(soft.lasts for other in like for soft in other.soft)
         return part._replace(soft=(Soft(part.value, part.value),)) if lasting else part
 
-    def armed(self, part: Masked, taken: Taken | None) -> Masked:
+    def armed(self, part: Masked, taken: Taken | None, soft: tuple[Soft, ...] = ()) -> Masked:
         """A derivative of a result as that of an operand that has a part in it here and there."""
+        if soft:
+            part = part._replace(soft=part.soft + soft)
         if taken is None:
             return part
         arm = Arm(part.mask, *taken)
@@ -118,12 +120,10 @@ class Cotangents:
             self.arms.setdefault(mask, arm)
         return Masked(part.value, self.masks[arm], False, part.soft)
 
-    def fitted(self, part: Masked, shape: tuple[int, ...]) -> Masked:
-        """A cotangent with the shape of an operand: summed where it was broadcast."""
-        if part.value.shape == shape:
-            return part
+    def fitted(self, part: Masked, shape: tuple[int, ...], behind: bool) -> Masked:
+        """A cotangent with the shape of an operand: summed where it was broadcast; `behind`: partials can be infinite there."""
         found = self.arrays.unbroadcast(self.unmasked(part), shape)
-        mask, away = part.mask, len(part.value.shape) - len(shape)
+        mask, away = part.mask if behind else None, len(part.value.shape) - len(shape)
         if mask is not None and mask.shape and away >= 0:
             mask = self.arrays.broadcast_to(mask, part.value.shape)
             axes = tuple(k for k, n in enumerate(mask.shape) if k < away or shape[k - away] != n)
@@ -131,9 +131,11 @@ class Cotangents:
         return self.softened(Masked(found, mask, mask is not None), [part])
 
     def anywhere(self, mask: Atom | None) -> Atom | None:
-        """One truth value: whether any cell counts."""
+        """One truth value: whether any cell counts; None where one is known to."""
         if mask is None or not mask.shape:
             return mask
+        if isinstance(mask, ArrayConstant) and mask.value.any():
+            return None
         return self.arrays.bind("any", mask, axes=tuple(range(len(mask.shape))))
 
     def _grouped(self, parts: list[Masked]) -> dict[Atom | None, list[Atom]]:

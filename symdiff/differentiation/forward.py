@@ -9,7 +9,7 @@ Source of the method: Griewank and Walther, Evaluating Derivatives, 2nd ed., cha
 from collections.abc import Iterable
 from typing import Any
 
-from symdiff.differentiation.cotangents import Cotangents, Masked, Taken
+from symdiff.differentiation.cotangents import Cotangents, Masked, Soft
 from symdiff.differentiation.moving import pushed
 from symdiff.differentiation.partials import has_structural_partials
 from symdiff.differentiation.slopes import Slope, Slopes
@@ -50,20 +50,16 @@ class Forward:
         before = self.slopes.steepness.is_before(binding.result)
         if has_structural_partials(binding):
             return self._through_structural(binding, before)
-        if binding.op == "select":
-            terms = [
-                self.masks.armed(self.dots[o], Taken(binding.operands[0], not place))
-                for place, o in enumerate(binding.operands[1:])
-                if o in self.dots
-            ]
-        else:
-            terms = [t for slope in self.slopes.of(binding, self.dots) if (t := self._term(binding, slope)) is not None]
+        terms = [t for slope in self.slopes.of(binding, self.dots) if (t := self._term(binding, slope)) is not None]
         total = self.masks.total(terms)
         if total is None:
             return None
-        if before and total.mask is not None:
-            return total._replace(value=self._spread(total.value, binding))
-        return Masked(self._spread(self.masks.unmasked(total), binding))
+        if not before:
+            return Masked(self._spread(self.masks.unmasked(total), binding))
+        total = total._replace(value=self._spread(total.value, binding))
+        masked = any(self.dots[o].mask is not None for o in binding.operands if o in self.dots)
+        mixed = masked and total.mask is None  # zero where none but masked terms count
+        return total._replace(soft=(*total.soft, Soft(total.value, total.value))) if mixed else total
 
     def _through_structural(self, binding: Node, before: bool) -> Masked | None:
         parts = {
@@ -71,12 +67,10 @@ class Forward:
             for place, operand in enumerate(binding.operands)
             if operand in self.dots
         }
-        if binding.op == "loop":
+        if binding.op in ("loop", "site"):
             tangents = {p: self._spread(self.masks.unmasked(t), binding.operands[p]) for p, t in parts.items()}
-            return Masked(pushed_through(self.builder, binding, tangents, self.rules))
-        if binding.op == "site":
-            tangents = {p: self._spread(self.masks.unmasked(t), binding.operands[p]) for p, t in parts.items()}
-            return Masked(pushed_through_site(self.builder, binding, tangents, self.rules))
+            through = pushed_through if binding.op == "loop" else pushed_through_site
+            return Masked(through(self.builder, binding, tangents, self.rules))
         return pushed(self.masks, binding, parts, before)
 
     def _spread(self, dot: Atom, like: Atom) -> Atom:
@@ -97,4 +91,4 @@ class Forward:
         if value is None:
             return None
         clean = dot.clean and isinstance(p, Constant) and q is None
-        return self.masks.armed(Masked(value, dot.mask, clean, dot.soft + slope.soft), slope.taken)
+        return self.masks.armed(Masked(value, dot.mask, clean, dot.soft), slope.taken, slope.soft)

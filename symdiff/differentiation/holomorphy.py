@@ -1,9 +1,12 @@
-"""Whether a function with a rule of the user's own may depend on the conjugate of an argument, by the operations of its body.
+"""Whether a derivative by a complex argument exists: what depends on its conjugate, and the line that makes it so.
 
-Assumes the traced body of a function. Guarantees that a body of holomorphic operations passes. Refuses, with
-`NonHolomorphicError`, one partial as the derivative of a real-valued function of a complex argument, and of a body in which
-the result depends on the argument's conjugate, unless the rule says that it holds for complex values.
+Of a function with a rule of the user's own it is told by the operations of its traced body: one of holomorphic operations
+passes. Refuses, with `NonHolomorphicError`, cotangents by the conjugates of inputs; one partial as the derivative of a
+real-valued function of a complex argument; and a body in which the result depends on the argument's conjugate, unless the rule
+says that it holds for complex values.
 """
+
+from collections.abc import Iterable
 
 from symdiff.errors import NonHolomorphicError
 from symdiff.ir.graph import Graph
@@ -11,6 +14,30 @@ from symdiff.ir.node import Atom, Node
 from symdiff.vocabulary.ops import is_complex
 
 _BOTH = frozenset({"real", "imag", "abs", "sign"})
+
+
+def check_conjugates(bindings: Iterable[Node], conjugates: dict[Node, Atom], mixing: str | None) -> None:
+    """Raise `NonHolomorphicError` where a complex input's cotangent by its conjugate is structurally nonzero.
+
+    `mixing` tells the line and the operation.
+    """
+    symbol = next((s for s in conjugates if is_complex(s.dtype)), None)
+    if symbol is None:
+        return
+    cell = next((b for b in bindings if b.result is symbol and b.op == "item"), None)
+    name = symbol.name if cell is None else str(cell).partition(" = ")[2]
+    raise NonHolomorphicError(
+        f"{mixing or '?'} makes the output depend on the conjugate of {name}, so that there is no complex "
+        "derivative; sd.wirtinger gives the derivatives by z and by its conjugate"
+    )
+
+
+def head_as_written(written: list[Node], binding: Node) -> str:
+    """The operation on a binding's line that the user wrote, where the sweeps see another one."""
+    near = [b for b in written if b.origin == binding.origin]
+    if any(b.result is binding.result and b.op == binding.op for b in near):
+        return binding.op
+    return next((b.op for b in near if b.op in ("abs", "real", "imag", "conj")), binding.op)
 
 
 def check_holomorphic(binding: Node, place: int, is_declared: bool) -> None:

@@ -20,9 +20,11 @@ from symdiff.vocabulary.heads import HEADS
 
 _MOVING = frozenset({"reshape", "transpose", "getitem", "diagonal", "concatenate", "item", "sum"})
 _SELECTING = frozenset({"getitem", "item", "take", "take_along", "gather", "diagonal"})  # the others have the cotangent zero
+_REDUCING = frozenset({"amax", "amin", "kth", "logsumexp", "sum_of"})
 _STATIC = frozenset({"getitem", "item", "take", "diagonal"})
 _ONCE = frozenset({"reshape", "transpose", "getitem", "diagonal", "item", "take"})  # each cell of the result is one of these
 _KNOWN = 10_000  # cells up to which it is worked out which ones are left out
+_SHORT = 64  # cells of a mask that generated files may spell out; a longer one is one stretch
 
 
 def pulled(sweep: Any, binding: Node, place: int, part: Masked, conjugated: bool = False) -> Masked | None:
@@ -49,7 +51,11 @@ def _masked(masks: Cotangents, a: Arrays, binding: Node, place: int, part: Maske
     if mask is None and (known := _left(binding)) is not None:
         return Masked(part.value, known, True)
     if not (moving or leaves_out):
-        return Masked(part.value, masks.anywhere(mask), True, (Soft(part.value, part.value),))
+        if mask is not None and binding.op in _REDUCING:
+            whole = a.broadcast_to(mask, binding.shape)
+            return Masked(part.value, a.spread(whole, part.value.shape, binding.params.params["axes"]), True)
+        some = masks.anywhere(mask)
+        return Masked(part.value, some, some is not None, (Soft(part.value, part.value),))
     moved = rule_pullback(a, binding, place, a.broadcast_to(Constant(True) if mask is None else mask, binding.shape))
     return Masked(part.value, moved, mask is None or part.clean or not moving)
 
@@ -59,17 +65,20 @@ def pushed(masks: Cotangents, binding: Node, parts: dict[int, Masked], before: b
     arrays = Arrays(masks.builder, binding.origin)
     settled = {p: arrays.broadcast_to(masks.unmasked(t), binding.operands[p].shape) for p, t in parts.items()}
     found = rule_pushforward(arrays, binding, settled)
-    if found is None or not before or any(t.mask is None for t in parts.values()):
+    if found is None or not before:
         return None if found is None else Masked(found)
+    given = list(parts.values())
+    if any(part.mask is None for part in given):
+        return masks.softened(Masked(found), given)
     if binding.op in _ONCE:
         whole = arrays.broadcast_to(parts[0].mask, binding.operands[0].shape)  # type: ignore[arg-type]
-        return Masked(found, rule_pushforward(arrays, binding, {0: whole}), True)
-    union = masks.union([masks.anywhere(t.mask) for t in parts.values()])
-    return Masked(found, union, union is not None)
+        return masks.softened(Masked(found, rule_pushforward(arrays, binding, {0: whole}), True), given)
+    union = masks.union([masks.anywhere(part.mask) for part in given])
+    return masks.softened(Masked(found, union, union is not None), given)
 
 
 def _left(binding: Node) -> Atom | None:
-    """Which cells of an array a binding reads; None for one of a size that is large, or known at a call only."""
+    """Which cells of an array a binding reads; None where that is long to say, or known at a call only."""
     shape = binding.operands[0].shape
     if binding.op not in _STATIC or any(isinstance(n, Extent) for n in (*shape, *binding.shape)) or math.prod(shape) > _KNOWN:
         return None
@@ -79,4 +88,4 @@ def _left(binding: Node) -> Atom | None:
     else:
         places = HEADS[binding.op].function(np.arange(mask.size).reshape(shape), **binding.params.params)
         mask[np.asarray(places).ravel()] = True
-    return ArrayConstant(mask.reshape(shape))
+    return ArrayConstant(mask.reshape(shape)) if mask.size <= _SHORT or np.count_nonzero(np.diff(mask)) < 3 else None

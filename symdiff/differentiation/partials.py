@@ -15,8 +15,7 @@ from symdiff.ir.building import Builder, is_constant
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.rule import apply
 from symdiff.rulebooks.tables import Template
-from symdiff.simplification.bounds import Bounds
-from symdiff.simplification.growth import known_exponent
+from symdiff.simplification.facts import Facts
 from symdiff.vocabulary.ops import OPS, is_complex
 
 ZERO = Constant(0.0)
@@ -27,11 +26,12 @@ TINY = 1e-300  # a value above it has a finite root, and the root a finite parti
 class Partials:
     """Instantiates the partials of bindings on a builder, each at most once."""
 
-    def __init__(self, builder: Builder, bindings: list[Node], rules: Any) -> None:
+    def __init__(self, builder: Builder, facts: Facts, rules: Any) -> None:
         self.builder = builder
         self.rules = rules
-        self.bounds = Bounds(bindings)
+        self.facts = facts
         self._built: dict[tuple[Node, int, bool], Atom | None] = {}
+        self._decided: dict[tuple[Any, ...], Template] = {}
 
     def rule(self, binding: Node) -> Any:
         """The rule of a binding's head."""
@@ -81,11 +81,18 @@ class Partials:
             template = templates[place]
             if template is None:
                 raise RuleError(f"{binding.origin}: {rule.name} has no derivative by {rule.parameters[place]}")
-            result = apply(decided_partial(template, binding.operands), binding.operands, binding.result, self._emit)
-        if self.is_singular(binding) and self.is_root_of_squares(binding):
+            result = apply(self._of_constants(template, binding.operands), binding.operands, binding.result, self._emit)
+        if rule.singular and self.is_singular(binding) and self.is_root_of_squares(binding):
             under = binding.operands[0]
             return b.select(b.emit("eq", (under, ZERO)), b.emit("edge", (under,)), result)
         return result
+
+    def _of_constants(self, template: Template, args: tuple[Atom, ...]) -> Template:
+        """A template without the branches that constant arguments decide against."""
+        key = id(template), *(a.value if isinstance(a, Constant) else None for a in args)
+        if key not in self._decided:
+            self._decided[key] = decided_partial(template, args)
+        return self._decided[key]
 
     def _on_real(self, binding: Node, rule: Any, place: int) -> Atom:
         """On a real operand, which is its own conjugate, the sum of both partials."""
@@ -125,8 +132,8 @@ class Partials:
 
     def is_root_of_squares(self, binding: Node) -> bool:
         """Whether a root stands over a sum of squares, or of higher powers, so that it has no cusp, as in a norm."""
-        root = 0.5 if binding.op == "sqrt" else 1 / 3 if binding.op == "cbrt" else known_exponent(binding)
-        return self.bounds.of(binding.operands[0]).powers * root >= 1
+        root = 0.5 if binding.op == "sqrt" else 1 / 3 if binding.op == "cbrt" else self.facts.exponent(binding)
+        return self.facts.of(binding.operands[0]).powers * root >= 1
 
     def is_singular(self, binding: Node) -> bool:
         """Whether the head's partial can be infinite where its value is finite, for these operands."""
@@ -138,7 +145,7 @@ class Partials:
             if isinstance(exponent, complex) or not 0 < exponent < 1:
                 return False
         if binding.op in ("sqrt", "cbrt", "pow"):
-            return self.bounds.of(binding.operands[0]).low < TINY
+            return self.facts.of(binding.operands[0]).low < TINY
         return True
 
 

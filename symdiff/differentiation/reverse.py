@@ -13,7 +13,8 @@ import heapq
 from collections.abc import Container
 from typing import Any
 
-from symdiff.differentiation.cotangents import Cotangents, Masked, Soft, Taken
+from symdiff.differentiation.cotangents import Cotangents, Masked, Soft
+from symdiff.differentiation.holomorphy import check_conjugates, head_as_written
 from symdiff.differentiation.moving import pulled
 from symdiff.differentiation.partials import has_structural_partials
 from symdiff.differentiation.slopes import Slopes
@@ -44,7 +45,8 @@ class Reverse:
         self.wrt = wrt
         self.slopes: Slopes = Slopes(builder, bindings, wrt, rules) if earlier is None else earlier.slopes
         self.active = active_symbols(self.slopes.bindings, wrt)
-        self.position = {b.result: i for i, b in enumerate(self.slopes.bindings) if b.result not in wrt}
+        inputs = set(wrt)
+        self.position = {b.result: i for i, b in enumerate(self.slopes.bindings) if b.result not in inputs}
         self.mixing: str | None = None
         self.arrays = Arrays(builder)
         self.cotangents = Cotangents(builder, self.arrays)
@@ -67,14 +69,15 @@ class Reverse:
                 self._put(Masked(seed, soft=(Soft(seed, seed),) if symbol in soft else ()), symbol, self.bars)
         while self.pending:
             binding = self.slopes.bindings[-heapq.heappop(self.pending)]
+            b.origin = binding.origin
             bar, conjugate = (self.cotangents.total(bars.pop(binding.result, None)) for bars in (self.bars, self.conjugates))
             if bar is not None and is_constant(self.arrays.repeated(bar.value)[0], 0):
                 bar = None
             if bar is not None and mirrored and not is_complex(binding.dtype):
                 bar = bar._replace(value=b.real(bar.value))
             if bar is not None or conjugate is not None:
-                b.origin = binding.origin
-                self._push(binding, bar, conjugate)
+                push = self._push_structural if has_structural_partials(binding) else self._push_elementwise
+                (self._push_loop if binding.op == "loop" else push)(binding, bar, conjugate)
         found, crossed = ({v: self.cotangents.settled(bars[v]) for v in self.wrt if v in bars}
                           for bars in (self.bars, self.conjugates))  # fmt: skip
         for v in [*found] if mirrored else []:
@@ -94,41 +97,28 @@ class Reverse:
             where = self.bars
         if operand in self.position and operand not in self.bars and operand not in self.conjugates:
             heapq.heappush(self.pending, -self.position[operand])
-        where.setdefault(operand, []).append(self.cotangents.fitted(part, operand.shape))
-
-    def _push(self, binding: Node, bar: Masked | None, conjugate: Masked | None) -> None:
-        if binding.op == "select":
-            self._push_select(binding, bar, conjugate)
-        elif binding.op == "loop":
-            self._push_loop(binding, bar, conjugate)
-        elif binding.op == "site":
-            for operand, found in pulled_through_site(self, binding, bar, conjugate):
-                self._put(Masked(found), operand, self.bars)
-        elif has_structural_partials(binding):
-            self._push_structural(binding, bar, conjugate)
-        else:
-            self._push_elementwise(binding, bar, conjugate)
+        if part.value.shape != operand.shape:
+            part = self.cotangents.fitted(part, operand.shape, self.slopes.steepness.is_behind(operand))
+        where.setdefault(operand, []).append(part)
 
     def _push_elementwise(self, binding: Node, bar: Masked | None, conjugate: Masked | None) -> None:
         b = self.builder
         for operand, p, q, taken, soft in self.slopes.of(binding, self.active):
             if q is not None and self.mixing is None:
-                self.mixing = f"{binding.origin}: {self._as_written(binding)}"
-            bar_, conjugate_ = (c and self.cotangents.armed(c._replace(soft=c.soft + soft), taken) for c in (bar, conjugate))
+                self.mixing = f"{binding.origin}: {head_as_written(self.slopes.written, binding)}"
+            bar_, conjugate_ = (c and self.cotangents.armed(c, taken, soft) for c in (bar, conjugate))
             if not self.mirrored:
                 pc, qc = (x and b.conj(x) for x in (p, q))
                 self._put(self._times(bar_, p), operand, self.bars)
                 self._put(self._times(bar_, q), operand, self.conjugates)
                 self._put(self._times(conjugate_, qc), operand, self.bars)
                 self._put(self._times(conjugate_, pc), operand, self.conjugates)
-            elif not is_complex(operand.dtype or "d"):  # the real part is taken once, of the total
-                self._put(self._times(bar_, p), operand, self.bars)
-            elif not is_complex(binding.dtype):  # cotangents of complex symbols are doubled: v = 2 df/dz
-                self._put(self._times(bar_, p and b.mul(Constant(2), p)), operand, self.bars)
-            else:
-                crossed = self._times(bar_, q)
-                self._put(self._times(bar_, p), operand, self.bars)
-                self._put(crossed and crossed._replace(value=b.conj(crossed.value)), operand, self.bars)
+                continue
+            if is_complex(operand.dtype or "d") and not is_complex(binding.dtype):
+                p, q = p and b.mul(Constant(2), p), None  # cotangents of complex symbols are doubled: v = 2 df/dz
+            crossed = self._times(bar_, q)
+            self._put(self._times(bar_, p), operand, self.bars)
+            self._put(crossed and crossed._replace(value=b.conj(crossed.value)), operand, self.bars)
 
     def _times(self, cotangent: Masked | None, partial: Atom | None) -> Masked | None:
         if cotangent is None or partial is None:
@@ -136,15 +126,11 @@ class Reverse:
         clean = cotangent.clean and isinstance(partial, Constant)
         return Masked(self.builder.mul(cotangent.value, partial), cotangent.mask, clean, cotangent.soft)
 
-    def _push_select(self, binding: Node, bar: Masked | None, conjugate: Masked | None) -> None:
-        for place, operand in enumerate(binding.operands[1:]):
-            for cotangent, where in ((bar, self.bars), (conjugate, self.conjugates)):
-                if cotangent is not None and operand in self.active:
-                    if where is self.conjugates and not is_complex(operand.dtype or "d"):
-                        cotangent = cotangent._replace(value=self.builder.conj(cotangent.value))
-                    self._put(self.cotangents.armed(cotangent, Taken(binding.operands[0], not place)), operand, where)
-
     def _push_structural(self, binding: Node, bar: Masked | None, conjugate: Masked | None) -> None:
+        if binding.op == "site":
+            for operand, found in pulled_through_site(self, binding, bar, conjugate):
+                self._put(Masked(found), operand, self.bars)
+            return
         for place, operand in enumerate(binding.operands):
             taken = self.slopes.taken(binding, place) if operand in self.active else None
             for cotangent, where in ((bar, self.bars), (conjugate, self.conjugates)):
@@ -163,21 +149,6 @@ class Reverse:
             for place, found in pulled_through(self, binding, bar).items():
                 self._put(found, binding.operands[place], self.bars)
 
-    def _as_written(self, binding: Node) -> str:
-        """The operation on a binding's line that the user wrote, where the sweeps see another one."""
-        near = [b for b in self.slopes.written if b.origin == binding.origin]
-        if any(b.result is binding.result and b.op == binding.op for b in near):
-            return binding.op
-        return next((b.op for b in near if b.op in ("abs", "real", "imag", "conj")), binding.op)
-
     def refuse(self, conjugates: dict[Node, Atom]) -> None:
         """Raise `NonHolomorphicError` where a complex input's cotangent by its conjugate is structurally nonzero."""
-        symbol = next((s for s in conjugates if is_complex(s.dtype)), None)
-        if symbol is None:
-            return
-        cell = next((b for b in self.builder.bindings if b.result is symbol and b.op == "item"), None)
-        name = symbol.name if cell is None else str(cell).partition(" = ")[2]
-        raise NonHolomorphicError(
-            f"{self.mixing or '?'} makes the output depend on the conjugate of {name}, so that there is no complex "
-            "derivative; sd.wirtinger gives the derivatives by z and by its conjugate"
-        )
+        check_conjugates(self.builder.bindings, conjugates, self.mixing)

@@ -17,12 +17,12 @@ from symdiff.ir.arrays.algebra import Arrays, kept_shape
 from symdiff.ir.building import Builder
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.calls import extreme_by_rule
-from symdiff.simplification.equalities import simplify_selects
 from symdiff.simplification.saturation import Saturation
-from symdiff.simplification.shifting import shifted
+from symdiff.simplification.seen import known_bindings
 from symdiff.simplification.sign_factors import watch_signs
-from symdiff.simplification.smoothing import smoothed
 from symdiff.vocabulary.ops import OPS, is_complex
+
+ONE = Constant(1.0)
 
 
 class Slope(NamedTuple):
@@ -41,14 +41,20 @@ class Slopes:
     def __init__(self, builder: Builder, bindings: list[Node], wrt: Iterable[Atom], rules: Any) -> None:
         self.builder = builder
         self.written = bindings
-        self.bindings = bindings = shifted(smoothed(simplify_selects(bindings, builder, wrt), builder), builder)
-        watch_signs(builder, bindings)
-        self.partials = Partials(builder, bindings, rules)
-        self.saturation = Saturation(builder, bindings, self.partials.bounds)
-        self.steepness = Steepness(bindings, self.partials, self.saturation.growth)
+        facts = known_bindings(bindings, builder, wrt)
+        self.bindings = facts.bindings
+        watch_signs(builder, facts)
+        self.partials = Partials(builder, facts, rules)
+        self.saturation = Saturation(builder, facts)
+        self.steepness = Steepness(facts.bindings, self.partials)
 
     def of(self, binding: Node, moving: Container[Atom]) -> Iterator[Slope]:
         """The slopes by the operands that are `moving`, and by values below them that stand for some of them."""
+        if binding.op == "select":
+            for place, operand in enumerate(binding.operands[1:]):
+                if operand in moving:
+                    yield Slope(operand, ONE, None, Taken(binding.operands[0], not place))
+            return
         for operand, slope in self.saturation.slopes(binding) or ():
             if operand in moving:
                 yield Slope(operand, slope)

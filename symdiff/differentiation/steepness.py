@@ -8,29 +8,31 @@ without a formula it assumes the worst.
 from symdiff.differentiation.partials import TINY, Partials, has_structural_partials
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.calls import extreme_by_rule
-from symdiff.simplification.growth import Growth
 
 _LOGARITHMS = frozenset({"log", "log2", "log10"})
 _STEEP = _LOGARITHMS | {"div", "log1p", "pow", "exp", "exp2", "expm1", "sinh", "cosh"}
 _POSITIVE = frozenset({"exp", "exp2", "cosh"})
+_BROKEN = frozenset(
+    {"edge", "sign", "floor", "ceil", "trunc", "rint", "floordiv", "mod", "fmod", "copysign", "atan2", "exponent"}
+)
 _FACTORS = frozenset({"mul", "div", "neg", "cast"})  # zero where one of the first operands is
 
 
 class Steepness:
     """Heads whose partials can be infinite, and the values behind and before them; worked out when first asked for."""
 
-    def __init__(self, bindings: list[Node], partials: Partials, growth: Growth) -> None:
+    def __init__(self, bindings: list[Node], partials: Partials) -> None:
         self.bindings = bindings
         self.partials = partials
-        self.growth = growth
         self._behind: dict[bool, set[Atom]] = {}
         self._before: set[Atom] | None = None
+        self._followed = False
         self._inputs: dict[Atom, int] = {}
         self._rough: dict[Atom, int] = {}
-        self._edged: set[Atom] = set()
+        self._broken: set[Atom] = set()
 
     def is_steep(self, binding: Node, growing: bool = True) -> bool:
-        """Whether a partial of an elementwise binding can be infinite, where it overflows too unless `growing` is False."""
+        """Whether a partial of an elementwise binding can be no number, where it overflows too unless `growing` is False."""
         op, operands = binding.op, binding.operands
         if op == "loop":
             return True  # its body may have such heads
@@ -38,15 +40,16 @@ class Steepness:
             return False
         if op in ("div", *_LOGARITHMS):
             below = operands[-1]
-            return not isinstance(below, Constant) and self.partials.bounds.of(below).low < TINY
+            return not isinstance(below, Constant) and self.partials.facts.of(below).low < TINY
         if op == "log1p":
-            return self.partials.bounds.of(operands[0]).low < 0
+            return self.partials.facts.of(operands[0]).low < 0
         if op == "pow" and isinstance(operands[1], Constant) and not isinstance(operands[1].value, complex):
-            return operands[1].value < 1 and self.partials.bounds.of(operands[0]).low < TINY
+            exponent, low = operands[1].value, self.partials.facts.of(operands[0]).low
+            return low < TINY if exponent < 1 else low < 0 and exponent != int(exponent)
         if op == "call" and not extreme_by_rule(binding):
             formula = binding.params.graph
             return formula is None or any(b.op in _STEEP for b in formula.bindings)
-        return (growing and binding.result in self.growth.explosive) or self.partials.is_singular(binding)
+        return (growing and self.partials.facts.is_explosive(binding.result)) or self.partials.is_singular(binding)
 
     def is_behind(self, atom: Atom, growing: bool = True) -> bool:
         """Whether a value comes from a steep head."""
@@ -69,20 +72,22 @@ class Steepness:
 
     def vanish_together(self, smooth: Atom, rough: Atom) -> bool:
         """Whether two factors may be zero at one point, one of them behind a root or another head with an infinite slope
-        where its value is finite, and the other one behind none.
+        where its value is finite, and the other one behind none; both are continuous there.
         """
-        if not self._inputs:
+        if not self._followed:
             self._follow()
-        if rough not in self._rough or smooth in self._rough or rough in self._edged or smooth in self._edged:
+        if rough not in self._rough or smooth in self._rough or rough in self._broken:
             return False
         return bool(self._zeros(smooth) & self._rough[rough])
 
     def _zeros(self, atom: Atom) -> int:
-        """The inputs, as bits, on which those factors of a value depend that may be zero."""
+        """The inputs, as bits, on which those factors of a value depend that may be zero; none where one of them jumps."""
         found, pending = 0, [atom]
         while pending:
             top = pending.pop()
-            made = self.growth.made.get(top)
+            made = self.partials.facts.made.get(top)
+            if top in self._broken and (made is None or made.op not in _FACTORS):
+                return 0
             if made is not None and made.op in _FACTORS:
                 pending += made.operands[: 1 if made.op == "div" else None]
             elif not (isinstance(top, Constant) or (made is not None and made.op in _POSITIVE)):
@@ -90,7 +95,10 @@ class Steepness:
         return found
 
     def _follow(self) -> None:
-        """Note on which inputs values depend, and those that do so by a singular head; what has an edge counts for neither."""
+        """Note on which inputs values depend, which do so by a singular head, and which may jump or be infinite."""
+        self._followed = True
+        if not any(self._is_rough(b) for b in self.bindings):
+            return
         for binding in self.bindings:
             mask = rough = 0
             for operand in binding.operands:
@@ -99,8 +107,15 @@ class Steepness:
                 mask |= self._inputs[operand]
                 rough |= self._rough.get(operand, 0)
             self._inputs[binding] = mask
-            plain = has_structural_partials(binding) or binding.op == "select" or binding.dtype in "?l"
-            if rough or not (plain or not self.partials.is_singular(binding) or self.partials.is_root_of_squares(binding)):
+            singular = self._is_rough(binding)
+            if rough or singular:
                 self._rough[binding] = rough or mask
-            if binding.op == "edge" or not self._edged.isdisjoint(binding.operands):
-                self._edged.add(binding)
+            infinite = self.is_steep(binding, False) and not singular
+            if binding.op in _BROKEN or infinite or not self._broken.isdisjoint(binding.operands):
+                self._broken.add(binding)
+
+    def _is_rough(self, binding: Node) -> bool:
+        """Whether an elementwise head can have an infinite slope where its value is finite."""
+        if binding.op == "select" or binding.dtype in "?l" or has_structural_partials(binding):
+            return False
+        return self.partials.is_singular(binding) and not self.partials.is_root_of_squares(binding)

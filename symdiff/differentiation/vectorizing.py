@@ -18,7 +18,7 @@ from symdiff.ir.node import Atom, Constant, Node
 from symdiff.vocabulary.heads import HEADS, Static
 from symdiff.vocabulary.ops import OPS
 
-_AXES = frozenset({"sum", "amax", "amin", "kth", "any", "all", "logsumexp", "prod"})
+_AXES = frozenset({"sum", "amax", "amin", "kth", "any", "all", "logsumexp", "softmax", "log_softmax", "prod"})
 _AXIS = frozenset({"cumsum", "cumprod", "argsort", "argpartition", "fft", "bfft", "rfft", "argmax", "argmin", "order"})
 _LAST = frozenset({"diagonal", "embed", "inv", "det", "cofactors", "inverse_transposed", "det_sign", "log_abs_det", "cholesky",
                    "eigenvalues", "eigenvectors", "general_eigenvalues", "general_eigenvectors", "singular_values",

@@ -24,6 +24,7 @@ from symdiff.api.expressions import is_of_sympy
 from symdiff.api.functions import Plain, exported_source, stored
 from symdiff.codegen.source import Source
 from symdiff.codegen.text import tuple_text
+from symdiff.differentiation.partials import Partials
 from symdiff.differentiation.vectorizing import vectorize_graph as over_points
 from symdiff.errors import ArgumentError, ExportError, forgive_error
 from symdiff.exporting.raising import raised_in
@@ -40,6 +41,7 @@ from symdiff.exporting.structuring import (
     with_structures,
 )  # fmt: skip
 from symdiff.ir.branches import branches_of
+from symdiff.ir.building import Builder
 from symdiff.ir.graph import Graph
 from symdiff.ir.hidden import Hidden, hidden_of
 from symdiff.ir.node import Node
@@ -49,6 +51,7 @@ from symdiff.lowering.program import Program
 from symdiff.pipeline import DEFAULT, check_plan_of, plan_of, program_of, source_of
 from symdiff.rulebooks.declared import rules_in_force
 from symdiff.rulebooks.sites import Site
+from symdiff.simplification.facts import Facts, known_column
 from symdiff.tracing.trace import traced_argument_names, traced_path_name
 from symdiff.tracing.unrolling.scalarizing import in_unrolled_regime, settled
 from symdiff.vocabulary import structures
@@ -57,6 +60,7 @@ from symdiff.vocabulary.literals import is_literal, literal
 from symdiff.vocabulary.ops import OPS, dtype_of_code
 from symdiff.vocabulary.version import __version__
 
+EDGES = 4  # places that a header names
 FORMAT = 2  # of generated files, counted up where committed files must be made anew
 _NEEDS = {
     "python": "Needs nothing.",
@@ -166,6 +170,8 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
         f"{_counted(operations, 'operation')}{shared}{_work(plan) if target != 'cupy' else _kept(plan)}.",
     ]
     lines += _imported(sites)
+    if inner.differentiates and (edges := _edges(primal, inner)):
+        lines += textwrap.wrap(f"May be infinite or NaN where {edges}.", 120, subsequent_indent="  ", break_long_words=False)
     if target == "cupy" and inner.options.exact:
         options["exact"] = True
     source = source_of(
@@ -267,6 +273,21 @@ def _kept(plan: Any) -> str:
     if not isinstance(plan, ArrayPlan):
         return ""
     return f", {_counted(sum(dtype_of_code(code).itemsize * cells for code, cells in plan.slots), 'byte')} of work arrays"
+
+
+def _edges(primal: Graph, function: Any) -> str:
+    """Where the derivative may be infinite or NaN although the value is finite: the edges of operations' domains, where no
+    known fact keeps their arguments from them.
+    """
+    partials = Partials(Builder(), Facts(primal.bindings), function._rules())
+    found = {
+        f"{locus.condition} in {binding.op}({', '.join(locus.parameters)}) of {binding.origin}": None
+        for binding in primal.bindings
+        for locus in known_column(binding).loci
+        if locus.kind == "edge" and partials.is_singular(binding) and not partials.is_root_of_squares(binding)
+    }
+    shown = list(found)[:EDGES]
+    return "; ".join(shown) + (f"; and at {len(found) - EDGES} more places" if len(found) > EDGES else "")
 
 
 def _counted(count: int, noun: str) -> str:

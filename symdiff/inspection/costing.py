@@ -61,6 +61,12 @@ class Cost:
         """Bars of the operations by their kinds, of the value, the derivative and both; returns matplotlib's Axes."""
         return charted(self, ax)
 
+    def _repr_markdown_(self) -> str:
+        counts = (("value", self.value), ("derivative", self.derivative), ("both", self.both))
+        rows = [f"| {name} | {count.operations} | {str(count).partition(' (')[2].rstrip(')')} |" for name, count in counts]
+        told = [f"ratio {self.ratio:.3g}", *([self.branches] if self.branches else [])]
+        return "\n".join(["| operations of | | |", "|---|---:|---|", *rows, "", ", ".join(told)]).replace("*", r"\*")
+
     def __str__(self) -> str:
         lines = ["operations of", f"value       {self.value}", f"derivative  {self.derivative}", f"both        {self.both}"]
         paths = [f"branches    {self.branches}"] if self.branches else []

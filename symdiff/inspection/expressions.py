@@ -1,30 +1,27 @@
-"""Operations to SymPy expressions: a binding's right-hand side, the inlined formula.
+"""Operations to SymPy expressions: a binding's right-hand side, one operation on expressions.
 
-Assumes scalar bindings for inlining (arrays are unrolled before). Guarantees that inlining builds unevaluated heads with
-an explicit stack, so that nothing is expanded, reordered or cancelled. Refuses, with `TraceError`, formulas beyond
-`LIMIT` nodes and SymPy heads without an operation of ours.
+Guarantees unevaluated heads, so that nothing is expanded, reordered or cancelled; conditions are Booleans of SymPy's, with no
+brace inside: a comparison of braces is one of their cases. Refuses, with `TraceError`, loops.
 """
 
 import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import sympy as sp
 from sympy.codegen import cfunctions
 from sympy.core.expr import Expr
+from sympy.core.relational import Relational
 from sympy.functions.elementary.piecewise import ExprCondPair
 from sympy.logic.boolalg import Boolean, BooleanFunction
 from sympy.printing.latex import LatexPrinter
 
 from symdiff.errors import TraceError
-from symdiff.ir.graph import Graph, shared_by_sympy, sympy_expressions
-from symdiff.ir.node import Atom, Constant, Node, sympy_expression, sympy_symbol
-from symdiff.tracing.unrolling.scalarizing import scalarize
+from symdiff.ir.node import Constant, Node, sympy_expression, sympy_symbol
 from symdiff.vocabulary.extents import Count, Extent
 from symdiff.vocabulary.heads import Static
 from symdiff.vocabulary.ops import OPS
-
-LIMIT = 20_000
 
 
 def _head(name: str) -> type[Any]:
@@ -87,7 +84,10 @@ _FUNCTIONS: dict[str, Any] = {
     "abs": sp.Abs, "sign": sp.sign, "floor": sp.floor, "ceil": sp.ceiling,
     "conj": sp.conjugate, "real": sp.re, "imag": sp.im, "max": sp.Max, "min": sp.Min, "mod": sp.Mod,
     "lt": sp.StrictLessThan, "le": sp.LessThan, "gt": sp.StrictGreaterThan, "ge": sp.GreaterThan,
-    "eq": sp.Eq, "ne": sp.Ne, "and": sp.And, "or": sp.Or, "xor": sp.Xor, "not": sp.Not,
+    "eq": sp.Eq, "ne": sp.Ne, "isnan": lambda x: sp.Ne(x, x, evaluate=False),
+    "isinf": lambda x: sp.Eq(sp.Abs(x, evaluate=False), sp.oo, evaluate=False),
+    "isfinite": lambda x: sp.Lt(sp.Abs(x, evaluate=False), sp.oo, evaluate=False),
+    "and": sp.And, "or": sp.Or, "xor": sp.Xor, "not": sp.Not,
     "select": lambda c, a, b: _chosen(c, a, b),
     "erf": sp.erf, "erfc": sp.erfc, "erfi": sp.erfi, "erfinv": sp.erfinv,
     "gamma": sp.gamma, "loggamma": sp.loggamma, "digamma": sp.digamma, "polygamma": sp.polygamma, "beta": sp.beta,
@@ -102,6 +102,8 @@ _FUNCTIONS: dict[str, Any] = {
     "eval_chebyt": sp.chebyshevt, "eval_chebyu": sp.chebyshevu, "eval_legendre": sp.legendre, "eval_hermite": sp.hermite,
     "eval_genlaguerre": sp.assoc_laguerre, "eval_gegenbauer": sp.gegenbauer, "eval_jacobi": sp.jacobi,
 }  # fmt: skip
+CASES = 24  # rows of braces in a comparison, beyond which it stands over the braces
+_COMPARED = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf", "isfinite"})
 _LOGICAL = frozenset({"and", "or", "xor", "not"})
 _OWN: dict[str, Any] = {}
 _OP_OF: dict[Any, str] = {head: op for op, head in _FUNCTIONS.items() if isinstance(head, type)}
@@ -140,7 +142,52 @@ def build_sympy(op: str, args: list[Any]) -> Any:
     if op in ("cast", "edge"):
         return args[0]
     head = _FUNCTIONS.get(op) or _own(op)
+    if op in _COMPARED:
+        return _by_cases(lambda *plain: _related(head, plain), args)
     return head(*args, evaluate=False) if isinstance(head, type) else head(*args)
+
+
+def _related(head: Any, args: Sequence[Any]) -> Any:
+    """A relation; of numbers, whether it holds."""
+    if all(arg.is_number for arg in args):
+        return head(*(arg.doit() for arg in args)).doit()
+    return head(*args, evaluate=False) if isinstance(head, type) else head(*args)
+
+
+def _by_cases(relation: Any, args: list[Any]) -> Any:
+    """A relation of numbers; of braces, which stand in no condition of SymPy's, one for each of their cases."""
+    brace = next((p for arg in args for p in _braces(arg)), None)
+    if brace is None or sum(len(p.args) for arg in args for p in arg.atoms(sp.Piecewise)) > CASES:
+        return relation(*args)
+    (yes, condition), *rest = brace.args
+    no = rest[0][0] if len(rest) == 1 else sp.Basic.__new__(sp.Piecewise, *rest)
+    one, two = (_by_cases(relation, [_replaced(arg, brace, case) for arg in args]) for case in (yes, no))
+    if one == two:
+        return one
+    other = condition.negated if isinstance(condition, Relational) else sp.Not(condition, evaluate=False)
+    cases = [_both(c, held) for c, held in ((condition, one), (other, two)) if held != sp.false]
+    return cases[0] if len(cases) == 1 else sp.Or(*cases, evaluate=False)
+
+
+def _both(condition: Any, held: Any) -> Any:
+    return condition if held == sp.true else sp.And(condition, held, evaluate=False)
+
+
+def _braces(expr: Any) -> Iterator[Any]:
+    """The braces in an expression, without those inside others, and inside sums."""
+    if isinstance(expr, sp.Piecewise):
+        yield expr
+    elif expr.has(sp.Piecewise) and not isinstance(expr, sp.Sum):
+        for arg in expr.args:
+            yield from _braces(arg)
+
+
+def _replaced(expr: Any, old: Any, new: Any) -> Any:
+    """The expression with one part for another, as it stands."""
+    if expr == old:
+        return new
+    args = [_replaced(arg, old, new) for arg in expr.args] if expr.has(old) else expr.args
+    return expr if args is expr.args else expr.func(*args, evaluate=False)
 
 
 def _own(op: str) -> Any:
@@ -157,7 +204,11 @@ def _is_condition(expr: Any) -> bool:
 
 def _condition(expr: Any) -> Any:
     """A number as a condition: whether it is not zero. A symbol stands for either."""
-    return expr if _is_condition(expr) or expr.is_Symbol else sp.Ne(expr, 0, evaluate=False)
+    if isinstance(expr, sp.Piecewise) and [pair[0] for pair in expr.args] == [1, 0] and expr.args[1][1] == sp.true:
+        return expr.args[0][1]
+    if _is_condition(expr) or expr.is_Symbol:
+        return expr
+    return _by_cases(lambda plain: _related(sp.Ne, [plain, sp.S.Zero]), [expr])
 
 
 def _number(expr: Any) -> Any:
@@ -169,7 +220,7 @@ def _chosen(condition: Any, a: Any, b: Any) -> Any:
     """A Piecewise as it stands: SymPy's own constructors simplify conditions, evaluate=False or not, for minutes."""
     if condition in (sp.true, sp.false):
         return a if condition == sp.true else b
-    return piecewise([(a, condition), (b, sp.true)])
+    return piecewise([(a, condition), *(b.args if isinstance(b, sp.Piecewise) else [(b, sp.true)])])
 
 
 def piecewise(rows: list[tuple[Any, Any]]) -> Any:
@@ -274,49 +325,6 @@ def _parameter(value: Any) -> Any:
     return sp.sympify(value) if isinstance(value, (bool, int, float)) else sp.Symbol(str(value))
 
 
-@sympy_expressions.written
-def sympy_outputs(graph: Graph) -> Any:
-    """The outputs of a graph as SymPy expressions over plain symbols; cells of array x are x0, x1, ..."""
-    graph = scalarize(graph)
-    exprs: dict[Atom, Any] = {}
-    sizes: dict[Atom, int] = {}
-    for leaf in graph.inputs:
-        exprs[leaf.node] = sp.Symbol(leaf.name)
-        sizes[leaf.node] = 1
-    for binding in graph.bindings:
-        if binding.op == "array":
-            continue
-        if binding.op == "item":
-            base = binding.operands[0]
-            exprs[binding] = sp.Symbol(sympy_cell_name(base.name, base.shape, binding.params))
-            sizes[binding] = 1
-            continue
-        size = 1 + sum(sizes.get(o, 1) for o in binding.operands)
-        if size > LIMIT:
-            raise TraceError(
-                f"{binding.origin}: the inlined formula of {graph.name} has more than {LIMIT} nodes; "
-                "use graph.bindings, which keeps shared parts shared"
-            )
-        sizes[binding] = size
-        args = [number(o.value) if isinstance(o, Constant) else exprs[o] for o in binding.operands]
-        exprs[binding] = build_sympy(binding.op if binding.op != "call" else binding.params.__name__, args)
-    arrays = {b: b.operands for b in graph.bindings if b.op == "array"}
-
-    def cells(atom: Atom) -> list[Any]:
-        found = arrays.get(atom, (atom,))  # type: ignore[arg-type]
-        return [number(c.value) if isinstance(c, Constant) else exprs[c] for c in found]
-
-    results = [e for output in graph.outputs for e in cells(output.atom)]
-    return results[0] if len(graph.outputs) == 1 and graph.outputs[0].shape == () else results
-
-
 def sympy_cell_name(name: str, shape: tuple[int, ...], cell: int) -> str:
     """The name of one cell of an array: x3, or W1_2 for a matrix."""
     return name + "_".join(str(int(i)) for i in np.unravel_index(cell, shape))
-
-
-@shared_by_sympy.written
-def sympy_cse(graph: Graph) -> tuple[list[tuple[Any, Any]], list[Any]]:
-    """SymPy's common subexpressions of the inlined outputs."""
-    found = sympy_outputs(graph)
-    return sp.cse(found if isinstance(found, list) else [found])  # type: ignore[no-any-return]

@@ -127,6 +127,7 @@ class Tape:
         """The tape of an expression with symbols of its own, and the leaves that it takes from this one."""
         tape = Tape(self.arguments - set(bound), self.functions, self.use_imps)
         tape.end = [tape.place(expr)]
+        tape.trim()
         self.implementations += tape.implementations
         self.counts |= tape.counts - set(bound)
         return tape, [leaf for leaf in tape.leaves if leaf not in bound]
@@ -232,6 +233,8 @@ def expression_of_sympy(value: Any) -> Any:
 @from_sympy.written
 def graph_from_sympy(inputs: Any, outputs: Any, name: str) -> Graph:
     """The graph of SymPy expressions over symbols, matrix symbols and indexed bases of known shapes."""
+    if outputs is None:
+        inputs, outputs = _own_symbols(inputs), inputs
     symbols = list(inputs) if isinstance(inputs, (list, tuple, sp.Tuple)) else [inputs]
     several = isinstance(outputs, (list, tuple))
     tape = Tape(symbols)
@@ -244,6 +247,14 @@ def graph_from_sympy(inputs: Any, outputs: Any, name: str) -> Graph:
     playing = Playing(builder, builder.origin)
     atoms = [playing.atom(v) for v in tape.play(playing, found)]
     return builder.graph(name, tuple(GraphOutput(f"{name}{i}" if several else name, a) for i, a in enumerate(atoms)))
+
+
+def _own_symbols(outputs: Any) -> list[Any]:
+    """The symbols of expressions, in the order of their names."""
+    tape = Tape()
+    for expr in outputs if isinstance(outputs, (list, tuple)) else [outputs]:
+        tape.place(expression_of_sympy(expr))
+    return sorted(tape.leaves, key=sympy_name)
 
 
 def sympy_name(symbol: Any) -> str:
@@ -269,7 +280,11 @@ def resolved_leaves(tape: Tape, given: dict[Any, Value], name: str) -> dict[Any,
         for extent, n in zip(getattr(symbol, "shape", None) or (), getattr(value, "shape", ()), strict=False):
             if extent in tape.leaves and extent not in found:
                 found[extent] = int(n)
+    unused = [symbol for symbol in given if symbol not in tape.leaves]
     for leaf in tape.leaves:
+        alike = [symbol for symbol in unused if leaf not in found and sympy_name(symbol) == sympy_name(leaf)]
+        if len(alike) == 1:  # x for x[i], or for an x of other assumptions, as where names are printed
+            found[leaf] = found[alike[0]]
         if leaf not in found:
             known = ", ".join(map(sympy_name, given))
             raise TraceError(f"{name}: {printable(sympy_name(leaf))} is not among the arguments{f' {known}' if known else ''}")

@@ -4,7 +4,7 @@ Assumes the values of all bindings at the point. Guarantees that a cell is repor
 in a branch that is not taken, and not in cells that nobody reads. Heads it does not know are smooth.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,15 +13,17 @@ import numpy as np
 from symdiff.ir.graph import Graph
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.calls import extreme_by_rule
+from symdiff.rulebooks.columns import KINDS, formula_locus
+from symdiff.rulebooks.rule import evaluate_formula
+from symdiff.rulebooks.structural import moves_by_rule
 from symdiff.simplification.activity import active_symbols
-from symdiff.simplification.bounds import Bounds
 from symdiff.simplification.equalities import Thinness, agree
+from symdiff.simplification.facts import Facts, known_column
 from symdiff.vocabulary.heads import HEADS
 from symdiff.vocabulary.ops import OPS
 
 Values = dict[Atom, Any]
 _COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
-_MOVING = frozenset({"reshape", "transpose", "getitem", "broadcast_to", "diagonal", "take"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +50,6 @@ def _shown(value: Any) -> str:
     return str(value) if isinstance(value, (bool, np.bool_)) else f"{value:.6g}"
 
 
-def _whole(x: Any) -> Any:
-    return np.isfinite(x) & (x == np.round(x))
-
-
-def _on_axis(x: Any, beyond: Callable[[Any], Any]) -> Any:
-    """Whether complex numbers lie on a part of the real axis, where a branch cut is."""
-    return np.iscomplexobj(x) & (np.imag(x) == 0) & beyond(np.real(x))
-
-
-_INFINITE = "the derivative is infinite"
-_FLAT = "slope 0 is taken"
 _ORDERED = {
     "argsort": ("sort", "equal cells keep their order"),
     "order": ("sort", "equal cells keep their order"),
@@ -67,50 +58,11 @@ _ORDERED = {
     "singular_values": ("svd", "equal singular values keep LAPACK's"),
 }
 _HALVES = "half of the slope goes to each"
-_SIDE = "the side of the imaginary part's signed zero is taken"
-Test = tuple[str, Callable[..., Any], str]
-_TESTS: dict[str, list[Test]] = {
-    "abs": [("kink", lambda x: x == 0, "slope 0, between -1 and 1, is taken")],
-    "sign": [("jump", lambda x: x == 0, _FLAT)],
-    "floor": [("jump", _whole, _FLAT)],
-    "ceil": [("jump", _whole, _FLAT)],
-    "trunc": [("jump", lambda x: _whole(x) & (x != 0), _FLAT)],
-    "rint": [("jump", lambda x: _whole(x + 0.5), _FLAT)],
-    "copysign": [("kink", lambda x, y: (x == 0) | (y == 0), "0 at 0, else the slope of the sign that is there, is taken")],
-    "floordiv": [("jump", lambda x, y: _whole(x / y), _FLAT)],
-    "mod": [("jump", lambda x, y: _whole(x / y), "the slope beside the jump is taken")],
-    "fmod": [("jump", lambda x, y: _whole(x / y) & (x != 0), "the slope beside the jump is taken")],
-    "hypot": [("kink", lambda x, y: (x == 0) & (y == 0), _FLAT)],
-    "atan2": [
-        ("jump", lambda y, x: (x == 0) & (y == 0), _FLAT),
-        ("cut", lambda y, x: (x < 0) & (y == 0), "the slope of the side of the signed zero is taken"),
-    ],
-    "sqrt": [("edge", lambda x: x == 0, _INFINITE), ("cut", lambda x: _on_axis(x, lambda r: r < 0), _SIDE)],
-    "cbrt": [("edge", lambda x: x == 0, _INFINITE)],
-    "log": [("pole", lambda x: x == 0, _INFINITE), ("cut", lambda x: _on_axis(x, lambda r: r < 0), _SIDE)],
-    "log2": [("pole", lambda x: x == 0, _INFINITE)],
-    "log10": [("pole", lambda x: x == 0, _INFINITE), ("cut", lambda x: _on_axis(x, lambda r: r < 0), _SIDE)],
-    "log1p": [("pole", lambda x: x == -1, _INFINITE), ("cut", lambda x: _on_axis(x, lambda r: r < -1), _SIDE)],
-    "div": [("pole", lambda x, y: y == 0, "the quotient is not finite")],
-    "asin": [("edge", lambda x: abs(x) == 1, _INFINITE), ("cut", lambda x: _on_axis(x, lambda r: abs(r) > 1), _SIDE)],
-    "acos": [("edge", lambda x: abs(x) == 1, _INFINITE), ("cut", lambda x: _on_axis(x, lambda r: abs(r) > 1), _SIDE)],
-    "acosh": [("edge", lambda x: x == 1, _INFINITE), ("cut", lambda x: _on_axis(x, lambda r: r < 1), _SIDE)],
-    "atanh": [("pole", lambda x: abs(x) == 1, _INFINITE), ("cut", lambda x: _on_axis(x, lambda r: abs(r) > 1), _SIDE)],
-    "pow": [
-        ("edge", lambda x, y: (x == 0) & (np.real(y) > 0) & (np.real(y) < 1), _INFINITE),
-        ("pole", lambda x, y: (x == 0) & (np.real(y) < 0), _INFINITE),
-        ("cut", lambda x, y: _on_axis(x, lambda r: r < 0) & ~_whole(y), _SIDE),
-        ("jump", lambda x, y: (x == 0) & (y == 0), _FLAT),
-    ],
-    "searchsorted": [("jump", lambda a, v: np.isin(v, a), _FLAT)],
-    "xlogy": [("pole", lambda x, y: (x == 0) & (y == 0), _INFINITE)],
-    "xlog1py": [("pole", lambda x, y: (x == 0) & (y == -1), _INFINITE)],
-    **{op: [("kink", lambda x, y: x == y, _HALVES)] for op in ("max", "min", "fmax", "fmin")},
-    "det_sign": [("jump", lambda x: np.linalg.det(x) == 0, _FLAT)],
-    "log_abs_det": [("pole", lambda x: np.linalg.det(x) == 0, _INFINITE)],
-}  # fmt: skip
-
-
+_OF_MATRICES: dict[str, list[tuple[str, Callable[..., Any]]]] = {
+    "searchsorted": [("jump", lambda a, v: np.isin(v, a))],
+    "det_sign": [("jump", lambda x: np.linalg.det(x) == 0)],
+    "log_abs_det": [("pole", lambda x: np.linalg.det(x) == 0)],
+}
 _PLACES = frozenset({"argsort", "order", "argmax", "argmin", "searchsorted"})  # have no derivative, but jumps
 
 
@@ -119,7 +71,7 @@ def kinks(graph: Graph, values: Values) -> list[Kink]:
     made = {b: b for b in graph.bindings}
     active = active_symbols(graph.bindings, {leaf.node for leaf in graph.inputs})
     read = _read(graph, values)
-    bounds = Bounds(graph.bindings)
+    facts = Facts(graph.bindings)
     thinness = Thinness([leaf.node for leaf in graph.inputs])
     thinness.include(graph.bindings)
     found = []
@@ -129,39 +81,22 @@ def kinks(graph: Graph, values: Values) -> list[Kink]:
             if binding.op == "select":
                 found += _boundaries(binding, operands, made, values, read, thinness)
             elif binding in active or (binding.op in _PLACES and not active.isdisjoint(binding.operands)):
-                squares = bool(bounds.of(binding.operands[0]).powers) if binding.op in ("sqrt", "pow") else False
+                squares = bool(facts.of(binding.operands[0]).powers) if binding.op in ("sqrt", "pow") else False
                 found += _at(binding, operands, values, read, squares)
     return found
 
 
 def _at(binding: Node, operands: list[Any], values: Values, read: dict[Atom, Any], squares: bool) -> list[Kink]:
     reads = read.get(binding, np.zeros(binding.shape, bool))
-    if binding.op in ("amax", "amin", "kth"):
-        return _ties(binding, operands[0], values[binding], reads)
-    if binding.op in ("argmax", "argmin"):
-        return _tied_places(binding, operands[0], reads)
+    if binding.op in ("amax", "amin", "kth", "argmax", "argmin") or (binding.op == "call" and extreme_by_rule(binding)):
+        return _ties(binding, operands, values[binding], reads)
     if binding.op in _ORDERED:
         return _neighbours(binding, operands[0] if binding.op in _PLACES else values[binding], reads)
-    if binding.op == "call" and extreme_by_rule(binding):
-        return _equals(binding, operands, values[binding], reads)
-    if binding.op == "call":
-        points = [(np.array(p), s) for p, s in binding.params.rule.kinks if len(p) == len(operands)]
-        tests = [
-            ("kink", lambda *x, p=p: np.logical_and.reduce([np.equal(a, b) for a, b in zip(x, p, strict=True)]),
-             f"slope {', '.join(f'{v:g}' for v in s)} is taken")
-            for p, s in points
-        ]  # fmt: skip
-        rule = binding.params.rule
-        tests += [] if rule.is_user_function else _TESTS.get(rule.name, [])
-    else:
-        tests = _TESTS.get(binding.op, [])
     found = []
-    for kind, test, chosen in tests:
-        if (binding.op, kind) == ("pow", "jump") and isinstance(binding.operands[1], Constant):
-            continue  # x**0 is 1
-        hits = np.asarray(test(*operands)) & reads
+    for kind, hits, chosen in _loci(binding, operands):
+        hits = np.asarray(hits) & reads
         if hits.any():
-            kind, chosen = ("kink", f"of a sum of squares; {_FLAT}") if squares and kind == "edge" else (kind, chosen)
+            kind, chosen = ("kink", f"of a sum of squares; {KINDS['kink']}") if squares and kind == "edge" else (kind, chosen)
             found.append(_kink(binding, operands, kind, chosen, hits))
     outside = np.isnan(values[binding]) & reads
     for operand in operands:
@@ -169,6 +104,25 @@ def _at(binding: Node, operands: list[Any], values: Values, read: dict[Atom, Any
     if np.any(outside) and not found:
         found.append(_kink(binding, operands, "edge", "the value is not a number", np.asarray(outside)))
     return found
+
+
+def _loci(binding: Node, operands: list[Any]) -> Iterator[tuple[str, Any, str]]:
+    """The kinds of places where a function is not smooth, the cells at which it is there, and what is taken, by its row."""
+    if binding.op == "call":
+        for point, slopes in binding.params.rule.kinks:
+            if len(point) == len(operands):
+                hits = np.logical_and.reduce([np.equal(x, c) for x, c in zip(operands, point, strict=True)])
+                yield "kink", hits, f"slope {', '.join(f'{v:g}' for v in slopes)} is taken"
+    for kind, test in _OF_MATRICES.get(binding.op, ()):
+        yield kind, test(*operands), KINDS[kind]
+    for locus in known_column(binding).loci:
+        if (binding.op, locus.kind) == ("pow", "jump") and isinstance(binding.operands[1], Constant):
+            continue  # x**0 is 1
+        x, *rest = operands
+        on_axis = locus.kind == "cut" and np.iscomplexobj(x)  # where the cuts of complex numbers are
+        if locus.kind != "cut" or on_axis or binding.op == "atan2":
+            hits = evaluate_formula(formula_locus(locus), (np.real(x) if on_axis else x, *rest), None)
+            yield locus.kind, hits & (np.imag(x) == 0) if on_axis else hits, locus.chosen
 
 
 def _kink(binding: Node, operands: list[Any], kind: str, chosen: str, hits: Any) -> Kink:
@@ -181,36 +135,22 @@ def _kink(binding: Node, operands: list[Any], kind: str, chosen: str, hits: Any)
     return Kink(binding.origin, operation, tuple(c.item() for c in map(np.asarray, cells)), kind, chosen, int(hits.sum()))
 
 
-def _ties(binding: Node, x: Any, out: Any, reads: Any) -> list[Kink]:
-    axes = binding.params.params["axes"]
-    count = np.sum(x == np.expand_dims(out, axes), axis=axes)
+def _ties(binding: Node, operands: list[Any], out: Any, reads: Any) -> list[Kink]:
+    """Cells of an array, or operands, that are equal to the extreme of them, of which a place along an axis is the first's."""
+    is_call, is_place = binding.op == "call", binding.op in _PLACES
+    params = {"axes": 0} if is_call else binding.params.params
+    axes = params["axis"] if is_place else params["axes"]
+    x = np.stack(np.broadcast_arrays(*operands)) if is_call else operands[0]
+    best = (np.max if binding.op == "argmax" else np.min)(x, axis=axes) if is_place else out
+    count = np.sum(x == np.expand_dims(best, axes), axis=axes)
     hits = np.asarray(count > 1) & reads
     if not hits.any():
         return []
-    most = int(np.max(count[hits]))
-    value = np.asarray(out)[hits].ravel()[0].item()
-    return [Kink(binding.origin, binding.op, (value,), "kink", f"{most} equal cells share the slope", int(hits.sum()))]
-
-
-def _tied_places(binding: Node, x: Any, reads: Any) -> list[Kink]:
-    axis = binding.params.params["axis"]
-    best = (np.max if binding.op == "argmax" else np.min)(x, axis=axis)
-    count = np.sum(x == np.expand_dims(best, axis), axis=axis)
-    hits = np.asarray(count > 1) & reads
-    if not hits.any():
-        return []
-    most, value = int(np.max(count[hits])), np.asarray(best)[hits].ravel()[0].item()
-    return [Kink(binding.origin, binding.op, (value,), "jump", f"the first of {most} equal cells is taken", int(hits.sum()))]
-
-
-def _equals(binding: Node, operands: list[Any], out: Any, reads: Any) -> list[Kink]:
-    """Operands of an extreme that are equal to it."""
-    count = sum(np.equal(o, out).astype(int) for o in operands)
-    hits = np.asarray(count > 1) & reads
-    if not hits.any():
-        return []
-    many = int(np.max(count[hits]))
-    return [_kink(binding, operands, "kink", _HALVES if len(operands) == 2 else f"{many} equal numbers share the slope", hits)]
+    most, kind = int(np.max(count[hits])), "jump" if is_place else "kink"
+    if is_call:
+        return [_kink(binding, operands, kind, _HALVES if len(x) == 2 else f"{most} equal numbers share the slope", hits)]
+    chosen = f"the first of {most} equal cells is taken" if is_place else f"{most} equal cells share the slope"
+    return [Kink(binding.origin, binding.op, (np.asarray(best)[hits].ravel()[0].item(),), kind, chosen, int(hits.sum()))]
 
 
 def _neighbours(binding: Node, x: Any, reads: Any) -> list[Kink]:
@@ -313,7 +253,7 @@ def _moved(binding: Node, cells: Any) -> list[Any]:
     if binding.op == "concatenate":
         axis = binding.params.params["axis"]
         return np.split(cells, np.cumsum([s[axis] for s in shapes])[:-1], axis=axis)
-    if binding.op in _MOVING:
+    if len(binding.operands) == 1 and moves_by_rule(binding):
         places = np.arange(int(np.prod(shapes[0]))).reshape(shapes[0])
         found = np.zeros(places.size, bool)
         found[np.asarray(binding.params.function(places))[cells]] = True

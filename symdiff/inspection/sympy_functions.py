@@ -7,26 +7,29 @@ Refuses what a tape refuses, when the function is made.
 
 import inspect
 import keyword
+import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import sympy as sp
-from sympy.core.function import FunctionClass, UndefinedFunction
+from sympy.core.function import AppliedUndef, FunctionClass
 
 from symdiff.api.expressions import Formula, function_of_sympy
 from symdiff.api.functions import Plain
-from symdiff.errors import ArgumentError, OptionError, TraceError
+from symdiff.errors import ArgumentError, OptionError, TraceError, noted_errors
 from symdiff.inspection.from_sympy import Tape, expression_of_sympy, resolved_leaves, sympy_leaves, sympy_name
 from symdiff.inspection.sympy_text import sympy_of_text
 from symdiff.inspection.sympy_values import Playing, Value
 from symdiff.ir.building import active_builders
 from symdiff.tracing.values.tracer import Tracer
+from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.literals import identifier
 
 _MODULES = frozenset("numpy scipy math cmath mpmath sympy numexpr cupy jax tensorflow torch".split())
+_NARROW = {"d": "f", "D": "F"}
 _ELEMENT = re.compile(r"(.+)\[(\d+)\]")
 
 
@@ -45,6 +48,7 @@ class Expression(Formula):
         self.__name__ = name
         self.__doc__ = ""
         self.where = where or user_line()
+        self._made = arguments, expr, name, functions, use_imps, self.where
         leaves = list(_flat(arguments or ()))
         if len(set(leaves)) < len(leaves):
             raise ArgumentError(f"{self.where}: an argument is given twice among {', '.join(map(sympy_name, leaves))}")
@@ -56,7 +60,8 @@ class Expression(Formula):
             return len(places) - 1
 
         try:
-            self.result = sympy_leaves(expr, placed)
+            with noted_errors():  # those that follow have the line
+                self.result = sympy_leaves(expr, placed)
         except TraceError as error:
             raise TraceError(f"{self.where}: {error}") from None
         if not places:
@@ -74,6 +79,9 @@ class Expression(Formula):
         self.__signature__ = inspect.Signature(
             [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in _names(self.arguments)]
         )
+
+    def __reduce__(self) -> Any:
+        return Expression, self._made
 
     def _of_vectors(self, leaves: Sequence[Any]) -> dict[Any, tuple[Any, int]]:
         """The symbols that `DeferredVector`s stand for: `x[0]` is a symbol of that name."""
@@ -106,6 +114,7 @@ class Expression(Formula):
         if not builders:
             return Plain(self)(*args)
         playing = Playing(builders[-1], self.where)
+        args = _narrowed(args)
         given: dict[Any, Value] = {}
         for name, argument, value in zip(self.__signature__.parameters, self.arguments, args, strict=True):
             self._give(given, argument, value, playing, name)
@@ -127,6 +136,17 @@ class Expression(Formula):
             raise ArgumentError(f"{self.where}: argument {name} is a sequence of {len(argument)}; {size}")
         for k, inner in enumerate(argument):
             self._give(given, inner, value[k], playing, f"{name}[{k}]")
+
+
+def _narrowed(args: Sequence[Any]) -> Sequence[Any]:
+    """Python's numbers in single precision, where an array or a number of NumPy's is in it: they are weak (NEP 50)."""
+    leaves, tree = structures.flatten(tuple(args), none_is_leaf=True)
+    traced = [leaf for leaf in leaves if isinstance(leaf, Tracer)]
+    if not any(t.dtype.char in _NARROW.values() for t in traced):
+        return args
+    weak = {id(t) for t in traced if t.dtype.char in _NARROW and not t.shape and t.asked(lambda v: type(v) in (float, complex))}
+    found = [leaf.astype(_NARROW[leaf.dtype.char]) if id(leaf) in weak else leaf for leaf in leaves]
+    return structures.unflatten(tree, found)  # type: ignore[no-any-return]
 
 
 def _count(value: Any) -> int | None:
@@ -184,19 +204,31 @@ def _floating(value: Any) -> Any:
     if isinstance(value, np.ndarray) and value.dtype.kind in "iu":
         return value.astype(float)
     if type(value) in (list, tuple):
-        return type(value)(map(_floating, value))
+        found = type(value)(map(_floating, value))
+        return found if any(map(operator.is_not, found, value)) else value
     return value
 
 
 def _names(arguments: Sequence[Any]) -> list[str]:
-    """Different identifiers for arguments; nested ones are called by their place."""
+    """Different identifiers for arguments; that of q0, q1, ... is q."""
     names: list[str] = []
     for k, argument in enumerate(arguments):
-        name = f"arguments{k}" if isinstance(argument, (tuple, list)) else identifier(sympy_name(argument))
+        name = _several_name(argument, k) if isinstance(argument, (tuple, list)) else identifier(_head_name(argument))
         while name in names or keyword.iskeyword(name):
             name += "_"
         names.append(name)
     return names
+
+
+def _several_name(arguments: Sequence[Any], place: int) -> str:
+    """What several arguments have in common in their names; their place where that is nothing."""
+    stems = {_head_name(leaf).rstrip("0123456789_") for leaf in _flat(arguments)}
+    stem = stems.pop() if len(stems) == 1 else ""
+    return identifier(stem) if stem.isidentifier() else f"arguments{place}"
+
+
+def _head_name(leaf: Any) -> str:
+    return leaf.func.__name__ if isinstance(leaf, AppliedUndef) else sympy_name(leaf)
 
 
 @function_of_sympy.written
@@ -207,10 +239,12 @@ def expression_function(expr: Any, where: str = "") -> Expression:
     """
     if isinstance(expr, sp.Lambda):
         return Expression(list(expr.signature), expr.expr, where=where)
-    if isinstance(expr, FunctionClass) and not isinstance(expr, UndefinedFunction):
-        count = min(expr.nargs) if isinstance(expr.nargs, sp.FiniteSet) else 1
+    if isinstance(expr, FunctionClass):
+        implementation = getattr(expr, "_imp_", None)
+        several = min(expr.nargs) if isinstance(expr.nargs, sp.FiniteSet) else 1
+        count = several if implementation is None else len(inspect.signature(implementation).parameters)
         symbols = sp.symbols(f"x:{count}") if count > 1 else (sp.Symbol("x"),)
-        return Expression(symbols, expr(*symbols), expr.__name__, where=where)
+        return Expression(symbols, expr(*symbols), identifier(expr.__name__), where=where)
     if isinstance(expr, sp.Poly):
         return Expression(list(expr.gens), expr.as_expr(), where=where)
     return Expression(None, expr, where=where)
@@ -258,7 +292,8 @@ def lambdify(
 
     def read(leaf: Any) -> Any:
         try:
-            return sympy_of_text(leaf, symbols) if isinstance(leaf, str) else leaf
+            with noted_errors():
+                return sympy_of_text(leaf, symbols) if isinstance(leaf, str) else leaf
         except TraceError as error:
             raise TraceError(f"{user_line()}: {error}") from None
 

@@ -5,6 +5,7 @@ differences and whole powers powers with an integer; sums and products of many t
 `TraceError`, bounds that are not known.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -18,12 +19,12 @@ from sympy.matrices.expressions.applyfunc import ElementwiseApplyFunction
 from sympy.matrices.expressions.blockmatrix import BlockDiagMatrix
 from sympy.matrices.expressions.dotproduct import DotProduct
 from sympy.matrices.expressions.matexpr import MatrixElement
-from sympy.tensor.array import NDimArray
+from sympy.tensor.array import ArrayComprehension, NDimArray
 from sympy.tensor.array.expressions import array_expressions as arrays
 
 from symdiff.api.derivatives import Pushforward
 from symdiff.errors import TraceError
-from symdiff.inspection.sympy_values import Playing, Value
+from symdiff.inspection.sympy_values import CellByCell, Playing, Value
 from symdiff.ir.building import active_builders
 from symdiff.ir.node import Node
 
@@ -225,7 +226,10 @@ def _sinc(playing: Playing, x: Value) -> Value:
 def _lambert(playing: Playing, x: Value, branch: Value = 0) -> Value:
     if type(branch) is not int or branch != 0:
         raise TraceError(f"{playing.origin}: LambertW has its principal branch here; branch {branch} has no counterpart")
-    found = playing("wrightomega", playing("log", playing("add", x, 0j)))
+    logarithm = playing("log", playing("add", x, 0j))
+    # SciPy's wrightomega takes another branch for imaginary parts of pi, which the arguments below 0 have.
+    below = playing("sub", logarithm, 1j * float(np.spacing(math.pi)))
+    found = playing("wrightomega", playing("select", playing("ge", playing("imag", logarithm), math.pi), below, logarithm))
     if _is_complex(playing, x):
         return found
     return playing("select", playing("ge", x, -math.exp(-1)), playing("real", found), math.nan)
@@ -255,6 +259,22 @@ def _hyper(playing: Playing, *values: Value) -> Value:
 
 def _hyper_parts(expr: Any, tape: Any) -> Sequence[Any]:
     return [*expr.ap, *expr.bq, expr.argument, sp.Integer(len(expr.ap))]
+
+
+def _rewritten(target: Any) -> Row:
+    """What SymPy writes with other functions."""
+
+    def opened(expr: Any, tape: Any) -> Sequence[Any]:
+        found = expr.rewrite(target)
+        if type(found) is type(expr):
+            raise TraceError(f"SymPy's {type(expr).__name__} is not written with other functions for these arguments")
+        return (found,)
+
+    return Row(opened, _first)
+
+
+def _first(tape: Any, expr: Any, places: list[int]) -> int:
+    return places[0]
 
 
 def _elliptic_pi(playing: Playing, n: Value, m: Value) -> Value:
@@ -297,10 +317,6 @@ class _Body:
         return self.tape.play(playing, given)[0]
 
 
-class _Unknown(Exception):
-    """A bound depends on the place along an axis."""
-
-
 class _Opened(tuple):  # type: ignore[type-arg]
     """Parts, with the expression that they belong to and the body that was made of it."""
 
@@ -336,7 +352,7 @@ def _reduced(op: str, combine: Any) -> Row:
 
         def bound(playing: Playing, value: Value) -> int:
             if isinstance(value, np.ndarray):
-                raise _Unknown
+                raise CellByCell  # it depends on the place along an axis
             return playing.whole(value, f"a bound of {name}")
 
         def compute(playing: Playing, low: Value, high: Value, *free: Value) -> Value:
@@ -346,7 +362,7 @@ def _reduced(op: str, combine: Any) -> Row:
             if last - first >= UNROLLED and not body.tape.whole:
                 try:
                     return along(playing, np.array(range(first, last + 1), dtype=object), free)
-                except _Unknown:
+                except CellByCell:
                     pass
             result: Value = 0 if op == "add" else 1
             for k in range(first, last + 1):
@@ -526,6 +542,27 @@ def _function_matrix(tape: Any, found: Any, places: list[int]) -> int:
     return tape.step(compute, *places)  # type: ignore[no-any-return]
 
 
+def _comprehension_parts(expr: Any, tape: Any) -> Sequence[Any]:
+    body = _Body(tape, expr.function, [limit[0] for limit in expr.limits])
+    bounds = [bound for limit in expr.limits for bound in limit[1:]]
+    tape.counts |= {symbol for bound in bounds for symbol in bound.free_symbols}
+    return _Opened((*bounds, *body.free), expr, body)
+
+
+def _comprehension(tape: Any, found: Any, places: list[int]) -> int:
+    body = found.body
+    tape.whole = True
+    count = 2 * len(body.bound)
+
+    def compute(playing: Playing, *values: Value) -> Value:
+        bounds = [playing.whole(v, "a bound of an ArrayComprehension") for v in values[:count]]
+        ranges = [range(low, high + 1) for low, high in zip(bounds[::2], bounds[1::2], strict=True)]
+        cells = tuple(body.play(playing, k, values[count:]) for k in itertools.product(*ranges))
+        return playing.cells(cells, tuple(map(len, ranges)))
+
+    return tape.step(compute, *places)  # type: ignore[no-any-return]
+
+
 def _diagonal(tape: Any, expr: Any, places: list[int]) -> int:
     return tape.step(lambda playing, a: playing.call(lambda v: np.diag(np.ravel(v)), a), *places)  # type: ignore[no-any-return]
 
@@ -626,7 +663,10 @@ ROWS: dict[Any, Row] = {
     sp.Max: _folded("max"), sp.Min: _folded("min"), sp.And: _folded("and"), sp.Or: _folded("or"),
     numpy_nodes.maximum: _folded("max"), numpy_nodes.minimum: _folded("min"),
     sp.Equivalent: _of(_all_equal),
-    sp.Contains: Row(lambda expr, tape: [expr.args[1].as_relational(expr.args[0])], lambda tape, expr, places: places[0]),
+    sp.Contains: Row(lambda expr, tape: [expr.args[1].as_relational(expr.args[0])], _first),
+    sp.UnevaluatedExpr: Row(_args, _first), sp.catalan: _rewritten(sp.gamma), sp.factorial2: _rewritten(sp.gamma),
+    sp.fibonacci: _rewritten(sp.sqrt), sp.lucas: _rewritten(sp.sqrt),
+    sp.dirichlet_eta: _rewritten(sp.zeta), sp.riemann_xi: _rewritten(sp.zeta),
     sp.Piecewise: Row(_pairs, _piecewise), sp.hyper: _of(_hyper, _hyper_parts),
     sp.Sum: _reduced("add", np.sum), sp.Product: _reduced("mul", np.prod),
     sp.Derivative: Row(_derivative_parts, _derivative), sp.Subs: Row(_subs_parts, _with_body),
@@ -651,6 +691,7 @@ ROWS: dict[Any, Row] = {
     matrices.DiagonalOf: _numpy(lambda a: np.reshape(np.diagonal(a), (-1, 1))),
     matrices.Identity: _filled(lambda shape: np.eye(*shape)), matrices.ZeroMatrix: _filled(np.zeros),
     matrices.OneMatrix: _filled(np.ones), matrices.FunctionMatrix: Row(_function_matrix_parts, _function_matrix),
+    ArrayComprehension: Row(_comprehension_parts, _comprehension),
     ElementwiseApplyFunction: Row(_applied_parts, _with_body),
     arrays.ArrayElementwiseApplyFunc: Row(_applied_parts, _with_body), arrays.ArrayAdd: _folded("add"),
     arrays.ArrayTensorProduct: _of(lambda playing, *v: playing.call(_outer, *v), whole=True),

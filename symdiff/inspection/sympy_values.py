@@ -27,19 +27,33 @@ _WHOLE = 2**53  # from here on integers are floats
 _BITS = 4096  # of a power that is computed at once
 
 
+class Outside:
+    """A cell that an array does not have: refused where it is used, and not where a condition that is known leaves it out."""
+
+    def __init__(self, refusal: str) -> None:
+        self.refusal = refusal
+
+
+class CellByCell(Exception):
+    """What cannot be computed along an axis of terms, but for each of them."""
+
+
 class Playing:
     """Appends what a tape computes to a builder; `origin` is the line that all of it is told at."""
 
-    __slots__ = ("builder", "origin")
+    __slots__ = ("_outside", "builder", "origin")
 
     def __init__(self, builder: Builder, origin: str) -> None:
         self.builder = builder
         self.origin = origin
+        self._outside = False  # whether a cell was asked for that an array does not have
 
     def atom(self, value: Value) -> Atom:
         """A value as an operand."""
         if isinstance(value, Node):
             return value
+        if isinstance(value, Outside):
+            raise ShapeError(value.refusal)
         if isinstance(value, np.ndarray):
             return ArrayConstant(value.astype(bool if value.size and isinstance(value.flat[0], (bool, np.bool_)) else float))
         if isinstance(value, (bool, np.bool_)):
@@ -55,6 +69,8 @@ class Playing:
         """An elementwise operation."""
         if op == "select" and isinstance(values[0], (bool, np.bool_)):
             return values[1] if values[0] else values[2]
+        if self._outside and (outside := next((v for v in values if isinstance(v, Outside)), None)):
+            return outside
         for value in values:
             if isinstance(value, (Node, float, complex)):
                 break
@@ -76,6 +92,8 @@ class Playing:
         """A value as user code sees it."""
         if isinstance(value, Node):
             return value.params if value.op == "const" else Tracer(self.builder, value)
+        if isinstance(value, Outside):
+            raise ShapeError(value.refusal)
         return value.astype(float) if isinstance(value, np.ndarray) else value
 
     def value(self, found: Any) -> Value:
@@ -114,20 +132,19 @@ class Playing:
         if len(base.shape) != len(index):
             raise ShapeError(f"{self.origin}: {len(index)} indices for {base.name}, which has shape {base.shape}")
         if any(isinstance(i, np.ndarray) for i in index):
-            places = np.broadcast_arrays(*(np.asarray(i, dtype=object).astype(np.intp) for i in index))
-            self._check(base, [int(f(p)) for p in places for f in (np.min, np.max) if p.size], 2)
-            return self.value(self.traced(base)[tuple(places)])
+            places = np.broadcast_arrays(*(np.asarray(i, dtype=object) for i in index))
+            if any(p.min() < 0 or p.max() >= n for p, n in zip(places, base.shape, strict=True)):
+                raise CellByCell
+            return self.value(self.traced(base)[tuple(p.astype(np.intp) for p in places)])
         cell = [self.whole(i, f"an index of {base.name}") for i in index]
-        self._check(base, cell, 1)
+        for i, n in zip(cell, base.shape, strict=True):
+            if not 0 <= i < n:
+                self._outside = True
+                return Outside(f"{self.origin}: index {i} is out of bounds for {base.name}, which has shape {base.shape}")
         flat = int(np.ravel_multi_index(cell, base.shape))
         if isinstance(base, ArrayConstant):
             return Constant(base.params.ravel()[flat].item())
         return self.builder.bind("item", (base,), (), base.dtype, flat, self.origin)
-
-    def _check(self, base: Atom, cell: list[int], each: int) -> None:
-        for k, i in enumerate(cell):
-            if not 0 <= i < base.shape[k // each]:
-                raise ShapeError(f"{self.origin}: index {i} is out of bounds for {base.name}, which has shape {base.shape}")
 
 
 def _mixed(atoms: tuple[Atom, ...]) -> bool:

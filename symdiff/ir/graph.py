@@ -83,10 +83,11 @@ class Graph:
     notes: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def from_sympy(cls, inputs: Any, outputs: Any, name: str = "f") -> "Graph":
+    def from_sympy(cls, inputs: Any, outputs: Any = None, name: str = "f") -> "Graph":
         """A graph of SymPy expressions: `inputs` are symbols, `outputs` an expression or a list of them.
 
-        Arguments are float64 scalars. Raises `TraceError` for a head without an operation of ours.
+        Given expressions alone, their symbols are the inputs, in the order of their names. Arguments are float64: numbers for
+        symbols, arrays for matrix symbols and indexed bases. Raises `TraceError` for a head without an operation of ours.
 
         >>> import sympy as sp
         >>> x, y = sp.symbols("x y")
@@ -99,7 +100,16 @@ class Graph:
     def expr(self) -> Any:
         """The outputs as plain SymPy, bindings inlined: one expression, or a list when there are several.
 
+        Arrays that are used whole are `MatrixSymbol`s, vectors columns, and the outputs sums, products, transposes, inverses,
+        traces of these, or cells over indices; three axes and more are `IndexedBase`s. Where only cells are used they are
+        `Indexed`, and an output that is an array is a list of its cells. Limits that hold at single points only, of a norm at
+        0 for example, are not among the cases.
+
         Raises `TraceError` where the inlined expression would have more than 20,000 nodes.
+
+        >>> import numpy as np, symdiff as sd
+        >>> print(sd.grad(lambda x, A: x @ A @ x).graph(np.ones(3), np.ones((3, 3))).expr)
+        (A + A.T)*x
         """
         return sympy_expressions(self)
 

@@ -55,8 +55,8 @@ def computable(graph: Graph, exact: bool = False) -> Graph:
     """
     graph = lower_decompositions(graph)
     vectors = {b for b in graph.bindings if b.op == "matmul" and all(len(o.shape) == 1 for o in b.operands)}
-    which = vectors | {b for b in graph.bindings if b.op == "logsumexp" or (b.op == "sum_of" and not exact)}
-    return expanded(graph, {"logsumexp": _log_sum_exp, "matmul": _inner, "sum_of": _sum_of}, which)
+    which = vectors | {b for b in graph.bindings if b.op in _EXPONENTIAL or (b.op == "sum_of" and not exact)}
+    return expanded(graph, {**_EXPONENTIAL, "matmul": _inner, "sum_of": _sum_of}, which)
 
 
 def _sum_of(a: Arrays, binding: Node, operands: tuple[Atom, ...]) -> Atom:
@@ -170,9 +170,30 @@ def _running_product(a: Arrays, binding: Node, operands: tuple[Atom, ...]) -> At
 
 def _log_sum_exp(a: Arrays, binding: Node, operands: tuple[Atom, ...]) -> Atom:
     """The largest cell, where it is finite, is taken out of the exponentials."""
-    x = operands[0]
     axes = binding.params.params["axes"]
+    shift, away = _away(a, operands[0], axes)
+    return a.emit("add", a.emit("log", a.sum(a.emit("exp", away), axes)), shift)
+
+
+def _softmax(a: Arrays, binding: Node, operands: tuple[Atom, ...]) -> Atom:
+    axes = binding.params.params["axes"]
+    terms = a.emit("exp", _away(a, operands[0], axes)[1])
+    finite = a.emit("isfinite", a.bind("amax", operands[0], axes=axes))
+    total = a.emit("select", finite, a.sum(terms, axes), Constant(math.nan))
+    return a.emit("div", terms, a.reshape(total, kept_shape(terms.shape, axes)))
+
+
+def _log_softmax(a: Arrays, binding: Node, operands: tuple[Atom, ...]) -> Atom:
+    axes = binding.params.params["axes"]
+    _, away = _away(a, operands[0], axes)
+    total = a.emit("log", a.sum(a.emit("exp", away), axes))
+    return a.emit("sub", away, a.reshape(total, kept_shape(away.shape, axes)))
+
+
+def _away(a: Arrays, x: Atom, axes: tuple[int, ...]) -> tuple[Atom, Atom]:
     top = a.bind("amax", x, axes=axes)
     shift = a.emit("select", a.emit("isfinite", top), top, Constant(0.0))
-    away = a.emit("sub", x, a.reshape(shift, kept_shape(x.shape, axes)))
-    return a.emit("add", a.emit("log", a.sum(a.emit("exp", away), axes)), shift)
+    return shift, a.emit("sub", x, a.reshape(shift, kept_shape(x.shape, axes)))
+
+
+_EXPONENTIAL = {"logsumexp": _log_sum_exp, "softmax": _softmax, "log_softmax": _log_softmax}

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from symdiff.errors import RuleError
+from symdiff.rulebooks.columns import Column, rule_column
 from symdiff.rulebooks.rule import Formulas, Row, Rule, rule_key
 from symdiff.rulebooks.tables import Functions, read_lines
 from symdiff.vocabulary.choices import CHOICES, Choice
@@ -153,6 +154,13 @@ def default_rules() -> Rulebook:
     if problems:
         raise RuleError("\n".join(problems))
     return Rulebook(row for rows, _ in read for row in rows)
+
+
+@functools.cache
+def operation_facts() -> Mapping[str, Column]:
+    """The last column of the package's tables, by operation."""
+    rows = default_rules()._rules.values()
+    return {row.op: rule_column(row.facts, row.parameters, row.where) for row in rows if row.op is not None and row.facts}
 
 
 REASONS = ("integer-valued", "Boolean", "piecewise constant", "no closed form known")

@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from symdiff.errors import RuleError
+from symdiff.rulebooks.columns import rule_column
 from symdiff.rulebooks.tables import Functions, Template, parse_formula
 from symdiff.vocabulary.ops import OPS
 
@@ -45,7 +46,7 @@ class Rule:
     template for each argument, None where there is none; `complex_partials` those for complex arguments, where they need
     other formulas; `conj_partials` those by the conjugates, for functions that are not holomorphic. `singular`: a partial
     may be infinite where the function is finite. `function` is the Python function whose rule it is, and no other's of that
-    name; `body` holds the Python bodies of rules declared with `diffrule`.
+    name; `body` holds the Python bodies of rules declared with `diffrule`. `facts` is the last column, see `columns`.
     """
 
     module: str
@@ -63,6 +64,7 @@ class Rule:
     body: Any = None
     source: str = ""
     complex_partials: tuple[Template | None, ...] | None = None
+    facts: str = ""
 
     def partials_on(self, *, complex_: bool) -> tuple[Template | None, ...]:
         """The partials by the arguments, for complex ones or for real ones."""
@@ -81,9 +83,9 @@ class Rule:
         """The partials at numbers (or arrays), None where there is none; by a real number alone, not by its conjugate."""
         out = self.value(*numbers)
         on_complex = any(np.iscomplexobj(n) for n in numbers)
-        found = [None if t is None else _with_numpy(t, numbers, out) for t in self.partials_on(complex_=on_complex)]
+        found = [None if t is None else evaluate_formula(t, numbers, out) for t in self.partials_on(complex_=on_complex)]
         if self.conj_partials and not on_complex:
-            conjugate = [_with_numpy(t, numbers, out) for t in self.conj_partials]
+            conjugate = [evaluate_formula(t, numbers, out) for t in self.conj_partials]
             found = [np.real(f + c) for f, c in zip(found, conjugate, strict=True)]
         return tuple(found)
 
@@ -96,7 +98,7 @@ class Rule:
                 return OPS[self.op].function()(*numbers)
             if self.primal is None:
                 raise RuleError(f"{self.source}: the table does not say how {self.name} is computed")
-            return _with_numpy(self.primal, numbers, None)
+            return evaluate_formula(self.primal, numbers, None)
 
     @property
     def is_user_function(self) -> bool:
@@ -117,7 +119,9 @@ class Rule:
         return self
 
 
-def _with_numpy(template: Template, numbers: tuple[Any, ...], out: Any) -> Any:
+def evaluate_formula(template: Template, numbers: tuple[Any, ...], out: Any) -> Any:
+    """A formula at numbers (or arrays), computed with NumPy."""
+
     def emit(op: str, operands: tuple[Any, ...], payload: Any) -> Any:
         return payload if op == "const" else OPS[op].function()(*operands)
 
@@ -136,6 +140,7 @@ class Row:
         self.module, self.name, self.parameters = _head(where, cells)
         self.key = self.place = self.module, self.name, len(self.parameters)
         self.op = None if cells[1].startswith("=") else cells[1]
+        self.facts = cells[6] if len(cells) > 6 else ""
         self._formulas = formulas
         self._earlier = formulas.so_far()
         self._primal: Template | None = None
@@ -187,8 +192,8 @@ class Formulas(Mapping[tuple[str, int], Template]):
 
 def _head(where: str, cells: list[str]) -> tuple[str, str, tuple[str, ...]]:
     """Module, name and parameters of a row."""
-    if len(cells) != 6:
-        raise RuleError(f"{where}: {len(cells)} columns; function | computed by | partials | kind | interval | kinks")
+    if len(cells) not in (6, 7):
+        raise RuleError(f"{where}: {len(cells)} columns; function | computed by | partials | kind | interval | kinks | facts")
     found = _HEAD.fullmatch(cells[0])
     parameters = tuple(p.strip() for p in found["parameters"].split(",")) if found else ("",)
     if found is None or not all(p.isidentifier() for p in parameters):
@@ -205,7 +210,9 @@ def _rule(
     primal: Template | None,
     functions: Functions,
 ) -> Rule:
-    _, computed, formulas, kind, interval, kinks = cells
+    _, computed, formulas, kind, interval, kinks, *facts = cells
+    column = "".join(facts)
+    rule_column(column, parameters, where)
     plain, _, conjugate = formulas.partition(";;")
     plain, _, on_complex = plain.partition("::")
     partials = _partials(plain, parameters, where, functions)
@@ -219,7 +226,8 @@ def _rule(
         raise RuleError(f"{where}: kind {kind!r}; {', '.join(KINDS)}, then singular")
     return Rule(
         module, name, parameters, partials, op, primal, conj, words[0], "singular" in words,
-        _intervals(interval, len(parameters), where), _kinks(kinks, where), source=where, complex_partials=complex_partials,
+        _intervals(interval, len(parameters), where), _kinks(kinks, where), source=where,
+        complex_partials=complex_partials, facts=column,
     )  # fmt: skip
 
 

@@ -60,9 +60,9 @@ def parsed_row(line: str, source: str) -> StructuralRule:
     """A row of the table. Raises `RuleError` naming the row."""
     columns = [c.strip() for c in line.split("|")]
     head = _HEAD.fullmatch(columns[0])
-    if head is None or len(columns) != 4 or columns[3] not in ("yes", "real"):
+    if head is None or len(columns) != 4 or columns[3] not in ("yes", "real", "yes moves"):
         raise RuleError(
-            f"{source}: head(operands; parameters) | tangents | cotangents | yes or real is expected: {line.strip()}"
+            f"{source}: head(operands; parameters) | tangents | cotangents | yes, yes moves or real is expected: {line.strip()}"
         )
     operands = tuple(o.strip() for o in head["operands"].split(","))
     if head["name"] not in HEADS:
@@ -81,6 +81,18 @@ def parsed_row(line: str, source: str) -> StructuralRule:
     return StructuralRule(
         head["name"], operands, tangents, formulas(columns[2]), columns[3] == "real", source, _shown(columns, operands)
     )
+
+
+def moves_by_rule(binding: Node) -> bool:
+    """Whether each cell of a result is a cell of the operation's only or first operand."""
+    return binding.op == "item" or binding.op in moving_heads()
+
+
+@functools.cache
+def moving_heads() -> frozenset[str]:
+    """The heads whose rows say that they move cells."""
+    lines = (table_folder() / "structural.table").read_text(encoding="utf-8").splitlines()
+    return frozenset(line.partition("(")[0] for line in lines if line.endswith(" moves"))
 
 
 def _shown(columns: list[str], operands: tuple[str, ...]) -> str:
@@ -204,9 +216,13 @@ def _shares(a: Arrays, x: Atom, out: Atom, axes: tuple[int, ...]) -> Atom:
 
 
 def _weights(a: Arrays, x: Atom, out: Atom, axes: tuple[int, ...]) -> Atom:
-    """exp(x - out), equal shares to the infinite cells of an infinite sum."""
+    """exp(x)/sum(exp(x)), equal shares to the infinite cells of an infinite sum."""
     top = a.reshape(out, kept_shape(x.shape, axes))
-    return a.emit("select", a.emit("isfinite", top), a.emit("exp", a.emit("sub", x, top)), _shares(a, x, out, axes))
+    return a.emit("select", a.emit("isfinite", top), _softmax(a, x, axes), _shares(a, x, out, axes))
+
+
+def _softmax(a: Arrays, x: Atom, axes: tuple[int, ...]) -> Atom:
+    return a.bind("softmax", x, axes=axes)
 
 
 def _erased(a: Arrays, x: Atom, key: Any) -> Atom:
@@ -303,6 +319,7 @@ _VOCABULARY: dict[str, Callable[..., Any]] = {
     "slid": _slid,
     "shares": _shares,
     "weights": _weights,
+    "softmax": _softmax,
     "lower_half": _lower_half,
     **WORDS,
 }

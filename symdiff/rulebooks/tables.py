@@ -22,11 +22,11 @@ MAX_LINE = 2000
 MAX_BYTES = 4_000_000
 MAX_DEPTH = 100
 MAX_STEPS = 2000
-_BINARY = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Pow: "pow", ast.Mod: "mod"}
+FORMULA_OPERATORS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Pow: "pow", ast.Mod: "mod"}
 _COMPARE = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne"}
 _BOOLEAN = {ast.And: "and", ast.Or: "or"}
-_CALLS = {op.numpy: op.name for op in OPS.values() if op.arity > 0 and op.numpy and not op.is_special}
-_CALLS |= {name: name for name, op in OPS.items() if op.arity > 0}
+FORMULA_CALLS = {op.numpy: op.name for op in OPS.values() if op.arity > 0 and op.numpy and not op.is_special}
+FORMULA_CALLS |= {name: name for name, op in OPS.items() if op.arity > 0}
 Step = tuple[str, tuple[int, ...], Any]
 
 
@@ -171,8 +171,8 @@ class _Lowering:
                 isinstance(left, ast.Constant)
             ):
                 return self.put("neg", (self.lower_new(ast.BinOp(left, op, right), deeper),))  # -x*x is -(x*x)
-            case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-                return self.put(_BINARY[type(op)], (self.lower(left, deeper), self.lower(right, deeper)))
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in FORMULA_OPERATORS:
+                return self.put(FORMULA_OPERATORS[type(op)], (self.lower(left, deeper), self.lower(right, deeper)))
             case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARE:
                 return self.put(_COMPARE[type(op)], (self.lower(left, deeper), self.lower(right, deeper)))
             case ast.IfExp(test=test, body=body, orelse=orelse):
@@ -193,9 +193,9 @@ class _Lowering:
         template = self.functions.get((name, len(args)))
         if template is not None:
             return self.inlined(template.exact or template, args)
-        if name not in _CALLS:
+        if name not in FORMULA_CALLS:
             raise RuleError(f"{self.where}: unknown function {name!r} in a formula")
-        op = OPS[_CALLS[name]]
+        op = OPS[FORMULA_CALLS[name]]
         if len(args) != op.arity:
             raise RuleError(f"{self.where}: {name} takes {op.arity} arguments, {len(args)} given")
         return self.put(op.name, args)

@@ -17,6 +17,7 @@ from symdiff.ir.building import Builder
 from symdiff.ir.evaluating import applied
 from symdiff.ir.node import Atom, Constant, Node, Seen
 from symdiff.simplification.activity import Activity
+from symdiff.simplification.interning import worked_out
 from symdiff.vocabulary.heads import Static
 
 _TOLERANCE = {"f": 1e-5, "F": 1e-5}  # of values that count as equal, relative
@@ -115,27 +116,20 @@ class Thinness:
 
     def _tried(self, atom: Atom) -> Any:
         """A value at inputs taken at random; None where it is not analytic in those by which is differentiated alone."""
-        ready = [atom]
-        while ready:
-            last = ready[-1]
-            made = self.made.get(last)
-            if last in self._trials:
-                pass
-            elif isinstance(last, Constant):
-                self._trials[last] = last.value
-            elif last in self.wrt:
-                self._trials[last] = _random(last, len(self._trials))
-            elif made is None or not (made.op in _ANALYTIC or _is_whole_power(made)):
-                self._trials[last] = None
-            waiting = [] if last in self._trials or made is None else [o for o in made.operands if o not in self._trials]
-            ready += waiting
-            if not waiting:
-                ready.pop()
-                if last not in self._trials and made is not None:
-                    values = [self._trials[o] for o in made.operands]
-                    with np.errstate(all="ignore"):
-                        self._trials[last] = None if any(v is None for v in values) else applied(made, values)
-        return self._trials[atom]
+        return worked_out(atom, self._trials, self._analytic_in, self._trial)
+
+    def _analytic_in(self, atom: Atom) -> tuple[Atom, ...]:
+        made = None if atom in self.wrt else self.made.get(atom)
+        return made.operands if made is not None and (made.op in _ANALYTIC or _is_whole_power(made)) else ()
+
+    def _trial(self, atom: Atom) -> Any:
+        if isinstance(atom, Constant):
+            return atom.value
+        if atom in self.wrt:
+            return _random(atom, len(self._trials))
+        values = [self._trials[o] for o in self._analytic_in(atom)]
+        with np.errstate(all="ignore"):
+            return None if not values or any(v is None for v in values) else applied(self.made[atom], values)
 
     def _is_level(self, atom: Atom) -> bool:
         """Whether a value stays, or moves in steps, where the inputs move."""
@@ -195,20 +189,17 @@ class Poles:
 
     def missed(self, atom: Atom) -> Atom | None:
         """The condition that all of these, on the way to a value, are smooth and finite; None where there are none."""
-        ready = [atom]
-        while ready:
-            made = self.thinness.made.get(ready[-1])
-            if ready[-1] in self._missed or made is None or not self.thinness.activity.has(ready[-1]):
-                self._missed.setdefault(ready.pop(), None)
-                continue
-            waiting = [o for o in made.operands if o not in self._missed]
-            ready += waiting
-            if not waiting:
-                self._missed[ready.pop()] = self._through(made)
-        return self._missed[atom]
+        return worked_out(atom, self._missed, self._passed, self._through)  # type: ignore[no-any-return]
 
-    def _through(self, made: Node) -> Atom | None:
+    def _passed(self, atom: Atom) -> tuple[Atom, ...]:
+        made = self.thinness.made.get(atom) if self.thinness.activity.has(atom) else None
+        return () if made is None else made.operands
+
+    def _through(self, atom: Atom) -> Atom | None:
         b = self.builder
+        made = self.thinness.made.get(atom) if self.thinness.activity.has(atom) else None
+        if made is None:
+            return None
         parts = dict.fromkeys(found for o in made.operands if (found := self._missed[o]) is not None)
         if made.op in _POLES and self.thinness.activity.has(made.operands[-1 if made.op == "div" else 0]):
             parts[b.emit("isfinite", (made.result,))] = None

@@ -10,25 +10,25 @@ import math
 
 from symdiff.ir.building import Builder
 from symdiff.ir.node import Atom, Constant, Node
-from symdiff.simplification.bounds import Bounds
-from symdiff.simplification.growth import Growth, known_exponent, known_exponential
+from symdiff.simplification.facts import Facts, known_column
+from symdiff.simplification.rewriting import Forms, row_partials
 
 ONE = Constant(1.0)
-_FLAT = frozenset({"tanh", "atan", "erf", "erfc", "expit"})  # where their argument is infinite
 _LOGARITHMS = {"log": 1.0, "log2": 1 / math.log(2), "log10": 1 / math.log(10), "log1p": 1.0}
 _ROOTS = {"sqrt": 1 / 2, "cbrt": 1 / 3}
-_HYPERBOLIC = frozenset({"cosh", "sinh", "expm1"})
+_SATURATING = frozenset({*_LOGARITHMS, *_ROOTS, "div", "pow"})
 Slopes = list[tuple[Atom, Atom]]
 
 
 class Saturation:
     """Tells which bindings saturate over what overflows, and builds their derivatives."""
 
-    def __init__(self, builder: Builder, bindings: list[Node], bounds: Bounds) -> None:
+    def __init__(self, builder: Builder, facts: Facts) -> None:
         self.builder = builder
-        self.growth = growth = Growth(bindings, bounds)
-        self.made, self._explosive, self._alone = growth.made, growth.explosive, growth.alone
-        self._slopes: dict[Atom, Slopes | None] = {}
+        self.facts = facts
+        self.made = facts.made
+        self.forms = Forms(facts.made, facts)
+        self._slopes: dict[Atom, tuple[Slopes | None, tuple[int, ...]]] = {}
 
     # -- what the sweeps ask
 
@@ -37,45 +37,48 @@ class Saturation:
 
         A quotient's numerator is among them only where it is an exponential.
         """
+        return self._found(binding)[0]
+
+    def remaining(self, binding: Node) -> tuple[int, ...]:
+        """The places of the operands that `slopes` leaves to the binding's own partials."""
+        return self._found(binding)[1]
+
+    def _found(self, binding: Node) -> tuple[Slopes | None, tuple[int, ...]]:
+        if binding.op not in _SATURATING:
+            return None, tuple(range(len(binding.operands)))
         if binding.result not in self._slopes:
             self._slopes[binding.result] = self._built(binding)
         return self._slopes[binding.result]
 
-    def _built(self, binding: Node) -> Slopes | None:
-        op, operands = binding.op, binding.operands
-        power = _ROOTS.get(op) or known_exponent(binding)
+    def _built(self, binding: Node) -> tuple[Slopes | None, tuple[int, ...]]:
+        op, operands, b = binding.op, binding.operands, self.builder
+        own = tuple(range(len(operands)))
+        row = self.forms.first(binding, partials=True) if self.facts.grows else None
+        if row is not None:
+            return row_partials(*row, binding, b), own[:-1]
+        power = _ROOTS.get(op) or self.facts.exponent(binding)
         if op in _LOGARITHMS:
             unit = Constant(_LOGARITHMS[op])
             quotient = self.made.get(operands[0])
-            if op != "log1p" and quotient is not None and quotient.op in _HYPERBOLIC and operands[0] in self._explosive:
-                return self._of_hyperbolic(quotient, unit)
-            if op != "log1p" and quotient is not None and quotient.op == "div" and quotient.operands[1] in self._alone:
+            if op != "log1p" and quotient is not None and quotient.op == "div" and self.facts.is_alone(quotient.operands[1]):
                 above, below = quotient.operands
-                first = [] if isinstance(above, Constant) else [(above, self.builder.emit("div", (unit, above)))]
-                return first + self._below(below, Constant(-unit.value))
-            if operands[0] in self._alone:
-                return self._below(operands[0], unit, ONE if op == "log1p" else None)
-        elif op == "div" and operands[1] in self._alone:
-            above = self._below(operands[0], binding.result) if self._is_exponential(operands[0]) else []
-            return above + self._below(operands[1], self.builder.neg(binding.result))
-        elif op == "div" and operands[1] in self._explosive and self.made[operands[1]].op in _HYPERBOLIC:
-            return self._of_hyperbolic(self.made[operands[1]], self.builder.neg(binding.result))
+                first = [] if isinstance(above, Constant) else [(above, b.emit("div", (unit, above)))]
+                return first + self._below(below, Constant(-unit.value)), ()
+            if self.facts.is_alone(operands[0]):
+                return self._below(operands[0], unit, ONE if op == "log1p" else None), ()
+        elif op == "div" and self.facts.is_alone(operands[1]):
+            is_exponential = self.facts.is_alone(operands[0]) and self.facts.exponential(self.made[operands[0]]) is not None
+            above = self._below(operands[0], binding.result) if is_exponential else []
+            return above + self._below(operands[1], b.neg(binding.result)), () if is_exponential else own[:1]
         elif power and binding.dtype in "fd":
             under = self.made.get(operands[0])
-            argument = None if under is None else known_exponential(under)
-            weight = self.builder.mul(Constant(power), binding.result)
-            if argument is not None:
-                return [(argument[0], self.builder.mul(Constant(argument[1]), weight))]
-            return self._below(operands[0], weight) if power < 0 and operands[0] in self._alone else None
-        return None
-
-    def _of_hyperbolic(self, binding: Node, weight: Atom) -> Slopes:
-        """`weight` times the slope of the logarithm of a hyperbolic function or of expm1."""
-        b, w = self.builder, binding.operands[0]
-        if binding.op == "expm1":
-            return [(w, b.emit("div", (b.neg(weight), b.emit("expm1", (b.neg(w),)))))]
-        slope = b.emit("tanh", (w,))
-        return [(w, b.mul(weight, slope) if binding.op == "cosh" else b.emit("div", (weight, slope)))]
+            argument = None if under is None else self.facts.exponential(under)
+            if argument is not None or (power < 0 and self.facts.is_alone(operands[0])):
+                weight = b.mul(Constant(power), binding.result)
+                if argument is None:
+                    return self._below(operands[0], weight), ()
+                return [(argument[0], b.mul(Constant(argument[1]), weight))], ()
+        return None, own
 
     def _below(self, whole: Atom, weight: Atom, rest: Atom | None = None) -> Slopes:
         """`weight` times the partials of log(whole + rest) by the exponential's argument and by what stands beside it."""
@@ -84,14 +87,14 @@ class Saturation:
         scale: Atom = ONE
         found: Slopes = []
         at = whole
-        while (argument := known_exponential(self.made[at])) is None:
+        while (argument := self.facts.exponential(self.made[at])) is None:
             op, operands = self.made[at].op, self.made[at].operands
             if op == "pow":
                 share = self._shared(weight, b.emit("div", (rest, b.mul(scale, at)))) if rest is not None else weight
                 weight, scale, rest = b.mul(share, operands[1]), ONE, None
                 total = at = operands[0]
                 continue
-            place = 0 if operands[0] in self._alone else 1
+            place = 0 if self.facts.is_alone(operands[0]) else 1
             other, at = (operands[1 - place] if len(operands) > 1 else ONE), operands[place]
             if op in ("add", "sub"):
                 beside = b.neg(b.mul(scale, other)) if op == "sub" and place == 0 else b.mul(scale, other)
@@ -129,23 +132,13 @@ class Saturation:
         ratio = rest if scale is ONE else b.emit("div", (rest, scale))
         return b.mul(ratio, small)
 
-    def remaining(self, binding: Node) -> tuple[int, ...]:
-        """The places of the operands that `slopes` leaves to the binding's own partials."""
-        if self.slopes(binding) is None:
-            return tuple(range(len(binding.operands)))
-        return (0,) if binding.op == "div" and not self._is_exponential(binding.operands[0]) else ()
-
-    def _is_exponential(self, atom: Atom) -> bool:
-        return atom in self._alone and known_exponential(self.made[atom]) is not None
-
     def overflowed(self, binding: Node, place: int) -> Atom | None:
-        """The condition under which operand `place` has overflowed where the head is flat; None where it cannot be."""
-        operand = binding.operands[place]
-        if operand not in self._alone:
+        """The condition under which operand `place` has overflowed where the head levels off; None where it cannot be."""
+        operand, b, column = binding.operands[place], self.builder, known_column(binding)
+        if "levels" not in column.words or not self.facts.is_alone(operand):
             return None
-        op, b = binding.op, self.builder
-        if op in _FLAT:
-            return b.emit("isinf", (operand,))
-        if op in ("exp", "exp2", "expm1"):
-            return b.emit("eq", (operand, Constant(-math.inf)))
-        return None
+        known = self.facts.of(operand)
+        level = (column.low, column.high) if "rising" in column.words else (column.high, column.low)
+        ends = [e for e, at in zip((known.low, known.high), level, strict=True) if math.isinf(e) and math.isfinite(at)]
+        met = [b.emit("eq", (operand, Constant(end))) for end in ends]
+        return b.emit("or", tuple(met)) if len(met) > 1 else met[0] if met else None

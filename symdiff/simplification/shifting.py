@@ -14,20 +14,18 @@ from symdiff.ir.arrays.algebra import Arrays, kept_shape
 from symdiff.ir.building import Builder, is_constant
 from symdiff.ir.invariants import binding_with
 from symdiff.ir.node import Atom, Constant, Node
-from symdiff.simplification.bounds import Bounds
-from symdiff.simplification.growth import Growth, known_exponent, known_exponential
-from symdiff.simplification.likeness import Likeness
+from symdiff.rulebooks.structural import moves_by_rule
+from symdiff.simplification.facts import Facts
+from symdiff.simplification.interning import worked_out
 
 ZERO, ONE = Constant(0.0), Constant(1.0)
 _LOGARITHMS = {"log": 1.0, "log2": 1 / math.log(2), "log10": 1 / math.log(10), "log1p": 1.0}
 _DEEP = 40  # operations that are taken apart from within each other
-_MOVING = frozenset({"reshape", "transpose", "getitem", "broadcast_to", "item"})
 
 
-def shifted(bindings: list[Node], builder: Builder) -> list[Node]:
+def shifted(facts: Facts, builder: Builder) -> list[Node]:
     """The bindings with logarithms and quotients of sums of exponentials in a form that does not overflow."""
-    growth = Growth(bindings, Bounds(bindings))
-    return _Shifting(bindings, builder, growth).run() if growth.explosive else bindings
+    return _Shifting(facts, builder).run() if facts.grows else facts.bindings
 
 
 class _Shifting:
@@ -36,13 +34,12 @@ class _Shifting:
     A value that several others use, and one that is moved, is taken apart once: what is added is linear in the graph.
     """
 
-    def __init__(self, bindings: list[Node], builder: Builder, growth: Growth) -> None:
-        self.bindings = bindings
+    def __init__(self, facts: Facts, builder: Builder) -> None:
+        self.bindings = bindings = facts.bindings
         self.builder = builder
         self.arrays = Arrays(builder)
-        self.growth = growth
-        self.made = growth.made
-        self.likeness = Likeness(bindings)
+        self.facts = facts
+        self.made = facts.made
         self.shared = self._shared()
         self._places = {binding.result: place for place, binding in enumerate(bindings)}
         self._tops: dict[Atom, Atom | None] = {}
@@ -65,13 +62,13 @@ class _Shifting:
         uses: dict[Atom, int] = {}
         for binding in self.bindings:
             for operand in binding.operands:
-                if operand in self.growth.explosive:
-                    uses[operand] = uses.get(operand, 0) + (2 if binding.op in _MOVING else 1)
+                if self.facts.is_explosive(operand):
+                    uses[operand] = uses.get(operand, 0) + (2 if _moves(binding) else 1)
         found: set[Atom] = set()
         depths: dict[Atom, int] = {}
         for binding in self.bindings:
             symbol = binding.result
-            if symbol in self.growth.explosive and known_exponential(binding) is None:
+            if self.facts.is_explosive(symbol) and self.facts.exponential(binding) is None:
                 depth = 1 + max((depths.get(o, 0) for o in binding.operands), default=0)
                 if uses.get(symbol, 0) > 1 or depth > _DEEP:
                     found.add(symbol)
@@ -81,9 +78,9 @@ class _Shifting:
     def _seen(self, binding: Node) -> Atom | None:
         """What a binding is for the sweeps; None where that is what it is."""
         op, operands = binding.op, binding.operands
-        if op in _LOGARITHMS and (operands[0] in self.growth.explosive or self._share(operands[0])):
+        if op in _LOGARITHMS and (self.facts.is_explosive(operands[0]) or self._share(operands[0])):
             return self._logarithm(op, operands[0])
-        if op == "div" and all(o in self.growth.explosive for o in operands):
+        if op == "div" and all(self.facts.is_explosive(o) for o in operands):
             return self._quotient(*operands)
         return None
 
@@ -94,14 +91,14 @@ class _Shifting:
         b = self.builder
         made = self.made[x]
         share = None if op == "log1p" else self._share(x)
-        if share is None and op != "log1p" and made.op == "div" and all(o in self.growth.explosive for o in made.operands):
+        if share is None and op != "log1p" and made.op == "div" and all(self.facts.is_explosive(o) for o in made.operands):
             share = made.operands[0], made.operands[1]
         if share is not None:
             return b.emit("sub", tuple(self._plain_logarithm(op, o) for o in share))
-        if made.op in _MOVING:
+        if _moves(made):
             found = self._logarithm(op, made.operands[0])
             return None if found is None else self._moved(made, found)
-        if x in self.growth.alone or not self._is_sum(x):
+        if self.facts.is_alone(x) or not self._is_sum(x):
             return None
         if op == "log1p":
             op, x = "log", self._made("add", ONE, x)
@@ -114,10 +111,10 @@ class _Shifting:
         """The logarithm of a value that is an exponential, or a sum of some."""
         b = self.builder
         binding = self.made.get(x)
-        argument = None if binding is None else known_exponential(binding)
+        argument = None if binding is None else self.facts.exponential(binding)
         if argument is not None:
             return b.mul(Constant(argument[1] * _LOGARITHMS[op]), argument[0])
-        found = self._logarithm(op, x) if x in self.growth.explosive else None
+        found = self._logarithm(op, x) if self.facts.is_explosive(x) else None
         return b.emit(op, (x,)) if found is None else found
 
     def _share(self, x: Atom) -> tuple[Atom, Atom] | None:
@@ -127,21 +124,17 @@ class _Shifting:
             return None
         quotient = self.made.get(made.operands[1])
         whole = self.made.get(quotient.operands[1]) if quotient is not None and quotient.op == "div" else None
-        if whole is None or whole.op != "add" or whole.result not in self.growth.explosive:
+        if whole is None or whole.op != "add" or not self.facts.is_explosive(whole.result):
             return None
         part = quotient.operands[0]  # type: ignore[union-attr]
         for a, b in (whole.operands, whole.operands[::-1]):
-            if (is_constant(a, 1) and is_constant(part, 1)) or self.likeness.same(a, part):
+            if (is_constant(a, 1) and is_constant(part, 1)) or self.facts.same(a, part):
                 return b, whole.result
         return None
 
     # -- quotients
 
     def _quotient(self, above: Atom, below: Atom) -> Atom | None:
-        first, second = self.made[above], self.made[below]
-        if {first.op, second.op} == {"sinh", "cosh"} and self.likeness.same(*first.operands, *second.operands):
-            slope = self.builder.emit("tanh", first.operands)
-            return slope if first.op == "sinh" else self.builder.emit("div", (ONE, slope))
         top = self._rounded_top(below)
         if top is None or self._top(above) is None:
             return None
@@ -153,7 +146,7 @@ class _Shifting:
         """Whether a value adds up several exponentials."""
         binding = self.made[x]
         while binding.op in ("mul", "div", "neg", "cast", "pow", "reshape"):
-            binding = self.made[next(o for o in binding.operands if o in self.growth.explosive)]
+            binding = self.made[next(o for o in binding.operands if self.facts.is_explosive(o))]
         return binding.op in ("add", "sub", "sum")
 
     def _rounded_top(self, x: Atom) -> Atom | None:
@@ -167,31 +160,26 @@ class _Shifting:
 
     def _top(self, x: Atom) -> Atom | None:
         """An exponent of the size of a value's logarithm; None for what is not taken apart."""
-        stack = [x]
-        while stack:
-            atom = stack[-1]
-            if atom in self._tops:
-                stack.pop()
-            elif atom not in self.growth.explosive:
-                self._tops[atom] = ZERO
-            else:
-                binding = self.made[atom]
-                below = () if known_exponential(binding) is not None else _read_by(binding)
-                missing = [o for o in below if o not in self._tops]
-                stack += missing
-                if not missing:
-                    self._tops[atom] = self._top_of(binding)
-        return self._tops[x]
+        return worked_out(x, self._tops, self._sized_by, self._top_of)  # type: ignore[no-any-return]
 
-    def _top_of(self, binding: Node) -> Atom | None:
+    def _sized_by(self, atom: Atom) -> tuple[Atom, ...]:
+        """The operands whose size tells that of a value which overflows."""
+        binding = self.made.get(atom)
+        own = binding is None or not self.facts.is_explosive(atom) or self.facts.exponential(binding) is not None
+        return () if own else self._read_by(binding)  # type: ignore[arg-type]
+
+    def _top_of(self, atom: Atom) -> Atom | None:
+        if not self.facts.is_explosive(atom):
+            return ZERO
+        binding = self.made[atom]
         b, op, operands = self.builder, binding.op, binding.operands
-        argument = known_exponential(binding)
+        argument = self.facts.exponential(binding)
         if argument is not None:
             return b.mul(Constant(argument[1]), argument[0])
         if op == "cosh":
             return b.emit("abs", (operands[0],))
-        power = known_exponent(binding)
-        tops = [self._tops[o] for o in _read_by(binding)]
+        power = self.facts.exponent(binding)
+        tops = [self._tops[o] for o in self._read_by(binding)]
         if any(t is None for t in tops):
             return None
         if op in ("add", "sub"):
@@ -207,22 +195,22 @@ class _Shifting:
         if op == "sum":
             whole = self.arrays.broadcast_to(tops[0], operands[0].shape)  # type: ignore[arg-type]
             return self.arrays.bind("amax", whole, axes=binding.params.params["axes"])
-        return self._moved(binding, tops[0]) if op in _MOVING else None  # type: ignore[arg-type]
+        return self._moved(binding, tops[0]) if _moves(binding) else None  # type: ignore[arg-type]
 
     def _scaled(self, x: Atom, top: Atom) -> Atom:
         """x*exp(-top), without the exponentials of x where these are large."""
         b = self.builder
-        if x not in self.growth.explosive:
+        if not self.facts.is_explosive(x):
             return x if is_constant(top, 0) else b.mul(x, b.emit("exp", (b.neg(top),)))
         binding = self.made[x]
-        argument = known_exponential(binding)
-        if argument is None and binding.op in _MOVING:
-            inner = known_exponential(self.made[binding.operands[0]])
+        argument = self.facts.exponential(binding)
+        if argument is None and _moves(binding):
+            inner = self.facts.exponential(self.made[binding.operands[0]])
             argument = None if inner is None else (self._moved(binding, inner[0]), inner[1])
         if argument is not None:
             return b.emit("exp", (b.emit("sub", (b.mul(Constant(argument[1]), argument[0]), top)),))
         narrow = binding.op == "sum" and np.broadcast_shapes(x.shape, top.shape) != x.shape
-        if x not in self.shared and binding.op not in _MOVING and not narrow:
+        if x not in self.shared and not _moves(binding) and not narrow:
             return self._expanded(binding, top)
         mantissa, own = self._pair(x)
         return mantissa if own is top else b.mul(mantissa, b.emit("exp", (b.emit("sub", (own, top)),)))
@@ -232,10 +220,10 @@ class _Shifting:
         if x not in self._pairs:
             found, pending = {x}, [x]
             while pending:
-                for operand in _read_by(self.made[pending.pop()]):
-                    if operand in self.growth.explosive and operand not in self._pairs and operand not in found:
+                for operand in self._read_by(self.made[pending.pop()]):
+                    if self.facts.is_explosive(operand) and operand not in self._pairs and operand not in found:
                         found.add(operand)
-                        if known_exponential(self.made[operand]) is None:
+                        if self.facts.exponential(self.made[operand]) is None:
                             pending.append(operand)
             needed = sorted((a for a in found if a in self.shared and a is not x), key=self._places.__getitem__)
             for atom in (*needed, x):
@@ -244,7 +232,7 @@ class _Shifting:
 
     def _paired(self, x: Atom) -> tuple[Atom, Atom]:
         binding = self.made[x]
-        if binding.op not in _MOVING:
+        if not _moves(binding):
             own = self._rounded_top(x)
             assert own is not None
             return self._expanded(binding, own), own
@@ -260,7 +248,7 @@ class _Shifting:
     def _expanded(self, binding: Node, top: Atom) -> Atom:
         """x*exp(-top) by the operands of x."""
         b, op, operands = self.builder, binding.op, binding.operands
-        power = known_exponent(binding)
+        power = self.facts.exponent(binding)
         if op == "cosh":
             w = operands[0]
             both = (b.emit("exp", (b.emit("sub", (v, top)),)) for v in (w, b.neg(w)))
@@ -285,9 +273,9 @@ class _Shifting:
         """A product's or quotient's factors, each with its own exponential taken out but the first."""
         b = self.builder
         first, second = operands
-        if op == "mul" and first not in self.growth.explosive:
+        if op == "mul" and not self.facts.is_explosive(first):
             first, second = second, first
-        if second not in self.growth.explosive:
+        if not self.facts.is_explosive(second):
             return b.emit(op, (self._scaled(first, top), second))
         own = self._rounded_top(second)
         assert own is not None
@@ -306,12 +294,14 @@ class _Shifting:
     def _made(self, op: str, *operands: Atom) -> Atom:
         """A new operation that is taken apart like those of the function."""
         found = self.builder.emit(op, operands)
-        self.made[found] = self.builder.bindings[-1]
-        if any(o in self.growth.explosive for o in operands):
-            self.growth.explosive.add(found)
+        self.facts.include(self.builder.bindings[-1])
         return found
 
+    def _read_by(self, binding: Node) -> tuple[Atom, ...]:
+        """The operands that a value's size depends on: all but the exponent of a power."""
+        return binding.operands[: 1 if self.facts.exponent(binding) > 0 else None]
 
-def _read_by(binding: Node) -> tuple[Atom, ...]:
-    """The operands that a value's size depends on: all but the exponent of a power."""
-    return binding.operands[: 1 if known_exponent(binding) > 0 else None]
+
+def _moves(binding: Node) -> bool:
+    """Whether an operation moves cells of its only operand."""
+    return len(binding.operands) == 1 and moves_by_rule(binding)

@@ -5,9 +5,11 @@ share, or a sum's terms with another value, is left out of their product. Of the
 directions in one value none is followed.
 """
 
+import math
+
 from symdiff.ir.building import Builder
 from symdiff.ir.node import Atom, Constant, Node
-from symdiff.simplification.likeness import Likeness
+from symdiff.simplification.facts import Facts
 from symdiff.vocabulary.ops import is_complex
 
 _MANY = 4  # signs that are kept track of in one value
@@ -18,31 +20,31 @@ _LINEAR = {  # operations that hand on factors, and the operands from which
 NONE: frozenset[int] = frozenset()
 
 
-def watch_signs(builder: Builder, bindings: list[Node]) -> None:
+def watch_signs(builder: Builder, facts: Facts) -> None:
     """Have a builder leave out squares of signs, where the bindings that it differentiates can give some."""
-    if builder.signs is None and any(b.op in ("abs", "sign") and not is_complex(b.dtype) for b in bindings):
-        builder.signs = SignFactors(builder, bindings)
+    if builder.signs is None and any(b.op in ("abs", "sign") and not is_complex(b.dtype) for b in facts.bindings):
+        builder.signs = SignFactors(builder, facts)
 
 
 class SignFactors:
     """The factors sign(x) of the values on a builder, each by the number of x's direction, and those of terms of sums."""
 
-    def __init__(self, builder: Builder, bindings: list[Node]) -> None:
+    def __init__(self, builder: Builder, facts: Facts) -> None:
         self.builder = builder
-        self.likeness = Likeness(bindings)
+        self.facts = facts
         self.made: dict[Atom, Node] = {}
         self._factors: dict[Atom, frozenset[int]] = {}
         self._terms: dict[Atom, frozenset[int]] = {}  # those of some terms
         self._signs: dict[int, Atom] = {}
         self._turned: dict[tuple[Atom, int], Atom] = {}
-        for binding in bindings:
+        for binding in facts.bindings:
             self.note(binding)
 
     def note(self, binding: Node) -> None:
         """Work out the factors of a new binding."""
         op, operands = binding.op, binding.operands
         if op == "sign" and not is_complex(binding.dtype):
-            direction = self.likeness.direction(operands[0])[0]
+            direction = self.facts.direction(operands[0])[0]
             self._signs.setdefault(direction, binding.result)
             factors = terms = frozenset({direction})
         else:
@@ -83,8 +85,8 @@ class SignFactors:
         op, operands = binding.op, binding.operands
         if op == "sign":
             code = None if binding.shape == () else binding.dtype
-            turned = self.likeness.direction(operands[0])[1] * self._orientation(direction)
-            return Constant(float(turned), code)
+            turned = self.facts.direction(operands[0])[1] * self._orientation(direction)
+            return Constant(math.copysign(1.0, turned), code)
         if op == "mul":
             place = 0 if direction in self._terms.get(operands[0], NONE) else 1
             return b.mul(self._times(operands[place], direction), operands[1 - place])
@@ -101,9 +103,9 @@ class SignFactors:
     def _plain(self, atom: Atom, direction: int) -> Atom:
         return self.builder.emit("mul", (atom, self._signs[direction]))
 
-    def _orientation(self, direction: int) -> int:
-        """The sign that the sign of a direction stands for: that of its first value, or of the opposite."""
-        return self.likeness.direction(self.made[self._signs[direction]].operands[0])[1]
+    def _orientation(self, direction: int) -> float:
+        """What has the sign that the sign of a direction stands for: that of its first value, or of the opposite."""
+        return self.facts.direction(self.made[self._signs[direction]].operands[0])[1]
 
 
 def _is_zero(atom: Atom) -> bool:

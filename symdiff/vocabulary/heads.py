@@ -226,6 +226,24 @@ def head_logsumexp(x: Any, axes: Any = None, keepdims: bool = False) -> Any:
     return total if keepdims else np.squeeze(total, axis=axes)[()]
 
 
+def head_softmax(x: Any, axes: Any) -> Any:
+    """exp(x)/sum(exp(x)) of plain numbers, the largest taken out; NaN where that is infinite."""
+    terms = np.exp(_away(x, axes))
+    total = np.sum(terms, axis=axes, keepdims=True)
+    return terms / np.where(np.isfinite(np.max(x, axis=axes, keepdims=True)), total, np.nan)
+
+
+def head_log_softmax(x: Any, axes: Any) -> Any:
+    """log(exp(x)/sum(exp(x))) of plain numbers, the largest taken out."""
+    away = _away(x, axes)
+    return away - np.log(np.sum(np.exp(away), axis=axes, keepdims=True))
+
+
+def _away(x: Any, axes: Any) -> Any:
+    top = np.max(x, axis=axes, keepdims=True)
+    return x - np.where(np.isfinite(top), top, 0.0)
+
+
 def half_weights(n: int) -> np.ndarray:
     """How often each number of a half spectrum occurs in a whole one of n."""
     weights = np.full(n // 2 + 1, 2.0)
@@ -287,6 +305,8 @@ _ROWS = [
     Head("all", lambda x, axes: np.all(x, axis=axes), lambda s, axes: _without(s, axes), "{np}.all({0}, axis={axes})",
          out=True, cost=_size),
     Head("logsumexp", head_logsumexp, lambda s, axes: _without(s, axes), cost=_size),
+    Head("softmax", head_softmax, _first, cost=_size),
+    Head("log_softmax", head_log_softmax, _first, cost=_size),
     Head("prod", lambda x, axes: np.prod(x, axis=axes), lambda s, axes: _without(s, axes), "{np}.prod({0}, axis={axes})",
          out=True, cost=_size),
     Head("cumsum", lambda x, axis: np.cumsum(x, axis=axis), _first, "{np}.cumsum({0}, axis={axis})", out=True, cost=_size),

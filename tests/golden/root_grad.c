@@ -3,6 +3,7 @@
  *   symdiff export golden_functions:root --arg x=scalar --arg bounds=2 --wrt x --target c
  * graph fa0803b9, rules 5b62cfa5, float64. Needs a C99 compiler and libm only. Belongs to the project that generated it.
  * 6 operations (6 before sharing).
+ * May be infinite or NaN where x == 0 in sqrt(x) of golden_functions.py:58.
  *
  * Gradient of root. Takes x float64, bounds float64[2]; returns df_dx float64.
  *

@@ -2,6 +2,7 @@
 #   symdiff export golden_functions:root --arg x=scalar --arg bounds=2 --wrt x --target numpy
 # graph fa0803b9, rules 5b62cfa5, float64. Needs NumPy only. Belongs to the project that generated it.
 # 6 operations (6 before sharing).
+# May be infinite or NaN where x == 0 in sqrt(x) of golden_functions.py:58.
 from typing import Any
 
 import numpy as np

@@ -2,6 +2,7 @@
 #   symdiff.grad(golden_functions.root).export(path, 2.0, [0.0, 9.0], target='python')
 # graph cc9b1c5a, rules 5b62cfa5, float64. Needs nothing. Belongs to the project that generated it.
 # 6 operations (6 before sharing).
+# May be infinite or NaN where x == 0 in sqrt(x) of golden_functions.py:58.
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -2,6 +2,7 @@
 #   symdiff.vmap(symdiff.grad(golden_functions.root), in_axes=(0, None), out_axes=0).export(path, symdiff.Spec((2,)), symdiff.Spec((2,)), target='numpy')
 # graph fa0803b9, rules 5b62cfa5, float64. Needs NumPy only. Belongs to the project that generated it.
 # 6 operations (4 before sharing), 2 work arrays for intermediate values.
+# May be infinite or NaN where x == 0 in sqrt(x) of golden_functions.py:58.
 import threading
 from typing import Any
 

@@ -9,9 +9,11 @@ import io
 import os
 import shutil
 import sys
+import threading
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
@@ -42,6 +44,7 @@ _FILLS = {
     "output": ("#fdf1d8", ORANGE),
 }
 _PLAIN = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+_lock = threading.Lock()
 _TELLS = {"value": "your operations", "derivative": "the derivative's"}
 
 
@@ -171,10 +174,12 @@ class Diagram:
         return text.getvalue()
 
 
-def _same_bytes() -> Any:
-    """Settings by which matplotlib writes the same SVG each time, with text as text."""
-    fonts = {"svg.fonttype": "none", "font.monospace": ["DejaVu Sans Mono"]}
-    return matplotlib_module().rc_context({"svg.hashsalt": "symdiff", **fonts})
+@contextmanager
+def _same_bytes() -> Iterator[None]:
+    """Settings by which matplotlib writes the same SVG each time, with text as text; they are of all threads."""
+    own = {"svg.hashsalt": "symdiff", "svg.fonttype": "none", "font.monospace": ["DejaVu Sans Mono"]}
+    with _lock, matplotlib_module().rc_context(own):
+        yield
 
 
 def _columns(text: str) -> int:

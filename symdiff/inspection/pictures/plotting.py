@@ -18,7 +18,7 @@ from symdiff.api.functions import Function, Plain
 from symdiff.errors import ArgumentError, MissingPackageError, OptionError, ShapeError, SymdiffError
 from symdiff.inspection.costing import Cost, charted
 from symdiff.inspection.expressions import latex
-from symdiff.inspection.pictures.sampling import broken_intervals
+from symdiff.inspection.pictures.sampling import POLE, broken_intervals
 from symdiff.tracing.trace import definition_line, function_name
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.choices import check_options
@@ -134,27 +134,38 @@ def _left_side(name: str, variable: str, order: int, total: bool = True) -> str:
 
 
 def _named(name: str) -> str:
-    return latex(sp.Symbol(name)) if name.strip("_") else name.replace("_", r"\_")  # type: ignore[no-any-return]
+    return latex(sp.Symbol(name)) if name.strip("_") else name.replace("_", r"\_")
 
 
 class _Curve(NamedTuple):
-    """One cell of f or of a derivative of it at increasing points, and behind which of them it is broken."""
+    """One cell of f or of a derivative of it at increasing points, and what it is between them."""
 
     label: str
     colour: str
     style: str
     y: np.ndarray
-    breaks: np.ndarray
+    broken: np.ndarray
 
     @property
     def reach(self) -> tuple[float, float]:
-        """From where to where it is shown: of a broken one not to the last cell beside a pole."""
+        """From where to where it is shown: with a pole not to the cell that happens to lie beside it."""
         finite = self.y[np.isfinite(self.y)]
         if not len(finite):
             return np.inf, -np.inf
-        low, high = np.quantile(finite, [0.1, 0.9]) if len(self.breaks) else (finite.min(), finite.max())
-        spare = 0.5 * (high - low) or np.inf
-        return max(low - spare, finite.min()), min(high + spare, finite.max())
+        low, high = finite.min(), finite.max()
+        if (self.broken == POLE).any():
+            near, far = np.quantile(finite, [0.1, 0.9])
+            spare = 0.5 * (far - near) or np.inf
+            low, high = max(near - spare, low), min(far + spare, high)
+        return float(low), float(high)
+
+    def pieces(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[int]]:
+        """Points and values with NaN where it is broken, and the places of points that stand alone."""
+        breaks = np.flatnonzero(self.broken) + 1
+        x = np.insert(x, breaks, np.nan)
+        y = np.insert(np.where(np.isfinite(self.y), self.y, np.nan), breaks, np.nan)
+        gap = np.isnan(np.concatenate([[np.nan], y, [np.nan]]))
+        return x, y, np.flatnonzero(gap[:-2] & ~gap[1:-1] & gap[2:]).tolist()
 
 
 def _draw_curves(f: Callable[..., Any], x: np.ndarray, args: tuple[Any, ...], order: int, ax: Any) -> Any:
@@ -182,7 +193,7 @@ def _draw_curves(f: Callable[..., Any], x: np.ndarray, args: tuple[Any, ...], or
             left, place = _left_side(output, variable, k, total), f"_{{{', '.join(map(str, index))}}}" if index else ""
             label = rf"\left({left}\right){place}" if place and k else left + place
             colour, style = (cell, DASHES[k % len(DASHES)]) if len(cells) > 1 else (k, "-")
-            curves.append(_Curve(label, COLOURS[colour % len(COLOURS)], style, y, np.flatnonzero(broken) + 1))
+            curves.append(_Curve(label, COLOURS[colour % len(COLOURS)], style, y, broken))
         function = Jacobian(function, 0)
     ax = _axes(ax, (6.4, 4.0))
     _draw_lines(ax, x, curves)
@@ -216,13 +227,13 @@ def _between(at: Callable[[np.ndarray], np.ndarray], cell: int) -> Callable[[np.
 
 def _draw_lines(ax: Any, x: np.ndarray, curves: Sequence[_Curve]) -> None:
     for curve in curves:
-        y = np.where(np.isfinite(curve.y), curve.y, np.nan)
+        x_, y_, alone = curve.pieces(x)
         ax.plot(
-            np.insert(x, curve.breaks, np.nan), np.insert(y, curve.breaks, np.nan),
-            color=curve.colour, linestyle=curve.style, label=f"${curve.label}$", linewidth=1.8,
+            x_, y_, color=curve.colour, linestyle=curve.style, label=f"${curve.label}$", linewidth=1.8,
+            marker="." if alone else "", markersize=4, markevery=alone,
         )  # fmt: skip
     low, high = min(curve.reach[0] for curve in curves), max(curve.reach[1] for curve in curves)
-    if any(len(curve.breaks) for curve in curves) and low < high:
+    if any((curve.broken == POLE).any() for curve in curves) and low < high:
         ax.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
     ax.grid(color="#e6e6e6", linewidth=0.8)
     ax.set_axisbelow(True)

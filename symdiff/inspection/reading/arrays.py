@@ -54,4 +54,5 @@ def array_formula(graph: Graph) -> Formula:
             where.append(Equation(symbol, expr))
             expr, deep = symbol, 0
         exprs[binding], depth[binding] = expr, deep
-    return Formula(tuple(Equation(sp.Symbol(o.name), of(o.atom)) for o in graph.outputs), tuple(where))
+    loops = tuple(str(binding) for binding in graph.bindings if binding.op == "loop")
+    return Formula(tuple(Equation(sp.Symbol(o.name), of(o.atom)) for o in graph.outputs), tuple(where), loops)

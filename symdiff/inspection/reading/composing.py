@@ -10,6 +10,7 @@ from typing import Any
 import sympy as sp
 
 from symdiff.inspection.expressions import build_sympy, piecewise
+from symdiff.inspection.reading.patterns import SERIES
 from symdiff.inspection.reading.terms import ONE, Term, number_text
 
 _CONSTANTS = {"pi": sp.pi, "inf": sp.oo, "nan": sp.nan, "true": sp.true, "false": sp.false, "gamma_E": sp.EulerGamma}
@@ -54,11 +55,14 @@ class Composer:
             return _CONSTANTS[op]
         if op == "exp":
             return self._exp(args[0], Fraction(1))
+        if op == SERIES:
+            body, index, first, last = (self._made[a] for a in args)
+            return sp.Sum(body, (index, first, last))
         if op in ("max", "min"):
             return build_sympy(op, [inner for a in args for inner in _operands(self._made[a], op)])
         if op == "cbrt":
             return sp.Pow(self._made[args[0]], sp.Rational(1, 3), evaluate=False)
-        return build_sympy(op.removeprefix("call "), [self._made[a] for a in args])
+        return build_sympy(op.removeprefix("call ").rstrip(), [self._made[a] for a in args])
 
     def _sum(self, term: Term) -> Any:
         parts = list(term.parts)
@@ -159,4 +163,4 @@ def number_expression(value: Fraction, exact: bool = False) -> Any:
         return sp.Integer(value.numerator)
     if "/" in text or (exact and value.denominator < 100):
         return sp.Rational(value.numerator, value.denominator)
-    return sp.Float(text)
+    return sp.Float(float(text))

@@ -5,6 +5,7 @@ shown, and that large programs are left out of pages with a line that says so.
 """
 
 import html
+from dataclasses import replace
 from typing import Any
 
 from symdiff.api import functions
@@ -30,7 +31,10 @@ def graph_formula(graph: Graph) -> Formula:
 def function_formula(function: Any) -> Formula:
     """The reading form of what a derivative traced last; before that, how to see one."""
     graph = _last_graph(function)
-    return Formula((), (), (_advice(function),)) if graph is None else formula_of(graph)
+    if graph is None:
+        return Formula((), (), (_advice(function),))
+    found = formula_of(graph)
+    return found if not hasattr(function, "inner") else replace(found, notes=(*found.notes, "at each of the points"))
 
 
 def _last_graph(function: Any) -> Graph | None:
@@ -44,7 +48,7 @@ def _advice(function: Any) -> str:
 @graphs.read_page.written
 def graph_page(graph: Graph) -> str:
     """A graph as HTML: the reading form, and folded its bindings."""
-    return _page(formula_of(graph), [(f"{len(graph.bindings)} bindings", str(graph))] if len(graph.bindings) <= SHOWN else [])
+    return _page(formula_of(graph), [(f"bindings: {len(graph.bindings)}", str(graph))] if len(graph.bindings) <= SHOWN else [])
 
 
 @functions.read_page.written
@@ -54,7 +58,7 @@ def function_page(function: Any) -> str:
     if graph is None:
         return f"<p>{_escaped(_advice(function))}</p>"
     options = getattr(function, "inner", function).options
-    return _page(formula_of(graph), _program_parts(graph, options))
+    return _page(function_formula(function), _program_parts(graph, options))
 
 
 def _program_parts(graph: Graph, options: Options = DEFAULT) -> list[tuple[str, str]]:

@@ -33,6 +33,7 @@ class Spelled(NamedTuple):
 
     base: str
     accents: tuple[str, ...]
+    primes: int
     below: tuple[str, ...]
     cell: str
 
@@ -44,8 +45,10 @@ def spelled(name: str) -> Spelled:
     name, place = (cell[1], cell[2].replace(" ", "")) if cell else (name, "")
     if name.startswith("\\") and name[1:].partition("_")[0] in GREEK:
         name = name[1:]  # as people spell SymPy's symbols
+    primes = len(name) - len(name.rstrip("'"))
+    name = name.rstrip("'")
     if not _WORD.fullmatch(name):
-        return Spelled(name, (), (), place)
+        return Spelled(name, (), primes, (), place)
     name = name.rstrip("_") or name
     accents: list[str] = []
     head, _, last = name.rpartition("_")
@@ -56,13 +59,13 @@ def spelled(name: str) -> Spelled:
     first, _, rest = name.partition("_")
     below: list[str] = []
     if rest and _is_letter(first) and "." not in name:
-        name, below = first, rest.split("_")
+        name, below = first, [part for part in rest.split("_") if part]
     elif rest.isdigit() and "." not in name:
         name, below = first, [rest]
     digits = _DIGITS.fullmatch(name)
     if digits:
         name, below = digits[1], [digits[2], *below]
-    return Spelled(name, tuple(accents), tuple(below), place)
+    return Spelled(name, tuple(accents), primes, tuple(below), place)
 
 
 def _is_letter(word: str) -> bool:
@@ -88,6 +91,7 @@ def latex_name(name: str) -> str:
     text = _latex_word(found.base)
     for accent in found.accents:
         text = rf"\{accent}{{{text}}}"
+    text += "'" * found.primes
     below = [_latex_word(part) for part in found.below]
     if found.cell:
         below.append("".join(_SPELLED.get(c, c) for c in printable(found.cell)))
@@ -100,6 +104,7 @@ def unicode_name(name: str) -> str:
     text = printable(GREEK.get(found.base, found.base))
     for accent in found.accents:
         text += ACCENTS[accent] if len(text) == 1 else f"_{accent}"
+    text += "′" * found.primes
     below = [GREEK.get(part, part) for part in found.below] + ([printable(found.cell)] if found.cell else [])
     if not below:
         return text

@@ -4,16 +4,18 @@ Assumes rows in print order. Guarantees names that nothing else has, pieces of b
 stands once, but where a single line would be longer than a page.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from itertools import count
 from typing import NamedTuple
 
-from symdiff.inspection.reading.names import spelled
-from symdiff.inspection.reading.terms import Term
+from symdiff.inspection.reading.names import latex_name, spelled
+from symdiff.inspection.reading.terms import WIDE, Term
 from symdiff.inspection.reading.written import Writer
 
-LONG = 28  # printed characters of a piece that is named where it stands twice
+LONG = 20  # printed width of a piece that is named where it stands twice: some 28 characters and more of text
+OFTEN, SHORTER = 4, 16  # times from which on a shorter one is
 OWN = 14  # the same for one that the user has named
 PAGE = 600  # characters of a line beyond which its pieces are named, whether they stand twice or not
 DEEP = 24  # the same for nesting
@@ -31,11 +33,16 @@ class Naming:
     """Rewrites terms over names of their shared pieces. `own` are the user's names of values, by terms without coefficients,
     each with the coefficient of the value."""
 
-    def __init__(self, writer: Writer, own: Mapping[Term, tuple[str, Fraction]], taken: Iterable[str]) -> None:
+    def __init__(self, writer: Writer, own: Mapping[Term, tuple[str | None, Fraction]], taken: Iterable[str]) -> None:
         self.writer = writer
         self.own = own
         self.names = Names(taken)
         self.pieces: list[Piece] = []
+        self._within: dict[tuple[str, Term], list[Term]] = {}  # what the user has named, by its first part, the longest first
+        for term in sorted((t for t in own if t.kind in ("sum", "product") and len(t.parts) > 1), key=lambda t: -t.width):
+            if OWN <= term.width < WIDE:
+                self._within.setdefault((term.kind, term.parts[0][0]), []).append(term)
+        self._known_parts: dict[Term, list[tuple[Term, Fraction]]] = {}
 
     def named(self, roots: list[Term]) -> list[Term]:
         """The terms over names; `pieces` has what these stand for, each after those that it uses."""
@@ -52,10 +59,29 @@ class Naming:
             new = found[term] = self._over_names(term, found)
             if _is_plain(new) or (uses[term] == 1 and term in results):
                 continue
-            twice = uses[term] > 1 and new.width >= (OWN if term in self.own else LONG)
+            enough = OWN if term in self.own else LONG if uses[term] < OFTEN else SHORTER
+            twice = uses[term] > 1 and new.width >= enough
             if twice or new.width > PAGE or new.depth > DEEP:
                 found[term] = self._name(term, new)
-        return [found[root] for root in roots]
+        return self._without_single([found[root] for root in roots])
+
+    def _without_single(self, roots: list[Term]) -> list[Term]:
+        """The terms with pieces in their places that, as it turned out, stand once, where that makes no line too long."""
+        terms = [*(piece.term for piece in self.pieces), *roots]
+        uses: Counter[Term] = Counter(terms)
+        for term in self._in_order(terms):
+            uses.update(self._pieces_of(term))
+        single: dict[Term, Term] = {}
+        done: dict[Term, Term] = {}
+        kept: list[Piece] = []
+        for piece in self.pieces:
+            term = self.writer.rewritten(piece.term, single.get, done)
+            if uses[piece.symbol] == 1 and term.width < PAGE // 2 and term.depth < DEEP:
+                single[piece.symbol] = term
+            else:
+                kept.append(Piece(piece.symbol, term))
+        self.pieces = kept
+        return [self.writer.rewritten(root, single.get, done) for root in roots]
 
     def _name(self, term: Term, new: Term) -> Term:
         name, times = self.own.get(term, (None, Fraction(1)))
@@ -65,13 +91,60 @@ class Naming:
 
     def _over_names(self, term: Term, found: Mapping[Term, Term]) -> Term:
         """A term over the names of its parts."""
-        if term.kind != "product":
-            return self.writer.rebuilt(term, found)
-        factors = []
-        for base, exponent in term.parts:
+        if term.kind == "product":
+            return self.writer.powers([(found[piece], exponent) for piece, exponent in self._factors(term)])
+        if term.kind == "sum":
+            return self.writer.add([(found[piece], c) for piece, c in self._summands(term)])
+        return self.writer.rebuilt(term, found)
+
+    def _pieces_of(self, term: Term) -> list[Term]:
+        """The parts of a term as they are printed."""
+        if term.kind == "product":
+            return [piece for piece, _ in self._factors(term)]
+        return [piece for piece, _ in self._summands(term)] if term.kind == "sum" else list(term.below())
+
+    def _candidates(self, term: Term) -> list[Term]:
+        """What the user has named that may be a part of a sum or product."""
+        found = {p: None for base, _ in term.parts for p in self._within.get((term.kind, base), ())}
+        return [p for p in found if p is not term and len(p.parts) < len(term.parts)]
+
+    def _summands(self, term: Term) -> list[tuple[Term, Fraction]]:
+        """The terms of a sum: sums that the user has named, then what is left."""
+        known = self._known_parts.get(term)
+        if known is not None:
+            return known
+        left = dict(term.parts)
+        summands: list[tuple[Term, Fraction]] = []
+        for total in self._candidates(term):
+            first, c = total.parts[0]
+            times = left.get(first, Fraction(0)) / c
+            if abs(times) == 1 and all(left.get(t) == k * times for t, k in total.parts):
+                summands.append((total, times))
+                for t, _ in total.parts:
+                    del left[t]
+        found = self._known_parts[term] = [*summands, *left.items()]
+        return found
+
+    def _factors(self, term: Term) -> list[tuple[Term, Fraction]]:
+        """The factors of a product with whole exponents: products that the user has named, of sqrt(b)**-3 the root, not b."""
+        known = self._known_parts.get(term)
+        if known is not None:
+            return known
+        powers = dict(term.parts)
+        factors: list[tuple[Term, Fraction]] = []
+        for product in self._candidates(term):
+            if product is not term and _divides(product, powers):
+                factors.append((product, Fraction(1)))
+                for base, exponent in product.parts:
+                    powers[base] -= exponent
+        for base, exponent in powers.items():
             root = self._root(term, base, exponent)
-            factors.append((found[base], exponent) if root is None else (found[root], exponent * exponent.denominator))
-        return self.writer.powers(factors)
+            if root is not None:
+                factors.append((root, exponent * exponent.denominator))
+            elif exponent:
+                factors.append((base, exponent))
+        self._known_parts[term] = factors
+        return factors
 
     def _root(self, term: Term, base: Term, exponent: Fraction) -> Term | None:
         """The root that a power of a factor is one of; None where it is none, or is the term itself."""
@@ -79,12 +152,6 @@ class Naming:
             return None
         root = self.writer.power(base, Fraction(1, exponent.denominator))
         return None if root is term or root.kind != "product" or len(root.parts) != 1 else root
-
-    def _pieces_of(self, term: Term) -> list[Term]:
-        """The parts of a term as they are printed: of sqrt(b)**-3 the root, not b."""
-        if term.kind != "product":
-            return list(term.below())
-        return [self._root(term, b, e) or b for b, e in term.parts]
 
     def _in_order(self, roots: list[Term]) -> list[Term]:
         """All parts of some terms, each after its own."""
@@ -100,6 +167,13 @@ class Naming:
         return list(done)
 
 
+def _divides(product: Term, powers: Mapping[Term, Fraction]) -> bool:
+    """Whether the factors of a product are among some powers, with exponents of the same sign that are no smaller."""
+    return all(b in powers for b, _ in product.parts) and all(
+        0 < e <= powers[b] or powers[b] <= e < 0 for b, e in product.parts
+    )
+
+
 def _is_plain(term: Term) -> bool:
     """Whether a term is as short as a name, or a condition."""
     single = term.kind == "sum" and len(term.parts) == 1 and term.parts[0][0].kind in ("symbol", "number")
@@ -110,24 +184,28 @@ class Names:
     """Hands out names that nothing else has: a wanted one, numbered where it is taken, else free letters."""
 
     def __init__(self, taken: Iterable[str]) -> None:
-        self._used = {part for name in taken for part in (name, name.partition("[")[0], spelled(name).base)}
-        self._arrays = {name.partition("[")[0] for name in taken if "[" in name}
+        self._used = {latex_name(part) for name in taken for part in (name, _head(name), spelled(name).base)}
+        self._arrays = {_head(name) for name in taken if "[" in name}
         self._letters = _more_letters()
         self._numbers: dict[str, int] = {}
 
     def next(self, wanted: str | None) -> str:
         """The next name."""
-        if wanted is None or wanted in self._arrays:
-            found = next(letter for letter in self._letters if letter not in self._used)
-        elif wanted not in self._used:
+        if wanted is None or wanted.partition("_")[0] in self._arrays or wanted in self._arrays:
+            found = next(letter for letter in self._letters if latex_name(letter) not in self._used)
+        elif latex_name(wanted) not in self._used:
             found = wanted
         else:
             found = wanted
-            while found in self._used:
+            while latex_name(found) in self._used:
                 self._numbers[wanted] = self._numbers.get(wanted, 0) + 1
                 found = f"{wanted}_{self._numbers[wanted]}"
-        self._used.add(found)
+        self._used.add(latex_name(found))
         return found
+
+
+def _head(name: str) -> str:
+    return name.partition("[")[0]
 
 
 def _more_letters() -> Iterator[str]:

@@ -3,6 +3,8 @@
 Assumes expressions in the order in which they are to be read. Guarantees that this order stays.
 """
 
+import html
+import re
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -16,6 +18,7 @@ from symdiff.inspection.reading.equations import Equation, Lines, TotalSlope
 from symdiff.inspection.reading.names import latex_name, unicode_name
 from symdiff.vocabulary.literals import printable
 
+_ENTITY = re.compile(r"&(?!lt;|gt;|amp;|quot;)\w+;")  # SymPy's, which are HTML's, but not XML's
 _SPREAD = (sp.Add, sp.Piecewise, sp.Mod, sp.Rel, sp.Mul)
 _TEXT = {c: rf"\{c}" for c in "{}$&#_%"} | {"\\": r"\backslash ", "^": r"\^{}", "~": r"\~{}", "<": r"\lt ", ">": r"\gt "}
 
@@ -190,6 +193,8 @@ class MathML(MathMLPresentationPrinter):  # type: ignore[misc]
 
     def __init__(self, settings: Any = None) -> None:
         super().__init__({"order": "none"} | (settings or {}))
+        raw = self.dom.createTextNode  # SymPy's, which writes what it is given
+        self.dom.createTextNode = lambda text: raw(_spelled_text(text))
 
     def _print_Symbol(self, sym: Any, style: str = "plain") -> Any:
         element = self.dom.createElement("mi")
@@ -254,6 +259,11 @@ class MathML(MathMLPresentationPrinter):  # type: ignore[misc]
         return element
 
 
+def _spelled_text(text: str) -> str:
+    """Text of a page, in which SymPy's names of letters stay."""
+    return text if _ENTITY.fullmatch(text) else html.escape(text, quote=False)
+
+
 def latex_of(expr: Any) -> str:
     """One expression as LaTeX."""
     return str(Latex().doprint(expr))
@@ -263,7 +273,8 @@ def _folded(formula: Lines) -> tuple[list[Equation], int, list[Equation], int]:
     """The rows that are shown of results and of pieces, and how many are not."""
     results, pieces = formula.equations[: formula.rows], formula.where[: formula.rows]
     return (
-        list(results), len(formula.equations) - len(results) + formula.more, list(pieces), len(formula.where) - len(pieces),
+        list(results), len(formula.equations) - len(results) + formula.more,
+        list(pieces), len(formula.where) - len(pieces) + formula.others,
     )  # fmt: skip
 
 
@@ -273,7 +284,7 @@ def formula_latex(formula: Lines) -> str:
     results, more, pieces, others = _folded(formula)
 
     def lines(equations: list[Equation], left_out: int) -> list[str]:
-        found = [rf"{printer.doprint(e.left)} &= {printer.doprint(e.right)}" for e in equations]
+        found = [rf"{printer.doprint(e.left)} &= {printer.doprint(e.right)}{_latex_places(e)}" for e in equations]
         return found + ([rf"&\;\;\vdots\quad \text{{{left_out} more}}"] if left_out else [])
 
     rows = lines(results, more)
@@ -282,6 +293,13 @@ def formula_latex(formula: Lines) -> str:
         rows += [rf"\text{{with}}\quad {first}", *rest]
     rows += [rf"&\text{{{_latex_text(note)}}}" for note in formula.notes]
     return "$$\\begin{aligned}\n" + " \\\\\n".join(rows) + "\n\\end{aligned}$$"
+
+
+def _latex_places(equation: Equation) -> str:
+    if equation.at is None:
+        return ""
+    index, first, last = equation.at
+    return rf", \quad {latex_name(index)} = {first}, \ldots, {last}"
 
 
 def _latex_text(text: str) -> str:
@@ -302,7 +320,8 @@ def formula_unicode(formula: Lines) -> str:
 def _unicode_row(equation: Equation) -> str:
     printer = Unicode()
     left, right = printer._print(equation.left), printer._print(equation.right)
-    row = prettyForm(*stringPict.next(left, " = ", right))
+    places = "" if equation.at is None else "   ({} = {}, ..., {})".format(*equation.at)
+    row = prettyForm(*stringPict.next(left, " = ", right, places))
     return "\n".join(line.rstrip() for line in row.render(wrap_line=False).split("\n"))
 
 
@@ -328,13 +347,14 @@ def formula_mathml(formula: Lines) -> str:
 
 
 def _mathml_row(equation: Equation) -> str:
-    cells = (_mathml_of(equation.left), "<mo>=</mo>", _mathml_of(equation.right))
+    places = "" if equation.at is None else "<mtext> ({} = {}, …, {})</mtext>".format(*equation.at)
+    cells = (_mathml_of(equation.left), "<mo>=</mo>", _mathml_of(equation.right) + places)
     return "<mtr>" + "".join(f"<mtd>{cell}</mtd>" for cell in cells) + "</mtr>"
 
 
 def _mathml_of(expr: Any) -> str:
-    printer = MathML()
-    return str(printer._print(sp.sympify(expr)).toxml())
+    text = MathML()._print(sp.sympify(expr)).toxml()
+    return _ENTITY.sub(lambda found: html.unescape(found[0]), text)
 
 
 def _mathml_text(text: str) -> str:

@@ -6,9 +6,11 @@ of the derivative where it is defined, and that a longer derivation is worked ou
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import sympy as sp
@@ -18,9 +20,11 @@ from symdiff.inspection.reading.arrays import array_formula
 from symdiff.inspection.reading.composing import Composer
 from symdiff.inspection.reading.equations import ROWS, Equation, Slope, TotalSlope
 from symdiff.inspection.reading.formula import Formula
+from symdiff.inspection.reading.matrices import matrix_formula
 from symdiff.inspection.reading.naming import Naming
+from symdiff.inspection.reading.patterns import Patterns, Placed, cell_beside, placed_cell
 from symdiff.inspection.reading.slopes import Slopes
-from symdiff.inspection.reading.sources import Sources
+from symdiff.inspection.reading.sources import Assigned, Sources
 from symdiff.inspection.reading.terms import ZERO, Term
 from symdiff.inspection.reading.written import Writer, cell_name, read_graph, term_of
 from symdiff.ir.branches import branches_of
@@ -28,9 +32,12 @@ from symdiff.ir.graph import Derivation, Graph, GraphInput, derivation_of, writt
 from symdiff.ir.node import Atom, Node
 from symdiff.rulebooks.declared import rules_in_force
 from symdiff.tracing.unrolling.scalarizing import WHOLE, in_unrolled_regime, settled
+from symdiff.vocabulary.extents import Extent
 from symdiff.vocabulary.ops import OPS, is_complex
 
 EVERY = 10**9  # rows
+FEW = 8  # rows up to which each is shown as it is
+FOLDED = 2_000  # rows up to which patterns are looked for
 
 
 class Row(NamedTuple):
@@ -38,6 +45,7 @@ class Row(NamedTuple):
 
     left: Any
     term: Term
+    at: tuple[str, int, int] | None = None  # the places of an index for which it stands
 
 
 class Primal:
@@ -67,8 +75,7 @@ class Primal:
             [term_of(cell, writer, known) for cell in arrays.get(output.atom, (output.atom,))] for output in graph.outputs
         ]
         self.kept = set(known.values())
-        sites = {f"call {b.params.__name__}": b for b in graph.bindings if b.op == "call"}
-        self.slopes = Slopes(writer, rules, sites)
+        self.slopes = Slopes(writer, rules)
         self.sources = Sources()
         self.tops = output_names(graph, self.sources)
         self._known = known
@@ -83,22 +90,41 @@ class Primal:
         for b in self.graph.bindings:
             for o in b.operands:
                 uses.setdefault(o, []).append(b)
-        names: dict[Term, tuple[str, Fraction]] = {}
+        results: dict[tuple[str, Assigned], list[Node]] = {}
         for b in self.graph.bindings:
-            found = self.sources.assigned_variable(b.origin) if b in self._known else None
+            found = self.sources.assigned_variables(b.origin) if b in self._known else None
             if found is not None:
                 users = uses.get(b, [])
-                if (
-                    len(users) != 1 or self.sources.assigned_variable(users[0].origin) != found
-                ):  # else one step within the statement
-                    self._enter(names, self._known[b], found[0])
-        return names
+                step = len(users) == 1 and self.sources.assigned_variables(users[0].origin) == found
+                if not step:  # within the statement
+                    results.setdefault((b.origin.rpartition(":")[0], found), []).append(b)
+        names: dict[Term, tuple[str, Fraction]] = {}
+        for (_, assigned), bindings in results.items():
+            several = len(assigned.names)
+            told = len(set(assigned.operations)) == several and "" not in assigned.operations  # which value is whose
+            fits = (told or len(bindings) % several == 0) and all(
+                assigned.operations[k % several] in ("", b.op) for k, b in enumerate(bindings)
+            )
+            for k, b in enumerate(bindings if several == 1 or fits else []):
+                self._enter(names, self._known[b], assigned.names[k % several])
+        return numbered_names(names)
 
     def _enter(self, names: dict[Term, tuple[str, Fraction]], value: Term, name: str) -> None:
         """The name of a value, at its term without a coefficient."""
         term, times = value.parts[0] if value.kind == "sum" and len(value.parts) == 1 else (value, Fraction(1))
         if term.kind not in ("symbol", "number"):
             names.setdefault(term, (name, times))
+
+
+def numbered_names(names: dict[Term, tuple[str, Fraction]]) -> dict[Term, tuple[str, Fraction]]:
+    """The names of values, with numbers where a variable takes several: in their order."""
+    counts = Counter(name for name, _ in names.values())
+    numbers: Counter[str] = Counter()
+    found = {}
+    for term, (name, times) in names.items():
+        numbers[name] += 1
+        found[term] = (f"{name}_{numbers[name]}" if counts[name] > 1 else name), times
+    return found
 
 
 def input_names(inputs: tuple[GraphInput, ...]) -> list[str]:
@@ -123,6 +149,8 @@ def output_names(graph: Graph, sources: Sources) -> list[str]:
     if len(found) == len(graph.outputs) and all(found) and not taken & set(found) and len(set(found)) == len(found):
         return list(found)
     name = graph.name if graph.name.isidentifier() else "f"
+    while (base := name.removesuffix("'" * name.count("'"))).endswith(("_grad", "_derivative")):
+        name = base.rpartition("_")[0] + "'" * (name.count("'") + 1)
     return [name] if len(graph.outputs) == 1 else [f"{name}_{k}" for k in range(len(graph.outputs))]
 
 
@@ -134,7 +162,11 @@ def formula_of(graph: Graph, rows: int = ROWS) -> Formula:
     derivation = derivation_of(graph)
     if derivation is None or derivation.kind not in _KINDS:
         derivation = Derivation("", written_graph(graph) if derivation is None else graph, ())
-    primal = readable_cells(derivation.primal)
+    sources = Sources()
+    words = matrix_formula(graph, output_names(derivation.primal, sources), sources)
+    if words is not None:
+        return words
+    primal = readable_cells(derivation.primal, derivation.kind in ("", "jvp"))
     if primal is None:
         return array_formula(graph)
     read = Primal(primal, rules_in_force(derivation.rules))
@@ -142,10 +174,12 @@ def formula_of(graph: Graph, rows: int = ROWS) -> Formula:
     return composed(read, found, rows, notes_of(derivation, read.sources), lambda: formula_of(graph, EVERY))
 
 
-def readable_cells(graph: Graph) -> Graph | None:
-    """The graph as one of numbers, or one whose operations work on whole arrays cell by cell; None for another."""
+def readable_cells(graph: Graph, arrays: bool) -> Graph | None:
+    """The graph as one of numbers, or with `arrays` one that works on whole arrays cell by cell; None for another."""
+    if any(isinstance(n, Extent) for atom in (*(i.node for i in graph.inputs), *graph.bindings) for n in atom.shape):
+        return None  # of any size
     graph = settled(replace(graph, notes={k: v for k, v in graph.notes.items() if k != WHOLE}))
-    return graph if in_unrolled_regime(graph) or is_elementwise(graph) else None
+    return graph if in_unrolled_regime(graph) or (arrays and is_elementwise(graph)) else None
 
 
 def is_elementwise(graph: Graph) -> bool:
@@ -155,26 +189,56 @@ def is_elementwise(graph: Graph) -> bool:
 
 def composed(primal: Primal, rows: Iterator[Row], limit: int, notes: tuple[str, ...], whole: Callable[[], Formula]) -> Formula:
     """Rows as equations with their shared pieces, the first of them where there are more than `limit`."""
+    patterns = Patterns(primal.writer)
     found: list[Row] = []
     zeros: list[Row] = []
     more = 0
-    for row in rows:
+    for row in folded_rows(rows, patterns, limit):
         if row.term is ZERO:
             zeros.append(row)
         elif len(found) < limit:
-            found.append(Row(row.left, arranged(row.term, primal.writer, primal.kept)))
+            term = patterns.with_series(row.term, patterns.indices[row.at is not None])
+            found.append(row._replace(term=arranged(term, primal.writer, primal.kept)))
         else:
             more += 1
     if not found:
         found, zeros = zeros[:limit], zeros[limit:]
+    if not found:
+        notes = ("there is no number to show", *notes)
     if zeros:
         notes = (f"{len(zeros)} that are zero are left out" if len(zeros) > 1 else "one that is zero is left out", *notes)
-    naming = Naming(primal.writer, primal.own_names(), primal.taken())
+    own: dict[Term, tuple[str | None, Fraction]] = {**primal.own_names()}
+    for slope in primal.slopes.found(list(own)):
+        own.setdefault(slope, (None, Fraction(1)))
+    naming = Naming(primal.writer, own, primal.taken())
     terms = naming.named([row.term for row in found])
     composer = Composer(primal.writer.bits)
-    where = tuple(Equation(sp.Symbol(p.symbol.parts[0]), composer.expression(p.term)) for p in naming.pieces)
-    equations = tuple(Equation(row.left, composer.expression(term)) for row, term in zip(found, terms, strict=True))
-    return Formula(equations, where, notes, more, whole=whole)
+    shown = naming.pieces[:limit]
+    where = tuple(Equation(sp.Symbol(p.symbol.parts[0]), composer.expression(p.term)) for p in shown)
+    equations = tuple(Equation(row.left, composer.expression(term), row.at) for row, term in zip(found, terms, strict=True))
+    return Formula(equations, where, notes, more, len(naming.pieces) - len(shown), whole=whole)
+
+
+def folded_rows(rows: Iterator[Row], patterns: Patterns, limit: int) -> Iterator[Row]:
+    """Rows, runs of one pattern as one where there are more than a few and not too many to look at."""
+    first = list(islice(rows, FOLDED + 1))
+    if not FEW < len(first) <= FOLDED:
+        yield from chain(first, rows)
+        return
+    for found in patterns.runs(first, _placed_row, lambda row: row.term):
+        if isinstance(found, Row):
+            yield found
+        else:
+            start, end, term = found
+            array, place = _placed_row(start)  # type: ignore[misc]
+            left = start.left.subs(start.left.below[-1], sp.Symbol(cell_beside(array, 0, patterns.indices[0])))
+            yield Row(left, term, (patterns.indices[0], place, _placed_row(end).place))  # type: ignore[union-attr]
+
+
+def _placed_row(row: Row) -> Placed | None:
+    """The cell by which a row is derived, where it is by one."""
+    below = row.left.below if isinstance(row.left, Slope) else ()
+    return placed_cell(below[0].name) if len(below) == 1 and below[0].is_Symbol else None
 
 
 def notes_of(derivation: Derivation, sources: Sources) -> tuple[str, ...]:
@@ -182,7 +246,7 @@ def notes_of(derivation: Derivation, sources: Sources) -> tuple[str, ...]:
     branches = branches_of(derivation.primal)
     if branches is None or not branches.guarded:
         return ()
-    at = ", ".join(f"{name} = {value}" for name, value in derivation.at)
+    at = ", ".join(f"{name} = {value:g}" for name, value in derivation.at)
     return (f"on the path taken{f' at {at}' if at else ''}{_rounds(branches, sources)}",)
 
 
@@ -292,8 +356,12 @@ def _vjp_rows(primal: Primal, derivation: Derivation) -> Iterator[Row]:
 def _hvp_rows(primal: Primal, derivation: Derivation) -> Iterator[Row]:
     moved = _moved(primal, derivation, "_dot")
     for _, term in _tops(primal):
-        for cell, _ in moved:
-            yield Row(sp.Symbol(f"H v[{cell.parts[0]}]"), _tangent(primal, primal.slopes.of(term, cell), moved))
+        for place in derivation.wrt:
+            name = "Hv" if len(derivation.wrt) == 1 else f"Hv_{primal.names[place]}"
+            for k, cell in enumerate(primal.cells[place]):
+                shape = primal.graph.inputs[place].shape
+                left = sp.Symbol(cell_name(name, shape, k) if shape else name)
+                yield Row(left, _tangent(primal, primal.slopes.of(term, cell), moved))
 
 
 def _wirtinger_rows(primal: Primal, derivation: Derivation) -> Iterator[Row]:

@@ -12,7 +12,7 @@ import numpy as np
 from symdiff.differentiation.bodies import python_partials
 from symdiff.errors import RuleError
 from symdiff.inspection.reading.terms import HALF, ONE, ZERO, Term
-from symdiff.inspection.reading.written import Writer, read_graph, term_of, values_of
+from symdiff.inspection.reading.written import Writer, is_thin, read_graph, term_of, values_of
 from symdiff.ir.building import Builder
 from symdiff.ir.graph import Graph
 from symdiff.ir.node import Node
@@ -24,12 +24,11 @@ _MANY = 24  # terms of a sum from which on it is known which of them need a symb
 
 
 class Slopes:
-    """Derivatives of the terms of one writer. `sites` are the calls of functions with rules of their own, by name."""
+    """Derivatives of the terms of one writer."""
 
-    def __init__(self, writer: Writer, rules: Any, sites: dict[str, Node]) -> None:
+    def __init__(self, writer: Writer, rules: Any) -> None:
         self.writer = writer
         self.rules = rules
-        self.sites = sites
         self._found: dict[tuple[Term, Term, bool], Term] = {}
         self._partials: dict[Any, Term | None] = {}
         self._needing: dict[Term, dict[int, list[tuple[Term, Fraction]]]] = {}
@@ -52,6 +51,11 @@ class Slopes:
             stack.pop()
             self._found[key] = self._of(found, symbol, by_conjugate)
         return self._found[term, symbol, conjugate]
+
+    def found(self, terms: list[Term]) -> list[Term]:
+        """The derivatives of some terms that have been asked for."""
+        wanted = set(terms)
+        return [slope for (term, _, _), slope in self._found.items() if term in wanted and slope.kind in ("sum", "product")]
 
     def _active(self, term: Term, symbol: Term) -> list[Term]:
         """The parts of a term that depend on a symbol."""
@@ -159,7 +163,7 @@ class Slopes:
 
     def _generic(self, op: str, names: list[Term], out: Term, place: int, conjugate: bool, on_complex: bool) -> Term | None:
         """A partial over symbols of the arguments and the result."""
-        site = self.sites.get(op)
+        site = self.writer.sites.get(op)
         rule = self.rules.for_op(op) if site is None else site.params.rule
         if rule is None:
             raise RuleError(f"no derivative rule for {op}")
@@ -187,6 +191,8 @@ class Slopes:
         seen = _Standing(binding, result)
         atom = python_partials(rule, builder, seen, place)[place]
         known = {**dict(zip(inputs, names, strict=True)), result: out}
+        for b in builder.bindings:
+            b.primal = False  # its branches for rounding are left out
         read_graph(Graph("rule", (), (), builder.bindings), self.writer, known)
         found = term_of(atom, self.writer, known)
         return None if found is ZERO else found
@@ -228,13 +234,11 @@ class RuleFormula:
         return self.writer.number(payload if isinstance(payload, (int, complex)) else float(payload))
 
     def _step(self, op: str, args: tuple[Term, ...]) -> Term:
-        if op in ("isfinite", "isnan", "isinf"):
-            return self.writer.number(op == "isfinite")
         if op != "select":
-            return self.writer.emit(op, args)
+            return self.writer.unguarded(op, args)
         condition, a, b = args
         tie = a.kind == "number" and a.parts[0] == HALF
-        if not tie and _is_thin(condition) and not np.any(values_of(condition, self._sampled())):
+        if not tie and is_thin(condition) and not np.any(values_of(condition, self._sampled())):
             return b
         if b.kind == "call" and b.parts[0] == "nan":
             return a
@@ -263,13 +267,3 @@ class RuleFormula:
             self._points = {n.parts[0]: g for n, g in zip(self.names, given, strict=True)}
             self._points[" out"] = np.asarray(self.rule.value(*given))
         return self._points
-
-
-def _is_thin(condition: Term) -> bool:
-    """Whether a condition holds at single points only."""
-    if condition.kind != "call":
-        return False
-    op, *args = condition.parts
-    if op == "and":
-        return any(map(_is_thin, args))
-    return op == "eq" or (op == "or" and all(map(_is_thin, args)))

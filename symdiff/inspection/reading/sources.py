@@ -12,14 +12,23 @@ from functools import lru_cache
 from typing import NamedTuple
 
 
+class Assigned(NamedTuple):
+    """What a statement assigns: the variables, the operation that gives each ("" where it is not known), and its first line."""
+
+    names: tuple[str, ...]
+    operations: tuple[str, ...]
+    line: int
+
+
 class Lines(NamedTuple):
     """What a file says, by line: assigned variables, the lines of each statement, returned names of functions, loops."""
 
-    assigned: dict[int, tuple[str, int]]
+    assigned: dict[int, Assigned]
     returned: dict[int, tuple[str, ...]]
     loops: dict[int, int]
 
 
+_OPERATIONS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Pow: "pow", ast.USub: "neg"}
 NOTHING = Lines({}, {}, {})
 
 
@@ -36,8 +45,8 @@ class Sources:
             self._files[file] = _lines_of_text(_text_of(file))
         return (self._files[file], int(line)) if line.isdigit() else (NOTHING, 0)
 
-    def assigned_variable(self, origin: str) -> tuple[str, int] | None:
-        """The variable that is assigned at an origin, and the first line of that statement."""
+    def assigned_variables(self, origin: str) -> Assigned | None:
+        """What the statement at an origin assigns, None for one that assigns no variables."""
         lines, line = self._at(origin)
         return lines.assigned.get(line)
 
@@ -72,9 +81,12 @@ def _lines_of_text(text: str) -> Lines:
     for node in ast.walk(tree):
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            if len(targets) == 1 and isinstance(targets[0], ast.Name):
-                for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
-                    found.assigned[line] = targets[0].id, node.lineno
+            parts = _pairs(targets[0], node.value) if len(targets) == 1 else []
+            if parts:
+                names, operations = zip(*parts, strict=True)
+                others = {line for inner in ast.walk(node.value) if isinstance(inner, ast.Lambda) for line in _lines_at(inner)}
+                for line in (k for k in _lines_at(node) if k not in others):  # what stands in a lambda is not assigned
+                    found.assigned[line] = Assigned(names, operations, node.lineno)
         elif isinstance(node, (ast.FunctionDef, ast.Lambda)):
             for line in (node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))):
                 found.returned[line] = _returned(node)
@@ -82,6 +94,19 @@ def _lines_of_text(text: str) -> Lines:
             for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
                 found.loops[line] = max(found.loops.get(line, 0), node.lineno)
     return found
+
+
+def _lines_at(node: ast.stmt | ast.expr) -> range:
+    return range(node.lineno, (node.end_lineno or node.lineno) + 1)
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[str, str]]:
+    """The variables of an assignment with the operations of their values; none where not all are plain variables."""
+    targets = target.elts if isinstance(target, ast.Tuple) else [target]
+    values = value.elts if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) else [value]
+    if len(targets) != len(values) or not all(isinstance(t, ast.Name) for t in targets):
+        return []
+    return [(t.id, _OPERATIONS.get(type(getattr(v, "op", None)), "")) for t, v in zip(targets, values, strict=True)]
 
 
 def _returned(function: ast.FunctionDef | ast.Lambda) -> tuple[str, ...]:

@@ -64,6 +64,7 @@ class Term:
         return f"{self.kind}{self.parts}"
 
 
+@lru_cache(4096)
 def number_width(value: Fraction) -> int:
     """How wide a number is printed."""
     return len(number_text(abs(value))) + (value < 0)
@@ -117,6 +118,7 @@ def _power_width(base: Term, exponent: Fraction) -> int:
 ONE = Term("number", (Fraction(1),), 0)
 ZERO = Term("number", (Fraction(0),), 0)
 HALF = Fraction(1, 2)
+ONCE = Fraction(1)
 
 
 @lru_cache(4096)
@@ -136,16 +138,15 @@ def exact_multiple(value: float) -> tuple[Fraction, tuple[tuple[str, Fraction], 
     return None
 
 
-_ONCE = Fraction(1)
 _CONSTANTS: list[tuple[float, tuple[tuple[str, Fraction], ...]]] = [
-    (math.pi, (("pi", _ONCE),)), (1 / math.pi, (("pi", -_ONCE),)), (math.e, (("e", _ONCE),)),
+    (math.pi, (("pi", ONCE),)), (1 / math.pi, (("pi", -ONCE),)), (math.e, (("e", ONCE),)),
     (math.sqrt(2), (("2", HALF),)), (math.sqrt(3), (("3", HALF),)), (math.sqrt(5), (("5", HALF),)),
     (math.sqrt(math.pi), (("pi", HALF),)), (1 / math.sqrt(math.pi), (("pi", -HALF),)),
     (math.sqrt(2 * math.pi), (("2pi", HALF),)), (1 / math.sqrt(2 * math.pi), (("2pi", -HALF),)),
     (math.sqrt(2 / math.pi), (("2", HALF), ("pi", -HALF))), (math.sqrt(math.pi / 2), (("pi", HALF), ("2", -HALF))),
-    (math.log(2), (("log2", _ONCE),)), (1 / math.log(2), (("log2", -_ONCE),)),
-    (math.log(10), (("log10", _ONCE),)), (1 / math.log(10), (("log10", -_ONCE),)),
-    (math.pi**2, (("pi", 2 * _ONCE),)), (0.5772156649015329, (("gamma_E", _ONCE),)),
+    (math.log(2), (("log2", ONCE),)), (1 / math.log(2), (("log2", -ONCE),)),
+    (math.log(10), (("log10", ONCE),)), (1 / math.log(10), (("log10", -ONCE),)),
+    (math.pi**2, (("pi", 2 * ONCE),)), (0.5772156649015329, (("gamma_E", ONCE),)),
 ]  # fmt: skip
 
 
@@ -191,7 +192,7 @@ class Terms:
             return self._rational(Fraction(value))
         if isinstance(value, complex):
             real, imaginary = self.number(value.real), self.mul([self.number(value.imag), self.unit])
-            return self.add([(real, _ONCE), (imaginary, _ONCE)])
+            return self.add([(real, ONCE), (imaginary, ONCE)])
         value = float(value)
         if math.isnan(value):
             return self.call("nan")
@@ -232,12 +233,14 @@ class Terms:
         found: dict[Term, Fraction] = {}
         for term, coefficient in items:
             if term.kind == "number":
-                found[ONE] = found.get(ONE, Fraction(0)) + coefficient * term.parts[0]
+                parts: Any = ((ONE, term.parts[0]),)
             elif term.kind == "sum" and (len(term.parts) == 1 or (abs(coefficient) == 1 and len(term.parts) <= MERGED)):
-                for t, c in term.parts:
-                    found[t] = found.get(t, Fraction(0)) + c * coefficient
+                parts = term.parts
             else:
-                found[term] = found.get(term, Fraction(0)) + coefficient
+                parts = ((term, ONCE),)
+            for t, c in parts:
+                c = c if coefficient is ONCE else coefficient if c is ONCE else c * coefficient
+                found[t] = found[t] + c if t in found else c
         parts = [(t, c) for t, c in found.items() if c]
         if not parts:
             return ZERO
@@ -251,11 +254,11 @@ class Terms:
 
     def plus(self, *terms: Term) -> Term:
         """The sum of terms."""
-        return self.add([(t, _ONCE) for t in terms])
+        return self.add([(t, ONCE) for t in terms])
 
     def mul(self, terms: Iterable[Term]) -> Term:
         """The product of terms, powers of equal bases collected."""
-        return self.powers([(t, _ONCE) for t in terms])
+        return self.powers([(t, ONCE) for t in terms])
 
     def power(self, base: Term, exponent: Fraction) -> Term:
         """A term to a rational power."""
@@ -263,7 +266,7 @@ class Terms:
 
     def powers(self, factors: Iterable[tuple[Term, Fraction]]) -> Term:
         """The product of powers."""
-        coefficient = _ONCE
+        coefficient = ONCE
         found: dict[Term, Fraction] = {}
         pending = list(factors)[::-1]
         while pending:
@@ -302,7 +305,7 @@ class Terms:
                         del found[base]
                         coefficient *= -1 if turns in (2, 3) else 1
                         if turns % 2:
-                            found[base] = _ONCE
+                            found[base] = ONCE
         if coefficient == 0:
             return ZERO
         parts = tuple((b, e) for b, e in found.items() if e)
@@ -324,6 +327,8 @@ class Terms:
             return self._exp(args[0])
         if op in ("conj", "real", "imag") and not args[0].is_complex:
             return ZERO if op == "imag" else args[0]
+        if op in ("real", "imag") and (part := self._real_part(args[0], op)) is not None:
+            return part
         if op == "conj":
             return self._conj(args[0])
         if op == "log" and args[0] is ONE:
@@ -334,7 +339,11 @@ class Terms:
         """exp(c*t) as a power of exp(t), so that equal ones meet."""
         if arg is ZERO:
             return ONE
-        c = _ONCE
+        logs = [(t, c) for t, c in arg.parts if _is_logarithm(t) and c.denominator == 1] if arg.kind == "sum" else []
+        if logs or _is_logarithm(arg):
+            rest = self.add([p for p in arg.parts if p not in logs]) if logs else ZERO
+            return self.powers([(self._exp(rest), ONCE), *((t.parts[1], c) for t, c in logs or [(arg, ONCE)])])
+        c = ONCE
         if arg.kind == "number" and arg is not ONE:
             c, arg = arg.parts[0], ONE
         elif arg.kind == "sum" and len(arg.parts) == 1:
@@ -343,6 +352,15 @@ class Terms:
             c, arg = -c, self.add([(t, -k) for t, k in arg.parts])
         base = self._interned("call", ("exp", arg), ("exp", arg))
         return self.power(base, c)
+
+    def _real_part(self, arg: Term, op: str) -> Term | None:
+        """The real or imaginary part of a sum, or of i times a real number; None for another term."""
+        if arg.kind == "sum":
+            return self.add([(self.call(op, t), c) for t, c in arg.parts])
+        if arg is self.unit or (arg.kind == "product" and (self.unit, 1) in arg.parts):
+            rest = ONE if arg is self.unit else self.powers([(b, e) for b, e in arg.parts if b is not self.unit])
+            return None if rest.is_complex else ZERO if op == "real" else rest
+        return None
 
     def _conj(self, arg: Term) -> Term:
         if arg.kind == "symbol" and arg.parts[0] == "i ":
@@ -364,8 +382,11 @@ class Terms:
             if condition.kind == "call" and condition.parts[0] == "true":
                 otherwise = value
                 break
-            if not (condition.kind == "call" and condition.parts[0] == "false"):
-                flat.append((condition, value))
+            if condition.kind == "call" and condition.parts[0] == "false":
+                continue
+            if flat and flat[-1][1] is value:
+                condition = self.call("or", flat.pop()[0], condition)  # type: ignore[arg-type]
+            flat.append((condition, value))
         if otherwise.kind == "brace":
             flat += [(c, v) for c, v in otherwise.parts[:-1] if all(c is not earlier for earlier, _ in flat)]
             otherwise = otherwise.parts[-1][1]
@@ -379,6 +400,10 @@ class Terms:
             return otherwise
         parts = (*flat, (None, otherwise))
         return self._interned("brace", parts, parts)
+
+
+def _is_logarithm(term: Term) -> bool:
+    return term.kind == "call" and term.parts[0] == "log"
 
 
 def _is_exhausted(conditions: list[Any]) -> bool:

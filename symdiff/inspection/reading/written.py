@@ -12,13 +12,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from symdiff.inspection.reading.terms import HALF, ONE, ZERO, Term, Terms
+from symdiff.inspection.reading.terms import HALF, ONCE, ONE, ZERO, Term, Terms
 from symdiff.ir.graph import Graph
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.calls import extreme_by_rule
 from symdiff.vocabulary.ops import OPS, is_complex
 
-_ONCE, _TWICE = Fraction(1), Fraction(2)
+_TWICE = Fraction(2)
 _OPPOSITE = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
 _COMPARED: dict[str, Callable[[Any, Any], bool]] = {
     "lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "gt": lambda a, b: a > b,
@@ -28,6 +28,18 @@ _COMPARED: dict[str, Callable[[Any, Any], bool]] = {
 
 class Writer(Terms):
     """Makes terms of operations."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sites: dict[str, Node] = {}
+
+    def site(self, binding: Node) -> str:
+        """The operation that a call of a function with a rule of its own is; those of another of that name have another."""
+        op = f"call {binding.params.__name__}"
+        while op in self.sites and self.sites[op].params.rule.place != binding.params.rule.place:
+            op += " "
+        self.sites.setdefault(op, binding)
+        return op
 
     def emit(self, op: str, args: tuple[Term, ...]) -> Term:
         """One operation on terms."""
@@ -43,6 +55,17 @@ class Writer(Terms):
             return self.call(op, *args)
         spelled = SPELLED.get((op, len(args)))
         return self.call(op, *args) if spelled is None else spelled(self, *args)
+
+    def unguarded(self, op: str, args: tuple[Term, ...]) -> Term:
+        """One operation of a derivative that was made by the machine: without its branches for infinities and rounding."""
+        if op in ("isfinite", "isnan", "isinf"):
+            return self.number(op == "isfinite")
+        if op != "select":
+            return self.emit(op, args)
+        condition, a, b = args
+        if is_thin(condition) and not (a.kind == "number" and a.parts[0] == HALF):
+            return b
+        return self.emit(op, args)
 
     def raised(self, base: Term, exponent: Term) -> Term:
         """A power."""
@@ -80,9 +103,9 @@ class Writer(Terms):
 
         return self.rewritten(term, decided) if _has_brace(term) else term
 
-    def rewritten(self, term: Term, change: Callable[[Term], Term | None]) -> Term:
-        """A term with what `change` puts in the place of its parts, the innermost first."""
-        done: dict[Term, Term] = {}
+    def rewritten(self, term: Term, change: Callable[[Term], Term | None], done: dict[Term, Term] | None = None) -> Term:
+        """A term with what `change` puts in the place of its parts, the innermost first; `done` keeps it for other terms."""
+        done = {} if done is None else done
         stack = [term]
         while stack:
             found = stack[-1]
@@ -146,6 +169,16 @@ class Writer(Terms):
             if len(kept) < 2 or kept[0] is kept[1]:
                 return kept[0] if kept else self.number(op == "and")
         return self.call(op, *args)
+
+
+def is_thin(condition: Term) -> bool:
+    """Whether a condition holds at single points only."""
+    if condition.kind != "call":
+        return False
+    op, *args = condition.parts
+    if op == "and":
+        return any(map(is_thin, args))
+    return op == "eq" or (op == "or" and all(map(is_thin, args)))
 
 
 def _has_brace(term: Term) -> bool:
@@ -229,7 +262,7 @@ class Chains:
         kind, *signs = self.KINDS[binding.op]
         parts: list[tuple[Term, Fraction]] = []
         for operand, arg, sign in zip(binding.operands, args, signs, strict=True):
-            found = [(writer.amount(arg), _ONCE)] if arg is not None else self._parts.pop(operand)
+            found = [(writer.amount(arg), ONCE)] if arg is not None else self._parts.pop(operand)
             if sign < 0:
                 found = [(t, -c) for t, c in found]
             parts = found if not parts else _extended(parts, found)
@@ -261,7 +294,10 @@ def read_graph(graph: Graph, writer: Writer, known: dict[Atom, Term]) -> None:
                 known[binding] = found
             continue
         args = tuple(term_of(o, writer, known) for o in binding.operands)
-        known[binding] = _called(binding, args, writer) if binding.op == "call" else writer.emit(binding.op, args)
+        if binding.op == "call":
+            known[binding] = _called(binding, args, writer)
+        else:
+            known[binding] = (writer.emit if binding.primal else writer.unguarded)(binding.op, args)
 
 
 def _called(binding: Node, args: tuple[Term, ...], writer: Writer) -> Term:
@@ -272,7 +308,9 @@ def _called(binding: Node, args: tuple[Term, ...], writer: Writer) -> Term:
         return reduce(lambda a, b: writer.call(extreme, a, b), args)
     if name in ("sum", "fsum"):
         return writer.plus(*args)
-    return writer.call(f"call {name}", *args)
+    if name == "logsumexp" and binding.params.rule.module == "numpy":  # of cells
+        return writer.call("log", writer.plus(*(writer.call("exp", a) for a in args)))
+    return writer.call(writer.site(binding), *args)
 
 
 def term_of(atom: Atom, writer: Writer, known: dict[Atom, Term]) -> Term:

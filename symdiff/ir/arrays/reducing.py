@@ -76,11 +76,20 @@ def bind_logsumexp(a: Arrays, x: Atom, axis: Any = None, keepdims: bool = False)
 
 
 def bind_log_softmax(a: Arrays, x: Atom, axis: Any = None) -> Atom:
-    return a.emit("sub", x, bind_logsumexp(a, x, axis, True))
+    return _over(a, "log_softmax", x, axis)
 
 
 def bind_softmax(a: Arrays, x: Atom, axis: Any = None) -> Atom:
-    return a.emit("exp", bind_log_softmax(a, x, axis))
+    return _over(a, "softmax", x, axis)
+
+
+def _over(a: Arrays, head: str, x: Atom, axis: Any) -> Atom:
+    axes = axes_of(x, axis)
+    x = x if x.dtype in ("f", "d") else a.emit("add", x, Constant(0.0))
+    if axes:
+        return a.bind(head, x, axes=axes)
+    away = a.emit("sub", x, x)
+    return a.emit("exp", away) if head == "softmax" else away
 
 
 def bind_cumsum(a: Arrays, x: Atom, axis: int | None = None) -> Atom:

@@ -146,7 +146,18 @@ class _Reader:
                 if size > MAX_DEGREE or (size > SHARED_DEGREE and self.uses[position] > 1):
                     return monomial_form(self._atom(product=found, dtype=node.dtype, origin=node.origin))
                 return found
-        return monomial_form(self._atom(node=node, operands=tuple(operands), dtype=node.dtype, origin=node.origin))
+        scale = 1 if fixed or node.op != "select" or node.primal else self._scale(node, operands)
+        return scale, monomial_form(self._atom(node=node, operands=tuple(operands), dtype=node.dtype, origin=node.origin))[1]
+
+    def _scale(self, node: Node, operands: list[Form]) -> float:
+        """The half of a root's slope beside zero in a derivative's select, taken out of it: squares have a factor 2."""
+        zero = [arm.op == "const" and arm.params == 0 for arm in (self.program.nodes[o] for o in node.operands[1:])]
+        place = 1 + zero.index(False) if any(zero) and not all(zero) else 0
+        factor, monomial = operands[place]
+        if not place or factor not in (0.5, -0.5) or all(e > 0 for _, e in monomial):
+            return 1
+        operands[place] = (1 if factor == 0.5 else -1), monomial
+        return 0.5
 
     def _is_mixed(self, node: Node) -> bool:
         """Whether an operation widens an operand, which keeps the two precisions apart."""

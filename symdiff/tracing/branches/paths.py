@@ -20,9 +20,10 @@ from symdiff.ir.building import Builder
 from symdiff.ir.evaluating import applied
 from symdiff.ir.graph import Graph, GraphOutput
 from symdiff.ir.node import Atom, Node
+from symdiff.simplification.conditions import Conditions
 from symdiff.simplification.equalities import Thinness, agree
-from symdiff.simplification.implications import Implications, Range
 from symdiff.simplification.interning import Numbered, Values
+from symdiff.simplification.intervals import Fact
 from symdiff.tracing.branches.merging import Fork, Leaf, Tree, joined_paths, leaves, raising
 from symdiff.tracing.captures.restoring import Outside
 from symdiff.tracing.state.nesting import Endless
@@ -95,7 +96,7 @@ class Path:
         self.problem: Unmergeable | None = None
         self._room = LIMIT - finished - sum(not d.last for d in forced)
         self._numbered: Numbered | None = None
-        self._known: Implications | None = None
+        self._known = Conditions(values)
         self._concrete: _Concrete | None = None
         self._asked = 0
 
@@ -118,9 +119,9 @@ class Path:
             self._concrete = _Concrete(self.builder, self.given)
         return self._concrete.of(atom)
 
-    def bounds(self, number: int) -> tuple[Range, bool, bool]:
-        """What the conditions so far tell of a value: its range, that it is not NaN, that it is finite."""
-        return (Range(), False, False) if self._known is None else self._known.bounds(number)
+    def fact(self, atom: Atom) -> Fact:
+        """What its operations and the conditions so far tell of a value."""
+        return self._known.of(self.number(atom))
 
     def unmergeable(self, reason: str) -> Unmergeable:
         """Why this path cannot be merged, also where a library in between keeps the exception to itself."""
@@ -129,8 +130,6 @@ class Path:
 
     def decide(self, atom: Atom, origin: str) -> bool:
         """How a condition turns out on this path."""
-        if self._known is None:
-            self._known = Implications(self.values)
         self._asked += 1
         if self._asked > ASKED and self.given is None:
             raise self.unmergeable(f"{origin}: a loop has asked {ASKED} conditions, and may not end")
@@ -153,7 +152,7 @@ class Path:
 
     def _met(self, atom: Atom, number: int, value: bool, upright: bool) -> bool:
         """How a condition turns out at the given arguments, or beside them; `value` is that of the atom there."""
-        assert self.builder is not None and self._known is not None
+        assert self.builder is not None
         known = self._known.known(number)
         if number in self.met:
             return bool(known)

@@ -572,6 +572,8 @@ class Reach:
             value = space.get(name)
             if type(value) in _PLAIN or isinstance(value, (os._Environ, contextvars.ContextVar, types.ModuleType, *BUFFERS)):
                 self._kept(value, prefix + name, space.get, name)
+            elif isinstance(value, io.IOBase):  # `sys.stdout`; what it holds is not read
+                self._watch.word("stream", functools.partial(_entry, name), space, value)
             elif value is not None:
                 if isinstance(value, type):
                     self._of_class(value, prefix + name)
@@ -771,6 +773,10 @@ def _parts(value: Any) -> Iterator[Any]:
         yield from (str(value.dtype), repr(value.shape), value.tobytes())
     else:
         yield repr(value)
+
+
+def _entry(name: str, space: dict[str, Any]) -> Any:
+    return space.get(name)
 
 
 def _entries_of_cache(f: Any) -> list[Any]:

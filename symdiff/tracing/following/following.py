@@ -87,11 +87,27 @@ _READING = frozenset(
     + [(m, n) for m in ("posix", "nt") for n in ("stat", "scandir")]
 )  # functions of a file
 _ELSEWHERE = frozenset("subprocess socket urllib http ftplib select ssl multiprocessing".split())
-_PROCESSES = frozenset((m, n) for m in ("os", "posix", "nt") for n in "popen system read pread readv fork".split())
+_PROCESSES = frozenset((m, n) for m in ("os", "posix", "nt") for n in "popen system read pread readv fork umask".split())
+_OWN_STATE = frozenset(
+    [
+        *(("sys", n) for n in "getrefcount _getframe _current_frames getallocatedblocks".split()),
+        *(("gc", n) for n in "get_objects get_referrers get_referents get_count get_stats".split()),
+        *(("inspect", n) for n in ("currentframe", "stack")),
+        *(("traceback", n) for n in ("extract_stack", "format_stack", "print_stack")),
+    ]
+)  # what a trace has other values of than the function itself
 _OF_SYSTEM = ("get", "is", "cpu_count", "access", "listdir", "walk", "current_", "active_", "expand", "which", "has")
 _LOOKING: dict[str, tuple[str, ...]] = {
     **dict.fromkeys("posixpath ntpath genericpath gc locale _locale glob platform time".split(), ("",)),
     **dict.fromkeys("os posix nt sys threading _thread decimal _decimal signal resource shutil logging".split(), _OF_SYSTEM),
+    **dict.fromkeys("tracemalloc faulthandler ctypes site sysconfig tempfile getpass warnings asyncio".split(), _OF_SYSTEM),
+    **{
+        "csv": ("field_size_limit", "get_", "list_"),
+        "codecs": ("lookup", "get"),
+        "mimetypes": ("guess",),
+        "importlib": ("find",),
+    },
+    **{"pkgutil": ("find", "get", "iter"), "linecache": ("get",), "uuid": ("getnode",), "pwd": ("get",), "grp": ("get",)},
     "pathlib": (*_OF_SYSTEM, "cwd", "home", "exists", "resolve", "absolute", "glob", "rglob", "iterdir", "samefile", "owner"),
     "_weakref": ("getweakref",),
     "numpy": ("get", "array2string", "array_repr", "array_str"),
@@ -297,7 +313,12 @@ def _asking(f: Any, attempt: Attempt) -> Anything:
     """A library's function that reads the state of the process: it is asked again before each call."""
 
     def asking(*args: Any, **kwargs: Any) -> Any:
-        result = f(*args, **kwargs)
+        try:
+            result = f(*args, **kwargs)
+        except Exception:
+            if not holds_traced_inside((args, kwargs)):
+                attempt.known[Asked(f, args, kwargs, None)] = None
+            raise
         if (result is not None or f.__name__.startswith("get")) and not holds_traced_inside((args, kwargs)):
             asked = Asked(f, args, kwargs, result)
             if asked.is_settled:
@@ -342,6 +363,18 @@ def _reading(f: Any, attempt: Attempt) -> Anything:
     return reading
 
 
+def _introspected(f: Any) -> Anything:
+    """A function that looks at frames or objects, of which a trace has more, and others."""
+
+    def introspected(*_: Any, **__: Any) -> Any:
+        raise TraceError(
+            f"{user_line()}: {f.__name__} looks at the running code or the objects of this process, which are others in a "
+            "trace; pass what it gives as an argument"
+        )
+
+    return introspected
+
+
 def _apart(f: Any) -> Anything:
     """A function that asks another process, or reads what is only there once."""
 
@@ -384,6 +417,9 @@ def _library(f: Any, attempt: Attempt) -> Any:
     module = getattr(f, "__module__", None) or ""
     name = getattr(f, "__name__", "")
     root = module.partition(".")[0]
+    public = root.lstrip("_")  # of what a module has from one in C
+    if (root, name) in _OWN_STATE:
+        return _introspected(f)
     if name in _SEEDED or (name == "seed" and module == "numpy.random"):
         return _seeding(f, attempt)
     if module in (*_RANDOM, "numpy.random", "secrets"):
@@ -394,9 +430,9 @@ def _library(f: Any, attempt: Attempt) -> Any:
         return _reading(f, attempt)
     if (module, name) in _IMPORTING:
         return _importing(f, attempt)
-    if root in _ELSEWHERE or (module, name) in _PROCESSES:
+    if public in _ELSEWHERE or (module, name) in _PROCESSES:
         return _apart(f)
-    if name.startswith(_LOOKING.get(root, ())) and not name.startswith("set"):
+    if name.startswith(_LOOKING.get(root, _LOOKING.get(public, ()))) and (name == "setlocale" or not name.startswith("set")):
         return _asking(f, attempt)
     if root == "numpy" or type(f) is np.ufunc:
         if type(f) is _Dispatcher and (f in COMPOSED or f is np.sum):
@@ -724,6 +760,8 @@ def _identity(value: Any) -> Any:
 def _class(cls: Any, attempt: Attempt) -> Any:
     if cls.__name__ in _SEEDED and module_of(cls) in _RANDOM:
         return _seeding(cls, attempt)
+    if cls is np.memmap:
+        return _reading(cls, attempt)
     if cls is np.datetime64:
         return _dated(cls)
     found = constructor(cls, follow)

@@ -15,6 +15,7 @@ from symdiff.tracing.library.mathematics import as_cmath_number, pythons, real, 
 from symdiff.tracing.library.ordering import largest, least, sorted_list
 from symdiff.tracing.state.late import Late
 from symdiff.tracing.values.integers import Integer, as_int
+from symdiff.tracing.values.operators import check_modulus
 from symdiff.tracing.values.selecting import Selected
 from symdiff.tracing.values.tracer import Tracer, may_catch, rounded_value
 from symdiff.tracing.values.truths import traced_is
@@ -43,6 +44,12 @@ def _round(number: Any, ndigits: Any = None) -> Any:
     return round(number) if ndigits is None else round(number, ndigits)
 
 
+def _pow(base: Any, exp: Any, mod: Any = None) -> Any:
+    if mod is not None and traced(base, exp, mod):
+        check_modulus()
+    return pow(base, exp) if mod is None else pow(base, exp, mod)
+
+
 def _int(*args: Any, **kwargs: Any) -> Any:
     if not args or not traced(args[0]):
         return int(*args, **kwargs)
@@ -59,14 +66,20 @@ def _len(value: Any, /) -> Any:
 
 @rounded_value.written
 def builtin_round(x: Any, digits: int) -> Any:
-    """x rounded to decimal digits, halves by the number's own last bits as Python does: T. J. Dekker's exact product."""
-    if not 0 < digits <= 22:
+    """x rounded to decimal digits, halves by the number's own last bits as Python does: T. J. Dekker's exact product.
+
+    Operands on the right of a plus are computed as they stand, so that no factor is taken out of them.
+    """
+    if digits > 22:
+        raise TraceError(f"{user_line()}: round(x, {digits}) of a traced number; 22 digits or fewer are computed exactly")
+    if digits <= 0:
         scale = 10.0**-digits
-        return np.rint(x / scale) * scale if digits <= 0 else x
+        return np.rint(x / scale) * scale
     scale = 10.0**digits
     high = x * scale
     top, scale_top = _split(x), _split(scale)
-    low = ((top * scale_top - high) + top * (scale - scale_top) + (x - top) * scale_top) + (x - top) * (scale - scale_top)
+    rest, scale_rest = x - top, scale - scale_top
+    low = rest * scale_rest + (rest * scale_top + (top * scale_rest + (top * scale_top - high)))
     half = (abs(high - np.trunc(high)) == 0.5) & (low != 0)
     whole = np.where(half, np.where(low > 0, np.ceil(high), np.floor(high)), np.rint(high))
     return np.where(abs(high) < _WHOLE, whole / scale, x)
@@ -150,6 +163,7 @@ BUILTINS: dict[tuple[str, str], Standing] = {
     ("builtins", "range"): _range,
     ("builtins", "len"): _len,
     ("builtins", "round"): _round,
+    ("builtins", "pow"): _pow,
     ("builtins", "max"): largest,
     ("builtins", "min"): least,
     ("builtins", "sorted"): sorted_list,

@@ -29,7 +29,7 @@ from symdiff.tracing.library.ufunc_methods import METHODS
 from symdiff.tracing.state.attempt import note_stuck
 from symdiff.tracing.state.raising import awaits, check_awaited_floating, is_awaited
 from symdiff.tracing.values.answers import check_answer, check_flat_answer, check_read, signature_of
-from symdiff.tracing.values.assigning import compute_untraced, filled, untraced
+from symdiff.tracing.values.assigning import array_dtype, compute_untraced, filled, untraced
 from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.kinds import ARRAY, NUMPY, resulting
 from symdiff.tracing.values.operands import as_array, as_atom, holds_traced
@@ -467,6 +467,9 @@ def _viewed(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin
         asked, arrays = _asked(function, args, kwargs)
     except (ValueError, TypeError, IndexError) as error:
         raise TraceError(f"{origin}: np.{name}: {error}") from None
+    if isinstance(asked, np.ndarray) and asked.shape == () and _stays_number(function, args, kwargs):
+        found = _recorded(function, args, kwargs, origin) if found is None else found
+        return found.of_kind(NUMPY) if isinstance(found, Tracer) else found
     if isinstance(asked, np.ndarray):
         if implementation is not None and len(arrays) == 1 and _shares(asked, arrays[0]) and not _is_of(asked, arrays[0]):
             return arrays[0].like(_moved(function, args, kwargs, arrays[0], asked))
@@ -480,13 +483,22 @@ def _viewed(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin
     return type(found)(_as_asked(f, p, arrays) for f, p in zip(found, asked, strict=True))
 
 
+def _stays_number(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether NumPy gives a number for a number: `np.squeeze(x)`, not `np.broadcast_to(x, ())`."""
+    given = [v for v in structures.leaves((args, kwargs), none_is_leaf=True) if isinstance(v, Tracer)]
+    if any(v.has_memory() for v in given):
+        return False
+    shown = structures.map_leaves(lambda v: v.asked(lambda own: own) if isinstance(v, Tracer) else v, (args, kwargs))
+    return isinstance(function(*shown[0], **shown[1]), np.generic)
+
+
 def _asked(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, list[Tracer]]:
     """What NumPy gives for the memory of traced arrays, and these."""
     arrays: list[Tracer] = []
 
     def kept(value: Any) -> Any:
         if isinstance(value, Tracer):
-            arrays.append(value if value.shape or value.held is not None else value.like(value.atom))
+            arrays.append(value if value.has_memory() else value.like(value.atom))
             return arrays[-1]
         return value
 
@@ -623,7 +635,7 @@ def get_item(x: Tracer, key: Any, origin: str) -> Any:
     """`x[key]` recorded."""
     if is_traced_key(key):
         return read(x, key, origin)
-    x = x if x.shape or x.held is not None else x.like(x.atom)
+    x = x if x.has_memory() else x.like(x.atom)
     if isinstance(key, (bool, np.bool_)):
         return np.repeat(np.expand_dims(x, 0), int(key), axis=0)  # x[True] is a copy of x[None]
     try:
@@ -663,6 +675,14 @@ def _full_like(origin: str, x: Any, fill_value: Any, *args: Any, **kwargs: Any) 
     made = _zeros_like(origin, x, *args, **kwargs)
     made[...] = fill_value
     return made
+
+
+def _insert(origin: str, arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
+    dtype = array_dtype(arr)
+    x, cells = as_array(arr), as_array(values).astype(dtype)
+    whole = dtype.kind in "iu"
+    found = on_arrays(MOVING["insert"], (x.astype(float) if whole else x, obj, cells, axis), {}, origin, "insert")
+    return Integer.of(found) if whole else found
 
 
 def _where(origin: str, condition: Any, *arms: Any) -> Any:
@@ -727,6 +747,7 @@ _SPECIAL: dict[str, Callable[..., Any]] = {
     "empty_like": _zeros_like,
     "ones_like": _ones_like,
     "full_like": _full_like,
+    "insert": _insert,
     "where": _where,
     "select": _select,
     "clip": _clip,

@@ -17,9 +17,9 @@ from symdiff.rulebooks.book import default_rules
 from symdiff.tracing.library.functions import on_arrays, trace_rule_call
 from symdiff.tracing.library.polynomials import fit
 from symdiff.tracing.library.searching import take
-from symdiff.tracing.values.assigning import copied, filled
+from symdiff.tracing.values.assigning import array_dtype, copied, filled
 from symdiff.tracing.values.integers import Integer, is_integer_value
-from symdiff.tracing.values.kinds import ARRAY
+from symdiff.tracing.values.kinds import ARRAY, NUMPY
 from symdiff.tracing.values.operands import as_array, as_atom, holds_traced
 from symdiff.tracing.values.storage import View, numbers
 from symdiff.tracing.values.tracer import Tracer, is_traced, traced_builder
@@ -65,8 +65,8 @@ def _as_array(native: Standing, x: Tracer, dtype: Any, args: tuple[Any, ...], kw
     x = x.astype(dtype) if dtype is not None and np.dtype(dtype) not in (x.dtype, object) else x
     if asked.shape != x.shape:
         x = x[(None,) * (asked.ndim - x.ndim)]
-    if x.shape == ():
-        return x.of_kind(ARRAY) if x.held is None else x
+    if not x.has_memory():
+        return x.of_kind(ARRAY)
     return x if np.may_share_memory(asked, place) else copied(x, asked)
 
 
@@ -155,7 +155,9 @@ def _piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kwargs: Any) 
     if any(np.shape(c) not in ((), np.shape(x)) for c in conditions):
         raise TraceError(f"{user_line()}: np.piecewise with conditions of other shapes than the array's; use np.select")
     values = [f(x, *args, **kwargs) if callable(f) and not is_traced(f) else f for f in funclist]
-    return np.select(list(conditions), values[: len(conditions)], values[-1] if len(values) > len(conditions) else 0.0)
+    found = np.select(list(conditions), values[: len(conditions)], values[-1] if len(values) > len(conditions) else 0.0)
+    dtype = array_dtype(x)
+    return found if found.dtype == dtype and not isinstance(found, Integer) else found.astype(dtype)
 
 
 def _take(a: Any, indices: Any, *args: Any, **kwargs: Any) -> Any:
@@ -184,7 +186,13 @@ def _of_scipy(name: str, count: int | None) -> Standing:
 
 
 def _number_type(kind: Any) -> Standing:
-    return lambda *args: args[0].astype(kind) if args and isinstance(args[0], Tracer) else kind(*args)
+    def standing(*args: Any) -> Any:
+        if not args or not isinstance(args[0], Tracer):
+            return kind(*args)
+        found = args[0].astype(kind)
+        return found if found.shape or not isinstance(found, Tracer) else found.of_kind(NUMPY)
+
+    return standing
 
 
 def _decided(native: Standing) -> Standing:

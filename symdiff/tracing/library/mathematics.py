@@ -109,7 +109,7 @@ def _in_python(function: Standing, *args: Any, **kwargs: Any) -> Any:
 
 
 def _whole(function: Standing) -> Standing:
-    return lambda x: Integer.of(function(x))
+    return lambda x: Integer.of(function(x) + 0.0)
 
 
 def _of_numbers(name: str) -> Standing:

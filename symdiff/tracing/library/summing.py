@@ -66,5 +66,5 @@ def _body(codes: tuple[str, ...], lost: tuple[bool, ...]) -> Graph:
             small = builder.add(small, error)
         total = grown
     exact = emit("add", (total, small))
-    whole = builder.select(emit("isfinite", (small,)), exact, total)
+    whole = builder.select(emit("eq", (small, small)), exact, total)  # what is lost of an infinity is NaN
     return builder.graph("fsum", (GraphOutput("fsum", builder.select(emit("eq", (exact, total)), total, whole)),))  # -0.0 stays

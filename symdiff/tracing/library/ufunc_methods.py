@@ -15,6 +15,7 @@ from symdiff.vocabulary.libraries import user_line
 
 _RUNNING = {np.add: np.cumsum, np.multiply: np.cumprod}
 _EXACT = frozenset({np.maximum, np.minimum, np.fmax, np.fmin, np.logical_and, np.logical_or})  # in any order of the operands
+_EXPONENTIAL = frozenset({np.logaddexp, np.logaddexp2})
 
 
 def accumulate(ufunc: Any, array: Any, axis: int = 0, dtype: Any = None) -> Any:
@@ -32,10 +33,23 @@ def accumulate(ufunc: Any, array: Any, axis: int = 0, dtype: Any = None) -> Any:
             step *= 2
         return x
     lines = np.moveaxis(x, axis, 0)
+    if ufunc in _EXPONENTIAL:
+        return _shifted(lambda away: np.moveaxis(_running(ufunc, away), 0, axis), lines, axis)
+    return np.moveaxis(_running(ufunc, lines), 0, axis)
+
+
+def _running(ufunc: Any, lines: Any) -> Any:
     found = [lines[0]]
-    for k in range(1, n):
+    for k in range(1, len(lines)):
         found.append(ufunc(found[-1], lines[k]))
-    return np.stack(found, axis=axis)
+    return np.stack(found)
+
+
+def _shifted(function: Any, lines: Any, axis: int | None) -> Any:
+    """A function that moves with its lines, of what they are below the largest one: their differences lose no digits."""
+    top = np.max(lines, axis=0)
+    shift = np.where(np.isfinite(top), top, 0.0)
+    return function(lines - shift) + (shift if axis is None else np.expand_dims(shift, axis))
 
 
 def outer(ufunc: Any, a: Any, b: Any) -> Any:
@@ -66,6 +80,9 @@ def reduce(ufunc: Any, array: Any, axis: Any = 0, dtype: Any = None, *, keepdims
     if not isinstance(axis, int) or not x.ndim or not x.shape[axis]:
         raise ValueError("of traced values it is taken along one axis with cells")
     cells = np.moveaxis(x, axis, 0)
+    if ufunc in _EXPONENTIAL and len(cells) > 1:
+        found = _shifted(lambda away: functools.reduce(ufunc, away), cells, None)
+        return np.expand_dims(found, axis) if keepdims else found
     begins = ufunc.identity is not None and x.shape[axis] == 1 and _is_changed(ufunc, x.dtype)
     found = ufunc(ufunc.identity, cells[0]) if begins else functools.reduce(ufunc, cells)
     return np.expand_dims(found, axis) if keepdims else found

@@ -18,7 +18,7 @@ from symdiff.ir.node import Atom, Constant
 from symdiff.rulebooks.calls import CallSite, Counts
 from symdiff.rulebooks.rule import Rule
 from symdiff.tracing.values.tracer import Tracer, traced_atom, traced_builder
-from symdiff.vocabulary.heads import head_logsumexp
+from symdiff.vocabulary.heads import head_log_softmax, head_logsumexp, head_softmax
 from symdiff.vocabulary.libraries import user_line
 
 PLAIN: dict[str, Callable[..., Any]] = {"amax": np.max, "amin": np.min, "logsumexp": head_logsumexp}
@@ -38,6 +38,34 @@ def unrolled_reduction(name: str) -> Callable[..., Any]:
     return reduced
 
 
+def _unrolled_softmax(name: str) -> Callable[..., Any]:
+    """The head `softmax` or `log_softmax` over arrays of cells."""
+
+    def mapped(x: Any, axes: tuple[int, ...]) -> Any:
+        order = [*(a for a in range(x.ndim) if a not in axes), *axes]
+        rows = x.transpose(order).reshape(-1, math.prod(x.shape[a] for a in axes))
+        result = np.empty(rows.shape, dtype=object)
+        for row, found in zip(rows, result, strict=True):
+            found[:] = _softmax_cells(name, row)
+        return result.reshape([x.shape[a] for a in order]).transpose(np.argsort(order))
+
+    return mapped
+
+
+def _softmax_cells(name: str, cells: Sequence[Any]) -> list[Any]:
+    if not any(isinstance(c, Tracer) for c in cells):
+        return list((head_softmax if name == "softmax" else head_log_softmax)(np.asarray(cells, float), None))
+    top = _of_cells("amax", cells)
+    shift = np.where(np.isfinite(top), top, 0.0)
+    away = [c - shift for c in cells]
+    terms = [np.exp(c) for c in away]
+    total = functools.reduce(operator.add, terms)
+    if name == "softmax":
+        total = np.where(np.isfinite(top), total, math.nan)
+        return [c / total for c in terms]
+    return [c - np.log(total) for c in away]
+
+
 def _truths(op: str) -> Callable[..., Any]:
     """The head `any` or `all` over arrays of cells."""
 
@@ -52,9 +80,9 @@ def _truths(op: str) -> Callable[..., Any]:
     return reduced
 
 
-def _of_cells(name: str, cells: np.ndarray) -> Any:
+def _of_cells(name: str, cells: Sequence[Any]) -> Any:
     if not any(isinstance(c, Tracer) for c in cells):
-        return PLAIN[name](cells.astype(float))
+        return PLAIN[name](np.asarray(cells, float))
     if len(cells) == 1:
         return cells[0]
     count = len(cells)
@@ -82,7 +110,8 @@ def _rule(name: str, count: int) -> Rule:
 
     def exponential_shares(out: Any, *cells: Any) -> Any:
         tied = equal_shares(out, *cells)
-        return tuple(np.where(np.isfinite(out), np.exp(c - out), share) for c, share in zip(cells, tied, strict=True))
+        weights = _softmax_cells("softmax", cells)
+        return tuple(np.where(np.isfinite(out), w, share) for w, share in zip(weights, tied, strict=True))
 
     shares = exponential_shares if name == "logsumexp" else equal_shares
     parameters = tuple(f"x{k}" for k in range(count))
@@ -108,4 +137,6 @@ def _body(name: str, count: int, code: str) -> Graph:
     return builder.graph(name.removeprefix("a"), (GraphOutput(name, result),))
 
 
-CELLS = {name: unrolled_reduction(name) for name in PLAIN} | {"any": _truths("or"), "all": _truths("and")}
+CELLS = {name: unrolled_reduction(name) for name in PLAIN}
+CELLS |= {name: _unrolled_softmax(name) for name in ("softmax", "log_softmax")}
+CELLS |= {"any": _truths("or"), "all": _truths("and")}

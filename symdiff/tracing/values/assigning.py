@@ -27,7 +27,7 @@ from symdiff.vocabulary.libraries import user_line
 def assign(target: Tracer, key: Any, value: Any) -> None:
     """`target[key] = value` on a traced array."""
     origin = user_line()
-    if target.shape == () and target.held is None:
+    if not target.has_memory():
         raise ItemError(f"{origin}: assignment into a traced number")
     if is_traced_key(key):
         write(target, key, value, origin)
@@ -66,8 +66,13 @@ def _cast(builder: Builder, atom: Atom, dtype: Any, origin: str) -> Atom:
     if isinstance(atom, ArrayConstant):
         return ArrayConstant(atom.value.astype(dtype))
     if isinstance(atom, Constant):
-        return Constant(dtype.type(atom.value).item())
+        return Constant(dtype.type(atom.value).item(), "D" if dtype.char == "D" else None)
     return builder.cast(atom, dtype.char)
+
+
+def array_dtype(x: Any) -> Any:
+    """The dtype of the array that a value is, or becomes: what is assigned to its cells takes it."""
+    return np.dtype(np.int64) if isinstance(x, Integer) else x.dtype if isinstance(x, Tracer) else np.asarray(x).dtype
 
 
 def _whole(value: Any) -> Any:
@@ -132,7 +137,8 @@ def filled(builder: Builder, plain: np.ndarray) -> Any:
         return plain
     held: Any = storage_constant(builder, plain, user_line()) if plain.size > CELLS else np.empty(plain.shape, dtype=object)
     if plain.size <= CELLS:
-        held.reshape(-1)[:] = [Constant(v) for v in plain.ravel().tolist()]
+        code = "D" if plain.dtype.char == "D" else None  # that it is complex is told by its dtype
+        held.reshape(-1)[:] = [Constant(v, code) for v in plain.ravel().tolist()]
     view = storage_cells(builder, held, plain.dtype.char, plain, user_line())
     return Tracer.showing(builder, view, plain.dtype)
 

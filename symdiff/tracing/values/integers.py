@@ -13,11 +13,11 @@ import numpy as np
 from symdiff.errors import TraceError
 from symdiff.ir.building import Builder
 from symdiff.ir.node import Atom
-from symdiff.simplification.ranges import Between, known_range
+from symdiff.simplification.intervals import UNKNOWN, Fact
 from symdiff.tracing.branches.paths import LIMIT
 from symdiff.tracing.state.attempt import current, note_stuck
 from symdiff.tracing.values.kinds import PYTHON, Kind, asked
-from symdiff.tracing.values.tracer import Tracer, integer_of, kind_after, truncation, whole_number
+from symdiff.tracing.values.tracer import Tracer, check_wide, integer_of, kind_after, truncation, whole_number
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line
 
@@ -31,6 +31,12 @@ _MOVES = frozenset(
     """.split()
 )
 _LARGEST = 2.0**63
+_EXACT = 2**53  # whole doubles below are all the integers that there are
+_INEXACT = "traced integers are computed as doubles, exact below 2**53; keep it smaller, or compute it outside"
+_GROWING = frozenset({"add", "sub", "mul", "pow"})
+_SIGNED = frozenset(
+    {"mul", "floordiv", "mod", "multiply", "floor_divide", "remainder", "negative", "prod", "cumprod"}
+)  # which may give a minus zero, as no integer is
 
 
 class Integer(Tracer):
@@ -53,15 +59,32 @@ class Integer(Tracer):
 
     def _binary(self, op: str, left: Any, right: Any) -> Any:
         found = super()._binary(op, left, right)
-        if not (is_integer_value(left) and is_integer_value(right)):
+        if not (is_integer_value(left) and is_integer_value(right)) or found is NotImplemented:
             return found
-        power = op == "pow" and isinstance(right, (int, np.integer)) and right >= 0
-        if op == "pow" and not power:
-            check_traced_power(kind_after(op, left, right), right)
-        return Integer.of(found) if op in _CLOSED or power else found
+        _check_exact(left, right)
+        if op == "pow":
+            return self._power(left, right, found)
+        if op not in _CLOSED:
+            return found
+        if op in _SIGNED and not (type(right) is int and right > 0) and not (type(left) is int and left > 0 and op == "mul"):
+            found = found + 0.0
+        return _exact(Integer.of(found), op)
+
+    def _power(self, left: Any, right: Any, found: Any) -> Any:
+        """A power is an integer where its exponent is not negative."""
+        if isinstance(right, (int, np.integer)) and right >= 0:
+            return _exact(Integer.of(found), "pow")
+        kind = kind_after("pow", left, right)
+        check_traced_power(kind, right)
+        asked(kind)
+        if not kind.python or not isinstance(right, Tracer) or bool(right < 0):
+            return found
+        return _exact(Integer.of(found._unary("rint").of_kind(PYTHON)), "pow")
 
     def _unary(self, op: str) -> Any:
         found = super()._unary(op)
+        if op == "neg":
+            found = found + 0.0
         return Integer.of(found) if op in _CLOSED else found
 
     def _in_place(self, op: str, other: Any) -> Any:
@@ -105,6 +128,7 @@ class Integer(Tracer):
     def astype(self, dtype: Any, **options: Any) -> Any:
         """The same numbers, as integers or as floating ones."""
         if np.dtype(dtype).kind in "iu":
+            check_wide(dtype)
             return self.copy() if options.get("copy", True) else self
         return Tracer(self.builder, self.atom, self.kind).astype(dtype, **options)
 
@@ -115,14 +139,14 @@ class Integer(Tracer):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         found = super().__array_ufunc__(ufunc, method, *inputs, **kwargs)
         whole = method == "__call__" and ufunc.__name__ in _UFUNCS and all(map(is_integer_value, inputs))
-        return Integer.of(found) if whole else found
+        return Integer.of(found + 0.0 if ufunc.__name__ in _SIGNED else found) if whole else found
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         found = super().__array_function__(function, types, args, kwargs)
         name = function.__name__
         of = args[1:] if name == "where" else args
         whole = name in _MOVES and all(v is None or is_integer_value(v) for v in structures.leaves(of, none_is_leaf=True))
-        return Integer.of(found) if whole else found
+        return Integer.of(found + 0.0 if name in _SIGNED else found) if whole else found
 
     def decided(self) -> int:
         """The integer itself: a condition tells which it is."""
@@ -135,7 +159,7 @@ class Integer(Tracer):
             found = int(path.value(self.atom))
             bool(self == found)
             return found
-        known = known_range(path, self.atom)
+        known = path.fact(self.atom)
         if known.high - known.low >= LIMIT:
             raise path.unmergeable(
                 f"{user_line()}: an integer that must be known here, as the end of a range or an item of a list"
@@ -144,9 +168,27 @@ class Integer(Tracer):
         while low < high:
             middle = (low + high) // 2
             low, high = (low, middle) if self <= middle else (middle + 1, high)
-        if known.may_be_nan and self != low:
+        if known.nan and self != low:
             raise ValueError("cannot convert float NaN to integer")
         return low
+
+
+def _check_exact(*operands: Any) -> None:
+    for value in operands:
+        if isinstance(value, int) and abs(value) > _EXACT and int(float(value)) != value:
+            raise TraceError(f"{user_line()}: {value} beside a traced integer; {_INEXACT}")
+
+
+def _exact(found: Any, op: str) -> Any:
+    """An integer that is computed exactly; at a point where it is too large, the call raises."""
+    if op not in _GROWING or found.shape != () or not isinstance(found, Integer) or not found.kind.python:
+        return found
+    if op in ("add", "sub") and found.builder.path is None:
+        return found  # a sum of truths: where numbers became integers, there is one
+    known = traced_range(found)
+    if max(-known.low, known.high) >= _EXACT and Tracer._binary(found, "ge", abs(found), _EXACT):
+        raise OverflowError(f"{user_line()}: an integer of 2**53 or more; {_INEXACT}")
+    return found
 
 
 def check_traced_power(kind: Kind, exponent: Any) -> None:
@@ -172,9 +214,9 @@ def truncated(x: Tracer) -> Any:
         return Integer.of(x.astype(float))
     whole = x._unary("trunc")
     known = traced_range(x)
-    if known.may_be_nan or max(-known.low, known.high) >= _LARGEST:
+    if known.nan or max(-known.low, known.high) >= _LARGEST:
         whole = np.where(abs(x) < _LARGEST, whole, -_LARGEST)
-    return Integer.of(whole)
+    return Integer.of(whole + 0.0)
 
 
 @integer_of.written
@@ -189,15 +231,18 @@ def as_int(x: Tracer) -> Any:
         if (math.isfinite(known.low) and math.isfinite(known.high)) or np.isnan(x):
             raise ValueError("cannot convert float NaN to integer")
         raise OverflowError("cannot convert float infinity to integer")
-    return Integer.of(x._unary("trunc").of_kind(PYTHON))
+    return Integer.of((x._unary("trunc") + 0.0).of_kind(PYTHON))
 
 
-def traced_range(x: Tracer) -> Between:
+def traced_range(x: Tracer) -> Fact:
     """What is known of a traced value's range."""
-    return Between() if x.builder.path is None else known_range(x.builder.path, x.atom)
+    return UNKNOWN if x.builder.path is None else x.builder.path.fact(x.atom)
 
 
-whole_number.written(Integer.of)
+@whole_number.written
+def integer_without_sign(x: Any) -> Any:
+    """A traced value of whole numbers as an integer, which has no minus zero."""
+    return x if isinstance(x, Integer) else Integer.of((x + 0.0).of_kind(x.kind))
 
 
 def integer(builder: Builder, atom: Atom) -> Any:

@@ -8,11 +8,20 @@ from typing import Any
 
 import numpy as np
 
+from symdiff.errors import TraceError
+from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.seams import Seam
 
 repetition = Seam("a list, tuple or text so many times")
 
 _SEQUENCES = (list, tuple, str, bytes, bytearray)
+
+
+def check_modulus(*operands: Any) -> None:
+    """Refuse `pow(x, n, m)` of traced numbers."""
+    raise TraceError(
+        f"{user_line()}: pow({', '.join('xnm')}) with a modulus of a traced number; write x**n % m where x**n is below 2**53"
+    )
 
 
 class Operators:
@@ -77,7 +86,9 @@ class Operators:
     def __rdivmod__(self, other: Any) -> Any:
         return other // self, other % self
 
-    def __pow__(self, other: Any, modulo: None = None) -> Any:
+    def __pow__(self, other: Any, modulo: Any = None) -> Any:
+        if modulo is not None:
+            check_modulus(self, other, modulo)
         return self._binary("pow", self, other)
 
     def __rpow__(self, other: Any) -> Any:

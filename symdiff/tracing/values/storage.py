@@ -270,7 +270,7 @@ class View:
         whole = self.storage.layout
         chosen = self.numbers()
         places = numbers(whole, whole).ravel()[chosen]
-        first = whole[tuple(slice(int(k), int(k) + 1) for k in np.unravel_index(chosen.flat[0], whole.shape))]
+        first = whole[(..., *(slice(int(k), int(k) + 1) for k in np.unravel_index(chosen.flat[0], whole.shape)))]
         steps = [int(np.take(places, 1, axis).flat[0] - places.flat[0]) if n > 1 else 1 for axis, n in enumerate(places.shape)]
         found = np.lib.stride_tricks.as_strided(first, places.shape, steps)
         if not self.place.flags.writeable:
@@ -443,13 +443,13 @@ def cells_of(builder: Builder, atom: Atom, origin: str) -> np.ndarray:
     found = np.empty(math.prod(atom.shape), dtype=object)
     if isinstance(atom, ArrayConstant):
         code = atom.value.dtype.char
-        found[:] = [Constant(v, None if code in "dD" else code) for v in atom.value.ravel().tolist()]
+        found[:] = [Constant(v, None if code == "d" else code) for v in atom.value.ravel().tolist()]
     elif atom.shape == ():
         found[0] = atom
     else:
         known = constant_storage_cells(builder, atom)
         if known is not None:
-            found[:] = [Constant(v) for v in known.ravel().tolist()]
+            found[:] = [Constant(v, "D" if atom.dtype == "D" else None) for v in known.ravel().tolist()]
         else:
             found[:] = [builder.bind("item", (atom,), (), atom.dtype or "d", k, origin) for k in range(found.size)]
     return found.reshape(atom.shape)

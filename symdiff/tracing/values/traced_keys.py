@@ -152,7 +152,7 @@ def _bounded(parts: list[Any], shape: tuple[int, ...], origin: str) -> list[Any]
 def _from_front(place: Integer, n: int, axis: int) -> Any:
     """Places among n cells, negative ones counted from the end."""
     known = traced_range(place)
-    safe = not known.may_be_nan and -n <= known.low and known.high < n
+    safe = not known.nan and -n <= known.low and known.high < n
     outside = None if safe else np.logical_or(place < -n, np.logical_not(place < n))
     if outside is not None and np.any(outside):
         raise IndexError(f"index is out of bounds for axis {axis} with size {n}")

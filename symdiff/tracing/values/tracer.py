@@ -21,7 +21,7 @@ import numpy as np
 
 from symdiff.errors import TraceError, TruthError
 from symdiff.ir.arrays.algebra import Arrays
-from symdiff.ir.building import Builder, array_atom
+from symdiff.ir.building import Builder, array_atom, dtype_of_atoms
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.tracing.state.attempt import current, current_reading, note_shown, note_stuck
 from symdiff.tracing.state.raising import awaits, check_awaited_operator, check_awaited_range
@@ -42,6 +42,7 @@ from symdiff.tracing.values.kinds import (
 from symdiff.tracing.values.operators import Operators
 from symdiff.tracing.values.storage import Lens, Storage, View, root_of, storage_cells, storage_memory
 from symdiff.vocabulary.libraries import is_compiled_library, is_library, is_numpys, name_unless_library, user_line
+from symdiff.vocabulary.ops import is_complex
 from symdiff.vocabulary.plain import check_plain
 from symdiff.vocabulary.seams import Seam
 
@@ -267,8 +268,18 @@ class Tracer(Operators):
     def shared(self) -> View:
         """The cells that the array shows, from now on kept where views find them."""
         if self._held is None:
-            self._held = View.over(Storage(self.builder, self._value, self.dtype.char))
+            callers = self.kind.array and self.kind.given
+            self._held = View.over(Storage(self.builder, self._value, self.dtype.char, _CALLERS if callers else ""))
         return self._held
+
+    def has_memory(self) -> bool:
+        """Whether the value is an array, of shape () too, which others may see the cells of."""
+        if self._shape or self._held is not None:
+            return True
+        kind = self.kind
+        if not (kind.array or kind.given or kind.several):
+            return False
+        return bool(self.asked(lambda value: isinstance(value, np.ndarray)))
 
     def like(self, found: Any) -> Any:
         """A symbol, or the cells of a view, as a value of the same kind."""
@@ -316,7 +327,7 @@ class Tracer(Operators):
     def _in_place(self, op: str, other: Any) -> Any:
         """`y += x`: an array changes, a number is named anew."""
         result = getattr(operator, op)(self, other)
-        if self.shape == () and self._held is None:
+        if not self.has_memory():
             return result
         self[...] = result
         return self
@@ -407,7 +418,8 @@ class Tracer(Operators):
             raise TypeError(f"{user_line()}: type {self.named()} doesn't define __round__ method")
         if digits is None:
             return self._whole("rint")
-        found = rounded_value(self, digits)
+        own = self.shape == () and self.asked(lambda value: not isinstance(value, np.generic))
+        found = rounded_value(self, digits) if own else np.round(self, digits)  # type: ignore[call-overload]
         return found.of_kind(kind_after("round", self)) if self.shape == () else found
 
     def __format__(self, spec: str) -> str:
@@ -436,10 +448,10 @@ class Tracer(Operators):
         if self.size > _CELLS:
             need_contents(self)
         flat = np.empty(self.size, dtype=object)
-        for i, cell in enumerate(self._line() if self.shape else [self if self._held is None else self.of_kind(self.kind)]):
+        for i, cell in enumerate(self._line() if self.shape else [self.of_kind(self.kind) if self.has_memory() else self]):
             flat[i] = cell
         cells = flat.reshape(self.shape)
-        if copy is not True and (self.shape or self._held is not None):  # it would share memory: what is written would be lost
+        if copy is not True and self.has_memory():  # it would share memory: what is written would be lost
             cells.flags.writeable = False
             root_of(self.shared().storage).images.append(weakref.ref(flat))
             if attempt is not None and not attempt.opened and is_numpys(sys._getframe(1).f_code.co_filename):
@@ -489,7 +501,7 @@ class Tracer(Operators):
         return self._place().flags
 
     def _place(self) -> np.ndarray:
-        return self.shared().layout() if self.shape or self._held is not None else np.zeros((), np.int8)
+        return self.shared().layout() if self.has_memory() else np.zeros((), np.int8)
 
     @property
     def device(self) -> str:
@@ -539,7 +551,7 @@ class Tracer(Operators):
     def _part(self, name: str) -> Any:
         """The real or imaginary part: of an array a view."""
         found = self._unary(name)
-        if self._held is None and self.shape == ():
+        if not self.has_memory():
             return found
 
         def save(atom: Any) -> None:
@@ -599,22 +611,23 @@ class Tracer(Operators):
         if not copy and np.dtype(dtype) == self.dtype:
             return self
         if np.dtype(dtype).kind in "iu" and self.dtype.kind != "c":
-            return truncation(self)
+            check_wide(dtype)
+            found = truncation(self)
+            return found if self.shape else found.of_kind(ARRAY if self.has_memory() else NUMPY)
         if np.dtype(dtype).kind == "b":
-            return self if self.dtype.kind == "b" else self != 0
+            return self.copy() if self.dtype.kind == "b" else self != 0
         char = np.dtype(dtype).char
         if char not in "fdFD" or (self.dtype.kind == "c" and char in "fd"):
             raise TraceError(f"{user_line()}: astype({dtype}) of a traced value of {self.dtype}; take x.real first")
         cast = self.builder.cast(self.atom, char)
-        if not self.shape:
-            kind = NUMPY if self.kind.python else self.kind
-            return self.like(cast) if isinstance(cast, Constant) else Tracer(self.builder, cast, kind)  # type: ignore[arg-type]
+        if not self.has_memory():
+            return self.like(cast) if isinstance(cast, Constant) else Tracer(self.builder, cast)  # type: ignore[arg-type]
         place = self._place().astype(np.int8, order=order)  # type: ignore[call-overload]
         return Tracer.showing(self.builder, storage_cells(self.builder, cast, char, place, user_line()), np.dtype(char))
 
     def copy(self, order: str = "C") -> Any:
         """The same values in an array of its own, which can be assigned to."""
-        return copy_of(self, np.copy(self._place(), order=order)) if self.shape or self._held is not None else self  # type: ignore[call-overload]
+        return copy_of(self, np.copy(self._place(), order=order)) if self.has_memory() else self  # type: ignore[call-overload]
 
     def conj(self) -> Any:
         """The conjugate; real numbers are themselves, no copy of them."""
@@ -630,7 +643,7 @@ class Tracer(Operators):
 
     def flatten(self, order: str = "C") -> Any:
         """The cells in one axis, in memory of their own."""
-        return np.ravel(self, order=order).copy() if self.shape else np.ravel(self)  # type: ignore[call-overload]
+        return np.ravel(self, order=order).copy()  # type: ignore[call-overload]
 
     def fill(self, value: Any) -> None:
         """Every cell gets the value."""
@@ -650,7 +663,7 @@ class Tracer(Operators):
             raise TraceError(
                 f"{user_line()}: x.view({dtype}) reads the same bytes as other numbers; take x.real, x.imag or x.astype"
             )
-        return self[...] if self.shape or self._held is not None else self
+        return self[...] if self.has_memory() else self
 
     def partition(self, kth: Any, axis: int = -1, **options: Any) -> None:
         """The cells with the kth in its place, in place."""
@@ -784,6 +797,15 @@ ARITHMETIC = frozenset({"add", "sub", "mul", "div", "floordiv", "mod", "pow"})
 SIGNS = frozenset({"neg", "pos", "abs", "not"})
 
 
+def check_wide(dtype: Any) -> None:
+    """Refuse integers that wrap round before doubles, in which they are computed, lose digits."""
+    if np.dtype(dtype) != np.int64:
+        raise TraceError(
+            f"{user_line()}: a traced value as {np.dtype(dtype)}, whose arithmetic wraps round; use astype(int), or keep it "
+            "floating"
+        )
+
+
 def _unanswered(_: Any) -> Any:
     return NotImplemented
 
@@ -849,6 +871,11 @@ def record_on(op: str, left: Any, right: Any, kind: Kind | None = None) -> Any:
                 return NotImplemented
         builder = traced_builder((left, right))
         operands = (traced_atom(left, builder, origin), traced_atom(right, builder, origin))
+    if op in _ORDERS and any(is_complex(dtype_of_atoms((o,))) for o in operands):
+        kinds = kind_after(op, left, right)
+        asked(kinds)
+        if kinds.python:
+            raise TypeError(f"{origin}: {op!r} of complex numbers, which have no order; compare their abs, real or imag")
     result = record(builder, op, operands, origin)
     found = Tracer(builder, narrow_traced(builder, result, left, right), kind or kind_after(op, left, right))
     if awaits():
@@ -915,6 +942,18 @@ def _order(place: np.ndarray) -> tuple[int, ...]:
     return () if like.flags.c_contiguous else tuple(int(k) for k in np.argsort([-step for step in like.strides], kind="stable"))
 
 
+_ORDERS = {"lt": "lt", "le": "lt", "gt": "gt", "ge": "gt"}
+
+
+def _ordered(builder: Builder, op: str, operands: tuple[Atom, ...], origin: str) -> Node:
+    """A comparison of complex numbers as NumPy makes it: by the real parts, then by the imaginary ones."""
+    (a, b), (c, d) = ([builder.emit(part, (o,), None, origin) for o in operands] for part in ("real", "imag"))
+    tie = builder.emit("and", (builder.emit("eq", (a, b), None, origin), builder.emit(op, (c, d), None, origin)), None, origin)
+    return builder.emit("or", (builder.emit(_ORDERS[op], (a, b), None, origin), tie), None, origin)  # type: ignore[return-value]
+
+
 def record(builder: Builder, op: str, operands: tuple[Atom, ...], origin: str) -> Node:
     """An elementwise operation on operands of this builder."""
+    if op in _ORDERS and any(is_complex(dtype_of_atoms((o,))) for o in operands):
+        return _ordered(builder, op, operands, origin)
     return builder.emit(op, operands, None, origin)  # type: ignore[return-value]

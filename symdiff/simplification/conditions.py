@@ -1,16 +1,19 @@
-"""What the conditions decided so far imply for others: `x < 1` for `x < 2`, `x > y` for `y < x`.
+"""What the conditions decided so far imply for others, and for the values of a run: `x < 1` for `x < 2`, `x > y` for `y < x`.
 
 Assumes conditions over numbers in one table. Guarantees only implications that hold for every argument, NaN included: of an
 order that does not hold nothing is known but that. Refuses to guess: what simple bounds do not decide is open.
 """
 
 import math
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from symdiff.ir.node import Node
+from symdiff.rulebooks.book import operation_facts
+from symdiff.simplification.facts import Facts
 from symdiff.simplification.interning import Values
+from symdiff.simplification.intervals import UNKNOWN, Fact, in_precision
 
 _LESS, _EQUAL, _GREATER, _UNORDERED = 1, 2, 4, 8
 _ANY = 15
@@ -22,29 +25,27 @@ _HOLDS = {
     "eq": _EQUAL,
     "ne": _LESS | _GREATER | _UNORDERED,
 }  # the relations of two numbers under which a comparison is true
-_NOT_NEGATIVE = frozenset({"abs", "sqrt", "exp", "exp2", "cosh", "hypot"})
 
 
-@dataclass(slots=True)
-class Range:
-    """Where a number lies unless it is NaN; `strict` bounds are not reached."""
+class Conditions(Facts):
+    """The conditions of one path, and what follows from them; the values are those of a table, by their numbers."""
 
-    low: float = -math.inf
-    high: float = math.inf
-    low_strict: bool = False
-    high_strict: bool = False
-
-
-class Implications:
-    """The conditions of one path, and what follows from them."""
+    strict = True
 
     def __init__(self, values: Values) -> None:
+        super().__init__()
         self.values = values
         self._truths: dict[int, bool] = {}
         self._relations: dict[tuple[int, int], int] = {}
-        self._ranges: dict[int, Range] = {}
-        self._ordered: set[int] = set()  # numbers that are not NaN
-        self._finite: set[int] = set()
+        self._learned: dict[int, Fact] = {}
+
+    def node(self, number: Any) -> Node:
+        """The operation that computes a value."""
+        return self.values.nodes[number]
+
+    def _known(self, number: Any) -> Fact:
+        found = super()._known(number)
+        return found.met(self._learned[number]) if number in self._learned else found
 
     def known(self, number: int) -> bool | None:
         """The value of a condition, None where it is open."""
@@ -75,8 +76,7 @@ class Implications:
         if node.op == "not":
             self.learn(node.operands[0], not value)
         elif node.op == "isfinite" and value:
-            self._ordered.add(node.operands[0])
-            self._finite.add(node.operands[0])
+            self._narrow(node.operands[0], Fact(nan=False, finite=True))
         elif node.op in ("and", "or") and value == (node.op == "and"):
             for operand in node.operands:
                 self.learn(operand, value)
@@ -84,31 +84,28 @@ class Implications:
             holds = _HOLDS[node.op] if value else _ANY & ~_HOLDS[node.op]
             self._restrict(*node.operands, self._possible(*node.operands) & holds)
 
-    def bounds(self, number: int) -> tuple[Range, bool, bool]:
-        """Where a number lies, whether it is not NaN, and whether it is finite, as far as conditions tell."""
-        return self._ranges.get(number) or Range(), number in self._ordered, number in self._finite
-
     def _possible(self, a: int, b: int) -> int:
         """The relations that a and b can have."""
         relations = _mirrored(self._relations.get((b, a), _ANY)) if a > b else self._relations.get((a, b), _ANY)
         if a == b:
             relations &= _EQUAL | _UNORDERED
-        if self._is_ordered(a) and self._is_ordered(b):
-            relations &= ~_UNORDERED
         first, second = self._range(a, b), self._range(b, a)
+        if not (first.nan or second.nan):
+            relations &= ~_UNORDERED
         if first.low >= second.high:
             relations &= ~_LESS
         if first.high <= second.low:
             relations &= ~_GREATER
         for low, high in ((first, second), (second, first)):
-            if low.high < high.low or (low.high == high.low and (low.high_strict or high.low_strict)):
+            if low.high < high.low or (low.high == high.low and (low.high_open or high.low_open)):
                 relations &= ~_EQUAL
         return relations
 
     def _restrict(self, a: int, b: int, relations: int) -> None:
         self._relations[min(a, b), max(a, b)] = _mirrored(relations) if a > b else relations
         if not relations & _UNORDERED:
-            self._ordered |= {a, b}
+            self._narrow(a, Fact(nan=False))
+            self._narrow(b, Fact(nan=False))
         strict = not relations & _EQUAL
         if not relations & _GREATER:
             self._bound(a, b, strict)
@@ -118,30 +115,29 @@ class Implications:
     def _bound(self, small: int, large: int, strict: bool) -> None:
         """`small <= large` unless one is NaN."""
         below, above = self._range(small, large), self._range(large, small)
-        if self._is_ordered(large) and (above.high, not (strict or above.high_strict)) < (below.high, not below.high_strict):
-            below.high, below.high_strict = above.high, strict or above.high_strict
-            self._ranges[small] = below
-        if self._is_ordered(small) and (-below.low, not (strict or below.low_strict)) < (-above.low, not above.low_strict):
-            above.low, above.low_strict = below.low, strict or below.low_strict
-            self._ranges[large] = above
+        if not above.nan:
+            self._narrow(small, Fact(high=above.high, high_open=strict or above.high_open))
+        if not below.nan:
+            self._narrow(large, Fact(low=below.low, low_open=strict or below.low_open))
 
-    def _is_ordered(self, number: int) -> bool:
-        value = _number(self.values.nodes[number])
-        return number in self._ordered or (value is not None and not math.isnan(value))
+    def _narrow(self, number: int, fact: Fact) -> None:
+        """Note what a condition tells of a value, and forget what was worked out for those computed of it."""
+        if self.values.nodes[number].op != "const":
+            self._learned[number] = self._learned.get(number, UNKNOWN).met(fact)
+            self._facts = {n: found for n, found in self._facts.items() if n < number}
 
-    def _range(self, number: int, other: int) -> Range:
-        """The range of a number, a constant as it is compared with `other`."""
+    def _range(self, number: int, other: int) -> Fact:
+        """What is known of a number itself, a constant as it is compared with `other`."""
         node = self.values.nodes[number]
         value = _number(node)
         if value is not None and not math.isnan(value):
             if self.values.nodes[other].dtype in ("f", "F") and node.dtype is None:
                 with np.errstate(over="ignore"):
                     value = float(np.float32(value))
-            return Range(value, value)
-        found = self._ranges.get(number)
-        if found is None:
-            return Range(0.0) if node.op in _NOT_NEGATIVE and node.dtype in ("f", "d") else Range()
-        return found
+            return Fact(value, value, nan=False)
+        found = self._learned.get(number, UNKNOWN)
+        column = operation_facts().get(node.op) if node.dtype in ("f", "d") else None
+        return found if column is None else found.met(in_precision(Fact(column.low, column.high), node.dtype))
 
 
 def _number(node: Node) -> float | None:

@@ -1,0 +1,518 @@
+"""A graph of whole arrays as values in the normal form of `matrix_terms`, a binding by a row.
+
+Assumes the plain whole-array graphs of tracing and of `differentiation`, none of them unrolled. Guarantees exact numbers: a
+float is the short fraction that it rounds, or itself. What only guards the machine's formula (a shift of an exponent, a limit
+at one point) is left away and noted: the values are those of the derivative wherever they are finite and not at a kink. Raises
+`Wordless` for what has no row.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symdiff.inspection.matrix_terms import Algebra, Factor, Open, Place, Shape, Value, Wordless, own_places
+from symdiff.ir.graph import Graph
+from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
+from symdiff.vocabulary.extents import Extent
+from symdiff.vocabulary.ops import OPS, is_complex
+
+LIMIT = 1500  # bindings, beyond which nobody reads a formula
+SMALL = 64  # cells of a constant array that are looked at
+
+
+def exact_number(value: Any) -> Any:
+    """A number as SymPy's: the short fraction that a float rounds, or the float."""
+    if isinstance(value, (bool, np.bool_)):
+        return sp.Integer(int(value))
+    if isinstance(value, (complex, np.complexfloating)):
+        return exact_number(float(value.real)) + sp.I * exact_number(float(value.imag))
+    if isinstance(value, (int, np.integer)):
+        return sp.Integer(int(value))
+    value = float(value)
+    if not math.isfinite(value):
+        return sp.nan if math.isnan(value) else sp.oo if value > 0 else -sp.oo
+    near = Fraction(value).limit_denominator(10**6)
+    return sp.Rational(near.numerator, near.denominator) if float(near) == value else sp.Float(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Flat:
+    """The cells of a value, in C order, in another shape."""
+
+    value: Value
+    shape: Shape
+
+
+def _array_key(array: np.ndarray) -> bytes:
+    return f"{array.dtype.str}{array.shape}".encode() + array.tobytes()
+
+
+class Values:
+    """The values of a graph: of its inputs, its bindings and its outputs. For readers of the
+    function `counted`, the number of cells by which a mean of its divides is a symbol, of which `counts` tells the number, and
+    softmax a function."""
+
+    def __init__(self, graph: Graph, counted: Graph | None = None) -> None:
+        if len(graph.bindings) > LIMIT:
+            raise Wordless(f"{len(graph.bindings)} bindings")
+        self.algebra = Algebra()
+        self.algebra.soft = counted is not None
+        self.arrays: dict[str, np.ndarray] = {}  # constant arrays by the names they get
+        self.notes: list[str] = []
+        self._names = {leaf.name for leaf in graph.inputs}
+        self.counts: dict[str, int] = {}
+        self._counted: set[Atom] = set() if counted is None else set(_mean_counts(counted))
+        for atom in _mean_counts(counted) if counted else ():
+            self.algebra.counts[int(atom.params)] = self.count(int(atom.params))
+        self._found: dict[Atom, Value | Flat] = {}
+        self._constants: dict[bytes, str] = {}
+        for leaf in graph.inputs:
+            if any(isinstance(n, Extent) for n in leaf.shape):
+                raise Wordless("extents that are symbols")
+            self._found[leaf.node] = self.algebra.symbol(leaf.name, leaf.shape)
+        for binding in graph.bindings:
+            self._found[binding] = self._made(binding)
+        self.outputs = [self.of(o.atom) for o in graph.outputs]
+
+    def of(self, atom: Atom) -> Value:
+        """The value of an atom."""
+        if atom in self._counted:
+            return self.algebra.number(self.count(int(atom.params)))
+        if isinstance(atom, Constant):
+            return self.algebra.number(exact_number(atom.value))
+        if isinstance(atom, ArrayConstant):
+            return self._array(atom.value)
+        found = self._found[atom]
+        if isinstance(found, Flat):
+            raise Wordless("reshape")
+        return found
+
+    @property
+    def known(self) -> dict[Atom, Value]:
+        """The values of bindings."""
+        return {atom: value for atom, value in self._found.items() if isinstance(value, Value)}
+
+    def count(self, number: int) -> Any:
+        """The symbol of a number of cells."""
+        name = next((n for n, count in self.counts.items() if count == number), None)
+        if name is None:
+            name = next(
+                n for n in ("n", "m", "N", *(f"n_{i}" for i in range(1, 99))) if n not in self._names | self.counts.keys()
+            )
+            self.counts[name] = number
+        return sp.Symbol(name, integer=True, positive=True)
+
+    def _array(self, array: np.ndarray) -> Value:
+        """A constant array: a number, an identity, or a name."""
+        array = array.astype(float) if array.dtype == bool else array
+        if array.size and (array == array.ravel()[0]).all():
+            return self.algebra.number(exact_number(array.ravel()[0].item()), array.shape)
+        if array.ndim == 2 and array.shape[0] == array.shape[1] > 1:
+            first = array[0, 0]
+            if first and np.array_equal(array, first * np.eye(len(array))):
+                return self.algebra.scaled(self._delta(array.shape, Place(0), Place(1)), exact_number(first.item()))
+        if array.ndim == 2 and _array_key(array.T) in self._constants:
+            return self.algebra.moved(self._array(array.T), {0: Place(1), 1: Place(0)}, array.shape)
+        key = _array_key(array)
+        if key not in self._constants:
+            wanted = ("C" if array.ndim > 1 else "c", *(f"{'C' if array.ndim > 1 else 'c'}_{k}" for k in range(1, 99)))
+            name = next((n for n in wanted if n not in self._names), None)
+            if name is None:
+                raise Wordless("a hundred constant arrays")
+            self._names.add(name)
+            self._constants[key] = name
+            self.arrays[name] = array
+        return self.algebra.symbol(self._constants[key], array.shape)
+
+    def _delta(self, shape: Shape, one: Place, two: Place) -> Value:
+        return self.algebra.single(Factor(self.algebra.what("delta"), (one, two)), shape)
+
+    # -- bindings
+
+    def _made(self, binding: Node) -> "Value | Flat":
+        op = binding.op
+        operands: list[Any] = [self._found.get(o) or self.of(o) for o in binding.operands]
+        flat = next((o for o in operands if isinstance(o, Flat)), None)
+        if flat is not None or op == "reshape":
+            return self._reshaped(binding, operands, flat)
+        return self._plain(binding, operands)
+
+    def _reshaped(self, binding: Node, operands: list[Any], flat: "Flat | None") -> "Value | Flat":
+        """An operation on cells that are to stand in another shape: it is done where they stand."""
+        if flat is None:
+            (x,) = operands
+            return _reshape(self, binding, operands, {}) or Flat(x, binding.shape)
+        if binding.op == "reshape":
+            inner = Node("reshape", (), binding.shape, binding.dtype)
+            return _reshape(self, inner, [flat.value], {}) or Flat(flat.value, binding.shape)
+        if binding.op == "sum" and len(binding.params.params["axes"]) == len(flat.shape):
+            return self.algebra.summed(flat.value, range(len(flat.value.shape)))
+        same = [o.value if isinstance(o, Flat) and o.shape == flat.shape else o for o in operands]
+        if any(isinstance(o, Flat) or (o.labels and o.shape != flat.value.shape) for o in same) or binding.shape != flat.shape:
+            raise Wordless("reshape")
+        if any(o.labels and isinstance(given, Value) for o, given in zip(same, operands, strict=True)):
+            raise Wordless("reshape")
+        shape = flat.value.shape
+        moved = [self.algebra.moved(o, {}, ()) if not o.labels else o for o in same]
+        return Flat(self._plain(binding.on(binding.operands), moved, shape), flat.shape)
+
+    def _plain(self, binding: Node, operands: list[Value], shape: Shape | None = None) -> Value:
+        op, shape = binding.op, binding.shape if shape is None else shape
+        if op in _ROWS:
+            params = {} if binding.params is None or op in ("item", "array") else binding.params.params
+            return _ROWS[op](self, binding, operands, params)
+        if op in OPS and op not in ("call", "input", "const"):
+            made = self._elementwise(binding, operands)
+            return made if made.shape == shape else self.algebra.add(made, self.algebra.number(0, shape))
+        raise Wordless(op)
+
+    def _elementwise(self, binding: Node, operands: list[Value]) -> Value:
+        op, a = binding.op, self.algebra
+        numbers = [v.number for v in operands]
+        if op in ("cast", "edge"):
+            return operands[0]
+        if op == "add":
+            return a.add(*operands)
+        if op == "sub":
+            return a.add(operands[0], a.scaled(operands[1], sp.S.NegativeOne))
+        if op == "neg":
+            return a.scaled(operands[0], sp.S.NegativeOne)
+        if op == "mul":
+            return a.mul(*operands)
+        if op == "div":
+            return a.mul(operands[0], a.power(operands[1], sp.S.NegativeOne))
+        if op == "pow" and numbers[1] is not None and numbers[1].is_Rational:
+            return a.power(operands[0], numbers[1])
+        if op == "sqrt":
+            return a.power(operands[0], sp.Rational(1, 2))
+        if op in ("conj", "real") and not is_complex(binding.operands[0].dtype or "d"):
+            return operands[0]
+        if op == "select":
+            return self._selected(binding, operands)
+        if op == "exp":
+            return self._exp(operands[0])
+        if op == "log":
+            return self._log(operands[0])
+        if all(n is not None and n.is_number for n in numbers):
+            return self._folded(op, [float(n) for n in numbers], binding.shape)
+        return a.call(op, operands)
+
+    def _folded(self, op: str, numbers: list[float], shape: Shape) -> Value:
+        with np.errstate(all="ignore"):
+            return self.algebra.number(exact_number(OPS[op].function()(*numbers).item()), shape)
+
+    def _selected(self, binding: Node, operands: list[Value]) -> Value:
+        """A brace; where the derivative chose between its formula and a limit at one point, the formula."""
+        condition, yes, no = operands
+        tested = binding.operands[0]
+        if condition.number is not None:
+            return yes if condition.number else no
+        if no.number is sp.nan:
+            return yes
+        plain = all(o.op == "const" for o in binding.operands[1:])
+        if not binding.primal and not plain:
+            if tested.op == "isfinite":
+                return self._noted(yes, "where all is finite")
+            if tested.op == "eq":
+                return self._noted(no, "away from kinks")
+            if tested.op == "ne":
+                return self._noted(yes, "away from kinks")
+        if yes is no:
+            return yes
+        return self.algebra.call("select", operands)
+
+    def _noted(self, value: Value, note: str) -> Value:
+        if note not in self.notes:
+            self.notes.append(note)
+        return value
+
+    def _exp(self, x: Value) -> Value:
+        """exp(x - s) as exp(-s)*exp(x) for what shifts whole rows by their extreme or their sum's logarithm."""
+        a = self.algebra
+        if x.number is not None:
+            return a.number(sp.exp(x.number), x.shape)
+        labels = x.labels
+        shifts, rest = a.split(x, lambda t: _is_shift(t, labels))
+        if not shifts.terms or not rest.terms:
+            return self._exp_of(x)
+        return a.mul(self._exp_of(shifts), self._exp_of(rest))
+
+    def _exp_of(self, x: Value) -> Value:
+        """exp(x), powers of what x has logarithms of taken out."""
+        a = self.algebra
+        logs, rest = a.split(x, lambda t: not t.bound and len(t.factors) == 1 and _is_call(t.factors[0], "log"))
+        found = a.number(1, x.shape)
+        for term in a._opened(logs, len(x.shape)):
+            inner: Value = term.factors[0].what.parts[1]
+            places = dict(enumerate(term.factors[0].at))
+            found = a.mul(found, a.power(a.moved(inner, places, x.shape), term.coefficient))
+        return a.mul(found, a.call("exp", [rest])) if rest.terms else found
+
+    def _log(self, x: Value) -> Value:
+        """log(x), the shift of an exponent taken out."""
+        a = self.algebra
+        if x.number is not None:
+            return a.number(sp.log(x.number), x.shape)
+        term = a.one_term(x)
+        shifts = [
+            f
+            for f in term.factors
+            if _is_call(f, "exp") and all(_is_shift(t, None) for t in a._opened(f.what.parts[1], len(f.at)))
+        ]
+        if not shifts:
+            return a.call("log", [x])
+        rest = term._replace(factors=[f for f in term.factors if f not in shifts])
+        taken = [a.scaled(a.moved(f.what.parts[1], dict(enumerate(f.at)), x.shape), f.power) for f in shifts]
+        return a.add(a.call("log", [a.value(x.shape, [rest])]), *taken)
+
+
+def _is_call(factor: Factor, op: str) -> bool:
+    return factor.what.calls(op) and factor.power == 1
+
+
+def _is_shift(term: Open, labels: list[int] | None) -> bool:
+    """Whether a term is an extreme, rounded or not, or a logarithm, of fewer axes than `labels`."""
+    if len(term.factors) != 1 or (labels is not None and set(term.factors[0].labels) >= set(labels)):
+        return False
+    what = term.factors[0].what
+    if what.kind == "call" and what.parts[0] == "rint" and what.parts[1].terms:
+        return _is_shift(Open(*_first(what.parts[1])), None)
+    return (what.kind == "head" and what.parts[0] in ("amax", "amin")) or (what.kind == "call" and what.parts[0] == "log")
+
+
+def _first(value: Value) -> tuple[Any, list[Factor], dict[int, int]]:
+    term = value.terms[0]
+    return term.coefficient, list(term.factors), {}
+
+
+def _mean_counts(graph: Graph) -> list[Atom]:
+    """The constants by which the user's means divide: how many cells a sum has."""
+    found: list[Atom] = []
+    for b in graph.bindings:
+        if b.op != "div" or not isinstance(b.operands[1], Constant) or b.operands[1].value is True:
+            continue
+        total = b.operands[0]
+        while total.op in ("reshape", "broadcast_to", "cast"):
+            (total,) = total.operands
+        if total.op == "sum" and b.operands[1].value == math.prod(
+            total.operands[0].shape[k] for k in total.params.params["axes"]
+        ):
+            found.append(b.operands[1])
+    return found
+
+
+# -- structural operations
+
+_Row = Callable[[Values, Node, list[Value], dict[str, Any]], Value]
+
+
+def _reshape(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value | None:
+    """Axes of one cell come and go, equal cells take any shape; None for others."""
+    (x,) = operands
+    if not x.labels:
+        return v.algebra.moved(x, {}, binding.shape)
+    old = [(k, n) for k, n in enumerate(x.shape) if n != 1]
+    new = [(k, n) for k, n in enumerate(binding.shape) if n != 1]
+    if [n for _, n in old] != [n for _, n in new]:
+        return None
+    return v.algebra.moved(x, {a: Place(b) for (a, _), (b, _) in zip(old, new, strict=True)}, binding.shape)
+
+
+def _broadcast_to(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
+    (x,) = operands
+    shift = len(binding.shape) - len(x.shape)
+    return v.algebra.moved(x, {k: Place(k + shift) for k in range(len(x.shape))}, binding.shape)
+
+
+def _transpose(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
+    return v.algebra.moved(operands[0], {old: Place(new) for new, old in enumerate(params["axes"])}, binding.shape)
+
+
+def _sum(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
+    return v.algebra.summed(operands[0], params["axes"])
+
+
+def _getitem(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
+    places = {}
+    for k, (start, _, step) in enumerate(params["key"]):
+        places[k] = Place(None, 1, start) if binding.shape[k] == 1 else Place(k, step, start)
+    return v.algebra.moved(operands[0], places, binding.shape)
+
+
+def _put(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
+    return _placed(v, operands[0], params["key"], binding.shape)
+
+
+def _placed(v: Values, x: Value, key: Any, shape: Shape) -> Value:
+    """Zeros with x in a region: brackets, and shifted labels."""
+    x = _broadcast_to(v, Node("", (), (*(len(range(n)[slice(*k)]) for n, k in zip(shape, key, strict=True)),), None), [x], {})
+    places, brackets = {}, []
+    for k, (start, stop, step) in enumerate(key):
+        extent = x.shape[k]
+        if extent == shape[k] and step == 1:
+            continue
+        if extent == 1 and shape[k] != 1:
+            brackets.append(Factor(v.algebra.what("delta"), (Place(k), Place(None, 1, start))))
+        elif step == 1:
+            places[k] = Place(k, 1, -start)
+            brackets.append(Factor(v.algebra.what("inside", start, stop, shape[k]), (Place(k),)))
+        elif step == -1:
+            places[k] = Place(k, -1, start)
+            if extent != shape[k]:
+                brackets.append(Factor(v.algebra.what("inside", start - extent + 1, start + 1, shape[k]), (Place(k),)))
+        else:
+            raise Wordless("every second cell")
+    moved = [v.algebra.fresh(t, places) for t in x.terms]
+    return v.algebra.value(shape, [t._replace(factors=t.factors + brackets) for t in moved])
+
+
+def _set(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
+    x, y = operands
+    a, shape = v.algebra, binding.shape
+    kept = _placed(v, a.number(1), params["key"], shape)
+    return a.add(x, a.scaled(a.mul(x, kept), sp.S.NegativeOne), _placed(v, y, params["key"], shape))
+
+
+def _concatenate(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
+    axis, start, parts = params["axis"], 0, []
+    for x in operands:
+        key = [(0, n, 1) for n in binding.shape]
+        key[axis] = (start, start + x.shape[axis], 1)
+        start += x.shape[axis]
+        parts.append(_placed(v, x, key, binding.shape))
+    return v.algebra.add(*parts)
+
+
+def _diagonal(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
+    last = len(binding.shape) - 1
+    return v.algebra.moved(operands[0], {last + 1: Place(last)}, binding.shape)
+
+
+def _embed(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
+    last = len(binding.shape) - 1
+    wide = v.algebra.moved(operands[0], {}, binding.shape)
+    return v.algebra.mul(wide, v._delta(binding.shape, Place(last - 1), Place(last)))
+
+
+def _matmul(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
+    x, y = operands
+    if x.shape[-1] == 1:
+        y = v.algebra.moved(y, {}, y.shape)
+    lead = binding.shape[:-2] if len(x.shape) > 1 else ()
+    if len(x.shape) == 1:
+        return v.algebra.summed(v.algebra.mul(x, y), (0,))
+    rank = len(lead)
+    one = {k: Place(k + rank + 2 - len(x.shape)) for k in range(len(x.shape) - 2)}
+    two = {k: Place(k + rank + 2 - len(y.shape)) for k in range(len(y.shape) - 2)}
+    one |= {len(x.shape) - 2: Place(rank), len(x.shape) - 1: Place(rank + 1)}
+    two |= {len(y.shape) - 2: Place(rank + 1), len(y.shape) - 1: Place(rank + 2)}
+    shape = (*lead, x.shape[-2], x.shape[-1], y.shape[-1])
+    flat = v.algebra.mul(v.algebra.moved(x, one, shape), v.algebra.moved(y, two, shape))
+    return v.algebra.summed(flat, (rank + 1,))
+
+
+def _item(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
+    at = np.unravel_index(binding.params, operands[0].shape)
+    return v.algebra.moved(operands[0], {k: Place(None, 1, int(i)) for k, i in enumerate(at)}, ())
+
+
+def _array(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
+    a, shape = v.algebra, binding.shape
+    if len(operands) > SMALL or len(shape) > 2 or 1 in shape:
+        raise Wordless("an array of cells")
+    if all(x is operands[0] for x in operands):
+        return a.moved(operands[0], {}, shape)
+    return a.single(Factor(a.what("cells", *operands, shape), own_places(shape)), shape)
+
+
+def _cells(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
+    return _array(v, binding, operands, params)
+
+
+def _headed(v: Values, name: str, x: Value, shape: Shape) -> Value:
+    """A function of a whole matrix."""
+    a = v.algebra
+    if len(x.shape) != 2:
+        raise Wordless(f"{name} of stacked matrices")
+    if x.shape == (1, 1):
+        return a.power(x, sp.S.NegativeOne) if name == "inv" else a.moved(x, {}, shape)
+    return a.single(Factor(a.what("head", name, x, shape), own_places(shape)), shape)
+
+
+def _turned(v: Values, x: Value) -> Value:
+    return v.algebra.moved(x, {0: Place(1), 1: Place(0)}, x.shape[::-1])
+
+
+def _inverse(v: Values, x: Value) -> Value:
+    """The inverse; of a matrix that is transposed, the inverse transposed."""
+    if len(x.shape) != 2:
+        raise Wordless("the inverse of stacked matrices")
+    if len(x.terms) == 1 and len(x.terms[0].factors) == 1 and x.terms[0].factors[0].what.kind != "delta":
+        factor = x.terms[0].factors[0]
+        if [p.label for p in factor.at] == [1, 0]:
+            return _turned(v, _inverse(v, _turned(v, x)))
+        if factor.what.kind == "head" and factor.what.parts[0] == "inv" and factor.power == 1:
+            return v.algebra.scaled(factor.what.parts[1], 1 / x.terms[0].coefficient)
+        coefficient = x.terms[0].coefficient
+        if coefficient != 1:
+            return v.algebra.scaled(_inverse(v, v.algebra.scaled(x, 1 / coefficient)), 1 / coefficient)
+    return _headed(v, "inv", x, x.shape)
+
+
+def _inv(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
+    return _inverse(v, operands[0])
+
+
+def _inverse_transposed(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
+    return _turned(v, _inverse(v, operands[0]))
+
+
+def _solve(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
+    return _matmul(v, binding, [_inverse(v, operands[0]), operands[1]], {})
+
+
+def _det(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
+    return _headed(v, "det", operands[0], ())
+
+
+def _log_abs_det(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
+    return v.algebra.call("log", [v.algebra.call("abs", [_headed(v, "det", operands[0], ())])])
+
+
+def _det_sign(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
+    return v.algebra.call("sign", [_headed(v, "det", operands[0], ())])
+
+
+def _cofactors(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
+    (x,) = operands
+    v._noted(x, "where the matrix has an inverse")
+    return v.algebra.mul(_headed(v, "det", x, ()), _turned(v, _inverse(v, x)))
+
+
+def _logsumexp(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
+    return v._log(v.algebra.summed(v._exp(operands[0]), params["axes"]))
+
+
+def _extreme(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
+    """The largest or smallest cells along axes."""
+    a, (x,) = v.algebra, operands
+    axes = params["axes"]
+    kept = [k for k in range(len(x.shape)) if k not in axes]
+    order = {k: Place(n) for n, k in enumerate([*kept, *axes])}
+    inner = a.moved(x, order, tuple(x.shape[k] for k in (*kept, *axes)))
+    shape = tuple(x.shape[k] for k in kept)
+    return a.single(Factor(a.what("head", binding.op, inner, shape), own_places(shape)), shape)
+
+
+_ROWS: dict[str, _Row] = {
+    "broadcast_to": _broadcast_to, "transpose": _transpose, "sum": _sum, "getitem": _getitem, "put": _put,
+    "set": _set, "concatenate": _concatenate, "diagonal": _diagonal, "embed": _embed, "matmul": _matmul, "item": _item,
+    "array": _array, "cells": _cells, "inv": _inv, "inverse_transposed": _inverse_transposed, "solve": _solve, "det": _det,
+    "log_abs_det": _log_abs_det, "det_sign": _det_sign, "cofactors": _cofactors, "logsumexp": _logsumexp,
+    "amax": _extreme, "amin": _extreme,
+}  # fmt: skip

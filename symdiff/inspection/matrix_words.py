@@ -1,0 +1,541 @@
+"""Values in normal form as SymPy: products, transposes, inverses, traces of matrices; sums over indices where there is no word.
+
+Assumes values of `matrix_values`. A vector is a column; labels are taken away one by one, a summed one between two matrices
+by their product, a vector's there by a diagonal matrix. Guarantees expressions of SymPy's own classes with the value's cells: a
+scalar's, a matrix's, or a `FunctionMatrix` over indices. Raises `Wordless` for values of three axes and more.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import sympy as sp
+from sympy.matrices.expressions.applyfunc import ElementwiseApplyFunction
+from sympy.matrices.expressions.diagonal import DiagMatrix, DiagonalOf
+from sympy.matrices.expressions.matexpr import MatrixElement
+from sympy.matrices.expressions.slice import MatrixSlice
+from sympy.tensor.array.array_comprehension import ArrayComprehension
+
+from symdiff.inspection.expressions import build_sympy
+from symdiff.inspection.matrix_terms import BOUND, Algebra, Factor, Place, Shape, Term, Value, What, Wordless, extents_of
+from symdiff.vocabulary.ops import OPS
+
+LONGEST = 2_000  # parts of a value that is written out
+_D = sp.Symbol("d")
+_INDEX_NAMES = "ijklpqrstuvwabcdefgh"
+DEEP = 12  # layers of a matrix expression, whose shape SymPy asks of each layer twice
+_CONDITIONS = frozenset(name for name, row in OPS.items() if row.result == "bool")
+Piece = tuple[int, int, Any]  # a matrix between two labels
+
+
+class Words:
+    """SymPy's expressions of values. `names` are those of inputs, which no index has; `known` symbols are expressions;
+    `count` is how a number of cells is written. `bounded`: no index is out of bounds, not even where a bracket is 0. `named`
+    gives deep calls symbols, of which `pieces` tells the expressions."""
+
+    def __init__(
+        self,
+        algebra: Algebra,
+        names: set[str],
+        known: Mapping[str, Any],
+        count: Callable[[int], Any] = sp.Integer,
+        bounded: bool = True,
+        named: Callable[[What], str] | None = None,
+    ) -> None:
+        self.algebra = algebra
+        self.count = count
+        self.bounded = bounded
+        self.named = named
+        self.pieces: list[tuple[Any, Any]] = []
+        self.calls: dict[What, Any] = {}
+        self.words: dict[Any, Any] = {}
+        self.symbols: dict[str, Any] = dict(known)
+        self._free_names = [n for n in _INDEX_NAMES if n not in names]
+
+    def of(self, value: Value) -> Any:
+        """A value as a number, or as a matrix; by its cells where it has no words."""
+        if value.size > LONGEST:
+            raise Wordless("a long formula")
+        try:
+            return self.word(value)
+        except Wordless:
+            return self.by_cells(value)
+
+    # -- words of matrices
+
+    def word(self, value: Value) -> Any:
+        """A value as a scalar expression or as a matrix expression."""
+        if value not in self.words:
+            if len(value.shape) > 2:
+                raise Wordless("three axes")
+            if value.depth > DEEP and self.named is None:
+                raise Wordless("many layers")
+            self.words[value] = self._sum(value)
+        return self.words[value]
+
+    def _sum(self, value: Value) -> Any:
+        if not value.terms:
+            return sp.ZeroMatrix(*_extents(value.shape)) if value.shape else sp.S.Zero
+        parts = [self._term(term, value.shape) for term in value.terms]
+        if len(parts) == 1:
+            return parts[0]
+        return sp.MatAdd(*parts) if value.shape else sp.Add(*parts, evaluate=False)
+
+    def _term(self, term: Term, shape: Shape) -> Any:
+        bound = {BOUND + k: n for k, n in enumerate(term.bound)}
+        extents = dict(enumerate(shape)) | bound
+        scalars, vectors, matrices = self._pieces(term, extents)
+        while bound:
+            label = min(bound, key=lambda k: (len({id(m) for m in matrices if k in m[:2]}), k))
+            scalars, vectors, matrices = self._contracted(label, extents, bound, scalars, vectors, matrices)
+        coefficient = [term.coefficient] if term.coefficient != 1 else []
+        return self._free(coefficient + scalars, vectors, matrices, shape)
+
+    def _pieces(self, term: Term, extents: dict[int, int]) -> tuple[list[Any], dict[int, list[Any]], list[Piece]]:
+        """The factors as scalars, vectors by their labels, and matrices between two labels."""
+        scalars: list[Any] = []
+        vectors: dict[int, list[Any]] = {}
+        matrices: list[Piece] = []
+        for factor in term.factors:
+            labels = factor.labels
+            if factor.what.kind in ("symbol", "head") and any(
+                p.label is not None and extents.get(p.label, n) != n
+                for p, n in zip(factor.at, extents_of(factor.what), strict=True)
+            ):
+                raise Wordless("a region")
+            if factor.what.calls("softmax") and len(labels) < len(factor.at):
+                raise Wordless("a cell")
+            if len(labels) > 2 or any(p.label is not None and (p.step, p.start) != (1, 0) for p in factor.at):
+                raise Wordless("shifted labels")
+            if any(p.label is None and p.start for p in factor.at) and factor.what.kind not in ("symbol", "delta"):
+                raise Wordless("a cell")
+            unit = factor.what.kind == "delta"
+            word = _unit(factor, extents[labels[0]]) if unit else self._factor(factor)
+            word = self._powered(word, factor.power, bool(labels))
+            if not labels:
+                scalars.append(word)
+            elif len(labels) == 1:
+                if len([p for p in factor.at if p.label is not None]) == 2:
+                    word = DiagonalOf(word)
+                vectors.setdefault(labels[0], []).append(word)
+            else:
+                matrices.append((labels[0], labels[1], word))
+        return scalars, vectors, matrices
+
+    def _powered(self, word: Any, power: Any, matrix: bool) -> Any:
+        if power == 1:
+            return word
+        return sp.HadamardPower(word, power) if matrix else sp.Pow(word, power, evaluate=False)
+
+    def _contracted(
+        self, label: int, extents: dict[int, int], bound: dict[int, int], scalars: list[Any], vectors: dict[int, list[Any]],
+        matrices: list[Piece],
+    ) -> tuple[list[Any], dict[int, list[Any]], list[Piece]]:  # fmt: skip
+        """The pieces after the sum over one label, or over two where all that has them are matrices between these."""
+        touched = [m for m in matrices if label in m[:2]]
+        rest = [m for m in matrices if label not in m[:2]]
+        own = vectors.get(label, [])
+        others = {a + b - label for a, b, _ in touched}
+        squared = len(touched) == 1 and isinstance(touched[0][2], sp.HadamardPower) and touched[0][2].exp == 2
+        if len(others) == 1 and (len(touched) > 1 or squared):
+            (other,) = others
+            if squared:
+                touched = [(*touched[0][:2], touched[0][2].base)] * 2
+            if other in bound and not own and not vectors.get(other) and not any(other in m[:2] for m in rest):
+                return [*scalars, _trace(*(_oriented(m, label) for m in touched))], _less(vectors, bound, label, other), rest
+            touched = [(label, other, _hadamard([_oriented(m, label) for m in touched]))]
+        vectors = _less(vectors, bound, label)
+        if not touched:
+            return [*scalars, _inner(own, extents[label])], vectors, rest
+        if len(touched) == 1:
+            (other,) = others
+            vector = _hadamard(own) if own else sp.OneMatrix(extents[label], 1)
+            product = _product(_oriented(touched[0], other), vector)
+            return scalars, {**vectors, other: [*vectors.get(other, []), product]}, rest
+        if len(touched) == 2:
+            (a, b), (first, second) = (m[0] + m[1] - label for m in touched), touched
+            middle = [DiagMatrix(_hadamard(own))] if own else []
+            return scalars, vectors, [*rest, (a, b, _product(_oriented(first, a), *middle, _oriented(second, label)))]
+        raise Wordless("an index of three matrices")
+
+    def _free(self, scalars: list[Any], vectors: dict[int, list[Any]], matrices: list[Piece], shape: Shape) -> Any:
+        """What is left as one matrix of this shape."""
+        if not shape:
+            return _scaled(scalars, None)
+        rows, columns = _extents(shape)
+        if len(shape) == 1:
+            return _scaled(scalars, _hadamard(vectors[0]) if vectors.get(0) else sp.OneMatrix(rows, 1))
+        left, right = vectors.get(0, []), vectors.get(1, [])
+        if not matrices:
+            if columns == 1 and left:
+                return _scaled(scalars, _hadamard(left))
+            if rows == 1 and right:
+                return _scaled(scalars, _transposed(_hadamard(right)))
+            one = _hadamard(left) if left else sp.OneMatrix(rows, 1)
+            two = _hadamard(right) if right else sp.OneMatrix(columns, 1)
+            if not left and not right:
+                return _scaled(scalars, sp.OneMatrix(rows, columns))
+            return _scaled(scalars, _product(one, _transposed(two)))
+        inner = _hadamard([_oriented(m, 0) for m in matrices])
+        before = [DiagMatrix(_hadamard(left))] if left else []
+        after = [DiagMatrix(_hadamard(right))] if right else []
+        return _scaled(scalars, _product(*before, inner, *after))
+
+    # -- words of factors
+
+    def _factor(self, factor: Factor) -> Any:
+        """A factor without its power: a scalar, a column over its label, a matrix from its first label to its second."""
+        what, at = factor.what, factor.at
+        if what.kind == "symbol":
+            return self._symbol(what, at)
+        if what.kind == "sum":
+            return self.word(what.parts[0])
+        if what.kind == "call":
+            return self._call(what)
+        if what.kind == "head":
+            name, x, shape = what.parts
+            if any(p.label is None for p in at) and shape:
+                raise Wordless("a matrix of one row")
+            if name == "inv":
+                return sp.Inverse(self.word(x))
+            if name == "det":
+                return sp.Determinant(self.word(x))
+            raise Wordless(name)
+        if what.kind == "cells":
+            *values, shape = what.parts
+            return sp.ImmutableDenseMatrix(*_extents(shape), [self.word(v) for v in values])
+        raise Wordless(what.kind)
+
+    def array(self, name: str, shape: Shape) -> Any:
+        """The symbol of an input."""
+        if name not in self.symbols:
+            if len(shape) > 2:
+                self.symbols[name] = sp.IndexedBase(name, shape=shape)
+            else:
+                self.symbols[name] = sp.MatrixSymbol(name, *_extents(shape)) if shape else sp.Symbol(name)
+        return self.symbols[name]
+
+    def _symbol(self, what: What, at: tuple[Place, ...]) -> Any:
+        name, shape = what.parts
+        symbol = self.array(name, shape)
+        if not shape:
+            return symbol
+        cells = [p.label is None for p in at]
+        if all(cells):
+            return self._cell(symbol, [sp.Integer(p.start) for p in at], shape)
+        if len(at) > 2:
+            raise Wordless("three axes")
+        if len(at) == 2 and any(cells):
+            if shape[cells.index(True)] != 1:
+                raise Wordless("a row")
+            return _transposed(symbol) if cells[0] else symbol
+        return symbol
+
+    def _cell(self, symbol: Any, at: list[Any], shape: Shape) -> Any:
+        if any(i.is_Integer and not 0 <= i < n for i, n in zip(at, shape, strict=True)):
+            raise Wordless("a cell out of bounds, where a bracket is 0")
+        if len(shape) > 2:
+            return symbol[tuple(at)]
+        return symbol[at[0], at[1] if len(shape) == 2 else sp.S.Zero]
+
+    def _call(self, what: What) -> Any:
+        if what not in self.calls:
+            word = self._called(what)
+            if self.named is not None and what.depth % 4 == 0 and _is_matrix(word):
+                symbol = sp.MatrixSymbol(self.named(what), *word.shape)
+                self.pieces.append((symbol, word))
+                word = symbol
+            self.calls[what] = word
+        return self.calls[what]
+
+    def _called(self, what: What) -> Any:
+        op, *args = what.parts
+        shape = args[0].shape
+        if not shape:
+            return build_sympy(op, [self.word(a) for a in args])
+        body, inner = self._over_cell(op, args)
+        return ElementwiseApplyFunction(sp.Lambda(_D, body), inner)
+
+    def _over_cell(self, op: str, args: list[Value]) -> tuple[Any, Any]:
+        """An operation over one cell, and the matrix of that cell; conditions among the operands are over the same cell."""
+        inner: Any = None
+        given = []
+        for a in args:
+            if not a.labels:
+                given.append(self.word(self.algebra.moved(a, {}, ())))
+                continue
+            term = self.algebra.one_term(a)
+            call = term.factors[0] if len(term.factors) == 1 and not term.bound and term.coefficient == 1 else None
+            if call is not None and call.what.calls(*_CONDITIONS) and call.at == tuple(map(Place, range(len(a.shape)))):
+                body, word = self._over_cell(call.what.parts[0], list(call.what.parts[1:]))
+            else:
+                body, word = _D, self.word(a)
+            if inner is not None and word != inner:
+                raise Wordless("a function of two arrays")
+            inner = word
+            given.append(body)
+        return build_sympy(op, given), inner
+
+    # -- cells over indices
+
+    def by_cells(self, value: Value) -> Any:
+        """A value as the matrix of the cells that its formula over indices has."""
+        if not value.shape:
+            return self.cell(value, [])
+        if len(value.shape) > 2:
+            indices = self.indices(len(value.shape))
+            ranges = [(index, 0, n - 1) for index, n in zip(indices, value.shape, strict=True)]
+            return ArrayComprehension(self.cell(value, indices, len(indices)), *ranges)
+        indices = self.indices(2)
+        at = [Place(None, 1, 0) if n == 1 else Place(k) for k, n in enumerate(value.shape)]
+        body = self.cell(value, [indices[p.label] if p.label is not None else sp.S.Zero for p in at])
+        return sp.FunctionMatrix(*_extents(value.shape), sp.Lambda(tuple(indices), body))
+
+    def indices(self, count: int, after: int = 0) -> list[Any]:
+        """Indices, by the letters that no input has."""
+        if after + count > len(self._free_names):
+            raise Wordless("more indices than letters")
+        return [sp.Symbol(n, integer=True) for n in self._free_names[after : after + count]]
+
+    def cell(self, value: Value, at: list[Any], depth: int = 2) -> Any:
+        """The formula of a cell at indices."""
+        groups: dict[tuple[Any, ...], list[Any]] = {}
+        for term in value.terms:
+            conditions = self._conditions_of(term, at, depth)
+            if sp.false not in conditions:
+                groups.setdefault(conditions, []).append(self._cell_of_term(term, at, depth))
+        parts = []
+        for conditions, found in groups.items():
+            total = found[0] if len(found) == 1 else sp.Add(*found, evaluate=False)
+            if self.bounded and conditions:
+                total = _bounded(total, set().union(*(c.free_symbols for c in conditions)))
+            parts.append(build_sympy("select", [sp.And(*conditions), total, sp.S.Zero]) if conditions else total)
+        if not parts:
+            return sp.S.Zero
+        return parts[0] if len(parts) == 1 else sp.Add(*parts, evaluate=False)
+
+    def _places(self, term: Term, at: list[Any], depth: int) -> dict[int, Any]:
+        """What stands for the labels of a term: the indices of the cell, new ones for those that are summed over."""
+        bound = self.indices(len(term.bound), depth)
+        return dict(enumerate(at)) | {BOUND + k: index for k, index in enumerate(bound)}
+
+    def _conditions_of(self, term: Term, at: list[Any], depth: int) -> tuple[Any, ...]:
+        """Where a term is not zero."""
+        places = self._places(term, at, depth)
+        found = [c for f in term.factors if f.what.kind in ("delta", "inside") for c in self._conditions(f, places)]
+        decided = [c if c.free_symbols else c.doit() for c in found]
+        if any(places[BOUND + k] in c.free_symbols for k in range(len(term.bound)) for c in decided):
+            raise Wordless("a condition on a summed index")
+        return tuple(dict.fromkeys(c for c in decided if c != sp.true))
+
+    def _cell_of_term(self, term: Term, at: list[Any], depth: int) -> Any:
+        """What a term is where it is not zero."""
+        places, deeper = self._places(term, at, depth), depth + len(term.bound)
+        inner: list[Any] = []
+        outer: list[Any] = []
+        for factor in term.factors:
+            if factor.what.kind in ("delta", "inside"):
+                continue
+            found = self._cell_of_factor(factor, places, deeper)
+            if factor.power != 1:
+                found = sp.Pow(found, factor.power, evaluate=False)
+            (inner if any(k >= BOUND for k in factor.labels) else outer).append(found)
+        if term.bound:
+            ranges = [(places[BOUND + k], 0, _less_by(self.count(n), 1)) for k, n in enumerate(term.bound)]
+            inner = [sum_as_it_stands(_times(inner), *ranges)]
+        coefficient = [term.coefficient] if term.coefficient != 1 else []
+        return _times([*coefficient, *outer, *inner])
+
+    def _conditions(self, factor: Factor, places: Mapping[int, Any]) -> list[Any]:
+        if factor.what.kind == "delta":
+            one, two = (_index(p, places) for p in factor.at)
+            return [sp.Eq(one, two, evaluate=False)]
+        start, stop, extent = factor.what.parts
+        at = _index(factor.at[0], places)
+        last = _less_by(self.count(extent), extent - stop + 1) if extent - stop < stop else sp.Integer(stop - 1)
+        above = [sp.Ge(at, start, evaluate=False)] if start > 0 else []
+        return above + ([sp.Le(at, last, evaluate=False)] if stop < extent else [])
+
+    def _cell_of_factor(self, factor: Factor, places: Mapping[int, Any], depth: int) -> Any:
+        what, at = factor.what, [_index(p, places) for p in factor.at]
+        if what.kind == "symbol":
+            name, shape = what.parts
+            symbol = self.array(name, shape)
+            return self._cell(symbol, at, shape) if shape else symbol
+        if what.kind == "sum":
+            return self.cell(what.parts[0], at, depth)
+        if what.kind == "call":
+            op, *args = what.parts
+            if op == "softmax":
+                (index,) = self.indices(1, depth)
+                terms = [sp.exp(self.cell(args[0], [*at[:-1], k], depth + 1)) for k in (at[-1], index)]
+                last = _less_by(self.count(extents_of(what)[-1]), 1)
+                return _times([terms[0], sp.Pow(sum_as_it_stands(terms[1], (index, 0, last)), -1, evaluate=False)])
+            return build_sympy(op, [self.cell(a, at, depth) for a in args])
+        if what.kind == "head":
+            name, x, shape = what.parts
+            if name in ("amax", "amin"):
+                return self._extreme(name, x, at, depth)
+            word = self._factor(factor)
+            return MatrixElement(word, *at) if shape else word  # subscripts would have SymPy invert it, symbol by symbol
+        if what.kind == "cells" and all(i.is_Integer for i in at):
+            *values, shape = what.parts
+            return self.word(values[int(at[0]) if len(at) == 1 else int(at[0]) * shape[1] + int(at[1])])
+        raise Wordless(what.kind)
+
+    def _extreme(self, name: str, x: Value, at: list[Any], depth: int) -> Any:
+        """The largest or smallest of a few cells."""
+        own = x.shape[len(at) :]
+        if math.prod(own) > 12:
+            raise Wordless("the largest of many")
+        cells: list[list[Any]] = [[]]
+        for n in own:
+            cells = [[*c, sp.Integer(k)] for c in cells for k in range(n)]
+        head = sp.Max if name == "amax" else sp.Min
+        return head(*(self.cell(x, [*at, *c], depth) for c in cells), evaluate=False)
+
+
+# -- small words
+
+
+def _extents(shape: Shape) -> tuple[int, int]:
+    """The rows and columns of an array: a vector is a column."""
+    return (shape[0], shape[1]) if len(shape) == 2 else (shape[0] if shape else 1, 1)
+
+
+def _unit(factor: Factor, extent: int) -> Any:
+    """An identity, or one of its columns."""
+    cells = [p.start for p in factor.at if p.label is None]
+    one = sp.Identity(extent)
+    return MatrixSlice(one, (0, extent, 1), (cells[0], cells[0] + 1, 1)) if cells else one
+
+
+def _bounded(expr: Any, indices: set[Any]) -> Any:
+    """An expression whose cells stay within their arrays, where they are shifted by some indices."""
+    if isinstance(expr, MatrixElement):
+        array, *at = expr.args
+        return MatrixElement(array, *(_within(i, n) if not i.is_Symbol and i.free_symbols & indices else i
+                                      for i, n in zip(at, array.shape, strict=True)))  # fmt: skip
+    if not expr.free_symbols & indices:
+        return expr
+    args = [_bounded(a, indices) for a in expr.args]
+    if isinstance(expr, sp.Sum):
+        return sum_as_it_stands(*args)
+    if isinstance(expr, (sp.Piecewise, sp.Tuple)):
+        return sp.Basic.__new__(type(expr), *args)
+    return expr.func(*args, evaluate=False) if expr.args else expr
+
+
+def _within(index: Any, extent: Any) -> Any:
+    return sp.Mod(index, extent, evaluate=False)
+
+
+def _less_by(count: Any, number: int) -> Any:
+    return sp.Add(count, -number, evaluate=count.is_Integer)
+
+
+def _index(place: Place, places: Mapping[int, Any]) -> Any:
+    return sp.Integer(place.start) if place.label is None else place.step * places[place.label] + place.start
+
+
+def sum_as_it_stands(cell: Any, *ranges: Any) -> Any:
+    """A sum; SymPy's constructor folds braces inside, which takes long."""
+    made = sp.Expr.__new__(sp.Sum, cell, *(sp.Tuple(*r) for r in ranges))
+    made.is_commutative = True
+    return made
+
+
+def _times(parts: list[Any]) -> Any:
+    if len(parts) == 1:
+        return parts[0]
+    return sp.Mul(*parts, evaluate=False) if parts else sp.S.One
+
+
+def _less(vectors: dict[int, list[Any]], bound: dict[int, int], *labels: int) -> dict[int, list[Any]]:
+    """The vectors without those of labels that are summed over now."""
+    for label in labels:
+        bound.pop(label)
+    return {k: v for k, v in vectors.items() if k not in labels}
+
+
+def _oriented(piece: Piece, row: int) -> Any:
+    """A matrix from the label `row`."""
+    return piece[2] if piece[0] == row else _transposed(piece[2])
+
+
+def _transposed(word: Any) -> Any:
+    """A transpose, of a product that of its factors, of a transpose what it transposes."""
+    if isinstance(word, sp.Transpose):
+        return word.arg
+    if isinstance(word, sp.MatMul):
+        numbers = [a for a in word.args if not _is_matrix(a)]
+        return sp.MatMul(*numbers, *(_transposed(a) for a in reversed([a for a in word.args if _is_matrix(a)])))
+    if isinstance(word, sp.OneMatrix):
+        return sp.OneMatrix(word.shape[1], word.shape[0])
+    if isinstance(word, DiagMatrix):
+        return word
+    if isinstance(word, (sp.Identity, sp.MatrixSymbol, sp.Inverse)):
+        return word if isinstance(word, sp.Identity) else sp.Transpose(word)
+    if isinstance(word, sp.MatAdd) and all(_transposed(a) in word.args for a in word.args):
+        return word
+    inside = _transposed_inside(word)
+    return sp.Transpose(word) if inside is None or _transposes(inside) >= _transposes(word) else inside
+
+
+def _transposed_inside(word: Any) -> Any:
+    """The transpose of what is made cell by cell, of transposed parts; None for others."""
+    if isinstance(word, sp.HadamardPower):
+        return sp.HadamardPower(_transposed(word.base), word.exp)
+    if isinstance(word, ElementwiseApplyFunction):
+        return ElementwiseApplyFunction(word.function, _transposed(word.expr))
+    if isinstance(word, (sp.HadamardProduct, sp.MatAdd)):
+        return word.func(*map(_transposed, word.args))
+    return None
+
+
+def _transposes(word: Any) -> int:
+    return sum(isinstance(part, sp.Transpose) for part in sp.preorder_traversal(word))
+
+
+def _is_matrix(word: Any) -> bool:
+    return bool(getattr(word, "is_Matrix", False) or isinstance(word, sp.MatrixExpr))
+
+
+def _product(*words: Any) -> Any:
+    """A product of matrices, without parentheses inside."""
+    flat: list[Any] = []
+    for word in words:
+        flat += word.args if isinstance(word, sp.MatMul) else [word]
+    numbers = [w for w in flat if not _is_matrix(w)]
+    matrices = [w for w in flat if _is_matrix(w)]
+    matrices = [w for w in matrices if not isinstance(w, sp.Identity)] or matrices[:1]
+    return sp.MatMul(*numbers, *matrices) if numbers or len(matrices) > 1 else matrices[0]
+
+
+def _hadamard(words: list[Any]) -> Any:
+    return words[0] if len(words) == 1 else sp.HadamardProduct(*words)
+
+
+def _inner(vectors: list[Any], extent: int) -> Any:
+    """The sum of a product of vectors."""
+    if len(vectors) == 1 and isinstance(vectors[0], sp.HadamardPower) and vectors[0].exp == 2:
+        return _trace(vectors[0].base, vectors[0].base)
+    if len(vectors) == 1 and isinstance(vectors[0], DiagonalOf):
+        return sp.Trace(vectors[0].arg)
+    if len(vectors) == 1:
+        return _trace(sp.OneMatrix(extent, 1), vectors[0])
+    return _trace(vectors[0], _hadamard(vectors[1:]))
+
+
+def _trace(*words: Any) -> Any:
+    """The sum of all cells of a product, cell by cell: the trace of one, transposed, times the others."""
+    product = _product(_transposed(words[0]), _hadamard(list(words[1:])))
+    other = _transposed(product)
+    return sp.Trace(other if _transposes(other) < _transposes(product) else product)
+
+
+def _scaled(scalars: list[Any], word: Any) -> Any:
+    """Numbers before a matrix, or alone."""
+    if word is None:
+        return _times(scalars)
+    return _product(*scalars, word) if scalars else word

@@ -1,0 +1,110 @@
+"""Rows and terms that differ in their place only, as one: what a loop over cells wrote out, with an index again.
+
+Assumes cells of arrays of one axis. Guarantees that what is put together is the same term at each place of its range.
+"""
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from symdiff.inspection.reading.terms import Term
+from symdiff.inspection.reading.written import Writer
+
+SERIES = "series"  # a sum over an index: its body, and the first and last place
+_FEWEST = 3  # places that are put together
+_MANY = 6  # terms of a sum from which on places are looked for
+_MOST, _DEEP = 20_000, 40  # terms of a sum, and their nesting, up to which they are
+_INDEX = "ijklmn"
+
+
+class Placed(NamedTuple):
+    """A cell of an array of one axis."""
+
+    array: str
+    place: int
+
+
+def placed_cell(name: str) -> Placed | None:
+    """The array and the place of a cell's name, None for another name."""
+    array, _, rest = name.partition("[")
+    return Placed(array, int(rest[:-1])) if rest.endswith("]") and rest[:-1].isdigit() else None
+
+
+def cell_beside(array: str, shift: int, index: str) -> str:
+    """The name of a cell beside the one at an index."""
+    return f"{array}[{index}{shift:+d}]" if shift else f"{array}[{index}]"
+
+
+class Patterns:
+    """Finds patterns in the terms of a writer; `indices` are two free letters, for places and for sums within them."""
+
+    def __init__(self, writer: Writer) -> None:
+        self.writer = writer
+        taken = {name.partition("[")[0] for name in writer.bits} | {"i" if "i " in writer.bits else ""}
+        self.indices = [*(letter for letter in _INDEX if letter not in taken), "index_1", "index_2"][:2]
+
+    def cells(self, term: Term) -> dict[Term, Placed]:
+        """The cells in a term."""
+        found: dict[Term, Placed] = {}
+        seen = {term}
+        stack = [term]
+        while stack:
+            part = stack.pop()
+            cell = placed_cell(part.parts[0]) if part.kind == "symbol" else None
+            if cell is not None:
+                found[part] = cell
+            for below in part.below():
+                if below not in seen:
+                    seen.add(below)
+                    stack.append(below)
+        return found
+
+    def at_index(self, term: Term, place: int, index: str) -> Term:
+        """A term with the index for a place, and places beside it as they lie to it."""
+        cells = self.cells(term)
+
+        def moved(part: Term) -> Term | None:
+            if part not in cells:
+                return None
+            array, own = cells[part]
+            return self.writer.symbol(cell_beside(array, own - place, index), part.is_complex)
+
+        return self.writer.rewritten(term, moved)
+
+    def runs(self, rows: list[Any], place_of: Callable[[Any], Placed | None], term_of: Callable[[Any], Term]) -> Iterator[Any]:
+        """Rows as they are, or (first row, last row, term at the index) for a run of consecutive ones of one pattern."""
+        keyed = []
+        for k, row in enumerate(rows):
+            cell = place_of(row)
+            term = None if cell is None else self.at_index(term_of(row), cell.place, self.indices[0])
+            keyed.append((cell and (cell.array, cell.place - k), term, row))
+        for (offset, term), group in groupby(keyed, lambda entry: entry[:2]):
+            found = [row for _, _, row in group]
+            if offset is None or term is None or len(found) < _FEWEST or term is term_of(found[0]):
+                yield from found
+            else:
+                yield found[0], found[-1], term
+
+    def with_series(self, term: Term, index: str) -> Term:
+        """A long sum with its terms of one pattern as sums over an index."""
+        if term.kind != "sum" or not _MANY <= len(term.parts) <= _MOST or term.depth > _DEEP:
+            return term
+        groups: dict[tuple[Term, Fraction], dict[int, tuple[Term, Fraction]]] = {}
+        for part, c in term.parts:
+            place = min((cell.place for cell in self.cells(part).values()), default=None)
+            if place is not None:
+                groups.setdefault((self.at_index(part, place, index), c), {})[place] = part, c
+        bodies: dict[tuple[int, int], list[tuple[Term, Fraction]]] = {}
+        gone: set[tuple[Term, Fraction]] = set()
+        for (body, c), places in groups.items():
+            first, last = min(places), max(places)
+            if len(places) >= _FEWEST and last - first + 1 == len(places):
+                bodies.setdefault((first, last), []).append((body, c))
+                gone.update(places.values())
+        t = self.writer
+        series = [
+            (t.call(SERIES, t.add(parts), t.symbol(index), t.number(first), t.number(last)), Fraction(1))
+            for (first, last), parts in bodies.items()
+        ]
+        return t.add([*series, *(part for part in term.parts if part not in gone)])

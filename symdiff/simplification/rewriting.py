@@ -1,0 +1,306 @@
+"""Bindings as the sweeps see them, by the rows of the table of rewrites: sqrt(x*x) is |x|, a*sqrt(s)*b*sqrt(s) is a*s*b.
+
+Assumes bindings in order. Guarantees the same values where these are real, and derivatives of every order where the form that
+was written has a kink, a vertical slope or an overflow and its value has none. What the user wrote is computed as it stands.
+Each operation is rewritten at most once, what comes of it has fewer roots: a rewrite ends.
+"""
+
+import math
+import operator
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from symdiff.ir.arrays.algebra import Arrays
+from symdiff.ir.building import Builder, is_constant
+from symdiff.ir.invariants import binding_with
+from symdiff.ir.node import Atom, Constant, Node
+from symdiff.rulebooks.rewrites import COMPLEX, CONSTANTS, Rewrite, rewrite_rules
+from symdiff.rulebooks.rule import apply
+from symdiff.simplification.facts import Facts
+from symdiff.simplification.intervals import known_exponent
+from symdiff.vocabulary.ops import OPS, is_complex
+
+_LONG = 16  # factors of a product, and terms of a sum, that are looked at
+_ROOTS = frozenset({"sqrt", "cbrt", "abs", "hypot"})
+_TRIED = frozenset({"max", "min", "sinh"})  # one of these, or a root, is in every form
+_SCALING = frozenset({"mul", "neg", "div", "cast"})
+_NUMBERS = {name: getattr(operator, name) for name in ("add", "mul", "mod", "eq", "gt", "ge", "lt")}
+Found = dict[str, Any]  # what the variables of a form stand for: values, and numbers
+
+
+class Forms:
+    """Matches the forms of rows on values; multiples and equal values are told by `facts`, operations by `made`."""
+
+    def __init__(self, made: dict[Atom, Node], facts: Facts) -> None:
+        self.made = made
+        self.facts = facts
+
+    def first(self, binding: Node, partials: bool) -> tuple[Rewrite, Found] | None:
+        """The first row of this kind whose form a binding has."""
+        for row in rewrite_rules(binding.op):
+            if bool(row.partials) is partials:
+                for found in self.matches(row, row.form.result, binding.result, {}):
+                    if self.holds(row, found):
+                        return row, found
+        return None
+
+    def holds(self, row: Rewrite, found: Found) -> bool:
+        """Whether the conditions of a row hold."""
+        plain = not any(self.facts.of(found[x]).powers for x in row.plain)
+        return plain and all(self._compares(row, c, found) for c in row.where)
+
+    def _compares(self, row: Rewrite, condition: Any, found: Found) -> bool:
+        values = [self.facts.of(v).low if isinstance(v, Node) else v for v in map(found.__getitem__, row.parameters)]
+        return bool(apply(condition, tuple(values), None, _computed))
+
+    def matches(self, row: Rewrite, ref: int, atom: Atom, found: Found) -> Iterator[Found]:
+        """What the variables stand for where step `ref` of a row's form is a value, with those found so far."""
+        count = len(row.parameters)
+        if ref < count:
+            yield from self._bound(row.parameters[ref], atom, found)
+            return
+        op, refs, payload = row.form.steps[ref - count - 1]
+        made = self.made.get(atom)
+        name = row.parameters[refs[-1]] if op == "pow" and refs[-1] < count else ""
+        if op == "const":
+            yield from [found] if is_constant(atom, payload) else []
+        elif op == "mul" and refs[0] < count and row.parameters[refs[0]] in CONSTANTS:
+            yield from self._multiples(row, refs, atom, found)
+        elif name in CONSTANTS and name:
+            for base, power in self._powers(atom, made):
+                if found.get(name, power) == power:
+                    yield from self.matches(row, refs[0], base, found | {name: power})
+        elif made is not None and made.op == op:
+            orders = [made.operands, made.operands[::-1]] if OPS[op].commutes else [made.operands]
+            for operands in orders:
+                yield from self.all_match(row, refs, operands, found)
+
+    def all_match(self, row: Rewrite, refs: tuple[int, ...], atoms: tuple[Atom, ...], found: Found) -> Iterator[Found]:
+        """The same for several steps and values."""
+        if not refs:
+            yield found
+            return
+        for first in self.matches(row, refs[0], atoms[0], found):
+            yield from self.all_match(row, refs[1:], atoms[1:], first)
+
+    def _bound(self, name: str, atom: Atom, found: Found) -> Iterator[Found]:
+        if name in CONSTANTS:
+            number = isinstance(atom, Constant) and not isinstance(atom.value, bool)
+            if number and isinstance(atom.value, complex) is (name in COMPLEX) and found.get(name, atom.value) == atom.value:
+                yield found | {name: atom.value}
+        elif name in found:
+            other = found[name]
+            yield from [found] if other.shape == atom.shape and self.facts.same(other, atom) else []
+        elif is_complex(atom.dtype or "d") is (name in COMPLEX):
+            yield found | {name: atom}
+
+    def _multiples(self, row: Rewrite, refs: tuple[int, ...], atom: Atom, found: Found) -> Iterator[Found]:
+        """A multiple of the second factor by the first, a constant."""
+        constant, of = row.parameters[refs[0]], refs[1]
+        if constant in COMPLEX:
+            made = self.made.get(atom)
+            for pair in (made.operands, made.operands[::-1]) if made is not None and made.op == "mul" else ():
+                yield from self.all_match(row, refs, pair, found)
+        elif of >= len(row.parameters):
+            square = self._square(atom)
+            if square is not None and not is_complex(square[0].dtype or "d"):
+                squared = row.form.steps[of - len(row.parameters) - 1][1][0]
+                yield found | {constant: square[1], row.parameters[squared]: square[0]}
+        elif (name := row.parameters[of]) in found:
+            factor = self.facts.ratio(atom, found[name])
+            if factor is not None and (atom.shape, atom.dtype) == (found[name].shape, found[name].dtype):
+                yield found | {constant: factor}
+
+    def _powers(self, atom: Atom, made: Node | None) -> Iterator[tuple[Atom, float]]:
+        """A real value as powers of others with constant exponents."""
+        if atom.op == "const" or is_complex(atom.dtype or "d"):
+            return
+        if made is not None and made.op == "sqrt":
+            yield made.operands[0], 0.5
+        elif made is not None and made.op == "pow" and self.facts.exponent(made):
+            yield made.operands[0], self.facts.exponent(made)
+        elif made is not None and made.op == "mul" and self.facts.same(*made.operands):
+            yield made.operands[0], 2
+        yield atom, 1
+
+    def _square(self, under: Atom) -> tuple[Atom, float] | None:
+        """x and c of a sum c*x*x of squares of multiples of one value."""
+        terms, found = [under], []
+        while terms:
+            product, factor = self.facts.multiple(terms.pop())
+            made = self.made.get(product)
+            if made is None or len(found) + len(terms) > _LONG:
+                return None
+            if made.op == "add" and factor == 1:
+                terms += reversed(made.operands)
+                continue
+            pair = made.operands if made.op == "mul" else made.operands[:1] * 2 if self.facts.exponent(made) == 2 else ()
+            if not pair:
+                return None
+            (base, first), (other, second) = map(self.facts.multiple, pair)
+            if not self._alike(base, other) or (found and not self._alike(base, found[0][0])):
+                return None
+            found.append((base, factor * first * second))
+        return found[0][0], math.fsum(c for _, c in found)
+
+    def _alike(self, x: Atom, y: Atom) -> bool:
+        return x.shape == y.shape and self.facts.same(x, y)
+
+
+def _computed(op: str, numbers: tuple[Any, ...], payload: Any) -> Any:
+    """A step of a condition."""
+    return payload if op == "const" else _NUMBERS[op](*numbers)
+
+
+def _is_root(made: Node) -> bool:
+    """Whether an operation is a root, or a power with a fraction in its exponent."""
+    power = known_exponent(made.operands[1]) if made.op == "pow" else 0.0
+    return made.op in _ROOTS or (power > 0 and power % 1 > 0)
+
+
+def row_partials(row: Rewrite, found: Found, binding: Node, builder: Builder) -> list[tuple[Atom, Atom]]:
+    """The values that a form is made of and the partials by them, but for those that are the operation's own."""
+    values = tuple(v if isinstance(v, Node) else Constant(v) for v in (found[name] for name in row.parameters))
+    pairs = zip(values, row.partials, strict=True)
+    return [(x, apply(partial, values, binding.result, builder.emit)) for x, partial in pairs if partial is not None]
+
+
+def rewritten(facts: Facts, builder: Builder) -> list[Node]:
+    """The bindings as the sweeps see them; new symbols are bound on the builder."""
+    tried = any(b.op in _TRIED or _is_root(b) for b in facts.bindings)
+    return _Rewriting(facts, builder).run() if tried else facts.bindings
+
+
+class _Rewriting:
+    def __init__(self, facts: Facts, builder: Builder) -> None:
+        self.builder = builder
+        self.made: dict[Atom, Node] = {}
+        self.facts = facts
+        self.forms = Forms(self.made, self.facts)
+        self.rooted: set[Atom] = set()  # what has a root among its factors
+        self._of_factors: dict[Atom, frozenset[int]] = {}
+
+    def run(self) -> list[Node]:
+        found: list[Node] = []
+        start = len(self.builder.bindings)
+        for binding in self.facts.bindings:
+            self.builder.origin = binding.origin
+            self._note(binding)
+            other = self._seen(binding)
+            seen = binding if other is None else self._renamed(other, binding)
+            if other is None and len(self.builder.bindings) == start:
+                found.append(binding)
+                continue
+            found += [*self.builder.bindings[start:], seen]
+            self._note(seen)
+            start = len(self.builder.bindings)
+        return found
+
+    def _note(self, binding: Node) -> None:
+        self.made[binding.result] = binding
+        scaled = binding.operands[: 1 if binding.op == "div" else 2] if binding.op in _SCALING else ()
+        if _is_root(binding) or not self.rooted.isdisjoint(scaled):
+            self.rooted.add(binding.result)
+        else:
+            self.rooted.discard(binding.result)
+
+    def _seen(self, binding: Node) -> Atom | None:
+        """What a binding is for the sweeps; None where that is what it is."""
+        if binding.op in ("mul", "pow") and self.rooted.isdisjoint((binding.result, *binding.operands)):
+            return None
+        if binding.op == "mul":
+            return self._product(binding)
+        found = self.forms.first(binding, partials=False)
+        return None if found is None else self._built(*found)
+
+    def _product(self, product: Node) -> Atom | None:
+        """A product in which the first pair of factors that has a form is replaced; None where there is none."""
+        factors = self._factors(product)
+        keys = [self._keys(atom) if op == "mul" else frozenset() for op, atom in factors]
+        roots = [k for k, (_, atom) in enumerate(factors) if keys[k] and atom in self.made and _is_root(self.made[atom])]
+        for first in roots:
+            for second in range(len(factors)):
+                if first == second or keys[first].isdisjoint(keys[second]):
+                    continue
+                pair = factors[first][1], factors[second][1]
+                for row in rewrite_rules("mul"):
+                    refs = row.form.steps[row.form.result - len(row.parameters) - 1][1]
+                    for found in self.forms.all_match(row, refs, pair, {}):
+                        if self.forms.holds(row, found):
+                            rest = [f for k, f in enumerate(factors) if k not in (first, second)]
+                            return self._multiplied(self._built(row, found), rest)
+        return None
+
+    def _keys(self, atom: Atom) -> frozenset[int]:
+        """The numbers of what a factor is made of: only factors that have one in common can have a form together."""
+        if atom not in self._of_factors:
+            made = self.made.get(atom)
+            parts = made.operands if made is not None and (made.op in ("mul", "pow") or _is_root(made)) else ()
+            parts = parts[:1] if made is not None and made.op == "pow" else parts
+            self._of_factors[atom] = frozenset(self.facts.direction(part)[0] for part in (atom, *parts))
+        return self._of_factors[atom]
+
+    def _factors(self, product: Node) -> list[tuple[str, Atom]]:
+        """The factors and divisors of a product, each with "mul", "div" or, for a sign, "neg"."""
+        found: list[tuple[str, Atom]] = []
+        pending: list[Atom] = [product.result]
+        while pending:
+            atom = pending.pop()
+            binding = self.made.get(atom) if atom in self.rooted else None
+            if binding is None or binding.op not in ("mul", "neg", "div") or len(found) + len(pending) > _LONG:
+                found.append(("mul", atom))
+                continue
+            pending += reversed(binding.operands[: 2 if binding.op == "mul" else 1])
+            found += [("neg", atom)] if binding.op == "neg" else [("div", binding.operands[1])] if binding.op == "div" else []
+        return found
+
+    def _multiplied(self, whole: Atom, rest: list[tuple[str, Atom]]) -> Atom:
+        for op, atom in rest:
+            whole = self._bound(op, (whole,) if op == "neg" else (whole, atom))
+        return whole
+
+    def _built(self, row: Rewrite, found: Found) -> Atom:
+        """What a form becomes."""
+        assert row.becomes is not None
+        values = tuple(v if isinstance(v, Node) else Constant(v) for v in (found[name] for name in row.parameters))
+        return apply(row.becomes, values, None, self._emit)
+
+    def _emit(self, op: str, operands: tuple[Atom, ...], payload: Any = None) -> Atom:
+        """An operation as it is seen: constants folded, structural zeros and ones left out."""
+        b = self.builder
+        if op == "const":
+            return Constant(payload)
+        if all(isinstance(o, Constant) for o in operands):
+            value = np.asarray(OPS[op].function()(*(o.params for o in operands))).item()
+            return Constant(int(value) if not isinstance(value, complex) and value % 1 == 0 else value)
+        if op == "mul" and any(is_constant(o, 0) for o in operands):
+            return Constant(0.0)
+        if op == "pow" and (is_constant(operands[1], 1) or is_constant(operands[1], 2)):
+            return operands[0] if operands[1].params == 1 else self._emit("mul", (operands[0], operands[0]))
+        made = self._bound(op, operands)
+        other = self._seen(b.bindings[-1]) if b.bindings and b.bindings[-1] is made else None
+        return made if other is None else other
+
+    def _bound(self, op: str, operands: tuple[Atom, ...]) -> Atom:
+        """An operation of known operands; structural zeros and ones are left out."""
+        b = self.builder
+        start = len(b.bindings)
+        folding = {"add": b.add, "mul": b.mul, "neg": b.neg, "real": b.real, "conj": b.conj}.get(op)
+        made: Atom = folding(*operands) if folding else b.emit(op, operands)
+        for binding in b.bindings[start:]:
+            self._note(binding)
+        return made
+
+    def _renamed(self, found: Atom, binding: Node) -> Node:
+        """The binding of what was found, under the symbol of `binding` where what was written does not overflow before it."""
+        bindings = self.builder.bindings
+        if bindings and bindings[-1].result is found and not any(map(self.facts.is_explosive, binding.operands)):
+            last = bindings.pop()
+            if last.shape == binding.shape and last.dtype == binding.dtype:
+                return binding_with(binding, last.op, last.operands, last.params)
+            bindings.append(last)
+        if found.shape != binding.shape:
+            found = Arrays(self.builder, binding.origin).broadcast_to(found, binding.shape)
+        return binding_with(binding, "cast", (found,))

@@ -1,0 +1,123 @@
+"""Sweeps: what does not count meets nothing infinite, zeros of smooth factors, both modes and both regimes alike."""
+
+import numpy as np
+import pytest
+
+import symdiff as sd
+
+MATRIX = np.array([[1.0, 0.0, 2.0], [0.5, 1.0, 0.0], [1.0, 1.0, 1.0]])
+ROOT = np.array([4.0, 1.0, 0.0])
+HALVES = [0.25, 0.5, np.inf]
+
+# name: function of an array, point, gradient, diagonal of the Hessian
+LEFT_OUT = {
+    "cells before": (lambda x: np.sum(np.sqrt(x)[:2]), ROOT, [0.25, 0.5, 0.0], [-1 / 32, -0.25, 0.0]),
+    "one cell": (lambda x: np.log(x)[1], ROOT, [0.0, 1.0, 0.0], [0.0, -1.0, 0.0]),
+    "places": (lambda x: np.sum(np.sqrt(x)[np.array([0, 0, 1])]), ROOT, [0.5, 0.5, 0.0], [-1 / 16, -0.25, 0.0]),
+    "places that the call tells": (
+        lambda x: np.sum(np.sqrt(x)[np.argsort(-x)[:2]]), ROOT, [0.25, 0.5, 0.0], [-1 / 32, -0.25, 0.0]),
+    "a quotient after them": (lambda x: np.sum((1 / x * 2)[:2]), ROOT, [-0.125, -2.0, 0.0], [1 / 16, 4.0, 0.0]),
+    "a product of matrices masked": (
+        lambda x: np.sum(np.where(x > 9, MATRIX @ np.log(x), x)), ROOT, [1.0, 1.0, 1.0], [0.0, 0.0, 0.0]),
+    "a largest one masked": (lambda x: np.where(x[0] > 9, np.max(1 / x), x[0]), ROOT, [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]),
+    "a number repeated": (
+        lambda x: np.sum(np.where(x > 9, x * np.log(x[2]), x)), ROOT, [1.0, 1.0, 1.0], [0.0, 0.0, 0.0]),
+    "no number in the branch not taken": (
+        lambda x: np.sum(np.where(x > 9, np.cumsum((x - 2) ** 1.5), x)), ROOT, [1.0, 1.0, 1.0], [0.0, 0.0, 0.0]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("scalarize", [None, False])
+@pytest.mark.parametrize("name", LEFT_OUT)
+def test_what_is_left_out_does_not_count(name, scalarize):
+    f, x, slopes, second = LEFT_OUT[name]
+    for options in ({}, {"backend": "numpy"}, {"exact": True}):
+        np.testing.assert_allclose(sd.grad(f, scalarize=scalarize, **options)(x), slopes, rtol=1e-13)
+        np.testing.assert_allclose(np.diag(sd.hessian(f, scalarize=scalarize, **options)(x)), second, rtol=1e-13)
+
+
+def test_masks_are_no_long_constants_in_files():
+    x = np.arange(3000.0)
+    for f in (
+        lambda x: np.log(x)[777],
+        lambda x: np.sum(np.log(x)[1::2]),
+        lambda x: np.sum(np.log(x).reshape(60, 50)[3:, 2:9]),
+    ):
+        assert len(sd.grad(f).source(x, target="numpy")) < 4000
+        found = sd.grad(f)(x)
+        assert found[0] == 0.0 and np.isfinite(found).all()
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "first", "second"),
+    [
+        (lambda x: x * np.cbrt(x), 0.0, 0.0, np.nan),
+        (lambda x: (x - 1) * (np.sqrt(x) - 1), 1.0, 0.0, 1.0),  # both factors are zero where nothing is infinite
+        (lambda x: np.cbrt(abs(x)), 0.0, np.nan, np.nan),
+        (lambda x: np.sign(x) * np.cbrt(x), 0.0, np.nan, np.nan),
+        (lambda x: (x - x) * np.cbrt(x) + np.floor(x) * np.sqrt(x), 0.0, None, None),
+        (lambda x: np.hypot(x, x) ** 1.5, 0.0, 0.0, np.inf),
+    ],
+)
+def test_products_of_what_is_zero_with_what_is_infinite(f, x, first, second):
+    for scalarize in (None, False):
+        slope = sd.grad(lambda x: np.sum(f(x)), scalarize=scalarize)(np.array([x, 2.0]))[0]
+        curve = sd.hessian(lambda x: np.sum(f(x)), scalarize=scalarize)(np.array([x, 2.0]))[0, 0]
+        for found, wanted in ((slope, first), (curve, second)):
+            assert wanted is None or np.isclose(found, wanted, equal_nan=True) or np.isnan(found)
+        assert first is None or np.isclose(slope, first, equal_nan=True)
+    assert first is None or np.isclose(sd.jvp(f)(x, 1.0)[1], first, equal_nan=True)
+
+
+def test_a_real_arm_of_a_complex_select_under_a_conjugate():
+    def f(x):
+        return np.conj(np.where(x > 0, x, 1j * x)) * 1j
+
+    for options in ({}, {"mode": "forward"}, {"mode": "reverse"}):
+        assert sd.jacobian(f, **options)(2.0) == 1j
+        np.testing.assert_array_equal(sd.jacobian(f, scalarize=False, **options)(np.array([2.0, -1.0])), np.diag([1j, 1.0]))
+
+
+def test_no_mode_gives_a_complex_derivative_that_does_not_exist():
+    for scalarize in (True, False):
+        for mode in ("forward", "reverse", "auto"):
+            with pytest.raises(sd.NonHolomorphicError, match="conj"):
+                sd.jacobian(lambda z: z * np.conj(z), mode=mode, scalarize=scalarize)(np.array([1 + 1j, 2.0]))
+
+
+def newton(rounds):
+    def f(a):
+        x = 1.0
+        for _ in range(rounds):
+            x = x - (x * np.exp(x) - a) / ((1 + x) * np.exp(x))
+        return x
+
+    return f
+
+
+def secant(rounds):
+    def f(a):
+        before, x = 0.5, 1.0
+        for _ in range(rounds):
+            first, second = np.exp(before) - a, np.exp(x) - a
+            before, x = x, x - second * (x - before) / (second - first)
+        return x
+
+    return f
+
+
+def fixed_point(rounds):
+    def f(a):
+        x = a
+        for _ in range(rounds):
+            x = np.log(1 + np.exp(x) * a)
+        return x
+
+    return f
+
+
+@pytest.mark.parametrize("loop", [newton, secant, fixed_point])
+@pytest.mark.parametrize("transform", [sd.grad, sd.hessian])
+def test_loops_with_exponentials_grow_linearly(loop, transform):
+    sizes = [len(transform(loop(rounds)).graph(2.0).bindings) for rounds in (5, 10, 20)]
+    assert sizes[2] - sizes[1] <= 2.3 * (sizes[1] - sizes[0])
