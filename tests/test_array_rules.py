@@ -249,3 +249,72 @@ def test_errors_name_the_rule():
         sd.vmap(other)(np.ones((2, 3)))
     with pytest.raises(sd.RuleError, match=r"(?s)no derivative of other.*pullback=True"):
         sd.grad(lambda x: np.sum(other(x)))(np.ones(3))
+
+
+def test_whole_numbers_and_settings_come_as_they_are():
+    @sd.primitive(shapes=lambda x, places, scale: places.shape)
+    def picked(x, places, scale):
+        return x[places] * {"one": 1.0, "two": 2.0}[scale]
+
+    @sd.diffrule(picked, pullback=True)
+    def _(ds, out, x, places, scale):
+        return np.bincount([2, 0], weights=None, minlength=3) * np.sum(ds), None, None
+
+    def f(x):
+        return np.sum(picked(x, np.array([2, 0]), "two") * picked(x, np.array([2, 0]), "one"))
+
+    assert sd.trace(f, np.array([1.0, 2.0, 3.0]))(np.array([1.0, 2.0, 3.0])) == 20.0
+    assert sd.value_and_grad(f)(np.array([1.0, 2.0, 3.0]))[0] == 20.0
+
+
+def test_a_file_imports_the_primitive_by_its_name(tmp_path, monkeypatch):
+    a, b = system(4)
+    made = sd.value_and_grad(energy, (0, 1))
+    made.export(tmp_path / "exported_energy.py", a, b)
+    text = (tmp_path / "exported_energy.py").read_text()
+    assert f"# Imports {__name__}.factor, {__name__}.solved" in text and text.count(f"from {__name__} import") == 2
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = __import__("exported_energy")
+    (value, grads), count = counted(module.energy_value_and_grad, a, b)
+    assert count == 1
+    expected, gradients = made(a, b)
+    same([value, *grads], [expected, *gradients])
+    for target in ("c", "cuda", "cupy", "python"):
+        with pytest.raises(sd.ExportError, match=r"factor \(test_array_rules.py:\d+\) is a primitive.*target 'numpy'"):
+            made.export(tmp_path / "refused", a, b, target=target)
+
+    @sd.primitive(shapes=lambda x: x.shape)
+    def local(x):
+        return np.sort(x)
+
+    with pytest.raises(sd.ExportError, match="top of a module"):
+        sd.vmap(local).export(tmp_path / "refused.py", np.ones((2, 2)))
+
+
+def test_a_batched_call_in_a_file(tmp_path, monkeypatch):
+    many, rhs = np.stack([system(4, k)[0] for k in range(3)]), np.ones((3, 4))
+    made = sd.vmap(sd.grad(energy, (0, 1)))
+    made.export(tmp_path / "exported_batch.py", many, rhs)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = __import__("exported_batch")
+    found, count = counted(next(getattr(module, n) for n in module.__all__), many, rhs)
+    assert count == 3
+    same(found, made(many, rhs))
+
+
+def test_results_apart_from_arguments_and_work_arrays():
+    @sd.primitive(shapes=lambda x: x.shape)
+    def itself(x):
+        return x
+
+    @sd.diffrule(itself, pullback=True)
+    def _(ds, out, x):
+        return itself(ds)
+
+    f = sd.vjp(lambda x: itself(itself(x) * 2.0))
+    x, v = np.arange(3.0), np.ones(3)
+    first = f(x, v)
+    second = f(x + 1, v + 1)
+    assert first[0].tolist() == [0.0, 2.0, 4.0] and first[1].tolist() == [2.0] * 3
+    assert second[0].tolist() == [2.0, 4.0, 6.0] and second[1].tolist() == [4.0] * 3
+    assert not np.shares_memory(first[0], second[0]) and x.tolist() == [0.0, 1.0, 2.0]

@@ -41,7 +41,6 @@ from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Call, Clear, Kernel
 from symdiff.lowering.arrays.plan import ArrayPlan, is_planned
 from symdiff.lowering.program import ASSEMBLE, domain_size, is_leaf, is_view_step
-from symdiff.rulebooks.sites import Site
 from symdiff.vocabulary.heads import NUMPY
 from symdiff.vocabulary.literals import docstring_literal, number_literal
 from symdiff.vocabulary.ops import OPS, dtype_of_code
@@ -75,11 +74,11 @@ def emit(
             *(["from scipy import special"] if special else []),
         ]
         alias = f"Result = {annotated_result(writer.result, [annotated_array(o) for o in writer.program.outputs])}"
-        own = [(n, c) for n, c in writer.constants if isinstance(c, Site)]
+        own = [(n, c) for n, c in writer.constants if not isinstance(c, np.ndarray)]
         aliases = {f: writer.names.fresh(f.__name__) for f in dict.fromkeys(c.function for _, c in own)}
         sites = [(n, c, aliases[c.function]) for n, c in own]
         packages += dict.fromkeys(imported_text(site, alias) for _, site, alias in sites)
-        held = [f"{n} = {constant_text(c)}" for n, c in writer.constants if not isinstance(c, Site)]
+        held = [f"{n} = {constant_text(c)}" for n, c in writer.constants if isinstance(c, np.ndarray)]
         constants = ["\n".join(held)] if held else []
         head = [alias, *(["_local = threading.local()"] if works else []), *constants]
         standard = ["from typing import Any", *(["import threading"] if works else [])]
@@ -169,7 +168,7 @@ class ArrayWriter:
         for name, known in self.constants:
             if known is value:
                 return name
-        site = isinstance(value, Site)
+        site = not isinstance(value, np.ndarray)
         name = self.names.fresh(f"call_{value.rule.name}" if site else f"constant{len(self.constants)}")
         self.constants.append((name, value))
         return name

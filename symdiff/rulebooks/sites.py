@@ -53,14 +53,17 @@ class Site:
         whole = [static[k] if k in static else next(given) for k in range(len(static) + len(leaves))]
         return tuple(structures.unflatten(self.tree, whole))
 
-    def __call__(self, *operands: Any) -> np.ndarray:
+    def __call__(self, *operands: Any, out: Any = None) -> Any:
         """The results as one array, point by point where there are points."""
+        out = np.empty(self.shape) if out is None else out
         if not self.moving:
-            return self._packed(operands)
-        points = [[o[k] if m else o for o, m in zip(operands, self.moving, strict=True)] for k in range(self.count)]
-        return np.stack([self._packed(point) for point in points]) if points else np.empty(self.shape)
+            self._pack(operands, out)
+        for k in range(self.count) if self.moving else ():
+            self._pack([o[k] if m else o for o, m in zip(operands, self.moving, strict=True)], out[k, ...])
+        return out[()]
 
-    def _packed(self, operands: Any) -> np.ndarray:
+    def _pack(self, operands: Any, out: np.ndarray) -> None:
+        """Write the results at one point into an array."""
         try:
             found = structures.leaves(self.function(*self.arguments(list(map(_locked, operands, self.kinds)))))
         except ValueError as error:
@@ -79,12 +82,12 @@ class Site:
                 f"{self.rule.source}: {self.rule.name} returns {wrong}; a primitive of arrays returns real numbers"
             )
         if len(arrays) == 1:
-            return np.array(arrays[0], dtype=float)[()]
-        packed, start = np.empty(sum(a.size for a in arrays)), 0
+            out[...] = arrays[0]
+            return
+        start = 0
         for a in arrays:
-            packed[start : start + a.size].reshape(a.shape)[...] = a
+            out[start : start + a.size].reshape(a.shape)[...] = a
             start += a.size
-        return packed
 
     def __repr__(self) -> str:
         settings = [f"{place}: {value!r}" for place, value in self.static]
