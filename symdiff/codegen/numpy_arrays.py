@@ -136,7 +136,7 @@ class ArrayWriter:
         self.several = not isinstance(self.result, int)
         self.targets = [self.names.fresh(o.name) for o in self.program.outputs]
         self.texts: dict[int, str] = {}
-        self.constants: list[tuple[str, np.ndarray]] = []
+        self.constants: list[tuple[str, Any]] = []
         self.count = 0
         self.slot_names = [self.names.fresh(f"slot{k}") for k in range(len(plan.slots))]
         blocks = {code: f"blocks_{'b' if code == '?' else code}" for code in plan.scratch}
@@ -163,8 +163,8 @@ class ArrayWriter:
             return number_literal(node.params, self.words.np)
         return self.array(np.ascontiguousarray(node.params))
 
-    def array(self, value: np.ndarray) -> str:
-        """The name of a constant array."""
+    def array(self, value: Any) -> str:
+        """The name of a constant array, or of what calls an opaque function."""
         for name, known in self.constants:
             if known is value:
                 return name

@@ -68,7 +68,7 @@ def _appended(graph: Graph, site: Site, given: list[Atom], moving: list[bool], b
     """The outputs of a rule's graph, over the points where the site has some."""
     if site.moving:
         graph = vectorize_graph(graph, [0 if m else None for m in moving], site.count, 0)
-    sources = [Tracer(b, a) if a.op != "const" else a.value for a in given]
+    sources = [Tracer(b, a) if a.op != "const" else a.params for a in given]
     return [traced_atom(value, b, origin) for value in replay(graph, sources, b, origin)]
 
 

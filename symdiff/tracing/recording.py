@@ -126,10 +126,8 @@ def _record_whole(function: Callable[..., Any], rule: Rule, args: tuple[Any, ...
     found, start = [], 0
     for shape, _ in results:
         size = math.prod(shape)
-        whole = len(results) == 1
-        found.append(
-            Tracer(builder, packed if whole else arrays.reshape(arrays.getitem(packed, ((start, start + size, 1),)), shape))
-        )
+        part = packed if len(results) == 1 else arrays.getitem(packed, ((start, start + size, 1),))
+        found.append(Tracer(builder, arrays.reshape(part, shape)))
         start += size
     return structures.unflatten(out_tree, found)
 
