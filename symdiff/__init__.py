@@ -120,6 +120,8 @@ wire_seams({
     "a function of SymPy expressions": "inspection.sympy_functions",
     "the value of a graph, binding by binding": "ir.evaluating",
     "a call of a function with a rule": "tracing.recording",
+    "the cotangents of a call with arrays": "differentiation.ruled",
+    "the tangents of a call with arrays": "differentiation.ruled",
     "the tangents of a loop": "differentiation.looping",
     "the cotangents of a loop": "differentiation.looping",
     "the reading form of a graph": "inspection.reading.display",

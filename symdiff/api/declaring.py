@@ -20,6 +20,7 @@ from symdiff.errors import RuleError, TraceError
 from symdiff.rulebooks.book import Rulebook
 from symdiff.rulebooks.declared import put_rule_in_force, rules_in_force
 from symdiff.rulebooks.rule import Rule
+from symdiff.rulebooks.sites import OWN, whole_kinds
 from symdiff.rulebooks.tables import parse_formula
 from symdiff.tracing.trace import definition_line, function_name
 from symdiff.vocabulary.choices import check_options
@@ -38,15 +39,25 @@ class Array:
     """Annotation of a rule's argument: a whole array rather than a number."""
 
 
-def diffrule(target: Callable[..., Any] | str, *, wrt: str | None = None, pullback: bool = False, **partials: str) -> Any:
+def diffrule(
+    target: Callable[..., Any] | str,
+    *,
+    wrt: str | None = None,
+    pullback: bool = False,
+    pushforward: bool = False,
+    **partials: str,
+) -> Any:
     """Declare the derivative of a function: its partials, in terms of its inputs and its own result `out`.
 
     It belongs to this function object: another one of the same name, also one that the same `def` made anew, has no rule.
 
     As a decorator over `def _(out, x, ...)`, which returns one partial, or a tuple with one for each argument; with
     `wrt="x"` the partial by that argument alone; with `pullback=True` over `def _(ds, out, x, ...)`, which returns the
-    cotangents of the arguments. As text, `diffrule("logistic(x)", x="out*(1 - out)")`, for the function that has this name
-    where it is declared; where nothing has it yet, for the one that the module has under it when it is called.
+    cotangents of the arguments, None for those without; with `pushforward=True` over `def _(dots, out, x, ...)`, where `dots`
+    is a tuple of the arguments' tangents, which returns that of the result. `x: sd.Array` says that these are for whole (real)
+    arrays, `x: dict` for structures; the direction that is not given is the other one transposed. As text,
+    `diffrule("logistic(x)", x="out*(1 - out)")`, for the function that has this name where it is declared; where nothing has
+    it yet, for the one that the module has under it when it is called.
     Raises `RuleError`.
 
     >>> def cube(x): return x*x*x
@@ -57,23 +68,28 @@ def diffrule(target: Callable[..., Any] | str, *, wrt: str | None = None, pullba
         return _declare_text(target, partials)
     if partials:
         raise RuleError(f"{user_line()}: partials as text need the function as text, too: diffrule('f(x)', x='...')")
-    check_options("diffrule", {"pullback": pullback})
+    check_options("diffrule", {"pullback": pullback, "pushforward": pushforward})
     names = _parameters(target)
     called = function_name(target)
     if wrt is not None and wrt not in names:
         raise RuleError(f"{user_line()}: {called} has no argument {wrt!r}; it has {', '.join(names)}")
 
     def declared(body: Callable[..., Any]) -> Callable[..., Any]:
-        expected = len(names) + (2 if pullback else 1)
+        expected = len(names) + (2 if pullback or pushforward else 1)
         found = len(inspect.signature(body).parameters)
         if found != expected:
-            form = ", ".join((["ds"] if pullback else []) + ["out", *names])
+            form = ", ".join((["ds"] if pullback else ["dots"] if pushforward else []) + ["out", *names])
             raise RuleError(f"{definition_line(body)}: the rule of {called} takes ({form}); it has {found} parameters")
         earlier = rules_in_force().of(target)
         known = earlier.body if earlier is not None and isinstance(earlier.body, dict) else {}
-        kinds = _kinds(body, len(names), called)
-        bodies = {key: known[key] for key in known if wrt or any(kinds) or key == "opaque"}
-        key = "pullback" if pullback else wrt or "all"
+        kinds = _kinds(body, len(names))
+        whole = pushforward or (pullback and (whole_kinds(kinds) or "shapes" in known))
+        if whole_kinds(kinds) and not whole:
+            raise RuleError(
+                f"{definition_line(body)}: the rule of {called} for whole arrays is one with pullback=True or pushforward=True"
+            )
+        bodies = {key: known[key] for key in known if wrt or any(kinds) or whole or key in OWN}
+        key = ("whole " if whole else "") + ("pullback" if pullback else "pushforward" if pushforward else wrt or "all")
         others = [entry for entry in bodies.get(key, ()) if entry[0] != kinds]
         bodies[key] = ((kinds, body), *others)
         put_rule_in_force(_rule(target, names, bodies, definition_line(body)))
@@ -104,19 +120,13 @@ def _parameters(function: Any) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _kinds(body: Callable[..., Any], count: int, name: str) -> tuple[str, ...]:
-    """The kinds that a rule's body asks of the arguments: "real", "complex" or "" for any."""
-    names = {Real: "real", Complex: "complex", float: "real", complex: "complex"}
-    found = []
-    for parameter in list(inspect.signature(body, eval_str=True).parameters.values())[-count:]:
-        kind = parameter.annotation
-        if kind is Array:
-            raise RuleError(
-                f"{definition_line(body)}: a rule of {name} for whole arrays; rules are for numbers in this version, "
-                "and arrays are differentiated number by number"
-            )
-        found.append(names.get(kind, ""))
-    return tuple(found)
+def _kinds(body: Callable[..., Any], count: int) -> tuple[Any, ...]:
+    """The kinds that a rule's body asks of the arguments: "real", "complex", "array", a class of structures, or "" for any."""
+    names = {Real: "real", Complex: "complex", Array: "array", float: "real", complex: "complex", np.ndarray: "array"}
+    parameters = list(inspect.signature(body, eval_str=True).parameters.values())[-count:]
+    kinds = [(p.annotation, names.get(p.annotation)) for p in parameters]
+    return tuple(name or (kind if isinstance(kind, type) and kind is not inspect.Parameter.empty and kind is not int else "")
+                 for kind, name in kinds)  # fmt: skip
 
 
 def _rule(target: Callable[..., Any], names: tuple[str, ...], bodies: dict[str, Any], source: str) -> Rule:
@@ -156,15 +166,31 @@ def _check_fits(function: Any, name: str, names: tuple[str, ...], origin: str) -
         raise RuleError(f"{origin}: {name}({', '.join(names)}): {name} ({definition_line(function)}): {error}") from None
 
 
-def primitive(function: Callable[..., Any]) -> Callable[..., Any]:
+def primitive(function: Callable[..., Any] | None = None, *, shapes: Callable[..., Any] | str | None = None) -> Any:
     """Keep a function opaque: it is called as it stands, once for value and derivative together.
 
-    Its derivative is a `diffrule`. Scalars in, a scalar out. It runs in this process only: exporting it is an error.
+    Its derivative is a `diffrule`. Without `shapes`, scalars in and a scalar out. With them it takes arrays, structures and
+    settings, and returns float64 arrays: `shapes(*args)` gives the shape of its result, or a list of several, from arguments
+    whose cells mean nothing; `shapes="run"` runs the function once, at ones (identities for square matrices). Results without
+    a derivative are residuals for other functions with rules. `vmap` runs it point by point. Arguments cannot be written to.
+    Raises `RuleError`.
+
+    >>> @primitive(shapes=lambda a: a.shape)
+    ... def turned(a): return a[::-1].copy()
+    >>> @diffrule(turned, pullback=True)
+    ... def _(ds, out, a): return turned(ds)
     """
+    if function is None:
+        return functools.partial(primitive, shapes=shapes)
     names = _parameters(function)
     earlier = rules_in_force().of(function)
     bodies = dict(earlier.body) if earlier is not None and isinstance(earlier.body, dict) else {}
-    bodies["opaque"] = _one_number(function)
+    if shapes is None:
+        bodies["opaque"] = _one_number(function)
+    elif callable(shapes) or shapes == "run":
+        bodies["shapes"] = shapes
+    else:
+        raise RuleError(f"{user_line()}: shapes={shapes!r}; a function of the arguments, or 'run'")
     put_rule_in_force(_rule(function, names, bodies, definition_line(function)))
     return function
 

@@ -13,6 +13,7 @@ import numpy as np
 from symdiff.codegen.text import wrapped_text
 from symdiff.errors import ExportError
 from symdiff.ir.node import Node
+from symdiff.vocabulary import structures
 from symdiff.vocabulary.heads import HEADS, NUMPY, Shape, Slice, Words, key_literal
 from symdiff.vocabulary.literals import number_literal
 from symdiff.vocabulary.matrices import PADE, REACH
@@ -112,7 +113,7 @@ def emit_step(
     """
     node = nodes[value]
     filled = _FILLING.get(node.op)
-    params = {k: named(v) if isinstance(v, np.ndarray) else _param(v) for k, v in (node.params or {}).items()}
+    params = {k: named(v) if isinstance(v, np.ndarray) or k == "site" else _param(v) for k, v in (node.params or {}).items()}
     if filled is not None:
         return filled(node, texts, target, params, words.np)
     head = HEADS[node.op]
@@ -307,3 +308,58 @@ def _pattern(value: np.ndarray, module: str) -> str:
         number = number_literal(first.item(), module)  # type: ignore[union-attr]
         return f"{module}.full({value.shape!r}, {number}, dtype={module}.{_kind(value)})"
     return ""
+
+
+def imported_text(site: Any, alias: str) -> str:
+    """The import of an opaque function by its qualified name."""
+    function = site.function
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "")
+    if not module or module == "__main__" or not name.isidentifier():
+        raise ExportError(
+            f"{site.rule.source}: {site.rule.name} is a primitive, which a file imports by its name; define it at the top of a "
+            "module that can be imported"
+        )
+    return f"from {module} import {name}" + ("" if alias == name else f" as {alias}")
+
+
+def primitive_text(site: Any, name: str, alias: str) -> str:
+    """The function of a file that calls an opaque function, and gives its results as one array."""
+    static, count = dict(site.static), len(site.kinds)
+    if len(site.rule.parameters) != count + len(static) or not all(isinstance(v, _WRITTEN) for v in static.values()):
+        raise ExportError(
+            f"{site.rule.source}: {site.rule.name} is a primitive that takes a structure or an object; files call "
+            "primitives of arrays, numbers and texts"
+        )
+    operands = iter(range(count))
+    moving = site.moving or (False,) * count
+    args = [repr(static[k]) if k in static else next(operands) for k in range(count + len(static))]
+    texts = [
+        a
+        if isinstance(a, str)
+        else f"args[{a}]" + ("[k]" if moving[a] else "") + (".astype(int)" if site.kinds[a][1] == "l" else "")
+        for a in args
+    ]
+    call = f"{alias}({', '.join(texts)})"
+    several = len(site.results) > 1
+    if not isinstance(structures.unflatten(site.out_tree, range(len(site.results))), (int, list, tuple)):
+        raise ExportError(f"{site.rule.source}: {site.rule.name} returns a structure; files call primitives that return arrays")
+    shapes = ", ".join(repr(shape) for shape, _ in site.results)
+    indent = "        " if site.moving else "    "
+    place = "out[k, ...]" if site.moving else "out[...]"
+    return "\n".join([
+        f"def {name}(*given: Any, out: Any = None) -> Any:",
+        f'    """What {alias} returns, as one array; it cannot write to its arguments."""',
+        f"    out = np.empty({site.shape!r}) if out is None else out",
+        "    args = [np.asarray(g).view() for g in given]",
+        "    for array in args:",
+        "        array.flags.writeable = False",
+        *([f"    for k in range({site.count}):"] if site.moving else []),
+        f"{indent}found = [np.asarray(r, dtype=float) for r in {call if several else f'[{call}]'}]",
+        f"{indent}if [f.shape for f in found] != [{shapes}]:",
+        f'{indent}    raise ValueError(f"{alias} returns shapes {{[f.shape for f in found]}}, [{shapes}] were told")',
+        f"{indent}{place} = {'np.concatenate([f.ravel() for f in found])' if several else 'found[0]'}",
+        "    return out[()]",
+    ])  # fmt: skip
+
+
+_WRITTEN = (bool, int, str, type(None))

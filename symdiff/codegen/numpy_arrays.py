@@ -12,7 +12,16 @@ from typing import Any
 import numpy as np
 
 from symdiff.codegen.array_kernels import KernelLines
-from symdiff.codegen.array_text import clearing_text, constant_text, emit_step, region, shape_text, view_text
+from symdiff.codegen.array_text import (
+    clearing_text,
+    constant_text,
+    emit_step,
+    imported_text,
+    primitive_text,
+    region,
+    shape_text,
+    view_text,
+)
 from symdiff.codegen.exceptions import POINT, Raised
 from symdiff.codegen.names import Names, emitted_argument_names
 from symdiff.codegen.numpy import called, emitted_globals
@@ -65,10 +74,16 @@ def emit(
             *(["from scipy import special"] if special else []),
         ]
         alias = f"Result = {annotated_result(writer.result, [annotated_array(o) for o in writer.program.outputs])}"
-        constants = ["\n".join(f"{n} = {constant_text(c)}" for n, c in writer.constants)] if writer.constants else []
+        own = [(n, c) for n, c in writer.constants if not isinstance(c, np.ndarray)]
+        aliases = {f: writer.names.fresh(f.__name__) for f in dict.fromkeys(c.function for _, c in own)}
+        sites = [(n, c, aliases[c.function]) for n, c in own]
+        packages += dict.fromkeys(imported_text(site, alias) for _, site, alias in sites)
+        held = [f"{n} = {constant_text(c)}" for n, c in writer.constants if isinstance(c, np.ndarray)]
+        constants = ["\n".join(held)] if held else []
         head = [alias, *(["_local = threading.local()"] if works else []), *constants]
         standard = ["from typing import Any", *(["import threading"] if works else [])]
-        support = [*works, ARRAY, CHECK_OUT, *([_APART] if writer.uses_apart else [])]
+        calls = [primitive_text(site, name, alias) for name, site, alias in sites]
+        support = [*works, *calls, ARRAY, CHECK_OUT, *([_APART] if writer.uses_apart else [])]
         return PythonFile(
             tuple(header), tuple(standard), tuple(packages), tuple(head), tuple(functions), tuple(support)
         ).source(writer.entry, "numpy")
@@ -121,7 +136,7 @@ class ArrayWriter:
         self.several = not isinstance(self.result, int)
         self.targets = [self.names.fresh(o.name) for o in self.program.outputs]
         self.texts: dict[int, str] = {}
-        self.constants: list[tuple[str, np.ndarray]] = []
+        self.constants: list[tuple[str, Any]] = []
         self.count = 0
         self.slot_names = [self.names.fresh(f"slot{k}") for k in range(len(plan.slots))]
         blocks = {code: f"blocks_{'b' if code == '?' else code}" for code in plan.scratch}
@@ -148,12 +163,13 @@ class ArrayWriter:
             return number_literal(node.params, self.words.np)
         return self.array(np.ascontiguousarray(node.params))
 
-    def array(self, value: np.ndarray) -> str:
-        """The name of a constant array."""
+    def array(self, value: Any) -> str:
+        """The name of a constant array, or of what calls an opaque function."""
         for name, known in self.constants:
             if known is value:
                 return name
-        name = self.names.fresh(f"constant{len(self.constants)}")
+        site = not isinstance(value, np.ndarray)
+        name = self.names.fresh(f"call_{value.rule.name}" if site else f"constant{len(self.constants)}")
         self.constants.append((name, value))
         return name
 

@@ -17,6 +17,7 @@ from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder
 from symdiff.ir.loops import pushed_through
 from symdiff.ir.node import Atom, Constant, Node
+from symdiff.rulebooks.sites import pushed_through_site
 from symdiff.vocabulary.ops import is_complex
 
 
@@ -66,9 +67,10 @@ class Forward:
             for place, operand in enumerate(binding.operands)
             if operand in self.dots
         }
-        if binding.op == "loop":
+        if binding.op in ("loop", "site"):
             tangents = {p: self._spread(self.masks.unmasked(t), binding.operands[p]) for p, t in parts.items()}
-            return Masked(pushed_through(self.builder, binding, tangents, self.rules))
+            through = pushed_through if binding.op == "loop" else pushed_through_site
+            return Masked(through(self.builder, binding, tangents, self.rules))
         return pushed(self.masks, binding, parts, before)
 
     def _spread(self, dot: Atom, like: Atom) -> Atom:

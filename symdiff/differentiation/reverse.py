@@ -23,6 +23,7 @@ from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, is_constant
 from symdiff.ir.loops import pulled_through
 from symdiff.ir.node import Atom, Constant, Node
+from symdiff.rulebooks.sites import pulled_through_site
 from symdiff.simplification.activity import active_symbols
 from symdiff.vocabulary.ops import is_complex
 
@@ -126,6 +127,10 @@ class Reverse:
         return Masked(self.builder.mul(cotangent.value, partial), cotangent.mask, clean, cotangent.soft)
 
     def _push_structural(self, binding: Node, bar: Masked | None, conjugate: Masked | None) -> None:
+        if binding.op == "site":
+            for operand, found in pulled_through_site(self, binding, bar, conjugate):
+                self._put(Masked(found), operand, self.bars)
+            return
         for place, operand in enumerate(binding.operands):
             taken = self.slopes.taken(binding, place) if operand in self.active else None
             for cotangent, where in ((bar, self.bars), (conjugate, self.conjugates)):

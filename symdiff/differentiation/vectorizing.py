@@ -4,6 +4,8 @@ Assumes graphs of whole arrays. Guarantees one binding for each, or a few where 
 does not depend on the points is computed once. Refuses heads that have no batched form, with `TraceError`.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from symdiff.differentiation.deltas import Sparse, applied, dense
@@ -13,7 +15,7 @@ from symdiff.ir.building import Builder, array_atom
 from symdiff.ir.graph import Graph, GraphInput, GraphOutput
 from symdiff.ir.loops import Rounds
 from symdiff.ir.node import Atom, Constant, Node
-from symdiff.vocabulary.heads import HEADS
+from symdiff.vocabulary.heads import HEADS, Static
 from symdiff.vocabulary.ops import OPS
 
 _AXES = frozenset({"sum", "amax", "amin", "kth", "any", "all", "logsumexp", "softmax", "log_softmax", "prod"})
@@ -240,9 +242,23 @@ class _Batch:
         if op == "lstsq":
             rcond = float(np.finfo(binding.dtype).eps) * max(operands[0].shape)
             return a.matmul(a.bind("pinv", x, rcond=rcond), self.full(operands[1]))
+        if op == "site":
+            return self.site(a, binding)
         if op == "convolve":
             return self.convolution(a, operands)
         raise TraceError(f"{binding.origin}: {op} has no batched form; call it point by point")
+
+    def site(self, a: Arrays, binding: Node) -> Atom:
+        """A call of a function with a rule: its own graph over the points, or a loop over them at run time."""
+        site = binding.params.params["site"]
+        moving = tuple(o in self.points for o in binding.operands)
+        if site.moving:
+            raise TraceError(f"{binding.origin}: {site.rule.name} at many points within many points; take one axis of points")
+        graph = site.graph and vectorize_graph(site.graph, [0 if m else None for m in moving], self.count, 0)
+        many = replace(site, moving=moving, count=self.count, graph=graph)
+        operands = tuple(self.points.get(o, o) for o in binding.operands)
+        params = Static("site", {"site": many})
+        return self.builder.bind("site", operands, many.shape, binding.dtype, params, binding.origin)
 
     def numbered(self, a: Arrays, places: Atom, rows: int) -> Atom:
         """Places among `rows` rows as places among those of all points."""

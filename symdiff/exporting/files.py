@@ -50,6 +50,7 @@ from symdiff.lowering.arrays.plan import ArrayPlan
 from symdiff.lowering.program import Program
 from symdiff.pipeline import DEFAULT, check_plan_of, plan_of, program_of, source_of
 from symdiff.rulebooks.declared import rules_in_force
+from symdiff.rulebooks.sites import Site
 from symdiff.simplification.facts import Facts, known_column
 from symdiff.tracing.trace import traced_argument_names, traced_path_name
 from symdiff.tracing.unrolling.scalarizing import in_unrolled_regime, settled
@@ -73,6 +74,24 @@ def _needs(target: str, nodes: list[Node]) -> str:
     if target in _NEEDS:
         return _NEEDS[target]
     return f"Needs NumPy{' and SciPy' if any(OPS[i.op].is_special for i in nodes) else ''} only."
+
+
+def _primitives(bindings: list[Any]) -> list[Site]:
+    """The calls of opaque functions with arrays."""
+    found = []
+    for binding in bindings:
+        if binding.op == "loop":
+            found += _primitives(binding.params.body.bindings)
+        elif binding.op == "site":
+            site = binding.params.params["site"]
+            found += [site] if site.graph is None else _primitives(site.graph.bindings)
+    return found
+
+
+def _imported(sites: list[Site]) -> list[str]:
+    """The functions that a file imports, for its header."""
+    names = dict.fromkeys(f"{s.function.__module__}.{s.function.__qualname__}" for s in sites)
+    return [f"Imports {', '.join(names)}, which it calls as they stand."] if names else []
 
 
 def _nodes(program: Program | Fused) -> list[Node]:
@@ -117,6 +136,13 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
         if checks is not None:
             checks = over_points(checks, padded[: len(checks.inputs)], count, 0)
             options["points"] = padded
+    sites = _primitives(graph.bindings)
+    if sites and target != "numpy":
+        rule = sites[0].rule
+        raise ExportError(
+            f"{inner.where}: {rule.name} ({rule.source}) is a primitive of arrays, which Python computes; target {target!r} "
+            "cannot call it: export to target 'numpy', or give it a body instead of @sd.primitive"
+        )
     program = program_of(graph, inner.options, name, None if batch else checks)
     nodes = _nodes(program)
     opaque = next((str(getattr(i.params, "__name__", "?")) for i in nodes if i.op == "call"), None)
@@ -143,6 +169,7 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
         f"{digest}, {dtypes}. {_needs(target, nodes)} Belongs to the project that generated it.",
         f"{_counted(operations, 'operation')}{shared}{_work(plan) if target != 'cupy' else _kept(plan)}.",
     ]
+    lines += _imported(sites)
     if inner.differentiates and (edges := _edges(primal, inner)):
         lines += textwrap.wrap(f"May be infinite or NaN where {edges}.", 120, subsequent_indent="  ", break_long_words=False)
     if target == "cupy" and inner.options.exact:

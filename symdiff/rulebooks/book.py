@@ -5,6 +5,7 @@ Assumes rule tables or rules declared in Python. Guarantees a mapping from (modu
 the function itself: another one of the same name has none. Refuses malformed tables with `RuleError`.
 """
 
+import copy
 import functools
 import hashlib
 import sys
@@ -48,6 +49,12 @@ class Rulebook(Mapping[Any, Rule]):
 
     def __add__(self, other: "Rulebook") -> "Rulebook":
         return Rulebook([*self._rules.values(), *other._rules.values()], self.problems + other.problems)
+
+    def without(self, rule: Rule) -> "Rulebook":
+        """The other rules: a function's own call in the body of it is no call of it."""
+        made = copy.copy(self)
+        made._rules = {place: other for place, other in self._rules.items() if other is not rule}
+        return made
 
     def lookup(self, module: str, name: str, arity: int) -> Rule | None:
         """The rule of a table for a function, None where there is none."""

@@ -11,6 +11,7 @@ from typing import Any
 from symdiff.ir.building import active_builders
 from symdiff.rulebooks.book import Rulebook, default_rules
 from symdiff.rulebooks.rule import Rule
+from symdiff.rulebooks.sites import OWN
 
 _lock = threading.Lock()
 _declared: Rulebook | None = None
@@ -21,6 +22,12 @@ def rules_in_force(passed: Rulebook | None = None) -> Rulebook:
     """The package's tables, then what `diffrule` and `primitive` declared, then a rulebook passed to the transform."""
     book = default_rules() if _declared is None else _declared
     return book if passed is None else book + passed
+
+
+def is_opaque_function(function: Any) -> bool:
+    """Whether a function is a primitive, which runs as it stands in every call."""
+    rule = None if _declared is None else _declared.of(function)
+    return rule is not None and isinstance(rule.body, dict) and not rule.body.keys().isdisjoint(OWN)
 
 
 def put_rule_in_force(rule: Rule) -> None:

@@ -95,6 +95,7 @@ CHOICES = {
                     _all(lambda value: is_integer_option(value) and value >= 0), ShapeError),
     "dtype": Choice("a dtype of numbers is needed, as 'float64'", _is_dtype, ShapeError),
     "pullback": _TRUTH,
+    "pushforward": _TRUTH,
     "boxes": Choice("a positive integer is needed", _is_positive),
     "layout": Choice("'dot' (Graphviz), 'layers' and None (dot where it is installed) are possible",
                      _among(None, "dot", "layers")),

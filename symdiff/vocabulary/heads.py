@@ -408,6 +408,8 @@ _ROWS = [
     Head("pinv", lambda x, rcond: np.linalg.pinv(x, rcond), lambda s, rcond: (*s[:-2], s[-1], s[-2]),
          "{np}.linalg.pinv({0}, {rcond})", cells=False, cost=_cubic),
     Head("expm", expm, _first, cells=False, cost=lambda *shapes, **params: 12 * _cubic(*shapes)),
+    Head("site", lambda *arrays, site: site(*arrays), lambda *shapes, site: site.shape, "{site}({operands})", out=True,
+         cells=False, cost=lambda *shapes, site: sum(map(math.prod, shapes))),
     Head("lstsq", lambda a, b: np.linalg.lstsq(a, b, rcond=None)[0], lambda a, b: (a[1], b[1]),
          "{np}.linalg.lstsq({0}, {1}, rcond=None)[0]", cells=False, cost=_cubic),
 ]  # fmt: skip

@@ -40,6 +40,7 @@ import numpy as np
 
 from symdiff.errors import TraceError
 from symdiff.ir.hidden import Captured, hidden_arrays_of, may_be_hidden
+from symdiff.rulebooks.declared import is_opaque_function
 from symdiff.tracing.captures.questions import asks
 from symdiff.vocabulary.libraries import is_library, module_of
 
@@ -245,7 +246,8 @@ class Reach:
         self._seen[id(value)] = value
         kind = type(value)
         if isinstance(value, types.FunctionType):
-            self._of_function(value, name)
+            if not is_opaque_function(value):  # what it reads it reads in every call
+                self._of_function(value, name)
         elif isinstance(value, File):
             self._watch.state("file", _stamp, value.path, _stamp(value.path))
         elif isinstance(value, Asked):

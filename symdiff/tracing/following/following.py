@@ -23,6 +23,7 @@ import numpy as np
 
 from symdiff.errors import SymdiffError, TraceError, forgive_error
 from symdiff.ir.building import active_builders
+from symdiff.rulebooks.sites import OWN
 from symdiff.tracing.captures.reaching import Asked, Cache, File, Found, Used, is_opaque_capture
 from symdiff.tracing.following import reading
 from symdiff.tracing.following.cloning import OPERATORS, clone
@@ -192,7 +193,8 @@ def _found(f: Any, attempt: Attempt) -> Any:
 def _ruled(f: Any, rule: Any, attempt: Attempt) -> Any:
     """A function with a rule, whose bodies are code that the derivative runs."""
     bodies = rule.body if isinstance(rule.body, dict) else {}
-    attempt.known[Found(tuple(body for key, found in bodies.items() if key != "opaque" for _, body in found))] = None
+    run = tuple(body for key, found in bodies.items() if key not in OWN for _, body in found)
+    attempt.known[Found((*run, bodies.get("shapes")))] = None
     if attempt.reading is not None and not is_library(getattr(getattr(f, "__code__", None), "co_filename", "<string>")):
         attempt.reading.need_all()  # it may read the arrays wherever it is run
     return _recorded(f, rule)
@@ -566,7 +568,8 @@ class _Made:
 
 def _recorded(f: Anything, rule: Any) -> Anything:
     def recorded(*args: Any, **kwargs: Any) -> Any:
-        if not any(map(is_traced, (*args, *kwargs.values()))):
+        given = (*args, *kwargs.values())
+        if not any(map(is_traced, given)) and not any(map(is_traced, structures.leaves(given))):
             return f(*args, **kwargs)
         return recorded_call(f, rule, args, kwargs)
 

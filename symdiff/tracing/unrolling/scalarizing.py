@@ -258,7 +258,7 @@ def _typed(atom: Atom, code: str, builder: Builder) -> Atom:
 
 def unroll_calls(graph: Graph) -> Graph:
     """The Graph with the bodies of called functions in place of the calls, over whole arrays cell by cell; opaque ones stay."""
-    if not any(b.op == "call" and b.params.graph is not None for b in graph.bindings):
+    if not any(_body(b) is not None for b in graph.bindings):
         return graph
     builder = Builder()
     builder.inputs = list(graph.inputs)
@@ -268,9 +268,32 @@ def unroll_calls(graph: Graph) -> Graph:
     return builder.graph(graph.name, outputs, graph.out_tree, origin=graph.origin, doc=graph.doc, notes=dict(graph.notes))
 
 
+def _body(binding: Node) -> Graph | None:
+    """The graph of the function that a binding calls."""
+    site = binding.params.params["site"] if binding.op == "site" else binding.params if binding.op == "call" else None
+    return None if site is None else site.graph
+
+
+def _inlined(binding: Node, operands: tuple[Atom, ...], builder: Builder) -> Atom:
+    """The results of a call with whole arrays, as one array."""
+    arrays, site = Arrays(builder, binding.origin), binding.params.params["site"]
+    inside: dict[Atom, Atom] = {leaf.node: o for leaf, o in zip(site.graph.inputs, operands, strict=True)}
+    _append(site.graph.bindings, builder, inside)
+    points = (site.count,) if site.moving else ()
+    found = []
+    for output, (shape, _) in zip(site.graph.outputs, site.results, strict=True):
+        atom = arrays.broadcast_to(builder.cast(inside.get(output.atom, output.atom), binding.dtype), (*points, *shape))
+        found.append(atom if len(site.results) == 1 else arrays.reshape(atom, (*points, math.prod(shape))))
+    return found[0] if len(found) == 1 else arrays.concatenate(found, len(points))
+
+
 def _append(bindings: list[Node], builder: Builder, atoms: dict[Atom, Atom]) -> None:
     for b in bindings:
         operands = tuple(atoms.get(o, o) for o in b.operands)
+        if b.op == "site" and _body(b) is not None:
+            builder.primal = b.primal
+            atoms[b] = _inlined(b, operands, builder)
+            continue
         if b.op == "call" and b.params.graph is not None:
             body = scalarize(b.params.graph)
             inside: dict[Atom, Atom] = {leaf.node: o for leaf, o in zip(body.inputs, operands, strict=True)}
