@@ -127,7 +127,7 @@ def test_check_looks_at_every_file(demo, capsys):
 def test_show_prints_formula_and_cost(demo, capsys):
     assert main(["show", "demo_module:f", "--arg", "x=2"]) == 0
     out = capsys.readouterr().out
-    assert "2⋅cos(x₀)" in out and "2⋅cos(x₁)" in out and "operations" in out and "ratio" in out
+    assert "2⋅cos(x)" in out and "operations" in out and "ratio" in out
 
 
 def test_static_arguments(demo, capsys):

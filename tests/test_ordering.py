@@ -158,7 +158,7 @@ def test_an_extreme_is_a_comparison_and_a_selection():
     cost = sd.cost(lambda x, y: 3 * sorted([x, y])[0] + sorted([x, y])[1], 1.0, 2.0)
     assert (cost.value.operations, cost.both.operations) == (5, 12)
     assert "not" not in sd.cost(lambda x: 0.0 if x < 0 else x * x, 1.0).both.by_kind
-    assert str(sd.trace(lambda x: max(x, 0) * 2, 1.0).expr) == "Max(0, x)*2"
+    assert str(sd.trace(lambda x: max(x, 0) * 2, 1.0).expr) == "Piecewise((0, x < 0), (x, True))*2"
 
 
 def test_what_an_extreme_is_bounded_by_is_known():

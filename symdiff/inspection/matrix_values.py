@@ -498,6 +498,23 @@ def _logsumexp(v: Values, binding: Node, operands: list[Value], params: dict[str
     return v._log(v.algebra.summed(v._exp(operands[0]), params["axes"]))
 
 
+def _along(v: Values, total: Value, axes: tuple[int, ...], shape: Shape) -> Value:
+    """Sums over axes, repeated along them."""
+    kept = [k for k in range(len(shape)) if k not in axes]
+    return v.algebra.moved(total, {n: Place(k) for n, k in enumerate(kept)}, shape)
+
+
+def _softmax(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
+    a, made = v.algebra, v._exp(operands[0])
+    total = _along(v, a.summed(made, params["axes"]), params["axes"], binding.shape)
+    return a.mul(made, a.power(total, sp.S.NegativeOne))
+
+
+def _log_softmax(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
+    total = _along(v, _logsumexp(v, binding, operands, params), params["axes"], binding.shape)
+    return v.algebra.add(operands[0], v.algebra.scaled(total, sp.S.NegativeOne))
+
+
 def _extreme(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
     """The largest or smallest cells along axes."""
     a, (x,) = v.algebra, operands
@@ -514,5 +531,6 @@ _ROWS: dict[str, _Row] = {
     "set": _set, "concatenate": _concatenate, "diagonal": _diagonal, "embed": _embed, "matmul": _matmul, "item": _item,
     "array": _array, "cells": _cells, "inv": _inv, "inverse_transposed": _inverse_transposed, "solve": _solve, "det": _det,
     "log_abs_det": _log_abs_det, "det_sign": _det_sign, "cofactors": _cofactors, "logsumexp": _logsumexp,
+    "softmax": _softmax, "log_softmax": _log_softmax,
     "amax": _extreme, "amin": _extreme,
 }  # fmt: skip

@@ -79,7 +79,7 @@ def _page(formula: Formula, parts: list[tuple[str, str]]) -> str:
     folded = "".join(
         f"<details><summary>{_escaped(title)}</summary><pre>{_escaped(text)}</pre></details>" for title, text in parts
     )
-    return f'<div class="symdiff">{formula.mathml}{folded}</div>'
+    return f'<div class="symdiff">{html.escape(formula.latex, quote=False)}{folded}</div>'
 
 
 def _escaped(text: str) -> str:

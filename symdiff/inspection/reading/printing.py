@@ -18,7 +18,7 @@ from symdiff.inspection.reading.equations import Equation, Lines, TotalSlope
 from symdiff.inspection.reading.names import latex_name, unicode_name
 from symdiff.vocabulary.literals import printable
 
-_ENTITY = re.compile(r"&(?!lt;|gt;|amp;|quot;)\w+;")  # SymPy's, which are HTML's, but not XML's
+_ENTITY = re.compile(r"&(?!lt;|gt;|amp;|quot;)#?\w+;")  # SymPy's, which are HTML's, but not XML's
 _SPREAD = (sp.Add, sp.Piecewise, sp.Mod, sp.Rel, sp.Mul)
 _TEXT = {c: rf"\{c}" for c in "{}$&#_%"} | {"\\": r"\backslash ", "^": r"\^{}", "~": r"\~{}", "<": r"\lt ", ">": r"\gt "}
 

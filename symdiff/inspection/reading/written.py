@@ -60,6 +60,8 @@ class Writer(Terms):
         """One operation of a derivative that was made by the machine: without its branches for infinities and rounding."""
         if op in ("isfinite", "isnan", "isinf"):
             return self.number(op == "isfinite")
+        if op in ("eq", "ne") and args[0] is args[1]:  # whether it is no NaN
+            return self.number(op == "eq")
         if op != "select":
             return self.emit(op, args)
         condition, a, b = args

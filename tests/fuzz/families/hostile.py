@@ -43,9 +43,11 @@ TEXTS = (
 )  # fmt: skip
 BUILTINS = set("""
     any all zip range min max abs id len int float complex bool map list tuple type isinstance getattr hasattr enumerate
-    hex repr vars print sum round set ValueError TypeError ZeroDivisionError OverflowError KeyError RuntimeError ArithmeticError
+    hex repr str vars print sum round set
+    ValueError TypeError ZeroDivisionError OverflowError KeyError RuntimeError ArithmeticError
 """.split())  # fmt: skip
-MODULES = {"np", "cp", "math", "cmath", "threading", "special", "dataclasses", "hashlib"}
+MODULES = {"np", "cp", "math", "cmath", "threading", "special", "dataclasses", "hashlib", "copy"}
+MODULES |= {"Any", "ArrayLike", "NDArray", "Sequence"}
 KINDS = ("grad", "value_and_grad", "jacobian", "hessian", "jvp", "vjp", "hvp", "vmap")
 
 
@@ -219,15 +221,10 @@ def compare(text: str, function: Any, args: tuple[Any, ...]) -> None:
     """The file's function gives the live one's result in its structure, and fills an `out` of it."""
     space: dict[str, Any] = {"__name__": "made"}
     exec(compile(text, "made", "exec"), space)
-    entry = next(
-        n
-        for n in ast.parse(text).body
-        if isinstance(n, ast.FunctionDef)
-        and n.name not in ("_array", "_check_out", "_plain", "_divide", "_ieee", "_ieee_complex", "_made_for", "_digest")
-    )
+    entry = space["__all__"][0]
     with np.errstate(all="ignore"):
         wanted = function(*args)
-        found = space[entry.name](*args)
+        found = space[entry](*args)
     same(found, wanted)
 
 
