@@ -43,7 +43,7 @@ TEXTS = (
 )  # fmt: skip
 BUILTINS = set("""
     any all zip range min max abs id len int float complex bool map list tuple type isinstance getattr hasattr enumerate
-    hex repr str vars print sum round set
+    hex repr str vars print sum round set iter next
     ValueError TypeError ZeroDivisionError OverflowError KeyError RuntimeError ArithmeticError
 """.split())  # fmt: skip
 MODULES = {"np", "cp", "math", "cmath", "threading", "special", "dataclasses", "hashlib", "copy"}
@@ -206,13 +206,13 @@ def check_python(text: str, target: str) -> None:
             a.arg
             for node in ast.walk(function)
             if isinstance(node, ast.arguments)
-            for a in (*node.args, *filter(None, [node.vararg]))
+            for a in (*node.args, *filter(None, [node.vararg, node.kwarg]))
         }
         own |= {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         read = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
         assert read <= own | known, f"{sorted(read - own - known)} is not defined"
         called = {n.func.id for n in ast.walk(function) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
-        assert called <= known - own | {"function"}, f"{sorted(called & own)} is called"
+        assert called <= known - own | {"function", "kind"}, f"{sorted(called & own)} is called"
     if target == "cupy":
         compile(text, "made", "exec")
 
