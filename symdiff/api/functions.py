@@ -111,6 +111,7 @@ class Function:
         self.backend = options.get("backend", "auto")
         self.scalarize = options.get("scalarize")
         self.paths = options.get("paths")
+        self.loops = options.get("loops")
         self.frozen = bool(options.get("frozen", False))
         self.signature = function_signature(f)
         self.owns_out = _owns_out(f, self.signature)
@@ -383,7 +384,7 @@ class Function:
         watch, hide = None if self.frozen else self._watch, hide and self.hides
         where = call.leaves, call.tree, call.traced, call.paths
         try:
-            traced = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide)
+            traced = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide, self.loops)
         except (NameError, AttributeError):
             if watch is not None:
                 watch.incomplete = True

@@ -188,7 +188,7 @@ def vmap(
 
 
 def trace(
-    f: Callable[..., Any], *args: Any, primitives: Any = (), rules: Any = None, paths: str | None = None, **kwargs: Any
+    f: Callable[..., Any], *args: Any, primitives: Any = (), rules: Any = None, paths: str | None = None, loops: str | None = None, **kwargs: Any
 ) -> Graph:
     """The Graph of f at example arguments (numbers, arrays, or `Spec`s; integers stay static).
 
@@ -200,11 +200,12 @@ def trace(
     x*x + 1
     """
     f = argument_function(f)
-    check_options("trace", {"primitives": primitives, "rules": rules, "paths": paths})
+    check_options("trace", {"primitives": primitives, "rules": rules, "paths": paths, "loops": loops})
     check_call(function_signature(f), f"{function_name(f)} ({definition_line(f)})", args, kwargs)
     leaves, tree = structures.flatten((args, kwargs), none_is_leaf=True)
     traced = [i for i, leaf in enumerate(leaves) if not is_static(leaf)]
     rules = rules_in_force(rules)
     if primitives:
         rules = rules + opaque_primitives(primitives)
-    return trace_leaves(f, leaves, tree, traced, traced_argument_paths(f, args, kwargs), None, rules, paths, Watch(f)).graph
+    where = leaves, tree, traced, traced_argument_paths(f, args, kwargs)
+    return trace_leaves(f, *where, None, rules, paths, Watch(f), loops=loops).graph

@@ -11,6 +11,7 @@ import inspect
 import os
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,7 @@ from symdiff.tracing.following.doors import holds_traced_inside
 from symdiff.tracing.following.entering import noticed
 from symdiff.tracing.following.following import followed_calls
 from symdiff.tracing.following.reading import Reading
+from symdiff.tracing.loops.keeping import LOOPS, Again, Keeping
 from symdiff.tracing.state.attempt import Attempt, Contents, Stuck, current, current_reading
 from symdiff.tracing.state.nesting import nested_trace
 from symdiff.tracing.values.kinds import traced_argument_kind
@@ -137,6 +139,7 @@ def trace_leaves(
     mode: str | None = None,
     watch: Watch | None = None,
     hide: bool = True,
+    loops: str | None = None,
 ) -> Traced:
     """Trace f over flattened `(args, kwargs)`: leaves at the positions `traced` become inputs, the others stay.
 
@@ -150,7 +153,7 @@ def trace_leaves(
     settings = [None if place in traced else _setting(leaf) for place, leaf in enumerate(leaves)]
     with nested_trace(f, function_name(f), (tree, types, settings)):
         try:
-            return _trace_leaves(f, leaves, tree, traced, paths, parent, rules, mode, watch, hide)
+            return _trace_leaves(f, leaves, tree, traced, paths, parent, rules, mode, watch, hide, loops == "keep")
         except SymdiffError as error:
             note_error(error)  # for the trace that this one is a part of
             raise
@@ -172,20 +175,29 @@ def _trace_leaves(
     mode: str | None,
     watch: Watch | None,
     hide: bool,
+    keep: bool,
 ) -> Traced:
     given = _given(leaves, tree)
     states = structures.states(structures.unflatten(tree, leaves))
     outside = Outside((f, *given, Found(states)), definition_line(f))
     outermost = parent is None and not active_builders()
 
+    keeping = Keeping() if keep else None
+
     def tried(reading: Reading | None) -> Traced:
-        try:
-            made = _traced(f, leaves, tree, traced, paths, parent, Attempt(rules, False, reading), mode, outside)
-        except Stuck:
-            outside.restore()
-            made = _traced(f, leaves, tree, traced, paths, parent, Attempt(rules, True, reading), mode, outside)
-        finally:
-            outside.restore()
+        thorough = keep
+        while True:
+            try:
+                attempt = Attempt(rules, thorough, reading, keeping)
+                made = _traced(f, leaves, tree, traced, paths, parent, attempt, mode, outside)
+            except Stuck:
+                thorough = True
+            except Again:
+                pass
+            else:
+                break
+            finally:
+                outside.restore()
         outside.require_restored()
         return made
 
@@ -279,9 +291,10 @@ def _traced(
         if reading is not None:
             reading.begin(builder, names[len(traced) :])
         args, kwargs = structures.unflatten(tree, filled)
+        depth = len(stack)
         stack.append(builder)
         try:
-            with noted_errors() as refusals:
+            with noted_errors() as refusals, nullcontext() if attempt.keeping is None else attempt.keeping.watching():
                 result = contextvars.copy_context().run(_alone, followed_calls(f, attempt), args, kwargs)
                 done = Run(builder, *traced_outputs(result, builder, name, where))
         except Exception as error:
@@ -296,12 +309,14 @@ def _traced(
                 raise path.problem or refusals[0]
             return done
         finally:
-            stack.pop()
+            del stack[depth:]
 
     given = [leaves[place] for place in traced] + ([] if reading is None else reading.arrays)
     found, notes = followed(run, mode, given, outer, outside)
     doc = inspect.getdoc(f) or ""
     graph = found.builder.graph(name, found.outputs, found.out_tree, origin=where, doc=doc, notes=notes)
+    if attempt.keeping is not None:
+        graph.notes[LOOPS] = attempt.keeping.told()
     if reading is not None:
         _keep_read(graph, reading, len(traced))
     return Traced(graph, traced, found.builder.captured, tuple(attempt.known), attempt.kinds)

@@ -15,7 +15,7 @@ import numpy as np
 from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.arrays.indexing import bind_take, normal_slice
-from symdiff.ir.building import Builder, array_atom
+from symdiff.ir.building import Builder, active_builders, array_atom
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.vocabulary.heads import Shape, Slice
 
@@ -96,6 +96,9 @@ class Storage:
         self.version = object()
 
     def _check_open(self, origin: str) -> None:
+        inner = active_builders()[-1] if active_builders() else self.builder
+        if inner is not self.builder and inner.path is not None and inner.path.is_round:
+            raise inner.path.unkept(f"{origin}: a round assigns to cells of an array")
         if self.refusal:
             raise TraceError(f"{origin}: {self.refusal}")
         if any(image() is not None for image in self.images):

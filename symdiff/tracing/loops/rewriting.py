@@ -1,0 +1,141 @@
+"""Loops of a clone that are handed to `rounds`: the names that a round binds are set before it, from what `rounds` says.
+
+Assumes a thorough clone (see `cloning`). Guarantees that a loop stays where it is, in its own frame, so that names, cells and
+tracebacks are Python's. Handed over with a reason not to keep them are those of which a round may do more than go on to the
+next one, bind names and assign to items of what has a name.
+"""
+
+import ast
+from collections.abc import Iterator
+from typing import Any
+
+_LEAVES, _BINDS = "a round may leave the function", "a round binds or deletes names in another way than by assignment"
+_UNKEPT: dict[type, str] = {
+    **dict.fromkeys((ast.Return, ast.Yield, ast.YieldFrom, ast.Await, ast.Raise, ast.Assert), _LEAVES),
+    ast.Break: "a round may leave the loop",
+    **dict.fromkeys((ast.Try, ast.TryStar), "a round handles exceptions"),
+    **dict.fromkeys((ast.With, ast.AsyncWith, ast.AsyncFor), "a round enters a context"),
+    **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda), "a round makes a function or a class"),
+    **dict.fromkeys((ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.Delete, ast.Match, ast.NamedExpr), _BINDS),
+    ast.GeneratorExp: "a round makes a generator",
+    ast.While: "there is a `while` in it",
+}
+_HEADS = ("range", "zip", "enumerate", "reversed")
+NAMES = (".rounds", ".header", ".storing")
+
+
+def bound_names(node: Any) -> list[str]:
+    """The names that a loop binds; those of comprehensions, which have their own, left out."""
+    found: set[str] = set()
+    stack: list[Any] = [node.target, *node.body]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+            found.add(part.id)
+        if not isinstance(part, (ast.ListComp, ast.SetComp, ast.DictComp)):
+            stack += ast.iter_child_nodes(part)
+    return sorted(found)
+
+
+def unkept_reason(node: ast.For) -> str:
+    """Why a loop cannot be kept, by its text alone; "" where it may be."""
+    if node.orelse:
+        return "it has an `else`"
+    for part in (p for statement in (node.target, *node.body) for p in ast.walk(statement)):
+        if reason := _UNKEPT.get(type(part)):
+            return reason
+        if isinstance(part, ast.For) and part.orelse:
+            return "a loop in it has an `else`"
+        if isinstance(getattr(part, "ctx", None), ast.Store):
+            if isinstance(part, (ast.Attribute, ast.Starred)):
+                return "a round sets an attribute, or binds a list of names"
+            if isinstance(part, ast.Subscript) and not isinstance(part.value, ast.Name):
+                return "a round assigns to an item of what has no name"
+    return ""
+
+
+def _stores(node: Any) -> Iterator[ast.Name]:
+    """What a statement assigns to items of."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.Subscript) and isinstance(part.ctx, ast.Store) and isinstance(part.value, ast.Name):
+            yield part.value
+
+
+class Kept:
+    """What a `cloning.Rewriter` does where loops may be kept; `kept` are the names of the cells."""
+
+    thorough: bool
+    through: Any
+    visit: Any
+    iteration: str
+    kept = NAMES
+    _loops = 0
+    _depth = 0
+
+    def __init__(self, names: tuple[str, ...], thorough: bool) -> None:
+        super().__init__(tuple(n for n in names if n not in NAMES), thorough)  # type: ignore[call-arg]
+
+    def visit_For(self, node: ast.For) -> Any:
+        """The loop over what `rounds` gives, which sets names before each round and behind the last one."""
+        if not self.thorough:
+            return super().visit_For(node)  # type: ignore[misc]
+        reason, names, place = unkept_reason(node), bound_names(node), (node.lineno, node.col_offset)
+        head = node.iter.args[0] if getattr(node.iter, "ours", False) else node.iter  # type: ignore[attr-defined]
+        values = None if reason else self._header(head)
+        self._depth += not reason
+        if values is not None:
+            node.iter = ast.copy_location(ast.Constant(None), head)
+        made = super().visit_For(node)  # type: ignore[misc]
+        self._depth -= not reason
+        if values is not None:
+            made.iter = values
+        name, self._loops = f".loop{self._loops}", self._loops + 1
+        targets = [part.id for part in ast.walk(node.target) if isinstance(part, ast.Name)]
+        told = [ast.Tuple([ast.Constant(v) for v in part], ast.Load()) for part in (names, targets, place)]
+        given = self.through(self.kept[0], head, made.iter, *told, ast.Constant(reason))
+        if reason:
+            made.iter = given
+            return made
+        begun = ast.Assign([ast.Name(name, ast.Store())], given)
+        made.iter = ast.Name(name, ast.Load())
+        made.body = [self._set(node, name, names), *made.body]
+        return [ast.copy_location(begun, node), made, self._set(node, name, names)]
+
+    def _header(self, node: Any) -> Any:
+        """What a loop runs over, its `range`, `zip` and so on not called yet; None where it is anything else."""
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id not in _HEADS:
+            return None
+        if node.keywords or any(isinstance(a, ast.Starred) for a in node.args):
+            return None
+        given = [self._header(a) or self.visit(a) for a in node.args]
+        return self.through(self.kept[1], node, self.visit(node.func), *given)
+
+    def _set(self, node: ast.For, loop: str, names: list[str]) -> Any:
+        """`if loop.moved:` each name gets the value that there is for it, or is unbound where there is none."""
+        text = "\n".join(
+            f" if {n!r} in L.values: {n} = L.values[{n!r}]\n elif {n!r} in L.unbound:\n  {n} = None\n  del {n}" for n in names
+        )
+        found = ast.parse(f"if L.moved:\n pass\n{text}").body[0]
+        for part in ast.walk(found):
+            if isinstance(part, ast.Name) and part.id == "L":
+                part.id = loop
+            ast.copy_location(part, node)
+        return found
+
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        """Before an assignment to an item, what it is assigned to is shown."""
+        return self._stored(node, super().visit_Assign)  # type: ignore[misc]
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
+        """As of an assignment."""
+        above: Any = super()
+        return self._stored(node, getattr(above, "visit_AnnAssign", above.generic_visit))
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
+        """As of an assignment."""
+        return self._stored(node, super().visit_AugAssign)  # type: ignore[misc]
+
+    def _stored(self, node: Any, visit: Any) -> Any:
+        names = sorted({n.id for n in _stores(node)}) if self._depth else []
+        told = [self.through(self.kept[2], node, ast.Name(n, ast.Load())) for n in names]
+        return [*(ast.copy_location(ast.Expr(t), node) for t in told), visit(node)]

@@ -1,0 +1,416 @@
+"""A loop's rounds as the clone of the user's function runs them: some as they are, and one in symbols for all the others.
+
+Assumes loops that `rewriting` handed over. Guarantees that a loop is kept only where a round, run on symbols for its index and
+for the values that rounds hand on, gives values of the same structure, types and kinds again, whichever way its conditions
+turn; that nothing but names of the loop is changed in it; and that the rounds that are peeled off at the ends run as they are.
+The other loops run as they are, round by round.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from symdiff.ir.building import Builder, active_builders, dtype_of_atoms
+from symdiff.ir.graph import GraphOutput
+from symdiff.ir.node import Atom, Constant, Node
+from symdiff.simplification.interning import Values
+from symdiff.tracing.branches.merging import Leaf
+from symdiff.tracing.branches.paths import Decision, Run, joined_runs, next_decisions
+from symdiff.tracing.loops.assembling import Carried, Round, bound_loop, zero_of
+from symdiff.tracing.loops.indices import RoundPath
+from symdiff.tracing.loops.items import Header, Items, items_of, plain_values
+from symdiff.tracing.loops.keeping import FEW, Again, Keeping
+from symdiff.tracing.state.attempt import current
+from symdiff.tracing.values.integers import Integer, integer
+from symdiff.tracing.values.kinds import PYTHON, Form, kind_of_several, traced_form
+from symdiff.tracing.values.tracer import Tracer, traced_atom
+from symdiff.vocabulary.libraries import user_line
+
+_NUMBERS = (float, complex, np.floating, np.complexfloating)
+_TRIES = 6  # rounds in symbols until types and counters are known
+
+
+class AsWritten:
+    """A loop that runs as it is."""
+
+    moved = False
+    values: dict[str, Any] = {}
+    unbound: tuple[str, ...] = ()
+
+    def __init__(self, values: Any) -> None:
+        self._values = values
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._values)
+
+
+def rounds(
+    call: Callable[[Any], Any], values: Any, names: tuple[str, ...], targets: tuple[str, ...], place: Any, reason: str
+) -> Any:
+    """What a loop runs over: `values`, or rounds of which most are one of symbols."""
+    attempt = current()
+    keeping: Keeping | None = None if attempt is None else attempt.keeping
+    frame = sys._getframe(1)
+    where = (frame.f_code.co_filename, *place)
+    items = None
+    if keeping is not None and where not in keeping.reasons:
+        items = items_of(values)
+        if not reason and items is None and not isinstance(values, (dict, set)):
+            reason = "what it runs over has no items by number"
+        if reason:
+            keeping.reasons[where] = reason
+        elif items is not None and items.count > FEW:
+            own = frame.f_code.co_varnames + frame.f_code.co_cellvars
+            if all(name in own for name in names):
+                return KeptRounds(keeping, where, items, names, targets, frame)
+            keeping.reasons[where] = "a round binds names of another function or module"
+    return AsWritten(plain_values(values, call)) if not reason or isinstance(values, Header) else values
+
+
+def storing(owner: Any) -> None:
+    """What a round assigns to an item of."""
+    attempt = current()
+    if attempt is not None and attempt.keeping is not None and attempt.keeping.open and not isinstance(owner, Tracer):
+        raise attempt.keeping.refuse(f"a round assigns to an item of a {type(owner).__name__}")
+
+
+class _Value:
+    """A number or an array that the loop's names hold: how it is handed on, and of which forms it has been."""
+
+    def __init__(self, name: str, begin: Any) -> None:
+        self.name = name
+        self.begin = begin
+        self.step = 0
+        self.forms: list[Form] = []
+        self.counts = type(begin) is int
+        self.fixed = type(begin) in (int, bool)  # as it is, until a round gives something else
+        if begin is not None and not self.fixed:
+            self.forms.append(traced_form(begin))
+
+
+class KeptRounds:
+    """The rounds of a loop that may be kept; `values` are what names are set to before a round, or behind the last one."""
+
+    def __init__(
+        self, keeping: Keeping, place: Any, items: Items, names: tuple[str, ...], targets: tuple[str, ...], frame: Any
+    ) -> None:
+        self.keeping = keeping
+        self.place = place
+        self.items = items
+        self.names = names
+        self.targets = targets  # names that the head of the loop binds, before each round
+        self.frame = frame
+        self.origin = f"{place[0].rpartition('/')[2]}:{place[1]}"
+        self.moved = False
+        self.values: dict[str, Any] = {}
+        self.unbound: list[str] = []
+        self._rounds = self._run()
+
+    def __iter__(self) -> "KeptRounds":
+        return self
+
+    def __next__(self) -> Any:
+        self.moved, self.values, self.unbound = False, {}, []
+        return next(self._rounds)
+
+    def _bound(self) -> dict[str, Any]:
+        found = self.frame.f_locals
+        return {name: found[name] for name in self.names if name in found}
+
+    def _run(self) -> Iterator[Any]:
+        first, last = self.keeping.peels.get(self.place, (0, 0))
+        count = self.items.count
+        if count - first - last <= FEW:
+            self.keeping.reasons[self.place] = "few rounds are alike"
+            yield from map(self.items.item, range(count))
+            return
+        yield from map(self.items.item, range(first))
+        yield from self._kept(first, count - first - last)
+        yield from map(self.items.item, range(count - last, count))
+        self.frame = None
+
+    # -- rounds of symbols
+
+    def _kept(self, first: int, count: int) -> Iterator[Any]:
+        """Rounds of symbols until they say the same, and names set to what the loop gives."""
+        outer = active_builders()[-1]
+        self._check_reach()
+        entry = {name: value for name, value in self._bound().items() if name not in self.targets}
+        skeletons = {name: self._spread(value, name) for name, value in entry.items()}
+        for _ in range(_TRIES):
+            found = yield from self._paths(outer, first, count, skeletons)
+            if self._agrees(skeletons, found):
+                break
+        else:
+            self.keeping.open.append(self)
+            raise self.keeping.refuse("the types of what rounds hand on do not settle")
+        self._finish(outer, count, found)
+
+    def _check_reach(self) -> None:
+        for name, value in self.frame.f_locals.items():
+            if not name.startswith(".") and hasattr(type(value), "__next__"):
+                self.keeping.open.append(self)
+                raise self.keeping.refuse(f"a round may take items of the iterator {name}")
+
+    def _paths(self, outer: Builder, first: int, count: int, skeletons: dict[str, Any]) -> Iterator[Any]:
+        """One round of symbols for each way that its conditions turn, and what they give, joined."""
+        values = Values()
+        forced: tuple[Decision, ...] | None = ()
+        runs: list[tuple[Any, Run]] = []
+        ends: list[tuple[list[Decision], Leaf]] = []
+        given: list[list[Any]] = []
+        after: dict[str, Any] = {}
+        while forced is not None:
+            builder = Builder(outer)
+            k = builder.input("k", (), "d")
+            path = builder.path = RoundPath(self.keeping, values, forced, builder, k, count)
+            self.keeping.open.append(self)
+            active_builders().append(builder)
+            index = Integer(builder, k, PYTHON)
+            self.symbols: list[tuple[_Value, Node]] = []
+            self.values = {name: self._symbolic(s, builder, index) for name, s in skeletons.items()}
+            self.unbound = [name for name in self.names if name not in skeletons and name not in self.targets]
+            self.moved = True
+            yield self.items.item(index + first if first else index)
+            after = self._bound()
+            leaves: list[Any] = []
+            spread = {name: self._flat(value, leaves) for name, value in after.items()}
+            if given and spread != self._spreads:
+                raise self.keeping.refuse("the ways through a round give values of different structures")
+            self._spreads = spread
+            atoms = [traced_atom(v, builder, self.origin) for v in leaves]
+            outputs = tuple(GraphOutput(f"v{n}", a) for n, a in enumerate(atoms))
+            active_builders().pop()
+            self.keeping.open.pop()
+            runs.append((path, Run(builder, outputs, None)))
+            given.append(leaves)
+            ends.append((path.decisions, Leaf(tuple(path.number(o.atom) for o in outputs))))
+            forced = next_decisions(path.decisions)
+        path, run = runs[0]
+        if len(runs) > 1:
+            self.keeping.open.append(self)
+            for others in given[1:]:
+                for a, b in zip(given[0], others, strict=True):
+                    if np.shape(a) != np.shape(b):
+                        raise self.keeping.refuse("the ways through a round give arrays of different shapes")
+            run = joined_runs(values, runs, ends)
+            path.builder = run.builder
+            run = Run(run.builder, run.outputs, None)
+            self.keeping.open.pop()
+        forms = [[traced_form(v) for v in column] for column in zip(*given, strict=True)]
+        return run, path, run.builder.inputs[0].node, forms, [list(c) for c in zip(*given, strict=True)]
+
+    # -- structures
+
+    def _spread(self, value: Any, name: str) -> Any:
+        """A value as nested tuples, of lists, tuples, `_Value`s, and anything else as it is."""
+        if type(value) in (list, tuple):
+            return (type(value), tuple(self._spread(v, f"{name}{n}") for n, v in enumerate(value)))
+        return _Value(name, value) if _is_value(value) else value
+
+    def _symbolic(self, spread: Any, builder: Builder, index: Any) -> Any:
+        if type(spread) is tuple:
+            return spread[0](self._symbolic(s, builder, index) for s in spread[1])
+        if not isinstance(spread, _Value):
+            return spread
+        if spread.fixed:
+            return spread.begin if not spread.step else index * spread.step + spread.begin
+        form = spread.forms[0]
+        kind = form.kind if len(spread.forms) == 1 else kind_of_several(spread.forms, self._which)
+        symbol = builder.input(spread.name, form.shape, form.code)
+        self.symbols.append((spread, symbol))
+        if all(f.whole for f in spread.forms):
+            return Integer(builder, symbol, kind)
+        return Tracer.argument(builder, symbol, kind) if form.shape else Tracer(builder, symbol, kind)
+
+    def _which(self) -> int:
+        raise self.keeping.peel(1, 0, f"{user_line()}: the type of a value is another one in the first round")
+
+    def _flat(self, value: Any, leaves: list[Any]) -> Any:
+        """The structure of what a name holds behind a round, and its numbers and arrays among the leaves."""
+        if type(value) in (list, tuple):
+            return (type(value), tuple(self._flat(v, leaves) for v in value))
+        if _is_value(value):
+            leaves.append(value)
+            return _LEAF
+        return _Same(value)
+
+    # -- what a round gives against what it was given
+
+    def _agrees(self, skeletons: dict[str, Any], found: Any) -> bool:
+        """Whether all values are handed on as they were taken; else what is known of them has grown."""
+        self.keeping.open.append(self)
+        run, path, k, forms, given = found
+        self.ends: list[tuple[_Value | None, Atom, list[Form], list[Any]]] = []
+        place = iter(range(len(forms)))
+        agrees = True
+        for name, spread in self._spreads.items():
+            before = skeletons.get(name, _ABSENT)
+            agrees &= self._compared(before, spread, place, found)
+        for name in skeletons:
+            if name not in self._spreads:
+                raise self.keeping.refuse("a round deletes a name")
+        self.keeping.open.pop()
+        return agrees
+
+    def _compared(self, before: Any, spread: Any, place: Iterator[int], found: Any) -> bool:
+        run, path, _, forms, given = found
+        if type(spread) is tuple:
+            parts = [_ABSENT] * len(spread[1])
+            if before is not _ABSENT:
+                if type(before) is not tuple or before[0] is not spread[0] or len(before[1]) != len(spread[1]):
+                    raise self.keeping.peel(1, 0, "rounds hand on values of different structures")
+                parts = before[1]
+            return all([self._compared(b, s, place, found) for b, s in zip(parts, spread[1], strict=True)])
+        if isinstance(spread, _Same):
+            if before is not _ABSENT and (isinstance(before, (_Value, tuple)) or spread != _Same(before)):
+                raise self.keeping.peel(1, 0, "rounds hand on other things than numbers and arrays")
+            return True
+        n = next(place)
+        if before is not _ABSENT and not isinstance(before, _Value):
+            raise self.keeping.peel(1, 0, "rounds hand on values of different structures")
+        value = None if before is _ABSENT else before
+        atom = run.outputs[n].atom
+        self.ends.append((value, atom, forms[n], given[n]))
+        return value is None or self._taken(value, atom, forms[n], given[n], path)
+
+    def _taken(self, value: _Value, atom: Atom, forms: list[Form], given: list[Any], path: RoundPath) -> bool:
+        """Whether a value is handed on as it was taken."""
+        if value.fixed:
+            if len(given) == 1 and value.counts and all(f.whole and f.kind.python for f in forms):
+                in_rounds = path.in_rounds(atom)
+                if atom.op == "const":
+                    if atom.value == value.begin + value.step and not value.step:
+                        return True
+                    if value.step:
+                        raise self.keeping.peel(1, 0, "an integer is counted irregularly")
+                    value.step = int(atom.value) - value.begin
+                    return False
+                if in_rounds is not None:
+                    steps = np.diff(in_rounds)
+                    step = int(steps[0])
+                    if (steps == step).all() and step == value.step and in_rounds[0] == value.begin + step:
+                        return True
+                    if (steps == step).all() and step != value.step:
+                        value.step = step
+                        return False
+                raise self.keeping.peel(1, 0, "an integer is counted irregularly")
+            if all(type(v) is bool and v is value.begin for v in given):
+                return True
+            if all(type(v) is int and v == value.begin for v in given) and not value.step:
+                return True
+            value.fixed = False
+            value.forms = [traced_form(value.begin)]
+            known = 0
+        else:
+            known = len(value.forms)
+        for form in forms:
+            for one in form.kind.several.forms if form.kind.several else (form,):
+                if one not in value.forms:
+                    value.forms.append(one)
+        if len({f.code for f in value.forms}) > 1 or len({f.shape for f in value.forms}) > 1:
+            raise self.keeping.peel(1, 0, "rounds hand on values of different dtypes or shapes")
+        return len(value.forms) == known
+
+    # -- the end
+
+    def _finish(self, outer: Builder, count: int, found: Any) -> None:
+        """The loop is bound, and the names are set to what it gives."""
+        run, path, k, _, _ = found
+        self.keeping.open.append(self)
+        symbols = {value: run.builder.inputs[1 + n].node for n, (value, _) in enumerate(self.symbols)}
+        carried: list[Carried] = []
+        places: list[int | None] = []
+        names = {"k"}
+        for n, (value, atom, forms, given) in enumerate(self.ends):
+            if value is not None and value.fixed:
+                places.append(None)
+                continue
+            if value is None and self._is_index(atom, forms, path):
+                places.append(None)
+                continue
+            code = dtype_of_atoms((atom,))
+            if value is None:
+                begin: Atom = zero_of(code)
+                symbol = Node("input", (), atom.shape, code, None, "", True, f"last{n}")
+            else:
+                begin, symbol = traced_atom(value.begin, outer, self.origin), symbols[value]
+                if isinstance(begin, Constant) and begin.dtype is None:
+                    begin = Constant(complex(begin.value) if symbol.dtype in "FD" else float(begin.value)
+                                     if symbol.dtype in "fd" else begin.value, symbol.dtype)  # fmt: skip
+            name = symbol.name
+            while name in names:
+                name += "_"
+            names.add(name)
+            places.append(len(carried))
+            carried.append(Carried(name, symbol, begin, atom))
+        results, _ = bound_loop(outer, Round(run.builder, k, count, path.in_rounds, self.origin), carried, [])
+        leaves = []
+        for place, (value, atom, forms, given) in zip(places, self.ends, strict=True):
+            if place is None:
+                leaves.append(self._counted(value, atom, given, count, path))
+            else:
+                leaves.append(self._behind(outer, results[place], forms))
+        whole = iter(leaves)
+        self.values = {name: _joined(spread, whole) for name, spread in self._spreads.items()}
+        self.unbound = []
+        self.moved = True
+        self.keeping.kept.add(self.place)
+        self.keeping.open.pop()
+
+    @staticmethod
+    def _is_index(atom: Atom, forms: list[Form], path: RoundPath) -> bool:
+        """Whether a value that only a round has is a number of Python's that the index tells."""
+        if not all(f.whole and f.kind.python and not f.kind.several for f in forms):
+            return False
+        return atom.op == "const" or path.in_rounds(atom) is not None
+
+    def _counted(self, value: _Value | None, atom: Atom, given: list[Any], count: int, path: RoundPath) -> Any:
+        if value is not None:
+            return value.begin + value.step * count if value.counts else value.begin
+        return given[0] if atom.op == "const" else int(path.in_rounds(atom)[-1])
+
+    def _behind(self, outer: Builder, atom: Atom, forms: list[Form]) -> Any:
+        found = [f for form in forms for f in (form.kind.several.forms if form.kind.several else (form,))]
+        found = list(dict.fromkeys(found))
+        kind = found[0].kind if len(found) == 1 else kind_of_several(found, self._undecided)
+        if all(f.whole for f in found):
+            return integer(outer, atom).of_kind(kind) if atom.op != "const" else int(atom.value)
+        return Tracer(outer, atom, kind) if atom.op != "const" else atom.value  # type: ignore[arg-type]
+
+    def _undecided(self) -> int:
+        self.keeping.open.append(self)
+        raise self.keeping.refuse("the type of a value behind it depends on conditions in it")
+
+
+class _Same:
+    """What is no number and no array: the same object, or an equal constant of Python's."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Same):
+            return False
+        a, b = self.value, other.value
+        return a is b or (type(a) is type(b) and isinstance(a, (str, bytes, type(None), range, slice)) and a == b)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+_LEAF, _ABSENT = object(), object()
+
+
+def _is_value(value: Any) -> bool:
+    return isinstance(value, (Tracer, *_NUMBERS, bool, int))
+
+
+def _joined(spread: Any, leaves: Iterator[Any]) -> Any:
+    if type(spread) is tuple:
+        return spread[0](_joined(s, leaves) for s in spread[1])
+    return next(leaves) if spread is _LEAF else spread.value
+
+
+__all__ = ["Again", "rounds", "storing"]
