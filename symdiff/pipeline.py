@@ -92,6 +92,11 @@ def program_of(
     return program
 
 
+def has_loops(program: Program) -> bool:
+    """Whether a program has loops."""
+    return any(node.op == "loop" for node in program.nodes)
+
+
 def refuse_loops(program: Program, what: str) -> None:
     """Raise `BackendError` where a program has loops, for what cannot have them."""
     if problem := _looping(program, what):
@@ -100,7 +105,7 @@ def refuse_loops(program: Program, what: str) -> None:
 
 def _looping(program: Program, what: str) -> str:
     """Why `what` does not take a program that has loops; "" where it has none."""
-    if not any(node.op == "loop" for node in program.nodes):
+    if not has_loops(program):
         return ""
     return (
         f"{program.name}: loops whose rounds need each other, or whose number a call tells, are for the python target; "
@@ -254,7 +259,7 @@ def _problem(program: Program | Fused, backend: str) -> str:
     if backend == "python":
         words = "whole arrays need the numpy or the native backend; scalarize=True unrolls them"
         return f"{program.name}: {words}" if whole else lacking_in_python(program)
-    return "" if whole else _looping(program, "NumPy")
+    return ""
 
 
 def machine_problem(program: Program) -> str:
@@ -280,7 +285,26 @@ def door_of(
         return (found.builtin(), found) if isinstance(found, Machine) else (found, None)
     if way == "numpy":
         return (numpy_of(program) if isinstance(program, Fused) else None), None
+    if isinstance(program, Program) and has_loops(program):
+        return _looped_door(program), None
     return kernel_of(plan_of(program), "python", program.name), None
+
+
+def _looped_door(program: Program) -> Callable[..., Any] | None:
+    """The function of a program with loops; None where plain Python has no spelling for one of its arrays."""
+    try:
+        function = kernel_of(plan_of(program), "python", program.name)
+    except BackendError:
+        return None
+
+    def door(*args: Any, out: Any = None) -> Any:
+        found = function(*args)
+        targets = () if out is None else out if len(program.outputs) > 1 else (out,)
+        for target, value in zip(targets, found if len(program.outputs) > 1 else (found,), strict=False):
+            target[...] = value
+        return found if out is None else out
+
+    return door
 
 
 def numpy_of(program: Program | Fused) -> Callable[..., Any]:

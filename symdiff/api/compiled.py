@@ -15,11 +15,12 @@ import optree
 
 from symdiff.codegen.source import MISS
 from symdiff.errors import ArgumentError, BackendError, InvariantError, ShapeError, TraceError
+from symdiff.ir.evaluating import binding_values
 from symdiff.ir.graph import Graph
 from symdiff.ir.hidden import hidden_of, visible_input_count
 from symdiff.lowering.arrays.fusing import Fused
 from symdiff.lowering.program import Program
-from symdiff.pipeline import Options, batch_kernel_of, check_backend, door_of, gufunc_of, machine_of, numpy_of, program_of
+from symdiff.pipeline import Options, batch_kernel_of, check_backend, door_of, gufunc_of, has_loops, machine_of, numpy_of, program_of
 from symdiff.tracing.unrolling.scalarizing import scalarize
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
@@ -54,7 +55,7 @@ class Compiled:
 
     def _numbered(self) -> Program | Fused:
         """The program that is compiled."""
-        return program_of(self.graph, self.options)
+        return program_of(self.graph, self.options, loops=self.backend == "python")
 
     @property
     def entry(self) -> Callable[..., Any] | None:
@@ -153,6 +154,8 @@ class Compiled:
 
     @functools.cached_property
     def _numpy_kernel(self) -> Any:
+        if not self._whole and has_loops(self.program):
+            return functools.partial(_evaluated, self.graph)
         return numpy_of(self.program)
 
     def __call__(self, *leaves: Any, out: Any = None) -> Any:
@@ -265,6 +268,16 @@ class Compiled:
         leaves = [leaf for leaf, wanted in zip(given, places, strict=True) if wanted is place]
         check_targets(name, leaves, [(o.name, o.shape, o.dtype) for o in self.program.outputs])
         return leaves
+
+
+def _evaluated(graph: Graph, *args: Any, out: Any = None) -> Any:
+    """The results of a graph with loops by NumPy, round by round."""
+    values = binding_values(graph, args[: visible_input_count(graph)])
+    found = [np.asarray(values[o.atom] if o.atom.op != "const" else o.atom.value, np.dtype(o.dtype))[()] for o in graph.outputs]
+    several = len(found) > 1
+    for target, value in zip(() if out is None else out if several else (out,), found, strict=False):
+        target[...] = value
+    return tuple(found) if several else found[0]
 
 
 def _nested(value: Any) -> Any:

@@ -30,6 +30,7 @@ from symdiff.errors import (
     TraceError,
     forgive_error,
 )
+from symdiff.ir.branches import branches_of
 from symdiff.ir.building import Builder, active_builders
 from symdiff.ir.graph import Derivation, Graph, note_derivation, note_written
 from symdiff.ir.hidden import NONE, Captured, Hidden, Replaced
@@ -47,7 +48,7 @@ from symdiff.tracing.unrolling.scalarizing import settled
 from symdiff.tracing.values.kinds import ARRAY, SCALARS, traced_argument_kind
 from symdiff.tracing.values.tracer import Tracer, traced_order
 from symdiff.vocabulary import structures
-from symdiff.vocabulary.choices import COMMON, check_options, is_integer_option
+from symdiff.vocabulary.choices import COMMON, LOOPING, check_options, is_integer_option
 from symdiff.vocabulary.libraries import is_library, user_line
 from symdiff.vocabulary.seams import Seam
 
@@ -378,13 +379,21 @@ class Function:
     def __reduce__(self) -> Any:
         return _blank, (without_vectorcall(type(self)),), self.__getstate__()
 
-    def _traced(self, call: Call, parent: Builder | None, mode: str | None = None, hide: bool = True) -> Any:
-        """The function traced; with `hide`, larger arrays that it captures become inputs, else they are constants."""
+    def _traced(
+        self, call: Call, parent: Builder | None, mode: str | None = None, hide: bool = True, backend: str = ""
+    ) -> Any:
+        """The function traced; with `hide`, larger arrays that it captures become inputs, else they are constants.
+
+        Loops are kept where the option says so and the `backend` can take them, written out elsewhere.
+        """
         mode = mode or self.paths
         watch, hide = None if self.frozen else self._watch, hide and self.hides
         where = call.leaves, call.tree, call.traced, call.paths
         try:
-            traced = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide, self.loops)
+            loops = self.loops if backend in LOOPING else None
+            traced = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide, loops)
+            if loops and branches_of(traced.graph) is not None and any(b.op == "loop" for b in traced.graph.bindings):
+                traced = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide)  # its checks need no loops
         except (NameError, AttributeError):
             if watch is not None:
                 watch.incomplete = True
@@ -399,8 +408,8 @@ class Function:
     def _rules(self) -> Any:
         return rules_in_force(self.rules)
 
-    def _built(self, call: Call, mode: str | None = None, hide: bool = True) -> tuple[Graph, Any]:
-        traced = self._traced(call, None, mode, hide)
+    def _built(self, call: Call, mode: str | None = None, hide: bool = True, backend: str = "") -> tuple[Graph, Any]:
+        traced = self._traced(call, None, mode, hide, backend)
         if traced.captured:
             need_all_contents()
         return self._derived(call, traced.graph)
@@ -408,7 +417,7 @@ class Function:
     def _traced_at(self, call: Call, mode: str | None, hide: bool = True) -> Graph:
         """The function's graph for a call; where the function raises, its own exception."""
         try:
-            traced = self._traced(call, None, mode, hide)
+            traced = self._traced(call, None, mode, hide, self.backend if hide else "")
         except (SymdiffError, InvariantError):
             raise
         except Exception as error:
@@ -491,7 +500,7 @@ class Function:
         """The Graph of this function at example arguments (numbers, arrays, `Spec`s)."""
         self.refresh()
         call = Call(self, self.own_arguments(args, kwargs), placed_on_device(kwargs), 0)
-        return self._built(call)[0]
+        return self._built(call, backend="auto")[0]
 
     def compile(self, /, *args: Any, backend: str = "auto", **kwargs: Any) -> Compiled | DeviceCompiled:
         """A compiled specialisation at example arguments, for a backend.
@@ -503,7 +512,7 @@ class Function:
         call = Call(self, self.own_arguments(args, kwargs), placed_on_device(kwargs), 0)
         if backend == "cupy":
             return DeviceCompiled(*self._built(call, "merge", hide=False), self.options)
-        return compiled_of(*self._built(call), self.options, backend)
+        return compiled_of(*self._built(call, backend=backend), self.options, backend)
 
     def program(self, /, *args: Any, **kwargs: Any) -> Any:
         """The Program (numbered, shared instructions) at example arguments."""

@@ -112,7 +112,7 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     else:
         shown, axes = args, []
     call = Call(inner, inner.own_arguments(shown, kwargs), kwargs)
-    primal = inner._traced(call, None, "merge").graph
+    primal = inner._traced(call, None, "merge", backend="" if isinstance(function, Vectorised) else target).graph
     graph, tree = inner._derived(call, primal)
     hidden = hidden_of(graph)
     arguments = _arguments(inner, call, graph, primal)
@@ -143,7 +143,7 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
             f"{inner.where}: {rule.name} ({rule.source}) is a primitive of arrays, which Python computes; target {target!r} "
             "cannot call it: export to target 'numpy', or give it a body instead of @sd.primitive"
         )
-    program = program_of(graph, inner.options, name, None if batch else checks)
+    program = program_of(graph, inner.options, name, None if batch else checks, target == "python")
     nodes = _nodes(program)
     opaque = next((str(getattr(i.params, "__name__", "?")) for i in nodes if i.op == "call"), None)
     if opaque is not None:

@@ -17,6 +17,7 @@ from symdiff.errors import ArgumentError, BackendError, ExportError, OptionError
 from symdiff.vocabulary.libraries import user_line
 
 BACKENDS = ("auto", "python", "numpy", "native", "cupy")
+LOOPING = ("auto", "python", "numpy")  # backends and targets that take loops
 TARGETS = ("python", "numpy", "c", "cupy", "cuda")
 COMMON = ("rules", "exact", "fastmath", "backend", "scalarize", "paths", "loops", "frozen")
 
