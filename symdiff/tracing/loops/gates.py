@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from symdiff.tracing.loops.stores import Growing
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import is_library
 
@@ -25,8 +26,8 @@ _WRITING = frozenset(
 )
 _BUILTINS = frozenset(
     getattr(builtins, n)
-    for n in "abs min max sum len range zip enumerate reversed float int complex bool round pow divmod tuple isinstance slice "
-    "all any type callable".split()
+    for n in "abs min max sum len range zip enumerate reversed float int complex bool round pow divmod tuple slice "
+    "all any".split()
 )
 _CHANGING = frozenset(
     "save savez savez_compressed savetxt load loadtxt genfromtxt fromfile tofile put put_along_axis place putmask copyto "
@@ -50,10 +51,14 @@ def unkept_call(f: Any) -> str:
 
 def _is_pure(f: Any) -> bool:
     kind = type(f)
+    if f is Growing.append:
+        return True
     if kind is types.FunctionType:
         return _is_numpys(f) or (not is_library(f.__code__.co_filename) and is_pure_code(f.__code__))
     if kind is types.MethodType:
         own = f.__func__
+        if type(f.__self__) is Growing:
+            return f.__name__ == "append"
         if isinstance(f.__self__, Tracer):
             return f.__name__ not in ("sort", "partition", "fill", "put", "resize", "setflags", "itemset")
         return type(own) is types.FunctionType and not is_library(own.__code__.co_filename) and is_pure_code(own.__code__)

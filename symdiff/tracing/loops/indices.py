@@ -26,9 +26,12 @@ class RoundPath(Path):
 
     is_round = True
 
-    def __init__(self, keeping: Keeping, values: Values, forced: tuple[Decision, ...], builder: Builder, k: Atom, rounds: int):
+    def __init__(
+        self, loop: Any, values: Values, forced: tuple[Decision, ...], builder: Builder, k: Atom, rounds: int
+    ) -> None:
         super().__init__(values, forced, FINISHED)
-        self.keeping = keeping
+        self.loop = loop
+        self.keeping: Keeping = loop.keeping
         self.builder = builder
         self._indices: dict[Atom, Any] = {k: np.arange(float(rounds))}
         self._met = 0

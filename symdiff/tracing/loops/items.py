@@ -65,12 +65,13 @@ def _items(values: Any) -> Items | None:
         return Items(values.shape[0], lambda k: values[k]) if values.shape else None
     if type(values) is np.ndarray and values.ndim and values.dtype.kind in "fc":
         return Items(len(values), lambda k: values[k] if type(k) is int else read(values, k, user_line()))
-    if type(values) in (list, tuple) and len(values) <= _CELLS and all(map(_is_number, values)):
+    if type(values) in (list, tuple) and len(values) <= _CELLS and all(map(is_number, values)):
         return Items(len(values), lambda k: values[k] if type(k) is int else item_of(values, k))
     return None
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Whether a value is one floating number, traced or not."""
     return type(value) is float or (isinstance(value, Tracer) and not value.shape and not isinstance(value, Integer))
 
 

@@ -61,6 +61,13 @@ def _stores(node: Any) -> Iterator[ast.Name]:
             yield part.value
 
 
+def _appended(node: ast.For) -> Iterator[str]:
+    """The names of what a loop may append to."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.Attribute) and part.attr == "append" and isinstance(part.value, ast.Name):
+            yield part.value.id
+
+
 class Kept:
     """What a `cloning.Rewriter` does where loops may be kept; `kept` are the names of the cells."""
 
@@ -91,7 +98,9 @@ class Kept:
             made.iter = values
         name, self._loops = f".loop{self._loops}", self._loops + 1
         targets = [part.id for part in ast.walk(node.target) if isinstance(part, ast.Name)]
-        told = [ast.Tuple([ast.Constant(v) for v in part], ast.Load()) for part in (names, targets, place)]
+        appended = sorted(set(_appended(node)))
+        names = sorted({*names, *appended})
+        told = [ast.Tuple([ast.Constant(v) for v in part], ast.Load()) for part in (names, targets, appended, place)]
         given = self.through(self.kept[0], head, made.iter, *told, ast.Constant(reason))
         if reason:
             made.iter = given

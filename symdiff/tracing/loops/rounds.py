@@ -8,28 +8,44 @@ The other loops run as they are, round by round.
 
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from symdiff.ir.building import Builder, active_builders, dtype_of_atoms
 from symdiff.ir.graph import GraphOutput
+from symdiff.ir.loops import Place
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.simplification.interning import Values
 from symdiff.tracing.branches.merging import Leaf
 from symdiff.tracing.branches.paths import Decision, Run, joined_runs, next_decisions
-from symdiff.tracing.loops.assembling import Carried, Round, bound_loop, zero_of
+from symdiff.tracing.loops.assembling import Carried, Round, Stacked, bound_loop, zero_of
 from symdiff.tracing.loops.indices import RoundPath
-from symdiff.tracing.loops.items import Header, Items, items_of, plain_values
+from symdiff.tracing.loops.items import Header, Items, is_number, items_of, plain_values
 from symdiff.tracing.loops.keeping import FEW, Again, Keeping
+from symdiff.tracing.loops.stores import ArrayStore, ListStore, Store
 from symdiff.tracing.state.attempt import current
 from symdiff.tracing.values.integers import Integer, integer
 from symdiff.tracing.values.kinds import PYTHON, Form, kind_of_several, traced_form
+from symdiff.tracing.values.storage import Storage
 from symdiff.tracing.values.tracer import Tracer, traced_atom
 from symdiff.vocabulary.libraries import user_line
 
 _NUMBERS = (float, complex, np.floating, np.complexfloating)
 _TRIES = 6  # rounds in symbols until types and counters are known
+
+
+def references(frame: Any, name: str) -> int:
+    """How many hold what a name holds."""
+    return sys.getrefcount(frame.f_locals[name])
+
+
+def _alone() -> int:
+    alone: list[Any] = []
+    return references(sys._getframe(), "alone") + len(alone)
+
+
+ALONE = _alone()  # references to a list that only a name holds
 
 
 class AsWritten:
@@ -47,8 +63,9 @@ class AsWritten:
 
 
 def rounds(
-    call: Callable[[Any], Any], values: Any, names: tuple[str, ...], targets: tuple[str, ...], place: Any, reason: str
-) -> Any:
+    call: Callable[[Any], Any], values: Any, names: tuple[str, ...], targets: tuple[str, ...],
+    appended: tuple[str, ...], place: Any, reason: str,
+) -> Any:  # fmt: skip
     """What a loop runs over: `values`, or rounds of which most are one of symbols."""
     attempt = current()
     keeping: Keeping | None = None if attempt is None else attempt.keeping
@@ -64,7 +81,7 @@ def rounds(
         elif items is not None and items.count > FEW:
             own = frame.f_code.co_varnames + frame.f_code.co_cellvars
             if all(name in own for name in names):
-                return KeptRounds(keeping, where, items, names, targets, frame)
+                return KeptRounds(keeping, where, items, names, targets, appended, frame)
             keeping.reasons[where] = "a round binds names of another function or module"
     return AsWritten(plain_values(values, call)) if not reason or isinstance(values, Header) else values
 
@@ -94,12 +111,15 @@ class KeptRounds:
     """The rounds of a loop that may be kept; `values` are what names are set to before a round, or behind the last one."""
 
     def __init__(
-        self, keeping: Keeping, place: Any, items: Items, names: tuple[str, ...], targets: tuple[str, ...], frame: Any
-    ) -> None:
+        self, keeping: Keeping, place: Any, items: Items, names: tuple[str, ...], targets: tuple[str, ...],
+        appended: tuple[str, ...], frame: Any,
+    ) -> None:  # fmt: skip
         self.keeping = keeping
         self.place = place
         self.items = items
         self.names = names
+        self.windows: dict[Any, list[_Value]] = {}
+        self.appended = appended
         self.targets = targets  # names that the head of the loop binds, before each round
         self.frame = frame
         self.origin = f"{place[0].rpartition('/')[2]}:{place[1]}"
@@ -137,7 +157,9 @@ class KeptRounds:
         """Rounds of symbols until they say the same, and names set to what the loop gives."""
         outer = active_builders()[-1]
         self._check_reach()
-        entry = {name: value for name, value in self._bound().items() if name not in self.targets}
+        self.outer, self.count = outer, count
+        self.stores: dict[Any, Store] = {n: ListStore(n, self, self.frame.f_locals[n]) for n in self._lists()}
+        entry = {n: v for n, v in self._bound().items() if n not in self.targets and n not in self.stores}
         skeletons = {name: self._spread(value, name) for name, value in entry.items()}
         for _ in range(_TRIES):
             found = yield from self._paths(outer, first, count, skeletons)
@@ -165,18 +187,30 @@ class KeptRounds:
         while forced is not None:
             builder = Builder(outer)
             k = builder.input("k", (), "d")
-            path = builder.path = RoundPath(self.keeping, values, forced, builder, k, count)
+            path = builder.path = self._path = RoundPath(self, values, forced, builder, k, count)
             self.keeping.open.append(self)
             active_builders().append(builder)
             index = Integer(builder, k, PYTHON)
             self.symbols: list[tuple[_Value, Node]] = []
             self.values = {name: self._symbolic(s, builder, index) for name, s in skeletons.items()}
-            self.unbound = [name for name in self.names if name not in skeletons and name not in self.targets]
+            known = (*skeletons, *self.targets, *self.stores)
+            self.unbound = [name for name in self.names if name not in known]
+            for key, store in self.stores.items():
+                windows = self.windows.setdefault(key, [])
+                windows += [_Value(f"{store.name}{n + 1}", store.first(n + 1)) for n in range(len(windows), store.depth)]
+                store.begin([self._symbolic(w, builder, index) for w in windows])
+                store.stale = False
+                if isinstance(store, ListStore):
+                    self.values[store.name] = store.list
             self.moved = True
             yield self.items.item(index + first if first else index)
-            after = self._bound()
+            after = {n: v for n, v in self._bound().items() if n not in self.stores}
+            self._check_lists()
             leaves: list[Any] = []
             spread = {name: self._flat(value, leaves) for name, value in after.items()}
+            for key, store in self.stores.items():
+                leaves += (found := store.leaves())
+                spread[_Key(key)] = len(found)
             if given and spread != self._spreads:
                 raise self.keeping.refuse("the ways through a round give values of different structures")
             self._spreads = spread
@@ -201,6 +235,57 @@ class KeptRounds:
             self.keeping.open.pop()
         forms = [[traced_form(v) for v in column] for column in zip(*given, strict=True)]
         return run, path, run.builder.inputs[0].node, forms, [list(c) for c in zip(*given, strict=True)]
+
+    # -- cells that rounds give
+
+    def _lists(self) -> list[str]:
+        """The names of lists that are appended to, which nothing else holds."""
+        held = self.frame.f_locals
+        found = [n for n in self.appended if n in held and type(held[n]) is list]
+        for name in found:
+            if references(self.frame, name) > ALONE or not all(map(is_number, held[name])):
+                self.keeping.open.append(self)
+                raise self.keeping.refuse(f"the list {name} may be known by another name, or holds more than numbers")
+        return found
+
+    def _check_lists(self) -> None:
+        held = self.frame.f_locals
+        if any(held.get(s.name) is not s.list for s in self.stores.values() if isinstance(s, ListStore)):
+            raise self.keeping.refuse("a list that a round appends to is named anew")
+
+    def store_of(self, x: Tracer, writes: bool) -> Store | None:
+        """Where the cells of an array are that rounds give; None for other arrays."""
+        held = x.held
+        if held is None:
+            return None
+        storage = held.storage
+        store = self.stores.get(storage)
+        whole = held.place is getattr(storage, "memory", None)
+        if store is None and writes and storage.builder is not self._path.builder:
+            ours = isinstance(storage, Storage) and storage.builder is self.outer and not storage.refusal and whole
+            if not ours or storage.guard is not None or storage.code not in "fdFD" or isinstance(x, Integer) or storage.images:
+                raise self.keeping.refuse(f"{user_line()}: a round assigns to cells of an array")
+            store = self.stores[storage] = ArrayStore(self, x, self.outer)
+            self.windows[storage] = []
+        if store is not None and not whole:
+            raise self.keeping.refuse(f"{user_line()}: a round needs a part of an array that it assigns to")
+        return store
+
+    def places_of(self, key: Any) -> Any:
+        """The values of an index in all rounds; None where it depends on more than the round."""
+        return self._path.in_rounds(key.atom) if isinstance(key, Integer) and key.builder is self._path.builder else None
+
+    def cell(self, key: Any, x: Tracer) -> tuple[Any, Any]:
+        """An index of the first axis, and its values in all rounds, counted from the front."""
+        key = key[0] if type(key) is tuple and len(key) == 1 else key
+        places, size = self.places_of(key), x.shape[0]
+        if places is None:
+            raise self.keeping.refuse(f"{user_line()}: a round needs a cell that its number does not tell")
+        if places[0] < 0 and (places < 0).all():
+            places = places + size
+        if (places < 0).any() or (places >= size).any():
+            raise self.keeping.peel(1, 0, f"{user_line()}: places that are counted from both ends, or out of bounds")
+        return key, places
 
     # -- structures
 
@@ -246,13 +331,30 @@ class KeptRounds:
         self.ends: list[tuple[_Value | None, Atom, list[Form], list[Any]]] = []
         place = iter(range(len(forms)))
         agrees = True
+        self.given: list[tuple[Store, Atom, list[Form]]] = []
         for name, spread in self._spreads.items():
+            if isinstance(name, _Key):
+                agrees &= self._store_agrees(name.key, spread, place, found)
+                continue
             before = skeletons.get(name, _ABSENT)
             agrees &= self._compared(before, spread, place, found)
         for name in skeletons:
             if name not in self._spreads:
                 raise self.keeping.refuse("a round deletes a name")
         self.keeping.open.pop()
+        return agrees
+
+    def _store_agrees(self, key: Any, leaves: int, place: Iterator[int], found: Any) -> bool:
+        run, path, _, forms, given = found
+        store, n = self.stores[key], next(place)
+        self.given.append((store, run.outputs[n].atom, forms[n]))
+        if any(np.shape(v) != np.shape(given[n][0]) for v in given[n]):
+            raise self.keeping.refuse("rounds give cells of different shapes")
+        agrees = not store.stale
+        for window in self.windows[key][: leaves - 1]:
+            n = next(place)
+            self.ends.append((window, run.outputs[n].atom, forms[n], given[n]))
+            agrees &= self._taken(window, run.outputs[n].atom, forms[n], given[n], path)
         return agrees
 
     def _compared(self, before: Any, spread: Any, place: Iterator[int], found: Any) -> bool:
@@ -346,7 +448,15 @@ class KeptRounds:
             names.add(name)
             places.append(len(carried))
             carried.append(Carried(name, symbol, begin, atom))
-        results, _ = bound_loop(outer, Round(run.builder, k, count, path.in_rounds, self.origin), carried, [])
+        stacked = []
+        for store, atom, forms in self.given:
+            assert store.place is not None
+            whole = isinstance(store, ListStore)
+            if whole and (atom.shape or any(f.whole or f.kind.several for f in forms)):
+                raise self.keeping.refuse("a list gets other things than floating numbers")
+            place = Place(1, 0) if whole else store.place
+            stacked.append(Stacked(store.name, atom, place, count if whole else store.atom.shape[0]))  # type: ignore[attr-defined]
+        results, stacks = bound_loop(outer, Round(run.builder, k, count, path.in_rounds, self.origin), carried, stacked)
         leaves = []
         for place, (value, atom, forms, given) in zip(places, self.ends, strict=True):
             if place is None:
@@ -354,11 +464,19 @@ class KeptRounds:
             else:
                 leaves.append(self._behind(outer, results[place], forms))
         whole = iter(leaves)
-        self.values = {name: _joined(spread, whole) for name, spread in self._spreads.items()}
+        self.values = {name: _joined(s, whole) for name, s in self._spreads.items() if not isinstance(name, _Key)}
+        self.keeping.open.pop()
+        for (store, atom, forms), stack in zip(self.given, stacks, strict=True):
+            if isinstance(store, ListStore):
+                kind = forms[0].kind
+                cells = [self.outer.bind("item", (stack,), (), stack.dtype or "d", n, self.origin) for n in range(count)]
+                store.cells += [Tracer(outer, cell, kind) for cell in cells]
+                self.values[store.name] = store.cells
+            else:
+                store.close(stack, count)  # type: ignore[attr-defined]
         self.unbound = []
         self.moved = True
         self.keeping.kept.add(self.place)
-        self.keeping.open.pop()
 
     @staticmethod
     def _is_index(atom: Atom, forms: list[Form], path: RoundPath) -> bool:
@@ -398,6 +516,12 @@ class _Same:
         return a is b or (type(a) is type(b) and isinstance(a, (str, bytes, type(None), range, slice)) and a == b)
 
     __hash__ = None  # type: ignore[assignment]
+
+
+class _Key(NamedTuple):
+    """Of what rounds give, beside the names."""
+
+    key: Any
 
 
 _LEAF, _ABSENT = object(), object()
