@@ -20,7 +20,17 @@ from symdiff.ir.graph import Graph
 from symdiff.ir.hidden import hidden_of, visible_input_count
 from symdiff.lowering.arrays.fusing import Fused
 from symdiff.lowering.program import Program
-from symdiff.pipeline import Options, batch_kernel_of, check_backend, door_of, gufunc_of, has_loops, machine_of, numpy_of, program_of
+from symdiff.pipeline import (
+    Options,
+    batch_kernel_of,
+    check_backend,
+    door_of,
+    gufunc_of,
+    has_loops,
+    machine_of,
+    numpy_of,
+    program_of,
+)
 from symdiff.tracing.unrolling.scalarizing import scalarize
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures

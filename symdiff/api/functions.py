@@ -379,9 +379,7 @@ class Function:
     def __reduce__(self) -> Any:
         return _blank, (without_vectorcall(type(self)),), self.__getstate__()
 
-    def _traced(
-        self, call: Call, parent: Builder | None, mode: str | None = None, hide: bool = True, backend: str = ""
-    ) -> Any:
+    def _traced(self, call: Call, parent: Builder | None, mode: str | None = None, hide: bool = True, backend: str = "") -> Any:
         """The function traced; with `hide`, larger arrays that it captures become inputs, else they are constants.
 
         Loops are kept where the option says so and the `backend` can take them, written out elsewhere.

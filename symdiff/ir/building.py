@@ -277,6 +277,9 @@ class Builder:
 
     def select(self, condition: Atom, a: Atom, b: Atom) -> Atom:
         """a where condition else b."""
+        if a.op == "bundle":
+            others = b.operands if b.op == "bundle" else (b,) * len(a.operands)
+            return self.bundle(tuple(self.select(condition, x, y) for x, y in zip(a.operands, others, strict=True)))
         return a if is_same_atom(a, b) else self.emit("select", (condition, a, b))
 
     def conj(self, a: Atom) -> Atom:

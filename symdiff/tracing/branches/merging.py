@@ -14,7 +14,7 @@ from symdiff.simplification.interning import Values
 from symdiff.vocabulary.ops import OPS
 
 _NUMERIC = frozenset({"add", "sub", "mul", "div", "lt", "le", "gt", "ge", "eq", "ne", "array"})  # may take other constants
-_FIXED = frozenset({"const", "input", "item"})
+_FIXED = frozenset({"const", "input", "item", "part"})
 _UNCUT = 1 << 40  # the capacity of what cannot be selected
 
 

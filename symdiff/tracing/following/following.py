@@ -835,4 +835,5 @@ def followed_calls(f: Anything, attempt: Attempt) -> Anything:
 
 CELLS = cells(follow)
 LOADED = CELLS | reading.cells(follow, _CALLING)
-KEPT = dict(zip(NAMES, map(types.CellType, (functools.partial(rounds, follow), functools.partial(header, follow), storing)), strict=True))
+_KEPT = functools.partial(rounds, follow), functools.partial(header, follow), storing
+KEPT = dict(zip(NAMES, map(types.CellType, _KEPT), strict=True))

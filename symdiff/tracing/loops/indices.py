@@ -26,9 +26,7 @@ class RoundPath(Path):
 
     is_round = True
 
-    def __init__(
-        self, loop: Any, values: Values, forced: tuple[Decision, ...], builder: Builder, k: Atom, rounds: int
-    ) -> None:
+    def __init__(self, loop: Any, values: Values, forced: tuple[Decision, ...], builder: Builder, k: Atom, rounds: int) -> None:
         super().__init__(values, forced, FINISHED)
         self.loop = loop
         self.keeping: Keeping = loop.keeping

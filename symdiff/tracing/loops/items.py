@@ -24,10 +24,11 @@ class Header(NamedTuple):
 
     function: Any
     args: tuple[Any, ...]
+    options: dict[str, Any]
 
     def values(self, call: Callable[[Any], Any]) -> Any:
         """What the call gives."""
-        return call(self.function)(*(plain_values(a, call) for a in self.args))
+        return call(self.function)(*(plain_values(a, call) for a in self.args), **self.options)
 
 
 class Items(NamedTuple):
@@ -37,11 +38,11 @@ class Items(NamedTuple):
     item: Callable[[Any], Any]
 
 
-def header(call: Callable[[Any], Any], function: Any, *args: Any) -> Any:
+def header(call: Callable[[Any], Any], function: Any, *args: Any, **options: Any) -> Any:
     """`function(*args)` in the head of a loop: a `Header` where it is one of Python's own."""
     if any(function is f for f in (builtins.range, builtins.zip, builtins.enumerate, builtins.reversed)):
-        return Header(function, args)
-    return call(function)(*(plain_values(a, call) for a in args))
+        return Header(function, args, options)
+    return call(function)(*(plain_values(a, call) for a in args), **options)
 
 
 def plain_values(values: Any, call: Callable[[Any], Any]) -> Any:
@@ -57,7 +58,7 @@ def items_of(values: Any) -> Items | None:
 
 def _items(values: Any) -> Items | None:
     if isinstance(values, Header):
-        return _of_header(values.function, values.args)
+        return _of_header(values.function, values.args, values.options)
     if type(values) is range:
         start, step = values.start, values.step
         return Items(len(values), lambda k: values[k] if type(k) is int else _affine(k, start, step))
@@ -80,12 +81,14 @@ def _affine(k: Any, start: int, step: int) -> Any:
     return found + start if start else found
 
 
-def _of_header(function: Any, args: tuple[Any, ...]) -> Items | None:
+def _of_header(function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Items | None:
+    if options and (function is not builtins.zip or type(options["strict"]) is not bool):
+        return None
     if function is builtins.range:
         plain = [a for a in args if type(a) is int or isinstance(a, np.integer)]
         return _items(range(*map(int, plain))) if plain and len(plain) == len(args) <= 3 and 0 not in plain[2:] else None
     inner = [_items(a) for a in (args[:1] if function is builtins.enumerate else args)]
-    if None in inner or not inner:
+    if None in inner or not inner or (options.get("strict") and len({i.count for i in inner if i}) > 1):
         return None
     if function is builtins.zip:
         return Items(min(i.count for i in inner), lambda k: tuple([i.item(k) for i in inner]))  # type: ignore[union-attr]

@@ -67,5 +67,5 @@ class Keeping:
 
     def told(self) -> dict[str, str]:
         """What became of each loop, by its line."""
-        found = {place: "kept" for place in self.kept} | {p: f"written out: {r}" for p, r in self.reasons.items()}
+        found = dict.fromkeys(self.kept, "kept") | {p: f"written out: {r}" for p, r in self.reasons.items()}
         return {f"{file.rpartition('/')[2]}:{line}": found[file, line, column] for file, line, column in sorted(found)}

@@ -21,6 +21,9 @@ _UNKEPT: dict[type, str] = {
     ast.While: "there is a `while` in it",
 }
 _HEADS = ("range", "zip", "enumerate", "reversed")
+_SCOPES = (
+    ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp,
+)  # fmt: skip
 NAMES = (".rounds", ".header", ".storing")
 
 
@@ -68,6 +71,23 @@ def _appended(node: ast.For) -> Iterator[str]:
             yield part.value.id
 
 
+def _own_names(function: Any) -> set[str]:
+    """The names that a function binds itself."""
+    args = function.args
+    found = {a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg) if a is not None}
+    stack: list[Any] = list(function.body) if isinstance(function.body, list) else [function.body]
+    others: set[str] = set()
+    while stack:
+        part = stack.pop()
+        if isinstance(part, (ast.Global, ast.Nonlocal)):
+            others.update(part.names)
+        elif isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+            found.add(part.id)
+        if not isinstance(part, _SCOPES):
+            stack += ast.iter_child_nodes(part)
+    return found - others
+
+
 class Kept:
     """What a `cloning.Rewriter` does where loops may be kept; `kept` are the names of the cells."""
 
@@ -78,9 +98,16 @@ class Kept:
     kept = NAMES
     _loops = 0
     _depth = 0
+    _own: Any = None
 
     def __init__(self, names: tuple[str, ...], thorough: bool) -> None:
         super().__init__(tuple(n for n in names if n not in NAMES), thorough)  # type: ignore[call-arg]
+
+    def visit(self, node: Any) -> Any:
+        """The names of the function that is visited first are its own where it binds them."""
+        if self._own is None:
+            self._own = _own_names(node)
+        return super().visit(node)  # type: ignore[misc]
 
     def visit_For(self, node: ast.For) -> Any:
         """The loop over what `rounds` gives, which sets names before each round and behind the last one."""
@@ -98,7 +125,7 @@ class Kept:
             made.iter = values
         name, self._loops = f".loop{self._loops}", self._loops + 1
         targets = [part.id for part in ast.walk(node.target) if isinstance(part, ast.Name)]
-        appended = sorted(set(_appended(node)))
+        appended = sorted(self._own.intersection(_appended(node)))
         names = sorted({*names, *appended})
         told = [ast.Tuple([ast.Constant(v) for v in part], ast.Load()) for part in (names, targets, appended, place)]
         given = self.through(self.kept[0], head, made.iter, *told, ast.Constant(reason))
@@ -114,10 +141,12 @@ class Kept:
         """What a loop runs over, its `range`, `zip` and so on not called yet; None where it is anything else."""
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id not in _HEADS:
             return None
-        if node.keywords or any(isinstance(a, ast.Starred) for a in node.args):
+        if any(k.arg != "strict" for k in node.keywords) or any(isinstance(a, ast.Starred) for a in node.args):
             return None
         given = [self._header(a) or self.visit(a) for a in node.args]
-        return self.through(self.kept[1], node, self.visit(node.func), *given)
+        found = self.through(self.kept[1], node, self.visit(node.func), *given)
+        found.keywords = [ast.keyword(k.arg, self.visit(k.value)) for k in node.keywords]
+        return found
 
     def _set(self, node: ast.For, loop: str, names: list[str]) -> Any:
         """`if loop.moved:` each name gets the value that there is for it, or is unbound where there is none."""

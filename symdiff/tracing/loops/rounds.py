@@ -7,7 +7,8 @@ The other loops run as they are, round by round.
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,7 +53,7 @@ class AsWritten:
     """A loop that runs as it is."""
 
     moved = False
-    values: dict[str, Any] = {}
+    values: Mapping[str, Any] = MappingProxyType({})
     unbound: tuple[str, ...] = ()
 
     def __init__(self, values: Any) -> None:
@@ -148,6 +149,8 @@ class KeptRounds:
             return
         yield from map(self.items.item, range(first))
         yield from self._kept(first, count - first - last)
+        if last:
+            self.values = {name: value for name, value in self.values.items() if name not in self.targets}
         yield from map(self.items.item, range(count - last, count))
         self.frame = None
 
@@ -327,7 +330,7 @@ class KeptRounds:
     def _agrees(self, skeletons: dict[str, Any], found: Any) -> bool:
         """Whether all values are handed on as they were taken; else what is known of them has grown."""
         self.keeping.open.append(self)
-        run, path, k, forms, given = found
+        forms = found[3]
         self.ends: list[tuple[_Value | None, Atom, list[Form], list[Any]]] = []
         place = iter(range(len(forms)))
         agrees = True
@@ -365,7 +368,8 @@ class KeptRounds:
                 if type(before) is not tuple or before[0] is not spread[0] or len(before[1]) != len(spread[1]):
                     raise self.keeping.peel(1, 0, "rounds hand on values of different structures")
                 parts = before[1]
-            return all([self._compared(b, s, place, found) for b, s in zip(parts, spread[1], strict=True)])
+            agrees = [self._compared(b, s, place, found) for b, s in zip(parts, spread[1], strict=True)]
+            return all(agrees)
         if isinstance(spread, _Same):
             if before is not _ABSENT and (isinstance(before, (_Value, tuple)) or spread != _Same(before)):
                 raise self.keeping.peel(1, 0, "rounds hand on other things than numbers and arrays")
@@ -426,7 +430,7 @@ class KeptRounds:
         carried: list[Carried] = []
         places: list[int | None] = []
         names = {"k"}
-        for n, (value, atom, forms, given) in enumerate(self.ends):
+        for n, (value, atom, forms, _) in enumerate(self.ends):
             if value is not None and value.fixed:
                 places.append(None)
                 continue
@@ -466,7 +470,7 @@ class KeptRounds:
         whole = iter(leaves)
         self.values = {name: _joined(s, whole) for name, s in self._spreads.items() if not isinstance(name, _Key)}
         self.keeping.open.pop()
-        for (store, atom, forms), stack in zip(self.given, stacks, strict=True):
+        for (store, _, forms), stack in zip(self.given, stacks, strict=True):
             if isinstance(store, ListStore):
                 kind = forms[0].kind
                 cells = [self.outer.bind("item", (stack,), (), stack.dtype or "d", n, self.origin) for n in range(count)]
