@@ -177,12 +177,51 @@ def flagged(x):
     return s
 
 
+def newton(a, x):
+    n = 0
+    while abs(x * x - a) > 1e-14 * a and n < 50:
+        x = 0.5 * (x + a / x)
+        n += 1
+    return x * x * x + n * a
+
+
+def adaptive(y):
+    t, h = 0.0, 0.1
+    while t < 2.0:
+        if t + h > 2.0:
+            h = 2.0 - t
+        y = y + h * y * (1 - y)
+        t = t + h
+        h = 0.1 * (1 + y)
+    return y
+
+
+def until(x):
+    t = x
+    while True:
+        t = t * 0.7
+        if t < 0.1:
+            break
+    return t
+
+
+def broken_off(x):
+    s = 0.0
+    for i in range(len(x)):
+        s = s + x[i]
+        if s > 2 and i > 3:
+            break
+        s = s * 1.1
+    return s + i * x[0]
+
+
 VECTOR = RNG.uniform(0.1, 0.9, 24)
 KEPT = {
     rosenbrock: (VECTOR,), product: (VECTOR + 0.3,), chebyshev: (0.3,), sine_chain: (0.3, 0.01), logistic: (3.7, 0.2),
     pendulum: (1.0, 0.5, 0.1), pairs: (VECTOR[:9],), filtered: (VECTOR, 0.5, 0.2), two_back: (VECTOR, 0.4),
     recurrence: (VECTOR, 0.7), relaxed: (VECTOR,), changed_twice: (VECTOR,), rows: (RNG.normal(size=(9, 3)),),
     whole_arrays: (RNG.normal(size=(3, 3)), RNG.normal(size=3)), branches: (VECTOR,), counters: (2.0,), names_behind: (1.5,),
+    newton: (2.0, 1.0), adaptive: (0.1,), until: (0.9,), broken_off: (VECTOR,),
     zipped: (VECTOR, VECTOR[::-1] * 2), swapped: (0.3, 0.8), flagged: (VECTOR,),
 }  # fmt: skip
 
@@ -203,13 +242,17 @@ def test_kept_loops_have_the_values_and_derivatives_of_those_written_out(f):
     assert any(b.op == "loop" for b in graph.bindings)
     np.testing.assert_allclose(graph(*args), f(*args), rtol=1e-12)
     wrt = tuple(range(len(args)))
-    kept, written = (sd.value_and_grad(f, wrt, loops=loops, scalarize=False) for loops in ("keep", "unroll"))
+    paths = {"keep": None, "unroll": "guard"}
+    kept, written = (sd.value_and_grad(f, wrt, loops=loops, paths=p, scalarize=False) for loops, p in paths.items())
     for one, other in zip(leaves(kept(*args)[1]), leaves(written(*args)[1]), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11)
     np.testing.assert_allclose(kept(*args)[0], f(*args), rtol=1e-12)
 
 
-@pytest.mark.parametrize("f", [f for f in KEPT if f not in (pairs, flagged, branches, changed_twice)], ids=lambda f: f.__name__)
+STEPPED = (pairs, flagged, branches, changed_twice, newton, adaptive, until, broken_off)  # which ask for an order
+
+
+@pytest.mark.parametrize("f", [f for f in KEPT if f not in STEPPED], ids=lambda f: f.__name__)
 def test_gradients_of_kept_loops_by_complex_steps(f):
     args, step = KEPT[f], 1e-200
     wrt = tuple(range(len(args)))
@@ -248,6 +291,21 @@ def test_files_have_loops():
     exec(text, space)
     np.testing.assert_allclose(space["rosenbrock_grad"](x), sd.grad(rosenbrock, loops="keep")(x), rtol=1e-12)
     assert len(sd.grad(rosenbrock, loops="keep").source(x, target="numpy").splitlines()) < 120  # the checks of its arguments
+
+
+def split(x):
+    t = 3 * x if x > 1 else x - 4
+    while t * t > 2:
+        t = t * 0.8
+    return t
+
+
+def test_loops_on_several_paths_of_a_function():
+    for x in (0.3, 1.7):
+        for paths in (None, "guard"):
+            graph = sd.trace(split, x, loops="keep", paths=paths)
+            assert graph(x) == split(x)
+            assert sd.grad(split, loops="keep", paths=paths)(x) == pytest.approx(sd.grad(split, paths="guard")(x))
 
 
 # -- what is written out

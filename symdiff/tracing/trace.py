@@ -316,6 +316,9 @@ def _traced(
     doc = inspect.getdoc(f) or ""
     graph = found.builder.graph(name, found.outputs, found.out_tree, origin=where, doc=doc, notes=notes)
     if attempt.keeping is not None:
+        counted = [b.params.counted for b in graph.bindings if b.op == "loop" and b.params.tested]
+        if len(counted) > len(set(counted)):  # those of several paths
+            raise attempt.keeping.unkept("its rounds are counted on several paths of the function")
         graph.notes[LOOPS] = attempt.keeping.told()
     if reading is not None:
         _keep_read(graph, reading, len(traced))

@@ -12,7 +12,7 @@ import numpy as np
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, is_constant
 from symdiff.ir.graph import Graph, GraphInput, GraphOutput, live_bindings
-from symdiff.ir.loops import Loop, Place, Rounds, Stack
+from symdiff.ir.loops import Loop, Place, Rounds, Stack, counted_rounds
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.tracing.values.tracer import traced_atom
 
@@ -42,13 +42,15 @@ class Round(NamedTuple):
 
     builder: Builder
     k: Node
-    count: int
+    count: int | None
     in_rounds: Any
     origin: str
+    test: Atom | None = None  # whether there is this round, where rounds are counted as `name`
+    name: str = ""
 
 
 def bound_loop(outer: Builder, found: Round, carried: list[Carried], stacked: list[Stacked]) -> tuple[list[Atom], list[Atom]]:
-    """The carried values behind the loop, and the stacks."""
+    """The carried values behind the loop; the stacks, and the number of rounds where they are counted."""
     maker = _Maker(outer, found, carried, stacked)
     return maker.results()
 
@@ -60,7 +62,8 @@ class _Maker:
         self.carried = carried
         self.stacked = stacked
         self.inside = Builder()
-        ends = tuple(GraphOutput("", a) for a in (*(c.end for c in carried), *(s.value for s in stacked)))
+        ends = tuple(GraphOutput("", a) for a in (*(c.end for c in carried), *(s.value for s in stacked),
+                     *([] if found.test is None else [found.test])))  # fmt: skip
         self.live = live_bindings(found.builder.bindings, ends)
         self.uses: dict[Atom, int] = {}
         for atom in (*(o for b in self.live for o in b.operands), *(o.atom for o in ends)):
@@ -99,11 +102,17 @@ class _Maker:
         rounds.rows = [(leaf, source, place) for (source, place), leaf in self.rows.items()]
         rounds.others = [(leaf, source) for source, leaf in self.others.items()]
         inputs = (self.inside.inputs[0], *(leaf for leaf, *_ in (*rounds.carried, *rounds.rows, *rounds.others)))
+        test = self.found.test
+        rounds.test = None if test is None else GraphOutput("goes_on", self._inner(test))
+        rounds.others = [(leaf, source) for source, leaf in self.others.items()]
+        inputs = (self.inside.inputs[0], *(leaf for leaf, *_ in (*rounds.carried, *rounds.rows, *rounds.others)))
         outputs = rounds.outputs()
         body = Graph("", inputs, outputs, live_bindings(self.inside.bindings, outputs), None, self.found.origin)
+        tested = test is not None
+        count: Any = counted_rounds(self.found.name) if tested else self.found.count
         loop = Loop(
-            body, self.found.count, len(rounds.carried), tuple(p for *_, p in rounds.rows),
-            tuple(s for _, s in rounds.stacks), len(rounds.sums),
+            body, count, len(rounds.carried), tuple(p for *_, p in rounds.rows), tuple(s for _, s in rounds.stacks),
+            len(rounds.sums), tested, self.found.count if tested else None,
         )  # fmt: skip
         operands = tuple(o for _, o, *_ in (*rounds.carried, *rounds.rows, *rounds.others))
         bound = self.outer.loop(loop, operands, self.found.origin)
@@ -116,6 +125,8 @@ class _Maker:
             total = self.outer.part(bound, first + n)
             ends[c.symbol] = total if is_constant(c.begin, 0) else self.outer.emit("add", (c.begin, total), None, bound.origin)
         stacks = [self.outer.part(bound, len(kept) + n) for n in range(len(self.stacked))]
+        if self.found.test is not None:
+            stacks.append(self.outer.part(bound, first + len(sums)))
         return [ends[c.symbol] for c in self.carried], stacks
 
     # -- sums
@@ -191,7 +202,8 @@ class _Maker:
         """A row of what is the same in all rounds, at a place that moves on by steps."""
         x, index = b.operands
         source = self.outside.get(x, x if x.op == "const" else None)
-        places = None if source is None or index.shape else self.found.in_rounds(index)
+        known = source is not None and not index.shape and self.found.test is None
+        places = self.found.in_rounds(index) if known else None
         if source is None or places is None:
             return None
         step = int(places[1] - places[0])

@@ -18,6 +18,7 @@ from symdiff.tracing.branches.paths import Decision, Path
 from symdiff.tracing.loops.keeping import PEELED, Again, Keeping
 from symdiff.vocabulary.ops import OPS
 
+MOST = 2.0**50  # rounds that a loop with a condition does not reach
 FINISHED = 48  # of the paths that are merged, those that a body does not have: there are up to 16
 
 
@@ -26,14 +27,18 @@ class RoundPath(Path):
 
     is_round = True
 
-    def __init__(self, loop: Any, values: Values, forced: tuple[Decision, ...], builder: Builder, k: Atom, rounds: int) -> None:
+    def __init__(
+        self, loop: Any, values: Values, forced: tuple[Decision, ...], builder: Builder, k: Atom, rounds: int | None
+    ) -> None:
         super().__init__(values, forced, FINISHED)
         self.loop = loop
         self.keeping: Keeping = loop.keeping
         self.builder = builder
-        self._indices: dict[Atom, Any] = {k: np.arange(float(rounds))}
+        self._indices: dict[Atom, Any] = {k: None if rounds is None else np.arange(float(rounds))}
+        self._affine: dict[Atom, Any] = {k: (0, 1)}
         self._met = 0
-        self._known._narrow(self.number(k), Fact(0.0, rounds - 1.0, nan=False, finite=True, whole=True))
+        last = MOST if rounds is None else rounds - 1.0
+        self._known._narrow(self.number(k), Fact(0.0, last, nan=False, finite=True, whole=True))
 
     def number(self, atom: Atom) -> int:
         """The number of an atom; of captured ones, what is known outside is known here."""
@@ -60,6 +65,24 @@ class RoundPath(Path):
         """The values in all rounds of what depends on the index alone; None for anything else, and for constants."""
         return worked_out(atom, self._indices, lambda a: () if a.op == "const" else a.operands, self._evaluated)
 
+    def affine(self, atom: Atom) -> tuple[int, int] | None:
+        """The integers a and b of what is a + b*k; None for anything else."""
+        return worked_out(atom, self._affine, lambda a: () if a.op == "const" else a.operands, self._linear)  # type: ignore[no-any-return]
+
+    def _linear(self, atom: Atom) -> tuple[int, int] | None:
+        if atom.op == "const":
+            return (int(atom.params), 0) if atom.shape == () and atom.params == int(atom.params) else None
+        parts = [self._affine.get(o) or self._linear(o) if o.op == "const" else self._affine[o] for o in atom.operands]
+        if None in parts or atom.op not in ("add", "sub", "mul", "neg", "cast"):
+            return None
+        if atom.op == "mul" and parts[0][1] and parts[1][1]:
+            return None
+        (a, b), (c, d) = parts[0], parts[-1]
+        if atom.op == "mul":
+            return a * c, a * d + b * c
+        sign = {"add": 1, "sub": -1}.get(atom.op, 0)
+        return (-a, -b) if atom.op == "neg" else (a + sign * c, b + sign * d)
+
     def _evaluated(self, atom: Atom) -> Any:
         if atom.op not in OPS or atom.shape or any(o.shape for o in atom.operands):
             return None
@@ -78,6 +101,8 @@ class RoundPath(Path):
         turns = np.flatnonzero(truths[1:] != truths[:-1]) + 1
         if not turns.size:
             return bool(truths[0])
+        if self.loop.tested:
+            return super().decide(atom, origin)
         first, last = int(turns[0]), len(truths) - int(turns[-1])
         if turns.size == 1 and min(first, last) <= PEELED:
             raise self.keeping.peel(*((first, 0) if first <= last else (0, last)), f"{origin}: a condition on its index")

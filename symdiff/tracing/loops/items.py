@@ -34,7 +34,7 @@ class Header(NamedTuple):
 class Items(NamedTuple):
     """How many items there are, and the one of a round, whose number may be a symbol."""
 
-    count: int
+    count: int | None  # None where each round tells whether there is one
     item: Callable[[Any], Any]
 
 
@@ -53,7 +53,7 @@ def plain_values(values: Any, call: Callable[[Any], Any]) -> Any:
 def items_of(values: Any) -> Items | None:
     """The items of what a loop runs over, by number; None where they have none, or too many."""
     found = _items(values)
-    return None if found is None or found.count > _LONG else found
+    return None if found is None or (found.count or 0) > _LONG else found
 
 
 def _items(values: Any) -> Items | None:

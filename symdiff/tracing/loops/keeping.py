@@ -27,6 +27,7 @@ class Keeping:
         self.kept: set[Place] = set()
         self.peels: dict[Place, tuple[int, int]] = {}
         self.open: list[Any] = []  # loops of which a symbolic round is running
+        self.counted = 0  # loops whose rounds are counted
         self._within: dict[Place, tuple[Place, ...]] = {}
 
     def refuse(self, reason: str) -> Again:
@@ -35,7 +36,14 @@ class Keeping:
         for inner in [p for p, outer in self._within.items() if place in outer]:
             del self._within[inner], self.reasons[inner]  # it may be kept in rounds that are none of symbols
         self.reasons[place] = reason
+        self.kept.discard(place)
         self._within[place] = tuple(loop.place for loop in self.open[:-1])
+        return Again()
+
+    def unkept(self, reason: str) -> Again:
+        """Note that no loop is kept; what is to be raised."""
+        self.reasons.update(dict.fromkeys(self.kept, reason))
+        self.kept.clear()
         return Again()
 
     def peel(self, first: int, last: int, reason: str) -> Again:
@@ -43,7 +51,7 @@ class Keeping:
         place = self.open[-1].place
         before = self.peels.get(place, (0, 0))
         found = before[0] + first, before[1] + last
-        if max(found) > PEELED:
+        if max(found) > PEELED or self.open[-1].tested:
             return self.refuse(reason)
         self.peels[place] = found
         return Again()
@@ -52,6 +60,7 @@ class Keeping:
     def watching(self) -> Iterator[None]:
         """A run of the function: where it ends with a symbolic round open, it begins anew."""
         self.open.clear()
+        self.counted = 0
         try:
             yield
         except Again:

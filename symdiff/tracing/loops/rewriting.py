@@ -12,13 +12,11 @@ from typing import Any
 _LEAVES, _BINDS = "a round may leave the function", "a round binds or deletes names in another way than by assignment"
 _UNKEPT: dict[type, str] = {
     **dict.fromkeys((ast.Return, ast.Yield, ast.YieldFrom, ast.Await, ast.Raise, ast.Assert), _LEAVES),
-    ast.Break: "a round may leave the loop",
     **dict.fromkeys((ast.Try, ast.TryStar), "a round handles exceptions"),
     **dict.fromkeys((ast.With, ast.AsyncWith, ast.AsyncFor), "a round enters a context"),
     **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda), "a round makes a function or a class"),
     **dict.fromkeys((ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.Delete, ast.Match, ast.NamedExpr), _BINDS),
     ast.GeneratorExp: "a round makes a generator",
-    ast.While: "there is a `while` in it",
 }
 _HEADS = ("range", "zip", "enumerate", "reversed")
 _SCOPES = (
@@ -30,7 +28,7 @@ NAMES = (".rounds", ".header", ".storing")
 def bound_names(node: Any) -> list[str]:
     """The names that a loop binds; those of comprehensions, which have their own, left out."""
     found: set[str] = set()
-    stack: list[Any] = [node.target, *node.body]
+    stack: list[Any] = [*_head(node), *node.body]
     while stack:
         part = stack.pop()
         if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
@@ -40,14 +38,19 @@ def bound_names(node: Any) -> list[str]:
     return sorted(found)
 
 
-def unkept_reason(node: ast.For) -> str:
+def _head(node: Any) -> tuple[Any, ...]:
+    """What a loop binds, or asks, before each round."""
+    return (node.target,) if isinstance(node, ast.For) else (node.test,)
+
+
+def unkept_reason(node: Any) -> str:
     """Why a loop cannot be kept, by its text alone; "" where it may be."""
     if node.orelse:
         return "it has an `else`"
-    for part in (p for statement in (node.target, *node.body) for p in ast.walk(statement)):
+    for part in (p for statement in (*_head(node), *node.body) for p in ast.walk(statement)):
         if reason := _UNKEPT.get(type(part)):
             return reason
-        if isinstance(part, ast.For) and part.orelse:
+        if isinstance(part, (ast.For, ast.While)) and part.orelse:
             return "a loop in it has an `else`"
         if isinstance(getattr(part, "ctx", None), ast.Store):
             if isinstance(part, (ast.Attribute, ast.Starred)):
@@ -64,7 +67,33 @@ def _stores(node: Any) -> Iterator[ast.Name]:
             yield part.value
 
 
-def _appended(node: ast.For) -> Iterator[str]:
+def _leaves(node: Any) -> bool:
+    """Whether a loop has a `break` of its own."""
+    stack: list[Any] = list(node.body)
+    while stack:
+        part = stack.pop()
+        if isinstance(part, ast.Break):
+            return True
+        if not isinstance(part, (ast.For, ast.While)):
+            stack += ast.iter_child_nodes(part)
+    return False
+
+
+def _read_outside(root: Any, loop: Any) -> set[str]:
+    """The names that a function reads outside a loop."""
+    found: set[str] = set()
+    stack: list[Any] = [root]
+    while stack:
+        part = stack.pop()
+        if part is loop:
+            continue
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
+            found.add(part.id)
+        stack += ast.iter_child_nodes(part)
+    return found
+
+
+def _appended(node: Any) -> Iterator[str]:
     """The names of what a loop may append to."""
     for part in ast.walk(node):
         if isinstance(part, ast.Attribute) and part.attr == "append" and isinstance(part.value, ast.Name):
@@ -98,44 +127,97 @@ class Kept:
     kept = NAMES
     _loops = 0
     _depth = 0
-    _own: Any = None
+    _root: Any = None
+    _own: Any = frozenset()
 
     def __init__(self, names: tuple[str, ...], thorough: bool) -> None:
         super().__init__(tuple(n for n in names if n not in NAMES), thorough)  # type: ignore[call-arg]
+        self._names: list[str] = []
 
     def visit(self, node: Any) -> Any:
         """The names of the function that is visited first are its own where it binds them."""
-        if self._own is None:
-            self._own = _own_names(node)
+        if self._root is None:
+            self._root, self._own = node, _own_names(node)
         return super().visit(node)  # type: ignore[misc]
 
     def visit_For(self, node: ast.For) -> Any:
         """The loop over what `rounds` gives, which sets names before each round and behind the last one."""
         if not self.thorough:
             return super().visit_For(node)  # type: ignore[misc]
-        reason, names, place = unkept_reason(node), bound_names(node), (node.lineno, node.col_offset)
+        reason, name, names = unkept_reason(node), self._named(), self._bound(node)
+        told = self._told(node, names)
         head = node.iter.args[0] if getattr(node.iter, "ours", False) else node.iter  # type: ignore[attr-defined]
         values = None if reason else self._header(head)
-        self._depth += not reason
         if values is not None:
             node.iter = ast.copy_location(ast.Constant(None), head)
-        made = super().visit_For(node)  # type: ignore[misc]
-        self._depth -= not reason
+        made = self._inside(node, "" if reason else name, super().visit_For)  # type: ignore[misc]
         if values is not None:
             made.iter = values
-        name, self._loops = f".loop{self._loops}", self._loops + 1
-        targets = [part.id for part in ast.walk(node.target) if isinstance(part, ast.Name)]
-        appended = sorted(self._own.intersection(_appended(node)))
-        names = sorted({*names, *appended})
-        told = [ast.Tuple([ast.Constant(v) for v in part], ast.Load()) for part in (names, targets, appended, place)]
         given = self.through(self.kept[0], head, made.iter, *told, ast.Constant(reason))
         if reason:
             made.iter = given
             return made
-        begun = ast.Assign([ast.Name(name, ast.Store())], given)
         made.iter = ast.Name(name, ast.Load())
+        return self._looped(node, name, names, given, made)
+
+    def visit_While(self, node: ast.While) -> Any:
+        """The loop as one over rounds of which each first asks whether it is one."""
+        if not self.thorough:
+            return self._inside(node, "", super().generic_visit)  # type: ignore[misc]
+        reason, name, names = unkept_reason(node), self._named(), self._bound(node)
+        told = self._told(node, names)
+        made = self._inside(node, "" if reason else name, super().generic_visit)  # type: ignore[misc]
+        given = self.through(self.kept[0], node, ast.Constant(None), *told, ast.Constant(reason))
+        if reason:
+            return [ast.copy_location(ast.Expr(given), node), made]
+        ends = ast.Attribute(ast.Name(name, ast.Load()), "ends", ast.Load())
+        asked = ast.If(ast.Call(ends, [made.test], []), self._left(node, name), [])
+        rounds = ast.For(ast.Name(".round", ast.Store()), ast.Name(name, ast.Load()), [asked, *made.body], [])
+        for part in (rounds, asked, asked.test, ends):
+            ast.copy_location(part, node)
+        return self._looped(node, name, names, given, rounds)
+
+    def visit_Break(self, node: ast.Break) -> Any:
+        """The end of a loop, which its rounds are told."""
+        return self._left(node, self._names[-1]) if self._names and self._names[-1] else node
+
+    def _named(self) -> str:
+        self._loops += 1
+        return f".loop{self._loops}"
+
+    def _bound(self, node: Any) -> list[str]:
+        return sorted({*bound_names(node), *self._own.intersection(_appended(node))})
+
+    def _told(self, node: Any, names: list[str]) -> list[Any]:
+        """What `rounds` is told of a loop: the names it binds, those its head does, those it appends to and those read
+        elsewhere; whether it may be left before its end; and its place.
+        """
+        appended = self._own.intersection(_appended(node))
+        targets = [p.id for p in ast.walk(node.target) if isinstance(p, ast.Name)] if isinstance(node, ast.For) else []
+        lists: list[Any] = [names, targets, sorted(appended), sorted(_read_outside(self._root, node).intersection(names))]
+        parts = [ast.Tuple([ast.Constant(v) for v in part], ast.Load()) for part in (*lists, (node.lineno, node.col_offset))]
+        return [*parts[:-1], ast.Constant(_leaves(node)), parts[-1]]
+
+    def _inside(self, node: Any, name: str, visit: Any) -> Any:
+        self._depth += bool(name)
+        self._names.append(name)
+        made = visit(node)
+        self._names.pop()
+        self._depth -= bool(name)
+        return made
+
+    def _looped(self, node: Any, name: str, names: list[str], given: Any, made: Any) -> list[Any]:
+        begun = ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], given), node)
         made.body = [self._set(node, name, names), *made.body]
-        return [ast.copy_location(begun, node), made, self._set(node, name, names)]
+        return [begun, made, self._set(node, name, names)]
+
+    def _left(self, node: Any, name: str) -> list[Any]:
+        found = ast.parse("while 1:\n L.leave()\n continue").body[0].body  # type: ignore[attr-defined]
+        for part in (p for statement in found for p in ast.walk(statement)):
+            if isinstance(part, ast.Name):
+                part.id = name
+            ast.copy_location(part, node)
+        return found  # type: ignore[no-any-return]
 
     def _header(self, node: Any) -> Any:
         """What a loop runs over, its `range`, `zip` and so on not called yet; None where it is anything else."""
@@ -148,7 +230,7 @@ class Kept:
         found.keywords = [ast.keyword(k.arg, self.visit(k.value)) for k in node.keywords]
         return found
 
-    def _set(self, node: ast.For, loop: str, names: list[str]) -> Any:
+    def _set(self, node: Any, loop: str, names: list[str]) -> Any:
         """`if loop.moved:` each name gets the value that there is for it, or is unbound where there is none."""
         text = "\n".join(
             f" if {n!r} in L.values: {n} = L.values[{n!r}]\n elif {n!r} in L.unbound:\n  {n} = None\n  del {n}" for n in names

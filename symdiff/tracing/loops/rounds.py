@@ -6,6 +6,7 @@ turn; that nothing but names of the loop is changed in it; and that the rounds t
 The other loops run as they are, round by round.
 """
 
+import itertools
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
@@ -22,7 +23,7 @@ from symdiff.tracing.branches.merging import Leaf
 from symdiff.tracing.branches.paths import Decision, Run, joined_runs, next_decisions
 from symdiff.tracing.loops.assembling import Carried, Round, Stacked, bound_loop, zero_of
 from symdiff.tracing.loops.indices import RoundPath
-from symdiff.tracing.loops.items import Header, Items, is_number, items_of, plain_values
+from symdiff.tracing.loops.items import Items, is_number, items_of, plain_values
 from symdiff.tracing.loops.keeping import FEW, Again, Keeping
 from symdiff.tracing.loops.stores import ArrayStore, ListStore, Store
 from symdiff.tracing.state.attempt import current
@@ -50,7 +51,7 @@ ALONE = _alone()  # references to a list that only a name holds
 
 
 class AsWritten:
-    """A loop that runs as it is."""
+    """A loop that runs as it is; a `while` over nothing."""
 
     moved = False
     values: Mapping[str, Any] = MappingProxyType({})
@@ -58,33 +59,56 @@ class AsWritten:
 
     def __init__(self, values: Any) -> None:
         self._values = values
+        self._left = False
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._values)
+        for value in self._values:
+            yield value
+            if self._left:
+                return
+
+    def ends(self, goes_on: Any) -> bool:
+        """Whether a `while` has no further round."""
+        return not goes_on
+
+    def leave(self) -> None:
+        """The loop ends with this round."""
+        self._left = True
 
 
-def rounds(
-    call: Callable[[Any], Any], values: Any, names: tuple[str, ...], targets: tuple[str, ...],
-    appended: tuple[str, ...], place: Any, reason: str,
-) -> Any:  # fmt: skip
-    """What a loop runs over: `values`, or rounds of which most are one of symbols."""
+class Told(NamedTuple):
+    """What the text says of a loop: the names that it binds, its head among these, lists that it appends to, names that are
+    read elsewhere; whether it may be left; its place.
+    """
+
+    names: tuple[str, ...]
+    targets: tuple[str, ...]
+    appended: tuple[str, ...]
+    behind: tuple[str, ...]
+    leaves: bool
+    place: tuple[int, int]
+
+
+def rounds(call: Callable[[Any], Any], values: Any, *told: Any) -> Any:
+    """What a loop runs over: `values`, or rounds of which most are one of symbols. A `while` has no values."""
+    *parts, reason = told
+    found = Told(*parts)
     attempt = current()
     keeping: Keeping | None = None if attempt is None else attempt.keeping
     frame = sys._getframe(1)
-    where = (frame.f_code.co_filename, *place)
-    items = None
+    where = (frame.f_code.co_filename, *found.place)
     if keeping is not None and where not in keeping.reasons:
-        items = items_of(values)
-        if not reason and items is None and not isinstance(values, (dict, set)):
+        items = Items(None, lambda k: None) if values is None else items_of(values)
+        if not reason and items is None:
             reason = "what it runs over has no items by number"
+        if not reason and items is not None and (items.count is None or items.count > FEW):
+            if set(found.names) <= {*frame.f_code.co_varnames, *frame.f_code.co_cellvars}:
+                return KeptRounds(keeping, where, items, found, frame)
+            reason = "a round binds names of another function or module"
         if reason:
             keeping.reasons[where] = reason
-        elif items is not None and items.count > FEW:
-            own = frame.f_code.co_varnames + frame.f_code.co_cellvars
-            if all(name in own for name in names):
-                return KeptRounds(keeping, where, items, names, targets, appended, frame)
-            keeping.reasons[where] = "a round binds names of another function or module"
-    return AsWritten(plain_values(values, call)) if not reason or isinstance(values, Header) else values
+    plain = itertools.repeat(None) if values is None else plain_values(values, call)
+    return plain if told[-1] else AsWritten(plain)
 
 
 def storing(owner: Any) -> None:
@@ -111,22 +135,22 @@ class _Value:
 class KeptRounds:
     """The rounds of a loop that may be kept; `values` are what names are set to before a round, or behind the last one."""
 
-    def __init__(
-        self, keeping: Keeping, place: Any, items: Items, names: tuple[str, ...], targets: tuple[str, ...],
-        appended: tuple[str, ...], frame: Any,
-    ) -> None:  # fmt: skip
+    def __init__(self, keeping: Keeping, place: Any, items: Items, told: Told, frame: Any) -> None:
         self.keeping = keeping
         self.place = place
         self.items = items
-        self.names = names
+        self.names, self.targets, self.appended = told.names, told.targets, told.appended
+        self.behind = told.behind
+        self.leaves = told.leaves
+        self.tested = told.leaves or items.count is None
         self.windows: dict[Any, list[_Value]] = {}
-        self.appended = appended
-        self.targets = targets  # names that the head of the loop binds, before each round
         self.frame = frame
         self.origin = f"{place[0].rpartition('/')[2]}:{place[1]}"
         self.moved = False
         self.values: dict[str, Any] = {}
         self.unbound: list[str] = []
+        self._goes_on: Any = True
+        self._left = False
         self._rounds = self._run()
 
     def __iter__(self) -> "KeptRounds":
@@ -136,6 +160,18 @@ class KeptRounds:
         self.moved, self.values, self.unbound = False, {}, []
         return next(self._rounds)
 
+    def ends(self, goes_on: Any) -> bool:
+        """What a `while` asks before a round: noted."""
+        if np.shape(goes_on) or not (_is_value(goes_on) or isinstance(goes_on, np.bool_)):
+            raise self.keeping.refuse("a condition that is no number")
+        traced = isinstance(goes_on, Tracer)
+        self._goes_on = (goes_on if goes_on.dtype.char == "?" else goes_on != 0) if traced else bool(goes_on)
+        return False
+
+    def leave(self) -> None:
+        """The loop ends with this round."""
+        self._left = True
+
     def _bound(self) -> dict[str, Any]:
         found = self.frame.f_locals
         return {name: found[name] for name in self.names if name in found}
@@ -143,6 +179,10 @@ class KeptRounds:
     def _run(self) -> Iterator[Any]:
         first, last = self.keeping.peels.get(self.place, (0, 0))
         count = self.items.count
+        if count is None or self.tested:
+            yield from self._kept(0, count)
+            self.frame = None
+            return
         if count - first - last <= FEW:
             self.keeping.reasons[self.place] = "few rounds are alike"
             yield from map(self.items.item, range(count))
@@ -156,7 +196,7 @@ class KeptRounds:
 
     # -- rounds of symbols
 
-    def _kept(self, first: int, count: int) -> Iterator[Any]:
+    def _kept(self, first: int, count: int | None) -> Iterator[Any]:
         """Rounds of symbols until they say the same, and names set to what the loop gives."""
         outer = active_builders()[-1]
         self._check_reach()
@@ -171,7 +211,7 @@ class KeptRounds:
         else:
             self.keeping.open.append(self)
             raise self.keeping.refuse("the types of what rounds hand on do not settle")
-        self._finish(outer, count, found)
+        self._finish(outer, count, found, skeletons)
 
     def _check_reach(self) -> None:
         for name, value in self.frame.f_locals.items():
@@ -179,7 +219,7 @@ class KeptRounds:
                 self.keeping.open.append(self)
                 raise self.keeping.refuse(f"a round may take items of the iterator {name}")
 
-    def _paths(self, outer: Builder, first: int, count: int, skeletons: dict[str, Any]) -> Iterator[Any]:
+    def _paths(self, outer: Builder, first: int, count: int | None, skeletons: dict[str, Any]) -> Iterator[Any]:
         """One round of symbols for each way that its conditions turn, and what they give, joined."""
         values = Values()
         forced: tuple[Decision, ...] | None = ()
@@ -205,6 +245,8 @@ class KeptRounds:
                 store.stale = False
                 if isinstance(store, ListStore):
                     self.values[store.name] = store.list
+            going = builder.input("going", (), "?") if self.leaves else None
+            self._goes_on, self._left = True, False
             self.moved = True
             yield self.items.item(index + first if first else index)
             after = {n: v for n, v in self._bound().items() if n not in self.stores}
@@ -214,10 +256,14 @@ class KeptRounds:
             for key, store in self.stores.items():
                 leaves += (found := store.leaves())
                 spread[_Key(key)] = len(found)
+            if self.tested:
+                leaves += [self._goes_on, not self._left]
             if given and spread != self._spreads:
                 raise self.keeping.refuse("the ways through a round give values of different structures")
             self._spreads = spread
             atoms = [traced_atom(v, builder, self.origin) for v in leaves]
+            if going is not None:
+                atoms[-2] = going if atoms[-2].op == "const" and atoms[-2].params else builder.emit("and", (going, atoms[-2]))
             outputs = tuple(GraphOutput(f"v{n}", a) for n, a in enumerate(atoms))
             active_builders().pop()
             self.keeping.open.pop()
@@ -331,7 +377,7 @@ class KeptRounds:
         """Whether all values are handed on as they were taken; else what is known of them has grown."""
         self.keeping.open.append(self)
         forms = found[3]
-        self.ends: list[tuple[_Value | None, Atom, list[Form], list[Any]]] = []
+        self.handed: list[tuple[_Value | None, Atom, list[Form], list[Any]]] = []
         place = iter(range(len(forms)))
         agrees = True
         self.given: list[tuple[Store, Atom, list[Form]]] = []
@@ -344,6 +390,8 @@ class KeptRounds:
         for name in skeletons:
             if name not in self._spreads:
                 raise self.keeping.refuse("a round deletes a name")
+        if self.tested and self.given:
+            raise self.keeping.refuse("rounds whose number is not known give cells of an array or a list")
         self.keeping.open.pop()
         return agrees
 
@@ -356,7 +404,7 @@ class KeptRounds:
         agrees = not store.stale
         for window in self.windows[key][: leaves - 1]:
             n = next(place)
-            self.ends.append((window, run.outputs[n].atom, forms[n], given[n]))
+            self.handed.append((window, run.outputs[n].atom, forms[n], given[n]))
             agrees &= self._taken(window, run.outputs[n].atom, forms[n], given[n], path)
         return agrees
 
@@ -379,14 +427,21 @@ class KeptRounds:
             raise self.keeping.peel(1, 0, "rounds hand on values of different structures")
         value = None if before is _ABSENT else before
         atom = run.outputs[n].atom
-        self.ends.append((value, atom, forms[n], given[n]))
+        self.handed.append((value, atom, forms[n], given[n]))
         return value is None or self._taken(value, atom, forms[n], given[n], path)
 
     def _taken(self, value: _Value, atom: Atom, forms: list[Form], given: list[Any], path: RoundPath) -> bool:
         """Whether a value is handed on as it was taken."""
         if value.fixed:
-            if len(given) == 1 and value.counts and all(f.whole and f.kind.python for f in forms):
+            if value.counts and all(f.whole and f.kind.python for f in forms):
                 in_rounds = path.in_rounds(atom)
+                linear = path.affine(atom) if self.tested and atom.op != "const" else None
+                if linear is not None:
+                    if linear == (value.begin + value.step, value.step):
+                        return True
+                    if linear[1] != value.step and linear[1]:
+                        value.step = linear[1]
+                        return False
                 if atom.op == "const":
                     if atom.value == value.begin + value.step and not value.step:
                         return True
@@ -422,7 +477,7 @@ class KeptRounds:
 
     # -- the end
 
-    def _finish(self, outer: Builder, count: int, found: Any) -> None:
+    def _finish(self, outer: Builder, count: int | None, found: Any, skeletons: dict[str, Any]) -> None:
         """The loop is bound, and the names are set to what it gives."""
         run, path, k, _, _ = found
         self.keeping.open.append(self)
@@ -430,11 +485,11 @@ class KeptRounds:
         carried: list[Carried] = []
         places: list[int | None] = []
         names = {"k"}
-        for n, (value, atom, forms, _) in enumerate(self.ends):
+        for n, (value, atom, forms, _) in enumerate(self.handed):
             if value is not None and value.fixed:
                 places.append(None)
                 continue
-            if value is None and self._is_index(atom, forms, path):
+            if value is None and (self._is_index(atom, forms, path) if not self.tested else atom.op == "const"):
                 places.append(None)
                 continue
             code = dtype_of_atoms((atom,))
@@ -460,15 +515,27 @@ class KeptRounds:
                 raise self.keeping.refuse("a list gets other things than floating numbers")
             place = Place(1, 0) if whole else store.place
             stacked.append(Stacked(store.name, atom, place, count if whole else store.atom.shape[0]))  # type: ignore[attr-defined]
-        results, stacks = bound_loop(outer, Round(run.builder, k, count, path.in_rounds, self.origin), carried, stacked)
+        test, name, outputs = None, "", run.outputs
+        if self.tested:
+            test = outputs[-2].atom
+            self.keeping.counted += 1
+            name = f"rounds{self.keeping.counted}"
+        if self.leaves:
+            carried.append(Carried("going", run.builder.inputs[1 + len(self.symbols)].node, Constant(True), outputs[-1].atom))
+        made = Round(run.builder, k, count, path.in_rounds, self.origin, test, name)
+        results, stacks = bound_loop(outer, made, carried, stacked)
+        rounds = stacks.pop() if self.tested else None
+        self.unbound = []
         leaves = []
-        for place, (value, atom, forms, given) in zip(places, self.ends, strict=True):
+        for place, (value, atom, forms, given) in zip(places, self.handed, strict=True):
             if place is None:
-                leaves.append(self._counted(value, atom, given, count, path))
+                leaves.append(self._counted(value, atom, given, count if rounds is None else integer(outer, rounds), path))
             else:
                 leaves.append(self._behind(outer, results[place], forms))
         whole = iter(leaves)
         self.values = {name: _joined(s, whole) for name, s in self._spreads.items() if not isinstance(name, _Key)}
+        if self.items.count is None:
+            self._forget(skeletons)
         self.keeping.open.pop()
         for (store, _, forms), stack in zip(self.given, stacks, strict=True):
             if isinstance(store, ListStore):
@@ -478,9 +545,15 @@ class KeptRounds:
                 self.values[store.name] = store.cells
             else:
                 store.close(stack, count)  # type: ignore[attr-defined]
-        self.unbound = []
         self.moved = True
         self.keeping.kept.add(self.place)
+
+    def _forget(self, skeletons: dict[str, Any]) -> None:
+        """Names that only a round binds, of which there may be none."""
+        self.unbound = [name for name in self.names if name not in skeletons]
+        if any(name in self.behind for name in self.unbound):
+            raise self.keeping.refuse("what rounds bind, of which there may be none, is read elsewhere")
+        self.values = {name: value for name, value in self.values.items() if name in skeletons}
 
     @staticmethod
     def _is_index(atom: Atom, forms: list[Form], path: RoundPath) -> bool:
@@ -489,9 +562,9 @@ class KeptRounds:
             return False
         return atom.op == "const" or path.in_rounds(atom) is not None
 
-    def _counted(self, value: _Value | None, atom: Atom, given: list[Any], count: int, path: RoundPath) -> Any:
+    def _counted(self, value: _Value | None, atom: Atom, given: list[Any], count: Any, path: RoundPath) -> Any:
         if value is not None:
-            return value.begin + value.step * count if value.counts else value.begin
+            return count * value.step + value.begin if value.counts and value.step else value.begin
         return given[0] if atom.op == "const" else int(path.in_rounds(atom)[-1])
 
     def _behind(self, outer: Builder, atom: Atom, forms: list[Form]) -> Any:
