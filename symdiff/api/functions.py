@@ -388,7 +388,7 @@ class Function:
         watch, hide = None if self.frozen else self._watch, hide and self.hides
         where = call.leaves, call.tree, call.traced, call.paths
         try:
-            loops = self.loops if backend in LOOPING else None
+            loops = self.loops if backend in LOOPING and not self.options.exact else None
             traced = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide, loops)
             if loops and branches_of(traced.graph) is not None and any(b.op == "loop" for b in traced.graph.bindings):
                 traced = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide)  # its checks need no loops

@@ -10,6 +10,7 @@ import decimal
 import inspect
 import os
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ import numpy as np
 from symdiff.errors import SymdiffError, TraceError, note_error, noted_errors
 from symdiff.ir.branches import branches_of
 from symdiff.ir.building import Builder, active_builders, array_atom, atom_dtype
+from symdiff.ir.evaluating import binding_values
 from symdiff.ir.graph import Graph, GraphOutput
 from symdiff.ir.hidden import KEY, Hidden
 from symdiff.ir.node import ArrayConstant, Atom, Constant
@@ -41,6 +43,10 @@ from symdiff.vocabulary import structures
 from symdiff.vocabulary.choices import check_options, is_integer_option
 from symdiff.vocabulary.literals import identifier
 from symdiff.vocabulary.plain import check_plain
+
+PROBED = 5_000  # operations up to which kept loops are compared with the plain function
+TRIES = 60  # runs of a function after which no more is tried to keep its loops
+PRECISION = 1e-8  # of that comparison: sums may be regrouped
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,21 +187,25 @@ def _trace_leaves(
     states = structures.states(structures.unflatten(tree, leaves))
     outside = Outside((f, *given, Found(states)), definition_line(f))
     outermost = parent is None and not active_builders()
-
     keeping = Keeping() if keep else None
+    tries = 0
 
     def tried(reading: Reading | None) -> Traced:
+        nonlocal tries, keeping
         thorough = keep
         while True:
+            tries += 1
+            keeping = keeping if tries < TRIES else None  # then all loops are written out
             try:
                 attempt = Attempt(rules, thorough, reading, keeping)
                 made = _traced(f, leaves, tree, traced, paths, parent, attempt, mode, outside)
+                if keeping is None or _agrees_with_plain(f, leaves, tree, traced, made.graph):
+                    break
+                keeping.unkept("a probe of kept loops gives another value than the plain function")
             except Stuck:
                 thorough = True
             except Again:
                 pass
-            else:
-                break
             finally:
                 outside.restore()
         outside.require_restored()
@@ -227,6 +237,29 @@ def _trace_leaves(
             watch.compare(reading.needed)
         if result is not None and set(watch.large) <= set(() if reading is None else reading.captured):
             return result
+
+
+def _agrees_with_plain(f: Callable[..., Any], leaves: list[Any], tree: Any, traced: list[int], graph: Graph) -> bool:
+    """Whether a graph with loops of few operations has the function's value at the arguments, where these are known."""
+    loops = [b.params for b in graph.bindings if b.op == "loop"]
+    given = [leaves[place] for place in traced]
+    if not loops or len(given) != len(graph.inputs) or any(isinstance(v, (Tracer, Spec)) for v in given):
+        return True
+    if any(loop.tested or loop.sizes() for loop in loops) or graph.operations() > PROBED:
+        return True
+    args, kwargs = structures.unflatten(tree, [v.copy() if isinstance(v, np.ndarray) else v for v in leaves])
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            plain = structures.leaves(contextvars.copy_context().run(_alone, f, args, kwargs))
+        except Exception:
+            return True  # the graph's own checks raise it
+        values = binding_values(graph, tuple(given))
+        found = [values.get(o.atom, o.atom.params) for o in graph.outputs]
+        return len(found) == len(plain) and all(
+            np.shape(a) == np.shape(b) and np.allclose(a, b, PRECISION, PRECISION, equal_nan=True)
+            for a, b in zip(found, plain, strict=True)
+        )
 
 
 def _given(leaves: list[Any], tree: Any) -> list[Found]:

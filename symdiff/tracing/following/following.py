@@ -46,7 +46,7 @@ from symdiff.tracing.library.table import COMPOSED, called
 from symdiff.tracing.loops.gates import unkept_call
 from symdiff.tracing.loops.items import header
 from symdiff.tracing.loops.rewriting import NAMES, Kept
-from symdiff.tracing.loops.rounds import rounds, storing
+from symdiff.tracing.loops.rounds import rounds, storing, summed
 from symdiff.tracing.state.attempt import Attempt, Stuck, current, need_all_contents, note_stuck
 from symdiff.tracing.state.raising import handled
 from symdiff.tracing.values.answers import check_answer
@@ -835,5 +835,5 @@ def followed_calls(f: Anything, attempt: Attempt) -> Anything:
 
 CELLS = cells(follow)
 LOADED = CELLS | reading.cells(follow, _CALLING)
-_KEPT = functools.partial(rounds, follow), functools.partial(header, follow), storing
+_KEPT = (functools.partial(rounds, follow), functools.partial(header, follow), storing, functools.partial(summed, follow))
 KEPT = dict(zip(NAMES, map(types.CellType, _KEPT), strict=True))

@@ -36,7 +36,7 @@ class RoundPath(Path):
         self.builder = builder
         self._indices: dict[Atom, Any] = {k: None if rounds is None else np.arange(float(rounds))}
         self._affine: dict[Atom, Any] = {k: (0, 1)}
-        self._met = 0
+        self._captures = 0
         last = MOST if rounds is None else rounds - 1.0
         self._known._narrow(self.number(k), Fact(0.0, last, nan=False, finite=True, whole=True))
 
@@ -45,9 +45,9 @@ class RoundPath(Path):
         found = super().number(atom)
         builder = self.builder
         assert builder is not None
-        while self._met < len(builder.captured):
-            outer = builder.captured[self._met]
-            self._met += 1
+        while self._captures < len(builder.captured):
+            outer = builder.captured[self._captures]
+            self._captures += 1
             path = outer.builder.path
             if path is not None and not outer.shape:
                 symbol = builder.captures[outer.atom]

@@ -18,11 +18,12 @@ _UNKEPT: dict[type, str] = {
     **dict.fromkeys((ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.Delete, ast.Match, ast.NamedExpr), _BINDS),
     ast.GeneratorExp: "a round makes a generator",
 }
+_CONSUMING = ("sum", "min", "max", "any", "all", "list", "tuple")
 _HEADS = ("range", "zip", "enumerate", "reversed")
 _SCOPES = (
     ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp,
 )  # fmt: skip
-NAMES = (".rounds", ".header", ".storing")
+NAMES = (".rounds", ".header", ".storing", ".summed")
 
 
 def bound_names(node: Any) -> list[str]:
@@ -38,6 +39,12 @@ def bound_names(node: Any) -> list[str]:
     return sorted(found)
 
 
+def _consumes(node: ast.Call) -> bool:
+    """Whether a call takes all items of the generator that is its only argument."""
+    named = isinstance(node.func, ast.Name) and node.func.id in _CONSUMING
+    return named and len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp) and not node.keywords
+
+
 def _head(node: Any) -> tuple[Any, ...]:
     """What a loop binds, or asks, before each round."""
     return (node.target,) if isinstance(node, ast.For) else (node.test,)
@@ -47,7 +54,11 @@ def unkept_reason(node: Any) -> str:
     """Why a loop cannot be kept, by its text alone; "" where it may be."""
     if node.orelse:
         return "it has an `else`"
-    for part in (p for statement in (*_head(node), *node.body) for p in ast.walk(statement)):
+    parts = [p for statement in (*_head(node), *node.body) for p in ast.walk(statement)]
+    consumed = [p.args[0] for p in parts if isinstance(p, ast.Call) and _consumes(p)]
+    for part in parts:
+        if part in consumed:
+            continue
         if reason := _UNKEPT.get(type(part)):
             return reason
         if isinstance(part, (ast.For, ast.While)) and part.orelse:
@@ -122,7 +133,6 @@ class Kept:
 
     thorough: bool
     through: Any
-    visit: Any
     iteration: str
     kept = NAMES
     _loops = 0
@@ -180,6 +190,22 @@ class Kept:
     def visit_Break(self, node: ast.Break) -> Any:
         """The end of a loop, which its rounds are told."""
         return self._left(node, self._names[-1]) if self._names and self._names[-1] else node
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        """`sum` of a generator, with what gives its terms from items."""
+        source: Any = node.args[0] if _consumes(node) and self.thorough else None
+        if source is None or node.func.id != "sum" or len(source.generators) > 1:  # type: ignore[attr-defined]
+            return super().visit_Call(node)  # type: ignore[misc]
+        over = source.generators[0]
+        if over.ifs or over.is_async or any(isinstance(p, ast.NamedExpr) for p in ast.walk(source)):
+            return super().visit_Call(node)  # type: ignore[misc]
+        place = ast.Tuple([ast.Constant(node.lineno), ast.Constant(node.col_offset)], ast.Load())
+        values = self._header(over.iter) or self.visit(over.iter)
+        over.iter = ast.Name(".values", ast.Load())
+        source.elt, over.target = self.visit(source.elt), self.visit(over.target)
+        args = ast.arguments([], [ast.arg(".values")], None, [], [], None, [])
+        terms = ast.copy_location(ast.Lambda(args, source), source)
+        return self.through(self.kept[3], node, self.visit(node.func), terms, values, place)
 
     def _named(self) -> str:
         self._loops += 1

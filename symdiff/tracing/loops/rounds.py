@@ -24,7 +24,7 @@ from symdiff.tracing.branches.paths import Decision, Run, joined_runs, next_deci
 from symdiff.tracing.loops.assembling import Carried, Round, Stacked, bound_loop, zero_of
 from symdiff.tracing.loops.indices import RoundPath
 from symdiff.tracing.loops.items import Items, is_number, items_of, plain_values
-from symdiff.tracing.loops.keeping import FEW, Again, Keeping
+from symdiff.tracing.loops.keeping import FEW, Keeping
 from symdiff.tracing.loops.stores import ArrayStore, ListStore, Store
 from symdiff.tracing.state.attempt import current
 from symdiff.tracing.values.integers import Integer, integer
@@ -47,6 +47,7 @@ def _alone() -> int:
     return references(sys._getframe(), "alone") + len(alone)
 
 
+_PLAINLY = sum([1e16, 1.0, 1.0]) == 1e16  # whether the running Python's `sum` keeps nothing of what rounding loses
 ALONE = _alone()  # references to a list that only a name holds
 
 
@@ -109,6 +110,26 @@ def rounds(call: Callable[[Any], Any], values: Any, *told: Any) -> Any:
             keeping.reasons[where] = reason
     plain = itertools.repeat(None) if values is None else plain_values(values, call)
     return plain if told[-1] else AsWritten(plain)
+
+
+def summed(
+    call: Callable[[Any], Any], function: Any, terms: Callable[[Any], Iterator[Any]], values: Any, place: tuple[int, int]
+) -> Any:
+    """`sum(terms(values))`, as the loop that it is where Python's own adds term by term."""
+    attempt = current()
+    keeping: Keeping | None = None if attempt is None else attempt.keeping
+    where = (sys._getframe(1).f_code.co_filename, *place)
+    items = items_of(values) if keeping is not None and where not in keeping.reasons and function is sum and _PLAINLY else None
+    if keeping is None or items is None or items.count is None or items.count <= FEW:
+        return call(function)(terms(plain_values(values, call)))
+    total: Any = 0
+    told = Told(("total",), (), (), ("total",), False, place)
+    loop = KeptRounds(keeping, where, items, told, sys._getframe())
+    for item in loop:
+        total = loop.values.get("total", total)
+        (term,) = terms([item])
+        total = total + term
+    return loop.values.get("total", total)
 
 
 def storing(owner: Any) -> None:
@@ -215,7 +236,7 @@ class KeptRounds:
 
     def _check_reach(self) -> None:
         for name, value in self.frame.f_locals.items():
-            if not name.startswith(".") and hasattr(type(value), "__next__"):
+            if not name.startswith(".") and hasattr(type(value), "__next__") and value is not self:
                 self.keeping.open.append(self)
                 raise self.keeping.refuse(f"a round may take items of the iterator {name}")
 
@@ -612,6 +633,3 @@ def _joined(spread: Any, leaves: Iterator[Any]) -> Any:
     if type(spread) is tuple:
         return spread[0](_joined(s, leaves) for s in spread[1])
     return next(leaves) if spread is _LEAF else spread.value
-
-
-__all__ = ["Again", "rounds", "storing"]
