@@ -9,7 +9,7 @@ from importlib import import_module
 NAMES = {
     "symdiff.exporting.cli": "main",
     "symdiff.exporting.commands": "KINDS",
-    "symdiff.lowering.arrays.fusing": "Kernel",
+    "symdiff.lowering.arrays.fusing": "Clear Kernel",
     "symdiff.codegen.cuda.points": "point_kernel",
     "symdiff.codegen.cuda.wide": "wide_kernel",
     "symdiff.codegen.llvm.batch": "BatchModule",
