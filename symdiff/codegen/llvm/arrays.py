@@ -312,7 +312,7 @@ class _Writer(CellLines):
         rows = result.cells.rows
         assert rows is not None
         code = self.part_code(result.cells)
-        count = rows.count * rows.step * (2 if is_complex(result.cells.code) else 1)
+        count = rows.many * rows.step * (2 if is_complex(result.cells.code) else 1)
         place = self.put(f"getelementptr {TYPES[code]}, ptr %p{result.cells.array}, i64 {self.loop('0', str(count), 1)}")
         self.text.append(f"  store {TYPES[code]} 0.0, ptr {place}")
         self.end()

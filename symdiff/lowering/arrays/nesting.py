@@ -31,13 +31,13 @@ _MOVING = frozenset({"cells", "concatenate", "put", "set", "set_at", "take", "em
 
 class Rows(NamedTuple):
     """Places that a table tells: `table` is one of `Nest.tables`, read with these strides over the domain; each of its numbers
-    is one of `count` rows, `step` cells apart.
+    is one of `many` rows, `step` cells apart.
     """
 
     table: int
     strides: Strides
     step: int
-    count: int
+    many: int
 
 
 class Cells(NamedTuple):
