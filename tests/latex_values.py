@@ -4,8 +4,8 @@ r"""The LaTeX of reading forms back to values: what is printed must be the deriv
     row       = ["\text{with}\quad"] left "&=" sum  |  "&" text
     places    = ", \quad i = " first ", \ldots, " last        after a row that stands for one at each place
     sum       = ["-"] product {("+" | "-") product}
-    product   = power {["\cdot"] power}
-    power     = primary ["^{" sum "}"]
+    product   = power {["\cdot" | "\,"] power}
+    power     = primary ["^{" (sum | n "/" n) "}"]
     primary   = number | name | "\sum_{i=" first "}^{" last "} " product | "\frac{" sum "}{" sum "}"
               | "\sqrt" ["[" n "]"] "{" sum "}" | "\left(" sum "\right)"
               | "\left|{" sum "}\right|" | "\left\lfloor{" sum "}\right\rfloor" | "\overline{" sum "}" | cases | function
@@ -43,6 +43,7 @@ def _function(name):
         "\\operatorname{sign}": np.sign, "\\operatorname{sgn}": np.sign, "\\operatorname{re}": np.real,
         "\\operatorname{im}": np.imag, "\\operatorname{erf}": special.erf, "\\operatorname{erfc}": special.erfc,
         "\\operatorname{mod}": np.mod, "\\log_{10}": np.log10, "\\log_{2}": np.log2,
+        "\\psi": special.polygamma,
         "Ai": lambda x: special.airy(x)[0], "Bi": lambda x: special.airy(x)[2],
         "Ai'": lambda x: special.airy(x)[1], "Bi'": lambda x: special.airy(x)[3],
     }  # fmt: skip
@@ -68,8 +69,8 @@ class Parser:
         known = sorted((*names, *CONSTANTS), key=len, reverse=True)
         place = 0
         while place < len(text):
-            if text[place].isspace():
-                place += 1
+            if text[place].isspace() or text.startswith("\\,", place):
+                place += 1 if text[place].isspace() else 2
                 continue
             cell = CELL.match(text, place)
             if cell and f"{cell[1]}_{{0}}" in names:
@@ -113,7 +114,7 @@ class Parser:
 
     def product(self):
         found = self.power()
-        while self.peek() not in ("", "+", "-", ")", "}", "]", ",", "&", "\\\\", "\\right", "\\wedge", "\\vee", *COMPARE):
+        while self.peek() not in ("", "+", "-", "/", ")", "}", "]", ",", "&", "\\\\", "\\right", "\\wedge", "\\vee", *COMPARE):
             if self.peek().startswith("\\end"):
                 break
             if self.peek() in ("\\cdot", "\\bmod"):
@@ -134,7 +135,13 @@ class Parser:
 
     def exponent(self):
         self.take("^")
-        return self.braced()
+        self.take("{")
+        found = self.sum()
+        if self.peek() == "/":
+            self.take()
+            found = found / self.sum()
+        self.take("}")
+        return found
 
     def braced(self):
         self.take("{")
@@ -225,7 +232,9 @@ class Parser:
 
             found = getattr(special, f"{head.lower()}v")(Parser(below, self.names).value(), *args)
         else:
-            found = _function(head + (f"_{{{below}}}" if below else ""))(*args)
+            if head == "\\psi":
+                args = [int(below or 0), *args]
+            found = _function(head + (f"_{{{below}}}" if below and head != "\\psi" else ""))(*args)
         return found**raised if raised != 1 else found
 
     def cases(self):
