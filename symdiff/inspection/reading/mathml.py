@@ -12,7 +12,8 @@ from typing import NamedTuple
 from symdiff.inspection.reading.names import GREEK
 
 _TOKEN = re.compile(
-    r"\\(text|mathrm|mathbf|operatorname\*?|begin|end)\{((?:\\.|\{\}|[^{}\\])*)\}|(\\(?:[a-zA-Z]+|.)|\d+(?:\.\d+)?)|(\s+)|(.)", re.DOTALL
+    r"\\(text|mathrm|mathbf|operatorname\*?|begin|end)\{((?:\\.|\{\}|[^{}\\])*)\}|(\\(?:[a-zA-Z]+|.)|\d+(?:\.\d+)?)|(\s+)|(.)",
+    re.DOTALL,
 )
 _ACCENTS = {"\\bar": "¯", "\\overline": "¯", "\\dot": "˙", "\\ddot": "¨", "\\hat": "^", "\\tilde": "~"}
 _SIGNS = {
@@ -23,8 +24,8 @@ _SIGNS = {
 _LETTERS = {f"\\{name}": letter for name, letter in GREEK.items()} | {
     "\\infty": "∞", "\\backslash": "\\", "\\varphi": "φ", "\\varepsilon": "ε", "\\Re": "ℜ", "\\Im": "ℑ",
 }  # fmt: skip
-_FENCES = {"\\lfloor": "⌊", "\\rfloor": "⌋", "\\lceil": "⌈", "\\rceil": "⌉", "\\lVert": "‖", "\\rVert": "‖", "\\{": "{", "\\}": "}",
-           "\\langle": "⟨", "\\rangle": "⟩"}  # fmt: skip
+_FENCES = {"\\lfloor": "⌊", "\\rfloor": "⌋", "\\lceil": "⌈", "\\rceil": "⌉", "\\lVert": "‖", "\\rVert": "‖",
+           "\\{": "{", "\\}": "}", "\\langle": "⟨", "\\rangle": "⟩"}  # fmt: skip
 _SPACES = {"\\;": "0.28em", "\\:": "0.22em", "\\,": "0.17em", "\\ ": "0.25em", "\\quad": "1em", "\\!": "0"}
 _BOLD = {"1": "\U0001d7cf", "e": "\U0001d41e"}
 _SPELLED = {r"\backslash ": "\\", r"\lt ": "<", r"\gt ": ">", r"\^{}": "^", r"\~{}": "~", r"\hat{}": "^", r"\tilde{}": "~"}

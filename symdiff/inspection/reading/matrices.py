@@ -40,7 +40,7 @@ from symdiff.inspection.reading.matrix_heads import (
     SumOver,
     Unit,
 )
-from symdiff.inspection.reading.naming import Names
+from symdiff.inspection.reading.naming import Names, input_names
 from symdiff.inspection.reading.sources import Sources
 from symdiff.ir.graph import Graph, derivation_of, written_graph
 
@@ -59,12 +59,13 @@ def matrix_formula(graph: Graph, tops: list[str], sources: Sources) -> Formula |
     derivation = derivation_of(graph)
     written = written_graph(graph) if derivation is None else derivation.primal
     try:
-        values = Values(whole, written)
+        inputs = input_names(whole.inputs)
+        values = Values(whole, inputs, written)
         own = _own_names(written, values, sources)
-        names = Names({leaf.name for leaf in whole.inputs} | set(values.arrays) | set(values.counts))
-        taken = {leaf.name for leaf in whole.inputs} | set(values.arrays)
+        names = Names({*inputs, *values.arrays, *values.counts})
+        taken = {*inputs, *values.arrays}
         words = Words(values.algebra, taken, {}, values.count, False, lambda what: names.next(own.get(what) or _letter(what)))
-        rows = [_row(words, value, left) for value, left in zip(values.outputs, _lefts(graph, whole, tops), strict=True)]
+        rows = [_row(words, value, left) for value, left in zip(values.outputs, _lefts(graph, tops), strict=True)]
     except Wordless:
         return None
     pieces = [Equation(shown_words(symbol), shown_words(word)) for symbol, word in words.pieces]
@@ -85,16 +86,19 @@ def matrix_formula(graph: Graph, tops: list[str], sources: Sources) -> Formula |
     return Formula(equations, tuple(where), tuple(notes))
 
 
-def _lefts(graph: Graph, whole: Graph, tops: list[str]) -> list[Any]:
+def _lefts(graph: Graph, tops: list[str]) -> list[Any]:
     """The left sides: what is derived, and by which array."""
     derivation = derivation_of(graph)
     results = [sp.Symbol(top) for top in tops]
     if derivation is None:
         return results
-    below = [sp.Symbol(derivation.primal.inputs[place].name) for place in derivation.wrt]
+    inputs = derivation.primal.inputs
+    names = input_names(inputs)
+    below = [sp.Symbol(names[place]) for place in derivation.wrt]
     kind = derivation.kind
     if kind in ("grad", "value_and_grad"):
-        return results * (kind == "value_and_grad") + [_slope(results[0], b, whole) for b in below]
+        slopes = [(Nabla if inputs[k].shape else Slope)(results[0], b) for k, b in zip(derivation.wrt, below, strict=True)]
+        return results * (kind == "value_and_grad") + slopes
     if kind == "jacobian":
         return [Slope(top, b) for top in results for b in below]
     if kind == "hessian":
@@ -104,11 +108,6 @@ def _lefts(graph: Graph, whole: Graph, tops: list[str]) -> list[Any]:
     if kind == "vjp":
         return results + [sp.Symbol(f"{b.name}_bar") for b in below]
     return [sp.Symbol(f"H v[{b.name}]") for b in below]
-
-
-def _slope(top: Any, below: Any, graph: Graph) -> Any:
-    array = next(leaf for leaf in graph.inputs if leaf.name == below.name)
-    return Nabla(top, below) if array.shape else Slope(top, below)
 
 
 def _row(words: Words, value: Any, left: Any) -> tuple[Any, Any]:
@@ -410,12 +409,22 @@ class _Pieces:
         while True:
             piece = self._next([*rows, *(e.right for e in self.where)])
             if piece is None:
-                return rows
+                return self._without_short(rows)
             symbol = sp.Symbol(self.names.next(self.own.get(piece) or _letter(piece)), commutative=piece.is_commutative)
             rows = [_swapped(row, piece, symbol) for row in rows]
             place = next((k for k, e in enumerate(self.where) if e.right.has(piece)), len(self.where))
             self.where = [Equation(e.left, _swapped(e.right, piece, symbol)) for e in self.where]
             self.where.insert(place, Equation(symbol, piece))
+
+    def _without_short(self, rows: list[Any]) -> list[Any]:
+        """The rows with pieces in their places that, over the names of others, are short."""
+        known = {sp.Symbol(name) for name in self.own.values()}
+        while True:
+            short = next((e for e in self.where if sp.Symbol(e.left.name) not in known and _size(e.right) < LONG - 2), None)
+            if short is None:
+                return rows
+            rows = [_swapped(row, short.left, short.right) for row in rows]
+            self.where = [Equation(e.left, _swapped(e.right, short.left, short.right)) for e in self.where if e is not short]
 
     def _next(self, rows: list[Any]) -> Any:
         """The longest piece that stands twice."""

@@ -21,14 +21,14 @@ from symdiff.inspection.reading.composing import Composer
 from symdiff.inspection.reading.equations import ROWS, Equation, Slope, TotalSlope
 from symdiff.inspection.reading.formula import Formula
 from symdiff.inspection.reading.matrices import matrix_formula
-from symdiff.inspection.reading.naming import Naming
+from symdiff.inspection.reading.naming import Naming, input_names
 from symdiff.inspection.reading.patterns import Patterns, Placed, cell_beside, placed_cell
 from symdiff.inspection.reading.slopes import Slopes
 from symdiff.inspection.reading.sources import Assigned, Sources
 from symdiff.inspection.reading.terms import ZERO, Term
 from symdiff.inspection.reading.written import Writer, cell_name, read_graph, term_of
 from symdiff.ir.branches import branches_of
-from symdiff.ir.graph import Derivation, Graph, GraphInput, derivation_of, written_graph
+from symdiff.ir.graph import Derivation, Graph, derivation_of, written_graph
 from symdiff.ir.node import Atom, Node
 from symdiff.rulebooks.declared import rules_in_force
 from symdiff.tracing.unrolling.scalarizing import WHOLE, in_unrolled_regime, settled
@@ -37,6 +37,7 @@ from symdiff.vocabulary.ops import OPS, is_complex
 
 EVERY = 10**9  # rows
 FEW = 8  # rows up to which each is shown as it is
+CELLS = 5_000  # operations on cells up to which arrays without words of matrices are read cell by cell
 FOLDED = 2_000  # rows up to which patterns are looked for
 
 
@@ -127,21 +128,6 @@ def numbered_names(names: dict[Term, tuple[str, Fraction]]) -> dict[Term, tuple[
     return found
 
 
-def input_names(inputs: tuple[GraphInput, ...]) -> list[str]:
-    """The names that readers see: of an attribute or a key its own, where no other input has it."""
-    short = [_last(leaf.path) or leaf.name for leaf in inputs]
-    return [name if short.count(name) == 1 else leaf.name for name, leaf in zip(short, inputs, strict=True)]
-
-
-def _last(path: str) -> str:
-    """The attribute, key or name that a path ends with: semi_major of p.semi_major, k of p['k']; "" for a position."""
-    tail = path.rpartition(".")[2]
-    if tail.endswith("]"):
-        key = tail[tail.rfind("[") + 1 : -1].strip("'\"")
-        return key if key.isidentifier() else ""
-    return tail if tail.isidentifier() else ""
-
-
 def output_names(graph: Graph, sources: Sources) -> list[str]:
     """The names of the results: the variables that are returned, else the function's own name."""
     found = sources.returned_names(graph.origin)
@@ -178,7 +164,7 @@ def readable_cells(graph: Graph, arrays: bool) -> Graph | None:
     """The graph as one of numbers, or with `arrays` one that works on whole arrays cell by cell; None for another."""
     if any(isinstance(n, Extent) for atom in (*(i.node for i in graph.inputs), *graph.bindings) for n in atom.shape):
         return None  # of any size
-    graph = settled(replace(graph, notes={k: v for k, v in graph.notes.items() if k != WHOLE}))
+    graph = settled(replace(graph, notes={k: v for k, v in graph.notes.items() if k != WHOLE}), most=CELLS)
     return graph if in_unrolled_regime(graph) or (arrays and is_elementwise(graph)) else None
 
 

@@ -97,13 +97,13 @@ def number_parts(value: Fraction) -> tuple[str, str]:
         if (over := _decimal(above * times * Fraction(10) ** ten)) and (under := _decimal(below * times * Fraction(10) ** ten))
     ]
     length, over, under = min(quotients, default=(WIDE, "", ""))
-    return (sign + over, under) if length < min(len(near), 15) else (sign + near, "1")
+    return (sign + over, under) if length < len(near) else (sign + near, "1")
 
 
 def _decimal(value: Fraction) -> str:
     """A number from 1 on as a short decimal, "" for others."""
     text = repr(float(value)).removesuffix(".0")
-    return text if value >= 1 and len(text) <= 9 and "e" not in text and Fraction(text) == value else ""
+    return text if value >= 1 and len(text) <= 12 and "e" not in text and Fraction(text) == value else ""
 
 
 def _width(term: Term) -> int:
@@ -243,7 +243,7 @@ class Terms:
             return self.scaled(self.call("inf"), Fraction(1 if value > 0 else -1))
         found = exact_multiple(value)
         if found is None:
-            return self._rational(Fraction(repr(value)))
+            return self._rational(Fraction(f"{value:.15g}"))  # the digits that are printed
         return self.scaled(self.mul([self.power(self.constant(name), e) for name, e in found[1]]), found[0])
 
     def constant(self, name: str) -> Term:

@@ -349,7 +349,10 @@ def _value(term: Term, done: dict[Term, Any], numbers: dict[str, Any]) -> Any:
     if term.kind == "product":
         result: Any = 1.0
         for t, e in term.parts:
-            result = result * np.power(done[t] + 0.0, int(e) if e.denominator == 1 and abs(e) < 99 and e > 0 else float(e))
+            if t.kind == "call" and t.parts[0] == "exp":  # whose power may be finite where it is not
+                result = result * np.exp(float(e) * done[t.parts[1]])
+            else:
+                result = result * np.power(done[t] + 0.0, int(e) if e.denominator == 1 and abs(e) < 99 and e > 0 else float(e))
         return result
     if term.kind == "call":
         op, *args = term.parts

@@ -61,8 +61,8 @@ def is_unrolled(graph: Graph) -> bool:
     return in_unrolled_regime(graph) and not graph.notes.get(WHOLE)
 
 
-def settled(graph: Graph, unroll: bool | None = None, differentiated: int = 0) -> Graph:
-    """The graph in its regime: unrolled up to `UNROLLED` operations on cells, `MOVED` results and `EAGER` cells of arrays
+def settled(graph: Graph, unroll: bool | None = None, differentiated: int = 0, most: int = UNROLLED) -> Graph:
+    """The graph in its regime: unrolled up to `most` operations on cells, `MOVED` results and `EAGER` cells of arrays
     that are `differentiated`, or as `unroll` says.
 
     A few operations on numbers out of such an array stay as they are; its derivatives are noted to be whole arrays.
@@ -88,7 +88,7 @@ def settled(graph: Graph, unroll: bool | None = None, differentiated: int = 0) -
             cells += (
                 math.prod(binding.shape) if head is None else (head.unrolled or head.cost)(*shapes, **binding.params.params)
             )
-            if cells > UNROLLED:
+            if cells > most:
                 return graph
     return scalarize(graph)
 
