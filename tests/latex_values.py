@@ -6,7 +6,8 @@ r"""The LaTeX of reading forms back to values: what is printed must be the deriv
     sum       = ["-"] product {("+" | "-") product}
     product   = power {["\cdot" | "\,"] power}
     power     = primary ["^{" (sum | n "/" n) "}"]
-    primary   = number | name | "\sum_{i=" first "}^{" last "} " product | "\frac{" sum "}{" sum "}"
+    primary   = number | name | "\sum_{i=" first "}^{" last "} " product
+              | "\prod_{i=" first [",\, i \neq " place] "}^{" last "} " power | "\frac{" sum "}{" sum "}"
               | "\sqrt" ["[" n "]"] "{" sum "}" | "\left(" sum "\right)"
               | "\left|{" sum "}\right|" | "\left\lfloor{" sum "}\right\rfloor" | "\overline{" sum "}" | cases | function
     function  = head ["^{" n "}"] ["{"] "\left(" sum {"," sum} "\right)" ["}"]   where a head is \sin, \operatorname{..}, J_{1}
@@ -155,8 +156,8 @@ class Parser:
         cell = CELL.fullmatch(token) if is_name else None
         if cell:
             return self.names[f"{cell[1]}_{{{self.names[cell[2]] + int(cell[3] or 0)}}}"]
-        if token == "\\sum":
-            return self.series()
+        if token in ("\\sum", "\\prod"):
+            return self.series(token)
         if is_name:
             return self.names[token] if token in self.names else CONSTANTS[token]
         if token[0].isdigit():
@@ -180,20 +181,29 @@ class Parser:
             return self.cases()
         return self.function(token)
 
-    def series(self):
+    def series(self, sign):
         for expected in ("_", "{"):
             self.take(expected)
         index = self.take()
         self.take("=")
         first = int(self.sum())
+        left_out = None
+        if self.peek() == ",":
+            for expected in (",", index, "\\neq"):
+                self.take(expected)
+            left_out = int(self.sum())
         for expected in ("}", "^"):
             self.take(expected)
         last = int(self.braced())
-        start, total = self.place, 0.0
+        start, total = self.place, 0.0 if sign == "\\sum" else 1.0
         for place in range(first, last + 1):
             self.place = start
             self.names[index] = place
-            total = total + self.product()
+            if sign == "\\sum":
+                total = total + self.product()
+            else:
+                factor = self.power()
+                total = total * (1.0 if place == left_out else factor)
         return total
 
     def bracketed(self):

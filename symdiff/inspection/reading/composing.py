@@ -10,7 +10,8 @@ from typing import Any
 import sympy as sp
 
 from symdiff.inspection.expressions import build_sympy, piecewise
-from symdiff.inspection.reading.patterns import SERIES
+from symdiff.inspection.reading.matrix_heads import ProductOver
+from symdiff.inspection.reading.patterns import PRODUCTS, SERIES
 from symdiff.inspection.reading.terms import ONE, Term, number_parts
 
 _CONSTANTS = {"pi": sp.pi, "inf": sp.oo, "nan": sp.nan, "true": sp.true, "false": sp.false, "gamma_E": sp.EulerGamma}
@@ -58,6 +59,9 @@ class Composer:
         if op == SERIES:
             body, index, first, last = (self._made[a] for a in args)
             return sp.Sum(body, (index, first, last))
+        if op == PRODUCTS:
+            body, index, first, last, *left_out = (self._made[a] for a in args)
+            return ProductOver(body, index, first, last, *(sp.Symbol(s.name.strip("[]")) for s in left_out))
         if op in ("max", "min"):
             return build_sympy(op, [inner for a in args for inner in _operands(self._made[a], op)])
         if op == "cbrt":
@@ -95,7 +99,7 @@ class Composer:
             if base.parts[0] == "pow" and base.parts[1].kind == "number":
                 return -1, base.place
             named = base.parts[0] in _CONSTANTS
-            return (0 if named else 5 if base.parts[0] == "exp" else 4), base.place
+            return (0 if named else {"exp": 5, PRODUCTS: 6}.get(base.parts[0], 4)), base.place
         return (3 if base.needs & ~self._unit else 1), base.place
 
     def _product(self, powers: dict[Term, Fraction], coefficient: Fraction) -> Any:

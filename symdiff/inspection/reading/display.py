@@ -78,7 +78,8 @@ def _program_parts(graph: Graph, options: Options = DEFAULT) -> list[tuple[str, 
 
 def _page(formula: Formula, parts: list[tuple[str, str]]) -> str:
     folded = "".join(
-        f"<details><summary>{_escaped(title)}</summary><pre>{_escaped(_first_lines(text))}</pre></details>" for title, text in parts
+        f"<details><summary>{_escaped(title)}</summary><pre>{_escaped(_first_lines(text))}</pre></details>"
+        for title, text in parts
     )
     return f'<div class="symdiff">{html.escape(formula.latex, quote=False)}{folded}</div>'
 

@@ -7,6 +7,7 @@ gave it one.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from typing import Any
 
 import sympy as sp
@@ -20,6 +21,7 @@ from symdiff.inspection.matrix_expressions import array_graph
 from symdiff.inspection.matrix_terms import What, Wordless
 from symdiff.inspection.matrix_values import Values
 from symdiff.inspection.matrix_words import Words, sum_as_it_stands
+from symdiff.inspection.reading.composing import number_expression
 from symdiff.inspection.reading.equations import Equation, Nabla, Slope
 from symdiff.inspection.reading.formula import Formula
 from symdiff.inspection.reading.matrix_heads import (
@@ -41,7 +43,7 @@ from symdiff.inspection.reading.matrix_heads import (
     Unit,
 )
 from symdiff.inspection.reading.naming import Names, input_names
-from symdiff.inspection.reading.sources import Sources
+from symdiff.inspection.reading.sources import Sources, assigned_values
 from symdiff.ir.graph import Graph, derivation_of, written_graph
 
 WIDE = 3_000  # parts of a formula, beyond which the program is shorter
@@ -84,6 +86,12 @@ def matrix_formula(graph: Graph, tops: list[str], sources: Sources) -> Formula |
             notes.append(f"{name} is an array of constants of shape {array.shape}")
     equations = tuple(Equation(left, right) for (left, _), right in zip(rows, rights, strict=True))
     return Formula(equations, tuple(where), tuple(notes))
+
+
+def names_places(formula: Formula) -> bool:
+    """Whether it says of an index that it is a certain number, so that it has no pattern of its own."""
+    brackets = {b for e in (*formula.equations, *formula.where) for b in e.right.atoms(Bracketed)}
+    return any(s.is_Integer for b in brackets for relation in b.atoms(sp.Eq, sp.Ne) for s in relation.args)
 
 
 def _lefts(graph: Graph, tops: list[str]) -> list[Any]:
@@ -140,8 +148,13 @@ def shown_words(expr: Any) -> Any:
         if isinstance(expr, kind):
             return show(expr)
     if not expr.args:
-        return expr
+        return _number(expr) if expr.is_Rational else expr
     return _rebuilt(expr, [shown_words(a) for a in expr.args])
+
+
+def _number(value: Any) -> Any:
+    """A rational number as it is printed."""
+    return number_expression(Fraction(int(value.p), int(value.q)))
 
 
 def _rebuilt(expr: Any, args: list[Any]) -> Any:
@@ -207,10 +220,11 @@ def _times(parts: list[Any]) -> Any:
     flat = [
         p for part in parts for p in (part.args if isinstance(part, sp.Mul) and (part.is_commutative or single) else [part])
     ]
-    numbers = sp.Mul(*(p for p in flat if p.is_Rational))
-    rest = [p for p in flat if not p.is_Rational]
+    numbers = sp.Mul(*(sp.Rational(str(p)) if p.is_Float else p for p in flat if p.is_Rational or p.is_Float))
+    rest = [p for p in flat if not (p.is_Rational or p.is_Float)]
     below = [p.base if p.exp == -1 else sp.Pow(p.base, -p.exp, evaluate=False) for p in rest if _is_inverse(p)]
     over = [p for p in rest if not _is_inverse(p)]
+    numbers = _number(numbers)
     if not below:
         return sp.Mul(*([numbers] if numbers != 1 else []), *over, evaluate=False) if over else numbers
     under = below[0] if len(below) == 1 else sp.Mul(*below, evaluate=False)
@@ -384,12 +398,9 @@ _SHOWN: dict[Any, Any] = {
 
 def _own_names(graph: Graph, values: Values, sources: Sources) -> dict[What, str]:
     """The user's names of what the values of bindings are made of, where that is one factor."""
-    last: dict[str, Any] = {}
-    for binding in graph.bindings:
-        found = sources.assigned_variables(binding.origin)
-        if found is not None and len(found.names) == 1 and binding in values.known:
-            last[found.names[0]] = values.algebra.one_term(values.known[binding])
-    return {term.factors[0].what: name for name, term in last.items() if _is_single(term)}
+    found = assigned_values(graph, sources, values.known)
+    single = {a.names[0]: values.algebra.one_term(values.known[b]) for (_, a), (b, *more) in found.items() if not more}
+    return {term.factors[0].what: name for name, term in single.items() if _is_single(term)}
 
 
 def _is_single(term: Any) -> bool:
@@ -420,7 +431,7 @@ class _Pieces:
         """The rows with pieces in their places that, over the names of others, are short."""
         known = {sp.Symbol(name) for name in self.own.values()}
         while True:
-            short = next((e for e in self.where if sp.Symbol(e.left.name) not in known and _size(e.right) < LONG - 2), None)
+            short = next((e for e in self.where if sp.Symbol(e.left.name) not in known and _size(e.right) < LONG), None)
             if short is None:
                 return rows
             rows = [_swapped(row, short.left, short.right) for row in rows]

@@ -186,6 +186,22 @@ class SumOver(Shown):
         return prettyForm(*stringPict.next(sign, " ", _in_text(printer, self.args[0])), binding=prettyForm.MUL)
 
 
+class ProductOver(Shown):
+    """A product over an index from the second argument's first place to its last, but for one place where there is a fifth."""
+
+    def latex_text(self, printer: Any) -> str:
+        index, first, last, *left_out = (printer._print(a) for a in self.args[1:])
+        but = "".join(rf",\, {index} \neq {s}" for s in left_out)
+        return rf"\prod_{{{index}={first}{but}}}^{{{last}}} {_in_latex(printer, self.args[0])}"
+
+    def text_form(self, printer: Any) -> Any:
+        index, first, last, *left_out = (printer._print(a) for a in self.args[1:])
+        below = prettyForm(*stringPict.next(index, "=", first, *(part for s in left_out for part in (", ", index, "≠", s))))
+        sign = prettyForm(*prettyForm(*prettyForm("∏").above(last)).below(below))
+        sign.baseline = last.height()
+        return prettyForm(*stringPict.next(sign, " ", _in_text(printer, self.args[0])), binding=prettyForm.MUL)
+
+
 class Bracketed(Shown):
     """Iverson's bracket: 1 where a condition holds, else 0."""
 

@@ -18,7 +18,7 @@ from symdiff.ir.graph import GraphInput
 LONG = 20  # printed width of a piece that is named where it stands twice: some 28 characters and more of text
 OFTEN, SHORTER = 4, 16  # times from which on a shorter one is
 OWN = 14  # the same for one that the user has named
-PAGE = 600  # characters of a line beyond which its pieces are named, whether they stand twice or not
+PAGE = 320  # characters of a line beyond which its pieces are named, whether they stand twice or not
 DEEP = 24  # the same for nesting
 _LETTERS = "uvwpqstabcghkmn"
 

@@ -20,16 +20,16 @@ from symdiff.inspection.reading.arrays import array_formula
 from symdiff.inspection.reading.composing import Composer
 from symdiff.inspection.reading.equations import ROWS, Equation, Slope, TotalSlope
 from symdiff.inspection.reading.formula import Formula
-from symdiff.inspection.reading.matrices import matrix_formula
+from symdiff.inspection.reading.matrices import matrix_formula, names_places
 from symdiff.inspection.reading.naming import Naming, input_names
 from symdiff.inspection.reading.patterns import Patterns, Placed, cell_beside, placed_cell
 from symdiff.inspection.reading.slopes import Slopes
-from symdiff.inspection.reading.sources import Assigned, Sources
+from symdiff.inspection.reading.sources import Sources, assigned_values
 from symdiff.inspection.reading.terms import ZERO, Term
 from symdiff.inspection.reading.written import Writer, cell_name, read_graph, term_of
 from symdiff.ir.branches import branches_of
 from symdiff.ir.graph import Derivation, Graph, derivation_of, written_graph
-from symdiff.ir.node import Atom, Node
+from symdiff.ir.node import Atom
 from symdiff.rulebooks.declared import rules_in_force
 from symdiff.tracing.unrolling.scalarizing import WHOLE, in_unrolled_regime, settled
 from symdiff.vocabulary.extents import Extent
@@ -87,18 +87,7 @@ class Primal:
 
     def own_names(self) -> dict[Term, tuple[str, Fraction]]:
         """The values that the user has given a name, by the last operation of each assignment: terms with coefficients."""
-        uses: dict[Node, list[Node]] = {}
-        for b in self.graph.bindings:
-            for o in b.operands:
-                uses.setdefault(o, []).append(b)
-        results: dict[tuple[str, Assigned], list[Node]] = {}
-        for b in self.graph.bindings:
-            found = self.sources.assigned_variables(b.origin) if b in self._known else None
-            if found is not None:
-                users = uses.get(b, [])
-                step = len(users) == 1 and self.sources.assigned_variables(users[0].origin) == found
-                if not step:  # within the statement
-                    results.setdefault((b.origin.rpartition(":")[0], found), []).append(b)
+        results = assigned_values(self.graph, self.sources, self._known)
         names: dict[Term, tuple[str, Fraction]] = {}
         for (_, assigned), bindings in results.items():
             several = len(assigned.names)
@@ -150,11 +139,11 @@ def formula_of(graph: Graph, rows: int = ROWS) -> Formula:
         derivation = Derivation("", written_graph(graph) if derivation is None else graph, ())
     sources = Sources()
     words = matrix_formula(graph, output_names(derivation.primal, sources), sources)
-    if words is not None:
+    if words is not None and not names_places(words):
         return words
     primal = readable_cells(derivation.primal, derivation.kind in ("", "jvp"))
     if primal is None:
-        return array_formula(graph)
+        return words or array_formula(graph)
     read = Primal(primal, rules_in_force(derivation.rules))
     found = _KINDS[derivation.kind](read, derivation)
     return composed(read, found, rows, notes_of(derivation, read.sources), lambda: formula_of(graph, EVERY))
@@ -207,7 +196,7 @@ def composed(primal: Primal, rows: Iterator[Row], limit: int, notes: tuple[str, 
 
 def folded_rows(rows: Iterator[Row], patterns: Patterns, limit: int) -> Iterator[Row]:
     """Rows, runs of one pattern as one where there are more than a few and not too many to look at."""
-    first = list(islice(rows, FOLDED + 1))
+    first = [row._replace(term=patterns.with_products(row.term, patterns.indices[1])) for row in islice(rows, FOLDED + 1)]
     if not FEW < len(first) <= FOLDED:
         yield from chain(first, rows)
         return

@@ -8,8 +8,12 @@ import ast
 import linecache
 import os
 import sys
+from collections.abc import Container
 from functools import lru_cache
 from typing import NamedTuple
+
+from symdiff.ir.graph import Graph
+from symdiff.ir.node import Atom, Node
 
 
 class Assigned(NamedTuple):
@@ -123,3 +127,20 @@ def _returned(function: ast.FunctionDef | ast.Lambda) -> tuple[str, ...]:
         elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
             stack += ast.iter_child_nodes(node)
     return found.pop() if len(found) == 1 else ()
+
+
+def assigned_values(graph: Graph, sources: Sources, known: Container[Atom]) -> dict[tuple[str, Assigned], list[Node]]:
+    """The bindings that are the values of statements, by these; of bindings that are `known`."""
+    uses: dict[Atom, list[Node]] = {}
+    for b in graph.bindings:
+        for o in b.operands:
+            uses.setdefault(o, []).append(b)
+    found: dict[tuple[str, Assigned], list[Node]] = {}
+    for b in graph.bindings:
+        assigned = sources.assigned_variables(b.origin) if b in known else None
+        if assigned is not None:
+            users = uses.get(b, [])
+            step = len(users) == 1 and sources.assigned_variables(users[0].origin) == assigned
+            if not step:  # within the statement
+                found.setdefault((b.origin.rpartition(":")[0], assigned), []).append(b)
+    return found

@@ -93,7 +93,7 @@ def number_parts(value: Fraction) -> tuple[str, str]:
     quotients = [
         (len(over) + len(under), over, under)
         for times in (1, 2, 4, 5, 8)
-        for ten in range(-6, 7)
+        for ten in range(-12, 7)
         if (over := _decimal(above * times * Fraction(10) ** ten)) and (under := _decimal(below * times * Fraction(10) ** ten))
     ]
     length, over, under = min(quotients, default=(WIDE, "", ""))
