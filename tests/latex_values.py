@@ -17,6 +17,7 @@ r"""The LaTeX of reading forms back to values: what is printed must be the deriv
 Names are those of the arguments and of the rows above that are not results.
 """
 
+import itertools
 import math
 import re
 
@@ -57,7 +58,7 @@ def _function(name):
     return rule.value if rule else getattr(special, inner)
 
 
-CELL = re.compile(r"([^\s_{}()]+|\\mathrm\{\w+\})_\{([a-z])([+-]\d+)?\}")
+CELL = re.compile(r"([^\s_{}()]+|\\mathrm\{\w+\}'?)_\{([a-z])([+-]\d+)?\}")
 PLACES = re.compile(r", \\quad (\w+) = (\d+), \\ldots, (\d+)$")
 
 
@@ -74,7 +75,7 @@ class Parser:
                 place += 1 if text[place].isspace() else 2
                 continue
             cell = CELL.match(text, place)
-            if cell and f"{cell[1]}_{{0}}" in names:
+            if cell and any(f"{cell[1]}_{{{first}}}" in names for first in (0, 1)):
                 self.tokens.append((cell[0], True))
                 place = cell.end()
                 continue
@@ -311,8 +312,15 @@ def page_values(latex, names):
         inside = inside or left.startswith("\\text{with}\\quad ")
         (pieces if inside else results).append((left.removeprefix("\\text{with}\\quad "), right))
     with np.errstate(all="ignore"):
-        for left, right in pieces:
-            known[left] = Parser(right, known).value()
+        for at, group in itertools.groupby(pieces, lambda piece: (found := PLACES.search(piece[1])) and found.groups()):
+            if at is None:
+                for left, right in group:
+                    known[left] = Parser(right, known).value()
+                continue
+            rows = [(left, PLACES.sub("", right)) for left, right in group]  # x_{k+1} of x_{k}, round by round
+            for place in range(int(at[1]), int(at[2]) + 1):
+                for left, right in rows:
+                    known[left.replace(f"{at[0]}+1", str(place + 1))] = Parser(right, {**known, at[0]: place}).value()
         values = {}
         for left, right in results:
             places = PLACES.search(right)

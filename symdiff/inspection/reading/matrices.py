@@ -399,7 +399,12 @@ _SHOWN: dict[Any, Any] = {
 def _own_names(graph: Graph, values: Values, sources: Sources) -> dict[What, str]:
     """The user's names of what the values of bindings are made of, where that is one factor."""
     found = assigned_values(graph, sources, values.known)
-    single = {a.names[0]: values.algebra.one_term(values.known[b]) for (_, a), (b, *more) in found.items() if not more}
+    single = {
+        name: values.algebra.one_term(values.known[bindings[0]])
+        for assigned in found.values()
+        for name, bindings in assigned.items()
+        if len(bindings) == 1
+    }
     return {term.factors[0].what: name for name, term in single.items() if _is_single(term)}
 
 

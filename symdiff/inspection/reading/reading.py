@@ -23,6 +23,7 @@ from symdiff.inspection.reading.formula import Formula
 from symdiff.inspection.reading.matrices import matrix_formula, names_places
 from symdiff.inspection.reading.naming import Naming, input_names
 from symdiff.inspection.reading.patterns import Patterns, Placed, cell_beside, placed_cell
+from symdiff.inspection.reading.recurring import recurrence_of
 from symdiff.inspection.reading.slopes import Slopes
 from symdiff.inspection.reading.sources import Sources, assigned_values
 from symdiff.inspection.reading.terms import ZERO, Term
@@ -54,7 +55,7 @@ class Primal:
 
     def __init__(self, graph: Graph, rules: Any) -> None:
         self.graph = graph
-        whole = not in_unrolled_regime(graph)
+        self.whole = whole = not in_unrolled_regime(graph)
         self.writer = writer = Writer()
         self.names = input_names(graph.inputs)
         known: dict[Atom, Term] = {}
@@ -66,6 +67,7 @@ class Primal:
             self.cells.append([writer.symbol(cell, complex_) for cell in cells])
             if not shape:
                 known[leaf.node] = self.cells[-1][0]
+        self.inputs = dict(known)
         places = {leaf.node: place for place, leaf in enumerate(graph.inputs)}
         for binding in graph.bindings:
             if binding.op == "item":
@@ -87,16 +89,12 @@ class Primal:
 
     def own_names(self) -> dict[Term, tuple[str, Fraction]]:
         """The values that the user has given a name, by the last operation of each assignment: terms with coefficients."""
-        results = assigned_values(self.graph, self.sources, self._known)
+        order = {b: k for k, b in enumerate(self.graph.bindings)}
         names: dict[Term, tuple[str, Fraction]] = {}
-        for (_, assigned), bindings in results.items():
-            several = len(assigned.names)
-            told = len(set(assigned.operations)) == several and "" not in assigned.operations  # which value is whose
-            fits = (told or len(bindings) % several == 0) and all(
-                assigned.operations[k % several] in ("", b.op) for k, b in enumerate(bindings)
-            )
-            for k, b in enumerate(bindings if several == 1 or fits else []):
-                self._enter(names, self._known[b], assigned.names[k % several])
+        for values in assigned_values(self.graph, self.sources, self._known).values():
+            pairs = [(order[b], name, b) for name, bindings in values.items() for b in bindings]
+            for _, name, b in sorted(pairs, key=lambda pair: pair[0]):
+                self._enter(names, self._known[b], name)
         return numbered_names(names)
 
     def _enter(self, names: dict[Term, tuple[str, Fraction]], value: Term, name: str) -> None:
@@ -145,8 +143,40 @@ def formula_of(graph: Graph, rows: int = ROWS) -> Formula:
     if primal is None:
         return words or array_formula(graph)
     read = Primal(primal, rules_in_force(derivation.rules))
+    notes = notes_of(derivation, read.sources)
+    recurring = recurring_formula(read, derivation, notes)
+    if recurring is not None:
+        return recurring
     found = _KINDS[derivation.kind](read, derivation)
-    return composed(read, found, rows, notes_of(derivation, read.sources), lambda: formula_of(graph, EVERY))
+    return composed(read, found, rows, notes, lambda: formula_of(graph, EVERY))
+
+
+def recurring_formula(primal: Primal, derivation: Derivation, notes: tuple[str, ...]) -> Formula | None:
+    """The reading form of a function of one number on a path of many rounds; None for another."""
+    symbols = _symbols(primal, derivation)
+    kind = derivation.kind if derivation.order < 2 else "higher"
+    slopes = {"": [False], "grad": [True], "jacobian": [True], "derivative": [True], "value_and_grad": [False, True]}.get(kind)
+    branches = branches_of(derivation.primal)
+    if slopes is None or branches is None or not branches.guarded or (slopes[-1] and len(symbols) != 1) or primal.whole:
+        return None
+    found = recurrence_of(primal.graph, primal.writer, primal.inputs, primal.sources)
+    if found is None:
+        return None
+    composer = Composer(primal.writer.bits)
+
+    def equation(left: Any, term: Term, at: tuple[str, int, int] | None = None) -> Equation:
+        return Equation(left, composer.expression(arranged(term, primal.writer, ())), at)
+
+    rows, where = [], [*found.steps(primal.slopes, None)]
+    for slope in slopes:
+        for (left, _), term in zip(_tops(primal), found.results, strict=True):
+            if slope:
+                rows.append(equation(_slope(primal, left, symbols[0]), found.slope(term, primal.slopes, symbols[0])))
+            else:
+                rows.append(equation(left, term))
+    where += found.steps(primal.slopes, symbols[0]) if slopes[-1] else []
+    where.sort(key=lambda step: step.at is not None)  # the first round, then all others
+    return Formula(tuple(rows), tuple(equation(sp.Symbol(step.name), step.term, step.at) for step in where), notes)
 
 
 def readable_cells(graph: Graph, arrays: bool) -> Graph | None:
