@@ -76,7 +76,7 @@ def _refuse_whole(graph: Graph) -> None:
 def sympy_words(graph: Graph) -> list[Any] | None:
     """The outputs of a graph of whole arrays as formulas of matrices; None where one of them has no words."""
     try:
-        values = Values(graph)
+        values = Values(graph, [leaf.name for leaf in graph.inputs])
         constants = {n: sp.ImmutableDenseMatrix(a.reshape(len(a), -1).tolist()) for n, a in values.arrays.items() if a.ndim < 3}
         words = Words(values.algebra, {leaf.name for leaf in graph.inputs}, constants)
         return [words.of(value) for value in values.outputs]

@@ -60,8 +60,8 @@ def spelled(name: str) -> Spelled:
     below: list[str] = []
     if rest and _is_letter(first) and "." not in name:
         name, below = first, [part for part in rest.split("_") if part]
-    elif rest.isdigit() and "." not in name:
-        name, below = first, [rest]
+    elif rest.replace("_", "").isdigit() and "." not in name:
+        name, below = first, rest.split("_")
     digits = _DIGITS.fullmatch(name)
     if digits:
         name, below = digits[1], [digits[2], *below]

@@ -20,6 +20,8 @@ from symdiff.rulebooks.rule import Rule
 from symdiff.rulebooks.tables import Template
 
 _NAMED = {"euler": "gamma_E"}
+SAMPLES = 60  # points in the interval of a rule, and as many outside, at which the arms of its branches are compared
+FAR = 1e3  # how far outside
 _MANY = 24  # terms of a sum from which on it is known which of them need a symbol
 
 
@@ -237,33 +239,43 @@ class RuleFormula:
         if op != "select":
             return self.writer.unguarded(op, args)
         condition, a, b = args
-        tie = a.kind == "number" and a.parts[0] == HALF
-        if not tie and is_thin(condition) and not np.any(values_of(condition, self._sampled())):
-            return b
         if b.kind == "call" and b.parts[0] == "nan":
             return a
-        found = self.writer.emit("select", args)
-        if found.kind == "brace" and len(found.parts) == 2 and self._agree(*(value for _, value in found.parts)):
-            return min((value for _, value in found.parts), key=lambda term: term.width)
-        return found
+        if a.kind == "number" and (a.parts[0] == HALF or b.kind == "number"):
+            return self.writer.emit("select", args)
+        holds, first, second = np.broadcast_arrays(*(values_of(term, self._sampled()) for term in args))
+        close = np.isclose(first, second, rtol=1e-6, atol=0)
+        finite = np.isfinite(first) & np.isfinite(second)
+        by_first, by_second = (_mostly(close[where & finite]) for where in (holds, ~holds))
+        if by_first and by_second:
+            return min(a, b, key=lambda term: term.width)
+        if by_first or (not np.any(holds) and (is_thin(condition) or self._is_remote(condition))):
+            return b
+        return a if by_second else self.writer.emit("select", args)
 
-    def _agree(self, a: Term, b: Term) -> bool:
-        """Whether two terms have the same values."""
-        if a.kind == b.kind == "number":
-            return False
-        points = self._sampled()
-        first, second = np.broadcast_arrays(*(values_of(term, points) for term in (a, b)))
-        both = np.isfinite(first) & np.isfinite(second)
-        return bool(both.sum() > 3 and np.allclose(first[both], second[both], rtol=1e-6, atol=1e-9))
+    def _is_remote(self, condition: Term) -> bool:
+        """Whether a condition holds for numbers only that are larger than those of the samples."""
+        if condition.parts[0] in ("and", "or"):
+            return any(map(self._is_remote, condition.parts[1:]))
+        return any(p.kind == "number" and abs(p.parts[0]) > FAR for p in condition.parts[1:])
 
     def _sampled(self) -> dict[str, Any]:
-        """Points in the interval of the rule, and the function there."""
+        """Points in the interval of the rule and far from it, and the function there."""
         if self._points is None:
             rng = np.random.default_rng(1)
-            given = [rng.uniform(low, high, 20) for low, high in self.rule.interval]
+            given = []
+            for low, high in self.rule.interval:
+                far = rng.choice([-1.0, 1.0], SAMPLES) * FAR ** rng.uniform(-1, 1, SAMPLES)
+                given.append(np.concatenate([rng.uniform(low, high, SAMPLES), far]))
             if any(n.is_complex for n in self.names):
-                turned = [0.3j * rng.uniform(0.1, 1, 20) if n.is_complex else 0.0 for n in self.names]
+                turned = [0.3j * rng.uniform(0.1, 1, 2 * SAMPLES) if n.is_complex else 0.0 for n in self.names]
                 given = [g + t for g, t in zip(given, turned, strict=True)]
             self._points = {n.parts[0]: g for n, g in zip(self.names, given, strict=True)}
-            self._points[" out"] = np.asarray(self.rule.value(*given))
+            with np.errstate(all="ignore"):
+                self._points[" out"] = np.asarray(self.rule.value(*given))
         return self._points
+
+
+def _mostly(agreements: Any) -> bool:
+    """Whether values agree at nearly all of some points, which are more than a few."""
+    return len(agreements) > 3 and bool(np.mean(agreements) > 0.9)

@@ -63,9 +63,9 @@ def is_unrolled(graph: Graph) -> bool:
     return in_unrolled_regime(graph) and not graph.notes.get(WHOLE)
 
 
-def settled(graph: Graph, unroll: bool | None = None, differentiated: int = 0) -> Graph:
-    """The graph in its regime: unrolled up to `UNROLLED` operations on cells, `MOVED` results and `EAGER` cells of arrays
-    that are `differentiated`, or as `unroll` says.
+def settled(graph: Graph, unroll: bool | None = None, differentiated: int = 0, most: int = UNROLLED) -> Graph:
+    """The graph in its regime: unrolled up to `most` operations on cells, `MOVED` results and `EAGER` cells of arrays
+    that are `differentiated`, or as `unroll` says; beyond that what works on few cells is (`chosen_bindings`).
 
     A few operations on numbers out of such an array stay as they are; its derivatives are noted to be whole arrays.
     """
@@ -74,7 +74,7 @@ def settled(graph: Graph, unroll: bool | None = None, differentiated: int = 0) -
         graph.notes[WHOLE] = True
     if unroll is False or in_unrolled_regime(graph):
         return graph
-    if unroll or (not wide and _is_short(graph)):
+    if unroll or (not wide and _is_short(graph, most)):
         return scalarize(graph)
     if any(binding.op == "loop" for binding in graph.bindings):
         return graph
@@ -82,7 +82,7 @@ def settled(graph: Graph, unroll: bool | None = None, differentiated: int = 0) -
     return scalarize(graph, chosen) if chosen else graph
 
 
-def _is_short(graph: Graph) -> bool:
+def _is_short(graph: Graph, most: int) -> bool:
     """Whether all of a graph is unrolled without being asked."""
     if sum(math.prod(output.shape) for output in graph.outputs) > MOVED:
         return False
@@ -95,7 +95,7 @@ def _is_short(graph: Graph) -> bool:
         if binding.op in HEADS and not HEADS[binding.op].cells:
             return False
         cells += cells_of_binding(binding)
-        if cells > UNROLLED:
+        if cells > most:
             return False
     return True
 
