@@ -198,8 +198,8 @@ def _least(*parts: Fact) -> Fact:
 FOLLOWED: dict[str, Callable[..., Fact]] = {
     "add": _add, "sub": lambda a, b: _add(a, _neg(b)), "neg": _neg, "mul": _mul, "div": _div, "mod": _mod,
     "floordiv": _floordiv, "abs": _abs, "hypot": _hypot, "max": _largest, "min": _least, "sum": _sum,
-    "sum_of": lambda a, m: _sum(a), "amax": lambda a: a._replace(powers=0), "amin": lambda a: a._replace(powers=0), "array": joined,
-    "concatenate": joined,
+    "sum_of": lambda a, m: _sum(a), "amax": lambda a: a._replace(powers=0), "amin": lambda a: a._replace(powers=0),
+    "array": joined, "concatenate": joined,
 }  # fmt: skip
 EXTREMES: dict[str, Callable[..., Fact]] = {"max": _largest, "min": _least}
 

@@ -179,8 +179,8 @@ def emit_folded(b: Builder, op: str, operands: tuple[Atom, ...], payload: Any = 
         return Constant(int(value) if not isinstance(value, complex) and value % 1 == 0 else value)
     if op == "mul" and any(is_constant(o, 0) for o in operands):
         return Constant(0.0)
-    folding = {"add": b.add, "mul": b.mul, "neg": b.neg, "real": b.real, "conj": b.conj}.get(op)
-    return folding(*operands) if folding else b.emit(op, operands)
+    folding: Any = {"add": b.add, "mul": b.mul, "neg": b.neg, "real": b.real, "conj": b.conj}.get(op)
+    return folding(*operands) if folding else b.emit(op, operands)  # type: ignore[no-any-return]
 
 
 def rewritten(facts: Facts, builder: Builder) -> list[Node]:
