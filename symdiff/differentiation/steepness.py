@@ -106,13 +106,13 @@ class Steepness:
                     self._inputs[operand] = 0 if isinstance(operand, Constant) else 1 << len(self._inputs)
                 mask |= self._inputs[operand]
                 rough |= self._rough.get(operand, 0)
-            self._inputs[binding] = mask
+            self._inputs[binding.result] = mask
             singular = self._is_rough(binding)
             if rough or singular:
-                self._rough[binding] = rough or mask
+                self._rough[binding.result] = rough or mask
             infinite = self.is_steep(binding, False) and not singular
             if binding.op in _BROKEN or infinite or not self._broken.isdisjoint(binding.operands):
-                self._broken.add(binding)
+                self._broken.add(binding.result)
 
     def _is_rough(self, binding: Node) -> bool:
         """Whether an elementwise head can have an infinite slope where its value is finite."""

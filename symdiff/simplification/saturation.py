@@ -53,9 +53,9 @@ class Saturation:
     def _built(self, binding: Node) -> tuple[Slopes | None, tuple[int, ...]]:
         op, operands, b = binding.op, binding.operands, self.builder
         own = tuple(range(len(operands)))
-        row = self.forms.first(binding, partials=True) if self.facts.grows else None
+        row = self.forms.first(binding, partials=True)
         if row is not None:
-            return row_partials(*row, binding, b), own[:-1]
+            return row_partials(*row, binding, b), own[: row[0].partials.count(None)]
         power = _ROOTS.get(op) or self.facts.exponent(binding)
         if op in _LOGARITHMS:
             unit = Constant(_LOGARITHMS[op])
