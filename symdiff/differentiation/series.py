@@ -150,7 +150,7 @@ class Series:
         self.builder.remember(facts.bindings, seeds)
         self.partials = Partials(self.builder, facts, rules)
         self._facts = facts
-        self._written = set(facts.made)  # what the function has, and not a row
+        self._written = self._shallow(facts.bindings)
         self.saturation = Saturation(self.builder, facts)
         self._made = facts.made
         self._terms: dict[tuple[Atom, int], Atom | None] = {}
@@ -281,13 +281,23 @@ class Series:
             self._written.add(over)
         return over
 
+    def _shallow(self, bindings: list[Node]) -> set[Atom]:
+        """What the function has, and not a row, with at most two quotients before it whose further coefficients it needs."""
+        depths: dict[Atom, int] = {}
+        for b in bindings:
+            below = max((depths.get(o, 0) for o in b.operands), default=0)
+            is_one = b.op == "div" and b.operands[0] in self.builder.moving and self._may_vanish(b.operands[1])
+            depths[b.result] = below + is_one
+        return {b for b, depth in depths.items() if depth <= 3}
+
     def _may_share_zero(self, result: Atom, over: Atom, under: Atom) -> bool:
         """Whether a quotient that the function has, and not a row, may be regular where its divisor vanishes."""
         return result in self._written and over in self.builder.moving and self._may_vanish(under)
 
     def _may_vanish(self, atom: Atom) -> bool:
         fact = self._facts.of(atom)
-        return fact.low <= 0.0 <= fact.high
+        is_above = fact.low > 0.0 or (fact.low == 0.0 and fact.low_open)
+        return not (is_above or fact.high < 0.0 or (fact.high == 0.0 and fact.high_open))
 
     def _nearer(self, quotient: Quotient, k: int, found: Atom) -> Atom:
         """A coefficient as found, or of the quotient without a common factor: the one whose error is less; NaN for no digit.
