@@ -428,7 +428,8 @@ class Vectorised(Function):
             count = next(leaf.shape[a] for leaf, a in zip(fed, leaf_axes, strict=True) if a is not None)
             branches = branches_of(graph)
             asks = branches is not None and branches.conditions is not None
-            if not asks and (not in_unrolled_regime(graph) or count * len(graph.bindings) > UNROLLED):
+            closed = len(graph.inputs) == len(fed)  # else it reads values of the enclosing trace
+            if closed and not asks and (not in_unrolled_regime(graph) or count * len(graph.bindings) > UNROLLED):
                 return self._whole(graph, shown, fed, leaf_axes)
         return self._each(args, kwargs)
 

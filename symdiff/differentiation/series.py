@@ -26,6 +26,7 @@ from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder
 from symdiff.ir.graph import Graph
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
+from symdiff.rulebooks.sites import pushed_through_site
 from symdiff.rulebooks.structural import rule_of, rule_pushforward
 from symdiff.simplification.activity import active_symbols
 from symdiff.simplification.saturation import Saturation
@@ -209,7 +210,7 @@ class Series:
             return None if arms == [None, None] else b.select(operands[0], *(ZERO if a is None else a for a in arms))
         if op == "loop":
             raise RuleError(f"{binding.origin}: sd.taylor does not take a loop that stays a loop; sd.derivative does")
-        if has_structural_partials(binding) and (op in _CELLWISE or rule_of(binding).tangents is None):
+        if has_structural_partials(binding) and op != "site" and (op in _CELLWISE or rule_of(binding).tangents is None):
             parts = {place: self._spread(t, o) for place, o in enumerate(operands) if (t := self._term(o, k)) is not None}
             return rule_pushforward(self.arrays, binding, parts) if parts else None
         if op == "pow" and (product := self._multiplied(binding)) is not None:
@@ -452,7 +453,7 @@ class Series:
         if op == "pow":
             return self._multiplied(binding) is None
         if has_structural_partials(binding):
-            return op not in _CELLWISE and rule_of(binding).tangents is not None
+            return op == "site" or (op not in _CELLWISE and rule_of(binding).tangents is not None)
         return not self._is_flat(binding)
 
     def _begun(self, atom: Atom) -> Atom | None:
@@ -470,6 +471,8 @@ class Series:
             parts = {
                 k: self._spread(r, o) for k, (r, o) in enumerate(zip(rates, binding.operands, strict=True)) if r is not None
             }
+            if parts and binding.op == "site":
+                return pushed_through_site(self.builder, binding, parts, self.partials.rules)
             return rule_pushforward(self.arrays, binding, parts) if parts else None
         if binding.op == "pow" and not self._saturates(binding) and (found := self._of_power(binding)) is not None:
             return found

@@ -251,7 +251,10 @@ class _Batch:
     def site(self, a: Arrays, binding: Node) -> Atom:
         """A call of a function with a rule: its own graph over the points, or a loop over them at run time."""
         site = binding.params.params["site"]
-        moving, operands = tuple(o in self.points for o in binding.operands), tuple(self.points.get(o, o) for o in binding.operands)
+        moving, operands = (
+            tuple(o in self.points for o in binding.operands),
+            tuple(self.points.get(o, o) for o in binding.operands),
+        )
         count = self.count
         if site.moving:  # points within points are as many points
             operands = tuple(self._flat(a, o, p, site.count) if m or p else o

@@ -69,7 +69,9 @@ class Site:
         out = np.empty(self.shape, self.code) if out is None else out
         together = self.rule.body.get("vmap") if self.moving and isinstance(self.rule.body, dict) else None
         if together is not None:
-            moving = structures.unflatten(self.tree, self._with_static(list(self.moving), dict.fromkeys(dict(self.static), False)))
+            moving = structures.unflatten(
+                self.tree, self._with_static(list(self.moving), dict.fromkeys(dict(self.static), False))
+            )
             self._pack(lambda *args: together(tuple(moving), *args), operands, out, (self.count,))
         elif not self.moving:
             self._pack(self.function, operands, out)
@@ -142,13 +144,18 @@ def site_results(arrays: Arrays, site: Site, packed: Atom, is_typed: bool = True
 def fitting_rule(entries: Any, args: Any) -> Any:
     """The body whose annotations fit the arguments, the one that says most of them first; None without one."""
     fits = [(wanted, body) for wanted, body in entries if all(map(_fits, wanted, args))]
-    return max(fits, key=lambda entry: sum(1 if isinstance(w, type) else len(w.split()) for w in entry[0]), default=(None, None))[1]
+    return max(
+        fits, key=lambda entry: sum(1 if isinstance(w, type) else len(w.split()) for w in entry[0]), default=(None, None)
+    )[1]
 
 
 def _fits(wanted: Any, value: Any) -> bool:
     if isinstance(wanted, type):
         return isinstance(value, wanted)
-    shape, code = getattr(value, "shape", ()), getattr(value, "dtype", np.dtype(type(value) if isinstance(value, complex) else float))
+    shape, code = (
+        getattr(value, "shape", ()),
+        getattr(value, "dtype", np.dtype(type(value) if isinstance(value, complex) else float)),
+    )
     kind = "complex" if np.dtype(code).kind == "c" else "real"
     is_leaf = not isinstance(value, (dict, list, tuple))
     return wanted in ("", "array", f"{kind} array") if is_leaf and shape != () else wanted == "" or (is_leaf and wanted == kind)
