@@ -36,7 +36,7 @@ class Complex:
 
 
 class Array:
-    """Annotation of a rule's argument: a whole array rather than a number; `Array[Real]` and `Array[Complex]` are of one kind."""
+    """Annotation of a rule's argument: a whole array, not a number; `Array[Real]` and `Array[Complex]` are of one kind."""
 
     def __class_getitem__(cls, kind: Any) -> Any:
         return types.GenericAlias(cls, (kind,))

@@ -193,8 +193,8 @@ def _check_holomorphic(site: Site, active: tuple[bool, ...], body: Any) -> None:
     by_complex = any(a and c in "FD" for a, (_, c) in zip(active, site.kinds, strict=True))
     if by_complex and any(code not in "FD" for _, code in site.results):
         raise NonHolomorphicError(
-            f"{definition_line(body)}: {site.rule.name} gives real numbers of complex ones, so that one cotangent cannot be the "
-            "derivative; a rule with pushforward=True, which returns the real tangent, gives both"
+            f"{definition_line(body)}: {site.rule.name} gives real numbers of complex ones, so that one cotangent cannot be "
+            "the derivative; a rule with pushforward=True, which returns the real tangent, gives both"
         )
 
 
