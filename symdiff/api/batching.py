@@ -62,15 +62,16 @@ class Derivative(Function):
         self.order = int(options.get("order", 1))
 
     def derive(self, graph: Graph, wrt: list[int]) -> Graph:
-        series = None
+        series, keeps = None, False
         if self.order > 2 and has_series(graph, wrt[0], self.order, self._rules()):
-            series = series_derivative(graph, wrt[0], self.order, self._rules())
-        for k in range(self.order):
+            series, keeps = series_derivative(graph, wrt[0], self.order, self._rules())
+        for k in range(0 if keeps else self.order):
             graph = transforming.jacobian(graph, wrt, self._rules(), "reverse", lambda g: 0)
             if series is not None and len(graph.bindings) > _FEW + len(series.bindings) * (k + 1) // self.order:
                 break
         else:
-            series = None if series is None else min(series, graph, key=lambda g: program_of(g, self.options).operations())
+            if series is not None and not keeps:
+                series = min(series, graph, key=lambda g: program_of(g, self.options).operations())
         graph = graph if series is None else series
         graph.name = f"{self.name}_derivative"
         output = graph.outputs[0]
@@ -427,7 +428,8 @@ class Vectorised(Function):
             count = next(leaf.shape[a] for leaf, a in zip(fed, leaf_axes, strict=True) if a is not None)
             branches = branches_of(graph)
             asks = branches is not None and branches.conditions is not None
-            if not asks and (not in_unrolled_regime(graph) or count * len(graph.bindings) > UNROLLED):
+            closed = len(graph.inputs) == len(fed)  # else it reads values of the enclosing trace
+            if closed and not asks and (not in_unrolled_regime(graph) or count * len(graph.bindings) > UNROLLED):
                 return self._whole(graph, shown, fed, leaf_axes)
         return self._each(args, kwargs)
 

@@ -76,7 +76,7 @@ def parser() -> argparse.ArgumentParser:
 
 def _add_rules(rules: argparse.ArgumentParser) -> None:
     commands = rules.add_subparsers(dest="rules_command", required=True, metavar="COMMAND")
-    listed = commands.add_parser("list", help="the functions that have a rule")
+    listed = commands.add_parser("list", help="the functions that have a rule, and where it comes from")
     listed.add_argument("file", nargs="?", help="a rule table or a Julia rule file (default: the package's own rules)")
     show = commands.add_parser("show", help="the formulas of a function's rule, as text and LaTeX")
     show.add_argument("name", help="erf, or scipy.special.erf")
