@@ -17,10 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symdiff.errors import BackendError
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Program
-from symdiff.lowering.walks import program_cone, uses_of
+from symdiff.lowering.walks import counting_loops, program_cone, sizes_of_node, uses_of
 from symdiff.vocabulary.extents import Count, Extent, Shape
 from symdiff.vocabulary.heads import HEADS
 from symdiff.vocabulary.ops import OPS
@@ -64,7 +63,7 @@ class Words:
     def __init__(self) -> None:
         self.bounds: dict[str, tuple[int, int]] = {}  # the least and largest value of a round's number, where known
 
-    def calls(self, program: Program) -> "InOrder":
+    def calls(self, program: Program) -> Any:
         """The order of a program's values."""
         return InOrder()
 
@@ -188,6 +187,7 @@ class Nest:
         self.uses = uses_of(program)
         self.calls = words.calls(program)
         self.inside = {o for node in program.nodes if node.op == "loop" for o in node.operands}
+        self.counting = counting_loops(program)
         self.parts = {(n.operands[0], n.params): p for p, n in enumerate(program.nodes) if n.op == "part"}
 
     def run(self, positions: Iterable[int] | None = None) -> None:
@@ -198,6 +198,8 @@ class Nest:
 
     def _add(self, position: int) -> None:
         node = self.program.nodes[position]
+        if self.counting:
+            self.run(self.counting[name] for name in self.counting.keys() & sizes_of_node(node))
         if node.op == "loop":
             self.values[position] = self._loop(position, node)
         elif node.op == "part":
@@ -332,7 +334,8 @@ class Nest:
                 words.clear(buffer)
         count = loop.limit if loop.tested else loop.rounds
         with words.rounds(body.inputs[0].name, count, loop.backward, loop.counted or "") as k:
-            leaves, wholes = [words.real(k)], [k]
+            leaves: list[Any] = [words.real(k)]
+            wholes: list[Count | None] = [k]
             for place, (value, row) in enumerate(zip(given, loop.places(), strict=True)):
                 own = words.load(buffers[place], ()) if place < carried and not buffers[place].shape else None
                 value = words.cells(buffers[place]) if own is None and place < carried else value if own is None else own
@@ -348,7 +351,11 @@ class Nest:
         if loop.tested:
             inner.run(sorted(program_cone(body, (body.outputs[-1].value,))))
             words.leave_unless(inner.values[body.outputs[-1].value])
-        late = {o.value for o in body.outputs[sums : sums + loop.sums] if body.nodes[o.value].op in _PARTS and inner.uses[o.value] == 1}
+        late = {
+            o.value
+            for o in body.outputs[sums : sums + loop.sums]
+            if body.nodes[o.value].op in _PARTS and inner.uses[o.value] == 1
+        }
         inner.run(p for p in range(len(body.nodes)) if p not in late)
         for buffer, stack, output in zip(buffers[carried:], loop.stacks, body.outputs[carried:], strict=False):
             if loop.tested:
@@ -364,7 +371,11 @@ class Nest:
         own = {buffer.name for buffer, _ in nexts}
         numbers, waiting = [], []
         for place, (buffer, output) in enumerate(nexts):
-            value = inner.values[output.value] if len(output.cells) == 1 and body.nodes[output.value].shape == output.shape else None
+            value = (
+                inner.values[output.value]
+                if len(output.cells) == 1 and body.nodes[output.value].shape == output.shape
+                else None
+            )
             if not buffer.shape:
                 if not (body.nodes[output.value].op == "input" and body.nodes[output.value].params[0] == place + 1):
                     numbers.append((buffer, value, output.cells))
@@ -388,11 +399,14 @@ class Nest:
             self._fill(value, _writer(words, buffer))
 
 
-Write = Callable[[Index, Number, bool], None]
+Write = Callable[..., None]  # of an index, a number, and whether it is added
 
 
 def _writer(words: Words, buffer: Buffer, before: Index = ()) -> Write:
-    return lambda index, value, add=False: words.store(buffer, (*before, *index), value, add)
+    def write(index: Index, value: Number, add: bool = False) -> None:
+        words.store(buffer, (*before, *index), value, add)
+
+    return write
 
 
 def is_small(shape: Shape) -> bool:
@@ -488,10 +502,9 @@ def _formula_broadcast(nest: Nest, node: Node) -> Callable[[Index], Number]:
 def _region(key: Any, shape: Shape) -> Callable[[Index], Index]:
     """The cells of an array by those of a region."""
     steps = []
-    for n, part in itertools.zip_longest(shape, key, fillvalue=(0, None, 1)):
-        start, stop, step = part
+    for n, (start, stop, step) in zip(shape, (*key, *((0, None, 1),) * (len(shape) - len(key))), strict=True):
         if not any(isinstance(end, Extent) for end in (n, start, stop)):
-            start = range(n)[slice(*part)].start
+            start = range(n)[start:stop:step].start
         steps.append((start, step))
     return lambda index: tuple(start + step * i for i, (start, step) in zip(index, steps, strict=True))
 
@@ -565,9 +578,3 @@ def nest_of(words: Words, program: Program, inputs: Sequence[Any], outputs: Sequ
         made = nest.values[output.value]
         if not (isinstance(made, Cells) and made.buffer is not None and made.buffer.name == buffer.name):
             nest.give(output, _writer(words, buffer))
-
-
-def lacking_heads(shown: str, program: Program) -> BackendError | None:
-    """The error for what a target's nests cannot say."""
-    found = refuse_heads(program, shown)
-    return BackendError(found) if found else None

@@ -22,8 +22,25 @@ from symdiff.vocabulary.extents import Count, Extent, Shape, Size
 from symdiff.vocabulary.ops import dtype_of_code, is_complex, real_counterpart
 
 _LINE = 64
+_ROOM = 2048  # bytes that something which grows has before it needs memory of its own
+# More bytes for what has some: `own` is its first room.
+_MORE = """
+define private ptr @more(ptr %old, ptr %own, i64 %room, i64 %bytes) noinline cold nounwind {
+  %first = icmp eq ptr %old, %own
+  %from = select i1 %first, ptr null, ptr %old
+  %new = call ptr @PyMem_RawRealloc(ptr %from, i64 %bytes)
+  %missing = icmp eq ptr %new, null
+  %stays = xor i1 %first, true
+  %done = or i1 %missing, %stays
+  br i1 %done, label %end, label %copy
+copy:
+  call void @llvm.memcpy.p0.p0.i64(ptr %new, ptr %old, i64 %room, i1 false)
+  br label %end
+end:
+  ret ptr %new
+}
+"""
 _NEEDED = {
-    "realloc": "declare ptr @PyMem_RawRealloc(ptr, i64)",
     "memset": "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)",
     "truncated": "declare i64 @llvm.fptosi.sat.i64.f64(double)",
     "smin": "declare i64 @llvm.smin.i64(i64, i64)",
@@ -32,7 +49,7 @@ _NEEDED = {
 
 
 class Looped(NamedTuple):
-    """The IR of a function `kernel`, the bytes of memory that it is given, and whether it returns true where it finds no more."""
+    """The IR of a function, the bytes of memory that it is given, and whether it returns true where it finds no more."""
 
     text: str
     memory: int
@@ -44,7 +61,9 @@ def looped_function(program: Program, name: str, together: int = 0, ordered: boo
     words = _Words(together, ordered)
     inputs, outputs = program.inputs, program.outputs
     given = [
-        words.cells(Buffer(f"%in{k}", leaf.shape, leaf.dtype)) if leaf.shape else words.load(Buffer(f"%in{k}", (), leaf.dtype), ())
+        words.cells(Buffer(f"%in{k}", leaf.shape, leaf.dtype))
+        if leaf.shape
+        else words.load(Buffer(f"%in{k}", (), leaf.dtype), ())
         for k, leaf in enumerate(inputs)
     ]
     nest_of(words, program, given, [Buffer(f"%out{k}", o.shape, o.dtype) for k, o in enumerate(outputs)])
@@ -99,8 +118,7 @@ class _Words(Words):
         return self._size(self.lines.put(f"mul nsw i64 {self._text(a)}, {self._text(b)}"))
 
     def _called(self, kind: str, name: str, operands: str) -> str:
-        if name != "realloc":  # which the door declares
-            self.lines.declared[name] = _NEEDED[name]
+        self.lines.declared[name] = _NEEDED[name]
         symbol = _NEEDED[name].partition("@")[2].partition("(")[0]
         return self.lines.put(f"call {kind} @{symbol}({operands})")
 
@@ -131,8 +149,9 @@ class _Words(Words):
     def buffer(self, name: str, shape: Shape, code: str) -> Buffer:
         place = f"%b{next(self.names)}"
         if any(isinstance(n, Extent) for n in shape):
-            self.variables += [f"  {place} = alloca ptr", f"  store ptr null, ptr {place}"]
-            self.variables += [f"  {place}.room = alloca i64", f"  store i64 0, ptr {place}.room"]
+            self.variables += [f"  {place}.own = alloca [{_ROOM} x i8], align 16", f"  {place} = alloca ptr"]
+            self.variables += [f"  store ptr {place}.own, ptr {place}", f"  {place}.room = alloca i64"]
+            self.variables.append(f"  store i64 {_ROOM}, ptr {place}.room")
             self.grown.append(place)
             return Buffer(place, shape, code)
         count = math.prod(shape) * dtype_of_code(code).itemsize
@@ -157,9 +176,8 @@ class _Words(Words):
         less = self.lines.put(f"icmp ult i64 {room}, {wanted}")
         self._run(f"br i1 {less}, label %{label}, label %{label}.has", f"{label}:")
         more = self._called("i64", "smax", f"i64 {self.lines.put(f'add i64 {room}, {room}')}, i64 {wanted}")
-        more = self._called("i64", "smax", f"i64 {more}, i64 4096")
         old = self.lines.put(f"load ptr, ptr {buffer.name}")
-        new = self._called("ptr", "realloc", f"ptr {old}, i64 {more}")
+        new = self.lines.put(f"call ptr @more(ptr {old}, ptr {buffer.name}.own, i64 {room}, i64 {more})")
         missing = self.lines.put(f"icmp eq ptr {new}, null")
         self._run(f"br i1 {missing}, label %short, label %{label}.new", f"{label}.new:")
         self._run(f"store ptr {new}, ptr {buffer.name}", f"store i64 {more}, ptr {buffer.name}.room")
@@ -172,8 +190,13 @@ class _Words(Words):
             return ["  ret void"]
         self._run("br label %last", "last:", "br label %end", "short:", "br label %end", "end:")
         state = self.lines.put("phi i1 [false, %last], [true, %short]")
+        self.lines.declared["memcpy"] = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
+        self.tables.append(_MORE)
         for place in self.grown:
-            self._run(f"call void @PyMem_RawFree(ptr {self.lines.put(f'load ptr, ptr {place}')})")
+            at, label = self.lines.put(f"load ptr, ptr {place}"), f"f{next(self.names)}"
+            own = self.lines.put(f"icmp eq ptr {at}, {place}.own")
+            self._run(f"br i1 {own}, label %{label}.end, label %{label}", f"{label}:")
+            self._run(f"call void @PyMem_RawFree(ptr {at})", f"br label %{label}.end", f"{label}.end:")
         self._run(f"ret i1 {state}")
         ended, self.lines.text[start:] = self.lines.text[start:], []
         return ended
@@ -205,9 +228,7 @@ class _Words(Words):
         if add:
             old = emit_load(self.lines, pointer, 0, buffer.dtype)
             part = real_counterpart(buffer.dtype) if is_complex(buffer.dtype) else buffer.dtype
-            value = tuple(
-                self.lines.put(f"fadd{self.sum} {TYPES[part]} {a}, {b}") for a, b in zip(old, value, strict=True)
-            )
+            value = tuple(self.lines.put(f"fadd{self.sum} {TYPES[part]} {a}, {b}") for a, b in zip(old, value, strict=True))
         emit_store(self.lines, pointer, 0, value, buffer.dtype)
 
     # -- loops
