@@ -42,6 +42,7 @@ from symdiff.runtime.fastcall import ARGUMENTS, Machine, is_native
 from symdiff.runtime.loading import load
 from symdiff.tracing.unrolling.scalarizing import in_unrolled_regime, scalarize, settled, unroll_calls
 from symdiff.vocabulary.choices import TARGETS
+from symdiff.vocabulary.extents import extents_in
 
 # Machine code by statements: up to SMALL, LLVM's passes over its own language cost more time (half of all) than they gain; up
 # to WHOLE it is one function; up to QUICK it is optimised, which makes it a fifth faster and compiling four times slower.
@@ -90,6 +91,17 @@ def program_of(
         if checking:
             check_program(program)
     return program
+
+
+def _unsettled(program: Program) -> str:
+    """Why there is no machine code for a program with loops; "" where there is."""
+    if not any(node.op == "loop" for node in program.nodes):
+        return ""
+    if any(True for leaf in program.leaves for _ in extents_in(leaf.shape)):
+        return f"{program.name}: arguments and results whose sizes a call tells are for the python target"
+    from symdiff.codegen.nests import refuse_heads
+
+    return refuse_heads(program, "machine code")
 
 
 def refuse_loops(program: Program, what: str) -> None:
@@ -259,7 +271,7 @@ def _problem(program: Program | Fused, backend: str) -> str:
 
 def machine_problem(program: Program) -> str:
     """Why there is no machine code for a program; "" where there is."""
-    if problem := engine.supported() or _looping(program, "machine code"):
+    if problem := engine.supported() or _unsettled(program):
         return problem
     if not is_native(program):
         return f"{program.name}: machine code takes up to {ARGUMENTS} floating-point arguments and results, real and complex"
@@ -276,7 +288,7 @@ def door_of(
     """
     way = backend_of(program, backend, exact)
     if way == "native":
-        found = array_kernel_of(program, result) if isinstance(program, Fused) else machine_of(program, result)
+        found = array_kernel_of(program, result) if isinstance(program, Fused) else machine_of(program, result, exact)
         return (found.builtin(), found) if isinstance(found, Machine) else (found, None)
     if way == "numpy":
         return (numpy_of(program) if isinstance(program, Fused) else None), None
@@ -288,16 +300,23 @@ def numpy_of(program: Program | Fused) -> Callable[..., Any]:
     return kernel_of(plan_of(program), "numpy", program.name)  # type: ignore[no-any-return]
 
 
-def machine_of(program: Program, result: Any = None) -> Machine:
+def machine_of(program: Program, result: Any = None, exact: bool = False) -> Machine:
     """The Program as machine code, from which Python builtins are made; `result` gives the outputs' places in nested tuples.
+
+    `exact`: sums of loops are taken round by round.
 
     Raises `BackendError` where there is none for it.
     """
     if problem := machine_problem(program):
         raise BackendError(problem)
-    size = llvm_parts.llvm_statement_count(program)
     together = engine.machine_lanes() if engine.machine_fuses() else 0
     with without_collector():
+        if any(node.op == "loop" for node in program.nodes):
+            from symdiff.codegen.llvm.nests import looped_function
+
+            looped = looped_function(program, "kernel", together, exact)
+            return Machine(program, looped.text, 2, looped.memory, apart=True, result=result, grows=looped.grows)
+        size = llvm_parts.llvm_statement_count(program)
         if size <= WHOLE:
             text = llvm.point_function(program, "kernel", together)
             return Machine(program, text, 2 if size <= SMALL else 1, result=result, passes="all" if size > SMALL else "none")

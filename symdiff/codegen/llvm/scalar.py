@@ -341,7 +341,9 @@ def lacking_in_llvm(program: Program) -> str:
 def _lacking(node: Node, codes: list[str]) -> str:
     """Why there is no machine code for an operation on operands of these dtypes; "" where there is."""
     op = node.op
-    if op in ("input", "const", "select", "cast", "and", "or", "xor", "not"):
+    if op == "loop":
+        return lacking_in_llvm(node.params.body)
+    if op not in OPS or op in ("input", "const", "select", "cast", "and", "or", "xor", "not"):
         return ""
     if op == "call" or (OPS[op].is_special and op not in VECTORS):
         return f"{getattr(node.params, '__name__', op)} runs with NumPy and SciPy only, not as machine code"
