@@ -199,30 +199,28 @@ def source_of(plan: Plan | ArrayPlan, target: str, **layout: Any) -> Source:
     """The Plan as text for a target."""
     if target not in TARGETS:
         raise BackendError(f"unknown target {target!r}; there are {', '.join(TARGETS)}")
-    if isinstance(plan, Plan) and any(node.op == "loop" for node in plan.program.nodes):
-        if target != "python":
-            refuse_loops(plan.program, f"target {target!r}")
-        return _emit("python_loops", plan, **layout)
-    if isinstance(plan, ArrayPlan):
-        if target not in ("numpy", "cupy"):
-            raise BackendError(
-                f"whole arrays are computed by NumPy and CuPy; target {target!r} takes numbers and small arrays, "
-                "to which scalarize=True (--scalarize) unrolls them"
-            )
-        return _emit(f"{target}_arrays", plan, **layout)
-    if layout.get("style") == "export" and target in ("python", "numpy"):
-        if plan.kind == "batch":
-            return _emit("numpy_batch", plan, **layout)
-        return _emit("point_files", plan, target=target, **layout)
-    return _emit(target, plan, **layout)
-
-
-_EMITTERS = {"cuda": "cuda.header", "cupy": "cuda.cupy", "cupy_arrays": "cuda.cupy_arrays"}  # those not in a file of this name
-
-
-def _emit(emitter: str, plan: Plan | ArrayPlan, **layout: Any) -> Source:
-    module = importlib.import_module(f"symdiff.codegen.{_EMITTERS.get(emitter, emitter)}")
+    whole = isinstance(plan, ArrayPlan)
+    if whole and target not in ("numpy", "cupy"):
+        raise BackendError(
+            f"whole arrays are computed by NumPy and CuPy; target {target!r} takes numbers and small arrays, "
+            "to which scalarize=True (--scalarize) unrolls them"
+        )
+    loops = not whole and _looping(plan.program, f"target {target!r}")
+    if loops and target != "python":
+        raise BackendError(loops)
+    kind = "arrays" if whole else "loops" if loops else plan.kind
+    if kind == "point" and target in ("numpy", "python"):
+        layout["target"] = target
+    module = importlib.import_module(f"symdiff.codegen.{_EMITTERS[target, kind]}")
     return module.emit(plan, **layout)  # type: ignore[no-any-return]
+
+
+_EMITTERS = {
+    ("numpy", "point"): "point_files", ("numpy", "batch"): "numpy_batch", ("numpy", "arrays"): "numpy_arrays",
+    ("python", "point"): "point_files", ("python", "loops"): "python_loops", ("c", "point"): "c",
+    ("cuda", "point"): "cuda.header",
+    ("cupy", "point"): "cuda.cupy", ("cupy", "batch"): "cuda.cupy", ("cupy", "arrays"): "cuda.cupy_arrays",
+}  # fmt: skip
 
 
 def kernel_of(plan: Plan | ArrayPlan, target: str, name: str, **layout: Any) -> Any:
@@ -334,7 +332,7 @@ def array_kernel_of(fused: Fused, result: Any = None) -> Machine | Callable[...,
         plan = array_plan_of(fused, kernels.nests)
         arrangement = llvm_arrangement(plan) if is_native(fused) else None
         if arrangement is None:  # NumPy calls the kernels
-            return load(_emit("numpy_arrays", plan, name=fused.name, builtins=kernels.builtins()))
+            return load(source_of(plan, "numpy", name=fused.name, builtins=kernels.builtins()))
         text = whole_function(plan, arrangement, "kernel", kernels.names, fused.operations() < LARGE)
         memory = arrangement.memory
         return Machine(fused, f"{kernels.text}\n{text}", 2, memory, apart=True, result=result, passes=kernels.passes)

@@ -4,16 +4,54 @@ Assumes a `Function`'s own arguments, then those that its transform adds. Guaran
 Refuses, with errors that name the function's file and line, arguments that do not fit it or hold no number.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from symdiff.codegen.source import MISS
 from symdiff.errors import ShapeError, TraceError
 from symdiff.tracing.trace import Spec, is_static, traced_argument_paths
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.choices import check_call
 from symdiff.vocabulary.plain import check_plain
+
+KEPT = 256  # values of static arguments for which a form keeps a way, the newest
+_INTEGERS = (int, np.integer)
+Way = Callable[..., Any]  # leaves in order and `out=`; it declines with `MISS`
+
+
+class Form:
+    """Calls whose arguments, each a leaf, are of the types and have the names of those in an earlier call: to the
+    specialisations for the values of those among them that are no inputs.
+    """
+
+    __slots__ = ("_fixed", "_order", "_ways")
+
+    def __init__(self, fixed: tuple[int, ...], order: tuple[tuple[int, bool], ...]) -> None:
+        self._fixed = fixed
+        self._order = order  # of the inputs among the arguments, and whether they are integers that count as numbers
+        self._ways: dict[tuple[Any, ...], Way] = {}
+
+    def add(self, given: tuple[Any, ...], way: Way) -> None:
+        """Take a way for arguments like these from now on."""
+        self._ways[tuple([given[k] for k in self._fixed])] = way
+        if len(self._ways) > KEPT:
+            self._ways.pop(next(iter(self._ways)))
+
+    def __call__(self, *given: Any, out: Any) -> Any:
+        """The result, or `MISS`."""
+        way = self._ways.get(tuple([given[k] for k in self._fixed]))
+        if way is None:
+            return MISS
+        leaves = [float(given[k]) if counts else given[k] for k, counts in self._order]
+        return way(*leaves) if out is None else way(*leaves, out=out)
+
+
+def form_key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """What arguments of one form have in common."""
+    return (*map(type, args), *kwargs, *map(type, kwargs.values())) if kwargs else tuple(map(type, args))
 
 
 class Call:
@@ -45,6 +83,21 @@ class Call:
         check_plain(function.where, *(self.leaves[i] for i in self.traced))
         if not self.wrt and function.differentiates:
             raise TraceError(f"{function.where}: {function.name}: argument {function.argnums} holds no number or array")
+
+    def form(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Form | None:
+        """The form of the arguments of this call; None where they hold structures, or arrays that are static."""
+        count = len(args) - len(self.extra)
+        names = dict(zip(kwargs, range(len(args), len(args) + len(kwargs)), strict=True))
+        order = structures.leaves(_placed(function, tuple(range(count)), names), none_is_leaf=True)
+        given = (*args, *kwargs.values())
+        flat = len(order) == len(self.leaves) and all(
+            leaf is given[k] or isinstance(given[k], _INTEGERS) for k, leaf in zip(order, self.leaves, strict=True)
+        )
+        traced = [*(order[i] for i in self.traced), *range(count, len(args))] if flat else []
+        fixed = tuple(sorted({*range(len(given))} - {*traced}))
+        if not flat or any(isinstance(given[k], np.ndarray) for k in fixed):
+            return None
+        return Form(fixed, tuple((k, isinstance(given[k], _INTEGERS)) for k in traced))
 
     def point(self) -> tuple[tuple[str, Any], ...]:
         """The numbers among the traced leaves, with their paths."""

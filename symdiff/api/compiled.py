@@ -56,7 +56,7 @@ class Compiled:
         """The program that is compiled."""
         return program_of(self.graph, self.options)
 
-    @property
+    @functools.cached_property
     def entry(self) -> Callable[..., Any] | None:
         """The door as calls from outside take it: it is given the captured arrays, too, as they are at each call."""
         door = self.door
