@@ -20,8 +20,8 @@ from benchmarks import calls, timing
 from benchmarks.__main__ import machine
 
 EXPLAINED = """Value and gradient of each program (of the polynomials the Jacobian), written in several ways that take and give
-the same. A time of a call is the least of several rounds in which all ways take turns; *one-off*, in processor time, is tracing,
-compiling and the first call, without a cache if `SYMDIFF_CACHE=off`. *to the best*: to the quickest way of the same program.
+the same. A time of a call is the least of several rounds in which all ways take turns; *one-off*, in processor time, is
+tracing, compiling and the first call, without a cache if `SYMDIFF_CACHE=off`. *to the best*: to the quickest way of a program.
 *operations*: those of the derivative with its value."""
 RNG = np.random.default_rng(11)
 
