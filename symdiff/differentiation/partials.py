@@ -89,7 +89,7 @@ class Partials:
     def _norm(self, binding: Node) -> Atom:
         """The partial of a root of a sum of squares: of the kink at zero its zero, and NaN where the sum overflows."""
         b, under = self.builder, binding.operands[0]
-        slope = b.mul(Constant(self.root(binding)), b.emit("div", (binding.result, under)))
+        slope = b.mul(Constant(self.facts.root(binding)), b.emit("div", (binding.result, under)))
         return b.select(b.emit("eq", (under, ZERO)), b.emit("edge", (under,)), slope)
 
     def _of_constants(self, template: Template, args: tuple[Atom, ...]) -> Template:
@@ -141,11 +141,7 @@ class Partials:
 
     def is_root_of_squares(self, binding: Node) -> bool:
         """Whether a root stands over a sum of squares, or of higher powers, so that it has no cusp, as in a norm."""
-        return self.facts.of(binding.operands[0]).powers * self.root(binding) >= 1
-
-    def root(self, binding: Node) -> float:
-        """The exponent of a root or power."""
-        return {"sqrt": 0.5, "cbrt": 1 / 3}.get(binding.op) or self.facts.exponent(binding)
+        return self.facts.of(binding.operands[0]).powers * self.facts.root(binding) >= 1
 
     def is_singular(self, binding: Node) -> bool:
         """Whether the head's partial can be infinite where its value is finite, for these operands."""
