@@ -24,9 +24,7 @@ import re
 import numpy as np
 from inside import OPS, default_rules
 
-TOKEN = re.compile(
-    r"[AB]i(?=\\left|\^)|\\operatorname\{[^{}]*\}|\\text\{[^{}]*\}|\\(?:begin|end)\{\w+\}|\\[a-zA-Z]+|\\.|\d+(?:\.\d+)?|[^\s\\]"
-)
+TOKEN = re.compile(r"\\operatorname\{[^{}]*\}|\\text\{[^{}]*\}|\\(?:begin|end)\{\w+\}|\\[a-zA-Z]+|\\.|\d+(?:\.\d+)?|[^\s\\]")
 COMPARE = {"<": np.less, "\\leq": np.less_equal, ">": np.greater, "\\geq": np.greater_equal, "=": np.equal}
 COMPARE |= {"\\neq": np.not_equal}
 CONSTANTS = {"\\pi": math.pi, "e": math.e, "i": 1j, "\\gamma": np.euler_gamma, "\\infty": math.inf, "\\text{NaN}": math.nan}
@@ -46,8 +44,8 @@ def _function(name):
         "\\operatorname{im}": np.imag, "\\operatorname{erf}": special.erf, "\\operatorname{erfc}": special.erfc,
         "\\operatorname{mod}": np.mod, "\\log_{10}": np.log10, "\\log_{2}": np.log2,
         "\\psi": special.polygamma,
-        "Ai": lambda x: special.airy(x)[0], "Bi": lambda x: special.airy(x)[2],
-        "Ai'": lambda x: special.airy(x)[1], "Bi'": lambda x: special.airy(x)[3],
+        "\\operatorname{Ai}": lambda x: special.airy(x)[0], "\\operatorname{Bi}": lambda x: special.airy(x)[2],
+        "\\operatorname{Ai}'": lambda x: special.airy(x)[1], "\\operatorname{Bi}'": lambda x: special.airy(x)[3],
     }  # fmt: skip
     if name in plain:
         return plain[name]
@@ -223,9 +221,8 @@ class Parser:
                 below += self.take()
             self.take("}")
             below = below.strip("{}")  # SymPy writes log_{10}, J_{1}
-        if self.peek() == "^" and self.peek(1) == "\\prime":
-            self.place += 2
-            head += "'"
+        if self.peek() == "'":
+            head += self.take()
         raised = self.exponent() if self.peek() == "^" else 1
         braced = self.peek() == "{" and self.take()
         self.take("\\left")

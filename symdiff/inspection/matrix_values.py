@@ -218,7 +218,7 @@ class Values:
         if not binding.primal and not plain:
             if tested.op == "isfinite":
                 return self._noted(yes, "where all is finite")
-            if tested.op == "eq":
+            if _is_thin(tested):
                 return self._noted(no, "away from kinks")
             if tested.op == "ne":
                 return self._noted(yes, "away from kinks")
@@ -534,3 +534,9 @@ _ROWS: dict[str, _Row] = {
     "softmax": _softmax, "log_softmax": _log_softmax,
     "amax": _extreme, "amin": _extreme,
 }  # fmt: skip
+
+
+def _is_thin(condition: Atom) -> bool:
+    """Whether a condition holds at single points only."""
+    operands = getattr(condition, "operands", ())
+    return condition.op == "eq" or (condition.op == "and" and any(map(_is_thin, operands)))

@@ -46,7 +46,7 @@ class Composer:
         if term.kind == "symbol":
             return sp.I if term.parts[0] == "i " else sp.Symbol(term.parts[0])
         if term.kind == "sum":
-            return self._sum(term)
+            return self._sum(list(term.parts))
         if term.kind == "product":
             return self._product(dict(term.parts), Fraction(1))
         if term.kind == "brace":
@@ -68,8 +68,7 @@ class Composer:
             return sp.Pow(self._made[args[0]], sp.Rational(1, 3), evaluate=False)
         return build_sympy(op.removeprefix("call ").rstrip(), [self._made[a] for a in args])
 
-    def _sum(self, term: Term) -> Any:
-        parts = list(term.parts)
+    def _sum(self, parts: list[tuple[Term, Fraction]]) -> Any:
         first = next((k for k, (_, c) in enumerate(parts) if c > 0), 0)
         parts.insert(0, parts.pop(first))
         terms = [self._scaled(t, c) for t, c in parts]
@@ -123,7 +122,10 @@ class Composer:
                 continue
             if base in raised:
                 continue
-            (over if exponent > 0 else under).append(self._power(base, abs(exponent)))
+            part = self._made[base]
+            if base.kind == "sum" and exponent % 2 == 1 and all(c < 0 for _, c in base.parts):
+                part, coefficient = self._sum([(t, -c) for t, c in base.parts]), -coefficient
+            (over if exponent > 0 else under).append(_power(part, abs(exponent)))
         if whole != 1 or not (over or beside):
             over.insert(0, number_expression(whole))
         if below != 1:
@@ -147,9 +149,9 @@ class Composer:
         terms += [number_expression(own)] if own else []
         return terms[0] if len(terms) == 1 else sp.Add(*terms, evaluate=False)
 
-    def _power(self, base: Term, exponent: Fraction) -> Any:
-        part = self._made[base]
-        return part if exponent == 1 else sp.Pow(part, number_expression(exponent, True), evaluate=False)
+
+def _power(part: Any, exponent: Fraction) -> Any:
+    return part if exponent == 1 else sp.Pow(part, number_expression(exponent, True), evaluate=False)
 
 
 def _operands(expr: Any, op: str) -> list[Any]:

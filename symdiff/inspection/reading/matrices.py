@@ -5,6 +5,7 @@ only numbers of cells, and constant arrays, have names here. A long piece that s
 gave it one.
 """
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
@@ -192,7 +193,10 @@ def _indexed(expr: Any) -> Any:
 
 
 def _sum(expr: Any) -> Any:
-    """The terms, one that is added first; a matrix of equal cells is the number in them."""
+    """The terms, one that is added first, a number of all before them; a matrix of equal cells is the number in them."""
+    common, rest = _taken_out(expr)
+    if common is not None:
+        return _times([shown_words(common), _sum(rest)])
     terms = []
     for term in expr.args:
         numbers = [a for a in term.args if not isinstance(a, sp.MatrixExpr)] if isinstance(term, sp.MatMul) else []
@@ -203,6 +207,15 @@ def _sum(expr: Any) -> Any:
         terms.append(_times([shown_words(n) for n in numbers]) if constant else shown_words(term))
     first = next((k for k, t in enumerate(terms) if not _is_negative(t)), 0)
     return sp.Add(terms[first], *terms[:first], *terms[first + 1 :], evaluate=False)
+
+
+def _taken_out(expr: Any) -> tuple[Any, Any]:
+    """The number that all terms of a sum have, but for their signs, and the sum without it; None where there is none."""
+    split = [term.as_coeff_mmul() if isinstance(term, sp.MatMul) else (sp.S.One, term) for term in expr.args]
+    common = split[0][0] if not split[0][0].could_extract_minus_sign() else -split[0][0]
+    if common in (1, 0) or common.has(sp.MatrixExpr) or any(c not in (common, -common) for c, _ in split):
+        return None, expr
+    return common, sp.MatAdd(*(word if c == common else sp.MatMul(-1, word) for c, word in split))
 
 
 def _is_negative(expr: Any) -> bool:
@@ -216,6 +229,8 @@ def _times(parts: list[Any]) -> Any:
         return parts[0]
     if sum(not p.is_commutative for p in parts) > 1:
         parts = [Grouped(p) if isinstance(p, Cellwise) else p for p in parts]
+    numbers = [p for part in parts if isinstance(part, sp.Mul) and not part.is_commutative for p in _leading(part)]
+    parts = [*numbers, *(_without(part, len(_leading(part))) for part in parts)] if numbers else parts
     single = sum(not p.is_commutative for p in parts) == 1  # else a product of vectors in it is a number by itself
     flat = [
         p for part in parts for p in (part.args if isinstance(part, sp.Mul) and (part.is_commutative or single) else [part])
@@ -233,6 +248,18 @@ def _times(parts: list[Any]) -> Any:
         return sp.Mul(numbers, sp.Pow(under, -1, evaluate=False), *over, evaluate=False)
     head = [numbers] if numbers != 1 or not over else []
     return sp.Mul(*head, *over, sp.Pow(under, -1, evaluate=False), evaluate=False)
+
+
+def _leading(part: Any) -> list[Any]:
+    """The numbers with which a product of matrices begins."""
+    args = part.args if isinstance(part, sp.Mul) and not part.is_commutative else ()
+    return list(itertools.takewhile(lambda a: a.is_Rational or _is_inverse(a), args))
+
+
+def _without(part: Any, count: int) -> Any:
+    """A product without its first factors."""
+    rest = part.args[count:] if count else (part,)
+    return rest[0] if len(rest) == 1 else sp.Mul(*rest, evaluate=False)
 
 
 def _is_inverse(expr: Any) -> bool:

@@ -40,6 +40,8 @@ class Shown(Expr):
 
 def _is_loose(expr: Any) -> bool:
     """Whether a part needs parentheses in a product."""
+    if isinstance(expr, CellQuotient) and expr.args[0].is_Integer:
+        return False
     return isinstance(expr, (sp.Add, sp.Mul, Cellwise, sp.Piecewise)) or bool(expr.is_Number and expr.is_negative)
 
 
@@ -112,9 +114,17 @@ class Cellwise(Matrix):
 
 
 class CellQuotient(Cellwise):
-    """A quotient cell by cell."""
+    """A quotient cell by cell; of a number as a fraction."""
 
     latex_sign, sign = r"\oslash", "⊘"
+
+    def latex_text(self, printer: Any) -> str:
+        over, under = self.args
+        return rf"\frac{{{over}}}{{{printer._print(under)}}}" if over.is_Integer else super().latex_text(printer)
+
+    def text_form(self, printer: Any) -> Any:
+        over, under = map(printer._print, self.args)
+        return over / under if self.args[0].is_Integer else super().text_form(printer)
 
 
 class CellPower(Matrix):

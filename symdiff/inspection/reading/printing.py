@@ -104,6 +104,18 @@ class Latex(LatexPrinter):  # type: ignore[misc]
     def _print_polygamma(self, expr: Any, exp: Any = None) -> str:
         return self._named(rf"\psi_{{{self._print(expr.args[0])}}}", expr.args[1], exp)
 
+    def _print_airyai(self, expr: Any, exp: Any = None) -> str:
+        return self._named(r"\operatorname{Ai}", expr.args[0], exp)
+
+    def _print_airybi(self, expr: Any, exp: Any = None) -> str:
+        return self._named(r"\operatorname{Bi}", expr.args[0], exp)
+
+    def _print_airyaiprime(self, expr: Any, exp: Any = None) -> str:
+        return self._named(r"\operatorname{Ai}'", expr.args[0], exp)
+
+    def _print_airybiprime(self, expr: Any, exp: Any = None) -> str:
+        return self._named(r"\operatorname{Bi}'", expr.args[0], exp)
+
     def _named(self, head: str, arg: Any, exp: Any) -> str:
         raised = "" if exp is None else f"^{{{exp}}}"
         return rf"{head}{raised}\left({self._print(arg)}\right)"

@@ -206,6 +206,8 @@ def composed(primal: Primal, rows: Iterator[Row], limit: int, notes: tuple[str, 
             found.append(row._replace(term=arranged(term, primal.writer, primal.kept)))
         else:
             more += 1
+    if primal.slopes.has_kinks:
+        notes = (*notes, "away from kinks")
     if not found:
         found, zeros = zeros[:limit], zeros[limit:]
     if not found:

@@ -20,7 +20,7 @@ from symdiff.rulebooks.rule import Rule
 from symdiff.rulebooks.tables import Template
 
 _NAMED = {"euler": "gamma_E"}
-SAMPLES = 60  # points in the interval of a rule, and as many outside, at which the arms of its branches are compared
+SAMPLES = 200  # points in the interval of a rule, and as many outside, at which the arms of its branches are compared
 FAR = 1e3  # how far outside
 _MANY = 24  # terms of a sum from which on it is known which of them need a symbol
 
@@ -31,6 +31,7 @@ class Slopes:
     def __init__(self, writer: Writer, rules: Any) -> None:
         self.writer = writer
         self.rules = rules
+        self.has_kinks = False  # whether what was derived has points without a derivative that are left out
         self._found: dict[tuple[Term, Term, bool], Term] = {}
         self._partials: dict[Any, Term | None] = {}
         self._needing: dict[Term, dict[int, list[tuple[Term, Fraction]]]] = {}
@@ -136,12 +137,14 @@ class Slopes:
         return t.plus(*total)
 
     def _of_extreme(self, op: str, a: Term, b: Term, da: Term, db: Term) -> Term:
-        """The derivative of the greater or the less of two, half of each where they are equal."""
+        """The derivative of the greater or the less of two, but where they are equal."""
         t = self.writer
         if a.kind == "number":
             a, b, da, db = b, a, db, da
         wins = t.emit("gt" if op == "max" else "lt", (a, b))
-        return t.brace([(wins, da), (t.emit("eq", (a, b)), t.scaled(t.plus(da, db), HALF))], db)
+        if da is not db:
+            self.has_kinks = True
+        return t.brace([(wins, da)], db)
 
     def partial(self, term: Term, place: int, conjugate: bool) -> Term | None:
         """The partial of a call by an argument (by its conjugate), None where it is zero."""
@@ -244,12 +247,14 @@ class RuleFormula:
         if a.kind == "number" and (a.parts[0] == HALF or b.kind == "number"):
             return self.writer.emit("select", args)
         holds, first, second = np.broadcast_arrays(*(values_of(term, self._sampled()) for term in args))
+        if is_thin(condition):  # one of a step function may hold in intervals
+            return self.writer.emit("select", args) if np.any(holds) else b
         close = np.isclose(first, second, rtol=1e-6, atol=0)
         finite = np.isfinite(first) & np.isfinite(second)
-        by_first, by_second = (_mostly(close[where & finite]) for where in (holds, ~holds))
+        by_first, by_second = (_often(close[where & finite]) for where in (holds, ~holds))
         if by_first and by_second:
             return min(a, b, key=lambda term: term.width)
-        if by_first or (not np.any(holds) and (is_thin(condition) or self._is_remote(condition))):
+        if by_first or (not np.any(holds) and self._is_remote(condition)):
             return b
         return a if by_second else self.writer.emit("select", args)
 
@@ -276,6 +281,6 @@ class RuleFormula:
         return self._points
 
 
-def _mostly(agreements: Any) -> bool:
-    """Whether values agree at nearly all of some points, which are more than a few."""
-    return len(agreements) > 3 and bool(np.mean(agreements) > 0.9)
+def _often(agreements: Any) -> bool:
+    """Whether values agree at many of some points, which are more than a few; near poles rounding parts them."""
+    return len(agreements) > 3 and bool(np.mean(agreements) > 0.3)

@@ -96,7 +96,7 @@ def number_parts(value: Fraction) -> tuple[str, str]:
         for ten in range(-12, 7)
         if (over := _decimal(above * times * Fraction(10) ** ten)) and (under := _decimal(below * times * Fraction(10) ** ten))
     ]
-    length, over, under = min(quotients, default=(WIDE, "", ""))
+    length, over, under = min((q for q in quotients if len(q[1]) <= 5 and float(q[2]) < 1e5), default=(WIDE, "", ""))
     return (sign + over, under) if length < len(near) else (sign + near, "1")
 
 
