@@ -326,7 +326,7 @@ class Vectorised(Function):
         extra = inner.extra
         own, more = (shown[:-extra], shown[-extra:]) if extra else (shown, ())
         call = Call(inner, own, kwargs)
-        rest = tuple((tuple(s.shape), str(s.dtype)) for s in structures.leaves(more))
+        rest = tuple((tuple(getattr(s, "shape", ())), str(getattr(s, "dtype", "number"))) for s in structures.leaves(more))
         device = any(isinstance(leaf, Placed) for leaf in leaves)
         key = (inner._key(call), rest, tuple(axes), device)
         found = self._compiled.get(key)

@@ -18,7 +18,7 @@ from symdiff.differentiation.transforming import pull_cotangents
 from symdiff.differentiation.vectorizing import vectorize_graph
 from symdiff.errors import NonHolomorphicError, RuleError
 from symdiff.ir.arrays.algebra import Arrays
-from symdiff.ir.building import Builder, array_atom, is_constant
+from symdiff.ir.building import Builder, active_builders, array_atom, is_constant
 from symdiff.ir.graph import Graph, GraphOutput
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.declared import rules_in_force
@@ -176,14 +176,14 @@ def _body_graph(site: Site, which: str, active: tuple[bool, ...], code: str, mir
     if pull:
         _check_holomorphic(site, active, body)
         is_typed = mirrored or not is_complex(code)
-        found = _run(body, rule, site, _structured(site, site_results(arrays, site, seeds[0], is_typed), b), out, *args)
+        found = _run(b, body, rule, site, _structured(site, site_results(arrays, site, seeds[0], is_typed), b), out, *args)
         outputs = _argument_bars(found, site, [(a, join_dtype_codes(code, c)) for a, c in zip(active, codes, strict=True)],
                                  args, b, body)  # fmt: skip
     else:
         given = iter(seeds)
         dots = [Tracer(b, next(given) if a else arrays.broadcast_to(b.cast(ZERO, c), kind[0]))
                 for a, kind, c in zip(active, site.kinds, codes, strict=True)]  # fmt: skip
-        found = _run(body, rule, site, site.arguments(dots), out, *args)
+        found = _run(b, body, rule, site, site.arguments(dots), out, *args)
         outputs = [_packed_results(found, site, b, body)]
     return b.graph(rule.name, tuple(GraphOutput(f"r{k}", o) for k, o in enumerate(outputs)), origin=rule.source)
 
@@ -203,9 +203,14 @@ def _structured(site: Site, parts: list[Atom], b: Builder) -> Any:
     return structures.unflatten(site.out_tree, [Tracer(b, part) for part in parts])
 
 
-def _run(body: Callable[..., Any], rule: Any, site: Site, *args: Any) -> Any:
-    with nested_trace(body, f"the rule of {rule.name}", site.kinds):
-        return followed_calls(body, Attempt(rules_in_force(), True))(*args)
+def _run(b: Builder, body: Callable[..., Any], rule: Any, site: Site, *args: Any) -> Any:
+    """What a body returns, whose new arrays are of its own graph."""
+    active_builders().append(b)
+    try:
+        with nested_trace(body, f"the rule of {rule.name}", site.kinds):
+            return followed_calls(body, Attempt(rules_in_force(), True))(*args)
+    finally:
+        active_builders().pop()
 
 
 def _argument_bars(

@@ -42,6 +42,7 @@ _CELLWISE = frozenset({"concatenate", "item", "array", "set", "set_at", "take_al
                        "sum_of", "amax", "amin", "kth"})  # fmt: skip
 _EXPONENTIALS = frozenset({"exp", "exp2", "exp10", "expm1", "sinh", "cosh"})
 _FOLLOWED = frozenset({"add", "sub", "mul", "neg", "cast", "div", "pow"})
+_SUMS = 4  # whose rounding errors are followed
 _PRODUCTS = frozenset({"mul", "matmul", "convolve"})
 
 
@@ -317,11 +318,11 @@ class Series:
         ends = [self._regular(quotient, 0, steps + j) for j in (k, k - 1)]
         left_out = self._total([self._size(e) for e in ends if e is not None]) or ZERO
         missing = self._size(b.emit("sub", (self._regular(quotient, last if is_line else 4, 0) or ZERO, result)))
-        rounding = b.mul(Constant(4.0), b.mul(eps, self._size(result)))
-        pole = b.select(b.emit("le", (missing, rounding)), ZERO, b.mul(missing, self._raised(steep, k)))
+        rounding = self._rounding(quotient, eps)
+        pole = b.select(b.emit("le", (missing, b.mul(Constant(4.0), rounding))), ZERO, b.mul(missing, self._raised(steep, k)))
         apart = b.add(b.mul(left_out, self._raised(flat, steps + 1)), pole)
         before = self._term(result, k - 1)
-        error = self._errors.get((result, k - 1), ZERO)
+        error = self._errors.get((result, k - 1), rounding)
         scale = self._scales.get(result, self._size(result))
         rounded = tiny if before is None else b.add(b.mul(eps, self._size(before)), tiny)
         error = b.mul(steep, b.add(error, rounded))
@@ -332,6 +333,35 @@ class Series:
         scale = self._scales[result] = b.emit("max", (scale, size))
         lost = b.emit("lt", (b.emit("max", (size, b.mul(Constant(1e4 * eps.params), scale))), error))
         return b.select(lost, Constant(math.nan), found)
+
+    def _rounding(self, quotient: Quotient, eps: Constant) -> Atom:
+        """The error of a quotient's own value, by its rounding and that of the sums which what is divided is made of."""
+        b, (result, over, under, _) = self.builder, quotient
+        if (result, 0) not in self._errors:
+            slope, parts = self._term(over, 1), [b.mul(eps, self._size(result))]
+            for total in self._sums(over) if slope is not None else ():
+                rise = self._term(total, 1)
+                size = b.add(*(self._size(o) for o in self._made.get(total, total).operands))
+                if total is not over and rise is not None:
+                    size = b.mul(size, self._size(b.emit("div", (slope, rise))))
+                parts.append(self._size(b.emit("div", (b.mul(eps, size), under))))
+            below = self._errors.get((over, 0))
+            parts += [] if below is None else [self._size(b.emit("div", (below, under)))]
+            self._errors[result, 0] = reduce(b.add, parts)
+        return self._errors[result, 0]
+
+    def _sums(self, atom: Atom) -> list[Atom]:
+        """The sums that a value is made of and that move, the last ones first, and few of many."""
+        found: list[Atom] = []
+        pending, seen = [atom], {atom}
+        while pending and len(found) < _SUMS and len(seen) < 16 * _SUMS:
+            made = self._made.get(top := pending.pop(0), top)
+            if (top, 0) in self._errors:
+                continue
+            found += [top] if made.op in ("add", "sub") else []
+            pending += [o for o in dict.fromkeys(made.operands) if o in self.builder.moving and o not in seen]
+            seen.update(made.operands)
+        return found
 
     def _regular(self, quotient: Quotient, steps: int, k: int) -> Atom | None:
         """Coefficient k of the quotient without the first coefficients of both, put right in steps for that of the divisor."""

@@ -108,7 +108,7 @@ def _record_whole(function: Callable[..., Any], rule: Rule, args: tuple[Any, ...
         for place, value in zip(places, given, strict=True):
             whole[place] = value
         _, full = structures.flatten((args, {}), none_is_leaf=True)
-        paths = [f"x{k}" for k in range(len(places))]
+        paths = [f"x{k}" for k in range(len(leaves))]
         graph = trace_leaves(
             function, whole, full, places, paths, builder, rules=rules_in_force().without(rule), mode="merge"
         ).graph
