@@ -537,7 +537,9 @@ class Tracer(Operators):
             return self._part("imag")
         self.asked(lambda value: type(value.imag))
         return np.imag(
-            np.broadcast_to(0.0, self.shape) if self.shape else example_of_kind("d", (), self.whole, self.settled().kind)
+            np.broadcast_to(np.zeros((), np.int64 if self.whole else self.dtype), self.shape)
+            if self.shape
+            else example_of_kind("d", (), self.whole, self.settled().kind)
         )
 
     @imag.setter
