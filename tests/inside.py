@@ -74,6 +74,8 @@ NAMES = {
     "symdiff.rulebooks.book": "REASONS Rulebook default_rules functions_without_rule operation_facts",
     "symdiff.tracing.unrolling.scalarizing": "scalarize",
     "symdiff.rulebooks.tables": "formula_template parse_formula",
+    "symdiff.inspection.functions": "shown_functions",
+    "symdiff.tracing.values.standing": "STANDING",
     "symdiff.tracing.values.tracer": "Tracer",
 }
 MODULES = {

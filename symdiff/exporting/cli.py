@@ -21,6 +21,7 @@ from symdiff.exporting.commands import command_line, function_from_options, pars
 from symdiff.exporting.files import exported, write, write_export_file
 from symdiff.exporting.project import project_files
 from symdiff.exporting.regenerating import compare
+from symdiff.inspection.functions import shown_functions
 from symdiff.inspection.rules import shown_rule
 from symdiff.rulebooks.book import default_rules
 from symdiff.rulebooks.checking import check_rules
@@ -62,6 +63,9 @@ def _run(options: argparse.Namespace) -> int:
         return _check(options.files)
     if options.command == "rules":
         return _rules(options)
+    if options.command == "functions":
+        sys.stdout.write(shown_functions())
+        return 0
     if options.command == "export" and options.function is None and options.expr is None:
         return _export_listed()
     function, args = function_from_options(options)

@@ -70,6 +70,9 @@ def parser() -> argparse.ArgumentParser:
     warning = "A file is generated anew from the function that its header names, so its module is imported and run."
     check = commands.add_parser("check", help=text, description=f"{text}. {warning}")
     check.add_argument("files", nargs="*", help=f"files written by symdiff export (default: those of {TABLE})")
+    commands.add_parser(
+        "functions", help="list the functions of NumPy, SciPy and Python that are followed, with their keywords"
+    )
     _add_rules(commands.add_parser("rules", help="list, show, check and import derivative rules"))
     return top
 
