@@ -138,10 +138,10 @@ class _Reader:
     def value(self, tree: ast.expr) -> int:
         """The place of an expression's value."""
         match tree:
-            case ast.Name(id="inf" | "nan"):
-                return self.put("const", (), self.code, getattr(math, tree.id))
-            case ast.Name():
-                return self.named[tree.id]
+            case ast.Name(id="inf" | "nan" as number):
+                return self.put("const", (), self.code, getattr(math, number))
+            case ast.Name(id=name):
+                return self.named[name]
             case ast.Constant() | ast.UnaryOp(op=ast.USub(), operand=ast.Constant()):
                 return self.put("const", (), self.code, float(ast.literal_eval(tree)))
             case ast.UnaryOp():
@@ -150,8 +150,8 @@ class _Reader:
                 return self.applied(_SIGNS[type(tree.op)], [tree.left, tree.right])
             case ast.Compare():
                 return self.applied(_SIGNS[type(tree.ops[0])], [tree.left, tree.comparators[0]])
-            case ast.Call(func=ast.Name()):
-                return self.applied("select" if tree.func.id == "where" else tree.func.id, tree.args)
+            case ast.Call(func=ast.Name(id=name)):
+                return self.applied("select" if name == "where" else name, tree.args)
         raise AssertionError(ast.unparse(tree))
 
     def applied(self, op: str, operands: list[ast.expr]) -> int:

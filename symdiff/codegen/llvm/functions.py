@@ -31,7 +31,8 @@ FUNCTIONS: dict[str, Formula] = {
         complex.cexp, complex.clog, complex.csqrt, complex.csin, complex.ccos, complex.ctan, complex.csinh, complex.ccosh,
         complex.ctanh, complex.cpow,
     )
-} | {name: functools.partial(special.tabulated, name) for name in special.TABULATED}  # fmt: skip
+}  # fmt: skip
+FUNCTIONS |= {name: functools.partial(special.tabulated, name) for name in special.TABULATED}
 
 
 def llvm_vector_functions(symbols: Iterable[str], inlined: Collection[str] = ()) -> tuple[list[str], dict[str, str]]:
