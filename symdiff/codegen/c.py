@@ -1,8 +1,8 @@
 """Plan to C99: a function over pointers to the cells of its arguments and results, with nothing but libm behind it.
 
 Assumes a point Plan. Guarantees the Program's order of operations, and NumPy's treatment of NaN, ties and signed zeros where
-the compiler keeps to IEEE 754. Refuses special functions but erf and erfc, opaque primitives, and functions that C99 lacks for
-complex numbers, with `BackendError`.
+the compiler keeps to IEEE 754. Refuses special functions but erf, erfc and what `formulas` makes of libm's functions, opaque
+primitives, and functions that C99 lacks for complex numbers, with `BackendError`.
 """
 
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from symdiff.codegen.c_like import RESERVED, Dialect, comment
 from symdiff.codegen.exceptions import Raised
+from symdiff.codegen.formulas import formula_program
 from symdiff.codegen.names import Names
 from symdiff.codegen.source import Source
 from symdiff.codegen.text import Result
@@ -120,7 +121,8 @@ def _shape(leaf: Input | Output) -> str:
 
 
 def _includes(program: Program) -> str:
-    codes = {i.dtype for i in program.nodes} | {leaf.dtype for leaf in program.leaves}
+    formulas = [formula_program(name, code)[0] for name, found in LANGUAGE.formulas(program.nodes).items() for code in found]
+    codes = {i.dtype for p in (program, *formulas) for i in p.nodes} | {leaf.dtype for leaf in program.leaves}
     return "\n".join(_included(codes, "math.h")) + "\n"
 
 
@@ -131,5 +133,5 @@ def _included(codes: set[str], *others: str) -> list[str]:
 
 
 def _helpers(program: Program) -> str:
-    texts = LANGUAGE.helpers(program.nodes, "static")
+    texts = [text for _, text in LANGUAGE.helpers(program.nodes, "static")]
     return "\n".join(["", *texts]) if texts else ""
