@@ -93,15 +93,9 @@ def program_of(
     return program
 
 
-def _unsettled(program: Program) -> str:
-    """Why there is no machine code for a program with loops; "" where there is."""
-    if not any(node.op == "loop" for node in program.nodes):
-        return ""
-    if any(True for leaf in program.leaves for _ in extents_in(leaf.shape)):
-        return f"{program.name}: arguments and results whose sizes a call tells are for the python target"
-    from symdiff.codegen.nests import refuse_heads
-
-    return refuse_heads(program, "machine code")
+def has_loops(program: Program) -> bool:
+    """Whether a program has loops."""
+    return any(node.op == "loop" for node in program.nodes)
 
 
 def refuse_loops(program: Program, what: str) -> None:
@@ -112,11 +106,11 @@ def refuse_loops(program: Program, what: str) -> None:
 
 def _looping(program: Program, what: str) -> str:
     """Why `what` does not take a program that has loops; "" where it has none."""
-    if not any(node.op == "loop" for node in program.nodes):
+    if not has_loops(program):
         return ""
     return (
-        f"{program.name}: loops whose rounds need each other, or whose number a call tells, are for the python target; "
-        f"{what} has none yet, and takes loops of a known number of rounds written out (scalarize=True)"
+        f"{program.name}: loops whose rounds need each other, or whose number a call tells, are for machine code and the "
+        f"targets python and c; {what} has none yet, and takes loops of a known number of rounds written out (scalarize=True)"
     )
 
 
@@ -199,10 +193,10 @@ def source_of(plan: Plan | ArrayPlan, target: str, **layout: Any) -> Source:
     """The Plan as text for a target."""
     if target not in TARGETS:
         raise BackendError(f"unknown target {target!r}; there are {', '.join(TARGETS)}")
-    if isinstance(plan, Plan) and any(node.op == "loop" for node in plan.program.nodes):
-        if target != "python":
+    if isinstance(plan, Plan) and has_loops(plan.program):
+        if target not in ("python", "c"):
             refuse_loops(plan.program, f"target {target!r}")
-        return _emit("python_loops", plan, **layout)
+        return _emit("python_loops" if target == "python" else target, plan, **layout)
     if isinstance(plan, ArrayPlan):
         if target not in ("numpy", "cupy"):
             raise BackendError(
@@ -269,6 +263,17 @@ def _problem(program: Program | Fused, backend: str) -> str:
     return "" if whole else _looping(program, "NumPy")
 
 
+def _unsettled(program: Program) -> str:
+    """Why there is no machine code for a program with loops; "" where there is."""
+    if not has_loops(program):
+        return ""
+    if any(True for leaf in program.leaves for _ in extents_in(leaf.shape)):
+        return f"{program.name}: arguments and results whose sizes a call tells are for the python target"
+    from symdiff.codegen.nests import refuse_heads
+
+    return refuse_heads(program, "machine code")
+
+
 def machine_problem(program: Program) -> str:
     """Why there is no machine code for a program; "" where there is."""
     if problem := engine.supported() or _unsettled(program):
@@ -311,7 +316,7 @@ def machine_of(program: Program, result: Any = None, exact: bool = False) -> Mac
         raise BackendError(problem)
     together = engine.machine_lanes() if engine.machine_fuses() else 0
     with without_collector():
-        if any(node.op == "loop" for node in program.nodes):
+        if has_loops(program):
             from symdiff.codegen.llvm.nests import looped_function
 
             looped = looped_function(program, "kernel", together, exact)

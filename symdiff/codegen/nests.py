@@ -24,7 +24,6 @@ from symdiff.vocabulary.extents import Count, Extent, Shape
 from symdiff.vocabulary.heads import HEADS
 from symdiff.vocabulary.ops import OPS
 
-FEW = 16  # cells that are written one by one, without a loop
 SMALL = 64  # cells of an array that is a variable of the function
 Index = tuple[Count, ...]
 Number = Any  # a target's text of a number: names of registers, or an expression
@@ -60,8 +59,10 @@ class InOrder:
 class Words:
     """What a target says for the parts of a nest."""
 
+    few = 16  # cells that are written one by one, without a loop
+
     def __init__(self) -> None:
-        self.bounds: dict[str, tuple[int, int]] = {}  # the least and largest value of a round's number, where known
+        self.bounds: dict[str, Count] = {}  # the largest values of rounds' numbers
 
     def calls(self, program: Program) -> Any:
         """The order of a program's values."""
@@ -149,14 +150,16 @@ class Words:
 
     def within(self, whole: Count, size: Count) -> bool:
         """Whether a whole number is known to be among 0 to size - 1."""
-        difference = [whole, size - 1 - whole]
-        return all(self._least(d) >= 0 for d in difference)
+        return all(self._is_not_negative(difference) for difference in (whole, size - 1 - whole))
 
-    def _least(self, whole: Count) -> float:
-        if not isinstance(whole, Extent):
-            return whole
-        ends = [(times, self.bounds.get(size.name, (size.least, math.inf))) for size, times in whole.terms]
-        return whole.constant + sum(times * (low if times > 0 else high) for times, (low, high) in ends)
+    def _is_not_negative(self, whole: Count) -> bool:
+        while isinstance(whole, Extent):
+            size, times = next((term for term in whole.terms if term[0].name in self.bounds), whole.terms[0])
+            if times < 0 and size.name not in self.bounds:
+                return False
+            least = 0 if size.name in self.bounds else size.least
+            whole = whole + times * ((least if times > 0 else self.bounds[size.name]) - Extent(0, ((size, 1),)))
+        return whole >= 0
 
 
 def refuse_heads(program: Program, shown: str) -> str:
@@ -186,7 +189,8 @@ class Nest:
         self.values: dict[int, Any] = {}
         self.uses = uses_of(program)
         self.calls = words.calls(program)
-        self.inside = {o for node in program.nodes if node.op == "loop" for o in node.operands}
+        self.inside = {o for node in program.nodes if node.op == "loop" for o in node.operands[node.params.carried :]}
+        self.numbered: dict[tuple[int, Count], Count] = {}
         self.counting = counting_loops(program)
         self.parts = {(n.operands[0], n.params): p for p, n in enumerate(program.nodes) if n.op == "part"}
 
@@ -267,7 +271,7 @@ class Nest:
 
     def each(self, shape: Shape, action: Callable[[Index], None], before: Index = ()) -> None:
         """Do something for all cells of a shape."""
-        if not any(isinstance(n, Extent) for n in shape) and math.prod(shape) <= FEW:
+        if not any(isinstance(n, Extent) for n in shape) and math.prod(shape) <= self.words.few:
             for index in itertools.product(*map(range, shape)):
                 action((*before, *index))
         else:
@@ -305,12 +309,16 @@ class Nest:
             return None if all(isinstance(f, Extent) for f in found) else found[0] * found[1]  # type: ignore[operator]
         return -found[0] if node.op == "neg" else found[0] + found[1] if node.op == "add" else found[0] - found[1]  # type: ignore
 
-    def row_number(self, position: int, index: Index, size: Count) -> Count:
-        """The row that an array of whole numbers tells."""
+    def row_number(self, position: int, size: Count) -> Callable[[Index], Count]:
+        """The rows that a whole number, or the cells of an array of them, tell."""
+        if self.program.nodes[position].shape:
+            return lambda index: self.words.whole(self.value_at(position, index), size)
         known = self.whole_of(position)
-        if known is not None and self.words.within(known, size):
-            return known
-        return self.words.whole(self.value_at(position, index), size)
+        if known is None or not self.words.within(known, size):
+            known = self.numbered.get((position, size))
+        if known is None:
+            known = self.numbered[position, size] = self.words.whole(self.values[position], size)
+        return lambda index: known
 
     # -- loops
 
@@ -470,7 +478,8 @@ def _formula_matmul(nest: Nest, node: Node) -> Callable[[Index], Number]:
 def _formula_gather(nest: Nest, node: Node) -> Callable[[Index], Number]:
     source, places = nest.values[node.operands[0]], node.operands[1]
     axes = len(nest.program.nodes[places].shape)
-    return lambda index: source.at((nest.row_number(places, index[:axes], source.shape[0]), *index[axes:]))
+    row = nest.row_number(places, source.shape[0])
+    return lambda index: source.at((row(index[:axes]), *index[axes:]))
 
 
 def _formula_reshape(nest: Nest, node: Node) -> Callable[[Index], Number]:
@@ -524,10 +533,10 @@ def _scatter_at(nest: Nest, node: Node, write: Write, add: bool = False) -> None
         nest.each(node.shape, lambda index: write(index, _zero(nest, node), False))
     rows, places = node.operands
     axes = len(nest.program.nodes[places].shape)
+    row = nest.row_number(places, node.params["size"])
 
     def put(index: Index) -> None:
-        at = nest.row_number(places, index[:axes], node.params["size"])
-        write((at, *index[axes:]), nest.value_at(rows, index), True)
+        write((row(index[:axes]), *index[axes:]), nest.value_at(rows, index), True)
 
     nest.each(nest.program.nodes[rows].shape, put)
 
