@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symdiff.ir.node import Node
-from symdiff.lowering.program import Program
+from symdiff.lowering.program import Output, Program
 from symdiff.lowering.walks import counting_loops, program_cone, sizes_of_node, uses_of
 from symdiff.vocabulary.extents import Count, Extent, Shape
 from symdiff.vocabulary.heads import HEADS
@@ -234,10 +234,10 @@ class Nest:
             return self.words.real(node.params)
         if node.op in OPS:
             return Cells(node.shape, node.dtype, lambda index: self._elementwise(position, node, index))
-        if node.op in _PARTS:
+        if (part := _part(self.program, node)) is not None:
             buffer = self.targets.get(position) or self.words.buffer("", node.shape, node.dtype)
             self.words.reserve(buffer, node.shape[0])
-            _PARTS[node.op](self, node, _writer(self.words, buffer))
+            part(self, node, _writer(self.words, buffer))
             return self.words.cells(buffer)
         formula = _FORMULAS[node.op](self, node)
         return Cells(node.shape, node.dtype, formula) if node.shape else formula(())
@@ -280,14 +280,17 @@ class Nest:
 
     def give(self, output: Any, write: "Write", add: bool = False) -> None:
         """Write, or add, a result of the program."""
-        node = self.program.nodes[output.value]
-        if len(output.cells) != 1 or node.shape != output.shape:
+        value = whole_value(self.program, output)
+        if value < 0:
             for cell, index in zip(output.cells, itertools.product(*map(range, output.shape)), strict=True):
                 write(index, self.values[cell], add)
-        elif add and node.op in _PARTS and self.uses[output.value] == 1 and output.value not in self.values:
-            _PARTS[node.op](self, node, write, True)
+        elif value in self.values:
+            self._fill(self.values[value], write, add)
         else:
-            self._fill(self.values[output.value], write, add)
+            node = self.program.nodes[value]
+            part = _part(self.program, node)
+            assert part is not None
+            part(self, node, write, add)
 
     # -- whole numbers
 
@@ -359,11 +362,8 @@ class Nest:
         if loop.tested:
             inner.run(sorted(program_cone(body, (body.outputs[-1].value,))))
             words.leave_unless(inner.values[body.outputs[-1].value])
-        late = {
-            o.value
-            for o in body.outputs[sums : sums + loop.sums]
-            if body.nodes[o.value].op in _PARTS and inner.uses[o.value] == 1
-        }
+        summed = [whole_value(body, output) for output in body.outputs[sums : sums + loop.sums]]
+        late = {v for v in summed if v >= 0 and _part(body, body.nodes[v]) and inner.uses[v] == 1}
         inner.run(p for p in range(len(body.nodes)) if p not in late)
         for buffer, stack, output in zip(buffers[carried:], loop.stacks, body.outputs[carried:], strict=False):
             if loop.tested:
@@ -379,13 +379,10 @@ class Nest:
         own = {buffer.name for buffer, _ in nexts}
         numbers, waiting = [], []
         for place, (buffer, output) in enumerate(nexts):
-            value = (
-                inner.values[output.value]
-                if len(output.cells) == 1 and body.nodes[output.value].shape == output.shape
-                else None
-            )
+            value = inner.values.get(whole_value(body, output))
             if not buffer.shape:
-                if not (body.nodes[output.value].op == "input" and body.nodes[output.value].params[0] == place + 1):
+                node = body.nodes[output.value]
+                if not (node.op == "input" and node.params[0] == place + 1):
                     numbers.append((buffer, value, output.cells))
             elif isinstance(value, Cells) and value.buffer is not None and value.buffer.name == buffer.name:
                 continue
@@ -422,6 +419,11 @@ def is_small(shape: Shape) -> bool:
     return not any(isinstance(n, Extent) for n in shape) and math.prod(shape) <= SMALL
 
 
+def whole_value(program: Program, output: Output) -> int:
+    """The value that is the whole result, -1 where it has one for each cell."""
+    return output.value if len(output.cells) == 1 and program.nodes[output.value].shape == output.shape else -1
+
+
 def _covered(loop: Any, stack: Any) -> bool:
     """Whether the rounds give all rows of a stack."""
     return abs(stack.place.step) == 1 and stack.size == loop.rounds  # type: ignore[no-any-return]
@@ -449,28 +451,33 @@ def _formula_sum(nest: Nest, node: Node) -> Callable[[Index], Number]:
     return at
 
 
-def _formula_matmul(nest: Nest, node: Node) -> Callable[[Index], Number]:
+def _product_terms(nest: Nest, node: Node) -> Callable[[Index, Index], Number]:
+    """The products that a cell of a product of two arrays is the sum of."""
     a, b = (nest.in_memory(nest.values[o]) for o in node.operands)
-    words = nest.words
     product = Program("", (), (), [Node("input", (), (), x.dtype, (k, 0)) for k, x in enumerate((a, b))])
     product.nodes.append(Node("mul", (0, 1), (), node.dtype))
 
-    def at(index: Index) -> Number:
+    def term(index: Index, inner: Index) -> Number:
         column, index = (index[-1:], index[:-1]) if len(b.shape) > 1 else ((), index)
         line, index = (index[-1:], index[:-1]) if len(a.shape) > 1 else ((), index)
-        total = words.buffer("", (), node.dtype)
-        words.clear(total)
+        cells = []
+        for array, own in ((a, (*line, *inner)), (b, (*inner, *column))):
+            before = index[len(index) - len(array.shape) + len(own) :]
+            cells.append(array.at((*(0 if n == 1 else i for n, i in zip(array.shape, before, strict=False)), *own)))
+        return nest.words.cell(product, 2, dict(enumerate(cells)))
 
-        def add(inner: Index) -> None:
-            sides = [(a, (*line, *inner)), (b, (*inner, *column))]
-            cells = []
-            for array, last in sides:
-                first = index[len(index) - (len(array.shape) - len(last)) :] if len(array.shape) > len(last) else ()
-                cells.append(array.at((*(0 if n == 1 else i for n, i in zip(array.shape, first, strict=False)), *last)))
-            words.store(total, (), words.cell(product, 2, dict(enumerate(cells))), True)
+    return term
 
-        nest.each((a.shape[-1],), add)
-        return words.load(total, ())
+
+def _formula_matmul(nest: Nest, node: Node) -> Callable[[Index], Number]:
+    """A product with a vector."""
+    term, inner = _product_terms(nest, node), nest.program.nodes[node.operands[0]].shape[-1:]
+
+    def at(index: Index) -> Number:
+        total = nest.words.buffer("", (), node.dtype)
+        nest.words.clear(total)
+        nest.each(inner, lambda k: nest.words.store(total, (), term(index, k), True))
+        return nest.words.load(total, ())
 
     return at
 
@@ -541,6 +548,21 @@ def _scatter_at(nest: Nest, node: Node, write: Write, add: bool = False) -> None
     nest.each(nest.program.nodes[rows].shape, put)
 
 
+def _matmul(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
+    """A product of matrices: cells in one line are added to innermost."""
+    if not add:
+        nest.each(node.shape, lambda index: write(index, _zero(nest, node), False))
+    term, inner = _product_terms(nest, node), nest.program.nodes[node.operands[0]].shape[-1:]
+
+    def line(before: Index) -> None:
+        def one(k: Index) -> None:
+            nest.each(node.shape[-1:], lambda j: write((*before, *j), term((*before, *j), k), True))
+
+        nest.each(inner, one)
+
+    nest.each(node.shape[:-1], line)
+
+
 def _concatenate(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
     axis, start = node.params["axis"], 0
     for operand in node.operands:
@@ -569,8 +591,17 @@ _FORMULAS: dict[str, Callable[[Nest, Node], Callable[[Index], Number]]] = {
     "getitem": _formula_getitem, "transpose": _formula_transpose, "broadcast_to": _formula_broadcast,
 }  # fmt: skip
 _PARTS: dict[str, Callable[..., None]] = {
-    "put": _put, "scatter_at": _scatter_at, "concatenate": _concatenate, "cells": _cells,
+    "matmul": _matmul, "put": _put, "scatter_at": _scatter_at, "concatenate": _concatenate, "cells": _cells,
 }  # fmt: skip
+
+
+def _part(program: Program, node: Node) -> Callable[..., None] | None:
+    """What writes an array part by part, None where it has a formula for a cell."""
+    if node.op == "matmul" and len(program.nodes[node.operands[1]].shape) < 2:
+        return None
+    return _PARTS.get(node.op)
+
+
 _HEADS = _FORMULAS.keys() | _PARTS.keys()
 
 
@@ -578,12 +609,12 @@ def nest_of(words: Words, program: Program, inputs: Sequence[Any], outputs: Sequ
     """Say a whole program, from its inputs, numbers and arrays, to the places of its results."""
     whole: dict[int, Buffer] = {}
     for output, buffer in zip(program.outputs, outputs, strict=True):
-        node = program.nodes[output.value]
-        if node.shape and node.shape == output.shape and node.op not in ("input", "const", "reshape"):
-            whole.setdefault(output.value, buffer)
+        value = whole_value(program, output)
+        if value >= 0 and output.shape and program.nodes[value].op not in ("input", "const", "reshape"):
+            whole.setdefault(value, buffer)
     nest = Nest(words, program, inputs, [None] * len(inputs), whole)
     nest.run()
     for output, buffer in zip(program.outputs, outputs, strict=True):
-        made = nest.values[output.value]
+        made = nest.values.get(whole_value(program, output))
         if not (isinstance(made, Cells) and made.buffer is not None and made.buffer.name == buffer.name):
             nest.give(output, _writer(words, buffer))
