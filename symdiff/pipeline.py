@@ -36,7 +36,7 @@ from symdiff.lowering.program import Program, program_content, with_checks
 from symdiff.lowering.scheduling import schedule
 from symdiff.lowering.sharing.sharing import share
 from symdiff.lowering.spectra import halved
-from symdiff.lowering.walks import live_only
+from symdiff.lowering.walks import live_only, nodes_with_bodies
 from symdiff.runtime import engine
 from symdiff.runtime.fastcall import ARGUMENTS, Machine, is_native
 from symdiff.runtime.loading import load
@@ -320,7 +320,9 @@ def machine_of(program: Program, result: Any = None, exact: bool = False) -> Mac
             from symdiff.codegen.llvm.nests import looped_function
 
             looped = looped_function(program, "kernel", together, exact)
-            return Machine(program, looped.text, 2, looped.memory, apart=True, result=result, grows=looped.grows)
+            size = len(nodes_with_bodies(program))
+            effort, passes = (2, "all") if size <= WHOLE else (1, "loops") if size <= QUICK else (0, "none")
+            return Machine(program, looped.text, effort, looped.memory, True, result, passes, looped.grows)
         size = llvm_parts.llvm_statement_count(program)
         if size <= WHOLE:
             text = llvm.point_function(program, "kernel", together)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from symdiff.codegen.c_like import INDENT, RESERVED, Dialect, comment
-from symdiff.codegen.c_nests import CNests, all_nodes
+from symdiff.codegen.c_nests import CNests
 from symdiff.codegen.exceptions import Raised
 from symdiff.codegen.names import Names
 from symdiff.codegen.nests import refuse_heads
@@ -19,6 +19,7 @@ from symdiff.errors import BackendError
 from symdiff.ir.node import Node
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Input, Output, Program
+from symdiff.lowering.walks import nodes_with_bodies
 from symdiff.vocabulary.extents import names_in_extents
 from symdiff.vocabulary.operation import Op
 
@@ -107,7 +108,7 @@ def _with_loops(
         raise BackendError(f"{program.name}: a result as long as a call tells is not part of C's functions; python has them")
     words = CNests(LANGUAGE, names, dict(sizes))
     lines = words.body(program, arguments, targets)
-    everything = Program(program.name, program.inputs, program.outputs, all_nodes(program))
+    everything = Program(program.name, program.inputs, program.outputs, nodes_with_bodies(program))
     codes = {node.dtype for node in everything.nodes} | {leaf.dtype for leaf in program.leaves}
     included = "\n".join(_included(codes, "math.h", *(["stdlib.h"] if words.grown else []))) + "\n"
     signature = LANGUAGE.signature(program.inputs, program.outputs, arguments, targets, head, list(sizes.values()))

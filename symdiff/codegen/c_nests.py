@@ -15,7 +15,6 @@ from symdiff.codegen.c_like import INDENT, Dialect
 from symdiff.codegen.expressions import ATOM, DEPTH, SIGN, WIDTH, Expression, bare_text, printed_operands
 from symdiff.codegen.names import Names
 from symdiff.codegen.nests import Buffer, Index, Nest, Words, nest_of
-from symdiff.ir.node import Node
 from symdiff.lowering.program import Program
 from symdiff.vocabulary.extents import Count, Extent, Shape, Size
 
@@ -38,14 +37,6 @@ _HELPERS = {
 }
 """,
 }
-
-
-def all_nodes(program: Program) -> list[Node]:
-    """The nodes of a program and of its loops."""
-    found = list(program.nodes)
-    for node in program.nodes:
-        found += all_nodes(node.params.body) if node.op == "loop" else []
-    return found
 
 
 class CNests(Words):

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from symdiff.codegen.names import cell_name
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Output, Program
 from symdiff.lowering.walks import counting_loops, program_cone, sizes_of_node, uses_of
@@ -214,11 +215,15 @@ class Nest:
             value = self._array(position, node)
             if not isinstance(value, Cells):
                 several = self.uses[position] > 1 or position in self.inside
-                name = self.program.inputs[node.params[0]].name if node.op == "input" else ""
+                name = self._input_name(node) if node.op == "input" else ""
                 value = self.words.named(name, value, node.dtype) if several else value
             elif value.buffer is None and (self.uses[position] > 1 or position in self.inside or position in self.targets):
                 value = self.in_memory(value, self.targets.get(position))
             self.values[position] = value
+
+    def _input_name(self, node: Node) -> str:
+        leaf = self.program.inputs[node.params[0]]
+        return cell_name(leaf.name, leaf.shape, node.params[1]) if leaf.shape and node.params[1] is not None else leaf.name
 
     def _array(self, position: int, node: Node) -> Any:
         """What is no operation on numbers."""
