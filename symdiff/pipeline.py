@@ -36,7 +36,7 @@ from symdiff.lowering.program import Program, program_content, with_checks
 from symdiff.lowering.scheduling import schedule
 from symdiff.lowering.sharing.sharing import share
 from symdiff.lowering.spectra import halved
-from symdiff.lowering.walks import live_only
+from symdiff.lowering.walks import live_only, nodes_with_bodies
 from symdiff.runtime import engine
 from symdiff.runtime.fastcall import ARGUMENTS, Machine, is_native
 from symdiff.runtime.loading import load
@@ -93,15 +93,9 @@ def program_of(
     return program
 
 
-def _unsettled(program: Program) -> str:
-    """Why there is no machine code for a program with loops; "" where there is."""
-    if not any(node.op == "loop" for node in program.nodes):
-        return ""
-    if any(True for leaf in program.leaves for _ in extents_in(leaf.shape)):
-        return f"{program.name}: arguments and results whose sizes a call tells are for the python target"
-    from symdiff.codegen.nests import refuse_heads
-
-    return refuse_heads(program, "machine code")
+def has_loops(program: Program) -> bool:
+    """Whether a program has loops."""
+    return any(node.op == "loop" for node in program.nodes)
 
 
 def refuse_loops(program: Program, what: str) -> None:
@@ -112,11 +106,11 @@ def refuse_loops(program: Program, what: str) -> None:
 
 def _looping(program: Program, what: str) -> str:
     """Why `what` does not take a program that has loops; "" where it has none."""
-    if not any(node.op == "loop" for node in program.nodes):
+    if not has_loops(program):
         return ""
     return (
-        f"{program.name}: loops whose rounds need each other, or whose number a call tells, are for the python target; "
-        f"{what} has none yet, and takes loops of a known number of rounds written out (scalarize=True)"
+        f"{program.name}: loops whose rounds need each other, or whose number a call tells, are for machine code and the "
+        f"targets python and c; {what} has none yet, and takes loops of a known number of rounds written out (scalarize=True)"
     )
 
 
@@ -199,25 +193,23 @@ def source_of(plan: Plan | ArrayPlan, target: str, **layout: Any) -> Source:
     """The Plan as text for a target."""
     if target not in TARGETS:
         raise BackendError(f"unknown target {target!r}; there are {', '.join(TARGETS)}")
-    whole = isinstance(plan, ArrayPlan)
-    if whole and target not in ("numpy", "cupy"):
-        raise BackendError(
-            f"whole arrays are computed by NumPy and CuPy; target {target!r} takes numbers and small arrays, "
-            "to which scalarize=True (--scalarize) unrolls them"
-        )
-    loops = not whole and _looping(plan.program, f"target {target!r}")
-    if loops and target != "python":
-        raise BackendError(loops)
-    kind = "arrays" if whole else "loops" if loops else plan.kind
-    if kind == "point" and target in ("numpy", "python"):
+    problem = "" if isinstance(plan, ArrayPlan) else _looping(plan.program, f"target {target!r}")
+    kind = "arrays" if isinstance(plan, ArrayPlan) else "loops" if problem else plan.kind
+    emitter = EMITTERS.get((target, kind))
+    if emitter is None:
+        whole = f"whole arrays are computed by NumPy and CuPy; target {target!r} takes numbers and small arrays, "
+        whole += "to which scalarize=True (--scalarize) unrolls them"
+        points = f"target {target!r} takes one point: call it in a loop over the points, or choose numpy or cupy"
+        raise BackendError({"arrays": whole, "loops": problem, "batch": points}[kind])
+    if emitter == "point_files":
         layout["target"] = target
-    module = importlib.import_module(f"symdiff.codegen.{_EMITTERS[target, kind]}")
-    return module.emit(plan, **layout)  # type: ignore[no-any-return]
+    return importlib.import_module(f"symdiff.codegen.{emitter}").emit(plan, **layout)  # type: ignore[no-any-return]
 
 
-_EMITTERS = {
+# Who writes which kind of plan for a target, a module of `codegen` each.
+EMITTERS = {
     ("numpy", "point"): "point_files", ("numpy", "batch"): "numpy_batch", ("numpy", "arrays"): "numpy_arrays",
-    ("python", "point"): "point_files", ("python", "loops"): "python_loops", ("c", "point"): "c",
+    ("python", "point"): "point_files", ("python", "loops"): "python_loops", ("c", "point"): "c", ("c", "loops"): "c",
     ("cuda", "point"): "cuda.header",
     ("cupy", "point"): "cuda.cupy", ("cupy", "batch"): "cuda.cupy", ("cupy", "arrays"): "cuda.cupy_arrays",
 }  # fmt: skip
@@ -267,6 +259,17 @@ def _problem(program: Program | Fused, backend: str) -> str:
     return "" if whole else _looping(program, "NumPy")
 
 
+def _unsettled(program: Program) -> str:
+    """Why there is no machine code for a program with loops; "" where there is."""
+    if not has_loops(program):
+        return ""
+    if any(True for leaf in program.leaves for _ in extents_in(leaf.shape)):
+        return f"{program.name}: arguments and results whose sizes a call tells are for the python target"
+    from symdiff.codegen.nests import refuse_heads
+
+    return refuse_heads(program, "machine code")
+
+
 def machine_problem(program: Program) -> str:
     """Why there is no machine code for a program; "" where there is."""
     if problem := engine.supported() or _unsettled(program):
@@ -309,11 +312,13 @@ def machine_of(program: Program, result: Any = None, exact: bool = False) -> Mac
         raise BackendError(problem)
     together = engine.machine_lanes() if engine.machine_fuses() else 0
     with without_collector():
-        if any(node.op == "loop" for node in program.nodes):
+        if has_loops(program):
             from symdiff.codegen.llvm.nests import looped_function
 
             looped = looped_function(program, "kernel", together, exact)
-            return Machine(program, looped.text, 2, looped.memory, apart=True, result=result, grows=looped.grows)
+            size = len(nodes_with_bodies(program))
+            effort, passes = (2, "all") if size <= WHOLE else (1, "loops") if size <= QUICK else (0, "none")
+            return Machine(program, looped.text, effort, looped.memory, True, result, passes, looped.grows)
         size = llvm_parts.llvm_statement_count(program)
         if size <= WHOLE:
             text = llvm.point_function(program, "kernel", together)

@@ -177,10 +177,11 @@ class Dialect:
         return [*signature, "{", *(f"{INDENT}{line}" for line in lines), "}"]
 
     def signature(
-        self, inputs: tuple[Input, ...], outputs: tuple[Output, ...], arguments: list[str], targets: list[str], head: str
-    ) -> list[str]:
-        """The function's head: numbers by value, arrays as pointers to their cells in C order, results last."""
-        parts, pointer = [], f"*{self.restrict} " if self.restrict else "*"
+        self, inputs: tuple[Input, ...], outputs: tuple[Output, ...], arguments: list[str], targets: list[str], head: str,
+        sizes: Sequence[str] = (),
+    ) -> list[str]:  # fmt: skip
+        """The function's head: sizes, numbers by value, arrays as pointers to their cells in C order, results last."""
+        parts, pointer = [f"long {size}" for size in sizes], f"*{self.restrict} " if self.restrict else "*"
         for leaf, argument in zip(inputs, arguments, strict=True):
             kind = self.types[leaf.dtype]
             parts.append(f"{kind} {argument}" if leaf.shape == () else f"const {kind} {pointer}{argument}")

@@ -17,14 +17,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from symdiff.codegen.names import cell_name
 from symdiff.ir.node import Node
-from symdiff.lowering.program import Program
+from symdiff.lowering.program import Output, Program
 from symdiff.lowering.walks import counting_loops, program_cone, sizes_of_node, uses_of
 from symdiff.vocabulary.extents import Count, Extent, Shape
 from symdiff.vocabulary.heads import HEADS
 from symdiff.vocabulary.ops import OPS
 
-FEW = 16  # cells that are written one by one, without a loop
 SMALL = 64  # cells of an array that is a variable of the function
 Index = tuple[Count, ...]
 Number = Any  # a target's text of a number: names of registers, or an expression
@@ -60,8 +60,10 @@ class InOrder:
 class Words:
     """What a target says for the parts of a nest."""
 
+    few = 16  # cells that are written one by one, without a loop
+
     def __init__(self) -> None:
-        self.bounds: dict[str, tuple[int, int]] = {}  # the least and largest value of a round's number, where known
+        self.bounds: dict[str, Count] = {}  # the largest values of rounds' numbers
 
     def calls(self, program: Program) -> Any:
         """The order of a program's values."""
@@ -149,14 +151,16 @@ class Words:
 
     def within(self, whole: Count, size: Count) -> bool:
         """Whether a whole number is known to be among 0 to size - 1."""
-        difference = [whole, size - 1 - whole]
-        return all(self._least(d) >= 0 for d in difference)
+        return all(self._is_not_negative(difference) for difference in (whole, size - 1 - whole))
 
-    def _least(self, whole: Count) -> float:
-        if not isinstance(whole, Extent):
-            return whole
-        ends = [(times, self.bounds.get(size.name, (size.least, math.inf))) for size, times in whole.terms]
-        return whole.constant + sum(times * (low if times > 0 else high) for times, (low, high) in ends)
+    def _is_not_negative(self, whole: Count) -> bool:
+        while isinstance(whole, Extent):
+            size, times = next((term for term in whole.terms if term[0].name in self.bounds), whole.terms[0])
+            if times < 0 and size.name not in self.bounds:
+                return False
+            least = 0 if size.name in self.bounds else size.least
+            whole = whole + times * ((least if times > 0 else self.bounds[size.name]) - Extent(0, ((size, 1),)))
+        return whole >= 0
 
 
 def refuse_heads(program: Program, shown: str) -> str:
@@ -186,7 +190,8 @@ class Nest:
         self.values: dict[int, Any] = {}
         self.uses = uses_of(program)
         self.calls = words.calls(program)
-        self.inside = {o for node in program.nodes if node.op == "loop" for o in node.operands}
+        self.inside = {o for node in program.nodes if node.op == "loop" for o in node.operands[node.params.carried :]}
+        self.numbered: dict[tuple[int, Count], Count] = {}
         self.counting = counting_loops(program)
         self.parts = {(n.operands[0], n.params): p for p, n in enumerate(program.nodes) if n.op == "part"}
 
@@ -210,11 +215,15 @@ class Nest:
             value = self._array(position, node)
             if not isinstance(value, Cells):
                 several = self.uses[position] > 1 or position in self.inside
-                name = self.program.inputs[node.params[0]].name if node.op == "input" else ""
+                name = self._input_name(node) if node.op == "input" else ""
                 value = self.words.named(name, value, node.dtype) if several else value
             elif value.buffer is None and (self.uses[position] > 1 or position in self.inside or position in self.targets):
                 value = self.in_memory(value, self.targets.get(position))
             self.values[position] = value
+
+    def _input_name(self, node: Node) -> str:
+        leaf = self.program.inputs[node.params[0]]
+        return cell_name(leaf.name, leaf.shape, node.params[1]) if leaf.shape and node.params[1] is not None else leaf.name
 
     def _array(self, position: int, node: Node) -> Any:
         """What is no operation on numbers."""
@@ -230,10 +239,10 @@ class Nest:
             return self.words.real(node.params)
         if node.op in OPS:
             return Cells(node.shape, node.dtype, lambda index: self._elementwise(position, node, index))
-        if node.op in _PARTS:
+        if (part := _part(self.program, node)) is not None:
             buffer = self.targets.get(position) or self.words.buffer("", node.shape, node.dtype)
             self.words.reserve(buffer, node.shape[0])
-            _PARTS[node.op](self, node, _writer(self.words, buffer))
+            part(self, node, _writer(self.words, buffer))
             return self.words.cells(buffer)
         formula = _FORMULAS[node.op](self, node)
         return Cells(node.shape, node.dtype, formula) if node.shape else formula(())
@@ -267,7 +276,7 @@ class Nest:
 
     def each(self, shape: Shape, action: Callable[[Index], None], before: Index = ()) -> None:
         """Do something for all cells of a shape."""
-        if not any(isinstance(n, Extent) for n in shape) and math.prod(shape) <= FEW:
+        if not any(isinstance(n, Extent) for n in shape) and math.prod(shape) <= self.words.few:
             for index in itertools.product(*map(range, shape)):
                 action((*before, *index))
         else:
@@ -276,14 +285,17 @@ class Nest:
 
     def give(self, output: Any, write: "Write", add: bool = False) -> None:
         """Write, or add, a result of the program."""
-        node = self.program.nodes[output.value]
-        if len(output.cells) != 1 or node.shape != output.shape:
+        value = whole_value(self.program, output)
+        if value < 0:
             for cell, index in zip(output.cells, itertools.product(*map(range, output.shape)), strict=True):
                 write(index, self.values[cell], add)
-        elif add and node.op in _PARTS and self.uses[output.value] == 1 and output.value not in self.values:
-            _PARTS[node.op](self, node, write, True)
+        elif value in self.values:
+            self._fill(self.values[value], write, add)
         else:
-            self._fill(self.values[output.value], write, add)
+            node = self.program.nodes[value]
+            part = _part(self.program, node)
+            assert part is not None
+            part(self, node, write, add)
 
     # -- whole numbers
 
@@ -305,12 +317,16 @@ class Nest:
             return None if all(isinstance(f, Extent) for f in found) else found[0] * found[1]  # type: ignore[operator]
         return -found[0] if node.op == "neg" else found[0] + found[1] if node.op == "add" else found[0] - found[1]  # type: ignore
 
-    def row_number(self, position: int, index: Index, size: Count) -> Count:
-        """The row that an array of whole numbers tells."""
+    def row_number(self, position: int, size: Count) -> Callable[[Index], Count]:
+        """The rows that a whole number, or the cells of an array of them, tell."""
+        if self.program.nodes[position].shape:
+            return lambda index: self.words.whole(self.value_at(position, index), size)
         known = self.whole_of(position)
-        if known is not None and self.words.within(known, size):
-            return known
-        return self.words.whole(self.value_at(position, index), size)
+        if known is None or not self.words.within(known, size):
+            known = self.numbered.get((position, size))
+        if known is None:
+            known = self.numbered[position, size] = self.words.whole(self.values[position], size)
+        return lambda index: known
 
     # -- loops
 
@@ -351,11 +367,8 @@ class Nest:
         if loop.tested:
             inner.run(sorted(program_cone(body, (body.outputs[-1].value,))))
             words.leave_unless(inner.values[body.outputs[-1].value])
-        late = {
-            o.value
-            for o in body.outputs[sums : sums + loop.sums]
-            if body.nodes[o.value].op in _PARTS and inner.uses[o.value] == 1
-        }
+        summed = [whole_value(body, output) for output in body.outputs[sums : sums + loop.sums]]
+        late = {v for v in summed if v >= 0 and _part(body, body.nodes[v]) and inner.uses[v] == 1}
         inner.run(p for p in range(len(body.nodes)) if p not in late)
         for buffer, stack, output in zip(buffers[carried:], loop.stacks, body.outputs[carried:], strict=False):
             if loop.tested:
@@ -371,13 +384,10 @@ class Nest:
         own = {buffer.name for buffer, _ in nexts}
         numbers, waiting = [], []
         for place, (buffer, output) in enumerate(nexts):
-            value = (
-                inner.values[output.value]
-                if len(output.cells) == 1 and body.nodes[output.value].shape == output.shape
-                else None
-            )
+            value = inner.values.get(whole_value(body, output))
             if not buffer.shape:
-                if not (body.nodes[output.value].op == "input" and body.nodes[output.value].params[0] == place + 1):
+                node = body.nodes[output.value]
+                if not (node.op == "input" and node.params[0] == place + 1):
                     numbers.append((buffer, value, output.cells))
             elif isinstance(value, Cells) and value.buffer is not None and value.buffer.name == buffer.name:
                 continue
@@ -414,6 +424,11 @@ def is_small(shape: Shape) -> bool:
     return not any(isinstance(n, Extent) for n in shape) and math.prod(shape) <= SMALL
 
 
+def whole_value(program: Program, output: Output) -> int:
+    """The value that is the whole result, -1 where it has one for each cell."""
+    return output.value if len(output.cells) == 1 and program.nodes[output.value].shape == output.shape else -1
+
+
 def _covered(loop: Any, stack: Any) -> bool:
     """Whether the rounds give all rows of a stack."""
     return abs(stack.place.step) == 1 and stack.size == loop.rounds  # type: ignore[no-any-return]
@@ -441,28 +456,33 @@ def _formula_sum(nest: Nest, node: Node) -> Callable[[Index], Number]:
     return at
 
 
-def _formula_matmul(nest: Nest, node: Node) -> Callable[[Index], Number]:
+def _product_terms(nest: Nest, node: Node) -> Callable[[Index, Index], Number]:
+    """The products that a cell of a product of two arrays is the sum of."""
     a, b = (nest.in_memory(nest.values[o]) for o in node.operands)
-    words = nest.words
     product = Program("", (), (), [Node("input", (), (), x.dtype, (k, 0)) for k, x in enumerate((a, b))])
     product.nodes.append(Node("mul", (0, 1), (), node.dtype))
 
-    def at(index: Index) -> Number:
+    def term(index: Index, inner: Index) -> Number:
         column, index = (index[-1:], index[:-1]) if len(b.shape) > 1 else ((), index)
         line, index = (index[-1:], index[:-1]) if len(a.shape) > 1 else ((), index)
-        total = words.buffer("", (), node.dtype)
-        words.clear(total)
+        cells = []
+        for array, own in ((a, (*line, *inner)), (b, (*inner, *column))):
+            before = index[len(index) - len(array.shape) + len(own) :]
+            cells.append(array.at((*(0 if n == 1 else i for n, i in zip(array.shape, before, strict=False)), *own)))
+        return nest.words.cell(product, 2, dict(enumerate(cells)))
 
-        def add(inner: Index) -> None:
-            sides = [(a, (*line, *inner)), (b, (*inner, *column))]
-            cells = []
-            for array, last in sides:
-                first = index[len(index) - (len(array.shape) - len(last)) :] if len(array.shape) > len(last) else ()
-                cells.append(array.at((*(0 if n == 1 else i for n, i in zip(array.shape, first, strict=False)), *last)))
-            words.store(total, (), words.cell(product, 2, dict(enumerate(cells))), True)
+    return term
 
-        nest.each((a.shape[-1],), add)
-        return words.load(total, ())
+
+def _formula_matmul(nest: Nest, node: Node) -> Callable[[Index], Number]:
+    """A product with a vector."""
+    term, inner = _product_terms(nest, node), nest.program.nodes[node.operands[0]].shape[-1:]
+
+    def at(index: Index) -> Number:
+        total = nest.words.buffer("", (), node.dtype)
+        nest.words.clear(total)
+        nest.each(inner, lambda k: nest.words.store(total, (), term(index, k), True))
+        return nest.words.load(total, ())
 
     return at
 
@@ -470,7 +490,8 @@ def _formula_matmul(nest: Nest, node: Node) -> Callable[[Index], Number]:
 def _formula_gather(nest: Nest, node: Node) -> Callable[[Index], Number]:
     source, places = nest.values[node.operands[0]], node.operands[1]
     axes = len(nest.program.nodes[places].shape)
-    return lambda index: source.at((nest.row_number(places, index[:axes], source.shape[0]), *index[axes:]))
+    row = nest.row_number(places, source.shape[0])
+    return lambda index: source.at((row(index[:axes]), *index[axes:]))
 
 
 def _formula_reshape(nest: Nest, node: Node) -> Callable[[Index], Number]:
@@ -524,12 +545,27 @@ def _scatter_at(nest: Nest, node: Node, write: Write, add: bool = False) -> None
         nest.each(node.shape, lambda index: write(index, _zero(nest, node), False))
     rows, places = node.operands
     axes = len(nest.program.nodes[places].shape)
+    row = nest.row_number(places, node.params["size"])
 
     def put(index: Index) -> None:
-        at = nest.row_number(places, index[:axes], node.params["size"])
-        write((at, *index[axes:]), nest.value_at(rows, index), True)
+        write((row(index[:axes]), *index[axes:]), nest.value_at(rows, index), True)
 
     nest.each(nest.program.nodes[rows].shape, put)
+
+
+def _matmul(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
+    """A product of matrices: cells in one line are added to innermost."""
+    if not add:
+        nest.each(node.shape, lambda index: write(index, _zero(nest, node), False))
+    term, inner = _product_terms(nest, node), nest.program.nodes[node.operands[0]].shape[-1:]
+
+    def line(before: Index) -> None:
+        def one(k: Index) -> None:
+            nest.each(node.shape[-1:], lambda j: write((*before, *j), term((*before, *j), k), True))
+
+        nest.each(inner, one)
+
+    nest.each(node.shape[:-1], line)
 
 
 def _concatenate(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
@@ -560,8 +596,17 @@ _FORMULAS: dict[str, Callable[[Nest, Node], Callable[[Index], Number]]] = {
     "getitem": _formula_getitem, "transpose": _formula_transpose, "broadcast_to": _formula_broadcast,
 }  # fmt: skip
 _PARTS: dict[str, Callable[..., None]] = {
-    "put": _put, "scatter_at": _scatter_at, "concatenate": _concatenate, "cells": _cells,
+    "matmul": _matmul, "put": _put, "scatter_at": _scatter_at, "concatenate": _concatenate, "cells": _cells,
 }  # fmt: skip
+
+
+def _part(program: Program, node: Node) -> Callable[..., None] | None:
+    """What writes an array part by part, None where it has a formula for a cell."""
+    if node.op == "matmul" and len(program.nodes[node.operands[1]].shape) < 2:
+        return None
+    return _PARTS.get(node.op)
+
+
 _HEADS = _FORMULAS.keys() | _PARTS.keys()
 
 
@@ -569,12 +614,12 @@ def nest_of(words: Words, program: Program, inputs: Sequence[Any], outputs: Sequ
     """Say a whole program, from its inputs, numbers and arrays, to the places of its results."""
     whole: dict[int, Buffer] = {}
     for output, buffer in zip(program.outputs, outputs, strict=True):
-        node = program.nodes[output.value]
-        if node.shape and node.shape == output.shape and node.op not in ("input", "const", "reshape"):
-            whole.setdefault(output.value, buffer)
+        value = whole_value(program, output)
+        if value >= 0 and output.shape and program.nodes[value].op not in ("input", "const", "reshape"):
+            whole.setdefault(value, buffer)
     nest = Nest(words, program, inputs, [None] * len(inputs), whole)
     nest.run()
     for output, buffer in zip(program.outputs, outputs, strict=True):
-        made = nest.values[output.value]
+        made = nest.values.get(whole_value(program, output))
         if not (isinstance(made, Cells) and made.buffer is not None and made.buffer.name == buffer.name):
             nest.give(output, _writer(words, buffer))

@@ -39,6 +39,12 @@ def program_cone(program: Program, values: tuple[int, ...]) -> set[int]:
     return found
 
 
+def nodes_with_bodies(program: Program) -> list[Node]:
+    """The nodes of a program and of its loops' bodies."""
+    inside = [node for loop in program.nodes if loop.op == "loop" for node in nodes_with_bodies(loop.params.body)]
+    return [*program.nodes, *inside]
+
+
 def counting_loops(program: Program) -> dict[str, int]:
     """The positions of the loops that count rounds, by the names of these sizes."""
     return {node.params.counted: p for p, node in enumerate(program.nodes) if node.op == "loop" and node.params.tested}

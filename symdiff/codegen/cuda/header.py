@@ -94,8 +94,6 @@ def emit(
 ) -> Source:  # fmt: skip
     """The Plan as a header file with one device function."""
     program = plan.program
-    if plan.kind != "point":
-        raise BackendError(f"{program.name}: the CUDA target takes one point; target cupy has the kernel over many")
     names, arguments, targets = cuda_argument_names(program, name)
     function = LANGUAGE.function_text(program, f"{DEVICE} void {name_of(name)}", names, arguments, targets)
     text = "\n".join([comment(header, doc), "#pragma once\n", *preamble([program], header=True), *function]) + "\n"

@@ -247,8 +247,8 @@ class _Words(Words):
             self._run(f"br i1 {self.lines.put(more)}, label %{label}.body, label %{label}.exit")
         self._run(f"{label}.body:")
         k = self._size(f"%{label}.k")
-        if isinstance(count, int):
-            self.bounds[k.terms[0][0].name] = (0, count - 1)
+        if count is not None:
+            self.bounds[k.terms[0][0].name] = count - 1
         if size:
             self.sizes[size] = f"%{label}.k"
         self.exits.append(f"{label}.exit")
