@@ -72,7 +72,8 @@ class Shell:
         self.in_axes = in_axes or (None,) * len(program.inputs)
         self.out_axes = out_axes or (None,) * len(program.outputs)
         self.result = emitted_result(len(program.outputs)) if result is None else result
-        self.names = Names(("out", "Any", "Sequence", "Result", "result", "MISS", *self.named, *self.support, *DTYPES, *own))
+        ours = ("out", "Any", "Sequence", "Result", "result") if exported else ("out", "Any", "MISS", "ndarray", *DTYPES)
+        self.names = Names((*ours, *self.named, *self.support, *own))
         self.arguments = emitted_argument_names(program.inputs, self.names)
         # An argument that has the name of a variable of ours keeps it in the signature.
         self.shown = [i.name if i.name in own else a for i, a in zip(program.inputs, self.arguments, strict=True)]
