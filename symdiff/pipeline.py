@@ -238,10 +238,12 @@ def backend_of(program: Program | Fused, backend: str, exact: bool) -> str:
         ways = [way for way in ("native", "python", "numpy") if not (exact and way == "native")]
     else:
         ways = ["numpy" if backend == "python" and _in_single_precision(program) else backend]
-    problems = [_problem(program, way) for way in ways]
-    if "" not in problems:
-        raise BackendError(problems[-1])
-    return ways[problems.index("")]
+    problem = ""
+    for way in ways:
+        problem = _problem(program, way)
+        if not problem:
+            return way
+    raise BackendError(problem)
 
 
 def _in_single_precision(program: Program | Fused) -> bool:

@@ -83,7 +83,7 @@ NAMES = {
 }
 MODULES = {
     "batch": "symdiff.runtime.batch",
-    "branching": "symdiff.api.branching",
+    "branching": "symdiff.api.compiled",
     "building": "symdiff.ir.building",
     "cache": "symdiff.runtime.cache",
     "cloning": "symdiff.tracing.following.cloning",

@@ -19,6 +19,8 @@ from symdiff.vocabulary.plain import check_plain
 
 KEPT = 256  # values of static arguments for which a form keeps a way, the newest
 _INTEGERS = (int, np.integer)
+_PLAIN = (int, float, complex, str, bytes, type(None), np.ndarray, np.generic, Tracer, Spec)
+_HOST = frozenset({np.ndarray, float, int, complex, np.float64, np.float32, np.complex128, np.complex64})
 Way = Callable[..., Any]  # leaves in order and `out=`; it declines with `MISS`
 
 
@@ -139,3 +141,42 @@ def is_differentiable_argument(leaf: Any) -> bool:
     if isinstance(leaf, (np.ndarray, np.generic)):
         return leaf.dtype.kind in "iufcO"
     return isinstance(leaf, (int, float, complex, Tracer, Spec))
+
+
+def is_device_array(value: Any) -> bool:
+    """Whether a value lives on a GPU: a CuPy array, or another package's array that CuPy can look at."""
+    if isinstance(value, _PLAIN):
+        return False
+    if is_of_cupy(value):  # which would build the whole interface to say that it has one
+        return hasattr(type(value), "__cuda_array_interface__")
+    return hasattr(value, "__cuda_array_interface__")
+
+
+def is_of_cupy(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] == "cupy"
+
+
+def on_device(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether there is a device array among the leaves of arguments."""
+    if not kwargs and all(type(arg) in _HOST for arg in args):
+        return False
+    return any(map(is_device_array, structures.leaves((args, kwargs), none_is_leaf=True)))
+
+
+def common_points(where: str, counts: dict[int, str]) -> int:
+    """The number of points, from those that arguments have. Raises `ShapeError` where they differ."""
+    if len(counts) != 1:
+        listed = ", ".join(f"{n} in {name}" for n, name in counts.items()) or "none"
+        raise ShapeError(f"{where}: the arguments have different numbers of points: {listed}")
+    return next(iter(counts))
+
+
+def arrays_of_out(where: str, out: Any, tree: Any, count: int) -> list[Any]:
+    """The arrays of `out` for results of a structure, in order. Raises `ShapeError` for another structure."""
+    place = object()
+    shown = place if tree is None else structures.unflatten(tree, [place] * count)
+    places, expected = structures.flatten(shown, none_is_leaf=True)
+    given, found = structures.flatten(out, none_is_leaf=True)
+    if found != expected:
+        raise ShapeError(f"{where}: out has structure {found}, {expected} expected")
+    return [leaf for leaf, wanted in zip(given, places, strict=True) if wanted is place]

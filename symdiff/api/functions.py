@@ -14,10 +14,9 @@ from typing import Any, Self
 import numpy as np
 import optree
 
-from symdiff.api.arguments import Call, Form, form_key, is_differentiable_argument, is_integer_argument
-from symdiff.api.branching import Guarded, add_specialisation, compiled_of, kept_specialisation, try_specialisation
-from symdiff.api.compiled import Compiled
-from symdiff.api.device import DeviceCompiled, Near, Placed, check_device, on_device, placed_on_device, shorter_device_call
+from symdiff.api.arguments import Call, Form, form_key, is_differentiable_argument, is_integer_argument, on_device
+from symdiff.api.compiled import Compiled, Guarded, add_specialisation, compiled_of, kept_specialisation, try_specialisation
+from symdiff.api.device import DeviceCompiled, Near, Placed, check_device, placed_on_device, shorter_device_call
 from symdiff.api.expressions import argument_function, argument_positions, formula_of
 from symdiff.codegen.source import MISS
 from symdiff.errors import (
@@ -369,8 +368,8 @@ class Function:
             if found is not MISS:
                 return found
         device = on_device(args, kwargs)
-        check_device(self.backend, device, self.name)
-        if device:
+        if device or self.backend == "cupy":
+            check_device(self.backend, device, self.name)
             args, kwargs = placed_on_device((args, kwargs))
         for _ in range(REPLACED):
             try:

@@ -62,7 +62,7 @@ class Shell:
     words: ClassVar[Words] = NUMPY
     language: ClassVar[str] = "numpy"
     support: ClassVar[dict[str, str]] = {"_array": _ARRAY, "_check_out": _CHECK_OUT}  # by name, as files have them
-    named: ClassVar[tuple[str, ...]] = ("np", "special", "ArrayLike", "NDArray", "threading", "_local")
+    named: ClassVar[tuple[str, ...]] = ("special", "ArrayLike", "NDArray", "threading", "_local")
 
     def __init__(
         self, program: Program, name: str, own: Sequence[str] = (), *, exported: bool = True, result: Result | None = None,
@@ -72,7 +72,9 @@ class Shell:
         self.in_axes = in_axes or (None,) * len(program.inputs)
         self.out_axes = out_axes or (None,) * len(program.outputs)
         self.result = emitted_result(len(program.outputs)) if result is None else result
-        self.names = Names(("out", "Any", "Sequence", "Result", "result", "MISS", *self.named, *self.support, *DTYPES, *own))
+        own = (*own, *self.named, "Any", "Sequence", "Result", "result")  # which the host function itself does not call
+        called = ("np", "out", "_work", "_checks", *(() if exported else ("MISS", "ndarray", *DTYPES)))
+        self.names = Names((*called, *self.support, *own))
         self.arguments = emitted_argument_names(program.inputs, self.names)
         # An argument that has the name of a variable of ours keeps it in the signature.
         self.shown = [i.name if i.name in own else a for i, a in zip(program.inputs, self.arguments, strict=True)]
