@@ -111,7 +111,7 @@ def _with_loops(
     codes = {node.dtype for node in everything.nodes} | {leaf.dtype for leaf in program.leaves}
     included = "\n".join(_included(codes, "math.h", *(["stdlib.h"] if words.grown else []))) + "\n"
     signature = LANGUAGE.signature(program.inputs, program.outputs, arguments, targets, head, list(sizes.values()))
-    support = [*LANGUAGE.helpers(everything.nodes, "static"), *words.helpers()]
+    support = [*(text for _, text in LANGUAGE.helpers(everything.nodes, "static")), *words.helpers()]
     text = [*signature, "{", *(f"{INDENT}{line}" for line in lines), "}"]
     return text, included + ("\n" + "\n".join(support) if support else "")
 

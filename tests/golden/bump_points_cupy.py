@@ -32,7 +32,8 @@ extern "C" __global__ void bump_value_and_grad_points(
     double *__restrict__ df_dy, long long df_dy_step,
     long long n)
 {
-    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += (long long)gridDim.x * blockDim.x) {
+    const long long step = (long long)gridDim.x * blockDim.x;
+    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) {
         bump_value_and_grad(x[i * x_step], y[i * y_step], &f[i * f_step], &df_dx[i * df_dx_step], &df_dy[i * df_dy_step]);
     }
 }
@@ -70,7 +71,8 @@ extern "C" __global__ void bump_value_and_grad_pieces(
     double *__restrict__ df_dy,
     long long n)
 {
-    for (long long i = 2 * ((long long)blockIdx.x * blockDim.x + threadIdx.x); i < n; i += 2 * ((long long)gridDim.x * blockDim.x)) {
+    const long long step = 2LL * gridDim.x * blockDim.x;
+    for (long long i = 2 * ((long long)blockIdx.x * blockDim.x + threadIdx.x); i < n; i += step) {
         double x_cells[2];
         load_piece(&x[i], x_cells, 1);
         double y_cells[2];

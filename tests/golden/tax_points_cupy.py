@@ -36,7 +36,8 @@ extern "C" __global__ void tax_value_and_grad_points(
     double *__restrict__ df_drate, long long df_drate_step,
     long long n)
 {
-    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += (long long)gridDim.x * blockDim.x) {
+    const long long step = (long long)gridDim.x * blockDim.x;
+    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) {
         tax_value_and_grad(income[i * income_step], rate[i * rate_step], &f[i * f_step], &df_dincome[i * df_dincome_step], &df_drate[i * df_drate_step]);
     }
 }
@@ -74,7 +75,8 @@ extern "C" __global__ void tax_value_and_grad_pieces(
     double *__restrict__ df_drate,
     long long n)
 {
-    for (long long i = 2 * ((long long)blockIdx.x * blockDim.x + threadIdx.x); i < n; i += 2 * ((long long)gridDim.x * blockDim.x)) {
+    const long long step = 2LL * gridDim.x * blockDim.x;
+    for (long long i = 2 * ((long long)blockIdx.x * blockDim.x + threadIdx.x); i < n; i += step) {
         double income_cells[2];
         load_piece(&income[i], income_cells, 1);
         double rate_cells[2];

@@ -21,10 +21,13 @@ def cuda_grid_loop(
 ) -> list[str]:
     """A loop in which the threads of all blocks share `count` rounds, `points` at a time; `first` is where a thread begins."""
     wide = f"({LONG})" if index == LONG else ""
-    start, step = first or f"{wide}blockIdx.x * blockDim.x + threadIdx.x", f"{wide}gridDim.x * blockDim.x"
+    thread, threads = f"{wide}blockIdx.x * blockDim.x + threadIdx.x", f"{wide}gridDim.x * blockDim.x"
     if points > 1:
-        start, step = f"{points} * ({start})", f"{points} * ({step})"
-    return [f"for ({index} {letter} = {start}; {letter} < {count}; {letter} += {step}) {{", *cuda_inside(body), "}"]
+        thread, threads = f"{points} * ({thread})", f"{points}LL * gridDim.x * blockDim.x"
+    step = "step" if wide else threads  # in a name of its own, it takes no registers within the loop
+    declared = [f"const {LONG} step = {threads};"] if wide else []
+    head = f"for ({index} {letter} = {first or thread}; {letter} < {count}; {letter} += {step}) {{"
+    return [*declared, head, *cuda_inside(body), "}"]
 
 
 def cuda_place(strides: Iterable[tuple[int, str]], offset: int = 0) -> str:

@@ -45,7 +45,7 @@ class PointKernel:
         self.function, self.kernel = function, kernel
         self.by_value = by_value
         letters = [f"k{axis}" for leaf in self.leaves for axis in range(len(leaf.shape))]
-        own = (function, kernel, *letters, *"i k p n first count lane warp".split())
+        own = (function, kernel, *letters, *"i k p n step first count lane warp".split())
         self.names = Names((*CUDA_RESERVED, *own), plain=True)
         self.arrays = [self.names.fresh(leaf.name) for leaf in self.leaves]
         self.steps = [self.step_name(name, leaf) for name, leaf in zip(self.arrays, self.leaves, strict=True)]

@@ -231,14 +231,16 @@ def ones_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, s
 # -- functions of SciPy's that are written in Python, by their rules
 
 
-def _ruled(name: str) -> None:
+def _ruled(name: str, wide: bool = False) -> None:
     @stands_for(f"scipy.special.{name}")
     def standing(*args: Any) -> Any:
+        if wide:  # SciPy's is of integers and numbers, which is double precision
+            args = tuple(a.astype(float) if isinstance(a, Tracer) and a.dtype.kind == "f" else a for a in args)
         rule = default_rules().lookup("symdiff.special", name, len(args))
         if rule is None:
             raise TypeError(f"{len(args)} arguments")
         return trace_rule_call(rule, args, user_line())
 
 
-for _name in ("polygamma", "zeta"):
-    _ruled(_name)
+_ruled("polygamma", wide=True)
+_ruled("zeta")
