@@ -437,30 +437,44 @@ def _covered(loop: Any, stack: Any) -> bool:
 # -- operations on whole arrays: formulas for a cell
 
 
-def _formula_sum(nest: Nest, node: Node) -> Callable[[Index], Number]:
+def _formula_fold(nest: Nest, node: Node) -> Callable[[Index], Number]:
+    """All cells along some axes, one after the other."""
     source, axes = nest.values[node.operands[0]], node.params["axes"]
+    op, first = _FOLDS[node.op]
 
     def at(index: Index) -> Number:
         total = nest.words.buffer("", (), node.dtype)
-        nest.words.clear(total)
+        nest.words.store(total, (), _constant(nest, first, node.dtype))
         kept = dict(zip([a for a in range(len(source.shape)) if a not in axes], index, strict=True))
 
-        def add(inner: Index) -> None:
-            summed = dict(zip(axes, inner, strict=True))
-            cell = source.at(tuple(kept[a] if a in kept else summed[a] for a in range(len(source.shape))))
-            nest.words.store(total, (), cell, True)
+        def fold(inner: Index) -> None:
+            folded = dict(zip(axes, inner, strict=True))
+            cell = source.at(tuple(kept[a] if a in kept else folded[a] for a in range(len(source.shape))))
+            _fold(nest, op, total, cell)
 
-        nest.each(tuple(source.shape[a] for a in axes), add)
+        nest.each(tuple(source.shape[a] for a in axes), fold)
         return nest.words.load(total, ())
 
     return at
 
 
+def _fold(nest: Nest, op: str, total: Buffer, value: Number) -> None:
+    if op == "add":
+        nest.words.store(total, (), value, True)
+    else:
+        nest.words.store(total, (), _of_two(nest, op, (total.dtype,) * 2, total.dtype, nest.words.load(total, ()), value))
+
+
+def _of_two(nest: Nest, op: str, codes: Sequence[str], code: str, a: Number, b: Number) -> Number:
+    """An operation on two numbers."""
+    program = Program("", (), (), [Node("input", (), (), c, (k, 0)) for k, c in enumerate(codes)])
+    program.nodes.append(Node(op, (0, 1), (), code))
+    return nest.words.cell(program, 2, {0: a, 1: b})
+
+
 def _product_terms(nest: Nest, node: Node) -> Callable[[Index, Index], Number]:
     """The products that a cell of a product of two arrays is the sum of."""
     a, b = (nest.in_memory(nest.values[o]) for o in node.operands)
-    product = Program("", (), (), [Node("input", (), (), x.dtype, (k, 0)) for k, x in enumerate((a, b))])
-    product.nodes.append(Node("mul", (0, 1), (), node.dtype))
 
     def term(index: Index, inner: Index) -> Number:
         column, index = (index[-1:], index[:-1]) if len(b.shape) > 1 else ((), index)
@@ -469,7 +483,7 @@ def _product_terms(nest: Nest, node: Node) -> Callable[[Index, Index], Number]:
         for array, own in ((a, (*line, *inner)), (b, (*inner, *column))):
             before = index[len(index) - len(array.shape) + len(own) :]
             cells.append(array.at((*(0 if n == 1 else i for n, i in zip(array.shape, before, strict=False)), *own)))
-        return nest.words.cell(product, 2, dict(enumerate(cells)))
+        return _of_two(nest, "mul", (a.dtype, b.dtype), node.dtype, *cells)
 
     return term
 
@@ -492,6 +506,23 @@ def _formula_gather(nest: Nest, node: Node) -> Callable[[Index], Number]:
     axes = len(nest.program.nodes[places].shape)
     row = nest.row_number(places, source.shape[0])
     return lambda index: source.at((row(index[:axes]), *index[axes:]))
+
+
+def _formula_take(nest: Nest, node: Node) -> Callable[[Index], Number]:
+    source, axes = nest.values[node.operands[0]], node.params["indices"].ndim
+    row = _known_rows(nest, node.params["indices"], source.shape[0])
+    return lambda index: source.at((row(index[:axes]), *index[axes:]))
+
+
+def _known_rows(nest: Nest, indices: np.ndarray, size: Count) -> Callable[[Index], Count]:
+    """The rows that an array of whole numbers tells."""
+    table = nest.words.cells(nest.words.table(indices.astype(float)))
+    return lambda index: nest.words.whole(table.at(index), size)
+
+
+def _formula_diagonal(nest: Nest, node: Node) -> Callable[[Index], Number]:
+    source = nest.values[node.operands[0]]
+    return lambda index: source.at((*index, index[-1]))
 
 
 def _formula_reshape(nest: Nest, node: Node) -> Callable[[Index], Number]:
@@ -534,15 +565,80 @@ def _region(key: Any, shape: Shape) -> Callable[[Index], Index]:
 
 
 def _put(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
-    if not add:
-        nest.each(node.shape, lambda index: write(index, _zero(nest, node), False))
+    _cleared(nest, node, write, add)
     moved = _region(node.params["key"], node.shape)
     nest._fill(nest.values[node.operands[0]], lambda index, value, add: write(moved(index), value, add), add)
 
 
-def _scatter_at(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
+def _set(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
+    """An array with another in a region, or in places of flat numbers."""
+    source, value = node.operands
+    if add:  # cells that are written twice are added once
+        _elsewhere(nest, node, write)
+        return
+    nest._fill(nest.values[source], write)
+    moved: Callable[[Index], Index]
+    if node.op == "set":
+        moved = _region(node.params["key"], node.shape)
+        region = HEADS["getitem"].shape(node.shape, key=node.params["key"])
+    else:
+        places = np.unravel_index(node.params["indices"], node.shape)
+        axes = [_known_rows(nest, part, n) for part, n in zip(places, node.shape, strict=True)]
+
+        def moved(index: Index) -> Index:
+            return tuple(place(index) for place in axes)
+
+        region = node.params["indices"].shape
+    nest.each(region, lambda index: write(moved(index), nest.value_at(value, index), False))
+
+
+def _elsewhere(nest: Nest, node: Node, write: Write) -> None:
+    """Add an array that is made in memory of its own."""
+    buffer = nest.words.buffer("", node.shape, node.dtype)
+    nest.words.reserve(buffer, node.shape[0])
+    _PARTS[node.op](nest, node, _writer(nest.words, buffer))
+    nest._fill(nest.words.cells(buffer), write, True)
+
+
+def _cleared(nest: Nest, node: Node, write: Write, add: bool) -> None:
     if not add:
-        nest.each(node.shape, lambda index: write(index, _zero(nest, node), False))
+        nest.each(node.shape, lambda index: write(index, _constant(nest, 0.0, node.dtype), False))
+
+
+def _scatter(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
+    _cleared(nest, node, write, add)
+    indices = node.params["indices"]
+    row = _known_rows(nest, indices, node.shape[0])
+    rows = nest.values[node.operands[0]]
+    axes = indices.ndim
+    nest._fill(rows, lambda index, value, _: write((row(index[:axes]), *index[axes:]), value, True))
+
+
+def _embed(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
+    _cleared(nest, node, write, add)
+    nest._fill(nest.values[node.operands[0]], lambda index, value, add: write((*index, index[-1]), value, add), add)
+
+
+def _cumulative(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
+    source, axis = nest.values[node.operands[0]], node.params["axis"]
+    op, first = _FOLDS["sum" if node.op == "cumsum" else "prod"]
+
+    def line(index: Index) -> None:
+        total = nest.words.buffer("", (), node.dtype)
+        nest.words.store(total, (), _constant(nest, first, node.dtype))
+
+        def one(k: Index) -> None:
+            place = (*index[:axis], *k, *index[axis:])
+            _fold(nest, op, total, source.at(place))
+            write(place, nest.words.load(total, ()), add)
+
+        nest.each(node.shape[axis : axis + 1], one)
+
+    nest.each((*node.shape[:axis], *node.shape[axis + 1 :]), line)
+
+
+def _scatter_at(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
+    _cleared(nest, node, write, add)
     rows, places = node.operands
     axes = len(nest.program.nodes[places].shape)
     row = nest.row_number(places, node.params["size"])
@@ -555,8 +651,7 @@ def _scatter_at(nest: Nest, node: Node, write: Write, add: bool = False) -> None
 
 def _matmul(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
     """A product of matrices: cells in one line are added to innermost."""
-    if not add:
-        nest.each(node.shape, lambda index: write(index, _zero(nest, node), False))
+    _cleared(nest, node, write, add)
     term, inner = _product_terms(nest, node), nest.program.nodes[node.operands[0]].shape[-1:]
 
     def line(before: Index) -> None:
@@ -585,18 +680,24 @@ def _cells(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
         write(index, nest.values[operand], add)
 
 
-def _zero(nest: Nest, node: Node) -> Number:
-    value: Any = {"?": False, "D": 0j, "F": 0j}.get(node.dtype, 0.0)
-    zero = Program("", (), (), [Node("const", (), (), node.dtype, value)])
-    return nest.words.cell(zero, 0, {})
+def _constant(nest: Nest, value: float, code: str) -> Number:
+    """A number of a dtype."""
+    own: Any = {"?": bool, "D": complex, "F": complex}.get(code, float)(value)
+    return nest.words.cell(Program("", (), (), [Node("const", (), (), code, own)]), 0, {})
 
 
+_FOLDS = {
+    "sum": ("add", 0.0), "prod": ("mul", 1.0), "amax": ("max", -math.inf), "amin": ("min", math.inf),
+    "any": ("or", False), "all": ("and", True),
+}  # fmt: skip
 _FORMULAS: dict[str, Callable[[Nest, Node], Callable[[Index], Number]]] = {
-    "sum": _formula_sum, "matmul": _formula_matmul, "gather": _formula_gather, "reshape": _formula_reshape,
-    "getitem": _formula_getitem, "transpose": _formula_transpose, "broadcast_to": _formula_broadcast,
+    **dict.fromkeys(_FOLDS, _formula_fold), "matmul": _formula_matmul, "gather": _formula_gather, "take": _formula_take,
+    "reshape": _formula_reshape, "getitem": _formula_getitem, "transpose": _formula_transpose,
+    "broadcast_to": _formula_broadcast, "diagonal": _formula_diagonal,
 }  # fmt: skip
 _PARTS: dict[str, Callable[..., None]] = {
-    "matmul": _matmul, "put": _put, "scatter_at": _scatter_at, "concatenate": _concatenate, "cells": _cells,
+    "matmul": _matmul, "put": _put, "set": _set, "set_at": _set, "scatter": _scatter, "scatter_at": _scatter_at,
+    "embed": _embed, "cumsum": _cumulative, "cumprod": _cumulative, "concatenate": _concatenate, "cells": _cells,
 }  # fmt: skip
 
 
