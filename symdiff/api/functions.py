@@ -32,6 +32,7 @@ from symdiff.ir.branches import branches_of
 from symdiff.ir.building import Builder, active_builders
 from symdiff.ir.graph import Derivation, Graph, note_derivation, note_written
 from symdiff.ir.hidden import NONE, Captured, Hidden, Replaced
+from symdiff.lowering.arrays.fusing import Fused
 from symdiff.pipeline import Options, program_of
 from symdiff.rulebooks.declared import depend_on_rules, rules_in_force
 from symdiff.runtime.fastcall import Machine
@@ -274,12 +275,25 @@ class Function:
                 key, earlier = self._key(call), None
             compiled: Compiled | None = kept_specialisation(earlier, graph)
             if compiled is None:
-                compiled = compiled_of(*self._derived(call, graph), self.options, self.backend)
+                compiled = self._compiled_at(call, graph)
                 self._compiled[key] = add_specialisation(compiled, earlier)
                 if len(self._compiled) > KEPT:
                     self._compiled.pop(next(iter(self._compiled)))
                     self._forms = {}
         return compiled
+
+    def _compiled_at(self, call: Call, graph: Graph) -> Compiled:
+        """A graph's derivative compiled; loops that were kept by themselves are written out where machine code lacks them."""
+        if self.loops is not None or not any(b.op == "loop" for b in graph.bindings):
+            return compiled_of(*self._derived(call, graph), self.options, self.backend)
+        try:
+            compiled = compiled_of(*self._derived(call, graph), self.options, self.backend)
+        except SymdiffError:
+            pass
+        else:
+            if compiled.machine is not None or isinstance(compiled.program, Fused):
+                return compiled
+        return compiled_of(*self._built(call, self.paths), self.options, self.backend)
 
     def _open(self, call: Call, compiled: Compiled) -> None:
         """Let later calls by position take the fast way to a specialisation."""
@@ -390,13 +404,14 @@ class Function:
     def _traced(self, call: Call, parent: Builder | None, mode: str | None = None, hide: bool = True, backend: str = "") -> Any:
         """The function traced; with `hide`, larger arrays that it captures become inputs, else they are constants.
 
-        Loops are kept where the option says so and the `backend` can take them, written out elsewhere.
+        Loops are kept where the option says so and the `backend` can take them, in long functions by themselves, written out
+        elsewhere.
         """
         mode = mode or self.paths
         watch, hide = None if self.frozen else self._watch, hide and self.hides
         where = call.leaves, call.tree, call.traced, call.paths
         try:
-            loops = self.loops if backend in LOOPING and not self.options.exact else None
+            loops = self._loops_for(backend)
             traced = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide, loops)
             if loops and branches_of(traced.graph) is not None and any(b.op == "loop" for b in traced.graph.bindings):
                 traced = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide)  # its checks need no loops
@@ -410,6 +425,12 @@ class Function:
         traced.graph = settled(written, self.scalarize, differentiated)
         note_written(traced.graph, written)
         return traced
+
+    def _loops_for(self, backend: str) -> str | None:
+        """Which loops are kept, see `trace_leaves`."""
+        if self.options.exact or self.scalarize or self.loops == "unroll" or backend not in LOOPING:
+            return None
+        return self.loops or ("auto" if backend in ("auto", "native") else None)
 
     def _rules(self) -> Any:
         return rules_in_force(self.rules)

@@ -33,7 +33,7 @@ from symdiff.tracing.following.doors import holds_traced_inside
 from symdiff.tracing.following.entering import noticed
 from symdiff.tracing.following.following import followed_calls
 from symdiff.tracing.following.reading import Reading
-from symdiff.tracing.loops.keeping import LOOPS, Again, Keeping
+from symdiff.tracing.loops.keeping import LONG, LOOPS, Again, Keeping, Tired
 from symdiff.tracing.state.attempt import Attempt, Contents, Stuck, current, current_reading
 from symdiff.tracing.state.nesting import nested_trace
 from symdiff.tracing.values.kinds import traced_argument_kind
@@ -152,6 +152,8 @@ def trace_leaves(
     `mode` says what becomes of conditions on traced values, see `paths.followed`. A first try follows calls; where a traced
     value meets code that was not followed, a second one follows everything. What the tries change outside f is put back.
 
+    `loops`: with "keep" those that are proved to be the same are kept, with "auto" in long functions only.
+
     With `hide`, the large arrays of `watch` become inputs, too, after those of the leaves. The watch is told what else was
     called, and which arrays it must compare by content.
     """
@@ -159,7 +161,7 @@ def trace_leaves(
     settings = [None if place in traced else _setting(leaf) for place, leaf in enumerate(leaves)]
     with nested_trace(f, function_name(f), (tree, types, settings)):
         try:
-            return _trace_leaves(f, leaves, tree, traced, paths, parent, rules, mode, watch, hide, loops == "keep")
+            return _trace_leaves(f, leaves, tree, traced, paths, parent, rules, mode, watch, hide, loops)
         except SymdiffError as error:
             note_error(error)  # for the trace that this one is a part of
             raise
@@ -181,23 +183,24 @@ def _trace_leaves(
     mode: str | None,
     watch: Watch | None,
     hide: bool,
-    keep: bool,
+    loops: str | None,
 ) -> Traced:
     given = _given(leaves, tree)
     states = structures.states(structures.unflatten(tree, leaves))
     outside = Outside((f, *given, Found(states)), definition_line(f))
     outermost = parent is None and not active_builders()
-    keeping = Keeping() if keep else None
+    keeping = Keeping() if loops == "keep" else None
+    patient = loops == "auto"
     tries = 0
 
     def tried(reading: Reading | None) -> Traced:
-        nonlocal tries, keeping
-        thorough = keep
+        nonlocal tries, keeping, patient
+        thorough = keeping is not None
         while True:
             tries += 1
             keeping = keeping if tries < TRIES else None  # then all loops are written out
             try:
-                attempt = Attempt(rules, thorough, reading, keeping)
+                attempt = Attempt(rules, thorough, reading, keeping, patient)
                 made = _traced(f, leaves, tree, traced, paths, parent, attempt, mode, outside)
                 if keeping is None or _agrees_with_plain(f, leaves, tree, traced, made.graph):
                     break
@@ -206,6 +209,8 @@ def _trace_leaves(
                 thorough = True
             except Again:
                 pass
+            except Tired:
+                patient, thorough, keeping = False, True, Keeping()
             finally:
                 outside.restore()
         outside.require_restored()
@@ -317,6 +322,8 @@ def _traced(
     def run(path: Path) -> Run:
         builder = path.builder = Builder(outer)
         builder.path = path
+        if attempt.patient:
+            builder.patience, builder.tired = LONG, Tired.told
         filled = list(leaves)
         for place, own, (shape, code) in zip(traced, names, types, strict=False):
             symbol = builder.input(own, shape, "d" if code == "?" else code, paths[place])

@@ -11,12 +11,22 @@ from typing import Any
 
 LOOPS = "loops"  # the note of a graph that tells what became of the loops
 FEW = 4  # rounds up to which a loop is written out
+LONG = 2_000  # operations of a function after which its loops are kept
 PEELED = 3  # rounds at either end that may be others than those between
 Place = tuple[str, int, int]  # the file, line and column of a loop
 
 
 class Again(BaseException):
     """A loop is not kept after all, or more of its rounds are peeled off; the trace begins anew."""
+
+
+class Tired(BaseException):
+    """A function that is written out has become long; the trace begins anew, and keeps its loops."""
+
+    @classmethod
+    def told(cls) -> None:
+        """Raise it."""
+        raise cls
 
 
 class Keeping:
