@@ -276,6 +276,8 @@ def _method(f: types.MethodType, attempt: Attempt) -> Any:
     rule = None if attempt.rules is None else attempt.rules.of(f)
     if rule is not None:
         return _ruled(f, rule, attempt)
+    if isinstance(f.__self__, Tracer):
+        return f
     found = attempt.known.get(inner) if type(inner) is types.FunctionType else None
     if found is None:
         module = module_of(type(f.__self__))
