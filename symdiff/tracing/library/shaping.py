@@ -78,7 +78,8 @@ def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: 
 @stands_for(np.geomspace, memory="own")
 def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None) -> Any:
     start, stop = as_array(start), as_array(stop)
-    found = start * (stop / start) ** np.linspace(0.0, 1.0, num, endpoint)
+    exponents = np.linspace(0.0, 1.0, num, endpoint).reshape((num,) + (1,) * max(start.ndim, stop.ndim))
+    found = start * (stop / start) ** exponents
     return found if dtype is None else found.astype(dtype)
 
 
@@ -344,6 +345,9 @@ _inserted = of_atoms(moving.bind_insert)
 def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     dtype = array_dtype(arr)
     x, cells = as_array(arr), as_array(values).astype(dtype)
+    if np.size(obj) == 1 and not isinstance(obj, slice) and axis is not None:
+        cells = np.reshape(cells, (1,) * (x.ndim - cells.ndim) + cells.shape)
+        cells = cells if np.ndim(obj) else np.moveaxis(cells, 0, axis)  # as NumPy has it at a single place
     whole = dtype.kind in "iu"
     found = _inserted(x.astype(float) if whole else x, obj, cells, axis)
     return Integer.of(found) if whole else found

@@ -76,7 +76,7 @@ def check_answer(function: Any, name: str, args: tuple[Any, ...], kwargs: dict[s
 
 def check_flat_answer(function: Any, name: str, leaves: Sequence[Any], tree: Any, found: Any, origin: str) -> None:
     """`check_answer` of flattened arguments; `tree` is the structure of `(args, kwargs)`, None of numbers by position."""
-    if any(callable(v) or (isinstance(v, np.ndarray) and v.dtype == object) for v in leaves):
+    if any((callable(v) and not isinstance(v, type)) or (isinstance(v, np.ndarray) and v.dtype == object) for v in leaves):
         return
     forms = tuple(traced_form(v) if isinstance(v, Tracer) else None for v in leaves)
     results = [found] if isinstance(found, Tracer) else structures.leaves(found, none_is_leaf=True)
