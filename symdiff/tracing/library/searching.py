@@ -177,8 +177,8 @@ def check_own(array: Any, name: str) -> None:
 @stands_for(np.take, memory="own")
 def take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> Any:
     """The cells at places along an axis."""
-    if axis is None:
-        a, axis = np.ravel(a), 0
+    if axis is None or not np.ndim(a):
+        a, axis = np.ravel(a), axis or 0
     n = np.shape(a)[axis]
     (indices,) = traced_key_parts(list(indices) if isinstance(indices, tuple) else indices)
     indices = indices if isinstance(indices, Tracer) else np.asarray(indices)

@@ -70,16 +70,17 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
 
 
 @stands_for(np.logspace, memory="own")
-def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None) -> Any:
-    found = np.power(base, np.linspace(start, stop, num, endpoint))
+def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None, *,
+             axis: int = 0) -> Any:  # fmt: skip
+    found = np.power(np.expand_dims(base, axis) if np.ndim(base) else base, np.linspace(start, stop, num, endpoint, axis=axis))
     return found if dtype is None else found.astype(dtype)
 
 
 @stands_for(np.geomspace, memory="own")
-def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None) -> Any:
+def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
     start, stop = as_array(start), as_array(stop)
     exponents = np.linspace(0.0, 1.0, num, endpoint).reshape((num,) + (1,) * max(start.ndim, stop.ndim))
-    found = start * (stop / start) ** exponents
+    found = np.moveaxis(start * (stop / start) ** exponents, 0, axis)
     return found if dtype is None else found.astype(dtype)
 
 
@@ -356,4 +357,6 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
 @stands_for(np.copyto, memory="itself")
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     check_own(dst, "copyto")
+    if not np.can_cast(array_dtype(as_array(src)), array_dtype(dst), casting):  # type: ignore[arg-type]
+        raise TypeError(f"{array_dtype(src)} is not cast to {array_dtype(dst)} by the rule {casting!r}")
     dst[...] = src if where is True else np.where(where, src, dst)

@@ -110,6 +110,13 @@ def check_flat_answer(function: Any, name: str, leaves: Sequence[Any], tree: Any
         )
 
 
+def raises_itself(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a function raises for numbers of these shapes, too."""
+    leaves, tree = structures.flatten((args, kwargs), none_is_leaf=True)
+    forms = tuple(traced_form(v) if isinstance(v, Tracer) else None for v in leaves)
+    return not callable(function) or not isinstance(_tried(function, leaves, forms, tree, _numbers), Answer)
+
+
 def _told(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.dtype.char, value.shape, value.tobytes()
