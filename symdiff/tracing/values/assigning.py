@@ -137,7 +137,7 @@ def filled(builder: Builder, plain: np.ndarray) -> Any:
         return plain
     held: Any = storage_constant(builder, plain, user_line()) if plain.size > CELLS else np.empty(plain.shape, dtype=object)
     if plain.size <= CELLS:
-        code = None if plain.dtype.char == "d" and plain.shape else plain.dtype.char  # which numbers alone do not tell
+        code = "D" if plain.dtype.char == "D" else None  # that it is complex is told by its dtype
         held.reshape(-1)[:] = [Constant(v, code) for v in plain.ravel().tolist()]
     view = storage_cells(builder, held, plain.dtype.char, plain, user_line())
     return Tracer.showing(builder, view, plain.dtype)
