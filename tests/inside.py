@@ -79,7 +79,7 @@ NAMES = {
     "symdiff.tracing.unrolling.scalarizing": "scalarize",
     "symdiff.rulebooks.tables": "formula_template parse_formula",
     "symdiff.inspection.functions": "shown_functions",
-    "symdiff.tracing.values.standing": "STANDING",
+    "symdiff.tracing.values.standing": "STANDING stands_for",
     "symdiff.tracing.values.tracer": "Tracer",
 }
 MODULES = {

@@ -6,13 +6,15 @@ what is named here are values by the names of parameters.
 
 import importlib
 import inspect
+import shutil
+import subprocess
 import sys
 import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
-from inside import STANDING, shown_functions
+from inside import STANDING, shown_functions, stands_for
 
 import symdiff as sd
 
@@ -245,6 +247,45 @@ def test_every_keyword_is_tried():
     """A parameter that a new version of NumPy has wants a value above."""
     named = {key for function in rows().values() for key, _ in keywords_of(function)}
     assert named - {"out"} <= set(VALUES)
+
+
+def test_a_function_of_others_is_one_decorated_function():
+    def f(x):
+        return np.sum(np.real_if_close(x * x, tol=1000))
+
+    with pytest.raises(sd.TraceError, match="real_if_close of a traced value is not supported; x.real"):
+        sd.grad(f)(V)
+
+    @stands_for(np.real_if_close)
+    def real_if_close(a, tol=100):
+        return a.real + 0 * tol
+
+    try:
+        assert np.array_equal(sd.grad(f)(V), 2 * V)
+        assert "| `np.real_if_close` | a, tol | |" in shown_functions()
+    finally:
+        del STANDING[np.real_if_close]
+
+
+def test_an_elementwise_function_is_one_row_and_its_rule(tmp_path):
+    for folder in ("symdiff", "rules"):
+        shutil.copytree(Path(__file__).parents[1] / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    row, rule = tmp_path / "symdiff/vocabulary/special_operations.py", tmp_path / "rules/scipy.rules"
+    row.write_text(row.read_text(encoding="utf-8").replace('_ONE = """\n', '_ONE = """\nkolmogorov\n', 1), encoding="utf-8")
+    slope = "-8*x*(exp(-2*x*x) - 4*exp(-8*x*x) + 9*exp(-18*x*x))"
+    with rule.open("a", encoding="utf-8") as table:
+        table.write(f"scipy.special.kolmogorov(x) | kolmogorov | {slope} | real | 0.8..2 | | 0..1 falling\n")
+    program = """
+import numpy as np, symdiff as sd
+from scipy import special
+x = np.array([0.9, 1.3])
+near = (special.kolmogorov(x + 1e-6) - special.kolmogorov(x - 1e-6)) / 2e-6
+for backend in ("numpy", "auto"):
+    value, slope = sd.value_and_grad(lambda x: np.sum(special.kolmogorov(x)), backend=backend)(x)
+    assert np.isclose(value, np.sum(special.kolmogorov(x))) and np.allclose(slope, near, rtol=1e-6)
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_table_of_functions_is_up_to_date():
