@@ -71,8 +71,9 @@ TRAITS = {
     "fills": "fills an array that is given to it",
 }
 _HAVING: dict[str, set[str]] = {trait: set() for trait in TRAITS}
-for _name, _row in (*OPS.items(), *HEADS.items()):
-    for _trait in _row.traits.split():
+_TRAITS = {name: row.traits for name, row in OPS.items()} | {name: row.traits for name, row in HEADS.items()}
+for _name, _own in _TRAITS.items():
+    for _trait in _own.split():
         if _trait not in TRAITS:
             raise InvariantError(f"{_name}: the trait {_trait!r} has no meaning; one of {', '.join(TRAITS)}")
         _HAVING[_trait].add(_name)
