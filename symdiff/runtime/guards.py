@@ -26,7 +26,7 @@ _VERSION, _TAG = 24, 384  # a dictionary's version (to Python 3.12), a class's v
 _MEMBER, _OFFSET = 40, 16  # what a slot's descriptor tells of it, and where in that its place in objects stands
 _CODE, _FIELDS = 48, 6  # a function's code, followed by its defaults, named defaults, closure, docstring and attributes
 _MANAGED, _BEFORE = 1 << 4, -24  # in a type's flags: its objects' dictionaries stand before them, there
-_MORE = ("PyDict_GetItemWithError", "PyDict_Next", "PyErr_Clear", "PyObject_CallNoArgs")
+_MORE = ("PyDict_Next", "PyErr_Clear", "PyObject_CallNoArgs")
 
 
 class _Check(ctypes.Structure):
@@ -261,7 +261,6 @@ _TEXT = f"""
 NAMES
 @symdiff.long_way = external global i8
 @symdiff.miss = external global i8
-declare ptr @PyDict_GetItemWithError(ptr, ptr)
 declare i32 @PyDict_Next(ptr, ptr, ptr, ptr)
 declare void @PyErr_Clear()
 declare ptr @PyObject_CallNoArgs(ptr)
