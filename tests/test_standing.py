@@ -74,6 +74,7 @@ VALUES = {
     "signature": ("dd->d",), "weights": ([1.0, 2.0, 0.5, 1.0], np.arange(9.0).reshape(3, 3) + 1), "w": ([1.0, 2.0, 0.5, 1.0],),
     "b": ([1.0, 2.0, 0.5, 1.0], np.eye(3) * 2), "x": ([0.0, 0.5, 2.0, 2.5],), "default": (0.7,), "workers": (1,),
     "plan": (None,),
+    "tensor": (False, True), "lbnd": (0.5,), "scl": (2.0,),
     "cond": (0.1,), "subset_by_index": ([0, 1],), "subset_by_value": ([0.0, 4.0],), "lwork": (64,), "fillvalue": (0.5,),
     "padtype": ("even", None, "constant"), "padlen": (1, 0), "irlen": (4,), "output": (np.float32, None), "truncate": (2.0,),
     "radius": (2,), "origin": (1, -1), "sorter": ([0, 1, 2],), "y": ([0.5, 1.0, -2.0, 0.1],), "range": ((0.0, 2.0),),
@@ -247,6 +248,23 @@ def test_every_keyword_is_tried():
     """A parameter that a new version of NumPy has wants a value above."""
     named = {key for function in rows().values() for key, _ in keywords_of(function)}
     assert named - {"out"} <= set(VALUES)
+
+
+def test_numpys_own_source_is_followed_where_its_row_says_so(tmp_path):
+    def f(x):
+        return np.polynomial.chebyshev.chebval(x[0], x[1:])
+
+    assert np.allclose(sd.grad(f)(V), [V[2] + 4 * V[0] * V[3], 1, V[0], 2 * V[0] ** 2 - 1])
+    sd.export(sd.grad(f), tmp_path / "made.py", V)
+    header = (tmp_path / "made.py").read_text(encoding="utf-8").splitlines()[:4]
+    assert f", NumPy {np.__version__}, " in " ".join(header)
+    sd.export(sd.grad(lambda x: x[0] * x[1]), tmp_path / "other.py", V)
+    assert f"NumPy {np.__version__}" not in (tmp_path / "other.py").read_text(encoding="utf-8")
+    nan = np.array([0.3, np.nan])  # of which Python's comparisons would make a number
+    with pytest.raises(
+        sd.TraceError, match=r"test_standing\.py:\d+: numpy\.polynomial\.polyutils\.getdomain of a traced value"
+    ):
+        sd.trace(lambda x: np.polynomial.polyutils.getdomain(x), nan)
 
 
 def test_a_function_of_others_is_one_decorated_function():

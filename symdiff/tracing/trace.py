@@ -19,7 +19,7 @@ import numpy as np
 from symdiff.errors import SymdiffError, TraceError, note_error, noted_errors
 from symdiff.ir.branches import branches_of
 from symdiff.ir.building import Builder, active_builders, array_atom, atom_dtype
-from symdiff.ir.graph import Graph, GraphOutput
+from symdiff.ir.graph import FOLLOWED, Graph, GraphOutput
 from symdiff.ir.hidden import KEY, Hidden
 from symdiff.ir.node import ArrayConstant, Atom, Constant
 from symdiff.tracing.branches.paths import Path, Run, followed
@@ -302,6 +302,8 @@ def _traced(
     found, notes = followed(run, mode, given, outer, outside)
     doc = inspect.getdoc(f) or ""
     graph = found.builder.graph(name, found.outputs, found.out_tree, origin=where, doc=doc, notes=notes)
+    if attempt.followed:
+        graph.notes[FOLLOWED] = f"NumPy {np.__version__}"
     if reading is not None:
         _keep_read(graph, reading, len(traced))
     return Traced(graph, traced, found.builder.captured, tuple(attempt.known), attempt.kinds)

@@ -28,13 +28,14 @@ class Attempt:
     the results of cached functions, `seeded` the random generators made with a seed. `stuck`: a number was asked for where
     only thorough following can give none. `reading` are the captured arrays that stand as inputs, see `reading.Reading`.
     `kinds`: what was asked of the kinds of arguments, see `kinds`. `shown`: whether a text that is being written shows a traced
-    value; None where none is. `opened`: a library's function is running that may make arrays of traced values. `handlers` are
-    those of the blocks that the run is in, `modes` what NumPy and `warnings` do about floating errors where it begins, see
-    `raising`.
+    value; None where none is. `opened`: a library's function is running that may make arrays of traced values; `followed` are
+    the libraries whose own source has run. `handlers` are those of the blocks that the run is in, `modes` what NumPy and
+    `warnings` do about floating errors where it begins, see `raising`.
     """
 
     __slots__ = (
-        "handlers", "kinds", "known", "memo", "modes", "opened", "reading", "rules", "seeded", "shown", "stuck", "thorough",
+        "followed", "handlers", "kinds", "known", "memo", "modes", "opened", "reading", "rules", "seeded", "shown", "stuck",
+        "thorough",
     )  # fmt: skip
 
     def __init__(self, rules: Any, thorough: bool, reading: Any = None) -> None:
@@ -49,6 +50,7 @@ class Attempt:
         self.memo: dict[Any, Any] = {}
         self.seeded: list[Any] = []
         self.handlers: list[Any] = []
+        self.followed: set[str] = set()
 
     def __enter__(self) -> "Attempt":
         self.stuck = False

@@ -28,6 +28,7 @@ class Row(NamedTuple):
     fails: str = ""  # what NumPy's LinAlgError says of some matrices
     calls: bool = False  # it calls a function of the user's, whose errors stay as they are
     always: bool = False  # it is asked in place of the function, traced values or not
+    followed: bool = False  # it is the function's own source, of this version of the library
 
 
 STANDING: dict[Any, Row] = {}  # by the function, or its public name where the package may be missing
@@ -43,6 +44,12 @@ def stands_for(*functions: Any, **facts: Any) -> Callable[[Anything], Anything]:
         return stand
 
     return decorated
+
+
+def follows_source(*functions: Callable[..., Any]) -> None:
+    """Say that the library's own source, which is written in Python, stands for these functions."""
+    for function in functions:
+        STANDING[function] = Row(function, name_of(function), followed=True)
 
 
 def name_of(function: Any) -> str:
