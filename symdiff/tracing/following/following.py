@@ -425,7 +425,7 @@ def _library(f: Any, attempt: Attempt) -> Any:
         return _importing(f, attempt)
     if public in _ELSEWHERE or (module, name) in _PROCESSES:
         return _apart(f)
-    if root == "numpy" and type(f) is types.FunctionType:
+    if root == "numpy" and type(f) is types.FunctionType and not module.startswith("numpy.testing"):
         f = _answering(f, f"{module}.{name}", attempt)
     if name.startswith(_LOOKING.get(root, _LOOKING.get(public, ()))) and (name == "setlocale" or not name.startswith("set")):
         return _asking(f, attempt)
@@ -580,12 +580,16 @@ def _answering(f: Anything, name: str, attempt: Attempt) -> Anything:
         if f not in STANDING or not STANDING[f].followed:
             raise TraceError(f"{user_line()}: {name} of a traced value is not supported; {way_out(name_of(f))}")
         attempt.followed.add("NumPy")
-        found = f(*args, **kwargs)
-        found = as_array(found) if isinstance(found, np.ndarray) and found.dtype == object else found
+        found = structures.map_leaves(_of_objects, f(*args, **kwargs))
         check_answer(f, name, args, kwargs, found, user_line())
         return found
 
     return answering
+
+
+def _of_objects(value: Any) -> Any:
+    """An array of traced objects as a traced array."""
+    return as_array(value.tolist()) if isinstance(value, np.ndarray) and value.dtype == object else value
 
 
 def _watch_files(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

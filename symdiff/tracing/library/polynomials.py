@@ -152,7 +152,7 @@ def fit(basis: Callable[[Any, int], Any]) -> Callable[..., Any]:
 # -- numpy.polynomial, by its own source
 
 
-_OF_COEFFICIENTS = ("{0}add", "{0}sub", "{0}mul", "{0}mulx", "{0}der", "{0}int", "{0}fromroots", "{0}val")
+_OF_COEFFICIENTS = ("{0}add", "{0}sub", "{0}mul", "{0}mulx", "{0}der", "{0}int", "{0}fromroots", "{0}val", "{0}vander")
 _PACKAGES = {
     "polynomial": "poly",
     "chebyshev": "cheb",
@@ -166,3 +166,4 @@ for _package, _short in _PACKAGES.items():
     _names = [name.format(_short) for name in (*_OF_COEFFICIENTS, "{0}weight", "{0}2poly")]
     follows_source(*(getattr(_module, name) for name in _names if hasattr(_module, name)))
 follows_source(np.polynomial.polyutils.mapdomain, np.polynomial.polyutils.mapparms, np.isfortran, np.iterable)
+follows_source(*(getattr(np, name) for name in ("row_stack",) if hasattr(np, name)))
