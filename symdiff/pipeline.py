@@ -323,7 +323,7 @@ def numpy_of(program: Program | Fused) -> Callable[..., Any]:
 
 
 def machine_of(program: Program, result: Any = None, exact: bool = False) -> Machine:
-    """The Program as machine code, from which Python builtins are made; `result` gives the outputs' places in nested tuples.
+    """The Program as machine code, from which Python builtins are made; `result` gives the outputs' places in a structure.
 
     `exact`: sums of loops are taken round by round.
 

@@ -277,10 +277,13 @@ def _evaluated(graph: Graph, *args: Any, out: Any = None) -> Any:
 
 
 def _nested(value: Any) -> Any:
-    """A structure of output places, if it consists of nested tuples alone; else None."""
-    if type(value) is tuple:
-        parts = tuple(_nested(v) for v in value)
-        return None if None in parts else parts
+    """A structure of output places, if machine code makes it: of tuples, lists and dictionaries by names; else None."""
+    if type(value) in (tuple, list):
+        parts = type(value)(_nested(v) for v in value)
+        return None if any(part is None for part in parts) else parts
+    if type(value) is dict:
+        named = {key: _nested(v) for key, v in value.items() if type(key) is str and key.isidentifier() and key.isascii()}
+        return named if len(named) == len(value) and all(part is not None for part in named.values()) else None
     return value if isinstance(value, int) else None
 
 
