@@ -308,7 +308,8 @@ class Series:
         vanishes is what taking the factor out leaves, in steps each of which makes what is left out smaller.
         """
         b, (result, _, under, slope) = self.builder, quotient
-        eps, tiny = (Constant(float(n)) for n in (np.finfo(result.dtype or "d").eps, np.finfo(result.dtype or "d").tiny))
+        limits = np.finfo(result.dtype or "d")
+        eps, least = Constant(float(limits.eps)), Constant(float(limits.smallest_subnormal))
         steep = self._size(b.emit("div", (slope, under)))
         flat = self._size(b.emit("div", (under, slope)))
         last = self.order + 4 + self.order // 2
@@ -319,48 +320,52 @@ class Series:
         left_out = self._total([self._size(e) for e in ends if e is not None]) or ZERO
         missing = self._size(b.emit("sub", (self._regular(quotient, last if is_line else 4, 0) or ZERO, result)))
         rounding = self._rounding(quotient, eps)
-        pole = b.select(b.emit("le", (missing, b.mul(Constant(4.0), rounding))), ZERO, b.mul(missing, self._raised(steep, k)))
+        within = b.emit("min", (b.mul(Constant(4.0), rounding), Constant(float(limits.max))))
+        pole = b.select(b.emit("le", (missing, within)), ZERO, b.mul(missing, self._raised(steep, k)))
         apart = b.add(b.mul(left_out, self._raised(flat, steps + 1)), pole)
         before = self._term(result, k - 1)
         error = self._errors.get((result, k - 1), rounding)
         scale = self._scales.get(result, self._size(result))
-        rounded = tiny if before is None else b.add(b.mul(eps, self._size(before)), tiny)
+        rounded = least if before is None else b.add(b.mul(eps, self._size(before)), least)
         error = b.mul(steep, b.add(error, rounded))
         is_nearer = b.emit("lt", (apart, error))
         found = b.select(is_nearer, regular, found)
         error = self._errors[result, k] = b.select(is_nearer, apart, error)
         size = self._size(found)
         scale = self._scales[result] = b.emit("max", (scale, size))
-        lost = b.emit("lt", (b.emit("max", (size, b.mul(Constant(1e4 * eps.params), scale))), error))
+        enough = b.emit("max", (b.mul(Constant(1e4 * eps.params), scale), Constant(float(limits.tiny))))
+        lost = b.emit("lt", (b.emit("max", (size, enough)), error))
         return b.select(lost, Constant(math.nan), found)
 
     def _rounding(self, quotient: Quotient, eps: Constant) -> Atom:
-        """The error of a quotient's own value, by its rounding and that of the sums which what is divided is made of."""
+        """The error of a quotient's own value, by its rounding and that of the sums which both are made of."""
         b, (result, over, under, _) = self.builder, quotient
         if (result, 0) not in self._errors:
-            slope, parts = self._term(over, 1), [b.mul(eps, self._size(result))]
-            for total in self._sums(over) if slope is not None else ():
-                rise = self._term(total, 1)
-                size = b.add(*(self._size(o) for o in self._made.get(total, total).operands))
-                if total is not over and rise is not None:
-                    size = b.mul(size, self._size(b.emit("div", (slope, rise))))
-                parts.append(self._size(b.emit("div", (b.mul(eps, size), under))))
+            parts = [b.mul(eps, self._size(result))]
+            for whole, share in ((over, None), (under, self._size(result))):
+                slope = self._term(whole, 1)
+                for total in self._sums(whole) if slope is not None else ():
+                    rise = self._term(total, 1)
+                    size = b.add(*(self._size(o) for o in self._made.get(total, total).operands))
+                    if total is not whole and rise is not None:
+                        size = b.mul(size, self._size(b.emit("div", (slope, rise))))
+                    lost = self._size(b.emit("div", (b.mul(eps, size), under)))
+                    parts.append(lost if share is None else b.mul(share, lost))
             below = self._errors.get((over, 0))
             parts += [] if below is None else [self._size(b.emit("div", (below, under)))]
             self._errors[result, 0] = reduce(b.add, parts)
         return self._errors[result, 0]
 
     def _sums(self, atom: Atom) -> list[Atom]:
-        """The sums that a value is made of and that move, the last ones first, and few of many."""
+        """The sums through which alone a value depends on what moves, the last ones first."""
         found: list[Atom] = []
-        pending, seen = [atom], {atom}
-        while pending and len(found) < _SUMS and len(seen) < 16 * _SUMS:
-            made = self._made.get(top := pending.pop(0), top)
-            if (top, 0) in self._errors:
-                continue
-            found += [top] if made.op in ("add", "sub") else []
-            pending += [o for o in dict.fromkeys(made.operands) if o in self.builder.moving and o not in seen]
-            seen.update(made.operands)
+        while (atom, 0) not in self._errors:
+            made = self._made.get(atom, atom)
+            moving = [o for o in dict.fromkeys(made.operands) if o in self.builder.moving]
+            found += [atom] if made.op in ("add", "sub") else []
+            if len(moving) != 1 or len(found) == _SUMS:
+                break
+            atom = moving[0]
         return found
 
     def _regular(self, quotient: Quotient, steps: int, k: int) -> Atom | None:
