@@ -35,7 +35,7 @@ from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.plain import check_plain, check_targets
 
-_FEW = 20  # bindings of a lower derivative that a series has to have fewer than in proportion
+_FEW = 100  # bindings of a lower derivative that a series has to have fewer than in proportion
 
 
 def _is_ragged(points: Any) -> bool:

@@ -42,6 +42,7 @@ _LINEAR = frozenset({"add", "sub", "neg", "cast", "conj", "real", "imag"})
 _CELLWISE = frozenset({"concatenate", "item", "array", "set", "set_at", "take_along", "put_along", "gather", "scatter_at",
                        "sum_of", "amax", "amin", "kth"})  # fmt: skip
 _EXPONENTIALS = frozenset({"exp", "exp2", "exp10", "expm1", "sinh", "cosh"})
+_SCALING = frozenset({"neg", "cast", "mul", "div"})
 _FOLLOWED = frozenset({"add", "sub", "mul", "neg", "cast", "div", "pow"})
 _DEPTH = 6  # operations whose rounding errors are followed
 _PRODUCTS = frozenset({"mul", "matmul", "convolve"})
@@ -163,6 +164,8 @@ class Series:
         self._regulars: dict[tuple[Atom, int, int], Atom | None] = {}
         self._errors: dict[tuple[Atom, int], Atom | None] = {}
         self._scales: dict[Atom, Atom] = {}
+        self.guarded: set[Atom] = set()  # values whose coefficients are NaN where they are lost
+        self._factored: dict[Atom, Atom] = {}  # quotients, and what they are divided by one factor at a time
         self._rates: dict[Atom, Atom | None] = {}
         self._grown: dict[Atom, Atom] = {}  # symbols of rates, and whose they are
 
@@ -210,6 +213,7 @@ class Series:
             found = self._sum(op, [self._term(o, k) for o in operands])
             if found is None or op not in ("add", "sub") or not self._poles.issuperset(operands):
                 return found
+            self.guarded.add(atom)
             return self._kept(atom, k, found, self._error(atom, k) or ZERO)
         if op == "select":
             arms = [self._term(o, k) for o in operands[1:]]
@@ -217,8 +221,8 @@ class Series:
         if op == "loop":
             raise RuleError(f"{binding.origin}: sd.taylor does not take a loop that stays a loop; sd.derivative does")
         if has_structural_partials(binding) and op != "site" and (op in _CELLWISE or rule_of(binding).tangents is None):
-            parts = {place: self._spread(t, o) for place, o in enumerate(operands) if (t := self._term(o, k)) is not None}
-            return rule_pushforward(self.arrays, binding, parts) if parts else None
+            moves = {place: self._spread(t, o) for place, o in enumerate(operands) if (t := self._term(o, k)) is not None}
+            return rule_pushforward(self.arrays, binding, moves) if moves else None
         if op == "pow" and (product := self._multiplied(binding)) is not None:
             return self._term(product, k)
         if not has_structural_partials(binding) and op != "pow" and self._is_flat(binding):
@@ -308,6 +312,7 @@ class Series:
         for factor in factors:
             over = self.builder.emit("div", (over, factor))
             self._written.add(over)
+        self._factored[binding.result] = over
         return over
 
     def _shallow(self, bindings: list[Node]) -> set[Atom]:
@@ -370,19 +375,23 @@ class Series:
         apart = [b.mul(left_out, self._raised(flat, steps + 1)), pole, self._share(by_sums[0], slope)]
         before = self._term(result, k - 1)
         rounded = [self._error(result, k - 1), None if before is None else b.mul(eps, self._size(before)), least]
-        errors = [self._total(apart), self._total([b.mul(steep, self._total(rounded) or ZERO), self._share(by_sums[1], under)])]
-        is_nearer = b.emit("lt", (errors[0], errors[1]))
-        return self._kept(result, k, b.select(is_nearer, regular, found), b.select(is_nearer, errors[0], errors[1]))
+        found_error = [b.mul(steep, self._total(rounded) or ZERO), self._share(by_sums[1], under)]
+        errors = self._total(apart) or ZERO, self._total(found_error) or ZERO
+        is_nearer = b.emit("lt", errors)
+        self.guarded.add(result)
+        return self._kept(result, k, b.select(is_nearer, regular, found), b.select(is_nearer, *errors))
 
     def _kept(self, result: Atom, k: int, found: Atom, error: Atom) -> Atom:
         """A coefficient that is known but for an error; NaN where not even its size is."""
         b, (eps, _, _, tiny) = self.builder, self._limits(result)
         self._errors[result, k] = error
-        size = self._size(found)
-        scale = self._scales[result] = b.emit("max", (self._scales.get(result, self._size(result)), size))
-        enough = b.emit("max", (b.mul(Constant(1e4 * eps.params), scale), tiny))
-        is_known = b.emit("le", (b.mul(Constant(8.0), error), b.emit("max", (size, enough))))
-        return b.select(is_known, found, Constant(math.nan))
+        share = 1e4 * eps.params  # of the largest coefficient so far, which is enough
+        size, before = self._size(found), self._scales.get(result)
+        if before is None:
+            before = b.emit("max", (self._size(result), Constant(tiny.params / share)))
+        scale = self._scales[result] = b.emit("max", (before, size))
+        enough = b.emit("max", (size, b.mul(Constant(share), scale)))
+        return b.select(b.emit("le", (b.mul(Constant(8.0), error), enough)), found, Constant(math.nan))
 
     def _limits(self, atom: Atom) -> tuple[Constant, Constant, Constant, Constant]:
         """The precision of a value's dtype; the least, the largest and the least normal number."""
@@ -408,9 +417,9 @@ class Series:
         if op in _LINEAR:
             terms = [self._term(o, k) for o in operands]
             is_rounded = len(operands) == 2 and None not in terms
-            eps = Constant((k + 1) * self._limits(atom)[0].params)
-            own = [b.mul(eps, self._size(t)) for t in terms if t is not None] if is_rounded else []
-            return [*own, *(self._error(o, k, depth) for o in operands)]
+            sizes = self._total([self._size(t) for t in terms if t is not None]) if is_rounded else None
+            eps = (k + 1) * self._limits(atom)[0].params
+            return [self._times(eps, sizes), *(self._error(o, k, depth) for o in operands)]
         if (parts := self._divided(binding)) is not None:
             over, under = parts
             if (nested := self._nested(binding, *parts)) is not None:
@@ -432,7 +441,7 @@ class Series:
     def known(self, atom: Atom, k: int) -> Atom | None:
         """A coefficient; NaN where the quotients and sums that it is made of have left no digit of it."""
         found = self.coefficient(atom, k)
-        if found is None or not self._scales or atom in self._scales and (atom, k) in self._errors:
+        if found is None or not self.guarded or self._is_kept(atom):
             return found
         while True:
             try:
@@ -440,6 +449,16 @@ class Series:
                 return found if error is None else self._kept(atom, k, found, error)
             except _Missing as missing:
                 self.coefficient(*missing.args)
+
+    def _is_kept(self, atom: Atom) -> bool:
+        """Whether a value is guarded, or a multiple of one that is."""
+        while (atom := self._factored.get(atom, atom)) not in self.guarded:
+            made = self._made.get(atom, atom)
+            moving = [o for o in made.operands if o in self.builder.moving]
+            if made.op not in _SCALING or len(moving) != 1 or (made.op == "div" and made.operands[1] is moving[0]):
+                return False
+            atom = moving[0]
+        return True
 
     def _by(self, factor: Atom | None, error: Atom | None) -> Atom | None:
         return None if factor is None or error is None else self.builder.mul(self._size(factor), error)
@@ -674,7 +693,7 @@ def series_derivative(graph: Graph, place: int, order: int, rules: Any) -> tuple
             series.known(atom, k)
     parts = [series._times(factorial, series.known(atom, order)) for atom in open_.outputs(output)]
     code = derivative_dtype(output.dtype, leaf.dtype)
-    return open_.finished([open_.output("df", parts, output.shape, code)], f"{graph.name}_derivative"), bool(series._scales)
+    return open_.finished([open_.output("df", parts, output.shape, code)], f"{graph.name}_derivative"), bool(series.guarded)
 
 
 def has_series(graph: Graph, place: int, order: int, rules: Any) -> bool:
