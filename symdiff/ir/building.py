@@ -107,6 +107,7 @@ class Builder:
         self.path: Any = None  # the conditions of the run that fills it, see `tracing.paths`
         self.origin = ""
         self.primal = True
+        self.whole: dict[Atom, str] = {}  # inputs that are whole numbers or truths for functions that are called
         self._count = 0
 
     def input(self, name: str, shape: tuple[int, ...], dtype: str, path: str = "") -> Node:
