@@ -319,3 +319,9 @@ def test_complex_and_single_quotients():
     assert sd.derivative(lambda z: np.sin(z) / z, 4)(z) == pytest.approx(0.2 - z**2 / 14, rel=1e-9)
     found = sd.derivative(lambda x: np.sin(x) / x, 4)(np.float32(1e-4))
     assert found.dtype == np.float32 and found == pytest.approx(0.2, rel=1e-4)
+
+
+def test_formulas_of_series_are_derived_by_the_chain_rule():
+    shown = str(sd.taylor(lambda x: np.sin(x) / x, 2).graph(0.3, 1.0).formula.latex)
+    assert shown.count(r"\\") == 2 and "select" not in shown and r"\dot{x}^{2}" in shown
+    assert "infinity" not in str(sd.taylor(lambda x: np.sin(x) / x, 6).graph(0.3, 1.0).formula)  # these are read as they are

@@ -357,7 +357,7 @@ class Series:
         vanishes is what taking the factor out leaves, in steps each of which makes what is left out smaller.
         """
         b, (result, over, under, slope) = self.builder, quotient
-        eps, least, largest, _ = self._limits(result)
+        eps, least, _ = self._limits(result)
         steep = self._size(b.emit("div", (slope, under)))
         flat = self._size(b.emit("div", (under, slope)))
         last = self.order + 4 + self.order // 2
@@ -369,8 +369,8 @@ class Series:
         missing = self._size(b.emit("sub", (self._regular(quotient, last if is_line else 4, 0) or ZERO, result)))
         rounding = self._error(result, 0)
         assert rounding is not None
-        within = b.emit("min", (b.mul(Constant(4.0), rounding), largest))
-        pole = b.select(b.emit("le", (missing, within)), ZERO, b.mul(missing, self._raised(steep, k)))
+        within = b.add(b.mul(Constant(4.0), rounding), least)
+        pole = b.select(b.emit("lt", (missing, within)), ZERO, b.mul(missing, self._raised(steep, k)))
         by_sums = [self._error(over, j) for j in (k + 1, k)]
         apart = [b.mul(left_out, self._raised(flat, steps + 1)), pole, self._share(by_sums[0], slope)]
         before = self._term(result, k - 1)
@@ -383,7 +383,7 @@ class Series:
 
     def _kept(self, result: Atom, k: int, found: Atom, error: Atom) -> Atom:
         """A coefficient that is known but for an error; NaN where not even its size is."""
-        b, (eps, _, _, tiny) = self.builder, self._limits(result)
+        b, (eps, _, tiny) = self.builder, self._limits(result)
         self._errors[result, k] = error
         share = 1e4 * eps.params  # of the largest coefficient so far, which is enough
         size, before = self._size(found), self._scales.get(result)
@@ -393,11 +393,10 @@ class Series:
         enough = b.emit("max", (size, b.mul(Constant(share), scale)))
         return b.select(b.emit("le", (b.mul(Constant(8.0), error), enough)), found, Constant(math.nan))
 
-    def _limits(self, atom: Atom) -> tuple[Constant, Constant, Constant, Constant]:
-        """The precision of a value's dtype; the least, the largest and the least normal number."""
+    def _limits(self, atom: Atom) -> tuple[Constant, Constant, Constant]:
+        """The precision of a value's dtype, the least number, and the least one with all digits."""
         limits = np.finfo(atom.dtype or "d")
-        eps, least, largest, tiny = limits.eps, limits.smallest_subnormal, limits.max, limits.tiny
-        return Constant(float(eps)), Constant(float(least)), Constant(float(largest)), Constant(float(tiny))
+        return Constant(float(limits.eps)), Constant(float(limits.smallest_subnormal)), Constant(float(limits.tiny))
 
     def _error(self, atom: Atom, k: int, depth: int = 0) -> Atom | None:
         """The absolute error of a coefficient, to first order, by the sums that it is made of; None where it is a rounding.
