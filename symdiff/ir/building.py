@@ -111,6 +111,7 @@ class Builder:
         self.primal = True
         self.patience = 0  # bindings after which `tired` is told
         self.tired: Callable[[], None] = lambda: None
+        self.whole: dict[Atom, str] = {}  # inputs that are whole numbers or truths for functions that are called
         self._count = 0
 
     def input(self, name: str, shape: tuple[int, ...], dtype: str, path: str = "") -> Node:
