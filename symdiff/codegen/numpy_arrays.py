@@ -12,6 +12,8 @@ import numpy as np
 
 from symdiff.codegen.array_kernels import KernelLines
 from symdiff.codegen.array_text import (
+    LOCALS,
+    added_text,
     clearing_text,
     constant_text,
     emit_step,
@@ -20,6 +22,7 @@ from symdiff.codegen.array_text import (
     region,
     shape_text,
     view_text,
+    view_words,
 )
 from symdiff.codegen.exceptions import POINT, Raised
 from symdiff.codegen.numpy import called, calls_scipy, emitted_globals
@@ -33,10 +36,7 @@ from symdiff.lowering.program import ASSEMBLE, domain_size, is_leaf, is_view_ste
 from symdiff.vocabulary.literals import number_literal
 from symdiff.vocabulary.plain import READABLE, WRITTEN
 
-_WORDS = (
-    "work", "start", "stop", "rows", "value", "r", "a", "u", "s", "vh", "others", "sign", "i", "inner", "own", "turned",
-    "diagonal", "found",
-)  # fmt: skip
+_WORDS = ("work", "start", "stop", "rows", "found")
 _APART = '''def _apart(results: tuple[Any, ...], arrays: tuple[Any, ...]) -> list[NDArray[Any]]:
     """Arrays for results: those given, or new ones for what lies scattered or may share memory with arrays."""
     return [
@@ -92,7 +92,8 @@ class ArrayWriter(Shell):
         self.nodes = plan.program.nodes
         self.scalars = plan.fused.scalars
         self.calls = called(self.scalars)
-        words = (*_WORDS, *(("point", *(f"error{k}" for k in range(len(raised)))) if raised else ()))
+        filled = [word for op in {node.op for node in self.nodes} for word in LOCALS.get(op, "").split()]
+        words = (*_WORDS, *filled, *(("point", *(f"error{k}" for k in range(len(raised)))) if raised else ()))
         own = (*self.own_names(), *self.calls.values(), *words)
         super().__init__(plan.program, name, own, exported=style == "export", result=result, raised=raised)
         self.style = style
@@ -109,9 +110,12 @@ class ArrayWriter(Shell):
         self.partial_names = {code: self.names.fresh(name) for code, name in sums.items()}
         self.compiled = {index: self.names.fresh(f"kernel{index}") for index in plan.nests}
         self.cells: list[tuple[str, str]] = []
+        numbers = [(o.value, t) for o, t in zip(plan.program.outputs, self.targets, strict=True) if o.shape == ()]
+        self.results = {v: t for v, t in reversed(numbers) if not is_leaf(self.nodes[v]) and not is_view_step(self.nodes[v])}
         self.exact = {o for o, node in enumerate(self.nodes) if node.op == "input"}
         self.known_ones: dict[tuple[int, str], str] = {}
         self.block_names: dict[tuple[str, int], str] = {}
+        self.bound: dict[str, str] = {}
         for position, node in enumerate(self.nodes):
             if node.op == "input":
                 self.texts[position] = self.arguments[node.params[0]]
@@ -153,6 +157,20 @@ class ArrayWriter(Shell):
             self.texts[value] = found
         return found
 
+    def view_name(self, value: int) -> str:
+        """A name for a value that says what it shows: x_tail for `x[1:]`, W_T for `W.T`."""
+        node = self.nodes[value]
+        if is_view_step(node):
+            return self.view_name(node.operands[0]) + view_words(self.nodes, value)
+        text = self.text(value)
+        return text if text.isidentifier() else "a"
+
+    def bound_name(self, text: str, name: str) -> str:
+        """The name of a view that has this text, `name` if it is free."""
+        if text not in self.bound:
+            self.bound[text] = self.names.fresh(name)
+        return self.bound[text]
+
     def fresh(self, _: str = "v") -> str:
         """The next name for a value."""
         name = self.names.fresh(f"v{self.count}")
@@ -172,7 +190,7 @@ class ArrayWriter(Shell):
         body += [f"return {', '.join(returned)}"] if returned else []
         steps = wrapped_text(f"def {self.steps}(", [f"{name}: Any" for name in taken], ") -> Any:", "")
         shown = ", ".join(self.targets if len(self.targets) < 5 else [*self.targets[:3], "..."])
-        shown += f"; intermediate values are in {', '.join(kept)}." if kept else "."
+        shown += f"; {', '.join(kept)} hold intermediate values, one after another." if kept else "."
         steps += [f'{INDENT}"""{shown}"""', *(INDENT + line for line in body)]
         shell = [*self.accepted(), *self.arrays_for_results(self.apart())]
         shell += [f"{tuple_text(kept)[1:-1]} = {self.keep('work', [text for _, text in made])}"] if kept else []
@@ -303,7 +321,7 @@ class ArrayWriter(Shell):
             if output.shape != () and self.plan.places.get(value) != ("output", k):
                 source = self.nodes[output.value]
                 shown = source.operands[0] if source.op == "broadcast_to" else output.value
-                lines.append(f"np.copyto({self.targets[k]}, {self.text(shown)})")
+                lines.append(f"np.copyto({self.targets[k]}, {self.text(shown)})  # {self.targets[k]} = {self.text(shown)}")
         return lines
 
     # -- places
@@ -319,7 +337,7 @@ class ArrayWriter(Shell):
                 return []
             self.texts[value] = self.names.fresh(f"{self.targets[k]}_{'flat' if len(node.shape) == 1 else 'view'}")
             return [f"{self.texts[value]} = {self.targets[k]}.reshape({shape_text(node.shape)})"]
-        self.texts[value] = self.fresh()
+        self.texts[value] = self.results.get(value) or self.fresh()
         if kind != "work":
             return []
         cells = self.plan.slots[k][1]
@@ -339,8 +357,7 @@ class ArrayWriter(Shell):
             target = self.text(value)
             lines = []
             for operand, key in task.pending:
-                place = region(target, key, node.shape)
-                lines.append(f"np.add({place}, {self.text(operand)}, out={place})")
+                lines.append(added_text(region(target, key, node.shape), self.text(operand), "np"))
             return lines
         texts = [self.text(o) for o in node.operands]
         planned = is_planned(node) and node.shape != ()
@@ -358,7 +375,7 @@ class ArrayWriter(Shell):
             if sink.kind in ("store", "sum") and self.nodes[sink.value].shape != ():
                 stored += self.made(sink.value)
             elif sink.kind in ("store", "sum") and task.domain != () and index not in self.plan.nests:
-                self.texts[sink.value] = self.fresh()
+                self.texts[sink.value] = self.results.get(sink.value) or self.fresh()
         if index in self.plan.nests:
             return [*stored, *self.builtin(index)]
         return [*stored, *KernelLines(self, index, task).lines()]

@@ -109,11 +109,11 @@ def layer_value_and_grad(W: Any, b: Any, X: Any, out: Any = None) -> Any:
             return out
     slot0, partial_d = _work()
     v0 = slot0.reshape(256, 128)
-    cp.matmul(W, X, out=v0)
+    cp.matmul(W, X, out=v0)  # v0 = W @ X
     _kernel0((128,), (256,), (b, slot0, df_db, partial_d))  # fills slot0, df_db, partial_d
     _sum_rows_d((1,), (256,), (partial_d, 0, 128, 1, f))  # fills f
     v1 = slot0.reshape(256, 128)
-    cp.matmul(v1, X.T, out=df_dW)
+    cp.matmul(v1, X.T, out=df_dW)  # df_dW = v1 @ X.T
     return (f, (df_dW, df_db)) if out is None else out
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.codegen.array_text import clearing_text, constant_text, emit_step, region
+from symdiff.codegen.array_text import added_text, clearing_text, constant_text, emit_step, region
 from symdiff.codegen.cuda.arrays import (
     SUM_DECLARED,
     SUM_OF_LANES,
@@ -261,7 +261,7 @@ class _Writer(ArrayWriter):
             return clearing_text(self.text(value), task.besides, node.shape)
         if node.op == ASSEMBLE:
             places = [(region(self.text(value), key, node.shape), self.text(o)) for o, key in task.pending]
-            return [f"cp.add({place}, {text}, out={place})" for place, text in places]
+            return [added_text(place, text, "cp") for place, text in places]
         source = node.operands[0] if node.operands else -1
         over = node.op in ("set", "set_at") and self.plan.places.get(source) == self.plan.places[value]
         if node.op == "cells":
