@@ -6,6 +6,7 @@ input nothing at all (but for what `np.linalg` and sorting allocate themselves);
 """
 
 from collections.abc import Mapping, Sequence
+from string import Template
 from typing import Any, ClassVar
 
 import numpy as np
@@ -37,12 +38,12 @@ from symdiff.vocabulary.literals import number_literal
 from symdiff.vocabulary.plain import READABLE, WRITTEN
 
 _WORDS = ("work", "start", "stop", "rows", "found")
-_APART = '''def _apart(results: tuple[Any, ...], arrays: tuple[Any, ...]) -> list[NDArray[Any]]:
+APART = Template('''def _apart(results: tuple[Any, ...], arrays: tuple[Any, ...]) -> list[Any]:
     """Arrays for results: those given, or new ones for what lies scattered or may share memory with arrays."""
     return [
-        r if r.flags.carray and not any(np.may_share_memory(r, a) for a in arrays) else np.empty(r.shape, r.dtype)
+        r if r.flags.$together and not any($np.may_share_memory(r, a) for a in arrays) else $np.empty(r.shape, r.dtype)
         for r in results
-    ]'''
+    ]''')
 
 
 def emit(
@@ -76,7 +77,9 @@ def emit(
 class ArrayWriter(Shell):
     """Names, texts and places of the values of a plan, and the function that computes them in the words of a library."""
 
-    support: ClassVar[dict[str, str]] = {**Shell.support, "_apart": _APART}
+    support: ClassVar[dict[str, str]] = {
+        **Shell.support, "_apart": APART.substitute(np="np", together="carray"),
+    }  # fmt: skip
 
     def __init__(
         self,
@@ -184,13 +187,15 @@ class ArrayWriter(Shell):
         body = [*self.body(), *self.copies()]
         made = self.made_once()
         kept = [name for name, _ in made]
-        arrays = [t for t, o in zip(self.targets, self.program.outputs, strict=True) if o.shape != ()]
+        arrays = [t for t, o in zip(self.targets, self.program.outputs, strict=True) if self.held(o)]
         taken = [*(a for place, a in enumerate(self.arguments) if place in self.read), *arrays, *kept]
         returned = self.numbers_made()
         body += [f"return {', '.join(returned)}"] if returned else []
-        steps = wrapped_text(f"def {self.steps}(", [f"{name}: Any" for name in taken], ") -> Any:", "")
+        kind = "Any" if returned or (self.program.checks and not self.raised) else "None"
+        steps = wrapped_text(f"def {self.steps}(", [f"{name}: Any" for name in taken], f") -> {kind}:", "")
         shown = ", ".join(self.targets if len(self.targets) < 5 else [*self.targets[:3], "..."])
-        shown += f"; {', '.join(kept)} hold intermediate values, one after another." if kept else "."
+        work = [name for name in kept if name not in dict(self.constants)]
+        shown += f"; {', '.join(work)} hold intermediate values, one after another." if work else "."
         steps += [f'{INDENT}"""{shown}"""', *(INDENT + line for line in body)]
         shell = [*self.accepted(), *self.arrays_for_results(self.apart())]
         shell += [f"{tuple_text(kept)[1:-1]} = {self.keep('work', [text for _, text in made])}"] if kept else []
@@ -262,11 +267,11 @@ class ArrayWriter(Shell):
 
     def apart(self) -> list[str]:
         """The arrays that results are computed in: those given if they lie together and apart from arguments."""
-        arrays = [(t, p) for t, p, o in zip(self.targets, self.places, self.program.outputs, strict=True) if o.shape != ()]
+        arrays = [(t, p) for t, p, o in zip(self.targets, self.places, self.program.outputs, strict=True) if self.held(o)]
         if not arrays:
             return []
         self.uses("_apart")
-        read = [a for a, leaf in zip(self.arguments, self.program.inputs, strict=True) if leaf.shape != ()]
+        read = [a for a, leaf in zip(self.arguments, self.program.inputs, strict=True) if self.lies(leaf, a)]
         computed, given = (tuple_text(names) for names in zip(*arrays, strict=True))
         return [f"{computed[1:-1]} = _apart({given}, {tuple_text(read)})"]
 
@@ -274,8 +279,8 @@ class ArrayWriter(Shell):
         """The statements that fill an `out` with what was computed elsewhere."""
         lines = []
         for output, target, place in zip(self.program.outputs, self.targets, self.places, strict=True):
-            copied = [f"if {target} is not {place}:", f"{INDENT}np.copyto({place}, {target})"]
-            lines += copied if output.shape else [f"{place}[()] = {target}"]
+            copied = [f"if {target} is not {place}:", f"{INDENT}{self.words.np}.copyto({place}, {target})"]
+            lines += copied if self.held(output) else [f"{place}[()] = {target}"]
         return lines
 
     def made_once(self) -> list[tuple[str, str]]:

@@ -15,7 +15,7 @@ Result = NDArray[np.float64]
 _local = threading.local()
 
 
-def differences_grad_steps(x: Any, df_dx: Any, blocks_d: Any) -> Any:
+def differences_grad_steps(x: Any, df_dx: Any, blocks_d: Any) -> None:
     """df_dx; blocks_d hold intermediate values, one after another."""
     df_dx[:1].fill(0)
     x_tail = x[1:]
@@ -93,7 +93,7 @@ def _check_out(arrays: Any, *expected: Any) -> None:
             raise ValueError(f"out {k} has the same memory for several numbers")
 
 
-def _apart(results: tuple[Any, ...], arrays: tuple[Any, ...]) -> list[NDArray[Any]]:
+def _apart(results: tuple[Any, ...], arrays: tuple[Any, ...]) -> list[Any]:
     """Arrays for results: those given, or new ones for what lies scattered or may share memory with arrays."""
     return [
         r if r.flags.carray and not any(np.may_share_memory(r, a) for a in arrays) else np.empty(r.shape, r.dtype)

@@ -107,7 +107,7 @@ def _check_out(arrays: Any, *expected: Any) -> None:
             raise ValueError(f"out {k} has the same memory for several numbers")
 
 
-def _apart(results: tuple[Any, ...], arrays: tuple[Any, ...]) -> list[NDArray[Any]]:
+def _apart(results: tuple[Any, ...], arrays: tuple[Any, ...]) -> list[Any]:
     """Arrays for results: those given, or new ones for what lies scattered or may share memory with arrays."""
     return [
         r if r.flags.carray and not any(np.may_share_memory(r, a) for a in arrays) else np.empty(r.shape, r.dtype)
