@@ -199,6 +199,15 @@ def test_out_is_filled_and_overlap_is_right(target, tmp_path):
         function(np.ones(4))
 
 
+def test_results_over_an_argument_that_points_share(tmp_path):
+    slopes = sd.vmap(sd.grad(lambda x, w: np.sum(np.sin(x * w)) + w[0] * x[1]), in_axes=(0, None), out_axes=0)
+    slopes.export(tmp_path / "made_shared.py", sd.Spec((5, 3)), sd.Spec((3,)))
+    function, x, w = loaded(tmp_path / "made_shared.py"), np.linspace(-1, 1, 60_000).reshape(-1, 3), np.array([0.5, 1.0, 1.5])
+    out = np.empty_like(x)
+    out[0] = w
+    np.testing.assert_array_equal(function(x, out[0], out=out), function(x, w))
+
+
 @pytest.mark.parametrize("target", ["numpy", "python"])
 def test_out_of_several_results(target, tmp_path):
     path = tmp_path / "made_several.py"
