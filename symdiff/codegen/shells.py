@@ -230,6 +230,7 @@ class Shell:
             (f"Result = {annotated_result(self.result, kinds)}", *local, *head),
             tuple(functions),
             (*self.stores, *support, *called),
+            tuple(map(self.accepted_type, self.program.inputs)),
         ).source(self.entry, self.language)
 
 
