@@ -11,7 +11,7 @@ from string import Template
 from typing import Any, ClassVar
 
 from symdiff.codegen.exceptions import Raised
-from symdiff.codegen.names import Names, emitted_argument_names
+from symdiff.codegen.names import UNCALLED, Names, emitted_argument_names
 from symdiff.codegen.source import MISS, PythonFile, Source
 from symdiff.codegen.text import (
     Result,
@@ -89,8 +89,9 @@ class Shell:
         called = (self.words.np, "out", "_work", "_checks", *(() if exported else ("MISS", "ndarray", *DTYPES)))
         self.names = Names((*called, *self.support, *own))
         self.arguments = emitted_argument_names(program.inputs, self.names)
-        # An argument that has the name of a variable of ours keeps it in the signature.
-        self.shown = [i.name if i.name in own else a for i, a in zip(program.inputs, self.arguments, strict=True)]
+        # An argument that has the name of a variable of ours, or of what a file calls elsewhere, keeps it in the signature.
+        kept = {*own, *(UNCALLED if exported and not raised else ())}
+        self.shown = [i.name if i.name in kept else a for i, a in zip(program.inputs, self.arguments, strict=True)]
         self.entry = self.names.fresh(name)
         self.targets = [self.names.fresh(o.name) for o in program.outputs]
         self.points = self.names.fresh("n") if any(axis is not None for axis in self.in_axes) else ""
