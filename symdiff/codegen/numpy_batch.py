@@ -155,7 +155,7 @@ class _Block:
                 size = math.prod(leaf.shape)
                 flat = argument if len(leaf.shape) == 1 else f"{argument}.reshape(len({argument}), {size})"
                 picked = flat if len(own) == size else f"{flat}[:, {own}]"
-                lines.append(f"np.copyto({self.row_names[place]}, {picked}.T)")
+                lines.append(f"np.copyto({self.row_names[place]}, {picked}.T)  # a row for each cell of {argument}")
                 lines += _unpacked([named[place, cell] for cell in own], self.row_names[place])
             elif leaf.shape:
                 at = [cell_suffix(leaf.shape, cell).replace("_", ", ") for cell in own]
@@ -213,11 +213,12 @@ class _Block:
         lines = []
         for value, places in sorted(self.plan.finals.items()):
             home = places[0] if self.plan.slots[value] is None and not is_leaf(self.program.nodes[value]) else None
-            lines += [f"np.copyto({self.final_names[final]}, {self.texts[value]})" for final in places if final != home]
+            copied = [(self.final_names[final], self.texts[value]) for final in places if final != home]
+            lines += [f"np.copyto({name}, {text})  # {name} = {self.labels[value]}" for name, text in copied]
         for place, (target, rows) in enumerate(zip(self.targets, self.target_rows, strict=True)):
             if rows:
                 shaped = "" if len(self.program.outputs[place].shape) == 1 else f".reshape({target}.shape)"
-                lines.append(f"np.copyto({target}, {rows}.T{shaped})")
+                lines.append(f"np.copyto({target}, {rows}.T{shaped})  # {target} of {rows}, a row for each cell")
         return lines
 
 
