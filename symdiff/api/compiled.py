@@ -23,6 +23,7 @@ from symdiff.ir.hidden import hidden_of, visible_input_count
 from symdiff.lowering.arrays.fusing import Fused
 from symdiff.lowering.program import Program
 from symdiff.pipeline import Options, check_backend, door_of, gufunc_of, has_loops, machine_of, numpy_of, program_of
+from symdiff.runtime.engine import new_machine_bytes
 from symdiff.tracing.unrolling.scalarizing import scalarize
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
@@ -30,7 +31,33 @@ from symdiff.vocabulary.ops import dtype_of_code, is_complex
 from symdiff.vocabulary.plain import as_plain_array, check_plain, check_targets, is_plain_target
 
 KEPT_PATHS = 32  # guarded paths of one signature that are kept, those that were taken last
+KEPT = 256  # specialisations of one function that are kept, the newest
+KEPT_BYTES = 2**26  # of their machine code
 _MATH_ERRORS = (ZeroDivisionError, OverflowError, ValueError, TypeError, BufferError)
+
+
+class Kept(dict[Any, Any]):
+    """Specialisations by their keys: the newest, as many as `KEPT` and `KEPT_BYTES` allow; `dropped` counts the others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dropped = 0
+        self._bytes: dict[Any, int] = {}
+
+    def __setitem__(self, key: Any, made: Any) -> None:
+        """Keep what this thread has just made."""
+        self.pop(key, None)
+        self._bytes[key] = self._bytes.pop(key, 0) + new_machine_bytes()
+        super().__setitem__(key, made)
+        while len(self) > KEPT or (len(self) > 1 and sum(self._bytes.values()) > KEPT_BYTES):
+            oldest = next(iter(self._bytes))
+            del self._bytes[oldest], self[oldest]
+            self.dropped += 1
+
+    def clear(self) -> None:
+        """Drop all."""
+        super().clear()
+        self._bytes.clear()
 
 
 class Compiled:

@@ -246,7 +246,8 @@ def _own_arguments(function: Any, call: Call, captured: dict[int, Leaf]) -> list
         default = "" if p.default is p.empty else exported_default(p.default)
         named = p.kind is p.KEYWORD_ONLY
         if p.name in given:
-            found.append(Argument(p.name, given.pop(p.name), default, named))
+            kind = "" if not default or isinstance(p.default, (int, float, complex)) else "Any"
+            found.append(Argument(p.name, given.pop(p.name), default, named, kind=kind))
         elif id(p.default) in captured:
             found.append(Argument(p.name, captured.pop(id(p.default)), "", named))
         elif default:
