@@ -14,14 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symdiff.codegen.llvm.calls import Calls
-from symdiff.codegen.llvm.scalar import called, emit_instruction, emit_joint, emit_load, emit_store
+from symdiff.codegen.llvm.scalar import LINE, called, emit_instruction, emit_joint, emit_load, emit_store, emitted_constant
 from symdiff.codegen.math.lines import TYPES, Lines, Value
 from symdiff.codegen.nests import Buffer, Index, Nest, Words, is_small, nest_of
 from symdiff.lowering.program import Program
 from symdiff.vocabulary.extents import Count, Extent, Shape, Size
 from symdiff.vocabulary.ops import dtype_of_code, is_complex, real_counterpart
 
-_LINE = 64
 _ROOM = 2048  # bytes that something which grows has before it needs memory of its own
 # More bytes for what has some: `own` is its first room.
 _MORE = """
@@ -142,8 +141,7 @@ class _Words(Words):
 
     def table(self, value: np.ndarray) -> Buffer:
         name = f"@table{len(self.tables)}"
-        cells = "".join(f"\\{byte:02x}" for byte in value.tobytes())
-        self.tables.append(f'{name} = private constant [{value.nbytes} x i8] c"{cells}", align {_LINE}')
+        self.tables.append(emitted_constant(name, value))
         return Buffer(name, value.shape, value.dtype.char)
 
     def buffer(self, name: str, shape: Shape, code: str) -> Buffer:
@@ -159,7 +157,7 @@ class _Words(Words):
             self.variables.append(f"  {place} = alloca [{count} x i8], align 16")
         else:
             self.variables.append(f"  {place} = getelementptr i8, ptr %memory, i64 {self.memory}")
-            self.memory += -(-count // _LINE) * _LINE
+            self.memory += -(-count // LINE) * LINE
         return Buffer(place, shape, code)
 
     def _bytes(self, buffer: Buffer, rows: Count) -> str:
@@ -219,8 +217,6 @@ class _Words(Words):
 
     def load(self, buffer: Buffer, index: Index) -> Value:
         pointer = self._pointer(buffer, self._text(self.flat(buffer, index)))
-        if buffer.dtype == "?":
-            return (self.lines.put(f"trunc i8 {self.lines.put(f'load i8, ptr {pointer}')} to i1"),)
         return emit_load(self.lines, pointer, 0, buffer.dtype)
 
     def store(self, buffer: Buffer, index: Index, value: Value, add: bool = False) -> None:
