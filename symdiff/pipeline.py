@@ -193,30 +193,26 @@ def source_of(plan: Plan | ArrayPlan, target: str, **layout: Any) -> Source:
     """The Plan as text for a target."""
     if target not in TARGETS:
         raise BackendError(f"unknown target {target!r}; there are {', '.join(TARGETS)}")
-    if isinstance(plan, Plan) and has_loops(plan.program):
-        if target not in ("python", "c"):
-            refuse_loops(plan.program, f"target {target!r}")
-        return _emit("python_loops" if target == "python" else target, plan, **layout)
-    if isinstance(plan, ArrayPlan):
-        if target not in ("numpy", "cupy"):
-            raise BackendError(
-                f"whole arrays are computed by NumPy and CuPy; target {target!r} takes numbers and small arrays, "
-                "to which scalarize=True (--scalarize) unrolls them"
-            )
-        return _emit(f"{target}_arrays", plan, **layout)
-    if layout.get("style") == "export" and target in ("python", "numpy"):
-        if plan.kind == "batch":
-            return _emit("numpy_batch", plan, **layout)
-        return _emit("point_files", plan, target=target, **layout)
-    return _emit(target, plan, **layout)
+    problem = "" if isinstance(plan, ArrayPlan) else _looping(plan.program, f"target {target!r}")
+    kind = "arrays" if isinstance(plan, ArrayPlan) else "loops" if problem else plan.kind
+    emitter = EMITTERS.get((target, kind))
+    if emitter is None:
+        whole = f"whole arrays are computed by NumPy and CuPy; target {target!r} takes numbers and small arrays, "
+        whole += "to which scalarize=True (--scalarize) unrolls them"
+        points = f"target {target!r} takes one point: call it in a loop over the points, or choose numpy or cupy"
+        raise BackendError({"arrays": whole, "loops": problem, "batch": points}[kind])
+    if emitter == "point_files":
+        layout["target"] = target
+    return importlib.import_module(f"symdiff.codegen.{emitter}").emit(plan, **layout)  # type: ignore[no-any-return]
 
 
-_EMITTERS = {"cuda": "cuda.header", "cupy": "cuda.cupy", "cupy_arrays": "cuda.cupy_arrays"}  # those not in a file of this name
-
-
-def _emit(emitter: str, plan: Plan | ArrayPlan, **layout: Any) -> Source:
-    module = importlib.import_module(f"symdiff.codegen.{_EMITTERS.get(emitter, emitter)}")
-    return module.emit(plan, **layout)  # type: ignore[no-any-return]
+# Who writes which kind of plan for a target, a module of `codegen` each.
+EMITTERS = {
+    ("numpy", "point"): "point_files", ("numpy", "batch"): "numpy_batch", ("numpy", "arrays"): "numpy_arrays",
+    ("python", "point"): "point_files", ("python", "loops"): "python_loops", ("c", "point"): "c", ("c", "loops"): "c",
+    ("cuda", "point"): "cuda.header",
+    ("cupy", "point"): "cuda.cupy", ("cupy", "batch"): "cuda.cupy", ("cupy", "arrays"): "cuda.cupy_arrays",
+}  # fmt: skip
 
 
 def kernel_of(plan: Plan | ArrayPlan, target: str, name: str, **layout: Any) -> Any:
@@ -242,10 +238,12 @@ def backend_of(program: Program | Fused, backend: str, exact: bool) -> str:
         ways = [way for way in ("native", "python", "numpy") if not (exact and way == "native")]
     else:
         ways = ["numpy" if backend == "python" and _in_single_precision(program) else backend]
-    problems = [_problem(program, way) for way in ways]
-    if "" not in problems:
-        raise BackendError(problems[-1])
-    return ways[problems.index("")]
+    problem = ""
+    for way in ways:
+        problem = _problem(program, way)
+        if not problem:
+            return way
+    raise BackendError(problem)
 
 
 def _in_single_precision(program: Program | Fused) -> bool:
@@ -341,7 +339,7 @@ def array_kernel_of(fused: Fused, result: Any = None) -> Machine | Callable[...,
         plan = array_plan_of(fused, kernels.nests)
         arrangement = llvm_arrangement(plan) if is_native(fused) else None
         if arrangement is None:  # NumPy calls the kernels
-            return load(_emit("numpy_arrays", plan, name=fused.name, builtins=kernels.builtins()))
+            return load(source_of(plan, "numpy", name=fused.name, builtins=kernels.builtins()))
         text = whole_function(plan, arrangement, "kernel", kernels.names, fused.operations() < LARGE)
         memory = arrangement.memory
         return Machine(fused, f"{kernels.text}\n{text}", 2, memory, apart=True, result=result, passes=kernels.passes)

@@ -4,9 +4,10 @@ r"""The LaTeX of reading forms back to values: what is printed must be the deriv
     row       = ["\text{with}\quad"] left "&=" sum  |  "&" text
     places    = ", \quad i = " first ", \ldots, " last        after a row that stands for one at each place
     sum       = ["-"] product {("+" | "-") product}
-    product   = power {["\cdot"] power}
-    power     = primary ["^{" sum "}"]
-    primary   = number | name | "\sum_{i=" first "}^{" last "} " product | "\frac{" sum "}{" sum "}"
+    product   = power {["\cdot" | "\,"] power}
+    power     = primary ["^{" (sum | n "/" n) "}"]
+    primary   = number | name | "\sum_{i=" first "}^{" last "} " product
+              | "\prod_{i=" first [",\, i \neq " place] "}^{" last "} " power | "\frac{" sum "}{" sum "}"
               | "\sqrt" ["[" n "]"] "{" sum "}" | "\left(" sum "\right)"
               | "\left|{" sum "}\right|" | "\left\lfloor{" sum "}\right\rfloor" | "\overline{" sum "}" | cases | function
     function  = head ["^{" n "}"] ["{"] "\left(" sum {"," sum} "\right)" ["}"]   where a head is \sin, \operatorname{..}, J_{1}
@@ -16,15 +17,14 @@ r"""The LaTeX of reading forms back to values: what is printed must be the deriv
 Names are those of the arguments and of the rows above that are not results.
 """
 
+import itertools
 import math
 import re
 
 import numpy as np
 from inside import OPS, default_rules
 
-TOKEN = re.compile(
-    r"[AB]i(?=\\left|\^)|\\operatorname\{[^{}]*\}|\\text\{[^{}]*\}|\\(?:begin|end)\{\w+\}|\\[a-zA-Z]+|\\.|\d+(?:\.\d+)?|[^\s\\]"
-)
+TOKEN = re.compile(r"\\operatorname\{[^{}]*\}|\\text\{[^{}]*\}|\\(?:begin|end)\{\w+\}|\\[a-zA-Z]+|\\.|\d+(?:\.\d+)?|[^\s\\]")
 COMPARE = {"<": np.less, "\\leq": np.less_equal, ">": np.greater, "\\geq": np.greater_equal, "=": np.equal}
 COMPARE |= {"\\neq": np.not_equal}
 CONSTANTS = {"\\pi": math.pi, "e": math.e, "i": 1j, "\\gamma": np.euler_gamma, "\\infty": math.inf, "\\text{NaN}": math.nan}
@@ -43,8 +43,9 @@ def _function(name):
         "\\operatorname{sign}": np.sign, "\\operatorname{sgn}": np.sign, "\\operatorname{re}": np.real,
         "\\operatorname{im}": np.imag, "\\operatorname{erf}": special.erf, "\\operatorname{erfc}": special.erfc,
         "\\operatorname{mod}": np.mod, "\\log_{10}": np.log10, "\\log_{2}": np.log2,
-        "Ai": lambda x: special.airy(x)[0], "Bi": lambda x: special.airy(x)[2],
-        "Ai'": lambda x: special.airy(x)[1], "Bi'": lambda x: special.airy(x)[3],
+        "\\psi": special.polygamma,
+        "\\operatorname{Ai}": lambda x: special.airy(x)[0], "\\operatorname{Bi}": lambda x: special.airy(x)[2],
+        "\\operatorname{Ai}'": lambda x: special.airy(x)[1], "\\operatorname{Bi}'": lambda x: special.airy(x)[3],
     }  # fmt: skip
     if name in plain:
         return plain[name]
@@ -55,7 +56,7 @@ def _function(name):
     return rule.value if rule else getattr(special, inner)
 
 
-CELL = re.compile(r"([^\s_{}()]+|\\mathrm\{\w+\})_\{([a-z])([+-]\d+)?\}")
+CELL = re.compile(r"([^\s_{}()]+|\\mathrm\{\w+\}'?)_\{([a-z])([+-]\d+)?\}")
 PLACES = re.compile(r", \\quad (\w+) = (\d+), \\ldots, (\d+)$")
 
 
@@ -68,11 +69,11 @@ class Parser:
         known = sorted((*names, *CONSTANTS), key=len, reverse=True)
         place = 0
         while place < len(text):
-            if text[place].isspace():
-                place += 1
+            if text[place].isspace() or text.startswith("\\,", place):
+                place += 1 if text[place].isspace() else 2
                 continue
             cell = CELL.match(text, place)
-            if cell and f"{cell[1]}_{{0}}" in names:
+            if cell and any(f"{cell[1]}_{{{first}}}" in names for first in (0, 1)):
                 self.tokens.append((cell[0], True))
                 place = cell.end()
                 continue
@@ -113,7 +114,7 @@ class Parser:
 
     def product(self):
         found = self.power()
-        while self.peek() not in ("", "+", "-", ")", "}", "]", ",", "&", "\\\\", "\\right", "\\wedge", "\\vee", *COMPARE):
+        while self.peek() not in ("", "+", "-", "/", ")", "}", "]", ",", "&", "\\\\", "\\right", "\\wedge", "\\vee", *COMPARE):
             if self.peek().startswith("\\end"):
                 break
             if self.peek() in ("\\cdot", "\\bmod"):
@@ -134,7 +135,13 @@ class Parser:
 
     def exponent(self):
         self.take("^")
-        return self.braced()
+        self.take("{")
+        found = self.sum()
+        if self.peek() == "/":
+            self.take()
+            found = found / self.sum()
+        self.take("}")
+        return found
 
     def braced(self):
         self.take("{")
@@ -148,8 +155,8 @@ class Parser:
         cell = CELL.fullmatch(token) if is_name else None
         if cell:
             return self.names[f"{cell[1]}_{{{self.names[cell[2]] + int(cell[3] or 0)}}}"]
-        if token == "\\sum":
-            return self.series()
+        if token in ("\\sum", "\\prod"):
+            return self.series(token)
         if is_name:
             return self.names[token] if token in self.names else CONSTANTS[token]
         if token[0].isdigit():
@@ -173,20 +180,29 @@ class Parser:
             return self.cases()
         return self.function(token)
 
-    def series(self):
+    def series(self, sign):
         for expected in ("_", "{"):
             self.take(expected)
         index = self.take()
         self.take("=")
         first = int(self.sum())
+        left_out = None
+        if self.peek() == ",":
+            for expected in (",", index, "\\neq"):
+                self.take(expected)
+            left_out = int(self.sum())
         for expected in ("}", "^"):
             self.take(expected)
         last = int(self.braced())
-        start, total = self.place, 0.0
+        start, total = self.place, 0.0 if sign == "\\sum" else 1.0
         for place in range(first, last + 1):
             self.place = start
             self.names[index] = place
-            total = total + self.product()
+            if sign == "\\sum":
+                total = total + self.product()
+            else:
+                factor = self.power()
+                total = total * (1.0 if place == left_out else factor)
         return total
 
     def bracketed(self):
@@ -205,9 +221,8 @@ class Parser:
                 below += self.take()
             self.take("}")
             below = below.strip("{}")  # SymPy writes log_{10}, J_{1}
-        if self.peek() == "^" and self.peek(1) == "\\prime":
-            self.place += 2
-            head += "'"
+        if self.peek() == "'":
+            head += self.take()
         raised = self.exponent() if self.peek() == "^" else 1
         braced = self.peek() == "{" and self.take()
         self.take("\\left")
@@ -225,7 +240,9 @@ class Parser:
 
             found = getattr(special, f"{head.lower()}v")(Parser(below, self.names).value(), *args)
         else:
-            found = _function(head + (f"_{{{below}}}" if below else ""))(*args)
+            if head == "\\psi":
+                args = [int(below or 0), *args]
+            found = _function(head + (f"_{{{below}}}" if below and head != "\\psi" else ""))(*args)
         return found**raised if raised != 1 else found
 
     def cases(self):
@@ -292,8 +309,15 @@ def page_values(latex, names):
         inside = inside or left.startswith("\\text{with}\\quad ")
         (pieces if inside else results).append((left.removeprefix("\\text{with}\\quad "), right))
     with np.errstate(all="ignore"):
-        for left, right in pieces:
-            known[left] = Parser(right, known).value()
+        for at, group in itertools.groupby(pieces, lambda piece: (found := PLACES.search(piece[1])) and found.groups()):
+            if at is None:
+                for left, right in group:
+                    known[left] = Parser(right, known).value()
+                continue
+            rows = [(left, PLACES.sub("", right)) for left, right in group]  # x_{k+1} of x_{k}, round by round
+            for place in range(int(at[1]), int(at[2]) + 1):
+                for left, right in rows:
+                    known[left.replace(f"{at[0]}+1", str(place + 1))] = Parser(right, {**known, at[0]: place}).value()
         values = {}
         for left, right in results:
             places = PLACES.search(right)

@@ -110,8 +110,8 @@ def test_generated_functions_have_source(backend):
     program = sd.grad(bump).program(1.0, 2.0)
     kernel = kernel_of(plan_of(program), backend, program.name)
     text = inspect.getsource(kernel)
-    assert text.startswith("def bump_grad(x, y, out=None):") and "exp(" in text
-    assert text == source_of(plan_of(program), backend, name=program.name, style="runtime").text
+    whole = source_of(plan_of(program), backend, name=program.name, style="runtime").text
+    assert text.startswith("def bump_grad(x") and text in whole and "exp(" in whole
 
 
 def test_tracebacks_show_the_line():
@@ -136,7 +136,7 @@ def test_latex_names():
     rate = sd.grad(lambda learning_rate, A: learning_rate**2 / A[1, 0], argnums=(0, 1))
     rate(2.0, np.ones((2, 2)))
     latex = rate._repr_latex_()
-    assert r"\frac{\partial f}{\partial \mathrm{learning\_rate}} &= \frac{2 \mathrm{learning\_rate}}{A_{1,0}}" in latex
+    assert r"\frac{\partial f}{\partial \mathrm{learning\_rate}} &= \frac{2\, \mathrm{learning\_rate}}{A_{1,0}}" in latex
     assert r"\frac{\partial f}{\partial A_{1,0}} &= - \frac{\mathrm{learning\_rate}^{2}}{A_{1,0}^{2}}" in latex
     second = sd.hessian(lambda x: x[0] ** 2 / x[1])
     second(np.ones(2))

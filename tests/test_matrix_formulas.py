@@ -106,7 +106,7 @@ TABLE = {
     "diagonal": (lambda A, x: np.sum(np.diag(A) * x), [None, r"\operatorname{diag}{\left(A \right)}"]),
     "diag": (lambda x, A: np.sum(np.diag(x) @ A @ x), [rf"\left(A + A{T}\right) x", rf"x x{T}"]),
     "brace": (lambda x: np.sum(np.where(x > 0.5, x * x, 0.2 * x)), [None]),
-    "relu": (lambda X, x: np.sum(np.maximum(X @ x - 0.9, 0)), [None, rf"X{T} \left[X x - \frac{{9}}{{10}} > 0\right]"]),
+    "relu": (lambda X, x: np.sum(np.maximum(X @ x - 0.9, 0)), [None, rf"X{T} \left[X x - 0.9 > 0\right]"]),
     "largest": (lambda x: np.max(x) ** 2, [None]),
     "ravel": (lambda A: np.sum(np.ravel(np.sin(A)) ** 3), [None]),
     "reversed": (lambda x, c: np.sum(x[::-1] * c * x), [None, None]),

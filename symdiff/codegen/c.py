@@ -1,8 +1,8 @@
 """Plan to C99: a function over pointers to the cells of its arguments and results, with nothing but libm behind it.
 
 Assumes a point Plan. Guarantees the Program's order of operations, and NumPy's treatment of NaN, ties and signed zeros where
-the compiler keeps to IEEE 754. Refuses special functions but erf and erfc, opaque primitives, and functions that C99 lacks for
-complex numbers, with `BackendError`.
+the compiler keeps to IEEE 754. Refuses special functions but erf, erfc and what `formulas` makes of libm's functions, opaque
+primitives, and functions that C99 lacks for complex numbers, with `BackendError`.
 """
 
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ from typing import ClassVar
 from symdiff.codegen.c_like import INDENT, RESERVED, Dialect, comment
 from symdiff.codegen.c_nests import CNests
 from symdiff.codegen.exceptions import Raised
+from symdiff.codegen.formulas import formula_program
 from symdiff.codegen.names import Names
 from symdiff.codegen.nests import refuse_heads
 from symdiff.codegen.source import Source
@@ -68,8 +69,6 @@ def emit(
 ) -> Source:  # fmt: skip
     """The Plan as a C file. A function with checks returns an int, 0 or the number of the exception among `raised`."""
     program = plan.program
-    if plan.kind != "point":
-        raise BackendError(f"{program.name}: the C target takes one point; call it in a loop over the points")
     names = Names(RESERVED, plain=True)
     entry = names.fresh(name)
     guard = names.fresh(f"{entry.upper()}_H")
@@ -112,7 +111,7 @@ def _with_loops(
     codes = {node.dtype for node in everything.nodes} | {leaf.dtype for leaf in program.leaves}
     included = "\n".join(_included(codes, "math.h", *(["stdlib.h"] if words.grown else []))) + "\n"
     signature = LANGUAGE.signature(program.inputs, program.outputs, arguments, targets, head, list(sizes.values()))
-    support = [*LANGUAGE.helpers(everything.nodes, "static"), *words.helpers()]
+    support = [*(text for _, text in LANGUAGE.helpers(everything.nodes, "static")), *words.helpers()]
     text = [*signature, "{", *(f"{INDENT}{line}" for line in lines), "}"]
     return text, included + ("\n" + "\n".join(support) if support else "")
 
@@ -153,7 +152,8 @@ def _shape(leaf: Input | Output) -> str:
 
 
 def _includes(program: Program) -> str:
-    codes = {i.dtype for i in program.nodes} | {leaf.dtype for leaf in program.leaves}
+    formulas = [formula_program(name, code)[0] for name, found in LANGUAGE.formulas(program.nodes).items() for code in found]
+    codes = {i.dtype for p in (program, *formulas) for i in p.nodes} | {leaf.dtype for leaf in program.leaves}
     return "\n".join(_included(codes, "math.h")) + "\n"
 
 
@@ -164,5 +164,5 @@ def _included(codes: set[str], *others: str) -> list[str]:
 
 
 def _helpers(program: Program) -> str:
-    texts = LANGUAGE.helpers(program.nodes, "static")
+    texts = [text for _, text in LANGUAGE.helpers(program.nodes, "static")]
     return "\n".join(["", *texts]) if texts else ""

@@ -7,7 +7,7 @@ at one point) is left away and noted: the values are those of the derivative whe
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -57,24 +57,24 @@ class Values:
     function `counted`, the number of cells by which a mean of its divides is a symbol, of which `counts` tells the number, and
     softmax a function."""
 
-    def __init__(self, graph: Graph, counted: Graph | None = None) -> None:
+    def __init__(self, graph: Graph, names: Sequence[str], counted: Graph | None = None) -> None:
         if len(graph.bindings) > LIMIT:
             raise Wordless(f"{len(graph.bindings)} bindings")
         self.algebra = Algebra()
         self.algebra.soft = counted is not None
         self.arrays: dict[str, np.ndarray] = {}  # constant arrays by the names they get
         self.notes: list[str] = []
-        self._names = {leaf.name for leaf in graph.inputs}
+        self._names = set(names)
         self.counts: dict[str, int] = {}
         self._counted: set[Atom] = set() if counted is None else set(_mean_counts(counted))
         for atom in _mean_counts(counted) if counted else ():
             self.algebra.counts[int(atom.params)] = self.count(int(atom.params))
         self._found: dict[Atom, Value | Flat] = {}
         self._constants: dict[bytes, str] = {}
-        for leaf in graph.inputs:
+        for leaf, name in zip(graph.inputs, names, strict=True):
             if any(isinstance(n, Extent) for n in leaf.shape):
                 raise Wordless("extents that are symbols")
-            self._found[leaf.node] = self.algebra.symbol(leaf.name, leaf.shape)
+            self._found[leaf.node] = self.algebra.symbol(name, leaf.shape)
         for binding in graph.bindings:
             self._found[binding] = self._made(binding)
         self.outputs = [self.of(o.atom) for o in graph.outputs]
@@ -218,7 +218,7 @@ class Values:
         if not binding.primal and not plain:
             if tested.op == "isfinite":
                 return self._noted(yes, "where all is finite")
-            if tested.op == "eq":
+            if _is_thin(tested):
                 return self._noted(no, "away from kinks")
             if tested.op == "ne":
                 return self._noted(yes, "away from kinks")
@@ -534,3 +534,9 @@ _ROWS: dict[str, _Row] = {
     "softmax": _softmax, "log_softmax": _log_softmax,
     "amax": _extreme, "amin": _extreme,
 }  # fmt: skip
+
+
+def _is_thin(condition: Atom) -> bool:
+    """Whether a condition holds at single points only."""
+    operands = getattr(condition, "operands", ())
+    return condition.op == "eq" or (condition.op == "and" and any(map(_is_thin, operands)))

@@ -12,6 +12,8 @@ from symdiff.inspection.reading.terms import ONE, Term
 from symdiff.inspection.reading.written import Writer
 
 _MANY = 16  # terms of a sum beyond which it is left as it is
+_SHORTER = 0.7  # of its width, below which a sum is multiplied out
+_TERMS = 24  # terms up to which sums are multiplied out
 _LONG = 2_000  # printed width beyond which terms are not arranged
 Powers = dict[Term, Fraction]
 
@@ -25,7 +27,7 @@ def arranged(term: Term, writer: Writer, kept: Collection[Term]) -> Term:
         if found in kept:
             return None
         if found.kind == "product":
-            return _paired(found, writer)
+            return min(_paired(found, writer) or found, _cleared(found, writer), key=lambda term: term.width)
         return _shortest(found, writer) if found.kind == "sum" and len(found.parts) <= _MANY else None
 
     for _ in range(3):
@@ -57,6 +59,9 @@ def _candidates(term: Term, writer: Writer) -> Iterator[Term]:
     if expanded is not None and _count(expanded) < len(items):
         yield expanded
     yield from _taken_out(term, items, writer)
+    multiplied = _multiplied_out(term, writer)
+    if multiplied is not None:
+        yield from (c for c in (multiplied, _by_functions(multiplied, writer)) if c.width < _SHORTER * term.width)
     for base in {b: None for powers, _ in items for b in powers}:
         having = [k for k, (powers, _) in enumerate(items) if base in powers]
         if 2 <= len(having) < len(items):
@@ -123,6 +128,64 @@ def _expanded(term: Term, writer: Writer) -> Term | None:
                 return None
         found += [(writer.powers(powers.items()), k) for powers, k in rows]
     return writer.add(found) if changed else None
+
+
+def _multiplied_out(term: Term, writer: Writer) -> Term | None:
+    """A sum with all sums multiplied out that are factors, and factors of these; None where they are none or become long."""
+    pending: list[tuple[Powers, Fraction]] = [(powers_of(t), c) for t, c in term.parts]
+    done: list[tuple[Powers, Fraction]] = []
+    while pending:
+        powers, c = pending.pop()
+        inner = next((b for b, e in powers.items() if b.kind == "sum" and e in (1, 2)), None)
+        if inner is None:
+            done.append((powers, c))
+        else:
+            rest = _times(powers, inner, Fraction(-1))
+            pending += [(_product({b: e for b, e in rest.items() if e}, powers_of(t)), c * k) for t, k in inner.parts]
+        if len(pending) + len(done) > _TERMS:
+            return None
+    if len(done) == len(term.parts):
+        return None
+    found = writer.add([(writer.powers(powers.items()), c) for powers, c in reversed(done)])
+    return found if found.kind == "sum" and len(found.parts) <= _MANY else None
+
+
+def _by_functions(term: Term, writer: Writer) -> Term:
+    """A sum with what stands before the same functions put together: (1 - x) sin(x) + 2 x cos(x)."""
+    groups: dict[Term, list[tuple[Term, Fraction]]] = {}
+    for t, c in term.parts:
+        powers = powers_of(t)
+        functions = {b: e for b, e in powers.items() if b.kind == "call" and len(b.parts) > 1}
+        rest = writer.powers((b, e) for b, e in powers.items() if b not in functions)
+        groups.setdefault(writer.powers(functions.items()), []).append((rest, c))
+    factors = {functions: _factored(writer.add(parts), writer) for functions, parts in groups.items()}
+    return writer.plus(*(writer.mul([functions, factor]) for functions, factor in factors.items()))
+
+
+def _factored(term: Term, writer: Writer) -> Term:
+    """A sum with the shortest choice of factors in front."""
+    if term.kind != "sum" or len(term.parts) < 2:
+        return term
+    items = [(powers_of(t), c) for t, c in term.parts]
+    return min((term, *_taken_out(term, items, writer)), key=lambda found: found.width)
+
+
+def _cleared(term: Term, writer: Writer) -> Term:
+    """A product whose sums have no denominators: x/(a (1 + y/a)) as x/(a + y)."""
+    factors: list[tuple[Term, Fraction]] = []
+    for base, exponent in term.parts:
+        below: Powers = {}
+        if base.kind == "sum" and len(base.parts) > 1 and exponent.denominator == 1:
+            for t, _ in base.parts:
+                for b, e in powers_of(t).items():
+                    if e < 0 and e.denominator == 1 and b.kind != "call":
+                        below[b] = min(below.get(b, Fraction(0)), e)
+        if below:
+            clear = writer.powers((b, -e) for b, e in below.items())
+            base = writer.add([(writer.mul([t, clear]), c) for t, c in base.parts])
+            factors += [(b, e * exponent) for b, e in below.items()]
+        factors.append((base, exponent))
+    return writer.powers(factors)
 
 
 def _times(powers: Powers, base: Term, exponent: Fraction) -> Powers:

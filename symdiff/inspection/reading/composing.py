@@ -10,8 +10,9 @@ from typing import Any
 import sympy as sp
 
 from symdiff.inspection.expressions import build_sympy, piecewise
-from symdiff.inspection.reading.patterns import SERIES
-from symdiff.inspection.reading.terms import ONE, Term, number_text
+from symdiff.inspection.reading.matrix_heads import ProductOver
+from symdiff.inspection.reading.patterns import PRODUCTS, SERIES
+from symdiff.inspection.reading.terms import ONE, Term, number_parts
 
 _CONSTANTS = {"pi": sp.pi, "inf": sp.oo, "nan": sp.nan, "true": sp.true, "false": sp.false, "gamma_E": sp.EulerGamma}
 _NARROW = 4  # an exponential whose exponent is wider stands beside a fraction, not in it
@@ -45,7 +46,7 @@ class Composer:
         if term.kind == "symbol":
             return sp.I if term.parts[0] == "i " else sp.Symbol(term.parts[0])
         if term.kind == "sum":
-            return self._sum(term)
+            return self._sum(list(term.parts))
         if term.kind == "product":
             return self._product(dict(term.parts), Fraction(1))
         if term.kind == "brace":
@@ -58,14 +59,16 @@ class Composer:
         if op == SERIES:
             body, index, first, last = (self._made[a] for a in args)
             return sp.Sum(body, (index, first, last))
+        if op == PRODUCTS:
+            body, index, first, last, *left_out = (self._made[a] for a in args)
+            return ProductOver(body, index, first, last, *(sp.Symbol(s.name.strip("[]")) for s in left_out))
         if op in ("max", "min"):
             return build_sympy(op, [inner for a in args for inner in _operands(self._made[a], op)])
         if op == "cbrt":
             return sp.Pow(self._made[args[0]], sp.Rational(1, 3), evaluate=False)
         return build_sympy(op.removeprefix("call ").rstrip(), [self._made[a] for a in args])
 
-    def _sum(self, term: Term) -> Any:
-        parts = list(term.parts)
+    def _sum(self, parts: list[tuple[Term, Fraction]]) -> Any:
         first = next((k for k, (_, c) in enumerate(parts) if c > 0), 0)
         parts.insert(0, parts.pop(first))
         terms = [self._scaled(t, c) for t, c in parts]
@@ -92,27 +95,37 @@ class Composer:
         if base.kind == "number":
             return 0, 0
         if base.kind == "call":
+            if base.parts[0] == "pow" and base.parts[1].kind == "number":
+                return -1, base.place
             named = base.parts[0] in _CONSTANTS
-            return (0 if named else 5 if base.parts[0] == "exp" else 4), base.place
+            return (0 if named else {"exp": 5, PRODUCTS: 6}.get(base.parts[0], 4)), base.place
         return (3 if base.needs & ~self._unit else 1), base.place
 
     def _product(self, powers: dict[Term, Fraction], coefficient: Fraction) -> Any:
         """A coefficient times powers: over a fraction bar or below, an exponential with a wide exponent beside."""
         over, under, beside = [], [], []
         whole, below = _split(abs(coefficient))
+        raised: dict[Term, list[tuple[Term, Fraction]]] = {}
+        for base, exponent in powers.items():
+            if base.kind == "call" and base.parts[0] == "pow":
+                raised.setdefault(base.parts[1], []).append((base.parts[2], exponent))
         for base, exponent in sorted(powers.items(), key=self._rank):
             if base.kind == "call" and base.parts[0] == "exp":
                 target = over if base.parts[1].width <= _NARROW or base.parts[1] is ONE else beside
                 target.append(self._exp(base.parts[1], exponent))
                 continue
-            shift = self._shift(base, powers)
-            if shift is not None:
-                if shift:
-                    over.append(sp.Pow(self._made[base.parts[1]], shift, evaluate=False))
+            if base.kind == "call" and base.parts[0] == "pow":
+                root = base.parts[1]
+                if raised[root]:  # the first of those of one base
+                    over.append(sp.Pow(self._made[root], self._exponent(raised[root], powers.get(root)), evaluate=False))
+                    raised[root] = []
                 continue
-            if any(b.kind == "call" and b.parts[0] == "pow" and b.parts[1] is base for b in powers):
+            if base in raised:
                 continue
-            (over if exponent > 0 else under).append(self._power(base, abs(exponent)))
+            part = self._made[base]
+            if base.kind == "sum" and exponent % 2 == 1 and all(c < 0 for _, c in base.parts):
+                part, coefficient = self._sum([(t, -c) for t, c in base.parts]), -coefficient
+            (over if exponent > 0 else under).append(_power(part, abs(exponent)))
         if whole != 1 or not (over or beside):
             over.insert(0, number_expression(whole))
         if below != 1:
@@ -129,21 +142,16 @@ class Composer:
             factors.insert(0, sp.S.NegativeOne)
         return factors[0] if len(factors) == 1 else sp.Mul(*factors, evaluate=False)
 
-    def _shift(self, base: Term, powers: dict[Term, Fraction]) -> Any:
-        """The exponent of a general power together with that of its base's own power; None for another factor."""
-        if base.kind != "call" or base.parts[0] != "pow":
-            return None
-        own = powers.get(base.parts[1], Fraction(0))
-        times = powers[base]
-        exponent = self._made[base.parts[2]] if times == 1 else self._scaled(base.parts[2], times)
-        if own:
-            terms = list(exponent.args) if isinstance(exponent, sp.Add) else [exponent]
-            exponent = sp.Add(*terms, number_expression(own), evaluate=False)
-        return exponent
+    def _exponent(self, exponents: list[tuple[Term, Fraction]], own: Fraction | None) -> Any:
+        """The sum of exponents of powers of one base, with that of the base's own power."""
+        found = [self._made[t] if times == 1 else self._scaled(t, times) for t, times in exponents]
+        terms = [term for e in found for term in (e.args if isinstance(e, sp.Add) else [e])]
+        terms += [number_expression(own)] if own else []
+        return terms[0] if len(terms) == 1 else sp.Add(*terms, evaluate=False)
 
-    def _power(self, base: Term, exponent: Fraction) -> Any:
-        part = self._made[base]
-        return part if exponent == 1 else sp.Pow(part, number_expression(exponent, True), evaluate=False)
+
+def _power(part: Any, exponent: Fraction) -> Any:
+    return part if exponent == 1 else sp.Pow(part, number_expression(exponent, True), evaluate=False)
 
 
 def _operands(expr: Any, op: str) -> list[Any]:
@@ -153,14 +161,20 @@ def _operands(expr: Any, op: str) -> list[Any]:
 
 def _split(value: Fraction) -> tuple[Fraction, Fraction]:
     """A positive number as what stands above and below a fraction bar."""
-    return (Fraction(value.numerator), Fraction(value.denominator)) if "/" in number_text(value) else (value, Fraction(1))
+    over, under = number_parts(value)
+    return (Fraction(over), Fraction(under)) if under != "1" else (value, Fraction(1))
 
 
 def number_expression(value: Fraction, exact: bool = False) -> Any:
     """A number as it is printed: an integer, a short fraction, or a decimal."""
-    text = number_text(value)
-    if value.denominator == 1 and "." not in text and "e" not in text:
-        return sp.Integer(value.numerator)
-    if "/" in text or (exact and value.denominator < 100):
-        return sp.Rational(value.numerator, value.denominator)
-    return sp.Float(float(text))
+    over, under = number_parts(value)
+    if under != "1" or (exact and value.denominator < 100):
+        if value.denominator < 1000 or under.isdigit():
+            return sp.Rational(value.numerator, value.denominator)
+        below = sp.Pow(_plain(under), -1, evaluate=False)
+        return sp.Mul(*([] if over == "1" else [_plain(over)]), below, evaluate=False) if over != "1" else below
+    return _plain(over)
+
+
+def _plain(text: str) -> Any:
+    return sp.Integer(text) if text.lstrip("-").isdigit() else sp.Float(float(text))

@@ -19,6 +19,7 @@ from symdiff.pipeline import DEFAULT, Options, plan_of, program_of, source_of
 from symdiff.vocabulary.literals import printable_lines
 
 SHOWN = 2_000  # bindings of a graph beyond which its page has no program
+LINES = 60  # lines of a program or a source that a page has
 
 
 @graphs.read.written
@@ -69,7 +70,7 @@ def _program_parts(graph: Graph, options: Options = DEFAULT) -> list[tuple[str, 
     parts = [(f"program, {program.operations()} operations", str(program.program if isinstance(program, Fused) else program))]
     kinds = ", ".join(f"{count} {kind}" for kind, count in program.by_kind().items())
     try:
-        parts.append(("source", source_of(plan_of(program), "numpy", name=graph.name).text))
+        parts.append(("source", source_of(plan_of(program), "numpy", name=_file_name(graph), style="export").text))
     except SymdiffError as error:
         parts.append(("source", str(error)))
     return [*parts, ("cost", kinds or "no operations")]
@@ -77,9 +78,20 @@ def _program_parts(graph: Graph, options: Options = DEFAULT) -> list[tuple[str, 
 
 def _page(formula: Formula, parts: list[tuple[str, str]]) -> str:
     folded = "".join(
-        f"<details><summary>{_escaped(title)}</summary><pre>{_escaped(text)}</pre></details>" for title, text in parts
+        f"<details><summary>{_escaped(title)}</summary><pre>{_escaped(_first_lines(text))}</pre></details>"
+        for title, text in parts
     )
     return f'<div class="symdiff">{html.escape(formula.latex, quote=False)}{folded}</div>'
+
+
+def _file_name(graph: Graph) -> str:
+    """The name of the function in the source of a graph."""
+    return graph.name if graph.name.isidentifier() else "f"
+
+
+def _first_lines(text: str) -> str:
+    lines = text.splitlines()
+    return "\n".join([*lines[:LINES], f"... {len(lines) - LINES} more lines"] if len(lines) > LINES else lines)
 
 
 def _escaped(text: str) -> str:

@@ -5,8 +5,10 @@ only numbers of cells, and constant arrays, have names here. A long piece that s
 gave it one.
 """
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from typing import Any
 
 import sympy as sp
@@ -20,6 +22,7 @@ from symdiff.inspection.matrix_expressions import array_graph
 from symdiff.inspection.matrix_terms import What, Wordless
 from symdiff.inspection.matrix_values import Values
 from symdiff.inspection.matrix_words import Words, sum_as_it_stands
+from symdiff.inspection.reading.composing import number_expression
 from symdiff.inspection.reading.equations import Equation, Nabla, Slope
 from symdiff.inspection.reading.formula import Formula
 from symdiff.inspection.reading.matrix_heads import (
@@ -40,8 +43,8 @@ from symdiff.inspection.reading.matrix_heads import (
     SumOver,
     Unit,
 )
-from symdiff.inspection.reading.naming import Names
-from symdiff.inspection.reading.sources import Sources
+from symdiff.inspection.reading.naming import Names, input_names
+from symdiff.inspection.reading.sources import Sources, assigned_values
 from symdiff.ir.graph import Graph, derivation_of, written_graph
 
 WIDE = 3_000  # parts of a formula, beyond which the program is shorter
@@ -59,12 +62,13 @@ def matrix_formula(graph: Graph, tops: list[str], sources: Sources) -> Formula |
     derivation = derivation_of(graph)
     written = written_graph(graph) if derivation is None else derivation.primal
     try:
-        values = Values(whole, written)
+        inputs = input_names(whole.inputs)
+        values = Values(whole, inputs, written)
         own = _own_names(written, values, sources)
-        names = Names({leaf.name for leaf in whole.inputs} | set(values.arrays) | set(values.counts))
-        taken = {leaf.name for leaf in whole.inputs} | set(values.arrays)
+        names = Names({*inputs, *values.arrays, *values.counts})
+        taken = {*inputs, *values.arrays}
         words = Words(values.algebra, taken, {}, values.count, False, lambda what: names.next(own.get(what) or _letter(what)))
-        rows = [_row(words, value, left) for value, left in zip(values.outputs, _lefts(graph, whole, tops), strict=True)]
+        rows = [_row(words, value, left) for value, left in zip(values.outputs, _lefts(graph, tops), strict=True)]
     except Wordless:
         return None
     pieces = [Equation(shown_words(symbol), shown_words(word)) for symbol, word in words.pieces]
@@ -85,16 +89,25 @@ def matrix_formula(graph: Graph, tops: list[str], sources: Sources) -> Formula |
     return Formula(equations, tuple(where), tuple(notes))
 
 
-def _lefts(graph: Graph, whole: Graph, tops: list[str]) -> list[Any]:
+def names_places(formula: Formula) -> bool:
+    """Whether it says of an index that it is a certain number, so that it has no pattern of its own."""
+    brackets = {b for e in (*formula.equations, *formula.where) for b in e.right.atoms(Bracketed)}
+    return any(s.is_Integer for b in brackets for relation in b.atoms(sp.Eq, sp.Ne) for s in relation.args)
+
+
+def _lefts(graph: Graph, tops: list[str]) -> list[Any]:
     """The left sides: what is derived, and by which array."""
     derivation = derivation_of(graph)
     results = [sp.Symbol(top) for top in tops]
     if derivation is None:
         return results
-    below = [sp.Symbol(derivation.primal.inputs[place].name) for place in derivation.wrt]
+    inputs = derivation.primal.inputs
+    names = input_names(inputs)
+    below = [sp.Symbol(names[place]) for place in derivation.wrt]
     kind = derivation.kind
     if kind in ("grad", "value_and_grad"):
-        return results * (kind == "value_and_grad") + [_slope(results[0], b, whole) for b in below]
+        slopes = [(Nabla if inputs[k].shape else Slope)(results[0], b) for k, b in zip(derivation.wrt, below, strict=True)]
+        return results * (kind == "value_and_grad") + slopes
     if kind == "jacobian":
         return [Slope(top, b) for top in results for b in below]
     if kind == "hessian":
@@ -104,11 +117,6 @@ def _lefts(graph: Graph, whole: Graph, tops: list[str]) -> list[Any]:
     if kind == "vjp":
         return results + [sp.Symbol(f"{b.name}_bar") for b in below]
     return [sp.Symbol(f"H v[{b.name}]") for b in below]
-
-
-def _slope(top: Any, below: Any, graph: Graph) -> Any:
-    array = next(leaf for leaf in graph.inputs if leaf.name == below.name)
-    return Nabla(top, below) if array.shape else Slope(top, below)
 
 
 def _row(words: Words, value: Any, left: Any) -> tuple[Any, Any]:
@@ -141,8 +149,13 @@ def shown_words(expr: Any) -> Any:
         if isinstance(expr, kind):
             return show(expr)
     if not expr.args:
-        return expr
+        return _number(expr) if expr.is_Rational else expr
     return _rebuilt(expr, [shown_words(a) for a in expr.args])
+
+
+def _number(value: Any) -> Any:
+    """A rational number as it is printed."""
+    return number_expression(Fraction(int(value.p), int(value.q)))
 
 
 def _rebuilt(expr: Any, args: list[Any]) -> Any:
@@ -180,7 +193,10 @@ def _indexed(expr: Any) -> Any:
 
 
 def _sum(expr: Any) -> Any:
-    """The terms, one that is added first; a matrix of equal cells is the number in them."""
+    """The terms, one that is added first, a number of all before them; a matrix of equal cells is the number in them."""
+    common, rest = _taken_out(expr)
+    if common is not None:
+        return _times([shown_words(common), _sum(rest)])
     terms = []
     for term in expr.args:
         numbers = [a for a in term.args if not isinstance(a, sp.MatrixExpr)] if isinstance(term, sp.MatMul) else []
@@ -191,6 +207,15 @@ def _sum(expr: Any) -> Any:
         terms.append(_times([shown_words(n) for n in numbers]) if constant else shown_words(term))
     first = next((k for k, t in enumerate(terms) if not _is_negative(t)), 0)
     return sp.Add(terms[first], *terms[:first], *terms[first + 1 :], evaluate=False)
+
+
+def _taken_out(expr: Any) -> tuple[Any, Any]:
+    """The number that all terms of a sum have, but for their signs, and the sum without it; None where there is none."""
+    split = [term.as_coeff_mmul() if isinstance(term, sp.MatMul) else (sp.S.One, term) for term in expr.args]
+    common = split[0][0] if not split[0][0].could_extract_minus_sign() else -split[0][0]
+    if common in (1, 0) or common.has(sp.MatrixExpr) or any(c not in (common, -common) for c, _ in split):
+        return None, expr
+    return common, sp.MatAdd(*(word if c == common else sp.MatMul(-1, word) for c, word in split))
 
 
 def _is_negative(expr: Any) -> bool:
@@ -204,14 +229,17 @@ def _times(parts: list[Any]) -> Any:
         return parts[0]
     if sum(not p.is_commutative for p in parts) > 1:
         parts = [Grouped(p) if isinstance(p, Cellwise) else p for p in parts]
+    numbers = [p for part in parts if isinstance(part, sp.Mul) and not part.is_commutative for p in _leading(part)]
+    parts = [*numbers, *(_without(part, len(_leading(part))) for part in parts)] if numbers else parts
     single = sum(not p.is_commutative for p in parts) == 1  # else a product of vectors in it is a number by itself
     flat = [
         p for part in parts for p in (part.args if isinstance(part, sp.Mul) and (part.is_commutative or single) else [part])
     ]
-    numbers = sp.Mul(*(p for p in flat if p.is_Rational))
-    rest = [p for p in flat if not p.is_Rational]
+    numbers = sp.Mul(*(sp.Rational(str(p)) if p.is_Float else p for p in flat if p.is_Rational or p.is_Float))
+    rest = [p for p in flat if not (p.is_Rational or p.is_Float)]
     below = [p.base if p.exp == -1 else sp.Pow(p.base, -p.exp, evaluate=False) for p in rest if _is_inverse(p)]
     over = [p for p in rest if not _is_inverse(p)]
+    numbers = _number(numbers)
     if not below:
         return sp.Mul(*([numbers] if numbers != 1 else []), *over, evaluate=False) if over else numbers
     under = below[0] if len(below) == 1 else sp.Mul(*below, evaluate=False)
@@ -220,6 +248,18 @@ def _times(parts: list[Any]) -> Any:
         return sp.Mul(numbers, sp.Pow(under, -1, evaluate=False), *over, evaluate=False)
     head = [numbers] if numbers != 1 or not over else []
     return sp.Mul(*head, *over, sp.Pow(under, -1, evaluate=False), evaluate=False)
+
+
+def _leading(part: Any) -> list[Any]:
+    """The numbers with which a product of matrices begins."""
+    args = part.args if isinstance(part, sp.Mul) and not part.is_commutative else ()
+    return list(itertools.takewhile(lambda a: a.is_Rational or _is_inverse(a), args))
+
+
+def _without(part: Any, count: int) -> Any:
+    """A product without its first factors."""
+    rest = part.args[count:] if count else (part,)
+    return rest[0] if len(rest) == 1 else sp.Mul(*rest, evaluate=False)
 
 
 def _is_inverse(expr: Any) -> bool:
@@ -385,12 +425,14 @@ _SHOWN: dict[Any, Any] = {
 
 def _own_names(graph: Graph, values: Values, sources: Sources) -> dict[What, str]:
     """The user's names of what the values of bindings are made of, where that is one factor."""
-    last: dict[str, Any] = {}
-    for binding in graph.bindings:
-        found = sources.assigned_variables(binding.origin)
-        if found is not None and len(found.names) == 1 and binding in values.known:
-            last[found.names[0]] = values.algebra.one_term(values.known[binding])
-    return {term.factors[0].what: name for name, term in last.items() if _is_single(term)}
+    found = assigned_values(graph, sources, values.known)
+    single = {
+        name: values.algebra.one_term(values.known[bindings[0]])
+        for assigned in found.values()
+        for name, bindings in assigned.items()
+        if len(bindings) == 1
+    }
+    return {term.factors[0].what: name for name, term in single.items() if _is_single(term)}
 
 
 def _is_single(term: Any) -> bool:
@@ -410,12 +452,22 @@ class _Pieces:
         while True:
             piece = self._next([*rows, *(e.right for e in self.where)])
             if piece is None:
-                return rows
+                return self._without_short(rows)
             symbol = sp.Symbol(self.names.next(self.own.get(piece) or _letter(piece)), commutative=piece.is_commutative)
             rows = [_swapped(row, piece, symbol) for row in rows]
             place = next((k for k, e in enumerate(self.where) if e.right.has(piece)), len(self.where))
             self.where = [Equation(e.left, _swapped(e.right, piece, symbol)) for e in self.where]
             self.where.insert(place, Equation(symbol, piece))
+
+    def _without_short(self, rows: list[Any]) -> list[Any]:
+        """The rows with pieces in their places that, over the names of others, are short."""
+        known = {sp.Symbol(name) for name in self.own.values()}
+        while True:
+            short = next((e for e in self.where if sp.Symbol(e.left.name) not in known and _size(e.right) < LONG), None)
+            if short is None:
+                return rows
+            rows = [_swapped(row, short.left, short.right) for row in rows]
+            self.where = [Equation(e.left, _swapped(e.right, short.left, short.right)) for e in self.where if e is not short]
 
     def _next(self, rows: list[Any]) -> Any:
         """The longest piece that stands twice."""

@@ -1,6 +1,6 @@
 """Heads of matrix notation: marks above, products cell by cell, norms, vectors of ones, Iverson's brackets.
 
-Assumes SymPy expressions as parts. Guarantees that SymPy's printers for LaTeX, text and MathML are told how each is printed.
+Assumes SymPy expressions as parts. Guarantees that SymPy's printers for LaTeX and text are told how each is printed.
 """
 
 from typing import Any
@@ -29,12 +29,6 @@ class Shown(Expr):
     def _pretty(self, printer: Any) -> Any:
         return self.text_form(printer)
 
-    def _mathml_presentation(self, printer: Any) -> Any:
-        row = printer.dom.createElement("mrow")
-        for part in self.mathml_parts(printer):
-            row.appendChild(part)
-        return row
-
     def latex_text(self, printer: Any) -> str:
         """The LaTeX."""
         raise NotImplementedError
@@ -43,19 +37,11 @@ class Shown(Expr):
         """The form in a terminal."""
         raise NotImplementedError
 
-    def mathml_parts(self, printer: Any) -> list[Any]:
-        """The elements of a row."""
-        raise NotImplementedError
-
-
-def _element(printer: Any, tag: str, text: str) -> Any:
-    found = printer.dom.createElement(tag)
-    found.appendChild(printer.dom.createTextNode(text))
-    return found
-
 
 def _is_loose(expr: Any) -> bool:
     """Whether a part needs parentheses in a product."""
+    if isinstance(expr, CellQuotient) and expr.args[0].is_Integer:
+        return False
     return isinstance(expr, (sp.Add, sp.Mul, Cellwise, sp.Piecewise)) or bool(expr.is_Number and expr.is_negative)
 
 
@@ -67,16 +53,6 @@ def _in_latex(printer: Any, part: Any) -> str:
 def _in_text(printer: Any, part: Any) -> Any:
     form = printer._print(part)
     return prettyForm(*form.parens()) if _is_loose(part) else form
-
-
-def _in_mathml(printer: Any, part: Any) -> Any:
-    printed = printer._print(part)
-    if not _is_loose(part):
-        return printed
-    row = printer.dom.createElement("mrow")
-    for piece in (_element(printer, "mo", "("), printed, _element(printer, "mo", ")")):
-        row.appendChild(piece)
-    return row
 
 
 class Matrix(Shown):
@@ -94,9 +70,6 @@ class Grouped(Matrix):
     def text_form(self, printer: Any) -> Any:
         return prettyForm(*printer._print(self.args[0]).parens())
 
-    def mathml_parts(self, printer: Any) -> list[Any]:
-        return [_element(printer, "mo", "("), printer._print(self.args[0]), _element(printer, "mo", ")")]
-
 
 class Scalar(Shown):
     """A number that is a product of vectors."""
@@ -106,9 +79,6 @@ class Scalar(Shown):
 
     def text_form(self, printer: Any) -> Any:
         return printer._print(self.args[0])
-
-    def mathml_parts(self, printer: Any) -> list[Any]:
-        return [printer._print(self.args[0])]
 
 
 class Marked(Matrix):
@@ -127,12 +97,6 @@ class Marked(Matrix):
     def text_form(self, printer: Any) -> Any:
         return prettyForm(*stringPict.next(_in_text(printer, self._base()), self._mark(1)))
 
-    def mathml_parts(self, printer: Any) -> list[Any]:
-        above = printer.dom.createElement("msup")
-        above.appendChild(_in_mathml(printer, self._base()))
-        above.appendChild(_element(printer, "mo", self._mark(2)))
-        return [above]
-
 
 class Cellwise(Matrix):
     """A product or, of two, a quotient cell by cell."""
@@ -148,17 +112,19 @@ class Cellwise(Matrix):
             forms += [f" {self.sign} "] * bool(forms) + [_in_text(printer, part)]
         return prettyForm(*stringPict.next(*forms), binding=prettyForm.MUL)
 
-    def mathml_parts(self, printer: Any) -> list[Any]:
-        found: list[Any] = []
-        for part in self.args:
-            found += [_element(printer, "mo", self.sign)] * bool(found) + [_in_mathml(printer, part)]
-        return found
-
 
 class CellQuotient(Cellwise):
-    """A quotient cell by cell."""
+    """A quotient cell by cell; of a number as a fraction."""
 
     latex_sign, sign = r"\oslash", "⊘"
+
+    def latex_text(self, printer: Any) -> str:
+        over, under = self.args
+        return rf"\frac{{{over}}}{{{printer._print(under)}}}" if over.is_Integer else super().latex_text(printer)
+
+    def text_form(self, printer: Any) -> Any:
+        over, under = map(printer._print, self.args)
+        return over / under if self.args[0].is_Integer else super().text_form(printer)
 
 
 class CellPower(Matrix):
@@ -171,15 +137,6 @@ class CellPower(Matrix):
         above = prettyForm(*stringPict.next("∘", printer._print(self.args[1])))
         return prettyForm(_in_text(printer, self.args[0]), binding=prettyForm.ATOM) ** above
 
-    def mathml_parts(self, printer: Any) -> list[Any]:
-        above = printer.dom.createElement("msup")
-        power = printer.dom.createElement("mrow")
-        power.appendChild(_element(printer, "mo", "∘"))
-        power.appendChild(printer._print(self.args[1]))
-        above.appendChild(_in_mathml(printer, self.args[0]))
-        above.appendChild(power)
-        return [above]
-
 
 class Norm(Shown):
     """The Euclidean norm of a vector, or Frobenius' of a matrix (second argument: 1)."""
@@ -189,15 +146,6 @@ class Norm(Shown):
 
     def text_form(self, printer: Any) -> Any:
         return prettyForm(*stringPict.next("‖", printer._print(self.args[0]), "‖" + ("_F" if self.args[1] == 1 else "")))
-
-    def mathml_parts(self, printer: Any) -> list[Any]:
-        parts = [_element(printer, "mo", "‖"), printer._print(self.args[0])]
-        if self.args[1] != 1:
-            return [*parts, _element(printer, "mo", "‖")]
-        below = printer.dom.createElement("msub")
-        below.appendChild(_element(printer, "mo", "‖"))
-        below.appendChild(_element(printer, "mi", "F"))
-        return [*parts, below]
 
 
 class Unit(Matrix):
@@ -213,16 +161,6 @@ class Unit(Matrix):
     def text_form(self, printer: Any) -> Any:
         return prettyForm({"1": "𝟏", "e": "𝐞"}[self._letter] + "".join(str(a).translate(_BELOW) for a in self.args))
 
-    def mathml_parts(self, printer: Any) -> list[Any]:
-        letter = _element(printer, "mi", self._letter)
-        letter.setAttribute("mathvariant", "bold")
-        if not self.args:
-            return [letter]
-        below = printer.dom.createElement("msub")
-        below.appendChild(letter)
-        below.appendChild(printer._print(self.args[0]))
-        return [below]
-
 
 class Softmax(Matrix):
     """Exponentials over their sum, of a vector, or of each row of a matrix (second argument: 1)."""
@@ -232,12 +170,6 @@ class Softmax(Matrix):
 
     def text_form(self, printer: Any) -> Any:
         return prettyForm(*stringPict.next("softmax", prettyForm(*printer._print(self.args[0]).parens())))
-
-    def mathml_parts(self, printer: Any) -> list[Any]:
-        return [
-            _element(printer, "mi", "softmax"), _element(printer, "mo", "("), printer._print(self.args[0]),
-            _element(printer, "mo", ")"),
-        ]  # fmt: skip
 
 
 class CellOf(Shown):
@@ -249,15 +181,6 @@ class CellOf(Shown):
     def text_form(self, printer: Any) -> Any:
         below = "".join(str(a) for a in self.args[1:]).translate(_BELOW)
         return prettyForm(*stringPict.next(_in_text(printer, self.args[0]), f"_{below}"))
-
-    def mathml_parts(self, printer: Any) -> list[Any]:
-        below = printer.dom.createElement("msub")
-        places = printer.dom.createElement("mrow")
-        for place in self.args[1:]:
-            places.appendChild(printer._print(place))
-        below.appendChild(_in_mathml(printer, self.args[0]))
-        below.appendChild(places)
-        return [below]
 
 
 class SumOver(Shown):
@@ -272,11 +195,21 @@ class SumOver(Shown):
         sign.baseline = 0
         return prettyForm(*stringPict.next(sign, " ", _in_text(printer, self.args[0])), binding=prettyForm.MUL)
 
-    def mathml_parts(self, printer: Any) -> list[Any]:
-        below = printer.dom.createElement("munder")
-        below.appendChild(_element(printer, "mo", "∑"))
-        below.appendChild(printer._print(self.args[1]))
-        return [below, _in_mathml(printer, self.args[0])]
+
+class ProductOver(Shown):
+    """A product over an index from the second argument's first place to its last, but for one place where there is a fifth."""
+
+    def latex_text(self, printer: Any) -> str:
+        index, first, last, *left_out = (printer._print(a) for a in self.args[1:])
+        but = "".join(rf",\, {index} \neq {s}" for s in left_out)
+        return rf"\prod_{{{index}={first}{but}}}^{{{last}}} {_in_latex(printer, self.args[0])}"
+
+    def text_form(self, printer: Any) -> Any:
+        index, first, last, *left_out = (printer._print(a) for a in self.args[1:])
+        below = prettyForm(*stringPict.next(index, "=", first, *(part for s in left_out for part in (", ", index, "≠", s))))
+        sign = prettyForm(*prettyForm(*prettyForm("∏").above(last)).below(below))
+        sign.baseline = last.height()
+        return prettyForm(*stringPict.next(sign, " ", _in_text(printer, self.args[0])), binding=prettyForm.MUL)
 
 
 class Bracketed(Shown):
@@ -290,6 +223,3 @@ class Bracketed(Shown):
 
     def text_form(self, printer: Any) -> Any:
         return prettyForm(*printer._print(self.args[0]).parens("[", "]"))
-
-    def mathml_parts(self, printer: Any) -> list[Any]:
-        return [_element(printer, "mo", "["), printer._print(self.args[0]), _element(printer, "mo", "]")]

@@ -16,7 +16,7 @@ GREEK = {
     "upsilon": "υ", "phi": "φ", "chi": "χ", "psi": "ψ", "omega": "ω", "Gamma": "Γ", "Delta": "Δ", "Theta": "Θ", "Lambda": "Λ",
     "Xi": "Ξ", "Pi": "Π", "Sigma": "Σ", "Upsilon": "Υ", "Phi": "Φ", "Psi": "Ψ", "Omega": "Ω",
 }  # fmt: skip
-_LETTERS = {letter: name for name, letter in GREEK.items()}
+_LETTERS = {letter: name for name, letter in GREEK.items()} | dict.fromkeys(("lam", "lamda", "lambd"), "lambda")
 ACCENTS = {"dot": "\u0307", "ddot": "\u0308", "bar": "\u0304", "hat": "\u0302", "tilde": "\u0303"}
 _CELL = re.compile(r"(.+?)\[([^\[\]]*)\]", re.DOTALL)
 _DIGITS = re.compile(r"([^\W\d_]+|[^\W_]*[^\W\d_])(\d+)")
@@ -60,8 +60,8 @@ def spelled(name: str) -> Spelled:
     below: list[str] = []
     if rest and _is_letter(first) and "." not in name:
         name, below = first, [part for part in rest.split("_") if part]
-    elif rest.isdigit() and "." not in name:
-        name, below = first, [rest]
+    elif rest.replace("_", "").isdigit() and "." not in name:
+        name, below = first, rest.split("_")
     digits = _DIGITS.fullmatch(name)
     if digits:
         name, below = digits[1], [digits[2], *below]
@@ -69,7 +69,9 @@ def spelled(name: str) -> Spelled:
 
 
 def _is_letter(word: str) -> bool:
-    return len(word) == 1 or word in GREEK or bool((found := _DIGITS.fullmatch(word)) and _is_letter(found[1]))
+    return (
+        len(word) == 1 or word in GREEK or word in _LETTERS or bool((found := _DIGITS.fullmatch(word)) and _is_letter(found[1]))
+    )
 
 
 def _latex_word(word: str) -> str:
@@ -101,7 +103,7 @@ def latex_name(name: str) -> str:
 def unicode_name(name: str) -> str:
     """A name as text with Greek letters, accents, and indices below where there are letters for them."""
     found = spelled(name)
-    text = printable(GREEK.get(found.base, found.base))
+    text = printable(GREEK.get(_LETTERS.get(found.base, found.base), found.base))
     for accent in found.accents:
         text += ACCENTS[accent] if len(text) == 1 else f"_{accent}"
     text += "′" * found.primes
@@ -119,5 +121,5 @@ def unicode_name(name: str) -> str:
 def printed_width(name: str) -> int:
     """About how many letters wide a name is."""
     found = spelled(name)
-    base = 1 if found.base in GREEK else len(found.base)
+    base = 1 if found.base in GREEK or found.base in _LETTERS else len(found.base)
     return base + sum(1 if part in GREEK else len(part) for part in found.below) + len(found.cell)

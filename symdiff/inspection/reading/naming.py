@@ -13,11 +13,12 @@ from typing import NamedTuple
 from symdiff.inspection.reading.names import latex_name, spelled
 from symdiff.inspection.reading.terms import WIDE, Term
 from symdiff.inspection.reading.written import Writer
+from symdiff.ir.graph import GraphInput
 
 LONG = 20  # printed width of a piece that is named where it stands twice: some 28 characters and more of text
 OFTEN, SHORTER = 4, 16  # times from which on a shorter one is
 OWN = 14  # the same for one that the user has named
-PAGE = 600  # characters of a line beyond which its pieces are named, whether they stand twice or not
+PAGE = 320  # characters of a line beyond which its pieces are named, whether they stand twice or not
 DEEP = 24  # the same for nesting
 _LETTERS = "uvwpqstabcghkmn"
 
@@ -213,3 +214,18 @@ def _more_letters() -> Iterator[str]:
     for number in count(1):
         for letter in "uvw":
             yield f"{letter}_{number}"
+
+
+def input_names(inputs: tuple[GraphInput, ...]) -> list[str]:
+    """The names that readers see: of an attribute or a key its own, where no other input has it."""
+    short = [_last(leaf.path) or leaf.name for leaf in inputs]
+    return [name if short.count(name) == 1 else leaf.name for name, leaf in zip(short, inputs, strict=True)]
+
+
+def _last(path: str) -> str:
+    """The attribute, key or name that a path ends with: semi_major of p.semi_major, k of p['k']; "" for a position."""
+    tail = path.rpartition(".")[2]
+    if tail.endswith("]"):
+        key = tail[tail.rfind("[") + 1 : -1].strip("'\"")
+        return key if key.isidentifier() else ""
+    return tail if tail.isidentifier() else ""

@@ -12,6 +12,7 @@ from symdiff.inspection.reading.terms import Term
 from symdiff.inspection.reading.written import Writer
 
 SERIES = "series"  # a sum over an index: its body, and the first and last place
+PRODUCTS = "products"  # the same as a product; with a place that is left out
 _FEWEST = 3  # places that are put together
 _MANY = 6  # terms of a sum from which on places are looked for
 _MOST, _DEEP = 20_000, 40  # terms of a sum, and their nesting, up to which they are
@@ -86,15 +87,39 @@ class Patterns:
             else:
                 yield found[0], found[-1], term
 
-    def with_series(self, term: Term, index: str) -> Term:
-        """A long sum with its terms of one pattern as sums over an index."""
-        if term.kind != "sum" or not _MANY <= len(term.parts) <= _MOST or term.depth > _DEEP:
-            return term
+    def _groups(self, term: Term, index: str) -> dict[tuple[Term, Fraction], dict[int, tuple[Term, Fraction]]]:
+        """The parts of one pattern, by the pattern with their number, and by their places."""
         groups: dict[tuple[Term, Fraction], dict[int, tuple[Term, Fraction]]] = {}
         for part, c in term.parts:
             place = min((cell.place for cell in self.cells(part).values()), default=None)
             if place is not None:
                 groups.setdefault((self.at_index(part, place, index), c), {})[place] = part, c
+        return groups
+
+    def with_products(self, term: Term, index: str) -> Term:
+        """A long product, or a number times one, with its factors of one pattern as products over an index."""
+        if term.kind == "sum" and len(term.parts) == 1 and term.parts[0][0].kind == "product":
+            return self.writer.scaled(self.with_products(term.parts[0][0], index), term.parts[0][1])
+        if term.kind != "product" or not _MANY <= len(term.parts) <= _MOST or term.depth > _DEEP:
+            return term
+        t = self.writer
+        factors = dict(term.parts)
+        for (body, exponent), places in self._groups(term, index).items():
+            first, last = min(places), max(places)
+            left_out = [k for k in range(first, last + 1) if k not in places]
+            if len(places) < _MANY - 1 or len(left_out) > 1:
+                continue
+            for part, _ in places.values():
+                del factors[part]
+            own = [t.symbol(index), t.number(first), t.number(last), *(t.symbol(f"[{k}]") for k in left_out)]
+            factors[t.call(PRODUCTS, t.power(body, exponent), *own)] = Fraction(1)
+        return t.powers(factors.items())
+
+    def with_series(self, term: Term, index: str) -> Term:
+        """A long sum with its terms of one pattern as sums over an index."""
+        if term.kind != "sum" or not _MANY <= len(term.parts) <= _MOST or term.depth > _DEEP:
+            return term
+        groups = self._groups(term, index)
         bodies: dict[tuple[int, int], list[tuple[Term, Fraction]]] = {}
         gone: set[tuple[Term, Fraction]] = set()
         for (body, c), places in groups.items():

@@ -1,24 +1,23 @@
-"""Formulas as LaTeX, Unicode text, Markdown and MathML: SymPy's printers with the few heads that are spelled otherwise.
+"""Formulas as LaTeX, Unicode text and Markdown: SymPy's printers with the few heads that are spelled otherwise.
 
 Assumes expressions in the order in which they are to be read. Guarantees that this order stays.
 """
 
-import html
 import re
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import sympy as sp
 from sympy.printing.latex import LatexPrinter
-from sympy.printing.mathml import MathMLPresentationPrinter
 from sympy.printing.pretty.pretty import PrettyPrinter
 from sympy.printing.pretty.stringpict import prettyForm, stringPict
 
 from symdiff.inspection.reading.equations import Equation, Lines, TotalSlope
+from symdiff.inspection.reading.mathml import mathml_of
 from symdiff.inspection.reading.names import latex_name, unicode_name
 from symdiff.vocabulary.literals import printable
 
-_ENTITY = re.compile(r"&(?!lt;|gt;|amp;|quot;)#?\w+;")  # SymPy's, which are HTML's, but not XML's
+_WORD = re.compile(r"(\\\w+\{)?\\mathrm\{")
 _SPREAD = (sp.Add, sp.Piecewise, sp.Mod, sp.Rel, sp.Mul)
 _TEXT = {c: rf"\{c}" for c in "{}$&#_%"} | {"\\": r"\backslash ", "^": r"\^{}", "~": r"\~{}", "<": r"\lt ", ">": r"\gt "}
 
@@ -48,7 +47,7 @@ class Latex(LatexPrinter):  # type: ignore[misc]
     """LaTeX in the order of the expressions."""
 
     def __init__(self, settings: Any = None) -> None:
-        super().__init__({"order": "none", "inv_trig_style": "full"} | (settings or {}))
+        super().__init__({"order": "none", "inv_trig_style": "full", "fold_frac_powers": True} | (settings or {}))
 
     def _print_Symbol(self, expr: Any, style: str = "plain") -> str:
         return latex_name(expr.name)
@@ -82,7 +81,10 @@ class Latex(LatexPrinter):  # type: ignore[misc]
         return rf"\left({text}\right)" if loose else str(text)
 
     def _gap(self, before: str, after: str) -> str:
-        return r" \cdot " if before and after[0].isdigit() else " " if before else ""
+        if before and after[0].isdigit():
+            return r" \cdot "
+        wide = _WORD.match(after) or (_WORD.match(before) and not before.endswith(")"))
+        return r"\, " if before and wide else " " if before else ""
 
     def _print_log2(self, expr: Any, exp: Any = None) -> str:
         return self._logarithm(expr, "2", exp)
@@ -91,11 +93,32 @@ class Latex(LatexPrinter):  # type: ignore[misc]
         return self._logarithm(expr, "10", exp)
 
     def _logarithm(self, expr: Any, base: str, exp: Any) -> str:
-        raised = "" if exp is None else f"^{{{exp}}}"
-        return rf"\log_{{{base}}}{raised}{{\left({self._print(expr.args[0])}\right)}}"
+        return self._named(rf"\log_{{{base}}}", expr.args[0], exp)
 
     def _print_Float(self, expr: Any) -> str:
-        return str(super()._print_Float(expr)).replace(r"1.0 \cdot 10", "10")
+        return re.sub(r"^(-?)1\.0 \\cdot |\.0(?= \\cdot)", r"\1", str(super()._print_Float(expr)))
+
+    def _print_digamma(self, expr: Any, exp: Any = None) -> str:
+        return self._named(r"\psi", expr.args[0], exp)
+
+    def _print_polygamma(self, expr: Any, exp: Any = None) -> str:
+        return self._named(rf"\psi_{{{self._print(expr.args[0])}}}", expr.args[1], exp)
+
+    def _print_airyai(self, expr: Any, exp: Any = None) -> str:
+        return self._named(r"\operatorname{Ai}", expr.args[0], exp)
+
+    def _print_airybi(self, expr: Any, exp: Any = None) -> str:
+        return self._named(r"\operatorname{Bi}", expr.args[0], exp)
+
+    def _print_airyaiprime(self, expr: Any, exp: Any = None) -> str:
+        return self._named(r"\operatorname{Ai}'", expr.args[0], exp)
+
+    def _print_airybiprime(self, expr: Any, exp: Any = None) -> str:
+        return self._named(r"\operatorname{Bi}'", expr.args[0], exp)
+
+    def _named(self, head: str, arg: Any, exp: Any) -> str:
+        raised = "" if exp is None else f"^{{{exp}}}"
+        return rf"{head}{raised}\left({self._print(arg)}\right)"
 
     def _print_conjugate(self, expr: Any, exp: Any = None) -> str:
         bar = "bar" if expr.args[0].is_Symbol else "overline"
@@ -188,82 +211,6 @@ class Unicode(PrettyPrinter):  # type: ignore[misc]
         return prettyForm(*stringPict.next("∇_", array, " ", top))
 
 
-class MathML(MathMLPresentationPrinter):  # type: ignore[misc]
-    """Presentation MathML in the order of the expressions."""
-
-    def __init__(self, settings: Any = None) -> None:
-        super().__init__({"order": "none"} | (settings or {}))
-        raw = self.dom.createTextNode  # SymPy's, which writes what it is given
-        self.dom.createTextNode = lambda text: raw(_spelled_text(text))
-
-    def _print_Symbol(self, sym: Any, style: str = "plain") -> Any:
-        element = self.dom.createElement("mi")
-        element.appendChild(self.dom.createTextNode(unicode_name(sym.name)))
-        return element
-
-    def _print_Mul(self, expr: Any) -> Any:
-        sign, over, under, beside = factors_of(expr)
-        row = self.dom.createElement("mrow")
-        if sign:
-            row.appendChild(self._sign("-"))
-        if under is None:
-            self._append(row, over, sign)
-        else:
-            fraction, above = self.dom.createElement("mfrac"), self.dom.createElement("mrow")
-            self._append(above, over, len(over) > 1)
-            fraction.appendChild(above)
-            fraction.appendChild(self._print(under))
-            row.appendChild(fraction)
-        self._append(row, beside, True)
-        return row
-
-    def _append(self, row: Any, factors: list[Any], fenced: bool) -> None:
-        """Add factors, with parentheses around sums where they are `fenced`."""
-        for factor in factors:
-            if row.childNodes:
-                row.appendChild(self._sign("\u2062"))  # an invisible product
-            printed = self._print(factor)
-            if isinstance(factor, _SPREAD) and (fenced or len(factors) > 1):
-                whole = self.dom.createElement("mrow")
-                for part in (self._sign("("), printed, self._sign(")")):
-                    whole.appendChild(part)
-                printed = whole
-            row.appendChild(printed)
-
-    def _print_Slope(self, expr: Any) -> Any:
-        d = "d" if isinstance(expr, TotalSlope) else "∂"
-        order = len(expr.below)
-        fraction, over, under = (self.dom.createElement(tag) for tag in ("mfrac", "mrow", "mrow"))
-        over.appendChild(self._sign(d + {1: "", 2: "²", 3: "³"}.get(order, f"^{order}")))
-        over.appendChild(self._print(expr.top))
-        for below in expr.below:
-            under.appendChild(self._sign(d))
-            under.appendChild(self._print(below))
-        fraction.appendChild(over)
-        fraction.appendChild(under)
-        return fraction
-
-    _print_TotalSlope = _print_Slope
-
-    def _print_Nabla(self, expr: Any) -> Any:
-        row, below = self.dom.createElement("mrow"), self.dom.createElement("msub")
-        below.appendChild(self._sign("∇"))
-        below.appendChild(self._print(expr.args[1]))
-        row.appendChild(below)
-        row.appendChild(self._print(expr.args[0]))
-        return row
-
-    def _sign(self, text: str) -> Any:
-        element = self.dom.createElement("mo")
-        element.appendChild(self.dom.createTextNode(text))
-        return element
-
-
-def _spelled_text(text: str) -> str:
-    """Text of a page, in which SymPy's names of letters stay."""
-    return text if _ENTITY.fullmatch(text) else html.escape(text, quote=False)
-
-
 def latex_of(expr: Any) -> str:
     """One expression as LaTeX."""
     return str(Latex().doprint(expr))
@@ -336,27 +283,5 @@ def _markdown_text(text: str) -> str:
 
 
 def formula_mathml(formula: Lines) -> str:
-    """A formula as presentation MathML: a table of three columns."""
-    results, more, pieces, others = _folded(formula)
-    rows = [*map(_mathml_row, results), *([_mathml_text(f"⋮ {more} more")] if more else [])]
-    if pieces:
-        rows += [_mathml_text("with"), *map(_mathml_row, pieces), *([_mathml_text(f"⋮ {others} more")] if others else [])]
-    rows += [_mathml_text(note) for note in formula.notes]
-    table = '<mtable columnalign="right center left" displaystyle="true">' + "".join(rows) + "</mtable>"
-    return f'<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">{table}</math>'
-
-
-def _mathml_row(equation: Equation) -> str:
-    places = "" if equation.at is None else "<mtext> ({} = {}, …, {})</mtext>".format(*equation.at)
-    cells = (_mathml_of(equation.left), "<mo>=</mo>", _mathml_of(equation.right) + places)
-    return "<mtr>" + "".join(f"<mtd>{cell}</mtd>" for cell in cells) + "</mtr>"
-
-
-def _mathml_of(expr: Any) -> str:
-    text = MathML()._print(sp.sympify(expr)).toxml()
-    return _ENTITY.sub(lambda found: html.unescape(found[0]), text)
-
-
-def _mathml_text(text: str) -> str:
-    spelled = printable(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return f'<mtr><mtd></mtd><mtd></mtd><mtd columnalign="left"><mtext>{spelled}</mtext></mtd></mtr>'
+    """A formula as presentation MathML."""
+    return mathml_of(formula_latex(formula))

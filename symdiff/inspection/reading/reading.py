@@ -20,16 +20,17 @@ from symdiff.inspection.reading.arrays import array_formula
 from symdiff.inspection.reading.composing import Composer
 from symdiff.inspection.reading.equations import ROWS, Equation, Slope, TotalSlope
 from symdiff.inspection.reading.formula import Formula
-from symdiff.inspection.reading.matrices import matrix_formula
-from symdiff.inspection.reading.naming import Naming
+from symdiff.inspection.reading.matrices import matrix_formula, names_places
+from symdiff.inspection.reading.naming import Naming, input_names
 from symdiff.inspection.reading.patterns import Patterns, Placed, cell_beside, placed_cell
+from symdiff.inspection.reading.recurring import recurrence_of
 from symdiff.inspection.reading.slopes import Slopes
-from symdiff.inspection.reading.sources import Assigned, Sources
+from symdiff.inspection.reading.sources import Sources, assigned_values
 from symdiff.inspection.reading.terms import ZERO, Term
 from symdiff.inspection.reading.written import Writer, cell_name, read_graph, term_of
 from symdiff.ir.branches import branches_of
-from symdiff.ir.graph import Derivation, Graph, GraphInput, derivation_of, written_graph
-from symdiff.ir.node import Atom, Node
+from symdiff.ir.graph import Derivation, Graph, derivation_of, written_graph
+from symdiff.ir.node import Atom
 from symdiff.rulebooks.declared import rules_in_force
 from symdiff.tracing.unrolling.scalarizing import WHOLE, in_unrolled_regime, settled
 from symdiff.vocabulary.extents import Extent
@@ -37,6 +38,7 @@ from symdiff.vocabulary.ops import OPS, is_complex
 
 EVERY = 10**9  # rows
 FEW = 8  # rows up to which each is shown as it is
+CELLS = 5_000  # operations on cells up to which arrays without words of matrices are read cell by cell
 FOLDED = 2_000  # rows up to which patterns are looked for
 
 
@@ -53,7 +55,7 @@ class Primal:
 
     def __init__(self, graph: Graph, rules: Any) -> None:
         self.graph = graph
-        whole = not in_unrolled_regime(graph)
+        self.whole = whole = not in_unrolled_regime(graph)
         self.writer = writer = Writer()
         self.names = input_names(graph.inputs)
         known: dict[Atom, Term] = {}
@@ -65,6 +67,7 @@ class Primal:
             self.cells.append([writer.symbol(cell, complex_) for cell in cells])
             if not shape:
                 known[leaf.node] = self.cells[-1][0]
+        self.inputs = dict(known)
         places = {leaf.node: place for place, leaf in enumerate(graph.inputs)}
         for binding in graph.bindings:
             if binding.op == "item":
@@ -86,27 +89,12 @@ class Primal:
 
     def own_names(self) -> dict[Term, tuple[str, Fraction]]:
         """The values that the user has given a name, by the last operation of each assignment: terms with coefficients."""
-        uses: dict[Node, list[Node]] = {}
-        for b in self.graph.bindings:
-            for o in b.operands:
-                uses.setdefault(o, []).append(b)
-        results: dict[tuple[str, Assigned], list[Node]] = {}
-        for b in self.graph.bindings:
-            found = self.sources.assigned_variables(b.origin) if b in self._known else None
-            if found is not None:
-                users = uses.get(b, [])
-                step = len(users) == 1 and self.sources.assigned_variables(users[0].origin) == found
-                if not step:  # within the statement
-                    results.setdefault((b.origin.rpartition(":")[0], found), []).append(b)
+        order = {b: k for k, b in enumerate(self.graph.bindings)}
         names: dict[Term, tuple[str, Fraction]] = {}
-        for (_, assigned), bindings in results.items():
-            several = len(assigned.names)
-            told = len(set(assigned.operations)) == several and "" not in assigned.operations  # which value is whose
-            fits = (told or len(bindings) % several == 0) and all(
-                assigned.operations[k % several] in ("", b.op) for k, b in enumerate(bindings)
-            )
-            for k, b in enumerate(bindings if several == 1 or fits else []):
-                self._enter(names, self._known[b], assigned.names[k % several])
+        for values in assigned_values(self.graph, self.sources, self._known).values():
+            pairs = [(order[b], name, b) for name, bindings in values.items() for b in bindings]
+            for _, name, b in sorted(pairs, key=lambda pair: pair[0]):
+                self._enter(names, self._known[b], name)
         return numbered_names(names)
 
     def _enter(self, names: dict[Term, tuple[str, Fraction]], value: Term, name: str) -> None:
@@ -125,21 +113,6 @@ def numbered_names(names: dict[Term, tuple[str, Fraction]]) -> dict[Term, tuple[
         numbers[name] += 1
         found[term] = (f"{name}_{numbers[name]}" if counts[name] > 1 else name), times
     return found
-
-
-def input_names(inputs: tuple[GraphInput, ...]) -> list[str]:
-    """The names that readers see: of an attribute or a key its own, where no other input has it."""
-    short = [_last(leaf.path) or leaf.name for leaf in inputs]
-    return [name if short.count(name) == 1 else leaf.name for name, leaf in zip(short, inputs, strict=True)]
-
-
-def _last(path: str) -> str:
-    """The attribute, key or name that a path ends with: semi_major of p.semi_major, k of p['k']; "" for a position."""
-    tail = path.rpartition(".")[2]
-    if tail.endswith("]"):
-        key = tail[tail.rfind("[") + 1 : -1].strip("'\"")
-        return key if key.isidentifier() else ""
-    return tail if tail.isidentifier() else ""
 
 
 def output_names(graph: Graph, sources: Sources) -> list[str]:
@@ -164,21 +137,53 @@ def formula_of(graph: Graph, rows: int = ROWS) -> Formula:
         derivation = Derivation("", written_graph(graph) if derivation is None else graph, ())
     sources = Sources()
     words = matrix_formula(graph, output_names(derivation.primal, sources), sources)
-    if words is not None:
+    if words is not None and not names_places(words):
         return words
     primal = readable_cells(derivation.primal, derivation.kind in ("", "jvp"))
     if primal is None:
-        return array_formula(graph)
+        return words or array_formula(graph)
     read = Primal(primal, rules_in_force(derivation.rules))
+    notes = notes_of(derivation, read.sources)
+    recurring = recurring_formula(read, derivation, notes)
+    if recurring is not None:
+        return recurring
     found = _KINDS[derivation.kind](read, derivation)
-    return composed(read, found, rows, notes_of(derivation, read.sources), lambda: formula_of(graph, EVERY))
+    return composed(read, found, rows, notes, lambda: formula_of(graph, EVERY))
+
+
+def recurring_formula(primal: Primal, derivation: Derivation, notes: tuple[str, ...]) -> Formula | None:
+    """The reading form of a function of one number on a path of many rounds; None for another."""
+    symbols = _symbols(primal, derivation)
+    kind = derivation.kind if derivation.order < 2 else "higher"
+    slopes = {"": [False], "grad": [True], "jacobian": [True], "derivative": [True], "value_and_grad": [False, True]}.get(kind)
+    branches = branches_of(derivation.primal)
+    if slopes is None or branches is None or not branches.guarded or (slopes[-1] and len(symbols) != 1) or primal.whole:
+        return None
+    found = recurrence_of(primal.graph, primal.writer, primal.inputs, primal.sources)
+    if found is None:
+        return None
+    composer = Composer(primal.writer.bits)
+
+    def equation(left: Any, term: Term, at: tuple[str, int, int] | None = None) -> Equation:
+        return Equation(left, composer.expression(arranged(term, primal.writer, ())), at)
+
+    rows, where = [], [*found.steps(primal.slopes, None)]
+    for slope in slopes:
+        for (left, _), term in zip(_tops(primal), found.results, strict=True):
+            if slope:
+                rows.append(equation(_slope(primal, left, symbols[0]), found.slope(term, primal.slopes, symbols[0])))
+            else:
+                rows.append(equation(left, term))
+    where += found.steps(primal.slopes, symbols[0]) if slopes[-1] else []
+    where.sort(key=lambda step: step.at is not None)  # the first round, then all others
+    return Formula(tuple(rows), tuple(equation(sp.Symbol(step.name), step.term, step.at) for step in where), notes)
 
 
 def readable_cells(graph: Graph, arrays: bool) -> Graph | None:
     """The graph as one of numbers, or with `arrays` one that works on whole arrays cell by cell; None for another."""
     if any(isinstance(n, Extent) for atom in (*(i.node for i in graph.inputs), *graph.bindings) for n in atom.shape):
         return None  # of any size
-    graph = settled(replace(graph, notes={k: v for k, v in graph.notes.items() if k != WHOLE}))
+    graph = settled(replace(graph, notes={k: v for k, v in graph.notes.items() if k != WHOLE}), most=CELLS)
     return graph if in_unrolled_regime(graph) or (arrays and is_elementwise(graph)) else None
 
 
@@ -201,6 +206,8 @@ def composed(primal: Primal, rows: Iterator[Row], limit: int, notes: tuple[str, 
             found.append(row._replace(term=arranged(term, primal.writer, primal.kept)))
         else:
             more += 1
+    if primal.slopes.has_kinks:
+        notes = (*notes, "away from kinks")
     if not found:
         found, zeros = zeros[:limit], zeros[limit:]
     if not found:
@@ -221,7 +228,7 @@ def composed(primal: Primal, rows: Iterator[Row], limit: int, notes: tuple[str, 
 
 def folded_rows(rows: Iterator[Row], patterns: Patterns, limit: int) -> Iterator[Row]:
     """Rows, runs of one pattern as one where there are more than a few and not too many to look at."""
-    first = list(islice(rows, FOLDED + 1))
+    first = [row._replace(term=patterns.with_products(row.term, patterns.indices[1])) for row in islice(rows, FOLDED + 1)]
     if not FEW < len(first) <= FOLDED:
         yield from chain(first, rows)
         return

@@ -20,6 +20,8 @@ from symdiff.rulebooks.rule import Rule
 from symdiff.rulebooks.tables import Template
 
 _NAMED = {"euler": "gamma_E"}
+SAMPLES = 200  # points in the interval of a rule, and as many outside, at which the arms of its branches are compared
+FAR = 1e3  # how far outside
 _MANY = 24  # terms of a sum from which on it is known which of them need a symbol
 
 
@@ -29,6 +31,7 @@ class Slopes:
     def __init__(self, writer: Writer, rules: Any) -> None:
         self.writer = writer
         self.rules = rules
+        self.has_kinks = False  # whether what was derived has points without a derivative that are left out
         self._found: dict[tuple[Term, Term, bool], Term] = {}
         self._partials: dict[Any, Term | None] = {}
         self._needing: dict[Term, dict[int, list[tuple[Term, Fraction]]]] = {}
@@ -134,12 +137,14 @@ class Slopes:
         return t.plus(*total)
 
     def _of_extreme(self, op: str, a: Term, b: Term, da: Term, db: Term) -> Term:
-        """The derivative of the greater or the less of two, half of each where they are equal."""
+        """The derivative of the greater or the less of two, but where they are equal."""
         t = self.writer
         if a.kind == "number":
             a, b, da, db = b, a, db, da
         wins = t.emit("gt" if op == "max" else "lt", (a, b))
-        return t.brace([(wins, da), (t.emit("eq", (a, b)), t.scaled(t.plus(da, db), HALF))], db)
+        if da is not db:
+            self.has_kinks = True
+        return t.brace([(wins, da)], db)
 
     def partial(self, term: Term, place: int, conjugate: bool) -> Term | None:
         """The partial of a call by an argument (by its conjugate), None where it is zero."""
@@ -237,33 +242,45 @@ class RuleFormula:
         if op != "select":
             return self.writer.unguarded(op, args)
         condition, a, b = args
-        tie = a.kind == "number" and a.parts[0] == HALF
-        if not tie and is_thin(condition) and not np.any(values_of(condition, self._sampled())):
-            return b
         if b.kind == "call" and b.parts[0] == "nan":
             return a
-        found = self.writer.emit("select", args)
-        if found.kind == "brace" and len(found.parts) == 2 and self._agree(*(value for _, value in found.parts)):
-            return min((value for _, value in found.parts), key=lambda term: term.width)
-        return found
+        if a.kind == "number" and (a.parts[0] == HALF or b.kind == "number"):
+            return self.writer.emit("select", args)
+        holds, first, second = np.broadcast_arrays(*(values_of(term, self._sampled()) for term in args))
+        if is_thin(condition):  # one of a step function may hold in intervals
+            return self.writer.emit("select", args) if np.any(holds) else b
+        close = np.isclose(first, second, rtol=1e-6, atol=0)
+        finite = np.isfinite(first) & np.isfinite(second)
+        by_first, by_second = (_often(close[where & finite]) for where in (holds, ~holds))
+        if by_first and by_second:
+            return min(a, b, key=lambda term: term.width)
+        if by_first or (not np.any(holds) and self._is_remote(condition)):
+            return b
+        return a if by_second else self.writer.emit("select", args)
 
-    def _agree(self, a: Term, b: Term) -> bool:
-        """Whether two terms have the same values."""
-        if a.kind == b.kind == "number":
-            return False
-        points = self._sampled()
-        first, second = np.broadcast_arrays(*(values_of(term, points) for term in (a, b)))
-        both = np.isfinite(first) & np.isfinite(second)
-        return bool(both.sum() > 3 and np.allclose(first[both], second[both], rtol=1e-6, atol=1e-9))
+    def _is_remote(self, condition: Term) -> bool:
+        """Whether a condition holds for numbers only that are larger than those of the samples."""
+        if condition.parts[0] in ("and", "or"):
+            return any(map(self._is_remote, condition.parts[1:]))
+        return any(p.kind == "number" and abs(p.parts[0]) > FAR for p in condition.parts[1:])
 
     def _sampled(self) -> dict[str, Any]:
-        """Points in the interval of the rule, and the function there."""
+        """Points in the interval of the rule and far from it, and the function there."""
         if self._points is None:
             rng = np.random.default_rng(1)
-            given = [rng.uniform(low, high, 20) for low, high in self.rule.interval]
+            given = []
+            for low, high in self.rule.interval:
+                far = rng.choice([-1.0, 1.0], SAMPLES) * FAR ** rng.uniform(-1, 1, SAMPLES)
+                given.append(np.concatenate([rng.uniform(low, high, SAMPLES), far]))
             if any(n.is_complex for n in self.names):
-                turned = [0.3j * rng.uniform(0.1, 1, 20) if n.is_complex else 0.0 for n in self.names]
+                turned = [0.3j * rng.uniform(0.1, 1, 2 * SAMPLES) if n.is_complex else 0.0 for n in self.names]
                 given = [g + t for g, t in zip(given, turned, strict=True)]
             self._points = {n.parts[0]: g for n, g in zip(self.names, given, strict=True)}
-            self._points[" out"] = np.asarray(self.rule.value(*given))
+            with np.errstate(all="ignore"):
+                self._points[" out"] = np.asarray(self.rule.value(*given))
         return self._points
+
+
+def _often(agreements: Any) -> bool:
+    """Whether values agree at many of some points, which are more than a few; near poles rounding parts them."""
+    return len(agreements) > 3 and bool(np.mean(agreements) > 0.3)

@@ -8,8 +8,12 @@ import ast
 import linecache
 import os
 import sys
+from collections.abc import Container
 from functools import lru_cache
 from typing import NamedTuple
+
+from symdiff.ir.graph import Graph
+from symdiff.ir.node import Atom, Node
 
 
 class Assigned(NamedTuple):
@@ -106,7 +110,14 @@ def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[str, str]]:
     values = value.elts if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) else [value]
     if len(targets) != len(values) or not all(isinstance(t, ast.Name) for t in targets):
         return []
-    return [(t.id, _OPERATIONS.get(type(getattr(v, "op", None)), "")) for t, v in zip(targets, values, strict=True)]
+    return [(t.id, _operation(v)) for t, v in zip(targets, values, strict=True)]
+
+
+def _operation(value: ast.expr) -> str:
+    """The operation that gives a value: of an operator, or the name of a function that is called."""
+    if isinstance(value, ast.Call):
+        return getattr(value.func, "attr", getattr(value.func, "id", ""))  # type: ignore[no-any-return]
+    return _OPERATIONS.get(type(getattr(value, "op", None)), "")
 
 
 def _returned(function: ast.FunctionDef | ast.Lambda) -> tuple[str, ...]:
@@ -123,3 +134,39 @@ def _returned(function: ast.FunctionDef | ast.Lambda) -> tuple[str, ...]:
         elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
             stack += ast.iter_child_nodes(node)
     return found.pop() if len(found) == 1 else ()
+
+
+def assigned_values(
+    graph: Graph, sources: Sources, known: Container[Atom]
+) -> dict[tuple[str, Assigned], dict[str, list[Node]]]:
+    """The bindings that are the values of statements, by these and by their variables; of bindings that are `known`."""
+    uses: dict[Atom, list[Node]] = {}
+    for b in graph.bindings:
+        for o in b.operands:
+            uses.setdefault(o, []).append(b)
+    found: dict[tuple[str, Assigned], list[Node]] = {}
+    for b in graph.bindings:
+        assigned = sources.assigned_variables(b.origin) if b in known else None
+        if assigned is not None:
+            users = uses.get(b, [])
+            step = len(users) == 1 and sources.assigned_variables(users[0].origin) == assigned
+            if not step:  # within the statement
+                found.setdefault((b.origin.rpartition(":")[0], assigned), []).append(b)
+    return {key: _by_variable(key[1], bindings) for key, bindings in found.items()}
+
+
+def _by_variable(assigned: Assigned, bindings: list[Node]) -> dict[str, list[Node]]:
+    """The values of a statement by its variables; none where it cannot be told which are whose."""
+    names, operations = assigned.names, assigned.operations
+    if len(names) == 1:
+        return {names[0]: bindings}
+    values: dict[str, list[Node]] = {name: [] for name in names}
+    told = len(set(operations)) == len(names) and "" not in operations
+    if told and all(b.op in operations for b in bindings):
+        for b in bindings:
+            values[names[operations.index(b.op)]].append(b)
+        return values
+    ops = [(operations[k % len(names)], b.op) for k, b in enumerate(bindings)]
+    if len(bindings) % len(names) or any(wanted in _OPERATIONS.values() and wanted != op for wanted, op in ops):
+        return {}
+    return {name: bindings[k :: len(names)] for k, name in enumerate(names)}

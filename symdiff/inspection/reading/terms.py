@@ -16,6 +16,7 @@ from typing import Any
 
 from symdiff.inspection.reading.names import printed_width
 
+_QUOTIENTS = frozenset({2, 3, 4, 6, 7, 8, 9, 12, 16})  # what stands below a fraction bar rather than in a decimal
 WIDE = 10**9  # widths beyond are not told apart
 MERGED = 12  # parts up to which a sum or product that stands in another becomes parts of that: more would be copied each time
 _CONDITIONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "and", "or", "xor", "not", "isnan", "isinf", "isfinite"})
@@ -71,15 +72,38 @@ def number_width(value: Fraction) -> int:
 
 
 def number_text(value: Fraction) -> str:
-    """A number as people write it: 3, 1/2, 0.1, 1.5e-05."""
-    if value.denominator == 1 and abs(value) < 10**15:
-        return str(value.numerator)
-    if value.denominator in (2, 3, 4, 6, 7, 8, 9, 12, 16) and abs(value.numerator) < 1000:
-        return f"{value.numerator}/{value.denominator}"
-    near = float(value)
-    if Fraction(repr(near)) == value or value.denominator > 1000 or abs(value.numerator) > 10**6:
-        return repr(near)
-    return f"{value.numerator}/{value.denominator}"
+    """A number as people write it: 3, 1/2, 0.1, 1.5e-05, 1/8.314."""
+    over, under = number_parts(value)
+    return over if under == "1" else f"{over}/{under}"
+
+
+@lru_cache(4096)
+def number_parts(value: Fraction) -> tuple[str, str]:
+    """What stands above and below the fraction bar of a number."""
+    above, below = abs(value.numerator), value.denominator
+    sign = "-" if value < 0 else ""
+    if (below == 1 and above < 10**15) or (below in _QUOTIENTS and above < 1000):
+        return f"{sign}{above}", str(below)
+    near = repr(above / below)
+    exact = Fraction(near) == abs(value)
+    if exact and len(near) <= 9:
+        return sign + near, "1"
+    if not exact and below <= 1000 and above <= 10**6:
+        return f"{sign}{above}", str(below)
+    quotients = [
+        (len(over) + len(under), over, under)
+        for times in (1, 2, 4, 5, 8)
+        for ten in range(-12, 7)
+        if (over := _decimal(above * times * Fraction(10) ** ten)) and (under := _decimal(below * times * Fraction(10) ** ten))
+    ]
+    length, over, under = min((q for q in quotients if len(q[1]) <= 5 and float(q[2]) < 1e5), default=(WIDE, "", ""))
+    return (sign + over, under) if length < len(near) else (sign + near, "1")
+
+
+def _decimal(value: Fraction) -> str:
+    """A number from 1 on as a short decimal, "" for others."""
+    text = repr(float(value)).removesuffix(".0")
+    return text if value >= 1 and len(text) <= 12 and "e" not in text and Fraction(text) == value else ""
 
 
 def _width(term: Term) -> int:
@@ -95,6 +119,8 @@ def _width(term: Term) -> int:
         op, *args = term.parts
         if op == "exp":
             return 1 + args[0].width
+        if op == "pow":
+            return _power_width(args[0], ONCE) + args[1].width
         return len(op) + 2 + sum(t.width for t in args) + 2 * (len(args) - 1)
     return sum(6 + sum(t.width for t in row if t is not None) for row in term.parts)
 
@@ -123,30 +149,47 @@ ONCE = Fraction(1)
 
 @lru_cache(4096)
 def exact_multiple(value: float) -> tuple[Fraction, tuple[tuple[str, Fraction], ...]] | None:
-    """A float as a small multiple of pi, of a root or of a logarithm that it is the rounding of; None where it is not.
+    """A float as the quotient, the root of one, or the small multiple of pi or a logarithm that it is the rounding of; None
+    where it is not.
 
     >>> exact_multiple(math.pi/180)
     (Fraction(1, 180), (('pi', Fraction(1, 1)),))
     """
     if not math.isfinite(value) or len(repr(value)) < 14:
         return None
-    for known, powers in _CONSTANTS:
-        quotient = Fraction(value / known).limit_denominator(720)
-        near = quotient.numerator / quotient.denominator * known if quotient else 0.0
-        if quotient and abs(quotient.numerator) <= 720 and abs(near - value) <= 1.2e-16 * abs(value):
+    for known, powers, most in _CONSTANTS:
+        quotient = _rounded(value / known, most)
+        if quotient is not None and abs(quotient.numerator / quotient.denominator * known - value) <= 1.2e-16 * abs(value):
             return quotient, powers
-    return None
+    square = _rounded(value * value, 1000) if abs(value) < 1e6 else None
+    if square is None or abs(math.sqrt(square) - abs(value)) > 1.2e-16 * abs(value):
+        return None
+    times = math.prod(square.as_integer_ratio())
+    whole = max(k for k in range(1, math.isqrt(times) + 1) if times % (k * k) == 0)
+    return Fraction(whole if value > 0 else -whole, square.denominator), ((str(times // whole**2), HALF),)
 
 
-_CONSTANTS: list[tuple[float, tuple[tuple[str, Fraction], ...]]] = [
-    (math.pi, (("pi", ONCE),)), (1 / math.pi, (("pi", -ONCE),)), (math.e, (("e", ONCE),)),
-    (math.sqrt(2), (("2", HALF),)), (math.sqrt(3), (("3", HALF),)), (math.sqrt(5), (("5", HALF),)),
-    (math.sqrt(math.pi), (("pi", HALF),)), (1 / math.sqrt(math.pi), (("pi", -HALF),)),
-    (math.sqrt(2 * math.pi), (("2pi", HALF),)), (1 / math.sqrt(2 * math.pi), (("2pi", -HALF),)),
-    (math.sqrt(2 / math.pi), (("2", HALF), ("pi", -HALF))), (math.sqrt(math.pi / 2), (("pi", HALF), ("2", -HALF))),
-    (math.log(2), (("log2", ONCE),)), (1 / math.log(2), (("log2", -ONCE),)),
-    (math.log(10), (("log10", ONCE),)), (1 / math.log(10), (("log10", -ONCE),)),
-    (math.pi**2, (("pi", 2 * ONCE),)), (0.5772156649015329, (("gamma_E", ONCE),)),
+def _rounded(value: float, most: int) -> Fraction | None:
+    """A quotient of numbers up to `most`, or of a digit and a larger one, near a number."""
+    for digit in range(1, 10):
+        below = round(digit / abs(value)) if 1e-9 < abs(value) < 1e9 else 0
+        if below and digit / below == abs(value) and most > 1000:
+            return Fraction(digit if value > 0 else -digit, below)
+    found = Fraction(value).limit_denominator(most)
+    return found if 0 < abs(found.numerator) <= most else None
+
+
+_CONSTANTS: list[tuple[float, tuple[tuple[str, Fraction], ...], int]] = [
+    (1.0, (), 10_000),
+    *((known, powers, 720) for known, powers in (
+        (math.pi, (("pi", ONCE),)), (1 / math.pi, (("pi", -ONCE),)), (math.e, (("e", ONCE),)),
+        (math.sqrt(math.pi), (("pi", HALF),)), (1 / math.sqrt(math.pi), (("pi", -HALF),)),
+        (math.sqrt(2 * math.pi), (("2pi", HALF),)), (1 / math.sqrt(2 * math.pi), (("2pi", -HALF),)),
+        (math.sqrt(2 / math.pi), (("2", HALF), ("pi", -HALF))), (math.sqrt(math.pi / 2), (("pi", HALF), ("2", -HALF))),
+        (math.log(2), (("log2", ONCE),)), (1 / math.log(2), (("log2", -ONCE),)),
+        (math.log(10), (("log10", ONCE),)), (1 / math.log(10), (("log10", -ONCE),)),
+        (math.pi**2, (("pi", 2 * ONCE),)), (math.pi**-2, (("pi", -2 * ONCE),)), (0.5772156649015329, (("gamma_E", ONCE),)),
+    )),
 ]  # fmt: skip
 
 
@@ -200,12 +243,12 @@ class Terms:
             return self.scaled(self.call("inf"), Fraction(1 if value > 0 else -1))
         found = exact_multiple(value)
         if found is None:
-            return self._rational(Fraction(repr(value)))
+            return self._rational(Fraction(f"{value:.15g}"))  # the digits that are printed
         return self.scaled(self.mul([self.power(self.constant(name), e) for name, e in found[1]]), found[0])
 
     def constant(self, name: str) -> Term:
         """A number that has a name."""
-        if name in ("2", "3", "5"):
+        if name.isdigit():
             return self._rational(Fraction(int(name)))
         if name.startswith("log"):
             return self.call("log", self._rational(Fraction(int(name[3:]))))

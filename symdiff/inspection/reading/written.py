@@ -5,7 +5,7 @@ Assumes bindings of numbers (arrays are cells). Guarantees textbook spellings of
 stands, those at single points and for infinities are dropped.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from functools import reduce
 from typing import Any, ClassVar
@@ -248,12 +248,12 @@ class Chains:
 
     KINDS: ClassVar = {"add": ("add", 1, 1), "sub": ("add", 1, -1), "mul": ("mul", 1, 1), "div": ("mul", 1, -1)}
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, cut: Iterable[Atom] = ()) -> None:
         users: dict[Atom, list[str]] = {}
         for binding in graph.bindings:
             for operand in binding.operands:
                 users.setdefault(operand, []).append(self.KINDS.get(binding.op, ("",))[0])
-        results = {output.atom for output in graph.outputs}
+        results = {*(output.atom for output in graph.outputs), *cut}
         self._steps = {
             b for b in graph.bindings if b.op in self.KINDS and b not in results and users.get(b) == [self.KINDS[b.op][0]]
         }
@@ -279,27 +279,36 @@ def _extended(parts: list[Any], more: list[Any]) -> list[Any]:
     return parts
 
 
-def read_graph(graph: Graph, writer: Writer, known: dict[Atom, Term]) -> None:
-    """Add the terms of a graph's numbers to those of its inputs."""
-    chains = Chains(graph)
+def read_graph(
+    graph: Graph, writer: Writer, known: dict[Atom, Term], cut: Mapping[Atom, Term] | None = None
+) -> dict[Atom, Term]:
+    """Add the terms of a graph's numbers to those of its inputs; those for which symbols stand (`cut`) are returned."""
+    cut = cut or {}
+    chains = Chains(graph, cut)
+    found: dict[Atom, Term] = {}
     for binding in graph.bindings:
         if binding.op == "array" or binding in known:
             continue
-        if binding.op == "item":
-            base = binding.operands[0]
-            known[binding] = writer.symbol(cell_name(base.name, base.shape, binding.params), is_complex(binding.dtype))
-            continue
-        if binding.op in chains.KINDS:
-            found = chains.term(binding, [term_of(o, writer, known) if o in known or o.op == "const" else None
-                                          for o in binding.operands], writer)  # fmt: skip
-            if found is not None:
-                known[binding] = found
-            continue
-        args = tuple(term_of(o, writer, known) for o in binding.operands)
-        if binding.op == "call":
-            known[binding] = _called(binding, args, writer)
-        else:
-            known[binding] = (writer.emit if binding.primal else writer.unguarded)(binding.op, args)
+        term = _term_of_binding(binding, chains, writer, known)
+        if term is not None and binding in cut:
+            found[binding], term = term, cut[binding]
+        if term is not None:
+            known[binding] = term
+    return found
+
+
+def _term_of_binding(binding: Node, chains: Chains, writer: Writer, known: dict[Atom, Term]) -> Term | None:
+    """The term of a binding, None where it is a step of a longer one."""
+    if binding.op == "item":
+        base = binding.operands[0]
+        return writer.symbol(cell_name(base.name, base.shape, binding.params), is_complex(binding.dtype))
+    if binding.op in chains.KINDS:
+        args = [term_of(o, writer, known) if o in known or o.op == "const" else None for o in binding.operands]
+        return chains.term(binding, args, writer)
+    operands = tuple(term_of(o, writer, known) for o in binding.operands)
+    if binding.op == "call":
+        return _called(binding, operands, writer)
+    return (writer.emit if binding.primal else writer.unguarded)(binding.op, operands)
 
 
 def _called(binding: Node, args: tuple[Term, ...], writer: Writer) -> Term:
@@ -349,7 +358,10 @@ def _value(term: Term, done: dict[Term, Any], numbers: dict[str, Any]) -> Any:
     if term.kind == "product":
         result: Any = 1.0
         for t, e in term.parts:
-            result = result * np.power(done[t] + 0.0, int(e) if e.denominator == 1 and abs(e) < 99 and e > 0 else float(e))
+            if t.kind == "call" and t.parts[0] == "exp":  # whose power may be finite where it is not
+                result = result * np.exp(float(e) * done[t.parts[1]])
+            else:
+                result = result * np.power(done[t] + 0.0, int(e) if e.denominator == 1 and abs(e) < 99 and e > 0 else float(e))
         return result
     if term.kind == "call":
         op, *args = term.parts
