@@ -131,6 +131,72 @@ def test_sizes_that_a_call_tells_are_refused():
         pipeline.machine_of(program_of(w.graph(end)))
 
 
+# -- many points
+
+
+POINTS = {**GRAPHS, "rounds in rounds": None}
+
+
+def rounds_in_rounds():
+    """Newton's rounds within rounds that end where the point says."""
+    w, inner = Writer(a=(), s=()), Writer(k=(), s=(), a=())
+    newtons = lambda k, x, a: (0.5 * (x + a / x), abs(x * x - a) > 1e-12 * a)  # noqa: E731
+    begin = inner.emit("add", inner.a, inner.s)
+    root, _ = inner.loop(newtons, counted_rounds("i"), (Constant(1.0),), (), (begin,), tested=True)
+    more = inner.emit("lt", inner.s, inner.emit("mul", inner.a, Constant(3.0)))
+    body = inner.graph(inner.emit("add", inner.emit("mul", inner.s, Constant(1.5)), root), more, name="body")
+    end, rounds = w.loop(body, counted_rounds("r"), (w.s,), (), (w.a,), tested=True)
+    return w.graph(w.emit("add", end, w.emit("mul", rounds, w.a)))
+
+
+def over_points(graph, points, axes, backend="native"):
+    """The results at points, compared with those of the evaluator; `axes` are those of the arguments."""
+    program = program_of(graph, loops=True)
+    kernel = pipeline.batch_kernel_of(program, axes, (0,) * len(program.outputs), pipeline.DEFAULT, backend)
+    args = [
+        np.stack([p[k] for p in points], axis) if axis is not None else np.asarray(points[0][k]) for k, axis in enumerate(axes)
+    ]
+    found = in_tuple(kernel(*map(np.asarray, args)))
+    for place, point in enumerate(points):
+        given = [points[0][k] if axis is None else x for k, (x, axis) in enumerate(zip(point, axes, strict=True))]
+        for one, expected in zip(found, in_tuple(graph(*given)), strict=True):
+            close(one[place], expected)
+
+
+@pytest.mark.parametrize("name", POINTS)
+def test_many_points_at_once(name):
+    graph = rounds_in_rounds() if POINTS[name] is None else GRAPHS[name]
+    base = (3.0, 0.5) if POINTS[name] is None else EXAMPLES[name][2][0]
+    values = np.random.default_rng(0)
+    points = [[np.asarray(b) * (1 + 0.4 * values.random(np.shape(b))) for b in base] for _ in range(19)]
+    for axes in ((0,) * len(base), (-1,) + (None,) * (len(base) - 1)):
+        for one in (graph, gradient(graph)):
+            over_points(one, points, axes)
+    over_points(graph, points[:3], (0,) * len(base), "numpy")
+
+
+@pytest.mark.parametrize("seed", range(30, 36))
+def test_random_loops_at_many_points(seed):
+    source, values = random.Random(seed), np.random.default_rng(seed)
+    graph = random_loop(source, source.randint(1, 5))
+    points = [[values.normal(size=leaf.node.shape) for leaf in graph.inputs] for _ in range(11)]
+    for one in (graph, gradient(graph)):
+        over_points(one, points, (0,) * len(graph.inputs))
+
+
+def test_vmap_of_rounds_that_points_count():
+    root = newton()[0]
+    a, x = np.linspace(1.0, 9.0, 3000), np.ones(3000)
+    many = sd.vmap(sd.value_and_grad(root, argnums=(0, 1)))
+    value, (by_a, by_x) = many(a, x)
+    assert np.allclose(value, a, rtol=1e-14, atol=0.0)
+    assert np.allclose(by_a[1:], 1.0, rtol=1e-12, atol=0.0) and np.abs(by_x[1:]).max() < 1e-7  # at 1 there is no round
+    out = np.empty(3000), (np.empty((2, 3000))[1], a)
+    assert many(a.copy(), x, out=out) is out and np.array_equal(out[1][0], by_a) and np.array_equal(a, by_x)
+    assert np.array_equal(sd.derivative(root)(np.linspace(1.0, 9.0, 3000), 1.0), by_a)
+    assert np.allclose(sd.vmap(root, exact=True)(np.array([4.0, 9.0]), x[:2]), [4.0, 9.0], rtol=1e-15)
+
+
 # -- C
 
 

@@ -149,6 +149,15 @@ class Words:
             return self.cells(Buffer(buffer.name, shape, buffer.dtype, buffer.start + k * math.prod(shape)))
         return Cells(shape, array.dtype, lambda index: array.at((k, *index)))
 
+    def each(self, shape: Shape, action: Callable[[Index], None], before: Index = ()) -> None:
+        """Do something for all cells of a shape."""
+        if not any(isinstance(n, Extent) for n in shape) and math.prod(shape) <= self.few:
+            for index in itertools.product(*map(range, shape)):
+                action((*before, *index))
+        else:
+            with self.rounds("i", shape[0]) as i:
+                self.each(shape[1:], action, (*before, i))
+
     def within(self, whole: Count, size: Count) -> bool:
         """Whether a whole number is known to be among 0 to size - 1."""
         return all(self._is_not_negative(difference) for difference in (whole, size - 1 - whole))
@@ -270,18 +279,9 @@ class Nest:
     def _fill(self, value: Any, write: "Write", add: bool = False) -> None:
         """Write, or add, all cells of a value."""
         if isinstance(value, Cells):
-            self.each(value.shape, lambda index: write(index, value.at(index), add))
+            self.words.each(value.shape, lambda index: write(index, value.at(index), add))
         else:
             write((), value, add)
-
-    def each(self, shape: Shape, action: Callable[[Index], None], before: Index = ()) -> None:
-        """Do something for all cells of a shape."""
-        if not any(isinstance(n, Extent) for n in shape) and math.prod(shape) <= self.words.few:
-            for index in itertools.product(*map(range, shape)):
-                action((*before, *index))
-        else:
-            with self.words.rounds("i", shape[0]) as i:
-                self.each(shape[1:], action, (*before, i))
 
     def give(self, output: Any, write: "Write", add: bool = False) -> None:
         """Write, or add, a result of the program."""
@@ -450,7 +450,7 @@ def _formula_sum(nest: Nest, node: Node) -> Callable[[Index], Number]:
             cell = source.at(tuple(kept[a] if a in kept else summed[a] for a in range(len(source.shape))))
             nest.words.store(total, (), cell, True)
 
-        nest.each(tuple(source.shape[a] for a in axes), add)
+        nest.words.each(tuple(source.shape[a] for a in axes), add)
         return nest.words.load(total, ())
 
     return at
@@ -481,7 +481,7 @@ def _formula_matmul(nest: Nest, node: Node) -> Callable[[Index], Number]:
     def at(index: Index) -> Number:
         total = nest.words.buffer("", (), node.dtype)
         nest.words.clear(total)
-        nest.each(inner, lambda k: nest.words.store(total, (), term(index, k), True))
+        nest.words.each(inner, lambda k: nest.words.store(total, (), term(index, k), True))
         return nest.words.load(total, ())
 
     return at
@@ -535,14 +535,14 @@ def _region(key: Any, shape: Shape) -> Callable[[Index], Index]:
 
 def _put(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
     if not add:
-        nest.each(node.shape, lambda index: write(index, _zero(nest, node), False))
+        nest.words.each(node.shape, lambda index: write(index, _zero(nest, node), False))
     moved = _region(node.params["key"], node.shape)
     nest._fill(nest.values[node.operands[0]], lambda index, value, add: write(moved(index), value, add), add)
 
 
 def _scatter_at(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
     if not add:
-        nest.each(node.shape, lambda index: write(index, _zero(nest, node), False))
+        nest.words.each(node.shape, lambda index: write(index, _zero(nest, node), False))
     rows, places = node.operands
     axes = len(nest.program.nodes[places].shape)
     row = nest.row_number(places, node.params["size"])
@@ -550,22 +550,22 @@ def _scatter_at(nest: Nest, node: Node, write: Write, add: bool = False) -> None
     def put(index: Index) -> None:
         write((row(index[:axes]), *index[axes:]), nest.value_at(rows, index), True)
 
-    nest.each(nest.program.nodes[rows].shape, put)
+    nest.words.each(nest.program.nodes[rows].shape, put)
 
 
 def _matmul(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
     """A product of matrices: cells in one line are added to innermost."""
     if not add:
-        nest.each(node.shape, lambda index: write(index, _zero(nest, node), False))
+        nest.words.each(node.shape, lambda index: write(index, _zero(nest, node), False))
     term, inner = _product_terms(nest, node), nest.program.nodes[node.operands[0]].shape[-1:]
 
     def line(before: Index) -> None:
         def one(k: Index) -> None:
-            nest.each(node.shape[-1:], lambda j: write((*before, *j), term((*before, *j), k), True))
+            nest.words.each(node.shape[-1:], lambda j: write((*before, *j), term((*before, *j), k), True))
 
-        nest.each(inner, one)
+        nest.words.each(inner, one)
 
-    nest.each(node.shape[:-1], line)
+    nest.words.each(node.shape[:-1], line)
 
 
 def _concatenate(nest: Nest, node: Node, write: Write, add: bool = False) -> None:

@@ -21,7 +21,7 @@ from symdiff.lowering.program import Program
 from symdiff.vocabulary.extents import Count, Extent, Shape, Size
 from symdiff.vocabulary.ops import dtype_of_code, is_complex, real_counterpart
 
-_ROOM = 2048  # bytes that something which grows has before it needs memory of its own
+ROOM = 2048  # bytes that something which grows has before it needs memory of its own
 # More bytes for what has some: `own` is its first room.
 _MORE = """
 define private ptr @more(ptr %old, ptr %own, i64 %room, i64 %bytes) noinline cold nounwind {
@@ -57,7 +57,7 @@ class Looped(NamedTuple):
 
 def looped_function(program: Program, name: str, together: int = 0, ordered: bool = False) -> Looped:
     """A function over pointers to contiguous inputs and outputs, and to memory; `ordered`: sums are taken round by round."""
-    words = _Words(together, ordered)
+    words = LoopWords(Lines(most=together), ordered)
     inputs, outputs = program.inputs, program.outputs
     given = [
         words.cells(Buffer(f"%in{k}", leaf.shape, leaf.dtype))
@@ -79,12 +79,12 @@ def looped_function(program: Program, name: str, together: int = 0, ordered: boo
     return Looped("\n".join(text) + "\n", words.memory, bool(words.grown))
 
 
-class _Words(Words):
+class LoopWords(Words):
     """Blocks and instructions."""
 
-    def __init__(self, together: int, ordered: bool) -> None:
+    def __init__(self, lines: Lines, ordered: bool) -> None:
         super().__init__()
-        self.lines = Lines(most=together)
+        self.lines = lines
         self.sum = "" if ordered else " reassoc"
         self.variables: list[str] = []  # what is reserved before all else
         self.tables: list[str] = []
@@ -147,10 +147,7 @@ class _Words(Words):
     def buffer(self, name: str, shape: Shape, code: str) -> Buffer:
         place = f"%b{next(self.names)}"
         if any(isinstance(n, Extent) for n in shape):
-            self.variables += [f"  {place}.own = alloca [{_ROOM} x i8], align 16", f"  {place} = alloca ptr"]
-            self.variables += [f"  store ptr {place}.own, ptr {place}", f"  {place}.room = alloca i64"]
-            self.variables.append(f"  store i64 {_ROOM}, ptr {place}.room")
-            self.grown.append(place)
+            self.variables += self._growing(place)
             return Buffer(place, shape, code)
         count = math.prod(shape) * dtype_of_code(code).itemsize
         if is_small(shape):
@@ -159,6 +156,14 @@ class _Words(Words):
             self.variables.append(f"  {place} = getelementptr i8, ptr %memory, i64 {self.memory}")
             self.memory += -(-count // LINE) * LINE
         return Buffer(place, shape, code)
+
+    def _growing(self, place: str) -> list[str]:
+        """The variables of what grows: its memory, its first room, and how many bytes it has."""
+        self.grown.append(place)
+        return [
+            f"  {place}.own = alloca [{ROOM} x i8], align 16", f"  {place} = alloca ptr", f"  {place}.room = alloca i64",
+            f"  store ptr {place}.own, ptr {place}", f"  store i64 {ROOM}, ptr {place}.room",
+        ]  # fmt: skip
 
     def _bytes(self, buffer: Buffer, rows: Count) -> str:
         cells: Count = rows if buffer.shape else 1
