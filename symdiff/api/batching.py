@@ -335,7 +335,8 @@ class Vectorised(Function):
             branches = branches_of(graph)
             asks = branches is not None and branches.conditions is not None
             closed = len(graph.inputs) == len(fed)  # else it reads values of the enclosing trace
-            if closed and not asks and (not in_unrolled_regime(graph) or count * len(graph.bindings) > UNROLLED):
+            own = any(b.op == "loop" and b.params.tested for b in graph.bindings)  # rounds that each point counts
+            if closed and not asks and not own and (not in_unrolled_regime(graph) or count * len(graph.bindings) > UNROLLED):
                 return self._whole(graph, shown, fed, leaf_axes)
         return self._each(args, kwargs)
 
