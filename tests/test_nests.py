@@ -169,9 +169,8 @@ def test_many_points_at_once(name):
     base = (3.0, 0.5) if POINTS[name] is None else EXAMPLES[name][2][0]
     values = np.random.default_rng(0)
     points = [[np.asarray(b) * (1 + 0.4 * values.random(np.shape(b))) for b in base] for _ in range(19)]
-    for axes in ((0,) * len(base), (-1,) + (None,) * (len(base) - 1)):
-        for one in (graph, gradient(graph)):
-            over_points(one, points, axes)
+    over_points(graph, points, (-1,) + (None,) * (len(base) - 1))
+    over_points(gradient(graph), points, (0,) * len(base))
     over_points(graph, points[:3], (0,) * len(base), "numpy")
 
 
@@ -180,8 +179,7 @@ def test_random_loops_at_many_points(seed):
     source, values = random.Random(seed), np.random.default_rng(seed)
     graph = random_loop(source, source.randint(1, 5))
     points = [[values.normal(size=leaf.node.shape) for leaf in graph.inputs] for _ in range(11)]
-    for one in (graph, gradient(graph)):
-        over_points(one, points, (0,) * len(graph.inputs))
+    over_points(gradient(graph), points, (0,) * len(graph.inputs))
 
 
 def test_vmap_of_rounds_that_points_count():
@@ -195,6 +193,45 @@ def test_vmap_of_rounds_that_points_count():
     assert many(a.copy(), x, out=out) is out and np.array_equal(out[1][0], by_a) and np.array_equal(a, by_x)
     assert np.array_equal(sd.derivative(root)(np.linspace(1.0, 9.0, 3000), 1.0), by_a)
     assert np.allclose(sd.vmap(root, exact=True)(np.array([4.0, 9.0]), x[:2]), [4.0, 9.0], rtol=1e-15)
+    total = sd.grad(lambda a: np.sum(sd.vmap(root, in_axes=(0, None))(a, 1.0)))  # each loop counts rounds of its own
+    assert np.allclose(total(np.array([1.0, 3.0, 700.0])), [0.0, 1.0, 1.0], rtol=1e-12, atol=0.0)
+
+
+ARRAYS = {
+    "embed": lambda k, x: 0.3 * (np.diag(x) @ x) + x,
+    "diagonal": lambda k, x: 0.1 * np.diagonal(np.outer(x, x) + k),
+    "max": lambda k, x: x / np.max(np.abs(x)) + 0.1 * k,
+    "rows' min": lambda k, x: np.min(np.outer(x, np.sin(x)), axis=1) + x,
+    "prod": lambda k, x: 0.5 * x + np.prod(np.cos(0.1 * x)),
+    "cumsum": lambda k, x: 0.1 * np.cumsum(np.outer(x, x), axis=0)[2],
+    "cumprod": lambda k, x: np.cumprod(np.cos(0.1 * x)) * x,
+    "any, all": lambda k, x: np.where(np.any(x > 1.4), 0.5 * x, np.where(np.all(x < 0.9), x + 1.0, x * x)),
+    "take": lambda k, x: x[np.arange(x.size)[::-1] // 2] * x[[0, 3, 1, 1] * (x.size // 4)],
+    "set": lambda k, x: smoothed(x),
+    "set at": lambda k, x: assigned(x),
+}
+
+
+def smoothed(x):
+    y = 1.0 * x
+    y[1:-1] = 0.25 * (y[:-2] + y[2:])
+    return y
+
+
+def assigned(x):
+    y = np.sin(x)
+    y[np.array([1, 5, 3] * 8)] += x[:24]
+    return y
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_operations_on_whole_arrays_in_rounds(name):
+    w, body = Writer(x=(40,)), ARRAYS[name]
+    end, total = w.loop(lambda k, x: (body(k, x), body(k, x) * x), 3, (w.x,), (), (), [], 1)
+    graph = w.graph(w.head("sum", w.emit("mul", end, total), axes=(0,)))
+    points = [[np.random.default_rng(k).uniform(0.2, 1.5, size=40)] for k in range(9)]
+    close(native(graph)(*points[0]), graph(*points[0]))
+    over_points(gradient(graph), points, (0,))
 
 
 # -- C
