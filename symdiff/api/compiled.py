@@ -82,6 +82,7 @@ class Compiled:
         self._nested = nested if structures.leaves(nested) == list(range(count)) else None  # or it holds settings, too
         self._exact_types = tuple(np.dtype(i.dtype) for i in self.program.inputs)
         self.door, self.machine = door_of(self.program, backend, options.exact, self._nested)
+        self._apart = self._whole or (self.machine is not None and has_loops(self.program))  # results overlap no arguments
 
     def _numbered(self) -> Program | Fused:
         """The program that is compiled."""
@@ -235,8 +236,8 @@ class Compiled:
 
     def _run(self, args: list[Any], targets: list[Any] | None) -> list[Any] | None:
         """The results; None where a check of the program holds."""
-        if self._whole:
-            return self._run_whole(args, targets)
+        if self._apart:
+            return self._run_apart(args, targets)
         try:
             result = MISS if self.door is None else self.door(*args, out=None if targets is None else self._joined(targets))
             if result is not MISS:
@@ -249,8 +250,8 @@ class Compiled:
             return None
         return list(result) if several else [result]
 
-    def _run_whole(self, args: list[Any], targets: list[Any] | None) -> list[Any] | None:
-        """Results that are not contiguous are computed elsewhere and copied."""
+    def _run_apart(self, args: list[Any], targets: list[Any] | None) -> list[Any] | None:
+        """Results that are not contiguous, or overlap arguments, are computed elsewhere and copied."""
         door = self.door
         assert door is not None
         if targets is None or all(map(is_plain_target, targets)):
