@@ -462,3 +462,29 @@ def test_backends_and_points():
     zero = np.array([0.0, *VECTOR])
     np.testing.assert_allclose(sd.grad(product, loops="keep")(zero), sd.grad(product)(zero), rtol=1e-12, atol=1e-300)
     assert sd.hessian(sine_chain, loops="keep")(0.3, 0.01) == pytest.approx(sd.hessian(sine_chain)(0.3, 0.01), rel=1e-9)
+
+
+def test_arrays_around_loops_that_take_longer_are_written_out():
+    def f(x):
+        h, s = [], x
+        for _ in range(2600):
+            s = np.cos(s) * 0.9 + x * 0.01
+            h.append(s)
+        return sum(h) / len(h) + h[10] * h[-1]
+
+    df = sd.grad(f)
+    assert df(0.7) == pytest.approx(sd.grad(f, loops="unroll")(0.7), rel=1e-12)
+    assert not any(node.op == "loop" for node in df._compiled[next(iter(df._compiled))].program.nodes)
+
+
+def test_long_functions_keep_their_loops():
+    def f(x):
+        s = x
+        for i in range(3000):
+            s = np.sin(s) * 0.9 + x * 1e-3 * i
+        return s
+
+    df = sd.value_and_grad(f)
+    assert sum(b.op == "loop" for b in df.graph(0.7).bindings) == 2
+    np.testing.assert_allclose(df(0.7), sd.value_and_grad(f, loops="unroll")(0.7), 1e-12)
+    assert not any(b.op == "loop" for b in sd.hessian(f).graph(0.7).bindings)

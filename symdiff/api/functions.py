@@ -40,6 +40,7 @@ from symdiff.ir.branches import branches_of
 from symdiff.ir.building import Builder, active_builders
 from symdiff.ir.graph import Derivation, Graph, note_derivation, note_written
 from symdiff.ir.hidden import NONE, Captured, Hidden, Replaced
+from symdiff.ir.loops import loops_pay
 from symdiff.lowering.arrays.fusing import Fused
 from symdiff.pipeline import Options, program_of
 from symdiff.rulebooks.declared import depend_on_rules, rules_in_force
@@ -291,16 +292,17 @@ class Function:
         return compiled
 
     def _compiled_at(self, call: Call, graph: Graph) -> Compiled:
-        """A graph's derivative compiled; loops that were kept by themselves are written out where machine code lacks them."""
-        if self.loops is not None or not any(b.op == "loop" for b in graph.bindings):
-            return compiled_of(*self._derived(call, graph), self.options, self.backend)
+        """A graph's derivative compiled; loops that were kept by themselves are written out where that is better."""
+        kept = self.loops is None and any(b.op == "loop" for b in graph.bindings)
         try:
-            compiled = compiled_of(*self._derived(call, graph), self.options, self.backend)
+            derived = self._derived(call, graph)
+            if not kept or loops_pay(derived[0]):
+                compiled = compiled_of(*derived, self.options, self.backend)
+                if not kept or compiled.machine is not None or isinstance(compiled.program, Fused):
+                    return compiled
         except SymdiffError:
-            pass
-        else:
-            if compiled.machine is not None or isinstance(compiled.program, Fused):
-                return compiled
+            if not kept:
+                raise
         return compiled_of(*self._built(call, self.paths), self.options, self.backend)
 
     def _open(self, call: Call, compiled: Compiled) -> None:

@@ -14,6 +14,7 @@ rows are within their arrays, that no two rounds give the same row, and that car
 Source of the form: `scan` and `while_loop` of JAX's jaxprs.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -367,3 +368,16 @@ class Rounds:
             stacks=tuple(stack for _, stack in self.stacks), sums=len(self.sums), **changes,
         )  # fmt: skip
         return made
+
+
+def loops_pay(graph: Graph) -> bool:
+    """Whether the rounds of a graph's loops, as far as they are known, are more work than the arrays that stand around them."""
+    around = rounds = 0
+    for binding in graph.bindings:
+        if binding.op == "loop":
+            if not isinstance(binding.params.rounds, int):
+                return True
+            rounds += binding.params.rounds * len(binding.params.body.bindings)
+        elif binding.op != "part" and not any(isinstance(n, Extent) for n in binding.shape):
+            around += math.prod(binding.shape)
+    return around <= 4 * rounds
