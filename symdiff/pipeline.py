@@ -134,6 +134,22 @@ def looped_of(graph: Graph, options: Options = DEFAULT, name: str | None = None)
         return program
 
 
+def points_program_of(graph: Graph, options: Options = DEFAULT) -> Program | None:
+    """The Program of a Graph that is computed for many points together; None where all points' arrays are one array."""
+    if in_unrolled_regime(graph):
+        found = program_of(graph, options)
+        assert isinstance(found, Program)
+        return found
+    if not any(b.op == "loop" for b in graph.bindings):
+        return None
+    looped = program_of(graph, options)
+    if isinstance(looped, Fused) or not has_loops(looped) or engine.supported():
+        return None
+    from symdiff.runtime.batch import batch_problem
+
+    return None if _unsettled(looped) or batch_problem(looped) else looped
+
+
 def fused_of(graph: Graph, options: Options = DEFAULT, name: str | None = None, checks: int = 0) -> Fused:
     """The fused tasks of a Graph of whole arrays, whose first outputs are the program's `checks`."""
     checking = os.environ.get("SYMDIFF_CHECK") == "1"
@@ -323,7 +339,7 @@ def numpy_of(program: Program | Fused) -> Callable[..., Any]:
 
 
 def machine_of(program: Program, result: Any = None, exact: bool = False) -> Machine:
-    """The Program as machine code, from which Python builtins are made; `result` gives the outputs' places in nested tuples.
+    """The Program as machine code, from which Python builtins are made; `result` gives the outputs' places in a structure.
 
     `exact`: sums of loops are taken round by round.
 
@@ -379,16 +395,17 @@ def batch_kernel_of(
     threads: int | None = None,
 ) -> Any:  # fmt: skip
     """The function of a Program over points: machine code where there is some, else NumPy over blocks in one thread."""
-    from symdiff.runtime.batch import NativeBatch, batch_problem
+    from symdiff.runtime.batch import EachPoint, NativeBatch, batch_problem
 
-    refuse_loops(program, "points")
     if backend == "native" or (backend == "auto" and not options.exact and not engine.supported()):
-        problem = batch_problem(program)
+        problem = batch_problem(program) or _unsettled(program)
         if not problem:
             with without_collector():
                 return NativeBatch(program, in_axes, out_axes, threads)
         if backend == "native":
             raise BackendError(problem)
+    if has_loops(program):
+        return EachPoint(kernel_of(plan_of(program), "python", program.name), program, in_axes, out_axes)
     return kernel_of(plan_of(program, "batch", in_axes, out_axes), "numpy", program.name)
 
 

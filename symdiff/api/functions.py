@@ -15,7 +15,15 @@ import numpy as np
 import optree
 
 from symdiff.api.arguments import Call, Form, form_key, is_differentiable_argument, is_integer_argument, on_device
-from symdiff.api.compiled import Compiled, Guarded, add_specialisation, compiled_of, kept_specialisation, try_specialisation
+from symdiff.api.compiled import (
+    Compiled,
+    Guarded,
+    Kept,
+    add_specialisation,
+    compiled_of,
+    kept_specialisation,
+    try_specialisation,
+)
 from symdiff.api.device import DeviceCompiled, Near, Placed, check_device, placed_on_device, shorter_device_call
 from symdiff.api.expressions import argument_function, argument_positions, formula_of
 from symdiff.codegen.source import MISS
@@ -58,7 +66,6 @@ exported_source = Seam("the file of a derivative")
 stored = Seam("a file on the disk")
 REPLACED = 100  # calls that are begun anew because another thread replaces what the function captures
 GUARDS = 8  # short ways of one function that are kept beside the one in use, for calls that alternate
-KEPT = 256  # specialisations of one function that are kept, the newest
 _OURS = "{}: {}: {}: traced values do not take this here, where f itself does; write it with plain NumPy, on a copy: y.copy()"
 _MISSED = (ZeroDivisionError, OverflowError, ValueError, TypeError, BufferError, TraceError)
 
@@ -120,7 +127,7 @@ class Function:
         self.__name__ = f"{self.name}_{self.suffix}" if self.suffix else self.name
         self.__doc__ = inspect.getdoc(f)
         self.__wrapped__ = f
-        self._compiled: dict[Any, Any] = {}
+        self._compiled = Kept()
         self.traced_last: Graph | None = None
         self._machines: set[Any] = set()
         self._guards: dict[Any, Guard] = {}
@@ -276,9 +283,9 @@ class Function:
             compiled: Compiled | None = kept_specialisation(earlier, graph)
             if compiled is None:
                 compiled = self._compiled_at(call, graph)
+                dropped = self._compiled.dropped
                 self._compiled[key] = add_specialisation(compiled, earlier)
-                if len(self._compiled) > KEPT:
-                    self._compiled.pop(next(iter(self._compiled)))
+                if self._compiled.dropped > dropped:
                     self._forms = {}
         return compiled
 
@@ -585,7 +592,7 @@ class Function:
         state = self.__dict__.copy()
         for name in ("_lock", "_door", "_near", "_forms", "_watch", "_machines", "_guards", "_guard", "signature"):
             del state[name]
-        state["_compiled"], state["traced_last"] = {}, None
+        state["_compiled"], state["traced_last"] = Kept(), None
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -19,12 +19,13 @@ from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.vocabulary.extents import Count, Extent, broadcast_extents
 from symdiff.vocabulary.heads import Static
 from symdiff.vocabulary.ops import OPS, check_dtype_cast, is_complex, real_counterpart
+from symdiff.vocabulary.traits import operations
 
 _WEAK = {bool: True, int: 1, float: 1.0, complex: 1j}
 _FLOATING = "fdFD?"
-_FACTORS = frozenset({"mul", "div", "neg"})  # operations that derivatives of whole arrays remember
-_COMPARING = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
-_SCALING = frozenset({"mul", "div", "neg", "conj", "real", "cast"})
+_FACTORS = operations("scales") - {"cast"}  # operations that derivatives of whole arrays remember
+_COMPARING = operations("compares")
+_SCALING = operations("scales", "termwise")
 _BLOCK = 2**16 - 1  # bindings after which memory is looked at
 _BYTES = 3_000  # that a binding takes, with all that is made of it: 6000 rounds of a loop, 84 000 bindings, 200 MB
 _cache: dict[tuple[Any, ...], str] = {}
@@ -110,6 +111,7 @@ class Builder:
         self.primal = True
         self.patience = 0  # bindings after which `tired` is told
         self.tired: Callable[[], None] = lambda: None
+        self.whole: dict[Atom, str] = {}  # inputs that are whole numbers or truths for functions that are called
         self._count = 0
 
     def input(self, name: str, shape: tuple[int, ...], dtype: str, path: str = "") -> Node:

@@ -228,6 +228,7 @@ class Derivation(NamedTuple):
 
 
 _DERIVED = "derivation"
+FOLLOWED = "followed"  # the library, and its version, whose own source was traced
 _WRITTEN = "written"
 
 

@@ -22,7 +22,7 @@ from symdiff.errors import SymdiffError, TraceError, note_error, noted_errors
 from symdiff.ir.branches import branches_of
 from symdiff.ir.building import Builder, active_builders, array_atom, atom_dtype
 from symdiff.ir.evaluating import binding_values
-from symdiff.ir.graph import Graph, GraphOutput
+from symdiff.ir.graph import FOLLOWED, Graph, GraphOutput
 from symdiff.ir.hidden import KEY, Hidden
 from symdiff.ir.node import ArrayConstant, Atom, Constant
 from symdiff.tracing.branches.paths import Path, Run, followed
@@ -360,6 +360,8 @@ def _traced(
         if len(counted) > len(set(counted)):  # those of several paths
             raise attempt.keeping.unkept("its rounds are counted on several paths of the function")
         graph.notes[LOOPS] = attempt.keeping.told()
+    if attempt.followed:
+        graph.notes[FOLLOWED] = f"NumPy {np.__version__}"
     if reading is not None:
         _keep_read(graph, reading, len(traced))
     return Traced(graph, traced, found.builder.captured, tuple(attempt.known), attempt.kinds)

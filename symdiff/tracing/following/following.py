@@ -48,7 +48,7 @@ from symdiff.tracing.state.raising import handled
 from symdiff.tracing.values.answers import check_answer
 from symdiff.tracing.values.assigning import untraced
 from symdiff.tracing.values.operands import as_array, holds_traced
-from symdiff.tracing.values.standing import STANDING, call_standing, way_out
+from symdiff.tracing.values.standing import STANDING, call_standing, name_of, way_out
 from symdiff.tracing.values.texts import method
 from symdiff.tracing.values.tracer import Tracer, is_traced
 from symdiff.vocabulary import structures
@@ -276,6 +276,8 @@ def _method(f: types.MethodType, attempt: Attempt) -> Any:
     rule = None if attempt.rules is None else attempt.rules.of(f)
     if rule is not None:
         return _ruled(f, rule, attempt)
+    if isinstance(f.__self__, Tracer):
+        return f
     found = attempt.known.get(inner) if type(inner) is types.FunctionType else None
     if found is None:
         module = module_of(type(f.__self__))
@@ -441,6 +443,8 @@ def _library(f: Any, attempt: Attempt) -> Any:
         return _importing(f, attempt)
     if public in _ELSEWHERE or (module, name) in _PROCESSES:
         return _apart(f)
+    if root == "numpy" and type(f) is types.FunctionType and not module.startswith("numpy.testing"):
+        f = _answering(f, f"{module}.{name}", attempt)
     if name.startswith(_LOOKING.get(root, _LOOKING.get(public, ()))) and (name == "setlocale" or not name.startswith("set")):
         return _asking(f, attempt)
     if root == "numpy" or type(f) is np.ufunc:
@@ -448,8 +452,6 @@ def _library(f: Any, attempt: Attempt) -> Any:
             f = _of_lists(f)
         elif type(f) is np.ufunc or type(f) is _Dispatcher:
             f = _OfCells(f)
-        elif type(f) is types.FunctionType:
-            f = _answering(f, f"{module}.{name}")
         return _Made(f) if attempt.thorough else f
     return f if root in _HARMLESS or root == "symdiff" else _guarded(f)
 
@@ -586,17 +588,26 @@ def _recorded(f: Anything, rule: Any) -> Anything:
     return recorded
 
 
-def _answering(f: Anything, name: str) -> Anything:
-    """NumPy's own Python, run with traced values: it may ask whether these are arrays."""
+def _answering(f: Anything, name: str, attempt: Attempt) -> Anything:
+    """NumPy's own Python, run with traced values, where its row says that this gives what it gives for numbers."""
 
     @functools.wraps(f)
     def answering(*args: Any, **kwargs: Any) -> Any:
-        found = f(*args, **kwargs)
-        if any(map(holds_traced, (*args, *kwargs.values()))):
-            check_answer(f, name, args, kwargs, found, user_line())
+        if not any(map(holds_traced, (*args, *kwargs.values()))):
+            return f(*args, **kwargs)
+        if f not in STANDING or not STANDING[f].followed:
+            raise TraceError(f"{user_line()}: {name} of a traced value is not supported; {way_out(name_of(f))}")
+        attempt.followed.add("NumPy")
+        found = structures.map_leaves(_of_objects, f(*args, **kwargs))
+        check_answer(f, name, args, kwargs, found, user_line())
         return found
 
     return answering
+
+
+def _of_objects(value: Any) -> Any:
+    """An array of traced objects as a traced array."""
+    return as_array(value.tolist()) if isinstance(value, np.ndarray) and value.dtype == object else value
 
 
 def _watch_files(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

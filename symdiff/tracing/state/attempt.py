@@ -28,14 +28,15 @@ class Attempt:
     the results of cached functions, `seeded` the random generators made with a seed. `stuck`: a number was asked for where
     only thorough following can give none. `reading` are the captured arrays that stand as inputs, see `reading.Reading`.
     `kinds`: what was asked of the kinds of arguments, see `kinds`. `shown`: whether a text that is being written shows a traced
-    value; None where none is. `opened`: a library's function is running that may make arrays of traced values. `handlers` are
-    those of the blocks that the run is in, `keeping` what is known of loops that may be kept, None where none may, `patient`
-    that they may be later, `modes` what NumPy and `warnings` do about floating errors where it begins, see `raising`.
+    value; None where none is. `opened`: a library's function is running that may make arrays of traced values; `followed` are
+    the libraries whose own source has run. `handlers` are those of the blocks that the run is in, `keeping` what is known of
+    loops that may be kept, None where none may, `patient` that they may be later, `modes` what NumPy and `warnings` do about
+    floating errors where it begins, see `raising`.
     """
 
     __slots__ = (
-        "handlers", "keeping", "kinds", "known", "memo", "modes", "opened", "patient", "reading", "rules", "seeded", "shown",
-        "stuck", "thorough",
+        "followed", "handlers", "keeping", "kinds", "known", "memo", "modes", "opened", "patient", "reading", "rules", "seeded",
+        "shown", "stuck", "thorough",
     )  # fmt: skip
 
     def __init__(self, rules: Any, thorough: bool, reading: Any = None, keeping: Any = None, patient: bool = False) -> None:
@@ -52,6 +53,7 @@ class Attempt:
         self.memo: dict[Any, Any] = {}
         self.seeded: list[Any] = []
         self.handlers: list[Any] = []
+        self.followed: set[str] = set()
 
     def __enter__(self) -> "Attempt":
         self.stuck = False

@@ -261,7 +261,8 @@ class View:
     def _read(self, origin: str) -> Atom:
         storage = self.storage
         if self.place.shape == ():
-            return storage.cell(self.first(), origin)  # type: ignore[no-any-return]
+            cell = storage.cell(self.first(), origin)
+            return Constant(cell.value, storage.code) if isinstance(cell, Constant) and storage.code in "fdFD" else cell
         if self.place is storage.memory:
             return storage.whole(origin)  # type: ignore[no-any-return]
         cells = storage.shown(self.place)
