@@ -521,6 +521,4 @@ def test_sums_of_long_lists_after_their_loop():
         return s
 
     x = RNG.normal(size=400)
-    np.testing.assert_allclose(
-        sd.grad(filtered_sum)(x), sd.grad(filtered_sum, loops="unroll")(x), rtol=1e-11, atol=1e-11
-    )
+    np.testing.assert_allclose(sd.grad(filtered_sum)(x), sd.grad(filtered_sum, loops="unroll")(x), rtol=1e-11, atol=1e-11)
