@@ -17,7 +17,7 @@ import numpy as np
 import symdiff as sd
 
 LIMIT = 60  # seconds that a row may take
-HEAD = "| case | n | first call, ms | cubics | f in Python, us | gradient, us | ratio | memory, MB |\n|---|---|---|---|---|---|---|---|"
+HEAD = "| case | n | first call, ms | cubics | f in Python, us | gradient, us | ratio | memory, MB |\n" + "|---" * 8 + "|"
 
 
 def rosenbrock(x: Any) -> Any:
