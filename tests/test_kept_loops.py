@@ -488,3 +488,63 @@ def test_long_functions_keep_their_loops():
     assert sum(b.op == "loop" for b in df.graph(0.7).bindings) == 2
     np.testing.assert_allclose(df(0.7), sd.value_and_grad(f, loops="unroll")(0.7), 1e-12)
     assert not any(b.op == "loop" for b in sd.hessian(f).graph(0.7).bindings)
+
+
+def product_of_matrices(a, b):
+    total = 0.0
+    for i in range(len(a)):
+        for j in range(b.shape[1]):
+            s = 0.0
+            for k in range(len(b)):
+                s += a[i, k] * b[k, j]
+            total += s * s
+    return total
+
+
+def test_places_of_several_loops_in_one_index():
+    a, b = RNG.normal(size=(7, 6)), RNG.normal(size=(6, 5))
+    assert sum(binding.op == "loop" for binding in sd.trace(product_of_matrices, a, b, loops="keep").bindings) == 1
+    kept, plain = (sd.grad(product_of_matrices, (0, 1), loops=loops)(a, b) for loops in ("keep", "unroll"))
+    for own, other in zip(kept, plain, strict=True):
+        np.testing.assert_allclose(own, other, rtol=1e-12)
+
+
+def damped(x, rounds):
+    for _ in range(rounds):
+        x = 0.5 * np.sin(x) + 0.1 * x
+    return np.sum(x)
+
+
+def loops_of(f, *args):
+    return sum(binding.op == "loop" for binding in sd.grad(f).graph(*args).bindings)
+
+
+def test_long_functions_keep_their_loops_and_short_ones_do_not():
+    x = np.array([0.3, 0.7])
+    assert loops_of(damped, x, 100) == 0 and loops_of(damped, x, 2000) > 0
+    np.testing.assert_allclose(sd.grad(damped)(x, 2000), sd.grad(damped, loops="unroll")(x, 2000), rtol=1e-12, atol=1e-300)
+
+
+def short_within(x):
+    for n in [2, 3] * 40:  # a list of integers, which has no items by number
+        for _ in range(20):
+            x = 0.9 * x + 0.01 * n * np.sin(x)
+    return x
+
+
+def test_short_loops_in_long_functions_are_written_out():
+    assert loops_of(short_within, 0.4) == 0
+
+
+def test_sums_of_long_lists_after_their_loop():
+    def filtered_sum(x):
+        y = [x[0]]
+        for i in range(1, len(x)):
+            y.append(0.5 * y[-1] + x[i])
+        s = 0.0
+        for v in y:
+            s += v * v
+        return s
+
+    x = RNG.normal(size=400)
+    np.testing.assert_allclose(sd.grad(filtered_sum)(x), sd.grad(filtered_sum, loops="unroll")(x), rtol=1e-11, atol=1e-11)

@@ -27,6 +27,7 @@ from symdiff.vocabulary.heads import HEADS
 from symdiff.vocabulary.ops import OPS
 
 SMALL = 64  # cells of an array that is a variable of the function
+_DEEP = 50  # arrays inside one another, at which one is put into memory
 Index = tuple[Count, ...]
 Number = Any  # a target's text of a number: names of registers, or an expression
 
@@ -198,6 +199,7 @@ class Nest:
         self.wholes = wholes
         self.targets = targets or {}
         self.values: dict[int, Any] = {}
+        self.depths: dict[int, int] = {}  # of arrays that are written where they are used, those inside one another
         self.uses = uses_of(program)
         self.calls = words.calls(program)
         self.inside = {o for node in program.nodes if node.op == "loop" for o in node.operands[node.params.carried :]}
@@ -227,8 +229,11 @@ class Nest:
                 several = self.uses[position] > 1 or position in self.inside
                 name = self._input_name(node) if node.op == "input" else ""
                 value = self.words.named(name, value, node.dtype) if several else value
-            elif value.buffer is None and (self.uses[position] > 1 or position in self.inside or position in self.targets):
-                value = self.in_memory(value, self.targets.get(position))
+            elif value.buffer is None:
+                depth = self.depths[position] = 1 + max((self.depths.get(o, 0) for o in node.operands), default=0)
+                if self.uses[position] > 1 or position in self.inside or position in self.targets or depth > _DEEP:
+                    value = self.in_memory(value, self.targets.get(position))
+                    self.depths[position] = 0
             self.values[position] = value
 
     def _input_name(self, node: Node) -> str:

@@ -33,7 +33,7 @@ from symdiff.tracing.following.doors import holds_traced_inside
 from symdiff.tracing.following.entering import noticed
 from symdiff.tracing.following.following import followed_calls
 from symdiff.tracing.following.reading import Reading
-from symdiff.tracing.loops.keeping import LONG, LOOPS, Again, Keeping, Tired
+from symdiff.tracing.loops.keeping import LONG, LOOPS, SHORT, Again, Keeping, Tired
 from symdiff.tracing.state.attempt import Attempt, Contents, Stuck, current, current_reading
 from symdiff.tracing.state.nesting import nested_trace
 from symdiff.tracing.values.kinds import traced_argument_kind
@@ -210,7 +210,7 @@ def _trace_leaves(
             except Again:
                 pass
             except Tired:
-                patient, thorough, keeping = False, True, Keeping()
+                patient, thorough, keeping = False, True, Keeping(SHORT)
             finally:
                 outside.restore()
         outside.require_restored()

@@ -12,6 +12,7 @@ from typing import Any
 LOOPS = "loops"  # the note of a graph that tells what became of the loops
 FEW = 4  # rounds up to which a loop is written out
 LONG = 5_000  # operations of a function after which its loops are kept
+SHORT = 1_000  # operations of all rounds up to which a loop of a long function is written out
 PEELED = 3  # rounds at either end that may be others than those between
 Place = tuple[str, int, int]  # the file, line and column of a loop
 
@@ -30,9 +31,13 @@ class Tired(BaseException):
 
 
 class Keeping:
-    """What is known of the loops of one trace: `reasons` not to keep them, and rounds to peel off, by their places."""
+    """What is known of the loops of one trace: `reasons` not to keep them, and rounds to peel off, by their places.
 
-    def __init__(self) -> None:
+    Loops with fewer operations than `least` are written out.
+    """
+
+    def __init__(self, least: int = 0) -> None:
+        self.least = least
         self.reasons: dict[Place, str] = {}
         self.kept: set[Place] = set()
         self.peels: dict[Place, tuple[int, int]] = {}
@@ -49,6 +54,13 @@ class Keeping:
         self.kept.discard(place)
         self._within[place] = tuple(loop.place for loop in self.open[:-1])
         return Again()
+
+    def check_length(self, place: Place, operations: int) -> None:
+        """A short loop is not kept, unless it is part of another one's symbolic round."""
+        if operations <= self.least and not self.open:
+            self.reasons[place] = "it is short"
+            self.kept.discard(place)
+            raise Again
 
     def unkept(self, reason: str) -> Again:
         """Note that no loop is kept; what is to be raised."""

@@ -501,6 +501,8 @@ class KeptRounds:
     def _finish(self, outer: Builder, count: int | None, found: Any, skeletons: dict[str, Any]) -> None:
         """The loop is bound, and the names are set to what it gives."""
         run, path, k, _, _ = found
+        if count is not None:
+            self.keeping.check_length(self.place, count * len(run.builder.bindings))
         self.keeping.open.append(self)
         symbols = {value: run.builder.inputs[1 + n].node for n, (value, _) in enumerate(self.symbols)}
         carried: list[Carried] = []

@@ -99,7 +99,7 @@ def read(x: Any, key: Any, origin: str) -> Any:
     if mask is not None:
         return _selected(x[_behind(mask, parts)] if len(parts) > 1 else x, mask, origin)
     shape = np.shape(x)
-    atoms = tuple(p.atom if isinstance(p, Tracer) else p for p in _bounded(parts, shape, origin))
+    atoms = tuple(traced_atom(p, builder, origin) if isinstance(p, Tracer) else p for p in _bounded(parts, shape, origin))
     atom = bind_item(Arrays(builder, origin), traced_atom(x, builder, origin), atoms)
     found = Tracer(builder, atom)  # type: ignore[arg-type]
     if isinstance(x, Integer) or (isinstance(x, np.ndarray) and x.dtype.kind in "iu"):
