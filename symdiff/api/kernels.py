@@ -19,8 +19,8 @@ from symdiff.ir.branches import Branches, branches_of
 from symdiff.ir.graph import Graph
 from symdiff.ir.hidden import hidden_of
 from symdiff.lowering.program import Program
-from symdiff.pipeline import Options, batch_kernel_of, check_backend, program_of
-from symdiff.tracing.unrolling.scalarizing import in_unrolled_regime, settled
+from symdiff.pipeline import Options, batch_kernel_of, check_backend, points_program_of
+from symdiff.tracing.unrolling.scalarizing import settled
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.ops import is_complex
 from symdiff.vocabulary.plain import check_plain, check_targets
@@ -137,6 +137,17 @@ class WholeBatched:
         return compiled.call(leaves, out)
 
 
+def points_kernel(
+    graph: Graph, axes: Sequence[int | None], out_axis: int, tree: Any, options: Options, backend: str = "auto",
+    threads: int | None = None,
+) -> Any:  # fmt: skip
+    """A graph of one point over many: machine code for vectors of points where there is some, else arrays of all points."""
+    program = points_program_of(graph, options)
+    if program is None:
+        return WholeBatched(graph, tree, list(axes), out_axis, options)
+    return Batched(program, tuple(axes), (out_axis,) * len(program.outputs), tree, options, backend, threads)
+
+
 class WithCaptured:
     """A kernel over points that is given captured arrays, too, as they are at each call."""
 
@@ -169,10 +180,8 @@ def _checked(kernel: Any, graph: Graph, axes: Sequence[int | None], run: Callabl
     tree = structures.structure(outs)
     if all(axis is None for axis in own):
         found: Any = Compiled(conditions, tree, exact, "numpy")
-    elif in_unrolled_regime(conditions):
-        found = Batched(program_of(conditions, exact), tuple(own), outs, tree, exact, "numpy")  # type: ignore[arg-type]
     else:
-        found = WholeBatched(conditions, tree, own, 0, exact)
+        found = points_kernel(conditions, own, 0, tree, exact, "numpy")
     return RaisingBatch(kernel, branches, found, own, run)
 
 

@@ -398,7 +398,7 @@ def primitive_text(site: Any, name: str, alias: str) -> str:
     texts = [
         a
         if isinstance(a, str)
-        else f"args[{a}]" + ("[k]" if moving[a] else "") + (".astype(int)" if site.kinds[a][1] == "l" else "")
+        else f"args[{a}]" + ("[k]" if moving[a] else "") + {"l": ".astype(int)", "?": ".astype(bool)"}.get(site.kinds[a][1], "")
         for a in args
     ]
     call = f"{alias}({', '.join(texts)})"
