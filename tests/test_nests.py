@@ -330,7 +330,7 @@ def test_the_text_of_loops_in_c():
     assert "n      long, a size\n" in source.companion and "void product_grad(long n, const double *x" in source.companion
 
 
-ARRAYS = {
+AROUND = {
     "prod": lambda y: np.prod(y, axis=1),
     "amax": lambda y: np.max(y, axis=0) + np.min(y),
     "any": lambda y: np.where(np.any(y > 1.5, axis=1) & np.all(y > -9, axis=1), y[:, 0], 0.0),
@@ -351,9 +351,9 @@ def written(y):
     return z
 
 
-@pytest.mark.parametrize("name", [*ARRAYS, "written"])
+@pytest.mark.parametrize("name", [*AROUND, "written"])
 def test_arrays_around_loops(name):
-    shown = {**ARRAYS, "written": written}[name]
+    shown = {**AROUND, "written": written}[name]
 
     def f(x):
         s = 0.0
