@@ -321,13 +321,23 @@ class ArrayWriter(Shell):
         lines = []
         for k, output in enumerate(self.program.outputs):
             value = output.value
+            if output.shape == ():
+                lines += self.number_copied(k, value)
+                continue
             while self.nodes[value].op == "reshape":
                 value = self.nodes[value].operands[0]
-            if output.shape != () and self.plan.places.get(value) != ("output", k):
+            if self.plan.places.get(value) != ("output", k):
                 source = self.nodes[output.value]
-                shown = source.operands[0] if source.op == "broadcast_to" else output.value
-                lines.append(f"np.copyto({self.targets[k]}, {self.text(shown)})  # {self.targets[k]} = {self.text(shown)}")
+                lines.append(self.copy_text(k, self.text(source.operands[0] if source.op == "broadcast_to" else output.value)))
         return lines
+
+    def copy_text(self, k: int, text: str) -> str:
+        """The statement that fills a result with an array."""
+        return f"{self.words.np}.copyto({self.targets[k]}, {text})  # {self.targets[k]} = {text}"
+
+    def number_copied(self, k: int, value: int) -> list[str]:
+        """The statement that fills a result with a number; numbers are returned here."""
+        return []
 
     # -- places
 
@@ -353,26 +363,26 @@ class ArrayWriter(Shell):
     # -- tasks
 
     def structural(self, task: Call | Clear) -> list[str]:
-        value = task.value
-        node = self.nodes[value]
+        """A call of the library."""
+        value, node = task.value, self.nodes[task.value]
         if isinstance(task, Clear):
-            lines = self.made(value)
-            return lines + clearing_text(self.texts[value], task.besides, node.shape)
+            return [*self.made(value), *clearing_text(self.text(value), task.besides, node.shape)]
         if node.op == ASSEMBLE:
-            target = self.text(value)
-            lines = []
-            for operand, key in task.pending:
-                lines.append(added_text(region(target, key, node.shape), self.text(operand), "np"))
-            return lines
-        texts = [self.text(o) for o in node.operands]
-        planned = is_planned(node) and node.shape != ()
+            places = [(region(self.text(value), key, node.shape), self.text(o)) for o, key in task.pending]
+            return [added_text(place, text, self.words.np) for place, text in places]
         source = node.operands[0] if node.operands else -1
         if node.op in ("set", "set_at") and self.plan.places.get(source) == self.plan.places[value]:
-            self.texts[value] = self.texts[source]
-            return emit_step(self.nodes, value, texts, self.texts[value], planned, self.array)[1:]
-        lines = self.made(value)
-        target = self.texts[value]
-        return lines + emit_step(self.nodes, value, texts, target, planned, self.array)
+            texts = [self.text(o) for o in node.operands]
+            self.texts[value] = self.text(source)
+            return emit_step(self.nodes, value, texts, self.texts[value], True, self.array, self.words)[1:]
+        return self.step(value)
+
+    def step(self, value: int) -> list[str]:
+        """A structural node with an array of its own."""
+        node = self.nodes[value]
+        texts = [self.text(o) for o in node.operands]
+        planned = is_planned(node) and node.shape != ()
+        return [*self.made(value), *emit_step(self.nodes, value, texts, self.texts[value], planned, self.array)]
 
     def kernel(self, index: int, task: Kernel) -> list[str]:
         stored: list[str] = []

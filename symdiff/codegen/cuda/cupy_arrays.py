@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from symdiff.codegen.array_text import added_text, clearing_text, constant_text, emit_step, region
+from symdiff.codegen.array_text import constant_text, emit_step
 from symdiff.codegen.cuda.arrays import (
     SUM_DECLARED,
     SUM_OF_LANES,
@@ -35,9 +35,9 @@ from symdiff.codegen.shells import INDENT
 from symdiff.codegen.source import Source
 from symdiff.codegen.text import Result, dtype_text, wrapped_text
 from symdiff.ir.node import Node
-from symdiff.lowering.arrays.fusing import Call, Clear, Kernel
+from symdiff.lowering.arrays.fusing import Kernel
 from symdiff.lowering.arrays.plan import ArrayPlan, is_planned
-from symdiff.lowering.program import ASSEMBLE, Input, Program, is_leaf, is_view_step
+from symdiff.lowering.program import Input, Program, is_leaf, is_view_step
 from symdiff.vocabulary.heads import HEADS, head_slices
 from symdiff.vocabulary.literals import number_literal
 
@@ -204,26 +204,17 @@ class _Writer(CupyShell, ArrayWriter):
         return made
 
     def copies(self) -> list[str]:
-        """Results that were not computed in their own arrays."""
-        lines = []
-        for k, output in enumerate(self.program.outputs):
-            value = output.value
-            if output.shape == ():
-                node = self.nodes[value]
-                if is_leaf(node):
-                    number = node.op == "const" or node.params[0] in self.by_value
-                    text = number_literal(node.params, "cp") if node.op == "const" else self.arguments[node.params[0]]
-                    lines.append(f"{self.targets[k]}.fill({text})" if number else f"cp.copyto({self.targets[k]}, {text})")
-                elif value not in self.homes or self.homes[value].variable != self.targets[k]:
-                    lines.append(f"cp.copyto({self.targets[k]}, {self.text(value)})")
-                continue
-            while self.nodes[value].op == "reshape":
-                value = self.nodes[value].operands[0]
-            if self.plan.places.get(value) != ("output", k):
-                source = self.nodes[output.value]
-                shown = source.operands[0] if source.op == "broadcast_to" else output.value
-                lines.append(f"cp.copyto({self.targets[k]}, {self.text(shown)})  # {self.targets[k]} = {self.text(shown)}")
+        lines = super().copies()
         return [*self.pending, *lines]
+
+    def number_copied(self, k: int, value: int) -> list[str]:
+        node = self.nodes[value]
+        if is_leaf(node):
+            number = node.op == "const" or node.params[0] in self.by_value
+            text = number_literal(node.params, "cp") if node.op == "const" else self.arguments[node.params[0]]
+            return [f"{self.targets[k]}.fill({text})" if number else self.copy_text(k, text)]
+        known = self.homes.get(value)
+        return [] if known is not None and known.variable == self.targets[k] else [self.copy_text(k, self.text(value))]
 
     def made(self, value: int) -> list[str]:
         """Arrays take a name where CuPy's functions need one: kernels take the array that holds them."""
@@ -235,34 +226,22 @@ class _Writer(CupyShell, ArrayWriter):
 
     # -- tasks
 
-    def structural(self, task: Call | Clear) -> list[str]:
-        """A structural call, in the words of CuPy."""
-        value, node = task.value, self.nodes[task.value]
-        if isinstance(task, Clear):
-            return clearing_text(self.text(value), task.besides, node.shape)
-        if node.op == ASSEMBLE:
-            places = [(region(self.text(value), key, node.shape), self.text(o)) for o, key in task.pending]
-            return [added_text(place, text, "cp") for place, text in places]
-        source = node.operands[0] if node.operands else -1
-        over = node.op in ("set", "set_at") and self.plan.places.get(source) == self.plan.places[value]
+    def step(self, value: int) -> list[str]:
+        node = self.nodes[value]
         if node.op == "cells":
             lines = self.made(value)
             sources = [self.home(o) if self.nodes[o].op != "const" else self.constant_cell(o) for o in node.operands]
             return [*lines, *self.add(cells_kernel(self.kernel_name(), sources, self.home(value)))]
         texts = [self.text(o) for o in node.operands]
-        if over:
-            self.texts[value] = self.text(source)
-            return emit_step(self.nodes, value, texts, self.texts[value], True, self.array, self.words)[1:]
         planned = is_planned(node) and (node.shape != () or HEADS[node.op].out)
         lines = self.made(value)
         self.text(value)
         if node.shape == () and not planned:
             target, made = self.texts[value], self.fresh()
             lines += emit_step(self.nodes, value, texts, made, False, self.array, self.words)
-            return [*lines, f"cp.copyto({target}, {made})"]
+            return [*lines, f"cp.copyto({target}, {made})  # {target} = {made}"]
         around = "{}" if node.dtype == "l" else "cp.ascontiguousarray({})"
-        made_here = emit_step(self.nodes, value, texts, self.texts[value], planned, self.array, self.words, around)
-        return [*lines, *made_here]
+        return [*lines, *emit_step(self.nodes, value, texts, self.texts[value], planned, self.array, self.words, around)]
 
     def constant_cell(self, value: int) -> Cells:
         """A constant among the cells of an array, by value."""
