@@ -34,18 +34,17 @@ from symdiff.simplification.saturation import Saturation
 from symdiff.simplification.seen import known_bindings
 from symdiff.vocabulary.heads import Static
 from symdiff.vocabulary.ops import OPS, is_complex
+from symdiff.vocabulary.traits import operations
 
 ZERO = Constant(0.0)
-_FLAT = frozenset({"sign", "floor", "ceil", "trunc", "rint", "floordiv", "exponent", "argmax", "argmin", "order",
-                   "searchsorted", "det_sign", "is_definite"})  # fmt: skip
-_LINEAR = frozenset({"add", "sub", "neg", "cast", "conj", "real", "imag"})
-_CELLWISE = frozenset({"concatenate", "item", "array", "set", "set_at", "take_along", "put_along", "gather", "scatter_at",
-                       "sum_of", "amax", "amin", "kth"})  # fmt: skip
-_EXPONENTIALS = frozenset({"exp", "exp2", "exp10", "expm1", "sinh", "cosh"})
-_SCALING = frozenset({"neg", "cast", "mul", "div"})
-_FOLLOWED = frozenset({"add", "sub", "mul", "neg", "cast", "div", "pow"})
+_FLAT = operations("flat")
+_LINEAR = operations("linear")
+_CELLWISE = operations("cellwise") | {"item", "array"}
+_EXPONENTIALS = operations("exponential")
+_FOLLOWED = operations("polynomial") | {"cast"}
+_SCALING = operations("scales")
 _DEPTH = 6  # operations whose rounding errors are followed
-_PRODUCTS = frozenset({"mul", "matmul", "convolve"})
+_PRODUCTS = operations("bilinear")
 
 
 class _Missing(Exception):

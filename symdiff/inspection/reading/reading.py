@@ -35,6 +35,7 @@ from symdiff.rulebooks.declared import rules_in_force
 from symdiff.tracing.unrolling.scalarizing import WHOLE, in_unrolled_regime, settled
 from symdiff.vocabulary.extents import Extent
 from symdiff.vocabulary.ops import OPS, is_complex
+from symdiff.vocabulary.traits import operations
 
 EVERY = 10**9  # rows
 FEW = 8  # rows up to which each is shown as it is
@@ -267,7 +268,7 @@ def notes_of(derivation: Derivation, sources: Sources) -> tuple[str, ...]:
 def _rounds(branches: Any, sources: Sources) -> str:
     if branches.conditions is None:
         return ""
-    compared = [b.origin for b in branches.conditions.bindings if b.op in ("lt", "le", "gt", "ge", "eq", "ne")]
+    compared = [b.origin for b in branches.conditions.bindings if b.op in operations("compares")]
     loops = [origin for origin in compared if sources.loop_line(origin) is not None]
     if loops and len(set(loops)) == 1:
         rounds = len(loops) - 1

@@ -15,13 +15,14 @@ from functools import lru_cache
 from typing import Any
 
 from symdiff.inspection.reading.names import printed_width
+from symdiff.vocabulary.traits import CONDITIONS, operations
 
 _QUOTIENTS = frozenset({2, 3, 4, 6, 7, 8, 9, 12, 16})  # what stands below a fraction bar rather than in a decimal
 WIDE = 10**9  # widths beyond are not told apart
 MERGED = 12  # parts up to which a sum or product that stands in another becomes parts of that: more would be copied each time
-_CONDITIONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "and", "or", "xor", "not", "isnan", "isinf", "isfinite"})
+_CONDITIONS = CONDITIONS
 _SIDES = {"lt": "<", "le": "<=", "eq": "=", "ge": ">=", "gt": ">"}
-_REAL = frozenset({"abs", "real", "imag", "sign", "atan2", "hypot"})
+_REAL = operations("real_valued")
 
 
 class Term:
