@@ -60,9 +60,6 @@ class Derivative(Function):
             )
         self.order = int(options.get("order", 1))
 
-    def _loops_for(self, backend: str) -> str | None:
-        return super()._loops_for(backend) if self.order < 3 or self.loops else None  # a series recurs through each round
-
     def derive(self, graph: Graph, wrt: list[int]) -> Graph:
         series, keeps = None, False
         if self.order > 2 and has_series(graph, wrt[0], self.order, self._rules()):

@@ -127,9 +127,6 @@ class Taylor(Pushforward):
         super().__init__(f, argnums, **options)
         self.order = int(options.get("order", 1))
 
-    def _loops_for(self, backend: str) -> str | None:
-        return None  # a series recurs through each round
-
     def derive(self, graph: Graph, wrt: list[int]) -> Graph:
         return taylor_series(graph, wrt, self.order, self._rules())
 
