@@ -265,7 +265,7 @@ class Series:
     def _multiplied_quotient(self, factor: Atom, other: Atom) -> tuple[Atom, Atom] | None:
         """What is divided by what in a product of a factor that may vanish and one that may have a pole; None for others."""
         made, is_regular = self._made.get(other, other), factor in self.builder.moving and factor not in self._poles
-        if not is_regular or not self._may_vanish(factor):
+        if not is_regular or not self._reaches_zero(factor):
             return None
         if made.op == "div" and self._divided(made) is not None and made.operands[1] in self.builder.moving:
             return self._of(factor, made.operands[0]), made.operands[1]
@@ -342,7 +342,23 @@ class Series:
     def _may_share_zero(self, result: Atom, over: Atom, under: Atom) -> bool:
         """Whether a quotient that the function has, and not a row, may be regular where its divisor vanishes."""
         is_moving = result in self._written and over in self.builder.moving
-        return is_moving and self._may_vanish(under) and self._may_vanish(over)
+        return is_moving and self._may_vanish(under) and self._reaches_zero(over)
+
+    def _reaches_zero(self, atom: Atom) -> bool:
+        """Whether a value may vanish where it moves, and not only by underflow."""
+        pending, seen = [atom], {atom}
+        while pending:
+            made = self._made.get(top := pending.pop(), top)
+            if top not in self.builder.moving or made.op in ("exp", "exp2", "exp10"):
+                continue
+            if made.op not in ("mul", "div", "neg", "cast", "pow"):
+                if self._may_vanish(top):
+                    return True
+                continue
+            parts = made.operands[: 1 if made.op in ("div", "pow") else None]
+            pending += [o for o in parts if o not in seen]
+            seen.update(parts)
+        return False
 
     def _may_vanish(self, atom: Atom) -> bool:
         fact = self._facts.of(atom)
