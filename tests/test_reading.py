@@ -427,7 +427,8 @@ def test_rules_are_readable_and_have_their_values(name):
     f, args = RULES[name]
     derivative = sd.jacobian(f, argnums=tuple(range(len(args))))
     formula = derivative.graph(*args).formula
-    check_patterns(formula, name)
-    assert formula.unicode and parseString(formula.mathml)
+    for found in (formula, read(f, args, "hessian")):
+        check_patterns(found, name)
+        check_pieces(found.full, name)
     if not any(text in formula.latex for text in UNREADABLE):
         assert_values(formula, names_of(sd.trace(f, *args), args), derivative(*args))

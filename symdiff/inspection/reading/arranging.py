@@ -6,7 +6,7 @@ Assumes terms of one writer. Guarantees a small number of candidates for each su
 
 from collections.abc import Collection, Iterator
 from fractions import Fraction
-from math import gcd
+from math import gcd, prod
 
 from symdiff.inspection.reading.terms import ONE, Term
 from symdiff.inspection.reading.written import Writer
@@ -18,23 +18,34 @@ _LONG = 2_000  # printed width beyond which terms are not arranged
 Powers = dict[Term, Fraction]
 
 
-def arranged(term: Term, writer: Writer, kept: Collection[Term]) -> Term:
-    """The shortest arrangement of a term that is found; terms in `kept` stay."""
-    if term.width > _LONG:
+class Arranger:
+    """The shortest arrangements of the terms of a writer that are found; terms in `kept` stay."""
+
+    def __init__(self, writer: Writer, kept: Collection[Term] = ()) -> None:
+        self.writer = writer
+        self.kept = kept
+        self._passes: tuple[dict[Term, Term], ...] = ({}, {}, {})
+        self._best: dict[Term, Term | None] = {}
+
+    def arranged(self, term: Term) -> Term:
+        """The shortest arrangement of a term."""
+        if term.width > _LONG:
+            return term
+        for done in self._passes:
+            earlier, term = term, self.writer.rewritten(term, self._best_of, done)
+            if term is earlier:
+                break
         return term
 
-    def best(found: Term) -> Term | None:
-        if found in kept:
-            return None
-        if found.kind == "product":
-            return min(_paired(found, writer) or found, _cleared(found, writer), key=lambda term: term.width)
-        return _shortest(found, writer) if found.kind == "sum" and len(found.parts) <= _MANY else None
+    def _best_of(self, found: Term) -> Term | None:
+        if found not in self._best:
+            self._best[found] = None if found in self.kept else self._arranged(found)
+        return self._best[found]
 
-    for _ in range(3):
-        earlier, term = term, writer.rewritten(term, best)
-        if term is earlier:
-            break
-    return term
+    def _arranged(self, found: Term) -> Term | None:
+        if found.kind == "product":
+            return min(_paired(found, self.writer) or found, _cleared(found, self.writer), key=lambda term: term.width)
+        return _shortest(found, self.writer) if found.kind == "sum" and len(found.parts) <= _MANY else None
 
 
 def _shortest(term: Term, writer: Writer) -> Term:
@@ -133,6 +144,8 @@ def _expanded(term: Term, writer: Writer) -> Term | None:
 def _multiplied_out(term: Term, writer: Writer) -> Term | None:
     """A sum with all sums multiplied out that are factors, and factors of these; None where they are none or become long."""
     pending: list[tuple[Powers, Fraction]] = [(powers_of(t), c) for t, c in term.parts]
+    if sum(prod(len(b.parts) for b, e in powers.items() if b.kind == "sum" and e in (1, 2)) for powers, _ in pending) > _TERMS:
+        return None
     done: list[tuple[Powers, Fraction]] = []
     while pending:
         powers, c = pending.pop()
